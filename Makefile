@@ -1,0 +1,43 @@
+# `make demo` and `make test` set up everything they need in .venv; nothing else has to be installed first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEVICE ?= cpu
+# One thread for each of the two worker processes: torch's own threads would only fight over the cores.
+export OMP_NUM_THREADS ?= 1
+export MKL_NUM_THREADS ?= 1
+
+.PHONY: demo test test-all lint bench tutorials clean
+
+$(VENV)/.experiments: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[experiments]"
+	touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@ $(VENV)/.experiments
+
+demo: $(VENV)/.experiments  ## tune a random forest, risk-averse against risk-neutral (under 3 minutes)
+	$(BIN)/python -m botorch_risk.experiments.demo $(ARGS)
+
+test: $(VENV)/.dev  ## everything but the tests marked slow (under 10 minutes on 2 cores)
+	$(BIN)/python -m pytest -n 2 -q -m "not slow" $(ARGS)
+
+test-all: $(VENV)/.dev  ## every test, slow ones included
+	$(BIN)/python -m pytest -n 2 -q $(ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev  ## every speed figure, side by side with what a user would otherwise run
+	$(BIN)/python -m benchmarks --device $(DEVICE) $(ARGS)
+
+tutorials: $(VENV)/.dev  ## run the notebooks in full and store them with their pictures
+	$(BIN)/python -m pytest -q --nbmake --overwrite tutorials
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,22 @@
+r"""Decisions under risk with BoTorch.
+
+The package adds three exchangeable parts to a BoTorch loop: models that learn the
+noise as well as the mean (`models`), measures of risk (`risk`) over a law of the
+environment (`environments`), and acquisition functions that optimise the risk measure
+of the outcome instead of its mean (`acquisition`).
+
+Shapes are written in one vocabulary everywhere:
+
+    n            number of observed points
+    q            number of candidate points considered jointly
+    m            number of points evaluated independently of each other
+    d, d_x, d_w  number of inputs: all, decision variables, environmental variables
+    k            number of repeats of one experiment
+    n_w          number of values of the environmental variable
+    batch_shape  leading dimensions; R replicates of one experiment are a batch_shape [R]
+
+The environmental variable always takes the LAST `d_w` columns. Everything is maximised.
+`beta` always means `mean + sqrt(beta) * standard deviation`, as in BoTorch.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,75 @@
+r"""Random streams that are addressed, not carried along.
+
+A stream is named by a seed and any number of integers or words (the round, the purpose),
+so that a resumed experiment draws what the uninterrupted one would have drawn, and so
+that the draws of one replicate do not depend on which other replicates run beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import torch
+from torch import Generator
+
+
+def as_seeds(seeds: int | Sequence[int], num_replicates: int | None = None) -> list[int]:
+    r"""One seed per replicate.
+
+    Args:
+        seeds: An integer, which means one replicate, or one distinct integer per replicate.
+        num_replicates: The number of replicates that the caller needs, if it knows.
+
+    Returns:
+        The seeds as a list of length `R`.
+
+    Raises:
+        ValueError: If a seed repeats or their number is not `num_replicates`.
+
+    Example:
+        >>> as_seeds(3), as_seeds([0, 1])
+        ([3], [0, 1])
+    """
+    listed = [seeds] if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    if len(set(listed)) != len(listed) or not listed:
+        raise ValueError(f"Expected one distinct seed per replicate. Got {seeds=}.")
+    if num_replicates is not None and len(listed) != num_replicates:
+        raise ValueError(
+            f"Expected one seed for each of {num_replicates} replicates. Got {len(listed)} seeds."
+        )
+    return listed
+
+
+def derive_seed(seed: int, *stream: int | str) -> int:
+    r"""A 63-bit seed that is a pure function of `seed` and the name of the stream.
+
+    Example:
+        >>> derive_seed(0, "noise", 1) == derive_seed(0, "noise", 1)
+        True
+        >>> derive_seed(0, "noise", 1) == derive_seed(0, "noise", 2)
+        False
+    """
+    digest = hashlib.blake2b(repr((int(seed), *stream)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def generators(seeds: int | Sequence[int], *stream: int | str) -> list[Generator]:
+    r"""One CPU generator per replicate for the named stream.
+
+    Draws are made on the CPU and moved, so that they do not depend on the device.
+
+    Args:
+        seeds: One seed per replicate.
+        stream: Integers and words that name the stream.
+
+    Returns:
+        A list of `R` generators.
+
+    Example:
+        >>> import torch
+        >>> first, second = generators([0, 1], "noise", 5)
+        >>> torch.equal(torch.rand(2, generator=first), torch.rand(2, generator=second))
+        False
+    """
+    return [torch.Generator().manual_seed(derive_seed(seed, *stream)) for seed in as_seeds(seeds)]
