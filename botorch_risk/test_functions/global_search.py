@@ -47,7 +47,7 @@ def _starts(
     size = round(GRID_SIZE ** (1 / len(bounds)))
     axes = [torch.linspace(lower, upper, size, dtype=torch.double) for lower, upper in bounds]
     grid = torch.cartesian_prod(*axes).view(-1, len(bounds))
-    reach = START_DISTANCE * torch.tensor([upper - lower for lower, upper in bounds]).to(grid)
+    reach = START_DISTANCE * (grid.amax(dim=0) - grid.amin(dim=0))
     values = function(grid)
     starts: list[Tensor] = []
     while len(starts) < NUM_STARTS and values.max() > -torch.inf:

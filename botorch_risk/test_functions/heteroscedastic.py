@@ -214,17 +214,10 @@ class HeteroscedasticBranin(SigmoidNoiseProblem):
     _optimal_value = -10 / (8 * math.pi)  # where BoTorch's Branin rounds to 0.397887
     _optimizers: list[tuple[float, ...]] = Branin._optimizers
 
-    def __init__(
-        self,
-        noise_scale: float = 1.0,
-        sigmoid_is: SigmoidIs = "standard_deviation",
-        dtype: torch.dtype = torch.double,
-    ) -> None:
-        super().__init__(noise_scale=noise_scale, sigmoid_is=sigmoid_is, dtype=dtype)
-        self._negated_branin = Branin(negate=True, dtype=dtype)
+    _branin = Branin()  # shared, as its formula holds no state
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
-        return self._negated_branin(X, noise=False)
+        return -self._branin._evaluate_true(X)
 
     def _noise_level(self, X: Tensor) -> Tensor:
         first = self.noise_scale * torch.sigmoid(2.0 * (X[..., 0] - 3.2)) + 0.2
