@@ -145,6 +145,7 @@ class RiskAverseUpperConfidenceBound(_MeanVarianceBound):
     `sequential=True`, or `qRiskAverseUpperConfidenceBound` for a joint batch.
 
     Example:
+        >>> import torch
         >>> from botorch.optim import optimize_acqf
         >>> from botorch_risk.models import MeanVarianceGP
         >>> train_X = torch.rand(10, 1, dtype=torch.double)

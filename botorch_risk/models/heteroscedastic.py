@@ -78,6 +78,8 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
 
     train_X: Tensor
     train_counts: Tensor
+    train_means: Tensor
+    train_variances: Tensor
     mean_model: Any
 
     def __init__(
@@ -156,6 +158,8 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         self.is_conditioned = False
         self.register_buffer("train_X", train_X, persistent=False)
         self.register_buffer("train_counts", outcomes.counts, persistent=False)
+        self.register_buffer("train_means", outcomes.means, persistent=False)
+        self.register_buffer("train_variances", outcomes.variances, persistent=False)
         self.noise: NoiseProcess
         if known_noise is not None:
             self.noise = KnownNoise(known_noise, limits)

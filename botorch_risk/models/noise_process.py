@@ -30,7 +30,7 @@ from botorch_risk.models.marginals import MarginalPredictor
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.variance_links import LINKS
 
-# Noise, in units of the spread of the data, that makes an observation worthless.
+# A noise that makes an observation worthless: large against any variance on either scale.
 _UNINFORMATIVE = 1e8
 
 
@@ -96,6 +96,18 @@ class NoiseProcess(Module, ABC):
     def conditioned(self, X: Tensor, counts: Tensor, variances: Tensor | None) -> NoiseProcess:
         r"""Conditioned on sample variances, or on its own mean where none are given."""
 
+    @abstractmethod
+    def bounds_after_repeats(
+        self, X: Tensor, beta: float | Tensor, counts: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        r"""The bounds at each point, had it been repeated and come out as expected.
+
+        Args:
+            X: `batch_shape x m x d` points that do not interact.
+            beta: Squared width of the bounds.
+            counts: Numbers of repeats, broadcastable to `batch_shape x m`.
+        """
+
     def load(self, state_dict: Mapping[str, Any], **options: Any) -> None:
         r"""Loads the state of a process of the same structure."""
         self.load_state_dict(state_dict, strict=options["strict"], assign=options["assign"])
@@ -120,6 +132,11 @@ class KnownNoise(NoiseProcess):
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
         variance = self.expected(X)
         return variance, variance
+
+    def bounds_after_repeats(  # noqa: D102
+        self, X: Tensor, beta: float | Tensor, counts: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        return self.bounds(X, beta)
 
     def fit(self, fit_model: Callable[[Any], bool]) -> bool:  # noqa: D102
         return True
@@ -164,7 +181,7 @@ class LearntNoise(NoiseProcess):
         self.model = SingleTaskGP(
             train_X[..., rows, :],
             targets,
-            train_Yvar=self._observation_noise(typical, outcomes.counts, targets),
+            train_Yvar=self._observation_noise(typical, outcomes.counts),
             covar_module=covar_module
             or get_covar_module_with_dim_scaled_prior(
                 ard_num_dims=train_X.shape[-1], batch_shape=train_X.shape[:-2]
@@ -182,9 +199,21 @@ class LearntNoise(NoiseProcess):
         return self.link.mean(*self.marginals(X))
 
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
+        return self._quantiles(*self.marginals(X), beta)
+
+    def bounds_after_repeats(  # noqa: D102
+        self, X: Tensor, beta: float | Tensor, counts: Tensor
+    ) -> tuple[Tensor, Tensor]:
         mean, variance = self.marginals(X)
-        width = variance.sqrt() * torch.as_tensor(beta).sqrt()
-        return self.link.inverse(mean - width), self.link.inverse(mean + width)
+        upper = self.limits.apply(self.bounds(X, self.beta)[1])
+        noise = self._observation_noise(upper, counts)
+        if noise is None:
+            level = self.model.likelihood.noise.unsqueeze(-1)
+            noise = level / transform_variance(self.model, torch.ones_like(level))
+            noise = noise.squeeze(-1)
+        # Conditioning on one observation at the point itself: 1 / (1 / variance + 1 / noise).
+        after = (variance * noise / (variance + noise)).where(counts > 1, variance)
+        return self._quantiles(mean, after, beta)
 
     def fit(self, fit_model: Callable[[Any], bool]) -> bool:  # noqa: D102
         fitted = fit_model(self.model)
@@ -199,7 +228,7 @@ class LearntNoise(NoiseProcess):
         X = self.model.train_inputs[0]
         with torch.no_grad():
             upper = self.limits.apply(self.bounds(X, self.beta)[1].unsqueeze(-1))
-            noise = self._observation_noise(upper, self.counts, upper)
+            noise = self._observation_noise(upper, self.counts)
         if noise is not None:
             set_fixed_noise(self.model, noise)
 
@@ -211,7 +240,7 @@ class LearntNoise(NoiseProcess):
         else:
             targets = self._observations(variances, counts)
         upper = self.limits.apply(self.bounds(X, self.beta)[1].unsqueeze(-1))
-        noise = self._observation_noise(upper, counts.expand_as(upper), targets)
+        noise = self._observation_noise(upper, counts.expand_as(upper))
         options = {} if noise is None else {"noise": transform_variance(self.model, noise)}
         process = copy.copy(self)
         process._modules = {"model": condition(self.model, X, targets, **options)}
@@ -228,16 +257,22 @@ class LearntNoise(NoiseProcess):
             else:
                 self.refresh_pointwise_noise()
 
+    def _quantiles(
+        self, mean: Tensor, variance: Tensor, beta: float | Tensor
+    ) -> tuple[Tensor, Tensor]:
+        width = variance.sqrt() * torch.as_tensor(beta).sqrt()
+        return self.link.inverse(mean - width), self.link.inverse(mean + width)
+
     def _observations(self, variances: Tensor, counts: Tensor) -> Tensor:
         floor = self.limits.floor
         return self.link.observations(
             variances if floor is None else variances.clamp_min(floor), counts
         )
 
-    def _observation_noise(self, variances: Tensor, counts: Tensor, scale: Tensor) -> Tensor | None:
+    def _observation_noise(self, variances: Tensor, counts: Tensor) -> Tensor | None:
         r"""Known noise of the linked sample variances; `None` where it is inferred."""
         if self.sample_noise == "inferred":
-            if (counts < 2).any():
+            if (self.counts < 2).any():
                 raise UnsupportedError(
                     "Expected repeats in the same rows of every replicate where one noise level of "
                     "the sample variances is inferred. Use the log link, or another noise."
@@ -246,8 +281,7 @@ class LearntNoise(NoiseProcess):
         if self.sample_noise == "bound":
             variances = torch.full_like(variances, float(self.limits.ceiling or 0.0))
         noise = self.link.observation_noise(variances, counts)
-        worthless = _UNINFORMATIVE * (1 + scale.square().mean(dim=-2, keepdim=True))
-        return noise.where(counts > 1, worthless)
+        return noise.where(counts > 1, _UNINFORMATIVE * (1 + variances.square()))
 
 
 def _choose(link: str, sample_noise: str | None, limits: NoiseLimits) -> tuple[Any, str | None]:
