@@ -16,6 +16,7 @@ from botorch_risk.experiments.loop import run_strategy
 from botorch_risk.experiments.problem import Problem
 from botorch_risk.experiments.registry import ExperimentDefinition
 from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.seeding import as_seeds
 
 
 def available_devices() -> list[str]:
@@ -110,7 +111,7 @@ class Campaign:
             "num_initial": definition.num_initial,
             "num_repeats": definition.num_repeats,
             "settings": dict(definition.settings),
-            "seeds": list(self.seeds),
+            "seeds": as_seeds(self.seeds),
             "device": torch.device(self.device).type,
             "package_version": __version__,
         }

@@ -97,11 +97,11 @@ def plot(
     with _one_line_errors(ValueError), ExperimentStore(path) as store:
         curves, page, identity = regret_curves(store), summary_markdown(store), store.identity
     to.mkdir(parents=True, exist_ok=True)
-    title, unit = identity["experiment"], identity["objective"]
+    title = f"{identity['experiment']}, {len(identity['seeds'])} seeds"
     for name, first_round, log_scale in (("cumulative", 1, False), ("simple", 0, log)):
         figure = plot_regret(
             {label: getattr(curve, name) for label, curve in curves.items()},
-            f"{name} regret of {unit}",
+            f"{name} regret of {identity['objective']}",
             first_round,
             log_scale,
             title,

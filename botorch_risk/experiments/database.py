@@ -3,7 +3,6 @@ r"""The SQLite file behind a store: its schema, its checks and its errors."""
 from __future__ import annotations
 
 import json
-import reprlib
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -132,9 +131,15 @@ def _check_identity(
     stored = read_identity(connection)
     expected = json.loads(json.dumps(dict(identity)))
     differing = [
-        f"{key}={reprlib.repr(stored.get(key))} there, {reprlib.repr(expected.get(key))} here"
+        f"{key}={_abridged(stored.get(key))} there, {_abridged(expected.get(key))} here"
         for key in stored | expected
         if stored.get(key) != expected.get(key)
     ]
     if differing:
         raise StoreError(f"Expected {path} to be of this experiment. Got {'; '.join(differing)}.")
+
+
+def _abridged(value: Any) -> str:
+    r"""Both ends of a long value, as lists of seeds mostly differ in the last."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:28]}...{text[-28:]}"

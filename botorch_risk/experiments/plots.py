@@ -80,7 +80,7 @@ def plot_regret(
             axes.set_yscale("log", nonpositive="clip")
             axes.set_ylim(bottom=min(means) / 2)
         ticker = require_extra("matplotlib.ticker")
-        axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         axes.margins(x=0.01)
         axes.set(xlabel="round", ylabel=ylabel, title=title)
         axes.legend(title="mean ± 2 standard errors", alignment="left")
@@ -140,7 +140,8 @@ def plot_model(
         axes.fill_between(x, lower, upper, color=blue, alpha=0.3, lw=0, label="confidence band")
         axes.plot(x, mean, color=blue, linewidth=1.8, label="model mean")
         axes.plot(np.repeat(X, Y.shape[-1]), Y.ravel(), ".", color="0.45", ms=4, label="repeats")
-        axes.plot(X, Y.mean(axis=-1), "o", color="black", ms=5, mfc="white", label="their mean")
+        means = np.ma.masked_invalid(Y).mean(axis=-1)  # over the repeats that came back
+        axes.plot(X, means, "o", color="black", ms=5, mfc="white", label="their mean")
         axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
         axes.margins(x=0.01)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))

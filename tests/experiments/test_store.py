@@ -175,6 +175,13 @@ def test_another_experiment_is_refused_by_name(change: dict[str, Any], path: Pat
     assert path.read_bytes() == before
 
 
+def test_long_values_are_told_apart_by_their_ends(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    ExperimentStore(path, {"seeds": list(range(200))}).close()
+    with pytest.raises(StoreError, match=r"\.\.\..* 198, 199\] there, .* 98, 99\] here"):
+        ExperimentStore(path, {"seeds": list(range(100))})
+
+
 def test_another_kind_of_strategy_is_refused(path: Path) -> None:
     with (
         ExperimentStore(path, IDENTITY) as store,
