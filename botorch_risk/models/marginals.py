@@ -46,7 +46,7 @@ class Marginals(NamedTuple):
 class _Cache:
     r"""What the closed form keeps of the training data, without gradients."""
 
-    key: tuple[Any, ...]
+    fingerprint: _Fingerprint
     kernel: StationaryKernel | None
     train_inputs: Tensor  # batch_shape x n x d, divided by the lengthscale if `kernel` is known
     inverse_cholesky: Tensor  # batch_shape x n x n, lower triangular
@@ -190,10 +190,10 @@ class MarginalPredictor:
         return Marginals(*(torch.cat(parts, dim=-1) for parts in zip(*chunks, strict=True)))
 
     def _current_cache(self) -> _Cache:
-        key = _version(self.model)
-        if self._cache is None or self._cache.key != key:
+        fingerprint = _Fingerprint.of(self.model)
+        if self._cache is None or not self._cache.fingerprint.matches(fingerprint):
             with torch.no_grad():
-                self._cache = _build_cache(self.model, key)
+                self._cache = _build_cache(self.model, fingerprint)
         return self._cache
 
 
@@ -281,16 +281,40 @@ def _has_closed_form(model: Any, posterior_transform: PosteriorTransform | None)
     )
 
 
-def _version(model: Any) -> tuple[Any, ...]:
-    r"""Changes whenever a tensor of the model is written to or replaced."""
-    likelihood = model.likelihood
-    tensors = [*model.parameters(), *model.buffers(), *model.train_inputs, model.train_targets]
-    if isinstance(likelihood, FixedNoiseGaussianLikelihood):
-        tensors.append(likelihood.noise_covar.noise)
-    return tuple((id(t), t.data_ptr(), t._version) for t in tensors)
+@dataclass(frozen=True)
+class _Fingerprint:
+    r"""Tells whether a model is still the one that a cache was computed from.
+
+    Optimisers write through `parameter.data`, which no version counter sees: parameters are
+    compared by value. Data are replaced as a whole or written to in place; the tensors are
+    held, so that a new one cannot take the place of a freed one unnoticed.
+    """
+
+    parameters: tuple[bytes, ...]
+    tensors: tuple[tuple[Tensor, int], ...]
+
+    @classmethod
+    def of(cls, model: Any) -> _Fingerprint:
+        tensors = [*model.buffers(), *model.train_inputs, model.train_targets]
+        if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
+            tensors.append(model.likelihood.noise_covar.noise)
+        return cls(
+            tuple(p.detach().cpu().numpy().tobytes() for p in model.parameters()),
+            tuple((tensor, tensor._version) for tensor in tensors),
+        )
+
+    def matches(self, other: _Fingerprint) -> bool:
+        return (
+            self.parameters == other.parameters
+            and len(self.tensors) == len(other.tensors)
+            and all(
+                one is two and version == newest
+                for (one, version), (two, newest) in zip(self.tensors, other.tensors, strict=True)
+            )
+        )
 
 
-def _build_cache(model: Any, key: tuple[Any, ...]) -> _Cache:
+def _build_cache(model: Any, fingerprint: _Fingerprint) -> _Cache:
     model.eval()  # training inputs are transformed now
     (X,) = model.train_inputs
     kernel = StationaryKernel.of(model.covar_module)
@@ -308,7 +332,7 @@ def _build_cache(model: Any, key: tuple[Any, ...]) -> _Cache:
     inverse_cholesky = torch.linalg.solve_triangular(cholesky, identity, upper=False)
     residual = (model.train_targets - model.mean_module(X)).unsqueeze(-1)
     weights = (inverse_cholesky.mT @ (inverse_cholesky @ residual)).squeeze(-1)
-    return _Cache(key, kernel, X if kernel is None else Z, inverse_cholesky, weights)
+    return _Cache(fingerprint, kernel, X if kernel is None else Z, inverse_cholesky, weights)
 
 
 def _chunk_size(X: Tensor, num_train: int) -> int:
