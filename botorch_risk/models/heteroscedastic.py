@@ -41,7 +41,7 @@ from botorch_risk.models.fixed_noise import (
 )
 from botorch_risk.models.marginals import MarginalPredictor
 from botorch_risk.models.noise_process import KnownNoise, LearntNoise, NoiseLimits, NoiseProcess
-from botorch_risk.models.repeats import RepeatedOutcomes, pool_repeated_rows
+from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes, pool_repeated_rows
 from botorch_risk.models.validation import validate_repeats
 
 
@@ -177,7 +177,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         self.mean_model = SingleTaskGP(
             train_X,
             outcomes.means,
-            train_Yvar=self.noise_of_means(train_X, outcomes.counts).detach(),
+            train_Yvar=self._noise_of_training_means(),
             covar_module=covar_module,
             mean_module=mean_module,
             outcome_transform=outcome_transform,
@@ -375,8 +375,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
             raise UnsupportedError(
                 "Expected a model built from its data. Got one conditioned on further observations."
             )
-        with torch.no_grad():
-            set_fixed_noise(self.mean_model, self.noise_of_means(self.train_X, self.train_counts))
+        set_fixed_noise(self.mean_model, self._noise_of_training_means())
 
     def custom_fit(
         self,
@@ -409,10 +408,20 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
             fit_gpytorch_mll(part, optimizer_kwargs=optimizer_kwargs, **kwargs)
             return not part.training
 
+        return mll.eval() if self.fit_processes(fit) else mll
+
+    def fit_processes(self, fit: Callable[[Any], bool]) -> bool:
+        r"""Fits the noise, evaluates Eq. (16), and fits the mean.
+
+        Args:
+            fit: Fits one `SingleTaskGP` in place and tells whether it succeeded.
+
+        Returns:
+            Whether all fits succeeded.
+        """
         fitted = self.noise.fit(fit)
         self.refresh_noise()
-        fitted = fit(self.mean_model) and fitted
-        return mll.eval() if fitted else mll
+        return fit(self.mean_model) and fitted
 
     def condition_on_observations(
         self,
@@ -523,6 +532,13 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         self.noise.load(parts["noise"], **options)
         load_process(self.mean_model, parts["mean_model"], **options)
         self.refresh_noise()
+
+    def _noise_of_training_means(self) -> Tensor:
+        r"""Eq. (16) at all training points; rows without an outcome get no weight."""
+        with torch.no_grad():
+            noise = self.noise_of_means(self.train_X, self.train_counts.clamp_min(1))
+            spread = self.train_means.square().mean(dim=-2, keepdim=True)
+            return noise.where(self.train_counts > 0, WORTHLESS * (spread + noise))
 
     def _with_processes(self, mean_model: Any, noise: NoiseProcess) -> MeanVarianceGP:
         r"""This model with other processes; everything else is shared."""

@@ -27,11 +27,8 @@ from botorch_risk.models.fixed_noise import (
     transform_variance,
 )
 from botorch_risk.models.marginals import MarginalPredictor
-from botorch_risk.models.repeats import RepeatedOutcomes
+from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes
 from botorch_risk.models.variance_links import LINKS
-
-# A noise that makes an observation worthless: large against any variance on either scale.
-_UNINFORMATIVE = 1e8
 
 
 @dataclass(frozen=True)
@@ -175,7 +172,8 @@ class LearntNoise(NoiseProcess):
         rows = (outcomes.counts > 1).squeeze(-1).reshape(-1, train_X.shape[-2]).any(dim=0)
         outcomes = outcomes.select(rows)
         self.register_buffer("counts", outcomes.counts, persistent=False)
-        typical = outcomes.variances.nanmean(dim=-2, keepdim=True).expand_as(outcomes.variances)
+        typical = outcomes.variances.nanmean(dim=-2, keepdim=True).nan_to_num(nan=1.0)
+        typical = typical.expand_as(outcomes.variances)
         filled = outcomes.variances.where(outcomes.counts > 1, typical)
         targets = self._observations(filled, outcomes.counts.clamp_min(2))
         self.model = SingleTaskGP(
@@ -281,7 +279,7 @@ class LearntNoise(NoiseProcess):
         if self.sample_noise == "bound":
             variances = torch.full_like(variances, float(self.limits.ceiling or 0.0))
         noise = self.link.observation_noise(variances, counts)
-        return noise.where(counts > 1, _UNINFORMATIVE * (1 + variances.square()))
+        return noise.where(counts > 1, WORTHLESS * (1 + variances.square()))
 
 
 def _choose(link: str, sample_noise: str | None, limits: NoiseLimits) -> tuple[Any, str | None]:

@@ -8,6 +8,9 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+# Noise, in units of the signal, that leaves an observation without weight.
+WORTHLESS = 1e8
+
 
 def _first(mask: Tensor) -> str:
     r"""The position of the first `True` entry of a `batch_shape x n x 1` mask, in words."""
@@ -23,7 +26,8 @@ class RepeatedOutcomes:
         means: `batch_shape x n x 1` sample means, in the units of the outcome.
         variances: `batch_shape x n x 1` unbiased sample variances of ONE repeat (not of the
             mean), in squared units. Where `counts` is 1 the entry is NaN and never read.
-        counts: `batch_shape x n x 1` numbers of repeats, >= 1, in the dtype of `means`.
+        counts: `batch_shape x n x 1` numbers of repeats in the dtype of `means`; 0 where a
+            replicate of a batch has no outcome.
 
     Example:
         >>> outcomes = RepeatedOutcomes.from_repeats(torch.tensor([[1.0, 3.0], [2.0, torch.nan]]))
@@ -36,11 +40,14 @@ class RepeatedOutcomes:
     counts: Tensor
 
     @classmethod
-    def from_repeats(cls, Y: Tensor) -> RepeatedOutcomes:
+    def from_repeats(cls, Y: Tensor, allow_missing: bool = False) -> RepeatedOutcomes:
         r"""Summarises raw repeats.
 
         Args:
             Y: `batch_shape x n x k` repeats; NaN marks a missing one, so k may differ per row.
+            allow_missing: Whether a row may have no repeat at all, as in a batch some of whose
+                replicates failed. Its count is 0, and models give it no weight; its mean is
+                filled with the average of its replicate.
 
         Raises:
             InputDataError: If a repeat is infinite, or a row has no repeat at all.
@@ -55,11 +62,14 @@ class RepeatedOutcomes:
                 f"Expected finite repeats. Got an infinite one in {_first(Y.isinf())}."
             )
         counts = Y.isfinite().sum(dim=-1, keepdim=True).to(Y)
-        if (counts == 0).any():
+        if (counts == 0).any() and not allow_missing:
             raise InputDataError(
                 f"Expected at least one repeat in every row. Got none in {_first(counts == 0)}."
             )
         means = Y.nanmean(dim=-1, keepdim=True)
+        if allow_missing:
+            average = means.nanmean(dim=-2, keepdim=True).nan_to_num(nan=0.0)
+            means = means.where(counts > 0, average)
         squares = (Y - means).square().nansum(dim=-1, keepdim=True)
         variances = (squares / (counts - 1)).where(counts > 1, squares.new_tensor(torch.nan))
         return cls(means=means, variances=variances, counts=counts)

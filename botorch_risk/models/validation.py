@@ -39,7 +39,8 @@ def validate_repeats(train_X: Tensor, outcomes: RepeatedOutcomes, needs_spread: 
         *replicate, row = (~finite).nonzero()[0].tolist()
         where = f"row {row}" + (f" of replicate {tuple(replicate)}" if replicate else "")
         raise InputDataError(f"Expected finite `train_X`. Got {train_X[~finite][0]} in {where}.")
-    repeated = (outcomes.counts > 1).any(dim=-2)
+    observed = (outcomes.counts > 0).any(dim=-2)
+    repeated = (outcomes.counts > 1).any(dim=-2) | ~observed
     if needs_spread and not repeated.all():
         raise InputDataError(
             "Expected at least one row with two repeats or more, to learn the noise from"
