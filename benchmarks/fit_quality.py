@@ -124,7 +124,9 @@ def compare(count: int) -> None:
         f"better by more than 1e-6 on {np.mean(gains > 1e-6):.1%}; mean gain {gains.mean():.1e}, "
         f"worst {gains.min():.1e}, best {gains.max():.1e}"
     )
-    print("\n| group | data sets | ours, ms | BoTorch, ms | ratio (median) |\n|---|---|---|---|---|")
+    print(
+        "\n| group | data sets | ours, ms | BoTorch, ms | ratio (median) |\n|---|---|---|---|---|"
+    )
     groups = [(f"n = {n}", [r[0].n == n for r in rows]) for n in SIZES]
     groups += [(f"d = {d}", [r[0].d == d for r in rows]) for d in DIMENSIONS]
     groups += [(model, [r[0].model == model for r in rows]) for model in MODELS]
@@ -142,7 +144,9 @@ def compare(count: int) -> None:
 
 
 def compare_batches(repeats: int = 3) -> None:
-    print("\n| R | d, n | ours, ms | BoTorch batched, ms | BoTorch looped, ms |\n|---|---|---|---|---|")
+    print(
+        "\n| R | d, n | ours, ms | BoTorch batched, ms | BoTorch looped, ms |\n|---|---|---|---|---|"
+    )
     for R, d, n in ((8, 2, 40), (32, 2, 40), (8, 6, 100), (32, 6, 100), (8, 6, 200)):
         sets = [data(Case(d, n, True, "smooth", "rbf", seed)) for seed in range(R)]
         X, Y = (torch.stack(tensors) for tensors in zip(*sets, strict=True))

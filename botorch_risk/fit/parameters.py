@@ -60,6 +60,11 @@ class Hyperparameter:
         return self.raw if self.constraint is None else self.constraint.transform(self.raw)
 
     @property
+    def size(self) -> int:
+        r"""How many values a replicate has."""
+        return self.raw.numel() // self.batch_shape.numel()
+
+    @property
     def is_positive(self) -> bool:
         r"""Whether the fit moves its logarithm."""
         return self.name != "constant"
@@ -79,7 +84,10 @@ class Hyperparameter:
                 lower = lower + _margin(lower, self.raw.dtype)
                 upper = upper - _margin(upper, self.raw.dtype)
         if self.is_positive:
-            lower, upper = np.maximum(lower, POSITIVE_RANGE[0]), np.minimum(upper, POSITIVE_RANGE[1])
+            lower, upper = (
+                np.maximum(lower, POSITIVE_RANGE[0]),
+                np.minimum(upper, POSITIVE_RANGE[1]),
+            )
         if not self.raw.requires_grad:
             lower = upper = np.clip(self.rows(self.natural), lower, upper)
         return lower, upper

@@ -14,8 +14,6 @@ from torch import Tensor
 
 # From values and their rows to the summed log density of each row and its derivatives.
 LogDensity = Callable[[ndarray, ndarray], tuple[ndarray, ndarray]]
-# From a generator and a replicate to values drawn from the prior.
-Draw = Callable[[Generator, int], ndarray]
 
 
 def log_density(prior: Prior, shape: torch.Size, batch_shape: torch.Size) -> LogDensity:
@@ -52,29 +50,33 @@ def log_density(prior: Prior, shape: torch.Size, batch_shape: torch.Size) -> Log
     return evaluate
 
 
-def sampler(prior: Prior | None, shape: torch.Size, batch_shape: torch.Size) -> Draw | None:
-    r"""Draws from a LogNormal, Gamma or Normal prior; None for any other.
+def draw(
+    prior: Prior,
+    shape: torch.Size,
+    batch_shape: torch.Size,
+    generator: Generator,
+    replicate: int,
+) -> ndarray | None:
+    r"""Draws the values of one replicate from a LogNormal, Gamma or Normal prior.
 
     Args:
-        prior: The prior, if there is one.
+        prior: The prior.
         shape: The shape of the parameter, which starts with `batch_shape`.
         batch_shape: The batch shape of the model.
+        generator: Where the draw comes from.
+        replicate: Which replicate.
 
     Returns:
-        A function of a generator and a replicate that returns the `k` values of one row.
+        The `k` values; None if the prior is of another kind.
     """
-    parameters = None if prior is None else _parameters(prior, shape, batch_shape)
+    parameters = _parameters(prior, shape, batch_shape)
     if parameters is None:
         return None
-
-    def draw(generator: Generator, replicate: int) -> ndarray:
-        first, second = parameters[0][replicate], parameters[1][replicate]
-        if isinstance(prior, GammaPrior):
-            return generator.gamma(first, 1.0 / second)
-        normal = generator.normal(first, np.sqrt(second))
-        return np.exp(normal) if isinstance(prior, LogNormalPrior) else normal
-
-    return draw
+    first, second = parameters[0][replicate], parameters[1][replicate]
+    if isinstance(prior, GammaPrior):
+        return generator.gamma(first, 1.0 / second)
+    normal = generator.normal(first, np.sqrt(second))
+    return np.exp(normal) if isinstance(prior, LogNormalPrior) else normal
 
 
 def _normal(
