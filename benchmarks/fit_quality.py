@@ -134,7 +134,6 @@ def compare(count: int) -> None:
     for name, members in groups:
         mask = np.array(members)
         if mask.any():
-            ours, theirs = (np.median([r[k] for r in rows]) for k in (2, 3))
             ours, theirs = (
                 1e3 * np.median([r[k] for r, inside in zip(rows, mask, strict=True) if inside])
                 for k in (2, 3)
@@ -144,9 +143,8 @@ def compare(count: int) -> None:
 
 
 def compare_batches(repeats: int = 3) -> None:
-    print(
-        "\n| R | d, n | ours, ms | BoTorch batched, ms | BoTorch looped, ms |\n|---|---|---|---|---|"
-    )
+    print("\n| R | d, n | ours, ms | BoTorch batched, ms | BoTorch looped, ms |")
+    print("|---|---|---|---|---|")
     for R, d, n in ((8, 2, 40), (32, 2, 40), (8, 6, 100), (32, 6, 100), (8, 6, 200)):
         sets = [data(Case(d, n, True, "smooth", "rbf", seed)) for seed in range(R)]
         X, Y = (torch.stack(tensors) for tensors in zip(*sets, strict=True))

@@ -20,8 +20,8 @@ from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read
 from botorch_risk.projected_bfgs import Minima, RowStatus, minimize_rows
 from botorch_risk.seeding import as_seeds, derive_seed
 
-# No step changes the logarithm of a hyperparameter by more than this: a longer one leaves the basin of the
-# start on the strength of one gradient.
+# No step changes the logarithm of a hyperparameter by more than this: a longer one leaves the
+# basin of the start on the strength of one gradient.
 MAX_LOG_STEP = 4.0
 
 

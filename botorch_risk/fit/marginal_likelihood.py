@@ -128,7 +128,7 @@ def log_marginal_likelihood(
         >>> one = torch.ones(1)
         >>> theta = Hyperparameters(one.view(1, 1), 0.1 * one.view(1, 1), one, 0 * one)
         >>> log_marginal_likelihood(X, Y, theta).value
-        tensor([-3.6932])
+        tensor([-3.7784])
     """
     lengthscale, noise, outputscale, constant = hyperparameters
     Z = X / lengthscale.unsqueeze(-2)

@@ -3,6 +3,7 @@ r"""The loss of a batched fit: GPyTorch's marginal likelihood over log-hyperpara
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +18,13 @@ from botorch_risk.fit.priors import draw, log_density
 # From the start of the fit to the second one: a function that moves faster and is known better.
 # Of the data that a loop collects this start often finds the better of two explanations.
 ROUGHER = {"lengthscale": 0.3, "noise": 0.1}
+
+
+class _Data(NamedTuple):
+    X: Tensor  # R x n x d
+    Y: Tensor  # R x n
+    fixed_noise: Tensor | None  # R x n
+    observed: Tensor | None  # R x n
 
 
 class MarginalLikelihoodObjective:
@@ -41,12 +49,11 @@ class MarginalLikelihoodObjective:
             finite &= parts.fixed_noise.isfinite()
         self._broken = ~(finite | ~counted).all(-1)  # R
         self._empty = ~counted.any(-1)
-        self._data = [
-            None if tensor is None else torch.nan_to_num(tensor, 0.0, 0.0, 0.0)
-            for tensor in (parts.X, parts.Y, parts.fixed_noise)
-        ] + [observed]
+        X, Y = (torch.nan_to_num(tensor, 0.0, 0.0, 0.0) for tensor in (parts.X, parts.Y))
+        noise = None if parts.fixed_noise is None else torch.nan_to_num(parts.fixed_noise, 1.0)
+        self._data = _Data(X, Y, noise, observed)
         self._num_observed = counted.sum(-1).clamp_min(1).cpu().numpy()
-        self._selected: tuple[ndarray, list[Tensor | None]] | None = None
+        self._selected: tuple[ndarray, _Data] | None = None
         self._slices, self._positive = _layout(parts)
         self._priors = [
             (slice_, log_density(prior, hyperparameter.raw.shape, parts.batch_shape))
@@ -64,30 +71,15 @@ class MarginalLikelihoodObjective:
         Returns:
             Values `rows`, not finite where a row fails, and gradients `rows x p`.
         """
-        parts, replicates = self._parts, rows % len(self._num_observed)
+        replicates = rows % len(self._num_observed)
         natural = np.where(self._positive, np.exp(theta), theta)
-        X, Y, fixed_noise, observed = self._select(replicates)
-        values = torch.as_tensor(natural).to(parts.Y)
-        named = {
-            hyperparameter.name: values[:, slice_]
-            for hyperparameter, slice_ in zip(parts.hyperparameters, self._slices, strict=True)
-        }
-        one = values.new_ones(len(rows), 1)
+        data = self._select(replicates)
         likelihood = log_marginal_likelihood(
-            X,
-            Y,
-            Hyperparameters(
-                lengthscale=named["lengthscale"],
-                noise=named.get("noise", fixed_noise),
-                outputscale=named.get("outputscale", one).squeeze(-1),
-                constant=named.get("constant", 0.0 * one).squeeze(-1),
-            ),
-            parts.profile,
-            observed,
+            data.X, data.Y, self._named(natural, data), self._parts.profile, data.observed
         )
         slopes = [
             getattr(likelihood.gradient, hyperparameter.name).reshape(len(rows), -1)
-            for hyperparameter in parts.hyperparameters
+            for hyperparameter in self._parts.hyperparameters
         ]
         joint = torch.cat([likelihood.value.unsqueeze(-1), *slopes], dim=-1).cpu().double().numpy()
         value, gradient = joint[:, 0].copy(), joint[:, 1:].copy()
@@ -98,6 +90,19 @@ class MarginalLikelihoodObjective:
         gradient *= np.where(self._positive, natural, 1.0)  # d / d log x = x d / dx
         scale = -1.0 / self._num_observed[replicates]
         return scale * value, scale[:, None] * gradient
+
+    def _named(self, natural: ndarray, data: _Data) -> Hyperparameters:
+        r"""The hyperparameters in rows, with what the model does not have at its fixed value."""
+        values = torch.as_tensor(natural).to(data.Y)
+        one = values.new_ones(len(values))
+        named = {"outputscale": one, "constant": torch.zeros_like(one)}
+        if data.fixed_noise is not None:
+            named["noise"] = data.fixed_noise
+        for hyperparameter, slice_ in zip(self._parts.hyperparameters, self._slices, strict=True):
+            block = values[:, slice_]
+            scalar = hyperparameter.name in ("outputscale", "constant")
+            named[hyperparameter.name] = block.squeeze(-1) if scalar else block
+        return Hyperparameters(**named)
 
     def starts(
         self, rough_start: bool, num_restarts: int, generators: Sequence[Generator]
@@ -152,23 +157,26 @@ class MarginalLikelihoodObjective:
 
     def broken_data(self) -> dict[int, str]:
         r"""The replicates that cannot be fitted, each with the reason."""
-        reasons = {
-            replicate: "the training data are not finite"
-            for replicate in self._broken.nonzero().flatten().tolist()
-        }
-        for replicate in self._empty.nonzero().flatten().tolist():
-            reasons[replicate] = "no point is observed"
-        return reasons
+        broken, empty = (mask.nonzero().flatten().tolist() for mask in (self._broken, self._empty))
+        return dict.fromkeys(broken, "the training data are not finite") | dict.fromkeys(
+            empty, "no point is observed"
+        )
 
     def _transform(self, natural: ndarray) -> ndarray:
         with np.errstate(all="ignore"):
             return np.where(self._positive, np.log(natural), natural)
 
-    def _select(self, replicates: ndarray) -> list[Tensor | None]:
+    def _select(self, replicates: ndarray) -> _Data:
         r"""The data of some replicates; copied only when the selection changes."""
         if self._selected is None or not np.array_equal(self._selected[0], replicates):
-            index = torch.as_tensor(replicates, device=self._parts.Y.device)
-            chosen = [None if tensor is None else tensor[index] for tensor in self._data]
+            index = torch.as_tensor(replicates, device=self._data.Y.device)
+            noise, observed = self._data.fixed_noise, self._data.observed
+            chosen = _Data(
+                X=self._data.X[index],
+                Y=self._data.Y[index],
+                fixed_noise=None if noise is None else noise[index],
+                observed=None if observed is None else observed[index],
+            )
             self._selected = (replicates, chosen)
         return self._selected[1]
 

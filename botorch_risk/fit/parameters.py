@@ -3,7 +3,7 @@ r"""What the closed-form fit reads from a GPyTorch model, and how it writes it b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -128,6 +128,7 @@ class ExactGPParts:
     hyperparameters: tuple[Hyperparameter, ...]
 
 
+@torch.enable_grad()
 def read_exact_gp(model: SingleTaskGP) -> ExactGPParts:
     r"""Takes a model apart, in training mode.
 
@@ -145,11 +146,7 @@ def read_exact_gp(model: SingleTaskGP) -> ExactGPParts:
     kernel = model.covar_module
     active = kernel.active_dims
     correlation = kernel.base_kernel if type(kernel) is ScaleKernel else kernel
-    parameters = tuple(
-        _with_priors(model, hyperparameter)
-        for hyperparameter in _hyperparameters(model, correlation, batch_shape)
-    )
-    _check_priors(model, parameters)
+    parameters = _with_priors(model, _hyperparameters(model, correlation, batch_shape))
     X = model.transform_inputs(model.train_inputs[0]).detach()
     X = X if active is None else X[..., active]
     X = X.expand(*batch_shape, *X.shape[-2:])
@@ -222,15 +219,20 @@ def _is_invertible(constraint: Interval, raw: Tensor) -> bool:
     return torch.allclose(again, natural, rtol=1e-4, equal_nan=True)
 
 
-def _with_priors(model: SingleTaskGP, hyperparameter: Hyperparameter) -> Hyperparameter:
-    r"""Adds the priors whose closure returns the natural value of this parameter."""
-    priors = tuple(
-        prior
-        for _, module, prior, closure, _ in model.named_priors()
-        if _is_same(closure(module), hyperparameter)
-    )
-    parts = (hyperparameter.name, hyperparameter.raw, hyperparameter.constraint)
-    return Hyperparameter(*parts, hyperparameter.batch_shape, priors)
+def _with_priors(
+    model: Module, hyperparameters: Iterator[Hyperparameter]
+) -> tuple[Hyperparameter, ...]:
+    r"""Gives every prior of the model to the parameter that it is on."""
+    listed = list(hyperparameters)
+    for name, module, prior, closure, _ in model.named_priors():
+        if isinstance(prior, UniformPrior):
+            raise NotInClosedFormError(f"a prior {name} of bounded support")
+        value = closure(module)
+        owner = next((i for i, one in enumerate(listed) if _is_same(value, one)), None)
+        if owner is None:
+            raise NotInClosedFormError(f"a prior {name} on a function of the parameters")
+        listed[owner] = replace(listed[owner], priors=(*listed[owner].priors, prior))
+    return tuple(listed)
 
 
 def _is_same(value: Tensor, hyperparameter: Hyperparameter) -> bool:
@@ -238,22 +240,12 @@ def _is_same(value: Tensor, hyperparameter: Hyperparameter) -> bool:
     natural, raw = hyperparameter.natural, hyperparameter.raw
     if value.shape != natural.shape or not torch.equal(value, natural):
         return False
-    if not raw.requires_grad:
-        return True
+    if not (raw.requires_grad and value.requires_grad):
+        return not raw.requires_grad
     slope, own = (
         torch.autograd.grad(tensor.sum(), raw, allow_unused=True)[0] for tensor in (value, natural)
     )
     return slope is not None and own is not None and torch.equal(slope, own)
-
-
-def _check_priors(model: SingleTaskGP, hyperparameters: tuple[Hyperparameter, ...]) -> None:
-    r"""Raises unless every prior of the model is on one of the parameters themselves."""
-    found = {id(prior) for hyperparameter in hyperparameters for prior in hyperparameter.priors}
-    for name, _, prior, _, _ in model.named_priors():
-        if id(prior) not in found:
-            raise NotInClosedFormError(f"a prior {name} on a function of the parameters")
-        if isinstance(prior, UniformPrior):
-            raise NotInClosedFormError(f"a prior {name} of bounded support")
 
 
 def _margin(bound: ndarray, dtype: torch.dtype) -> ndarray:

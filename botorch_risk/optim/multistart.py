@@ -147,7 +147,7 @@ def _choose_starts(
     with torch.no_grad():
         values = evaluator.values(evaluator.scale_up(raw)).cpu().double().numpy()
     finite = np.isfinite(values)
-    for replicate in np.flatnonzero(~finite.all(axis=1)):
+    for replicate in np.flatnonzero(~finite.all(axis=1)).tolist():
         name = f"replicate {replicate} (seed {seeds[replicate]})"
         if not finite[replicate].any():
             raise CandidateGenerationError(
@@ -180,7 +180,7 @@ def _ascend(
     spread: ndarray,
     max_iterations: int,
 ) -> Tensor:
-    r"""Climbs from every start of every replicate and returns each one's best point, `R x 1 x d`."""
+    r"""Climbs from every start of every replicate to each one's best point, `R x 1 x d`."""
     num_replicates, num_starts, d = starts.shape
 
     def objective(points: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
@@ -214,17 +214,18 @@ class _PendingPoints:
     r"""Adds points to those pending for an acquisition, and takes them away again."""
 
     def __init__(self, acqf: AcquisitionFunction | PointwiseAcquisition, batch_dims: int) -> None:
-        known = isinstance(acqf, AcquisitionFunction)
+        r"""Checks that the acquisition has pending points: analytic ones do not."""
         if (
-            not known
+            not isinstance(acqf, AcquisitionFunction)
             or isinstance(acqf, AnalyticAcquisitionFunction)
-            or "X_pending" not in dir(acqf)
+            or "X_pending" not in vars(acqf)
         ):
             raise UnsupportedError(
                 "Expected an acquisition function with pending points, `X_pending`, for q > 1. "
                 f"Got {type(acqf).__name__}."
             )
-        self._acqf, self._batch_dims, self._before = acqf, batch_dims, acqf.X_pending
+        self._acqf, self._batch_dims = acqf, batch_dims
+        self._before: Tensor | None = acqf.X_pending
 
     def set(self, X: Tensor) -> None:
         r"""Makes `R x p x d` points pending beside those from before."""
