@@ -13,10 +13,12 @@ from botorch_risk.acquisition.mean_variance import (
 from botorch_risk.acquisition.mean_variance_objective import MeanVarianceObjective
 from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDeviation
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.acquisition.protocol import PointwiseAcquisition
 
 __all__ = [
     "MeanVarianceObjective",
     "NoisePosteriorStandardDeviation",
+    "PointwiseAcquisition",
     "PointwiseAcquisitionFunction",
     "RiskAverseLowerConfidenceBound",
     "RiskAverseUpperConfidenceBound",

@@ -196,7 +196,7 @@ class MeanVarianceStrategy(ReplicatedStrategy):
         lower, upper = self.bounds
         return ((X - lower) / (upper - lower)).nan_to_num(nan=0.5)
 
-    def _weights(self) -> dict[str, float]:
+    def _weights(self) -> dict[str, Any]:
         return {
             "beta": self.beta,
             "noise_beta": self.noise_beta,

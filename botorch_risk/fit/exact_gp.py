@@ -1,0 +1,223 @@
+r"""Fits exact Gaussian processes in closed form, all replicates of a batch at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from numpy import ndarray
+from torch import Tensor
+
+from botorch_risk.fit.objective import MarginalLikelihoodObjective
+from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
+from botorch_risk.projected_bfgs import Minima, RowStatus, minimize_rows
+from botorch_risk.seeding import as_seeds, derive_seed
+
+# No step changes the logarithm of a hyperparameter by more than this: a longer one leaves the
+# basin of the start on the strength of one gradient.
+MAX_LOG_STEP = 4.0
+
+
+class FitStatus(StrEnum):
+    r"""How the fit of one replicate ended."""
+
+    CONVERGED = "converged"
+    ITERATION_LIMIT = "iteration limit"
+    STALLED = "stalled"
+    FAILED = "failed"
+    NOT_REPORTED = "not reported"
+
+
+_STATUS = {
+    RowStatus.CONVERGED: (FitStatus.CONVERGED, ""),
+    RowStatus.ITERATION_LIMIT: (FitStatus.ITERATION_LIMIT, ""),
+    RowStatus.STALLED: (FitStatus.STALLED, "no step along the gradient raises the objective"),
+    RowStatus.FAILED: (
+        FitStatus.FAILED,
+        "the covariance matrix is not positive definite at the start values",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class FitResult:
+    r"""What a fit reached, replicate by replicate.
+
+    Args:
+        objective: GPyTorch's `ExactMarginalLogLikelihood` at the fitted hyperparameters, priors
+            included, per observed point; `batch_shape`. NaN where a replicate failed.
+        status: A status for each replicate, the batch flattened.
+        reasons: Why a replicate failed or stalled, and an empty string for the others.
+        num_evaluations: Evaluations of the objective, `batch_shape`, those of all starts together;
+            None where BoTorch fitted.
+        method: "closed form" or "fit_gpytorch_mll".
+        fallback_reason: What the closed form does not know about the model, if BoTorch fitted.
+    """
+
+    objective: Tensor
+    status: tuple[FitStatus, ...]
+    reasons: tuple[str, ...]
+    num_evaluations: Tensor | None
+    method: str
+    fallback_reason: str | None = None
+
+
+def fit_exact_gp(
+    model: SingleTaskGP,
+    *,
+    rough_start: bool = True,
+    num_restarts: int = 0,
+    seeds: int | Sequence[int] | None = None,
+    observed: Tensor | None = None,
+    max_iterations: int = 200,
+    tolerance: float = 1e-5,
+) -> FitResult:
+    r"""Maximises the marginal likelihood of an exact Gaussian process, with its priors, in place.
+
+    The objective is the model's own, `ExactMarginalLogLikelihood(model.likelihood, model)`: what
+    `fit_gpytorch_mll` maximises, by closed-form gradients over the logarithms of the positive
+    hyperparameters. Every replicate converges on its own. One that fails numerically says so in
+    its status and keeps its hyperparameters; the others do not notice. Parameters that do not
+    require gradients stay. The model is left in evaluation mode.
+
+    Known to the closed form: a `SingleTaskGP` (or a subclass with its `forward`) of any batch
+    shape; RBF and Matern kernels, ARD or not, alone or in a `ScaleKernel`; constant and zero mean;
+    inferred homoscedastic and fixed noise; any input transform without parameters to learn and
+    any outcome transform; any priors on the hyperparameters themselves but uniform ones. All else
+    is fitted by BoTorch's `fit_gpytorch_mll`, and the result says so and why.
+
+    Args:
+        model: The model. Its current hyperparameters are the first start.
+        rough_start: Whether to start a second time at shorter lengthscales and less noise, and to
+            keep the better result. On 200 data sets this raised the share on which the fit is
+            within 1e-6 per point of `fit_gpytorch_mll` or better from 95 to 98 percent.
+        num_restarts: Further starts for each replicate, drawn from the priors (about the first
+            start where there is no prior that can be drawn from); the best result counts.
+        seeds: One seed for each replicate, the batch flattened; needed by `num_restarts` only.
+        observed: An optional boolean mask, `batch_shape x n`, for replicates of different sizes:
+            rows of the data that it leaves out do not count, exactly as if they were not there.
+        max_iterations: The most steps from a start.
+        tolerance: The largest entry of the gradient per observed point at which a start has
+            converged. Rounding keeps it above about 1e-4 in float32.
+
+    Returns:
+        The objective, status and evaluation count of each replicate.
+
+    Raises:
+        BotorchTensorDimensionError: If `observed` does not have the shape of the targets.
+        UnsupportedError: If a restart or a mask is asked for and the model is not known.
+        ValueError: If restarts are asked for without seeds, or with the wrong number of them.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.linspace(0, 1, 8, dtype=torch.float64).unsqueeze(-1).expand(3, 8, 1)
+        >>> Y = torch.stack([(k * X[0]).sin() for k in (3, 6, 9)])
+        >>> result = fit_exact_gp(SingleTaskGP(X, Y))
+        >>> [status.value for status in result.status], result.method
+        (['converged', 'converged', 'converged'], 'closed form')
+    """
+    model.train()
+    try:
+        parts = read_exact_gp(model)
+    except NotInClosedFormError as error:
+        if num_restarts or observed is not None:
+            raise UnsupportedError(
+                "Expected a model that the closed form knows for `num_restarts` and `observed`. "
+                f"Got {error}."
+            ) from error
+        return _fit_by_botorch(model, max_iterations, tolerance, str(error))
+    objective = MarginalLikelihoodObjective(parts, _mask(parts, observed))
+    starts = objective.starts(rough_start, num_restarts, _generators(parts, num_restarts, seeds))
+    minima = minimize_rows(
+        objective,
+        starts,
+        *objective.bounds(len(starts)),
+        max_iterations=max_iterations,
+        gradient_tolerance=tolerance,
+        relative_tolerance=1e-11,
+        max_step=MAX_LOG_STEP,
+        precision=float(torch.finfo(parts.Y.dtype).eps),
+    )
+    result = _collect(parts, objective, minima)
+    model.eval()
+    return result
+
+
+def _mask(parts: ExactGPParts, observed: Tensor | None) -> Tensor | None:
+    if observed is None:
+        return None
+    expected = (*parts.batch_shape, parts.Y.shape[-1])
+    if observed.shape != expected or observed.dtype != torch.bool:
+        raise BotorchTensorDimensionError(
+            f"Expected `observed` to be boolean of shape `batch_shape x n`, {expected}. "
+            f"Got {observed.dtype=}, {observed.shape=}."
+        )
+    return observed.reshape(parts.Y.shape).to(parts.Y.device)
+
+
+def _generators(
+    parts: ExactGPParts, num_restarts: int, seeds: int | Sequence[int] | None
+) -> list[np.random.Generator]:
+    if num_restarts == 0:
+        return []
+    if seeds is None:
+        raise ValueError(f"Expected `seeds` to draw restarts from. Got {num_restarts=}, {seeds=}.")
+    listed = as_seeds(seeds, parts.batch_shape.numel())
+    return [np.random.default_rng(derive_seed(seed, "restarts of a fit")) for seed in listed]
+
+
+def _collect(
+    parts: ExactGPParts, objective: MarginalLikelihoodObjective, minima: Minima
+) -> FitResult:
+    r"""Writes the best start of each replicate into the model and reports on it."""
+    count = parts.batch_shape.numel()
+    values = minima.value.reshape(-1, count)  # starts x R
+    failed = minima.status.reshape(-1, count) == RowStatus.FAILED
+    best = np.where(failed, np.inf, values).argmin(axis=0) * count + np.arange(count)
+    outcomes = [_STATUS[RowStatus(code)] for code in minima.status[best]]
+    for replicate, reason in objective.broken_data().items():
+        outcomes[replicate] = (FitStatus.FAILED, reason)
+    lost = np.array([status is FitStatus.FAILED for status, _ in outcomes])
+    objective.write(minima.x[best], keep=lost)
+
+    def batch(array: ndarray, dtype: torch.dtype) -> Tensor:
+        return torch.as_tensor(array, dtype=dtype, device=parts.Y.device).view(parts.batch_shape)
+
+    return FitResult(
+        objective=batch(np.where(lost, np.nan, -minima.value[best]), parts.Y.dtype),
+        status=tuple(status for status, _ in outcomes),
+        reasons=tuple(reason for _, reason in outcomes),
+        num_evaluations=batch(minima.num_evaluations.reshape(-1, count).sum(axis=0), torch.long),
+        method="closed form",
+    )
+
+
+def _fit_by_botorch(
+    model: SingleTaskGP, max_iterations: int, tolerance: float, reason: str
+) -> FitResult:
+    r"""BoTorch's own path, for what the equations do not cover."""
+    mll = ExactMarginalLogLikelihood(model.likelihood, model)
+    options = {"maxiter": max_iterations, "gtol": tolerance}
+    fit_gpytorch_mll(mll, optimizer_kwargs={"options": options})
+    mll.train()
+    with torch.no_grad():
+        inputs = [model.transform_inputs(X=X) for X in model.train_inputs]
+        objective = mll(model(*model.train_inputs), model.train_targets, *inputs)
+    mll.eval()
+    count = objective.numel()
+    return FitResult(
+        objective=objective,
+        status=(FitStatus.NOT_REPORTED,) * count,
+        reasons=("",) * count,
+        num_evaluations=None,
+        method="fit_gpytorch_mll",
+        fallback_reason=reason,
+    )

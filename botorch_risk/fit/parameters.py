@@ -1,0 +1,253 @@
+r"""What the closed-form fit reads from a GPyTorch model, and how it writes it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models import SingleTaskGP
+from gpytorch.constraints import Interval
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.means import ConstantMean, ZeroMean
+from gpytorch.module import Module
+from gpytorch.priors import Prior, UniformPrior
+from numpy import ndarray
+from torch import Tensor
+from torch.nn import Parameter
+
+from botorch_risk.fit.marginal_likelihood import (
+    Profile,
+    matern12_profile,
+    matern32_profile,
+    matern52_profile,
+    rbf_profile,
+)
+
+# Keeps logarithms finite where a constraint is open at 0 or at infinity.
+POSITIVE_RANGE = (1e-10, 1e10)
+MATERN_PROFILES = {0.5: matern12_profile, 1.5: matern32_profile, 2.5: matern52_profile}
+
+
+class NotInClosedFormError(UnsupportedError):
+    r"""The model has a part that the closed-form fit does not know."""
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    r"""One parameter of a model, seen as `R x k` values in natural units.
+
+    Args:
+        name: Its name among `Hyperparameters`.
+        raw: The unconstrained parameter that the model holds.
+        constraint: Maps raw to natural values; None where they are the same.
+        batch_shape: The batch shape of the model.
+        priors: The priors on its natural values.
+    """
+
+    name: str
+    raw: Parameter
+    constraint: Interval | None
+    batch_shape: torch.Size
+    priors: tuple[Prior, ...] = ()
+
+    @property
+    def natural(self) -> Tensor:
+        r"""The values in natural units, in the shape of the raw parameter."""
+        return self.raw if self.constraint is None else self.constraint.transform(self.raw)
+
+    @property
+    def size(self) -> int:
+        r"""How many values a replicate has."""
+        return self.raw.numel() // self.batch_shape.numel()
+
+    @property
+    def is_positive(self) -> bool:
+        r"""Whether the fit moves its logarithm."""
+        return self.name != "constant"
+
+    def rows(self, values: Tensor) -> ndarray:
+        r"""Values that broadcast to the shape of the parameter as an `R x k` array."""
+        expanded = values.detach().double().cpu().expand(self.raw.shape)
+        return expanded.reshape(self.batch_shape.numel(), -1).numpy()
+
+    def bounds(self) -> tuple[ndarray, ndarray]:
+        r"""The closed interval of natural values that the raw parameter can express, `R x k`."""
+        lower, upper = np.full((2, *self.rows(self.raw).shape), [[[-np.inf]], [[np.inf]]])
+        if self.constraint is not None:
+            lower = self.rows(self.constraint.lower_bound)
+            upper = self.rows(self.constraint.upper_bound)
+            if self.constraint.enforced:  # open at its bounds: softplus never reaches 0
+                lower = lower + _margin(lower, self.raw.dtype)
+                upper = upper - _margin(upper, self.raw.dtype)
+        if self.is_positive:
+            lower, upper = (
+                np.maximum(lower, POSITIVE_RANGE[0]),
+                np.minimum(upper, POSITIVE_RANGE[1]),
+            )
+        if not self.raw.requires_grad:
+            lower = upper = np.clip(self.rows(self.natural), lower, upper)
+        return lower, upper
+
+    @torch.no_grad()
+    def write(self, values: ndarray, keep: ndarray) -> None:
+        r"""Sets the parameter to `R x k` natural values, except for the replicates in `keep`."""
+        if not self.raw.requires_grad:
+            return
+        natural = torch.as_tensor(values).to(self.raw).view(self.raw.shape)
+        raw = natural
+        if self.constraint is not None:
+            natural = natural.clamp(self.constraint.lower_bound, self.constraint.upper_bound)
+            raw = self.constraint.inverse_transform(natural)
+        event_dims = raw.dim() - len(self.batch_shape)
+        kept = torch.as_tensor(keep, device=raw.device).view((*self.batch_shape, *[1] * event_dims))
+        self.raw.copy_(torch.where(kept, self.raw, raw))
+
+
+@dataclass(frozen=True)
+class ExactGPParts:
+    r"""The parts of an exact Gaussian process that its marginal likelihood depends on.
+
+    Args:
+        batch_shape: The batch shape, `R` replicates when flattened.
+        X: Transformed inputs in the kernel's active dimensions, `R x n x d`.
+        Y: Transformed targets, `R x n`.
+        fixed_noise: Noise variances that are data, `R x n`, or None if the noise is inferred.
+        profile: The correlation as a function of scaled distance.
+        hyperparameters: Those that the model has, in the order of `Hyperparameters`.
+    """
+
+    batch_shape: torch.Size
+    X: Tensor
+    Y: Tensor
+    fixed_noise: Tensor | None
+    profile: Profile
+    hyperparameters: tuple[Hyperparameter, ...]
+
+
+@torch.enable_grad()
+def read_exact_gp(model: SingleTaskGP) -> ExactGPParts:
+    r"""Takes a model apart, in training mode.
+
+    Args:
+        model: A model in training mode whose `forward` is that of `SingleTaskGP`.
+
+    Returns:
+        Its parts.
+
+    Raises:
+        NotInClosedFormError: If a part of it is unknown; the message names it.
+    """
+    _check_model(model)
+    batch_shape = model.train_targets.shape[:-1]
+    kernel = model.covar_module
+    active = kernel.active_dims
+    correlation = kernel.base_kernel if type(kernel) is ScaleKernel else kernel
+    parameters = _with_priors(model, _hyperparameters(model, correlation, batch_shape))
+    X = model.transform_inputs(model.train_inputs[0]).detach()
+    X = X if active is None else X[..., active]
+    X = X.expand(*batch_shape, *X.shape[-2:])
+    fixed = None
+    if type(model.likelihood) is FixedNoiseGaussianLikelihood:
+        fixed = model.likelihood.noise_covar.noise.expand(model.train_targets.shape)
+    return ExactGPParts(
+        batch_shape=batch_shape,
+        X=X.reshape(-1, *X.shape[-2:]),
+        Y=model.train_targets.reshape(-1, X.shape[-2]),
+        fixed_noise=None if fixed is None else fixed.reshape(-1, X.shape[-2]),
+        profile=rbf_profile if type(correlation) is RBFKernel else MATERN_PROFILES[correlation.nu],
+        hyperparameters=parameters,
+    )
+
+
+def _check_model(model: SingleTaskGP) -> None:
+    r"""Raises unless every module is one that the equations know."""
+    cls = type(model)
+    if getattr(cls, "forward", None) is not SingleTaskGP.forward or any(
+        getattr(model, hook, None) is not None for hook in ("custom_fit", "compute_custom_loss")
+    ):
+        raise NotInClosedFormError(f"a model of type {cls.__name__} of its own")
+    kernel = model.covar_module
+    correlation = kernel.base_kernel if type(kernel) is ScaleKernel else kernel
+    likelihood = model.likelihood
+    known: list[tuple[str, Module, tuple[type, ...]]] = [
+        ("kernel", correlation, (RBFKernel, MaternKernel)),
+        ("mean", model.mean_module, (ConstantMean, ZeroMean)),
+        ("likelihood", likelihood, (GaussianLikelihood, FixedNoiseGaussianLikelihood)),
+    ]
+    for part, module, types in known:
+        if type(module) not in types:
+            raise NotInClosedFormError(f"a {part} of type {type(module).__name__}")
+    if getattr(likelihood, "second_noise_covar", None) is not None:
+        raise NotInClosedFormError("a likelihood with additional noise to be learnt")
+    transform = getattr(model, "input_transform", None)
+    if transform is not None and any(p.requires_grad for p in transform.parameters()):
+        raise NotInClosedFormError("an input transform with learnable parameters")
+
+
+def _hyperparameters(
+    model: SingleTaskGP, correlation: Kernel, batch_shape: torch.Size
+) -> Iterator[Hyperparameter]:
+    r"""The parameters that the model has, checked for their shapes and constraints."""
+    owners: list[tuple[str, Module, int]] = [("lengthscale", correlation, 2)]
+    if type(model.likelihood) is GaussianLikelihood:
+        owners.append(("noise", model.likelihood.noise_covar, 1))
+    if correlation is not model.covar_module:
+        owners.append(("outputscale", model.covar_module, 0))
+    if type(model.mean_module) is ConstantMean:
+        owners.append(("constant", model.mean_module, 0))
+    for name, module, event_dims in owners:
+        raw = getattr(module, f"raw_{name}")
+        constraint = module.constraint_for_parameter_name(f"raw_{name}")
+        if raw.shape[: raw.dim() - event_dims] != batch_shape:
+            raise NotInClosedFormError(f"a {name} that is shared by replicates")
+        hyperparameter = Hyperparameter(name, raw, constraint, batch_shape)
+        if constraint is not None and not _is_invertible(constraint, raw):
+            raise NotInClosedFormError(f"a constraint on the {name} without a known inverse")
+        yield hyperparameter
+
+
+@torch.no_grad()
+def _is_invertible(constraint: Interval, raw: Tensor) -> bool:
+    if constraint.enforced and constraint._inv_transform is None:
+        return False
+    natural = constraint.transform(raw)
+    again = constraint.transform(constraint.inverse_transform(natural))
+    return torch.allclose(again, natural, rtol=1e-4, equal_nan=True)
+
+
+def _with_priors(
+    model: Module, hyperparameters: Iterator[Hyperparameter]
+) -> tuple[Hyperparameter, ...]:
+    r"""Gives every prior of the model to the parameter that it is on."""
+    listed = list(hyperparameters)
+    for name, module, prior, closure, _ in model.named_priors():
+        if isinstance(prior, UniformPrior):
+            raise NotInClosedFormError(f"a prior {name} of bounded support")
+        value = closure(module)
+        owner = next((i for i, one in enumerate(listed) if _is_same(value, one)), None)
+        if owner is None:
+            raise NotInClosedFormError(f"a prior {name} on a function of the parameters")
+        listed[owner] = replace(listed[owner], priors=(*listed[owner].priors, prior))
+    return tuple(listed)
+
+
+def _is_same(value: Tensor, hyperparameter: Hyperparameter) -> bool:
+    r"""Whether a tensor is the parameter itself: equal now and to first order."""
+    natural, raw = hyperparameter.natural, hyperparameter.raw
+    if value.shape != natural.shape or not torch.equal(value, natural):
+        return False
+    if not (raw.requires_grad and value.requires_grad):
+        return not raw.requires_grad
+    slope, own = (
+        torch.autograd.grad(tensor.sum(), raw, allow_unused=True)[0] for tensor in (value, natural)
+    )
+    return slope is not None and own is not None and torch.equal(slope, own)
+
+
+def _margin(bound: ndarray, dtype: torch.dtype) -> ndarray:
+    r"""How far inside an open bound the raw parameter is finite and exact."""
+    return np.where(np.isfinite(bound), 1e-8 + 8 * torch.finfo(dtype).eps * np.abs(bound), 0.0)

@@ -1,0 +1,240 @@
+r"""Multi-start maximisation of an acquisition function, all replicates of a batch at once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from botorch.acquisition import AcquisitionFunction, AnalyticAcquisitionFunction
+from botorch.exceptions.errors import (
+    BotorchTensorDimensionError,
+    CandidateGenerationError,
+    UnsupportedError,
+)
+from botorch.exceptions.warnings import OptimizationWarning
+from numpy import ndarray
+from torch import Tensor
+from torch.quasirandom import SobolEngine
+
+from botorch_risk.acquisition.protocol import PointwiseAcquisition
+from botorch_risk.optim.pointwise import PointwiseEvaluator
+from botorch_risk.projected_bfgs import RowStatus, minimize_rows
+from botorch_risk.seeding import as_seeds, derive_seed
+
+
+def optimize_acqf_replicates(
+    acqf: AcquisitionFunction | PointwiseAcquisition,
+    bounds: Tensor,
+    q: int = 1,
+    *,
+    seeds: int | Sequence[int],
+    num_restarts: int = 10,
+    raw_samples: int = 256,
+    fixed_features: Mapping[int, float] | None = None,
+    eta: float = 1.0,
+    max_iterations: int = 200,
+    batch_limit: int = 2048,
+) -> tuple[Tensor, Tensor]:
+    r"""Maximises an acquisition function in a box for each of `R` replicates.
+
+    What `optimize_acqf` does for one model, for a model of batch shape `[R]`: scrambled Sobol
+    points, of them starts by the Boltzmann rule (the best one always among them), and projected
+    quasi-Newton steps from every start, each with its own line search and its own end. A
+    replicate's draws depend on its own seed only. Acquisitions that are not
+    `PointwiseAcquisition`s are called with `m x R x 1 x d` points. Only box bounds.
+
+    For `q > 1` the points are chosen one after the other, each with the ones before it pending.
+
+    Args:
+        acqf: An acquisition function on a model of batch shape `[R]`, or `[]` for `R = 1`. One
+            without a `model` is taken to have batch shape `[R]`.
+        bounds: Lower and upper bounds, `2 x d`, in the units of the acquisition's inputs.
+        q: How many points to choose.
+        seeds: One for each replicate; an integer means `R = 1`. A loop passes other seeds in
+            every round, such as `derive_seed(seed, "round", t)`.
+        num_restarts: The number of starts of each replicate.
+        raw_samples: The number of Sobol points of each replicate.
+        fixed_features: Inputs to hold fixed, from their columns to their values.
+        eta: The inverse temperature of the Boltzmann rule.
+        max_iterations: The most steps from a start.
+        batch_limit: The most points to value in one call, all replicates together.
+
+    Returns:
+        The points, `R x q x d`, and their values, `R`. For `q > 1` the values of the points, each
+        given those before it, are summed.
+
+    Raises:
+        BotorchTensorDimensionError: If `bounds` is not `2 x d`, or the model's batch shape does
+            not fit the number of seeds.
+        CandidateGenerationError: If no raw point of a replicate has a finite value.
+        UnsupportedError: If the acquisition is a one-shot one, or `q > 1` and it does not support
+            pending points.
+        ValueError: If there are fewer raw points than starts, or a seed repeats.
+
+    Example:
+        >>> import torch
+        >>> class Parabola:
+        ...     def evaluate(self, X):
+        ...         peaks = torch.tensor([[0.25], [0.5]], dtype=X.dtype)
+        ...         return -(X.squeeze(-1) - peaks).square()
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+        >>> X, values = optimize_acqf_replicates(Parabola(), bounds, seeds=[0, 1], num_restarts=2)
+        >>> X.round(decimals=4).flatten().tolist()
+        [0.25, 0.5]
+    """
+    listed = as_seeds(seeds)
+    if bounds.dim() != 2 or bounds.shape[0] != 2:
+        raise BotorchTensorDimensionError(
+            f"Expected `bounds` to have shape `2 x d`. Got {bounds.shape=}."
+        )
+    if not 1 <= num_restarts <= raw_samples:
+        raise ValueError(
+            "Expected at least one start and as many raw points as starts. "
+            f"Got {num_restarts=}, {raw_samples=}."
+        )
+    box = bounds.detach().clone()
+    for column, value in (fixed_features or {}).items():
+        box[:, column] = value
+    evaluator = PointwiseEvaluator(acqf, box, len(listed), batch_limit)
+    pending = _PendingPoints(acqf, len(evaluator.batch_shape)) if q > 1 else None
+    picks, total = [], torch.zeros(len(listed)).to(box)
+    try:
+        for pick in range(q):
+            raw = _sobol_points(listed, raw_samples, box, pick)
+            starts = _choose_starts(evaluator, raw, listed, num_restarts, eta, pick)
+            picks.append(_ascend(evaluator, *starts, max_iterations))
+            with torch.no_grad():
+                total += evaluator.values(picks[-1]).squeeze(-1)
+            if pending is not None:
+                pending.set(torch.cat(picks, dim=-2))
+    finally:
+        if pending is not None:
+            pending.restore()
+    return torch.cat(picks, dim=-2), total
+
+
+def _sobol_points(seeds: Sequence[int], count: int, box: Tensor, pick: int) -> ndarray:
+    r"""Raw points in the unit cube, `R x count x d`."""
+    d = box.shape[-1]
+    engines = [SobolEngine(d, True, derive_seed(seed, "raw points", pick)) for seed in seeds]
+    return torch.stack([engine.draw(count, dtype=torch.float64) for engine in engines]).numpy()
+
+
+def _choose_starts(
+    evaluator: PointwiseEvaluator,
+    raw: ndarray,
+    seeds: Sequence[int],
+    num_restarts: int,
+    eta: float,
+    pick: int,
+) -> tuple[ndarray, ndarray, ndarray]:
+    r"""Starts by the Boltzmann rule, which is a top-k rule under Gumbel noise.
+
+    Args:
+        evaluator: Values the points.
+        raw: Raw points in the unit cube, `R x count x d`.
+        seeds: One for each replicate.
+        num_restarts: How many starts.
+        eta: The inverse temperature.
+        pick: Which of the `q` points is being chosen.
+
+    Returns:
+        The starts `R x num_restarts x d`, and the mean and the spread of each replicate's raw
+        values, `R`, in whose units its ascent is done.
+    """
+    with torch.no_grad():
+        values = evaluator.values(evaluator.scale_up(raw)).cpu().double().numpy()
+    finite = np.isfinite(values)
+    for replicate in np.flatnonzero(~finite.all(axis=1)).tolist():
+        name = f"replicate {replicate} (seed {seeds[replicate]})"
+        if not finite[replicate].any():
+            raise CandidateGenerationError(
+                f"Expected finite acquisition values. Got none at the raw points of {name}."
+            )
+        message = f"The acquisition is not finite at some raw points of {name}: not started from."
+        warnings.warn(message, OptimizationWarning, stacklevel=3)
+    count = finite.sum(axis=1)
+    known = np.where(finite, values, 0.0)
+    center = known.sum(axis=1) / count
+    centered = np.where(finite, values - center[:, None], 0.0)
+    spread = np.sqrt(np.square(centered).sum(axis=1) / count)
+    spread[spread == 0.0] = 1.0
+    noise = [np.random.default_rng(derive_seed(seed, "starts", pick)) for seed in seeds]
+    score = eta * centered / spread[:, None]
+    score += np.stack([generator.gumbel(size=raw.shape[1]) for generator in noise])
+    score[~finite] = -np.inf
+    best = np.where(finite, values, -np.inf).argmax(axis=1)
+    score[np.arange(len(best)), best] = np.inf
+    chosen = np.argsort(-score, axis=1, kind="stable")[:, :num_restarts]
+    usable = np.take_along_axis(finite, chosen, axis=1)
+    chosen = np.where(usable, chosen, best[:, None])
+    return np.take_along_axis(raw, chosen[..., None], axis=1), center, spread
+
+
+def _ascend(
+    evaluator: PointwiseEvaluator,
+    starts: ndarray,
+    center: ndarray,
+    spread: ndarray,
+    max_iterations: int,
+) -> Tensor:
+    r"""Climbs from every start of every replicate to each one's best point, `R x 1 x d`."""
+    num_replicates, num_starts, d = starts.shape
+
+    def objective(points: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        replicates = rows // num_starts
+        value, gradient = evaluator.value_and_gradient(points, replicates)
+        unit = spread[replicates]
+        return (center[replicates] - value) / unit, -gradient / unit[:, None]
+
+    minima = minimize_rows(
+        objective,
+        starts.reshape(-1, d),
+        np.zeros(d),
+        np.ones(d),
+        max_iterations=max_iterations,
+        precision=float(torch.finfo(evaluator.box.dtype).eps),
+    )
+    values = minima.value.reshape(num_replicates, num_starts)
+    failed = minima.status.reshape(num_replicates, num_starts) == RowStatus.FAILED
+    if failed.any():
+        message = (
+            "The acquisition or its gradient is not finite at some starts of replicates "
+            f"{np.flatnonzero(failed.any(axis=1)).tolist()}: they stay where they are."
+        )
+        warnings.warn(message, OptimizationWarning, stacklevel=3)
+    best = np.where(np.isfinite(values), values, np.inf).argmin(axis=1)
+    points = minima.x.reshape(starts.shape)[np.arange(num_replicates), best]
+    return evaluator.scale_up(points[:, None, :])
+
+
+class _PendingPoints:
+    r"""Adds points to those pending for an acquisition, and takes them away again."""
+
+    def __init__(self, acqf: AcquisitionFunction | PointwiseAcquisition, batch_dims: int) -> None:
+        r"""Checks that the acquisition has pending points: analytic ones do not."""
+        if (
+            not isinstance(acqf, AcquisitionFunction)
+            or isinstance(acqf, AnalyticAcquisitionFunction)
+            or "X_pending" not in vars(acqf)
+        ):
+            raise UnsupportedError(
+                "Expected an acquisition function with pending points, `X_pending`, for q > 1. "
+                f"Got {type(acqf).__name__}."
+            )
+        self._acqf, self._batch_dims = acqf, batch_dims
+        self._before: Tensor | None = acqf.X_pending
+
+    def set(self, X: Tensor) -> None:
+        r"""Makes `R x p x d` points pending beside those from before."""
+        X = X if self._batch_dims else X.squeeze(0)
+        if self._before is not None:
+            before = self._before.expand(*X.shape[:-2], *self._before.shape[-2:])
+            X = torch.cat([before, X], dim=-2)
+        self._acqf.set_X_pending(X)
+
+    def restore(self) -> None:
+        r"""Leaves the points pending that were so before."""
+        self._acqf.set_X_pending(self._before)

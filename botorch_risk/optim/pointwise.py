@@ -1,0 +1,104 @@
+r"""Values and gradients of an acquisition function at points that do not interact."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from botorch.acquisition import AcquisitionFunction, OneShotAcquisitionFunction
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from numpy import ndarray
+from torch import Tensor
+
+from botorch_risk.acquisition.protocol import PointwiseAcquisition
+
+
+class PointwiseEvaluator:
+    r"""One face for acquisitions with and without `evaluate`, in chunks of bounded size."""
+
+    def __init__(
+        self,
+        acqf: AcquisitionFunction | PointwiseAcquisition,
+        box: Tensor,
+        num_replicates: int,
+        batch_limit: int,
+    ) -> None:
+        r"""Checks the acquisition once.
+
+        Args:
+            acqf: The acquisition function.
+            box: Bounds, `2 x d`; their dtype and device are those of the points.
+            num_replicates: The number `R` of replicates.
+            batch_limit: The most points to value in one call, all replicates together.
+
+        Raises:
+            BotorchTensorDimensionError: If the model's batch shape does not fit `R`.
+            UnsupportedError: If the acquisition is a one-shot one.
+        """
+        if isinstance(acqf, OneShotAcquisitionFunction):
+            raise UnsupportedError(
+                "Expected an acquisition function of single points. "
+                f"Got {type(acqf).__name__}, which optimises its fantasies too."
+            )
+        model = getattr(acqf, "model", None)
+        self.batch_shape = torch.Size([num_replicates]) if model is None else model.batch_shape
+        if self.batch_shape != (num_replicates,) and (self.batch_shape or num_replicates != 1):
+            raise BotorchTensorDimensionError(
+                f"Expected a model of batch shape [{num_replicates}], one for each seed. "
+                f"Got {self.batch_shape=}."
+            )
+        self.box = box
+        self._acqf = acqf
+        self._chunk = max(1, batch_limit // num_replicates)
+
+    def scale_up(self, points: ndarray) -> Tensor:
+        r"""Points of the unit cube in the units of the acquisition's inputs."""
+        lower, upper = self.box
+        X = lower + (upper - lower) * torch.as_tensor(points).to(self.box)
+        return torch.minimum(X, upper)  # rounding
+
+    def values(self, X: Tensor) -> Tensor:
+        r"""Values `R x m` of points `R x m x d`."""
+        return torch.cat([self._call(chunk) for chunk in X.split(self._chunk, dim=-2)], dim=-1)
+
+    def value_and_gradient(self, points: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
+        r"""Values and gradients, both by autograd, at rows of points of the unit cube.
+
+        Args:
+            points: `rows x d`.
+            replicates: The replicate of each row, ascending.
+
+        Returns:
+            Values `rows` and gradients `rows x d` in the units of the cube.
+        """
+        counts = np.bincount(replicates, minlength=self._num_replicates)
+        slots = np.arange(len(replicates)) - (np.cumsum(counts) - counts)[replicates]
+        # Replicates with fewer rows left are padded, so that one call serves them all.
+        padded = np.full((len(counts), counts.max(), points.shape[1]), 0.5)
+        padded[replicates, slots] = points
+        X = self.scale_up(padded)
+        pieces = [self._differentiate(chunk) for chunk in X.split(self._chunk, dim=-2)]
+        values, gradients = (torch.cat(parts, dim=1) for parts in zip(*pieces, strict=True))
+        gradients = gradients * (self.box[1] - self.box[0])
+        joint = torch.cat([values.unsqueeze(-1), gradients], dim=-1).cpu().double().numpy()
+        rows = joint[replicates, slots]
+        return rows[:, 0], rows[:, 1:]
+
+    @property
+    def _num_replicates(self) -> int:
+        return self.batch_shape.numel()
+
+    def _differentiate(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        X = X.detach().requires_grad_()
+        with torch.enable_grad():
+            values = self._call(X)
+            (gradient,) = torch.autograd.grad(values.sum(), X)
+        return values.detach(), gradient
+
+    def _call(self, X: Tensor) -> Tensor:
+        r"""Values `R x m` of points `R x m x d` in one call."""
+        if isinstance(self._acqf, PointwiseAcquisition):
+            values = self._acqf.evaluate(X if self.batch_shape else X.squeeze(0))
+            return values if self.batch_shape else values.unsqueeze(0)
+        if self.batch_shape:
+            return self._acqf(X.transpose(0, 1).unsqueeze(-2)).transpose(0, 1)
+        return self._acqf(X.squeeze(0).unsqueeze(-2)).unsqueeze(0)
