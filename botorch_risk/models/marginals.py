@@ -23,7 +23,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from botorch_risk.models.stationary import StationaryKernel, squared_distance
+from botorch_risk.models.stationary import StationaryKernel
 
 # Entries of the m x n cross-covariance held at once: it stays in a core's cache on a CPU and
 # fills a GPU without filling its memory.
@@ -43,12 +43,50 @@ class Marginals(NamedTuple):
 
 
 @dataclass(frozen=True)
+class _ModelState:
+    r"""The tensors that a model's predictions depend on, to see whether one has changed.
+
+    The tensors are held, so that no new one can take the place of an old one in memory.
+    Parameters are compared by value too: GPyTorch's setters write through `.data`, which
+    leaves the version counter as it is.
+    """
+
+    tensors: list[Tensor]
+    versions: list[int]
+    parameters: list[Tensor]
+
+    @classmethod
+    def of(cls, model: Any) -> _ModelState:
+        r"""The present state of an exact GP."""
+        tensors = _tensors(model)
+        return cls(
+            tensors=tensors,
+            versions=[t._version for t in tensors],
+            parameters=[p.detach().clone() for p in model.parameters()],
+        )
+
+    def is_that_of(self, model: Any) -> bool:
+        r"""Whether nothing was written to or replaced since."""
+        tensors, parameters = _tensors(model), list(model.parameters())
+        return (
+            len(tensors) == len(self.tensors)
+            and all(a is b for a, b in zip(tensors, self.tensors, strict=True))
+            and [t._version for t in tensors] == self.versions
+            and all(
+                a.dtype == b.dtype and a.device == b.device and torch.equal(a, b)
+                for a, b in zip(parameters, self.parameters, strict=True)
+            )
+        )
+
+
+@dataclass(frozen=True)
 class _Cache:
     r"""What the closed form keeps of the training data, without gradients."""
 
-    key: tuple[Any, ...]
+    state: _ModelState
     kernel: StationaryKernel | None
-    train_inputs: Tensor  # batch_shape x n x d, divided by the lengthscale if `kernel` is known
+    centre: Tensor  # batch_shape x 1 x d, near which the inputs lie
+    train_inputs: Tensor  # batch_shape x n x d, centred and scaled if `kernel` is known
     inverse_cholesky: Tensor  # batch_shape x n x n, lower triangular
     weights: Tensor  # batch_shape x n
 
@@ -144,7 +182,7 @@ class MarginalPredictor:
             mean, variance = self._through_kernel(X, cache)
         else:
             mean, explained = _StationaryMoments.apply(
-                X / cache.kernel.lengthscale,
+                (X - cache.centre) / cache.kernel.lengthscale,
                 cache.train_inputs,
                 cache.inverse_cholesky,
                 cache.weights,
@@ -190,10 +228,9 @@ class MarginalPredictor:
         return Marginals(*(torch.cat(parts, dim=-1) for parts in zip(*chunks, strict=True)))
 
     def _current_cache(self) -> _Cache:
-        key = _version(self.model)
-        if self._cache is None or self._cache.key != key:
+        if self._cache is None or not self._cache.state.is_that_of(self.model):
             with torch.no_grad():
-                self._cache = _build_cache(self.model, key)
+                self._cache = _build_cache(self.model)
         return self._cache
 
 
@@ -245,7 +282,7 @@ def _moments(
     kernel: StationaryKernel,
     grad: bool,
 ) -> tuple[Tensor, ...]:
-    distance = squared_distance(Z, train_Z)
+    distance = kernel.squared_distance(Z, train_Z)
     if not grad:
         correlation = kernel.correlation(distance)
         whitened = correlation @ factor.mT
@@ -281,24 +318,25 @@ def _has_closed_form(model: Any, posterior_transform: PosteriorTransform | None)
     )
 
 
-def _version(model: Any) -> tuple[Any, ...]:
-    r"""Changes whenever a tensor of the model is written to or replaced."""
+def _tensors(model: Any) -> list[Tensor]:
     likelihood = model.likelihood
     tensors = [*model.parameters(), *model.buffers(), *model.train_inputs, model.train_targets]
     if isinstance(likelihood, FixedNoiseGaussianLikelihood):
         tensors.append(likelihood.noise_covar.noise)
-    return tuple((id(t), t.data_ptr(), t._version) for t in tensors)
+    return tensors
 
 
-def _build_cache(model: Any, key: tuple[Any, ...]) -> _Cache:
+def _build_cache(model: Any) -> _Cache:
     model.eval()  # training inputs are transformed now
+    state = _ModelState.of(model)
     (X,) = model.train_inputs
+    centre = X.mean(dim=-2, keepdim=True)
     kernel = StationaryKernel.of(model.covar_module)
     if kernel is None:
         covariance = model.covar_module(X).to_dense()
     else:
-        Z = X / kernel.lengthscale
-        covariance = kernel.outputscale * kernel.correlation(squared_distance(Z, Z))
+        Z = (X - centre) / kernel.lengthscale
+        covariance = kernel.outputscale * kernel.correlation(kernel.squared_distance(Z, Z))
         covariance.diagonal(dim1=-2, dim2=-1).copy_(
             kernel.outputscale.squeeze(-1).expand(covariance.shape[:-1])
         )
@@ -308,7 +346,14 @@ def _build_cache(model: Any, key: tuple[Any, ...]) -> _Cache:
     inverse_cholesky = torch.linalg.solve_triangular(cholesky, identity, upper=False)
     residual = (model.train_targets - model.mean_module(X)).unsqueeze(-1)
     weights = (inverse_cholesky.mT @ (inverse_cholesky @ residual)).squeeze(-1)
-    return _Cache(key, kernel, X if kernel is None else Z, inverse_cholesky, weights)
+    return _Cache(
+        state=state,
+        kernel=kernel,
+        centre=centre,
+        train_inputs=X if kernel is None else Z,
+        inverse_cholesky=inverse_cholesky,
+        weights=weights,
+    )
 
 
 def _chunk_size(X: Tensor, num_train: int) -> int:
