@@ -219,6 +219,8 @@ class MarginalPredictor:
 
     def _from_posterior(self, X: Tensor) -> Marginals:
         r"""The points as an outermost t-batch of single-point posteriors."""
+        shape = torch.broadcast_shapes(X.shape[:-2], self.model.batch_shape)
+        X = X.expand(*shape, *X.shape[-2:])  # else the points would meet the model's batch
         chunks = []
         for points in X.split(_chunk_size(X, 256), dim=-2):
             single = points.movedim(-2, 0).unsqueeze(-2)  # m x batch_shape x 1 x d

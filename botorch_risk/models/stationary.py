@@ -71,9 +71,7 @@ class StationaryKernel:
             return squared_distance(first, second)
         shape = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
         first, second = (value.expand(*shape, *value.shape[-2:]) for value in (first, second))
-        return torch.cdist(
-            first, second, compute_mode="donot_use_mm_for_euclid_dist"
-        ).square_()
+        return torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist").square_()
 
     def correlation(self, squared_distance: Tensor) -> Tensor:
         r"""The profile of the scaled squared distance, 1 at 0."""
