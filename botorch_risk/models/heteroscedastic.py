@@ -329,7 +329,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
             Two `batch_shape x m` tensors.
         """
         mean, variance = self.mean_marginals(X)
-        width = variance.sqrt() * torch.as_tensor(beta).sqrt()
+        width = variance.sqrt() * torch.as_tensor(beta, dtype=mean.dtype, device=mean.device).sqrt()
         return mean - width, mean + width
 
     def noise_confidence_bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:

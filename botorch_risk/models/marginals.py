@@ -23,7 +23,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from botorch_risk.models.stationary import StationaryKernel, squared_distance
+from botorch_risk.models.stationary import StationaryKernel
 
 # Entries of the m x n cross-covariance held at once: it stays in a core's cache on a CPU and
 # fills a GPU without filling its memory.
@@ -43,12 +43,50 @@ class Marginals(NamedTuple):
 
 
 @dataclass(frozen=True)
+class _ModelState:
+    r"""The tensors that a model's predictions depend on, to see whether one has changed.
+
+    The tensors are held, so that no new one can take the place of an old one in memory.
+    Parameters are compared by value too: GPyTorch's setters write through `.data`, which
+    leaves the version counter as it is.
+    """
+
+    tensors: list[Tensor]
+    versions: list[int]
+    parameters: list[Tensor]
+
+    @classmethod
+    def of(cls, model: Any) -> _ModelState:
+        r"""The present state of an exact GP."""
+        tensors = _tensors(model)
+        return cls(
+            tensors=tensors,
+            versions=[t._version for t in tensors],
+            parameters=[p.detach().clone() for p in model.parameters()],
+        )
+
+    def is_that_of(self, model: Any) -> bool:
+        r"""Whether nothing was written to or replaced since."""
+        tensors, parameters = _tensors(model), list(model.parameters())
+        return (
+            len(tensors) == len(self.tensors)
+            and all(a is b for a, b in zip(tensors, self.tensors, strict=True))
+            and [t._version for t in tensors] == self.versions
+            and all(
+                a.dtype == b.dtype and a.device == b.device and torch.equal(a, b)
+                for a, b in zip(parameters, self.parameters, strict=True)
+            )
+        )
+
+
+@dataclass(frozen=True)
 class _Cache:
     r"""What the closed form keeps of the training data, without gradients."""
 
-    fingerprint: _Fingerprint
+    state: _ModelState
     kernel: StationaryKernel | None
-    train_inputs: Tensor  # batch_shape x n x d, divided by the lengthscale if `kernel` is known
+    centre: Tensor  # batch_shape x 1 x d, near which the inputs lie
+    train_inputs: Tensor  # batch_shape x n x d, centred and scaled if `kernel` is known
     inverse_cholesky: Tensor  # batch_shape x n x n, lower triangular
     weights: Tensor  # batch_shape x n
 
@@ -144,7 +182,7 @@ class MarginalPredictor:
             mean, variance = self._through_kernel(X, cache)
         else:
             mean, explained = _StationaryMoments.apply(
-                X / cache.kernel.lengthscale,
+                (X - cache.centre) / cache.kernel.lengthscale,
                 cache.train_inputs,
                 cache.inverse_cholesky,
                 cache.weights,
@@ -181,6 +219,8 @@ class MarginalPredictor:
 
     def _from_posterior(self, X: Tensor) -> Marginals:
         r"""The points as an outermost t-batch of single-point posteriors."""
+        shape = torch.broadcast_shapes(X.shape[:-2], self.model.batch_shape)
+        X = X.expand(*shape, *X.shape[-2:])  # else the points would meet the model's batch
         chunks = []
         for points in X.split(_chunk_size(X, 256), dim=-2):
             single = points.movedim(-2, 0).unsqueeze(-2)  # m x batch_shape x 1 x d
@@ -190,10 +230,9 @@ class MarginalPredictor:
         return Marginals(*(torch.cat(parts, dim=-1) for parts in zip(*chunks, strict=True)))
 
     def _current_cache(self) -> _Cache:
-        fingerprint = _Fingerprint.of(self.model)
-        if self._cache is None or not self._cache.fingerprint.matches(fingerprint):
+        if self._cache is None or not self._cache.state.is_that_of(self.model):
             with torch.no_grad():
-                self._cache = _build_cache(self.model, fingerprint)
+                self._cache = _build_cache(self.model)
         return self._cache
 
 
@@ -245,7 +284,7 @@ def _moments(
     kernel: StationaryKernel,
     grad: bool,
 ) -> tuple[Tensor, ...]:
-    distance = squared_distance(Z, train_Z)
+    distance = kernel.squared_distance(Z, train_Z)
     if not grad:
         correlation = kernel.correlation(distance)
         whitened = correlation @ factor.mT
@@ -281,48 +320,25 @@ def _has_closed_form(model: Any, posterior_transform: PosteriorTransform | None)
     )
 
 
-@dataclass(frozen=True)
-class _Fingerprint:
-    r"""Tells whether a model is still the one that a cache was computed from.
-
-    Optimisers write through `parameter.data`, which no version counter sees: parameters are
-    compared by value. Data are replaced as a whole or written to in place; the tensors are
-    held, so that a new one cannot take the place of a freed one unnoticed.
-    """
-
-    parameters: tuple[bytes, ...]
-    tensors: tuple[tuple[Tensor, int], ...]
-
-    @classmethod
-    def of(cls, model: Any) -> _Fingerprint:
-        tensors = [*model.buffers(), *model.train_inputs, model.train_targets]
-        if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
-            tensors.append(model.likelihood.noise_covar.noise)
-        return cls(
-            tuple(p.detach().cpu().numpy().tobytes() for p in model.parameters()),
-            tuple((tensor, tensor._version) for tensor in tensors),
-        )
-
-    def matches(self, other: _Fingerprint) -> bool:
-        return (
-            self.parameters == other.parameters
-            and len(self.tensors) == len(other.tensors)
-            and all(
-                one is two and version == newest
-                for (one, version), (two, newest) in zip(self.tensors, other.tensors, strict=True)
-            )
-        )
+def _tensors(model: Any) -> list[Tensor]:
+    likelihood = model.likelihood
+    tensors = [*model.parameters(), *model.buffers(), *model.train_inputs, model.train_targets]
+    if isinstance(likelihood, FixedNoiseGaussianLikelihood):
+        tensors.append(likelihood.noise_covar.noise)
+    return tensors
 
 
-def _build_cache(model: Any, fingerprint: _Fingerprint) -> _Cache:
+def _build_cache(model: Any) -> _Cache:
     model.eval()  # training inputs are transformed now
+    state = _ModelState.of(model)
     (X,) = model.train_inputs
+    centre = X.mean(dim=-2, keepdim=True)
     kernel = StationaryKernel.of(model.covar_module)
     if kernel is None:
         covariance = model.covar_module(X).to_dense()
     else:
-        Z = X / kernel.lengthscale
-        covariance = kernel.outputscale * kernel.correlation(squared_distance(Z, Z))
+        Z = (X - centre) / kernel.lengthscale
+        covariance = kernel.outputscale * kernel.correlation(kernel.squared_distance(Z, Z))
         covariance.diagonal(dim1=-2, dim2=-1).copy_(
             kernel.outputscale.squeeze(-1).expand(covariance.shape[:-1])
         )
@@ -332,7 +348,14 @@ def _build_cache(model: Any, fingerprint: _Fingerprint) -> _Cache:
     inverse_cholesky = torch.linalg.solve_triangular(cholesky, identity, upper=False)
     residual = (model.train_targets - model.mean_module(X)).unsqueeze(-1)
     weights = (inverse_cholesky.mT @ (inverse_cholesky @ residual)).squeeze(-1)
-    return _Cache(fingerprint, kernel, X if kernel is None else Z, inverse_cholesky, weights)
+    return _Cache(
+        state=state,
+        kernel=kernel,
+        centre=centre,
+        train_inputs=X if kernel is None else Z,
+        inverse_cholesky=inverse_cholesky,
+        weights=weights,
+    )
 
 
 def _chunk_size(X: Tensor, num_train: int) -> int:

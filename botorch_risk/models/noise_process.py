@@ -258,7 +258,7 @@ class LearntNoise(NoiseProcess):
     def _quantiles(
         self, mean: Tensor, variance: Tensor, beta: float | Tensor
     ) -> tuple[Tensor, Tensor]:
-        width = variance.sqrt() * torch.as_tensor(beta).sqrt()
+        width = variance.sqrt() * torch.as_tensor(beta, dtype=mean.dtype, device=mean.device).sqrt()
         return self.link.inverse(mean - width), self.link.inverse(mean + width)
 
     def _observations(self, variances: Tensor, counts: Tensor) -> Tensor:
@@ -278,7 +278,8 @@ class LearntNoise(NoiseProcess):
             return None
         if self.sample_noise == "bound":
             variances = torch.full_like(variances, float(self.limits.ceiling or 0.0))
-        noise = self.link.observation_noise(variances, counts)
+        # At least two repeats here, lest the entries that are not used have no gradient.
+        noise = self.link.observation_noise(variances, counts.clamp_min(2))
         return noise.where(counts > 1, WORTHLESS * (1 + variances.square()))
 
 

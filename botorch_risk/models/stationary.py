@@ -39,7 +39,7 @@ class StationaryKernel:
         r"""Reads a kernel of GPyTorch; `None` if these formulas do not cover it."""
         outputscale = None
         if type(kernel) is ScaleKernel and kernel.active_dims is None:
-            outputscale = kernel.outputscale.detach()[..., None, None]
+            outputscale = kernel.outputscale.detach().clone()[..., None, None]
             kernel = kernel.base_kernel
         if kernel.active_dims is not None:
             return None
@@ -49,10 +49,29 @@ class StationaryKernel:
             nu = kernel.nu
         else:
             return None
-        lengthscale = kernel.lengthscale.detach()
+        lengthscale = kernel.lengthscale.detach().clone()
         if outputscale is None:
             outputscale = torch.ones_like(lengthscale[..., :1])
         return cls(nu=nu, lengthscale=lengthscale, outputscale=outputscale)
+
+    def squared_distance(self, first: Tensor, second: Tensor) -> Tensor:
+        r"""Squared distances as exact as the profile needs them.
+
+        The exponential kernel falls linearly from zero distance: the rounding of a matrix
+        product, 1e-16, would come out of its square root as 1e-8.
+
+        Args:
+            first: `batch_shape x m x d`, scaled.
+            second: `batch_shape x n x d`, scaled.
+
+        Returns:
+            `batch_shape x m x n`, at least 0.
+        """
+        if self.nu != 0.5:
+            return squared_distance(first, second)
+        shape = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+        first, second = (value.expand(*shape, *value.shape[-2:]) for value in (first, second))
+        return torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist").square_()
 
     def correlation(self, squared_distance: Tensor) -> Tensor:
         r"""The profile of the scaled squared distance, 1 at 0."""
@@ -85,6 +104,8 @@ class StationaryKernel:
 
 def squared_distance(first: Tensor, second: Tensor) -> Tensor:
     r"""Squared distances by one matrix product.
+
+    The rounding grows with the distance from the origin, so centre the inputs first.
 
     Args:
         first: `batch_shape x m x d`.

@@ -1,0 +1,132 @@
+r"""Statistics of repeats against plain numpy, and pooling against concatenation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from botorch_risk.models import RepeatedOutcomes
+from botorch_risk.models.repeats import pool_repeated_rows
+
+NAN = float("nan")
+
+
+def numpy_statistics(repeats):
+    r"""Mean, unbiased variance (NaN for one repeat) and count of a list of floats."""
+    repeats = np.asarray(repeats, dtype=np.float64)
+    variance = repeats.var(ddof=1) if len(repeats) > 1 else NAN
+    return repeats.mean(), variance, float(len(repeats))
+
+
+def as_rows(outcomes):
+    return torch.cat([outcomes.means, outcomes.variances, outcomes.counts], dim=-1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("batch_shape", [(), (2,), (2, 3)])
+def test_statistics_equal_a_loop(batch_shape, dtype):
+    Y = torch.rand(*batch_shape, 5, 4, dtype=dtype)
+    Y[..., 1, 2:] = NAN
+    Y[..., 3, 1:] = NAN  # a single repeat
+    outcomes = RepeatedOutcomes.from_repeats(Y)
+    rows = Y.reshape(-1, 4).tolist()
+    expected = torch.tensor(
+        [numpy_statistics([y for y in row if y == y]) for row in rows], dtype=dtype
+    )
+    assert outcomes.means.shape == (*batch_shape, 5, 1)
+    assert outcomes.means.dtype == outcomes.variances.dtype == outcomes.counts.dtype == dtype
+    torch.testing.assert_close(as_rows(outcomes).reshape(-1, 3), expected, equal_nan=True)
+
+
+def test_variances_keep_their_digits_far_from_zero():
+    Y = 1e6 + torch.tensor([[0.0, 1.0, 2.0]], dtype=torch.double)
+    assert RepeatedOutcomes.from_repeats(Y).variances.item() == 1.0
+
+
+values = st.floats(-1e3, 1e3, allow_subnormal=False)
+experiments = st.lists(
+    st.tuples(st.integers(0, 3), st.lists(values, min_size=1, max_size=5)), min_size=1, max_size=8
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(experiments)
+def test_pooling_equals_concatenating_repeats(rows):
+    longest = max(len(repeats) for _, repeats in rows)
+    Y = torch.tensor([r + [NAN] * (longest - len(r)) for _, r in rows], dtype=torch.double)
+    X = torch.tensor([[place, -1.0] for place, _ in rows], dtype=torch.double)
+    together: dict[int, list[float]] = {}
+    for place, repeats in rows:
+        together.setdefault(place, []).extend(repeats)
+    pooled_X, pooled = pool_repeated_rows(X, RepeatedOutcomes.from_repeats(Y))
+    assert pooled_X[:, 0].tolist() == list(together)  # in order of first appearance
+    expected = torch.tensor([numpy_statistics(r) for r in together.values()], dtype=torch.double)
+    torch.testing.assert_close(as_rows(pooled), expected, rtol=1e-9, atol=1e-8, equal_nan=True)
+
+
+def test_rows_that_differ_in_the_last_bit_stay_apart():
+    X = torch.tensor([[0.1], [np.nextafter(0.1, 1.0)], [0.1]], dtype=torch.double)
+    pooled_X, pooled = pool_repeated_rows(X, RepeatedOutcomes.from_repeats(torch.rand(3, 2)))
+    assert torch.equal(pooled_X, X[:2])
+    assert pooled.counts.flatten().tolist() == [4.0, 2.0]
+
+
+def test_summary_equals_raw_repeats():
+    Y = torch.rand(4, 3, dtype=torch.double)
+    Y[1, 1:] = NAN
+    raw = RepeatedOutcomes.from_repeats(Y)
+    # The variance of a single repeat is ignored, whatever it says.
+    variances = raw.variances.nan_to_num(nan=-7.0)
+    summary = RepeatedOutcomes.from_summary(raw.means, variances, raw.counts.long())
+    torch.testing.assert_close(as_rows(summary), as_rows(raw), equal_nan=True)
+    for rows in ([2, 0], torch.tensor([True, False, True, False])):
+        torch.testing.assert_close(
+            as_rows(raw.select(rows)), as_rows(raw)[rows], equal_nan=True, rtol=0, atol=0
+        )
+
+
+@pytest.mark.parametrize(
+    ("Y", "error", "message"),
+    [
+        (torch.ones(3), BotorchTensorDimensionError, "`batch_shape x n x k`"),
+        (torch.ones(3, 2, dtype=torch.long), BotorchTensorDimensionError, "floating point"),
+        (torch.tensor([[1.0, 2.0], [1.0, torch.inf]]), InputDataError, "infinite one in row 1"),
+        (torch.tensor([[1.0, 2.0], [NAN, NAN]]), InputDataError, "none in row 1"),
+        (
+            torch.tensor([[[1.0, 2.0]], [[NAN, NAN]]]),
+            InputDataError,
+            r"none in row 0 of replicate \(1,\)",
+        ),
+    ],
+)
+def test_refuses_repeats_that_are_none(Y, error, message):
+    with pytest.raises(error, match=message):
+        RepeatedOutcomes.from_repeats(Y)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("means", NAN, "finite means"),
+        ("counts", 0.0, "whole counts of at least 1"),
+        ("counts", 2.5, "whole counts of at least 1"),
+        ("variances", NAN, "finite variances"),
+        ("variances", 0.0, "positive variances"),
+        ("variances", -1.0, "positive variances"),
+    ],
+)
+def test_refuses_summaries_that_are_none(name, value, message):
+    summary = {key: torch.full((3, 1), 2.0) for key in ("means", "variances", "counts")}
+    summary[name] = torch.tensor([[2.0], [value], [2.0]])
+    with pytest.raises(InputDataError, match=f"Expected {message}.*in row 1"):
+        RepeatedOutcomes.from_summary(**summary)
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 2), (1, 1)])
+def test_refuses_summaries_of_different_shapes(shape):
+    with pytest.raises(BotorchTensorDimensionError, match=r"one shape `batch_shape x n x 1`"):
+        RepeatedOutcomes.from_summary(torch.ones(3, 1), torch.ones(shape), torch.ones(3, 1))
