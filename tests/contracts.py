@@ -23,6 +23,8 @@ from botorch_risk.acquisition import (
     qRiskAverseUpperConfidenceBound,
 )
 from botorch_risk.models import MeanVarianceGP
+from botorch_risk.strategies import RAHBO, RAHBOUS, HeteroscedasticGPUCB, RandomSearch
+from botorch_risk.test_functions import HeteroscedasticSine
 from tests import oracles
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
@@ -121,5 +123,35 @@ ACQUISITIONS = [
         _bound(optimistic=True),
         joint=True,
         tolerance=2e-2,
+    ),
+]
+
+
+PROBLEM = HeteroscedasticSine()
+NUM_REPEATS = 4
+_OPTIONS = {"num_initial": 6, "num_restarts": 3, "raw_samples": 32}
+
+
+@dataclass(frozen=True)
+class StrategyCase:
+    r"""A strategy on `PROBLEM`, built as `build(seeds, **options)`."""
+
+    name: str
+    build: Callable[..., Any]
+
+
+def _model_based(kind: Any) -> Callable[..., Any]:
+    return lambda seeds, **options: kind(
+        PROBLEM.bounds, NUM_REPEATS, 1.0, seeds, **{**_OPTIONS, **options}
+    )
+
+
+STRATEGIES = [
+    StrategyCase("rahbo", _model_based(RAHBO)),
+    StrategyCase("rahbo_us", _model_based(RAHBOUS)),
+    StrategyCase("heteroscedastic_gp_ucb", _model_based(HeteroscedasticGPUCB)),
+    StrategyCase(
+        "random_search",
+        lambda seeds, **options: RandomSearch(PROBLEM.bounds, seeds, 6, 1.0, **options),
     ),
 ]

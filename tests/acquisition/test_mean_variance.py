@@ -142,6 +142,7 @@ def test_joint_form_at_q_one_is_the_analytic_bound(model: MeanVarianceGP) -> Non
     torch.testing.assert_close(joint(X), analytic(X), rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.filterwarnings("ignore:A not p.d.")  # twins are singular
 def test_joint_form_rewards_spreading_out_over_unknown_noise(data: RepeatedData) -> None:
     r"""Where f is known and only the noise is not, a twin adds nothing and a far point does."""
     model = mean_variance_gp(data)

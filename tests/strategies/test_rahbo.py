@@ -1,4 +1,4 @@
-r"""RAHBO, its rivals, and what every model-based strategy must obey."""
+r"""RAHBO and the methods it was compared with."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskAverseLowerConfidenceBound, RiskAverseUpperConfidenceBound
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import RAHBO, RAHBOUS, HeteroscedasticGPUCB, Strategy
+from botorch_risk.strategies import RAHBO, RAHBOUS, HeteroscedasticGPUCB
 from botorch_risk.test_functions import HeteroscedasticSine
 
 PROBLEM = HeteroscedasticSine()
 OPTIONS: dict[str, Any] = {"num_initial": 6, "num_restarts": 3, "raw_samples": 32}
-STRATEGIES = [RAHBO, RAHBOUS, HeteroscedasticGPUCB]
-
-every = pytest.mark.parametrize("kind", STRATEGIES, ids=lambda kind: kind.__name__)
 
 
 def build(kind: Any, seeds: Any = (0, 1, 2), **options: Any) -> Any:
@@ -36,51 +32,6 @@ def play(strategy: Any, rounds: int, first: int = 0) -> list[Tensor]:
         asked.append(strategy.ask())
         strategy.tell(asked[-1], evaluate(strategy, asked[-1], index))
     return asked
-
-
-@every
-def test_protocol_and_shapes(kind: Any) -> None:
-    strategy = build(kind, batch_size=2)
-    assert isinstance(strategy, Strategy)
-    first, second = play(strategy, 2)
-    assert first.shape == (3, 6, 1)
-    assert second.shape == (3, 2, 1)
-    lower, upper = PROBLEM.bounds
-    assert ((second >= lower) & (second <= upper)).all()
-    single = build(kind)
-    play(single, 1)
-    torch.testing.assert_close(single.ask(), second[:, :1])  # the first does not know the second
-    reported = strategy.recommend()
-    assert reported.shape == (3, 1)
-    evaluated = torch.cat([first, second], dim=-2)
-    assert (evaluated == reported.unsqueeze(-2)).all(dim=-1).any(dim=-1).all()
-
-
-@every
-def test_asking_twice_changes_nothing(kind: Any) -> None:
-    strategy = build(kind)
-    play(strategy, 1)
-    assert torch.equal(strategy.ask(), strategy.ask())
-
-
-@every
-def test_state_continues_bit_for_bit(kind: Any) -> None:
-    strategy, resumed = build(kind), build(kind)
-    play(strategy, 2)
-    resumed.load_state_dict(strategy.state_dict())
-    for left, right in zip(play(strategy, 2, 2), play(resumed, 2, 2), strict=True):
-        assert torch.equal(left, right)
-    assert torch.equal(strategy.recommend(), resumed.recommend())
-    with pytest.raises(ValueError, match=r"state of seeds \[0, 1\]"):
-        build(kind, seeds=[0, 1]).load_state_dict(strategy.state_dict())
-
-
-@every
-def test_a_replicate_does_not_depend_on_its_company(kind: Any) -> None:
-    together = play(build(kind, seeds=[4, 0, 7]), 4)
-    alone = play(build(kind, seeds=0), 4)
-    for many, one in zip(together, alone, strict=True):
-        torch.testing.assert_close(many[1:2], one, atol=1e-6, rtol=0)
 
 
 def test_one_round_by_hand() -> None:
@@ -145,23 +96,6 @@ def test_recorded_bounds_are_those_of_the_model_that_chose() -> None:
     assert strategy.recommend().shape == (3, 1)
 
 
-@every
-def test_missing_outcomes_of_a_replicate_leave_the_others_untouched(kind: Any) -> None:
-    whole, holed = build(kind), build(kind)
-    for index in range(4):
-        X = whole.ask()
-        Y = evaluate(whole, X, index)
-        whole.tell(X, Y)
-        asked = holed.ask()
-        torch.testing.assert_close(asked[[0, 2]], X[[0, 2]], atol=1e-6, rtol=0)
-        Z = evaluate(holed, asked, index)
-        Z[1, :3] = torch.nan  # replicate 1 fails, at first in part, then wholly
-        holed.tell(asked, Z)
-    rows = holed._Y[1].isfinite().any(dim=-1)
-    assert (holed._X[1][rows] == holed.recommend()[1]).all(dim=-1).any()
-    assert holed.recommend().isfinite().all()
-
-
 @pytest.mark.filterwarnings("ignore:Data .outcome observations. is not standardized")
 def test_a_replicate_may_fail_from_the_start() -> None:
     strategy = build(RAHBO)
@@ -175,23 +109,6 @@ def test_a_replicate_may_fail_from_the_start() -> None:
             strategy.ask()
     assert strategy.ask().isfinite().all()
     assert strategy.recommend()[:2].isfinite().all()
-
-
-def test_bad_input_changes_nothing() -> None:
-    strategy = build(RAHBO)
-    X = strategy.ask()
-    Y = evaluate(strategy, X, 0)
-    for bad_X, bad_Y, error, message in (
-        (X[:2], Y[:2], BotorchTensorDimensionError, "`3 x q x 1`"),
-        (X, Y[..., :1, :], BotorchTensorDimensionError, "`3 x q x 4`"),
-        (X, Y.masked_fill(Y > 0, torch.inf), InputDataError, "Got infinity"),
-        (X * torch.nan, Y, InputDataError, "Got an outcome at NaN"),
-    ):
-        with pytest.raises(error, match=message):
-            strategy.tell(bad_X, bad_Y)
-    assert torch.equal(strategy.ask(), X)
-    with pytest.raises(ValueError, match="Expected outcomes before a recommendation"):
-        strategy.recommend()
 
 
 @pytest.mark.parametrize(
