@@ -41,7 +41,7 @@ _STATUS = {
     RowStatus.STALLED: (FitStatus.STALLED, "no step along the gradient raises the objective"),
     RowStatus.FAILED: (
         FitStatus.FAILED,
-        "the covariance matrix is not positive definite at the start values",
+        "the objective is not finite at any start: is the covariance matrix positive definite?",
     ),
 }
 

@@ -20,9 +20,9 @@ from botorch_risk.fit.priors import draw, log_density
 ROUGHER = {"lengthscale": 0.3, "noise": 0.1}
 
 
-# How many entries of covariance matrices to work on at a time on a CPU: more than its cache holds
-# makes a row up to three times slower.
-CHUNK_ENTRIES = 2**15
+# How many entries of covariance matrices to work on at a time. More than a CPU's cache holds makes
+# a row up to three times slower; on a GPU only its memory is a limit.
+CHUNK_ENTRIES = {"cpu": 2**15, "cuda": 2**26}
 
 
 class _Data(NamedTuple):
@@ -62,13 +62,14 @@ class MarginalLikelihoodObjective:
         finite = parts.X.isfinite().all(-1) & parts.Y.isfinite()
         if parts.fixed_noise is not None:
             finite &= parts.fixed_noise.isfinite()
-        self._broken = ~(finite | ~counted).all(-1)  # R
-        self._empty = ~counted.any(-1)
+        self._broken = ~(finite | ~counted).all(-1).cpu().numpy()  # R
+        self._empty = ~counted.any(-1).cpu().numpy()
+        self._lost = self._broken | self._empty
         X, Y = (torch.nan_to_num(tensor, 0.0, 0.0, 0.0) for tensor in (parts.X, parts.Y))
         noise = None if parts.fixed_noise is None else torch.nan_to_num(parts.fixed_noise, 1.0)
         self._data = _Data(X, Y, noise, observed)
-        on_cpu = parts.Y.device.type == "cpu"
-        self._chunk = max(1, CHUNK_ENTRIES // parts.Y.shape[-1] ** 2) if on_cpu else 2**20
+        entries = CHUNK_ENTRIES.get(parts.Y.device.type, CHUNK_ENTRIES["cuda"])
+        self._chunk = max(1, entries // parts.Y.shape[-1] ** 2)
         self._num_observed = counted.sum(-1).clamp_min(1).cpu().numpy()
         self._selected: tuple[ndarray, list[_Data]] | None = None
         self._slices, self._positive = _layout(parts)
@@ -99,6 +100,7 @@ class MarginalLikelihoodObjective:
             value += prior_value
             gradient[:, slice_] += prior_gradient
         gradient *= np.where(self._positive, natural, 1.0)  # d / d log x = x d / dx
+        value[self._lost[replicates]] = np.nan
         scale = -1.0 / self._num_observed[replicates]
         return scale * value, scale[:, None] * gradient
 
@@ -177,7 +179,7 @@ class MarginalLikelihoodObjective:
 
     def broken_data(self) -> dict[int, str]:
         r"""The replicates that cannot be fitted, each with the reason."""
-        broken, empty = (mask.nonzero().flatten().tolist() for mask in (self._broken, self._empty))
+        broken, empty = (np.flatnonzero(mask).tolist() for mask in (self._broken, self._empty))
         return dict.fromkeys(broken, "the training data are not finite") | dict.fromkeys(
             empty, "no point is observed"
         )
