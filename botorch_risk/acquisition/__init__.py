@@ -1,1 +1,27 @@
-r"""Acquisition functions for decisions under risk."""
+r"""Acquisition functions for decisions under risk, one method a file.
+
+Importing this package registers an input constructor for each, for BoTorch's
+`get_acqf_input_constructor` and for Ax.
+"""
+
+from botorch_risk.acquisition.batch_mean_variance import qRiskAverseUpperConfidenceBound
+from botorch_risk.acquisition.confidence_width import heteroscedastic_beta
+from botorch_risk.acquisition.mean_variance import (
+    RiskAverseLowerConfidenceBound,
+    RiskAverseUpperConfidenceBound,
+)
+from botorch_risk.acquisition.mean_variance_objective import MeanVarianceObjective
+from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDeviation
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.acquisition.protocol import PointwiseAcquisition
+
+__all__ = [
+    "MeanVarianceObjective",
+    "NoisePosteriorStandardDeviation",
+    "PointwiseAcquisition",
+    "PointwiseAcquisitionFunction",
+    "RiskAverseLowerConfidenceBound",
+    "RiskAverseUpperConfidenceBound",
+    "heteroscedastic_beta",
+    "qRiskAverseUpperConfidenceBound",
+]

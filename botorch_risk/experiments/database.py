@@ -1,0 +1,145 @@
+r"""The SQLite file behind a store: its schema, its checks and its errors."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from botorch_risk.experiments.serialization import StoreError
+
+SCHEMA_VERSION = 1
+_APPLICATION_ID = 0x42525831  # "BRX1", in the header of the file
+_TIMEOUT_SECONDS = 60.0
+_SCHEMA = (
+    "CREATE TABLE identity (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE strategies (label TEXT PRIMARY KEY, kind TEXT NOT NULL, "
+    "round INTEGER NOT NULL DEFAULT -1, state BLOB)",
+    "CREATE TABLE rounds (label TEXT NOT NULL REFERENCES strategies, round INTEGER NOT NULL, "
+    "X BLOB NOT NULL, Y BLOB NOT NULL, objective BLOB, "
+    "recommendation BLOB, recommended_objective BLOB, "
+    "ask_seconds REAL NOT NULL, evaluate_seconds REAL NOT NULL, tell_seconds REAL, "
+    "PRIMARY KEY (label, round))",
+    f"PRAGMA application_id = {_APPLICATION_ID}",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
+)
+
+
+def open_database(path: Path, identity: Mapping[str, Any] | None) -> sqlite3.Connection:
+    r"""Opens a store, or creates it if an identity is given and there is none.
+
+    Args:
+        path: The file.
+        identity: What the store has to be of, as JSON values; None accepts any.
+
+    Returns:
+        A connection without implicit transactions.
+
+    Raises:
+        StoreError: If the file is missing, corrupt, locked, not a store or of another
+            identity. Nothing has been changed then.
+    """
+    if identity is None and not path.exists():
+        raise StoreError(f"Expected {path} to exist. Got no such file.")
+    uri = f"{path.absolute().as_uri()}?mode={'rw' if identity is None else 'rwc'}"
+    with clear_errors(path):
+        connection = sqlite3.connect(uri, uri=True, timeout=_TIMEOUT_SECONDS, isolation_level=None)
+        try:
+            if identity is not None and _is_empty(connection):
+                with transaction(connection, path):
+                    if _is_empty(connection):  # unless another process has just created it
+                        _create(connection, identity)
+            _check_file(connection, path)
+            if identity is not None:
+                _check_identity(connection, path, identity)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def read_identity(connection: sqlite3.Connection) -> dict[str, Any]:
+    r"""The identity that a store was created with."""
+    rows = connection.execute("SELECT key, value FROM identity").fetchall()
+    return {key: json.loads(value) for key, value in rows}
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    r"""All or nothing, with the lock of the only writer."""
+    with clear_errors(path):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+@contextmanager
+def clear_errors(path: Path) -> Iterator[None]:
+    r"""Raises SQLite's errors as `StoreError`, with the file and the likely cause."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        raise StoreError(
+            f"Expected no other process to write this round to {path}. Got {error}."
+        ) from error
+    except sqlite3.OperationalError as error:
+        raise StoreError(
+            f"Expected {path} to be writable and free of other processes' locks. Got {error}."
+        ) from error
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"Expected {path} to be an intact store. Got {error}.") from error
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> Any:
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    return tables == 0 and _pragma(connection, "application_id") == 0
+
+
+def _create(connection: sqlite3.Connection, identity: Mapping[str, Any]) -> None:
+    for statement in _SCHEMA:
+        connection.execute(statement)
+    connection.executemany(
+        "INSERT INTO identity VALUES (?, ?)",
+        [(key, json.dumps(value)) for key, value in identity.items()],
+    )
+
+
+def _check_file(connection: sqlite3.Connection, path: Path) -> None:
+    if _pragma(connection, "application_id") != _APPLICATION_ID:
+        raise StoreError(f"Expected {path} to be an experiment store. Got another file.")
+    if (found := _pragma(connection, "user_version")) != SCHEMA_VERSION:
+        raise StoreError(f"Expected schema {SCHEMA_VERSION} in {path}. Got {found}.")
+    if (found := _pragma(connection, "quick_check")) != "ok":
+        raise StoreError(f"Expected {path} to be intact. Got {found!r}.")
+
+
+def _check_identity(
+    connection: sqlite3.Connection, path: Path, identity: Mapping[str, Any]
+) -> None:
+    stored = read_identity(connection)
+    expected = json.loads(json.dumps(dict(identity)))
+    differing = [
+        f"{key}={_abridged(stored.get(key))} there, {_abridged(expected.get(key))} here"
+        for key in stored | expected
+        if stored.get(key) != expected.get(key)
+    ]
+    if differing:
+        raise StoreError(f"Expected {path} to be of this experiment. Got {'; '.join(differing)}.")
+
+
+def _abridged(value: Any) -> str:
+    r"""Both ends of a long value, as lists of seeds mostly differ in the last."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:28]}...{text[-28:]}"

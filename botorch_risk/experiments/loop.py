@@ -1,0 +1,144 @@
+r"""The loop of one strategy on one problem: ask, evaluate, commit, tell, commit."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from torch import Tensor
+
+from botorch_risk.experiments.problem import Problem, ProblemWithObjective
+from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.seeding import generators
+from botorch_risk.strategies import Strategy
+
+
+class FailedOutcomesWarning(RuntimeWarning):
+    r"""Points of which no repeat came back; they are kept as NaN."""
+
+
+def run_strategy(
+    strategy: Strategy,
+    problem: Problem,
+    store: ExperimentStore,
+    label: str,
+    num_rounds: int,
+    num_repeats: int,
+    on_round: Callable[[int], None] = lambda index: None,
+) -> None:
+    r"""Runs a strategy from wherever the store left it until `num_rounds` are done.
+
+    Whoever stops it at any moment and calls it again, with a strategy built alike, gets
+    the rounds of the uninterrupted run bit for bit. If `tell` raises, the outcomes are
+    in the store already, and the next call tells them without evaluating again.
+
+    Args:
+        strategy: A fresh strategy; its state is loaded from the store.
+        problem: The problem, on the CPU.
+        store: The store of the experiment.
+        label: The strategy's name in the store.
+        num_rounds: The number of rounds after the initial design. Rounds beyond it that
+            are in the store stay there.
+        num_repeats: The number `k` of repeats at each point.
+        on_round: Called with the number of each round that has been completed.
+
+    Raises:
+        BotorchTensorDimensionError: If the strategy or the problem returns other shapes
+            than those asked for.
+        StoreError: If the store holds another kind of strategy under this label, or if
+            another process writes to it.
+        ValueError: If `num_rounds` or `num_repeats` is below 1.
+    """
+    if min(num_rounds, num_repeats) < 1:
+        raise ValueError(
+            f"Expected at least 1 round and 1 repeat. Got {num_rounds=}, {num_repeats=}."
+        )
+    store.add_strategy(label, kind=f"{type(strategy).__module__}.{type(strategy).__qualname__}")
+    last_round, state = store.progress(label)
+    if state is not None:
+        strategy.load_state_dict(state)
+    for index in range(last_round + 1, num_rounds + 1):
+        X, Y = _outcomes(strategy, problem, store, label, index, num_repeats)
+        start = time.perf_counter()
+        strategy.tell(X, Y)
+        recommendation = strategy.recommend()
+        seconds = time.perf_counter() - start
+        truth = _objective(problem, recommendation.cpu().unsqueeze(-2))  # R x 1
+        truth = None if truth is None else truth.squeeze(-1)
+        store.record_tell(label, index, recommendation, truth, strategy.state_dict(), seconds)
+        on_round(index)
+
+
+def evaluate(problem: Problem, X: Tensor, seeds: list[int], num_repeats: int, index: int) -> Tensor:
+    r"""Draws the outcomes of a round from the streams of its seeds and its number.
+
+    Args:
+        problem: The problem, on the CPU.
+        X: The points of the round, `R x q x d`.
+        seeds: One seed per replicate.
+        num_repeats: The number `k` of repeats at each point.
+        index: The number of the round.
+
+    Returns:
+        The outcomes, `R x q x k`, on the CPU.
+
+    Raises:
+        BotorchTensorDimensionError: If `X` or the outcomes do not have these shapes.
+    """
+    if X.ndim != 3 or (X.shape[0], X.shape[-1]) != (len(seeds), problem.bounds.shape[-1]):
+        raise BotorchTensorDimensionError(
+            f"Expected `X` to have shape `{len(seeds)} x q x {problem.bounds.shape[-1]}`. "
+            f"Got {X.shape=}."
+        )
+    Y = problem.sample_repeats(X.cpu(), num_repeats, generators(seeds, "observations", index))
+    if Y.shape != (*X.shape[:-1], num_repeats):
+        raise BotorchTensorDimensionError(
+            f"Expected the outcomes to have shape `{X.shape[0]} x {X.shape[1]} x {num_repeats}`. "
+            f"Got {Y.shape=}."
+        )
+    failed = Y.isnan().all(dim=-1).any(dim=-1)  # R
+    if failed.any():
+        names = [seed for seed, fails in zip(seeds, failed.tolist(), strict=True) if fails]
+        warnings.warn(
+            f"Expected an outcome at every point. Got only NaN in round {index} of seeds={names}; "
+            "the strategy is told so.",
+            FailedOutcomesWarning,
+            stacklevel=2,
+        )
+    return Y
+
+
+def _outcomes(
+    strategy: Strategy,
+    problem: Problem,
+    store: ExperimentStore,
+    label: str,
+    index: int,
+    num_repeats: int,
+) -> tuple[Tensor, Tensor]:
+    r"""The points of a round and their outcomes: those in the store, else new ones."""
+    start = time.perf_counter()
+    X = strategy.ask()
+    asked = time.perf_counter()
+    pending = store.rounds(label, first=index)
+    if not pending:
+        Y = evaluate(problem, X, strategy.seeds, num_repeats, index)
+        seconds = asked - start, time.perf_counter() - asked
+        store.record_outcomes(label, index, X, Y, _objective(problem, X.cpu()), seconds)
+        return X, Y.to(X)
+    stored = pending[0]
+    if not torch.equal(stored.X, X.cpu()):
+        warnings.warn(
+            f"Expected {label!r} to ask for the points of round {index} that have been evaluated "
+            "already. Got others; the strategy is told those evaluated.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return stored.X.to(X), stored.Y.to(X)
+
+
+def _objective(problem: Problem, X: Tensor) -> Tensor | None:
+    return problem.objective(X) if isinstance(problem, ProblemWithObjective) else None

@@ -1,0 +1,160 @@
+r"""Pictures: regret with two-standard-error bands, and a model of one input with its noise.
+
+They take arrays, know no model, and return a `matplotlib.figure.Figure` to be changed or
+saved. Colours are those of Okabe and Ito, which colour-blind readers can tell apart;
+line styles tell the strategies apart in print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from botorch_risk.experiments.extras import require_extra
+from botorch_risk.experiments.summary import mean_and_error
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from torch import Tensor
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+LINE_STYLES = ("-", "--", "-.", ":")
+_STYLE: dict[str, Any] = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "0.92",
+    "font.size": 10.0,
+    "legend.frameon": False,
+}
+
+
+def plot_regret(
+    curves: Mapping[str, Tensor],
+    ylabel: str,
+    first_round: int = 0,
+    log_scale: bool = False,
+    title: str = "",
+) -> Figure:
+    r"""The mean regret of each strategy with a band of two standard errors.
+
+    Args:
+        curves: Regret by label, `R x T` each; lengths may differ.
+        ylabel: What is shown, with its unit.
+        first_round: The number of the round in the first column.
+        log_scale: Whether the regret axis is logarithmic. Bands are cut off where they
+            leave the positive range, at half of the smallest positive mean.
+        title: The title, if any.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ImportError: If matplotlib is missing.
+
+    Example:
+        >>> import torch
+        >>> curves = {"random": torch.rand(5, 20).cumsum(dim=-1)}
+        >>> figure = plot_regret(curves, "cumulative regret [points]", first_round=1)
+    """
+    with require_extra("matplotlib").rc_context(_STYLE):
+        figure, axes = _empty_figure()
+        means: list[float] = []
+        for position, (label, values) in enumerate(curves.items()):
+            mean, error = mean_and_error(values)
+            rounds = range(first_round, first_round + len(mean))
+            color = COLORS[position % len(COLORS)]
+            style = LINE_STYLES[position % len(LINE_STYLES)]
+            axes.plot(rounds, mean, color=color, linestyle=style, linewidth=1.8, label=label)
+            axes.fill_between(
+                rounds, mean - error, mean + error, color=color, alpha=0.18, linewidth=0
+            )
+            means += mean[mean > 0].tolist()
+        if log_scale and means:
+            axes.set_yscale("log", nonpositive="clip")
+            axes.set_ylim(bottom=min(means) / 2)
+        ticker = require_extra("matplotlib.ticker")
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        axes.margins(x=0.01)
+        axes.set(xlabel="round", ylabel=ylabel, title=title)
+        axes.legend(title="mean ± 2 standard errors", alignment="left")
+    return figure
+
+
+def plot_model(
+    x: ArrayLike,
+    mean: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    noise_sd: ArrayLike,
+    X: ArrayLike,
+    Y: ArrayLike,
+    xlabel: str = "x",
+    ylabel: str = "outcome",
+    title: str = "",
+) -> Figure:
+    r"""A model of one input: mean, confidence band, noise band and the evaluated points.
+
+    Args:
+        x: The grid, `n`.
+        mean: The model's mean there, `n`.
+        lower: The lower confidence bound of the mean, `n`.
+        upper: The upper confidence bound of the mean, `n`.
+        noise_sd: The standard deviation of the noise, `n`.
+        X: The evaluated points, `m`.
+        Y: Their repeats, `m x k`.
+        xlabel: The input, with its unit.
+        ylabel: The outcome, with its unit.
+        title: The title, if any.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ImportError: If matplotlib is missing.
+        ValueError: If the shapes do not fit each other.
+
+    Example:
+        >>> x = np.linspace(0, 1, 50)
+        >>> figure = plot_model(x, x**2, x**2 - 0.1, x**2 + 0.1, x, [0.5], [[0.2, 0.3]])
+    """
+    x, mean, lower, upper, noise_sd = map(np.asarray, (x, mean, lower, upper, noise_sd))
+    X, Y = np.asarray(X), np.asarray(Y)
+    grid = {values.shape for values in (x, mean, lower, upper, noise_sd)}
+    if len(grid) > 1 or x.ndim != 1 or X.ndim != 1 or Y.shape[:-1] != X.shape:
+        raise ValueError(
+            "Expected `x`, `mean`, `lower`, `upper`, `noise_sd` to have shape `n`, `X` `m` and "
+            f"`Y` `m x k`. Got {grid=}, {X.shape=}, {Y.shape=}."
+        )
+    with require_extra("matplotlib").rc_context(_STYLE):
+        figure, axes = _empty_figure()
+        blue, orange = COLORS[0], COLORS[4]
+        noise = mean - 2 * noise_sd, mean + 2 * noise_sd
+        axes.fill_between(x, *noise, color=orange, alpha=0.25, lw=0, label="mean ± 2 noise sd")
+        axes.fill_between(x, lower, upper, color=blue, alpha=0.3, lw=0, label="confidence band")
+        axes.plot(x, mean, color=blue, linewidth=1.8, label="model mean")
+        axes.plot(np.repeat(X, Y.shape[-1]), Y.ravel(), ".", color="0.45", ms=4, label="repeats")
+        means = np.ma.masked_invalid(Y).mean(axis=-1)  # over the repeats that came back
+        axes.plot(X, means, "o", color="black", ms=5, mfc="white", label="their mean")
+        axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
+        axes.margins(x=0.01)
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def save_png(figure: Figure, path: str | Path) -> Path:
+    r"""Saves a figure as a PNG of moderate size and returns its path."""
+    figure.savefig(path, dpi=130, format="png")
+    return Path(path)
+
+
+def _empty_figure() -> tuple[Figure, Axes]:
+    r"""A figure without pyplot: no display is needed and nothing has to be closed."""
+    figure = require_extra("matplotlib.figure").Figure(figsize=(6.4, 4.0), layout="constrained")
+    return figure, figure.add_subplot()

@@ -1,0 +1,39 @@
+r"""What the experiment loop asks of a problem."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from torch import Generator, Tensor
+
+
+class Problem(Protocol):
+    r"""A noisy black box on a box, evaluated on the CPU."""
+
+    @property
+    def bounds(self) -> Tensor:
+        r"""The lower and the upper bounds, `2 x d`."""
+        ...
+
+    def sample_repeats(self, X: Tensor, num_repeats: int, generators: list[Generator]) -> Tensor:
+        r"""Draws repeated noisy outcomes.
+
+        Args:
+            X: Points in the units of the bounds, `R x q x d`.
+            num_repeats: The number `k` of repeats at each point.
+            generators: One CPU generator per replicate; the noise of a replicate comes
+                from its own generator alone.
+
+        Returns:
+            The outcomes, `R x q x k`. NaN marks a repeat that failed.
+        """
+        ...
+
+
+@runtime_checkable
+class ProblemWithObjective(Problem, Protocol):
+    r"""A problem that knows the true value of the risk objective."""
+
+    def objective(self, X: Tensor) -> Tensor:
+        r"""The noiseless risk objective, to be maximised: `R x q x d -> R x q`."""
+        ...

@@ -1,0 +1,188 @@
+r"""Regret with error bars, as numbers and as a Markdown page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from botorch_risk.experiments.store import ExperimentStore, RoundRecord
+
+
+@dataclass(frozen=True)
+class RegretCurves:
+    r"""The regret of one strategy, in units of the risk objective.
+
+    Args:
+        cumulative: The sum over the rounds after the initial design of
+            `optimum - objective(x)`, over all points of a round: `R x T`.
+        simple: `optimum - objective(recommendation)` after the initial design and after
+            each round, `R x (T + 1)`.
+    """
+
+    cumulative: Tensor
+    simple: Tensor
+
+
+def regret_curves(store: ExperimentStore) -> dict[str, RegretCurves]:
+    r"""The regret of each strategy over its completed rounds.
+
+    The optimum is the known one, or else the best true objective of any evaluated or
+    recommended point in the store.
+
+    Args:
+        store: The store of an experiment whose problem knows its true risk objective.
+
+    Returns:
+        The curves by the label of the strategy.
+
+    Raises:
+        ValueError: If no strategy has completed a round after the initial design, or if
+            the true risk objective is unknown.
+    """
+    completed: dict[str, tuple[list[Tensor], list[Tensor]]] = {}
+    for label in store.labels():
+        records = [record for record in store.rounds(label) if record.recommendation is not None]
+        if len(records) > 1:
+            completed[label] = _true_values(records)
+    if not completed:
+        raise ValueError(
+            f"Expected a completed round after the initial design in {store.path}. Got none."
+        )
+    optimum = store.identity.get("optimal_value")
+    if optimum is None:
+        seen = [value.max().item() for pair in completed.values() for value in [*pair[0], *pair[1]]]
+        optimum = max(seen)
+    return {
+        label: RegretCurves(
+            cumulative=torch.stack([(optimum - value).sum(-1) for value in at_X[1:]], -1).cumsum(
+                -1
+            ),
+            simple=optimum - torch.stack(recommended, dim=-1),
+        )
+        for label, (at_X, recommended) in completed.items()
+    }
+
+
+def mean_and_error(values: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The mean over replicates and two standard errors of it.
+
+    Args:
+        values: One row per replicate, `R x ...`.
+
+    Returns:
+        The mean and twice its standard error; the latter is NaN for one replicate.
+
+    Example:
+        >>> mean_and_error(torch.tensor([[1.0], [3.0]]))
+        (tensor([2.]), tensor([2.]))
+    """
+    mean = values.mean(dim=0)
+    if len(values) < 2:
+        return mean, torch.full_like(mean, torch.nan)
+    return mean, 2 * values.std(dim=0) / math.sqrt(len(values))
+
+
+def summary_markdown(store: ExperimentStore) -> str:
+    r"""A page with the final regret, paired differences and the regret by round.
+
+    Everything is taken at the last round that all listed strategies have completed.
+
+    Args:
+        store: The store of the experiment.
+
+    Returns:
+        Markdown; `mean ± two standard errors` over the replicates.
+
+    Raises:
+        ValueError: If there is nothing to summarise (see `regret_curves`).
+    """
+    identity, curves = store.identity, regret_curves(store)
+    last = min(curve.cumulative.shape[-1] for curve in curves.values())
+    reference = "the known optimum"
+    if identity.get("optimal_value") is None:
+        reference = "the best value seen (the optimum is unknown)"
+    parts = [
+        f"# {identity['experiment']}: regret after {last} rounds",
+        f"Risk objective: {identity['objective']}. Regret is measured against {reference}; "
+        f"{len(identity['seeds'])} replicates, mean ± two standard errors. The initial design of "
+        f"{identity['num_initial']} points is round 0 and not part of the cumulative regret.",
+        _table(["strategy", "cumulative", "simple"], _final_rows(curves, last)),
+    ]
+    if len(curves) > 1:
+        first = next(iter(curves))
+        parts += [
+            f"## Paired differences to {first}, seed by seed",
+            _table(["strategy", "cumulative", "simple"], _paired_rows(curves, last)),
+        ]
+    for name, offset in (("cumulative", 1), ("simple", 0)):
+        parts += [
+            f"## {name.capitalize()} regret by round",
+            _table(["round", *curves], _rows_by_round(curves, name, offset, last)),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def failed_points(records: Sequence[RoundRecord]) -> int:
+    r"""The number of points, over all replicates, of which no repeat came back."""
+    return sum(int(record.Y.isnan().all(dim=-1).sum()) for record in records)
+
+
+def _true_values(records: list[RoundRecord]) -> tuple[list[Tensor], list[Tensor]]:
+    r"""The true objective at the points, `R x q` a round, and at the recommendations, `R`."""
+    at_X = [record.objective for record in records if record.objective is not None]
+    recommended = [
+        record.recommended_objective
+        for record in records
+        if record.recommended_objective is not None
+    ]
+    if not len(at_X) == len(recommended) == len(records):
+        raise ValueError(
+            "Expected a problem that knows its true objective. Got it in "
+            f"{len(at_X)} of {len(records)} rounds."
+        )
+    return at_X, recommended
+
+
+def _final_rows(curves: Mapping[str, RegretCurves], last: int) -> list[list[str]]:
+    return [
+        [label, _cell(curve.cumulative[:, last - 1]), _cell(curve.simple[:, last])]
+        for label, curve in curves.items()
+    ]
+
+
+def _paired_rows(curves: Mapping[str, RegretCurves], last: int) -> list[list[str]]:
+    first, *others = curves
+    base = curves[first]
+    return _final_rows(
+        {
+            label: RegretCurves(
+                curves[label].cumulative[:, :last] - base.cumulative[:, :last],
+                curves[label].simple[:, : last + 1] - base.simple[:, : last + 1],
+            )
+            for label in others
+        },
+        last,
+    )
+
+
+def _rows_by_round(
+    curves: Mapping[str, RegretCurves], name: str, offset: int, last: int
+) -> list[list[str]]:
+    return [
+        [str(index), *(_cell(getattr(curve, name)[:, index - offset]) for curve in curves.values())]
+        for index in range(offset, last + 1)
+    ]
+
+
+def _cell(values: Tensor) -> str:
+    mean, error = mean_and_error(values)
+    return f"{mean.item():.4g} ± {error.item():.2g}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,555 @@
+r"""A Gaussian process for the mean and one for the noise, learnt together from repeats.
+
+.. [Makarova2021rahbo]
+    A. Makarova, I. Usmanova, I. Bogunovic, A. Krause. Risk-averse Heteroscedastic Bayesian
+    Optimization. Advances in Neural Information Processing Systems 34, 2021.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions.errors import UnsupportedError
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.models.model import FantasizeMixin, Model
+from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.outcome import OutcomeTransform
+from botorch.posteriors import GPyTorchPosterior, Posterior, TransformedPosterior
+from botorch.sampling.base import MCSampler
+from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths, draw_matheron_paths
+from botorch.utils.datasets import SupervisedDataset
+from botorch.utils.types import DEFAULT, _DefaultType
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import Kernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from gpytorch.means import Mean
+from gpytorch.mlls import MarginalLogLikelihood
+from gpytorch.models import GP
+from torch import Tensor
+
+from botorch_risk.models.fixed_noise import (
+    condition,
+    load_process,
+    register_fixed_noise,
+    set_fixed_noise,
+    transform_variance,
+)
+from botorch_risk.models.marginals import MarginalPredictor
+from botorch_risk.models.noise_process import KnownNoise, LearntNoise, NoiseLimits, NoiseProcess
+from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes, pool_repeated_rows
+from botorch_risk.models.validation import validate_repeats
+
+
+class MeanVarianceGP(Model, GP, FantasizeMixin):
+    r"""A heteroscedastic Gaussian process that learns mean and noise from repeats.
+
+    Composes two `SingleTaskGP`s [Makarova2021rahbo]_: `noise_model` for the noise variance
+    `rho^2`, on the sample variances (Eqs. 12-15, 32-33; the printed Eq. 32 lacks the square
+    of s), and `mean_model` for `f`, on the sample means with the fixed noise of Eq. (16),
+
+        S_i = min(ucb_var(x_i), max_noise_variance) / k_i,
+        ucb_var(x) = mu_var(x) + sqrt(noise_beta) sigma_var(x),
+
+    taken from the newest noise model at all points. It is a BoTorch model with one output:
+    `posterior(X)` is that of f, and `posterior(X, observation_noise=True)` adds the
+    PREDICTED noise of one repeat at X. Fit it as any other model; both processes are fitted
+    and Eq. (16) is evaluated in between. All public quantities are in the units of the
+    outcome (variances in their square), whatever the transforms inside.
+
+    Rows with equal inputs are pooled (not in batches, which keep their rows). Rows with a
+    single repeat inform the mean only.
+
+    Example:
+        >>> from botorch.fit import fit_gpytorch_mll
+        >>> from gpytorch.mlls import ExactMarginalLogLikelihood
+        >>> train_X = torch.rand(12, 2, dtype=torch.double)
+        >>> noise = (0.1 + train_X[:, :1]) * torch.randn(12, 5, dtype=torch.double)
+        >>> model = MeanVarianceGP(train_X, train_X.sum(-1, keepdim=True).sin() + noise)
+        >>> mll = fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        >>> X = torch.rand(3, 2, dtype=torch.double)
+        >>> model.posterior(X).mean.shape, model.noise_posterior(X).mean.shape
+        (torch.Size([3, 1]), torch.Size([3, 1]))
+    """
+
+    train_X: Tensor
+    train_counts: Tensor
+    train_means: Tensor
+    train_variances: Tensor
+    mean_model: Any
+
+    def __init__(
+        self,
+        train_X: Tensor,
+        train_Y: Tensor | RepeatedOutcomes,
+        *,
+        variance_link: Literal["log", "identity"] = "log",
+        sample_variance_noise: Literal["inferred", "bound", "pointwise"] | None = None,
+        noise_beta: float = 4.0,
+        min_noise_variance: float | None = None,
+        max_noise_variance: float | None = None,
+        known_noise: Callable[[Tensor], Tensor] | None = None,
+        covar_module: Kernel | None = None,
+        noise_covar_module: Kernel | None = None,
+        mean_module: Mean | None = None,
+        outcome_transform: OutcomeTransform | _DefaultType | None = DEFAULT,
+        input_transform: InputTransform | None = None,
+    ) -> None:
+        r"""Builds both processes.
+
+        Args:
+            train_X: `batch_shape x n x d` inputs.
+            train_Y: `batch_shape x n x k` repeats, NaN where one is missing, or their
+                `RepeatedOutcomes`.
+            variance_link: `"log"` models the logarithm of the noise variance, whose
+                observation noise is known exactly for Gaussian repeats; `"identity"` models
+                the variance itself (the paper).
+            sample_variance_noise: With the identity link, the noise of a sample variance:
+                `"inferred"` (one level, learnt; the paper's experiments and the default),
+                `"bound"` (`2 max_noise_variance^2 / (k - 1)`, the paper's theory), or
+                `"pointwise"` (`2 ucb_var(x)^2 / (k - 1)`).
+            noise_beta: Squared width of the upper bound of the noise in Eq. (16): the
+                paper's beta^var multiplies sigma, so `noise_beta = (beta^var)^2`.
+            min_noise_variance: A lower limit of the noise variance, the paper's assumption
+                `rho >= rho_low` squared. Without it the identity link raises where the
+                upper bound of Eq. (16) is not positive.
+            max_noise_variance: An upper limit of the noise variance (the paper's squared
+                `rho_bar`).
+            known_noise: The noise variance as a function `... x d -> ... x 1`, if it is known
+                (Eq. 9). Nothing is learnt about the noise then.
+            covar_module: Kernel of the mean process; BoTorch's default if omitted.
+            noise_covar_module: Kernel of the noise process; BoTorch's default if omitted.
+            mean_module: Prior mean of the mean process; constant if omitted.
+            outcome_transform: A LINEAR transform of the outcome for the mean process (the noise
+                follows it squared); `Standardize` if omitted, `None` for none.
+            input_transform: Applied to the inputs; each process owns a copy, so that a
+                learnable one is learnt by each.
+
+        Raises:
+            BotorchTensorDimensionError: If shapes do not match.
+            InputDataError: If an input is not finite, dtypes differ, a row has no repeat, no
+                row has two, or the outcomes of a single model are constant (in a batch a
+                constant replicate is named by a warning).
+            UnsupportedError: If the outcome transform is not linear.
+            ValueError: If a limit, a beta or a choice is out of its range.
+        """
+        super().__init__()
+        outcomes = (
+            train_Y
+            if isinstance(train_Y, RepeatedOutcomes)
+            else RepeatedOutcomes.from_repeats(train_Y)
+        )
+        limits = NoiseLimits(floor=min_noise_variance, ceiling=max_noise_variance)
+        if not noise_beta >= 0:
+            raise ValueError(f"Expected `noise_beta` >= 0. Got {noise_beta}.")
+        validate_repeats(train_X, outcomes, needs_spread=known_noise is None)
+        if isinstance(outcome_transform, OutcomeTransform) and not outcome_transform._is_linear:
+            raise UnsupportedError(
+                "Expected a linear `outcome_transform`: the mean of transformed repeats is not "
+                f"the transformed mean. Got {type(outcome_transform).__name__}."
+            )
+        if not train_X.shape[:-2]:
+            train_X, outcomes = pool_repeated_rows(train_X, outcomes)
+        self.noise_beta = noise_beta
+        self.is_conditioned = False
+        self.register_buffer("train_X", train_X, persistent=False)
+        self.register_buffer("train_counts", outcomes.counts, persistent=False)
+        self.register_buffer("train_means", outcomes.means, persistent=False)
+        self.register_buffer("train_variances", outcomes.variances, persistent=False)
+        self.noise: NoiseProcess
+        if known_noise is not None:
+            self.noise = KnownNoise(known_noise, limits)
+        else:
+            self.noise = LearntNoise(
+                train_X,
+                outcomes,
+                limits,
+                link=variance_link,
+                sample_noise=sample_variance_noise,
+                beta=noise_beta,
+                covar_module=noise_covar_module,
+                input_transform=copy.deepcopy(input_transform),
+            )
+        self.mean_model = SingleTaskGP(
+            train_X,
+            outcomes.means,
+            train_Yvar=self._noise_of_training_means(),
+            covar_module=covar_module,
+            mean_module=mean_module,
+            outcome_transform=outcome_transform,
+            input_transform=input_transform,
+        )
+        register_fixed_noise(self.mean_model)
+        self.mean_marginals = MarginalPredictor(self.mean_model)
+        self.train()
+
+    @classmethod
+    def from_repeats(cls, train_X: Tensor, train_Y: Tensor, **options: Any) -> MeanVarianceGP:
+        r"""The same as the constructor: `train_Y` holds `batch_shape x n x k` repeats."""
+        return cls(train_X, train_Y, **options)
+
+    @classmethod
+    def from_summary(
+        cls, train_X: Tensor, means: Tensor, variances: Tensor, counts: Tensor, **options: Any
+    ) -> MeanVarianceGP:
+        r"""Builds the model from statistics of repeats.
+
+        Args:
+            train_X: `batch_shape x n x d` inputs.
+            means: `batch_shape x n x 1` sample means.
+            variances: `batch_shape x n x 1` unbiased sample variances of one repeat, > 0
+                (with a standard error `sem` of the mean: `counts * sem**2`); ignored where
+                the count is 1.
+            counts: `batch_shape x n x 1` numbers of repeats.
+            options: Further arguments of the constructor.
+        """
+        return cls(train_X, RepeatedOutcomes.from_summary(means, variances, counts), **options)
+
+    @classmethod
+    def construct_inputs(
+        cls, training_data: SupervisedDataset, counts: Tensor | None = None
+    ) -> dict[str, Any]:
+        r"""Arguments of the constructor from a dataset of BoTorch or Ax.
+
+        Args:
+            training_data: With `Yvar`, `Y` holds means and `Yvar` their squared standard
+                errors, `n x 1` each. Without it, `Y` holds `n x k` repeats.
+            counts: `n x 1` numbers of repeats behind each mean; required with `Yvar`, since a
+                standard error alone does not say how noisy one repeat is.
+
+        Raises:
+            UnsupportedError: If `Yvar` comes without `counts`.
+        """
+        if training_data.Yvar is None:
+            return {"train_X": training_data.X, "train_Y": training_data.Y}
+        if counts is None:
+            raise UnsupportedError(
+                "Expected `counts`, the number of repeats behind each mean, with `Yvar`. Got None."
+            )
+        variances = training_data.Yvar * counts
+        outcomes = RepeatedOutcomes.from_summary(training_data.Y, variances, counts)
+        return {"train_X": training_data.X, "train_Y": outcomes}
+
+    @property
+    def likelihood(self) -> FixedNoiseGaussianLikelihood:
+        r"""The likelihood of the mean process, so that the usual line of fitting works."""
+        return self.mean_model.likelihood
+
+    @property
+    def train_inputs(self) -> tuple[Tensor, ...]:
+        r"""The training inputs of the mean process."""
+        return self.mean_model.train_inputs
+
+    @property
+    def train_targets(self) -> Tensor:
+        r"""The training targets of the mean process."""
+        return self.mean_model.train_targets
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        r"""The batch shape of both processes."""
+        return self.mean_model.batch_shape
+
+    @property
+    def num_outputs(self) -> int:
+        r"""One: the mean. The noise is read through `noise_posterior`."""
+        return 1
+
+    @property
+    def noise_model(self) -> Any:
+        r"""The model of the noise, on the scale of its link."""
+        return self.noise.model
+
+    @property
+    def num_repeats(self) -> int:
+        r"""The median number of repeats of the training rows, assumed of rows to come."""
+        return int(self.train_counts.median())
+
+    def forward(self, X: Tensor) -> MultivariateNormal:
+        r"""The distribution of the mean process at X, in its own units (GPyTorch's protocol)."""
+        return self.mean_model(X)
+
+    def posterior(  # type: ignore[override]
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> GPyTorchPosterior | TransformedPosterior:
+        r"""The posterior of f, or of one repeat.
+
+        Args:
+            X: `batch_shape x q x d` inputs.
+            output_indices: `None` or `[0]`.
+            observation_noise: If True, adds the predicted noise of one repeat at X. A tensor
+                `batch_shape x q x 1` is added as it is, in the units of the transformed outcome.
+            posterior_transform: Applied to the posterior.
+
+        Returns:
+            A posterior over `batch_shape x q x 1` values.
+        """
+        if output_indices not in (None, [0]):
+            raise UnsupportedError(f"Expected `output_indices` None or [0]. Got {output_indices}.")
+        if observation_noise is True:
+            observation_noise = transform_variance(self.mean_model, self.predicted_noise(X))
+        return self.mean_model.posterior(
+            X, observation_noise=observation_noise, posterior_transform=posterior_transform
+        )
+
+    def noise_posterior(self, X: Tensor) -> Posterior:
+        r"""The posterior of the noise variance of one repeat at `batch_shape x q x d` inputs.
+
+        Gaussian with the identity link, log-normal with the log link.
+        """
+        return self.noise.posterior(X)
+
+    def predicted_noise(self, X: Tensor) -> Tensor:
+        r"""Posterior mean of the noise variance within its limits, and at least 0.
+
+        Args:
+            X: `batch_shape x q x d` inputs.
+
+        Returns:
+            `batch_shape x q x 1` variances of one repeat.
+        """
+        return self.noise.limits.apply(self.noise.expected(X)).clamp_min(0.0).unsqueeze(-1)
+
+    def confidence_bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bound of f, `mean -+ sqrt(beta) * standard deviation` (Eq. 7).
+
+        Args:
+            X: `batch_shape x m x d` points that do not interact.
+            beta: Squared width; the paper's beta_t multiplies sigma.
+
+        Returns:
+            Two `batch_shape x m` tensors.
+        """
+        mean, variance = self.mean_marginals(X)
+        width = variance.sqrt() * torch.as_tensor(beta).sqrt()
+        return mean - width, mean + width
+
+    def noise_confidence_bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bound of the noise variance of one repeat (Eqs. 14, 15).
+
+        The bounds are quantiles: with the log link the exponentials of those of the process.
+        With the identity link the lower bound may be negative, as in the paper.
+
+        Args:
+            X: `batch_shape x m x d` points that do not interact.
+            beta: Squared width; the paper's beta^var_t multiplies sigma.
+
+        Returns:
+            Two `batch_shape x m` tensors.
+        """
+        return self.noise.bounds(X, beta)
+
+    def noise_of_means(self, X: Tensor, num_repeats: Tensor | int) -> Tensor:
+        r"""The cautious noise variance of a mean of repeats, Eq. (16).
+
+        Args:
+            X: `batch_shape x n x d` inputs.
+            num_repeats: The number of repeats, broadcastable to `batch_shape x n x 1`.
+
+        Returns:
+            `batch_shape x n x 1` variances, > 0.
+
+        Raises:
+            ValueError: If the upper bound of the noise is not positive and no floor is set.
+        """
+        upper = self.noise.bounds(X, self.noise_beta)[1].unsqueeze(-1)
+        noise = self.noise.limits.apply(upper)  # Eq. (16)
+        if not (noise > 0).all():
+            raise ValueError(
+                "Expected a positive upper bound of the noise variance at every point. Got "
+                f"{noise.min().item():.3g}; set `min_noise_variance`, or use the log link."
+            )
+        return noise / num_repeats
+
+    def refresh_noise(self) -> None:
+        r"""Evaluates Eq. (16) anew at all training points; needed only after changes by hand."""
+        if self.is_conditioned:
+            raise UnsupportedError(
+                "Expected a model built from its data. Got one conditioned on further observations."
+            )
+        set_fixed_noise(self.mean_model, self._noise_of_training_means())
+
+    def custom_fit(
+        self,
+        mll: MarginalLogLikelihood,
+        closure: Callable[..., Any] | None = None,
+        closure_kwargs: dict[str, Any] | None = None,
+        optimizer_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> MarginalLogLikelihood:
+        r"""What `fit_gpytorch_mll(mll)` does with this model: noise, Eq. (16), mean.
+
+        Args:
+            mll: A marginal log likelihood of this model; each process is fitted by one of the
+                same class.
+            closure: Not supported, since two processes are fitted.
+            closure_kwargs: Not supported.
+            optimizer_kwargs: Passed on to both fits.
+            kwargs: Passed on to both fits.
+
+        Raises:
+            UnsupportedError: If a closure is given, or the model was conditioned.
+        """
+        if closure is not None or closure_kwargs is not None:
+            raise UnsupportedError(
+                "Expected no closure: MeanVarianceGP fits two processes, one after the other."
+            )
+
+        def fit(model: Any) -> bool:
+            part = type(mll)(model.likelihood, model)
+            fit_gpytorch_mll(part, optimizer_kwargs=optimizer_kwargs, **kwargs)
+            return not part.training
+
+        return mll.eval() if self.fit_processes(fit) else mll
+
+    def fit_processes(self, fit: Callable[[Any], bool]) -> bool:
+        r"""Fits the noise, evaluates Eq. (16), and fits the mean.
+
+        Args:
+            fit: Fits one `SingleTaskGP` in place and tells whether it succeeded.
+
+        Returns:
+            Whether all fits succeeded.
+        """
+        fitted = self.noise.fit(fit)
+        self.refresh_noise()
+        return fit(self.mean_model) and fitted
+
+    def condition_on_observations(
+        self,
+        X: Tensor,
+        Y: Tensor,
+        num_repeats: int | Tensor | None = None,
+        variances: Tensor | None = None,
+        noise: Tensor | None = None,
+        **kwargs: Any,
+    ) -> MeanVarianceGP:
+        r"""Adds means of repeats without fitting anew.
+
+        The noise of the rows that are already there stays as it is (it can only be too
+        cautious): Eq. (16) is evaluated anew when the model is built from all data.
+
+        Args:
+            X: `batch_shape x n' x d` inputs.
+            Y: `... x n' x 1` means of repeats.
+            num_repeats: The number of repeats behind each mean; `self.num_repeats` if omitted.
+            variances: `... x n' x 1` sample variances. If given, the noise process learns too.
+            noise: `... x n' x 1` variances of the means in the units of the transformed outcome,
+                as BoTorch passes them when it fantasizes; Eq. (16) if omitted.
+            kwargs: Passed on to the mean process.
+        """
+        counts = torch.as_tensor(num_repeats or self.num_repeats).to(X)
+        if noise is None:
+            noise = transform_variance(self.mean_model, self.noise_of_means(X, counts))
+        process = self.noise
+        if variances is not None:
+            process = self.noise.conditioned(X, counts, variances)
+        mean_model = condition(self.mean_model, X, Y, noise=noise, **kwargs)
+        return self._with_processes(mean_model, process)
+
+    def condition_on_pending(self, X: Tensor, num_repeats: int | None = None) -> MeanVarianceGP:
+        r"""Conditions both processes on their own means at points under evaluation.
+
+        Means stay where they are and standard deviations shrink: the hallucinated
+        observations of batch UCB.
+
+        Args:
+            X: `batch_shape x n' x d` pending points.
+            num_repeats: Repeats at each of them; `self.num_repeats` if omitted.
+        """
+        counts = torch.as_tensor(num_repeats or self.num_repeats).to(X)
+        with torch.no_grad():
+            process = self.noise if counts < 2 else self.noise.conditioned(X, counts, None)
+            conditioned = self.condition_on_observations(X, self.posterior(X).mean, counts)
+        return conditioned._with_processes(conditioned.mean_model, process)
+
+    def fantasize(
+        self,
+        X: Tensor,
+        sampler: MCSampler,
+        observation_noise: Tensor | None = None,
+        num_repeats: int | None = None,
+        **kwargs: Any,
+    ) -> MeanVarianceGP:
+        r"""Conditions the mean process on samples of means of repeats at X.
+
+        Args:
+            X: `batch_shape x n' x d` inputs.
+            sampler: Draws the means from the posterior.
+            observation_noise: `batch_shape x n' x 1` variances of the means in the units of the
+                transformed outcome; the predicted noise at X over `num_repeats` if omitted.
+            num_repeats: Repeats of each fantasy; `self.num_repeats` if omitted.
+            kwargs: Passed on to `condition_on_observations`.
+        """
+        if observation_noise is None:
+            if X.shape[-2] == 0:
+                observation_noise = X.new_ones(*self.batch_shape, 1, 1)
+            else:
+                noise = self.predicted_noise(X) / (num_repeats or self.num_repeats)
+                observation_noise = transform_variance(self.mean_model, noise)
+        return super().fantasize(X, sampler, observation_noise=observation_noise, **kwargs)
+
+    def subset_output(self, idcs: list[int]) -> MeanVarianceGP:
+        r"""A copy; the model has the one output 0."""
+        if [index % 1 for index in idcs] != [0] or idcs not in ([0], [-1]):
+            raise UnsupportedError(f"Expected the one output `[0]`. Got {idcs=}.")
+        return copy.deepcopy(self)
+
+    def load_state_dict(  # type: ignore[override]
+        self,
+        state_dict: Mapping[str, Any],
+        strict: bool = True,
+        keep_transforms: bool = True,
+        assign: bool = False,
+    ) -> None:
+        r"""Loads hyperparameters into both processes and evaluates Eq. (16) at this model's data.
+
+        As with BoTorch's models the training data are those that the model was built with;
+        with the same data the posterior is restored exactly.
+
+        Args:
+            state_dict: The state of a model of the same structure.
+            strict: Whether the keys must match exactly.
+            keep_transforms: As in BoTorch's models.
+            assign: As in PyTorch.
+        """
+        parts: dict[str, dict[str, Any]] = {"mean_model": {}, "noise": {}}
+        for key, value in state_dict.items():
+            name, _, rest = key.partition(".")
+            if name in parts:
+                parts[name][rest] = value
+            elif strict:
+                raise RuntimeError(f"Expected keys of the parts {sorted(parts)}. Got {key!r}.")
+        options = {"strict": strict, "keep_transforms": keep_transforms, "assign": assign}
+        self.noise.load(parts["noise"], **options)
+        load_process(self.mean_model, parts["mean_model"], **options)
+        self.refresh_noise()
+
+    def _noise_of_training_means(self) -> Tensor:
+        r"""Eq. (16) at all training points; rows without an outcome get no weight."""
+        with torch.no_grad():
+            noise = self.noise_of_means(self.train_X, self.train_counts.clamp_min(1))
+            spread = self.train_means.square().mean(dim=-2, keepdim=True)
+            return noise.where(self.train_counts > 0, WORTHLESS * (spread + noise))
+
+    def _with_processes(self, mean_model: Any, noise: NoiseProcess) -> MeanVarianceGP:
+        r"""This model with other processes; everything else is shared."""
+        model = copy.copy(self)
+        model._modules = {"noise": noise, "mean_model": mean_model}
+        model.mean_marginals = MarginalPredictor(mean_model)
+        model.is_conditioned = True
+        return model
+
+
+@DrawMatheronPaths.register(MeanVarianceGP)
+def _draw_matheron_paths(model: MeanVarianceGP, **options: Any) -> Any:
+    r"""Pathwise samples of a mean-variance model are those of f."""
+    return draw_matheron_paths(model.mean_model, **options)

@@ -1,0 +1,42 @@
+r"""The initial design that every strategy shares, so that comparisons are paired."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from botorch.utils.sampling import draw_sobol_samples
+from torch import Tensor
+
+from botorch_risk.seeding import as_seeds, derive_seed
+
+
+def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) -> Tensor:
+    r"""Scrambled Sobol points, a pure function of each replicate's seed.
+
+    Args:
+        bounds: The lower and the upper bounds of the box, `2 x d`.
+        seeds: One seed per replicate.
+        num_points: The number of points.
+
+    Returns:
+        An `R x num_points x d` tensor in the units, dtype and device of `bounds`.
+
+    Raises:
+        ValueError: If `num_points` is not positive or a seed repeats.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
+        >>> design = initial_design(bounds, seeds=[0, 1], num_points=4)
+        >>> torch.equal(design[1:], initial_design(bounds, seeds=1, num_points=4))
+        True
+    """
+    if num_points < 1:
+        raise ValueError(f"Expected `num_points` to be at least 1. Got {num_points=}.")
+    designs = [
+        draw_sobol_samples(
+            bounds.cpu(), n=num_points, q=1, seed=derive_seed(seed, "initial design")
+        )
+        for seed in as_seeds(seeds)
+    ]
+    return torch.stack([design.squeeze(-2) for design in designs]).to(bounds)

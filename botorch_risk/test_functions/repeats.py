@@ -1,0 +1,94 @@
+r"""What every problem shares whose experiments are run `k` times at each point."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.test_functions.base import BaseTestProblem, validate_inputs
+from torch import Generator, Tensor
+
+
+class RepeatedTestProblem(BaseTestProblem, ABC):
+    r"""A maximised problem whose outcome is a random draw, with a law that depends on `x`.
+
+    There is no `negate` and no `noise_std`: the objective is always to be maximised, so
+    `forward(X, noise=False)` and `evaluate_true(X)` agree, and the noise is the problem's
+    own. A subclass says how to draw (`_draw`) and what the draws make of a point (`_observe`).
+    """
+
+    bounds: Tensor
+    _is_minimization_by_default: bool = False
+    num_objectives: int = 1
+
+    def forward(self, X: Tensor, noise: bool = True) -> Tensor:
+        r"""One outcome at each point, from torch's global random state.
+
+        Args:
+            X: The points, `batch_shape x d`, within the bounds.
+            noise: If False, the mean of the outcome instead of a draw.
+
+        Returns:
+            A `batch_shape` tensor.
+        """
+        if not noise:
+            return self.evaluate_true(X)
+        self._validate(X)
+        return self._observe(X, self._draw((*X.shape[:-1], 1), None)).squeeze(-1)
+
+    def sample_repeats(
+        self, X: Tensor, num_repeats: int, generator: Generator | Sequence[Generator]
+    ) -> Tensor:
+        r"""Repeats of the experiment at each point.
+
+        Args:
+            X: The points, `batch_shape x q x d`, within the bounds.
+            num_repeats: The number of repeats, `k >= 1`.
+            generator: One CPU generator; or one for each entry of the leading batch
+                dimension, and then the draws of a replicate do not depend on which others
+                run beside it. Draws are made on the CPU in float64, so they depend neither
+                on the device nor on the dtype of `X`.
+
+        Returns:
+            A `batch_shape x q x k` tensor with the dtype and device of `X`.
+
+        Raises:
+            BotorchTensorDimensionError: If `X` has fewer than two dimensions, or its leading
+                batch dimension does not match the sequence of generators.
+            ValueError: If `num_repeats` is less than 1 or `X` is not within the bounds.
+        """
+        if X.dim() < 2:
+            raise BotorchTensorDimensionError(
+                f"Expected `X` to have shape `batch_shape x q x d`. Got {X.shape=}."
+            )
+        if num_repeats < 1:
+            raise ValueError(f"Expected at least one repeat. Got {num_repeats=}.")
+        self._validate(X)
+        shape = (*X.shape[:-1], num_repeats)  # batch_shape x q x k
+        if isinstance(generator, Generator):
+            return self._observe(X, self._draw(shape, generator))
+        if X.dim() < 3 or len(generator) != X.shape[0]:
+            raise BotorchTensorDimensionError(
+                "Expected one generator for each entry of the leading batch dimension of "
+                f"`X: batch_shape x q x d`. Got {X.shape=} and {len(generator)} generators."
+            )
+        return self._observe(X, torch.stack([self._draw(shape[1:], each) for each in generator]))
+
+    def _validate(self, X: Tensor) -> None:
+        validate_inputs(
+            X=X,
+            dim=self.dim,
+            bounds=self.bounds,
+            discrete_inds=self.discrete_inds,
+            categorical_inds=self.categorical_inds,
+        )
+
+    @abstractmethod
+    def _draw(self, shape: tuple[int, ...], generator: Generator | None) -> Tensor:
+        r"""Raw random numbers on the CPU, `shape`; from the global state without a generator."""
+
+    @abstractmethod
+    def _observe(self, X: Tensor, draws: Tensor) -> Tensor:
+        r"""The outcomes, `... x k`, at `X: ... x d` for `draws: ... x k`, one number each."""

@@ -1,0 +1,196 @@
+r"""The laws of every acquisition function."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.exceptions.errors import UnsupportedError
+from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed
+from torch import Tensor
+
+from botorch_risk.acquisition import PointwiseAcquisitionFunction
+from tests import oracles
+from tests.contracts import (
+    ACQUISITIONS,
+    BATCH_SHAPES,
+    BOUNDS,
+    DEVICES,
+    DTYPES,
+    AcquisitionCase,
+    RepeatedData,
+    mean_variance_gp,
+)
+
+POINTWISE = [case for case in ACQUISITIONS if not case.joint]
+FAST = {"num_restarts": 2, "raw_samples": 16, "options": {"maxiter": 5}}
+
+every = pytest.mark.parametrize("case", ACQUISITIONS, ids=lambda case: case.name)
+pointwise = pytest.mark.parametrize("case", POINTWISE, ids=lambda case: case.name)
+dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
+devices = pytest.mark.parametrize("device", DEVICES)
+batches = pytest.mark.parametrize("batch_shape", BATCH_SHAPES, ids=str)
+
+
+def points(*shape: int, like: Tensor, seed: int = 1) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(*shape, 2, generator=generator, dtype=torch.float64).to(like)
+
+
+def build(case: AcquisitionCase, batch_shape: tuple[int, ...] = (), **kwargs: Any) -> Any:
+    data = RepeatedData.make(batch_shape, **kwargs)
+    return case.build(mean_variance_gp(data)), data
+
+
+@pointwise
+@dtypes
+@devices
+@batches
+def test_evaluate_equals_the_oracle(
+    case: AcquisitionCase, dtype: torch.dtype, device: str, batch_shape: tuple[int, ...]
+) -> None:
+    acqf, data = build(case, batch_shape, dtype=dtype, device=device)
+    X = points(*batch_shape, 5, like=data.X)
+    values = acqf.evaluate(X)
+    assert values.shape == (*batch_shape, 5)
+    assert values.dtype == dtype
+    assert values.device.type == device
+
+    def single(index: tuple[int, ...]) -> Any:
+        one = RepeatedData(data.X[index], data.Y[index])
+        model = mean_variance_gp(one)
+        for process, batched in (
+            (model.mean_model, acqf.model.mean_model),
+            (model.noise_model, acqf.model.noise_model),
+        ):
+            process.covar_module.lengthscale = batched.covar_module.lengthscale[index]
+        model.refresh_noise()
+        return case.oracle(model, oracles.to_numpy(one.Y), oracles.to_numpy(X[index]))
+
+    expected = oracles.loop(batch_shape, single)
+    tolerance = case.tolerance if dtype == torch.float64 else 2e-3
+    torch.testing.assert_close(values.double().cpu(), expected, rtol=tolerance, atol=tolerance)
+
+
+@every
+@dtypes
+@devices
+@pytest.mark.parametrize("t_batch", [(5,), (5, 3)], ids=str)
+def test_forward_has_the_shape_of_the_t_batch(
+    case: AcquisitionCase, dtype: torch.dtype, device: str, t_batch: tuple[int, ...]
+) -> None:
+    acqf, data = build(case, dtype=dtype, device=device)
+    X = points(*t_batch, 1, like=data.X)
+    values = acqf(X)
+    assert values.shape == t_batch
+    assert values.dtype == dtype
+    singly = oracles.loop(t_batch, lambda index: acqf(X[index]).squeeze(0).detach())
+    torch.testing.assert_close(values, singly, rtol=1e-4, atol=1e-5)
+    assert acqf(X[0] if len(t_batch) == 1 else X[0, 0]).shape == (1,)
+
+
+@every
+def test_forward_equals_the_oracle(case: AcquisitionCase) -> None:
+    acqf, data = build(case)
+    X = points(6, 1, like=data.X)
+    expected = case.oracle(acqf.model, oracles.to_numpy(data.Y), oracles.to_numpy(X.squeeze(-2)))
+    torch.testing.assert_close(
+        acqf(X), torch.as_tensor(expected), rtol=case.tolerance, atol=case.tolerance
+    )
+
+
+@every
+@batches
+def test_forward_on_batched_models(case: AcquisitionCase, batch_shape: tuple[int, ...]) -> None:
+    acqf, data = build(case, batch_shape)
+    X = points(4, *batch_shape, 1, like=data.X)
+    assert acqf(X).shape == (4, *batch_shape)
+
+
+@every
+def test_gradient(case: AcquisitionCase) -> None:
+    acqf, data = build(case)
+    X = points(3, 1, like=data.X).requires_grad_()
+    assert torch.autograd.gradcheck(acqf, X)
+
+
+@every
+def test_determinism_pickle_and_state(case: AcquisitionCase) -> None:
+    acqf, data = build(case)
+    X = points(4, 1, like=data.X)
+    values = acqf(X)
+    assert torch.equal(acqf(X), values)
+    assert torch.equal(pickle.loads(pickle.dumps(acqf))(X), values)
+    other, _ = build(case)
+    other.model.mean_model.covar_module.lengthscale = 3.0
+    other(X)
+    other.load_state_dict(acqf.state_dict())
+    torch.testing.assert_close(other(X), values)
+
+
+@every
+def test_pending_points_lower_the_value_of_staying_close(case: AcquisitionCase) -> None:
+    acqf, data = build(case)
+    X = points(1, 1, like=data.X)
+    pending = X[0] + 0.01
+    conditioned = case.build(acqf.model, X_pending=pending)
+    if case.joint:
+        alone = acqf(torch.cat([X, pending.unsqueeze(0)], dim=-2))
+        torch.testing.assert_close(conditioned(X), alone)
+    elif "lcb" in case.name:
+        assert conditioned(X) > acqf(X)
+    else:
+        assert conditioned(X) < acqf(X)
+    acqf.set_X_pending(pending)
+    torch.testing.assert_close(acqf(X), conditioned(X))
+    acqf.set_X_pending(None)
+    torch.testing.assert_close(acqf(X), case.build(acqf.model)(X))
+
+
+@every
+def test_botorch_optimisers(case: AcquisitionCase) -> None:
+    acqf, data = build(case)
+    bounds = torch.tensor(BOUNDS, dtype=torch.float64)
+    X, value = optimize_acqf(acqf, bounds, q=1, **FAST)
+    assert X.shape == (1, 2)
+    torch.testing.assert_close(value, acqf(X).squeeze())
+    X, _ = optimize_acqf(acqf, bounds, q=4, sequential=True, **FAST)
+    assert X.shape == (4, 2)
+    assert torch.pdist(X).min() > 1e-6
+    assert acqf.X_pending is None
+    X, _ = optimize_acqf_discrete(acqf, q=2, choices=points(8, like=data.X))
+    assert X.shape == (2, 2)
+    fixed = [{0: 0.0}, {0: 1.0}]
+    X, _ = optimize_acqf_mixed(acqf, bounds, q=1, fixed_features_list=fixed, **FAST)
+    assert X[0, 0] in (0.0, 1.0)
+
+
+@every
+def test_input_constructor(case: AcquisitionCase) -> None:
+    acqf, data = build(case)
+    constructor = get_acqf_input_constructor(type(acqf))
+    pending = points(1, like=data.X, seed=5)
+    # What Ax passes to every acquisition function, whether it takes it or not.
+    arguments = constructor(
+        model=acqf.model,
+        training_data=None,
+        X_baseline=data.X,
+        X_pending=pending,
+        posterior_transform=None,
+        objective=None,
+        constraints=None,
+    )
+    built = type(acqf)(**arguments)
+    assert torch.equal(built.X_pending, pending)
+    assert built(points(3, 1, like=data.X)).shape == (3,)
+
+
+@pointwise
+def test_q_larger_than_one_names_the_way_out(case: AcquisitionCase) -> None:
+    acqf, data = build(case)
+    assert isinstance(acqf, PointwiseAcquisitionFunction)
+    with pytest.raises(UnsupportedError, match=r"q = 1 .* Got 2 points; pass `sequential=True`"):
+        acqf(points(3, 2, like=data.X))

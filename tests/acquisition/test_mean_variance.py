@@ -1,0 +1,269 @@
+r"""What the risk-averse bounds reduce to, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from botorch.acquisition import UpperConfidenceBound, qUpperConfidenceBound
+from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf
+from botorch.sampling import SobolQMCNormalSampler
+
+from botorch_risk.acquisition import (
+    MeanVarianceObjective,
+    NoisePosteriorStandardDeviation,
+    RiskAverseLowerConfidenceBound,
+    RiskAverseUpperConfidenceBound,
+    heteroscedastic_beta,
+    qRiskAverseUpperConfidenceBound,
+)
+from botorch_risk.models import MeanVarianceGP
+from tests.contracts import RepeatedData, mean_variance_gp
+
+MINIMISE = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.float64))
+BOTH_BOUNDS = (RiskAverseUpperConfidenceBound, RiskAverseLowerConfidenceBound)
+
+
+def draw_points(n: int = 7) -> torch.Tensor:
+    return torch.rand(n, 1, 2, dtype=torch.float64)
+
+
+@pytest.fixture
+def data() -> RepeatedData:
+    return RepeatedData.make()
+
+
+@pytest.fixture(params=["log", "identity"])
+def model(request: pytest.FixtureRequest, data: RepeatedData) -> MeanVarianceGP:
+    return mean_variance_gp(data, variance_link=request.param, min_noise_variance=1e-3)
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0, 4.0])
+def test_without_risk_aversion_it_is_botorchs_ucb(model: MeanVarianceGP, beta: float) -> None:
+    X = draw_points()
+    ours = RiskAverseUpperConfidenceBound(model, beta=beta, risk_aversion=0.0)
+    torch.testing.assert_close(ours(X), UpperConfidenceBound(model.mean_model, beta=beta)(X))
+
+
+def test_many_repeats_leave_only_the_known_noise() -> None:
+    r"""k -> infinity: the noise is known and the means are exact."""
+    X = torch.rand(12, 1, dtype=torch.float64)
+    f, rho2 = (6 * X).sin(), 0.1 + X.square()
+    model = MeanVarianceGP.from_summary(X, f, rho2, torch.full_like(X, 1e5))
+    known = MeanVarianceGP.from_summary(
+        X, f, rho2, torch.full_like(X, 1e5), known_noise=lambda x: 0.1 + x.square()
+    )
+    for process in (model.noise_model, model.mean_model, known.mean_model):
+        process.covar_module.lengthscale = 0.4
+    model.refresh_noise()
+    acqf, limit = (
+        RiskAverseUpperConfidenceBound(m, beta=1.0, risk_aversion=2.0) for m in (model, known)
+    )
+    torch.testing.assert_close(acqf.evaluate(X), limit.evaluate(X), rtol=2e-2, atol=2e-2)
+    expected = (f - 2 * rho2).squeeze(-1)
+    torch.testing.assert_close(acqf.evaluate(X), expected, rtol=2e-2, atol=2e-2)
+
+
+def test_known_noise_is_equation_nine(data: RepeatedData) -> None:
+    def known_noise(X: torch.Tensor) -> torch.Tensor:
+        return (0.2 + X[..., :1]).square()
+
+    model = mean_variance_gp(data, known_noise=known_noise)
+    X = draw_points()
+    expected = UpperConfidenceBound(model.mean_model, beta=4.0)(X) - 0.5 * known_noise(X).flatten()
+    for noise_beta in (0.0, 9.0):
+        acqf = RiskAverseUpperConfidenceBound(model, noise_beta=noise_beta, risk_aversion=0.5)
+        torch.testing.assert_close(acqf(X), expected)
+    with pytest.raises(UnsupportedError, match="learns its noise"):
+        NoisePosteriorStandardDeviation(model)
+
+
+def test_zero_width_is_the_posterior_mean_for_the_identity_link(data: RepeatedData) -> None:
+    model = mean_variance_gp(data, variance_link="identity", min_noise_variance=1e-9)
+    X = draw_points().squeeze(-2)
+    acqf = RiskAverseUpperConfidenceBound(model, beta=0.0, noise_beta=0.0, risk_aversion=0.5)
+    mean = model.posterior(X).mean - 0.5 * model.noise_posterior(X).mean
+    torch.testing.assert_close(acqf.evaluate(X), mean.squeeze(-1))
+    torch.testing.assert_close(acqf.upper(X), acqf.lower(X))
+
+
+def test_bounds_are_ordered_and_widen(model: MeanVarianceGP) -> None:
+    X = draw_points().squeeze(-2)
+    narrow = RiskAverseUpperConfidenceBound(model, beta=1.0, noise_beta=1.0)
+    wide = RiskAverseUpperConfidenceBound(model, beta=4.0, noise_beta=4.0)
+    assert (wide.lower(X) < narrow.lower(X)).all()
+    assert (narrow.lower(X) < narrow.upper(X)).all()
+    assert (narrow.upper(X) < wide.upper(X)).all()
+    twin = RiskAverseLowerConfidenceBound(model, beta=4.0, noise_beta=4.0)
+    assert torch.equal(twin.evaluate(X), wide.lower(X))
+
+
+@pytest.mark.parametrize("bound", BOTH_BOUNDS)
+def test_minimisation_keeps_the_sign_of_the_penalty(bound: type, model: MeanVarianceGP) -> None:
+    X = draw_points()
+    value = bound(model, beta=0.0, risk_aversion=2.0, posterior_transform=MINIMISE)(X)
+    neutral = bound(model, beta=0.0, risk_aversion=0.0, posterior_transform=MINIMISE)(X)
+    torch.testing.assert_close(neutral, -model.posterior(X).mean.flatten())
+    risky = bound(model, beta=0.0, risk_aversion=2.0)(X)
+    averse = bound(model, beta=0.0, risk_aversion=0.0)(X)
+    torch.testing.assert_close(value - neutral, risky - averse)
+
+
+def test_clipping_tightens_only_a_negative_bound_of_the_noise(data: RepeatedData) -> None:
+    model = mean_variance_gp(data, variance_link="identity", min_noise_variance=1e-3)
+    X = torch.rand(50, 2, dtype=torch.float64)
+    lower, _ = model.noise_confidence_bounds(X, 4.0)
+    assert (lower < 0).any()
+    plain, clipped = (
+        RiskAverseUpperConfidenceBound(model, clip_noise=clip).evaluate(X) for clip in (False, True)
+    )
+    torch.testing.assert_close(plain - clipped, 1e-3 - lower.clamp_max(1e-3))
+
+
+@pytest.mark.parametrize("q", [1, 3])
+def test_joint_form_without_risk_aversion_is_botorchs_qucb(model: MeanVarianceGP, q: int) -> None:
+    sampler = SobolQMCNormalSampler(torch.Size([64]), seed=3)
+    ours = qRiskAverseUpperConfidenceBound(model, risk_aversion=0.0, sampler=sampler)
+    theirs = qUpperConfidenceBound(model, beta=4.0, sampler=sampler)
+    X = torch.rand(4, q, 2, dtype=torch.float64)
+    torch.testing.assert_close(ours(X), theirs(X))
+
+
+def test_joint_form_at_q_one_is_the_analytic_bound(model: MeanVarianceGP) -> None:
+    sampler = SobolQMCNormalSampler(torch.Size([2**14]), seed=3)
+    joint = qRiskAverseUpperConfidenceBound(model, risk_aversion=1.5, sampler=sampler)
+    analytic = RiskAverseUpperConfidenceBound(model, risk_aversion=1.5)
+    X = draw_points()
+    torch.testing.assert_close(joint(X), analytic(X), rtol=2e-3, atol=2e-3)
+
+
+def test_joint_form_rewards_spreading_out_over_unknown_noise(data: RepeatedData) -> None:
+    r"""Where f is known and only the noise is not, a twin adds nothing and a far point does."""
+    model = mean_variance_gp(data)
+    model.mean_model.covar_module.lengthscale = 50.0
+    model.refresh_noise()
+    acqf = qRiskAverseUpperConfidenceBound(model, beta=0.0, risk_aversion=1.0)
+    point = torch.tensor([[0.02, 0.95]], dtype=torch.float64)
+    far = torch.tensor([[0.05, 0.05]], dtype=torch.float64)
+    alone, twin, spread = (
+        acqf(X.unsqueeze(0)) for X in (point, point.expand(2, 2), torch.cat([point, far]))
+    )
+    torch.testing.assert_close(twin, alone, rtol=1e-3, atol=1e-3)
+    assert spread > alone + 0.01
+
+
+@pytest.mark.filterwarnings("ignore:A not p.d.")  # smooth posterior samples at near points
+def test_objective_makes_qlognei_risk_averse() -> None:
+    r"""On a flat f, improvement means less noise: the noisy half is left alone."""
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(20, 1, generator=generator, dtype=torch.float64)
+    noise = torch.randn(20, 10, generator=generator, dtype=torch.float64)
+    model = MeanVarianceGP(X, 0.01 * X + (0.05 + X) * noise)
+    for process in (model.noise_model, model.mean_model):
+        process.covar_module.lengthscale = 0.5
+    model.refresh_noise()
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    objective = MeanVarianceObjective(model, risk_aversion=20.0)
+    acqf = qLogNoisyExpectedImprovement(model, X, objective=objective, prune_baseline=True)
+    candidate, _ = optimize_acqf(acqf, bounds, q=2, num_restarts=2, raw_samples=32)
+    assert candidate.max() < 0.5
+    samples = torch.zeros(3, 5, 2, 1, dtype=torch.float64)
+    at = torch.rand(5, 2, 1, dtype=torch.float64)
+    torch.testing.assert_close(
+        objective(samples, at), -20 * model.predicted_noise(at).squeeze(-1).expand(3, 5, 2)
+    )
+    lower, _ = model.noise_confidence_bounds(at, 4.0)
+    optimistic = MeanVarianceObjective(model, risk_aversion=20.0, noise_beta=4.0)
+    torch.testing.assert_close(optimistic(samples, at), -20 * lower.expand(3, 5, 2))
+    with pytest.raises(UnsupportedError, match="passes its points"):
+        objective(samples)
+
+
+def test_replicates_may_have_weights_of_their_own() -> None:
+    data = RepeatedData.make((3,))
+    model = mean_variance_gp(data)
+    X = torch.rand(3, 4, 2, dtype=torch.float64)
+    weights = torch.tensor([0.0, 1.0, 4.0])
+    together = RiskAverseUpperConfidenceBound(model, beta=weights, risk_aversion=weights)(
+        X.movedim(1, 0).unsqueeze(-2)
+    )
+    for i, weight in enumerate(weights.tolist()):
+        one = RiskAverseUpperConfidenceBound(model, beta=weight, risk_aversion=weight)
+        torch.testing.assert_close(one.evaluate(X)[i], together[:, i])
+
+
+def test_lemma_one(data: RepeatedData) -> None:
+    model = mean_variance_gp(data).mean_model.eval()
+    (X,) = model.train_inputs
+    K = model.covar_module(X).to_dense().detach()
+    S = model.likelihood.noise.diag()
+    ratio = torch.det(S + K).sqrt() / (0.1 * torch.det(S).sqrt())
+    expected = math.sqrt(2 * math.log(ratio)) + 1.5
+    beta = heteroscedastic_beta(model, delta=0.1, rkhs_norm=1.5)
+    torch.testing.assert_close(beta.sqrt().item(), expected)
+    with pytest.raises(ValueError, match="`delta` in \\(0, 1\\)"):
+        heteroscedastic_beta(model, delta=1.0, rkhs_norm=1.0)
+    with pytest.raises(ValueError, match="`rkhs_norm`"):
+        heteroscedastic_beta(model, delta=0.1, rkhs_norm=-1.0)
+
+
+@pytest.mark.parametrize("bound", [*BOTH_BOUNDS, qRiskAverseUpperConfidenceBound])
+@pytest.mark.parametrize("name", ["beta", "noise_beta", "risk_aversion"])
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
+def test_bad_weights(bound: type, name: str, bad: float, data: RepeatedData) -> None:
+    with pytest.raises(ValueError, match=rf"Expected `{name}` to be finite and >= 0\. Got {bad}"):
+        bound(mean_variance_gp(data), **{name: bad})
+
+
+@pytest.mark.parametrize("bound", [*BOTH_BOUNDS, qRiskAverseUpperConfidenceBound])
+def test_other_models_are_refused(bound: type, data: RepeatedData) -> None:
+    model = SingleTaskGP(data.X, data.Y.mean(dim=-1, keepdim=True))
+    with pytest.raises(UnsupportedError, match=r"Expected a MeanVarianceGP.* Got SingleTaskGP"):
+        bound(model)
+
+
+def test_samplers_must_draw_the_same_number(data: RepeatedData) -> None:
+    with pytest.raises(UnsupportedError, match="samplers of one `sample_shape`"):
+        qRiskAverseUpperConfidenceBound(
+            mean_variance_gp(data),
+            sampler=SobolQMCNormalSampler(torch.Size([8])),
+            noise_sampler=SobolQMCNormalSampler(torch.Size([16])),
+        )
+
+
+def test_pending_points_of_every_replicate() -> None:
+    data = RepeatedData.make((2,))
+    model = mean_variance_gp(data)
+    pending = torch.rand(2, 3, 2, dtype=torch.float64)
+    acqf = RiskAverseUpperConfidenceBound(model, X_pending=pending)
+    free = RiskAverseUpperConfidenceBound(model)
+    assert (acqf.evaluate(pending) < free.evaluate(pending)).all()
+    for i in range(2):
+        one = mean_variance_gp(RepeatedData(data.X[i], data.Y[i]))
+        for part in ("mean_model", "noise_model"):
+            scale = getattr(model, part).covar_module.lengthscale[i]
+            getattr(one, part).covar_module.lengthscale = scale
+        one.refresh_noise()
+        alone = RiskAverseUpperConfidenceBound(one, X_pending=pending[i])
+        torch.testing.assert_close(acqf.evaluate(pending)[i], alone.evaluate(pending[i]))
+
+
+def test_bounds_hold_for_the_truth() -> None:
+    r"""At a generous width the interval contains mean minus variance at nearly all points."""
+    generator = torch.Generator().manual_seed(1)
+    X = torch.linspace(0, 1, 25, dtype=torch.float64).unsqueeze(-1)
+    f, rho = (5 * X).sin(), 0.2 + 0.5 * X
+    Y = f + rho * torch.randn(25, 10, generator=generator, dtype=torch.float64)
+    model = MeanVarianceGP(X, Y)
+    for process in (model.noise_model, model.mean_model):
+        process.covar_module.lengthscale = 0.4
+    model.refresh_noise()
+    acqf = RiskAverseUpperConfidenceBound(model, beta=9.0, noise_beta=9.0, risk_aversion=1.0)
+    truth = (f - rho.square()).squeeze(-1)
+    inside = (acqf.lower(X) <= truth) & (truth <= acqf.upper(X))
+    assert inside.double().mean() > 0.95

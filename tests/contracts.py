@@ -1,0 +1,125 @@
+r"""What each part of the package must obey: one line and one oracle a class.
+
+The laws that run over these lists are in the `test_contract.py` next to the tests of each
+part.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.exceptions.warnings import InputDataWarning
+from torch import Tensor
+
+from botorch_risk.acquisition import (
+    NoisePosteriorStandardDeviation,
+    RiskAverseLowerConfidenceBound,
+    RiskAverseUpperConfidenceBound,
+    qRiskAverseUpperConfidenceBound,
+)
+from botorch_risk.models import MeanVarianceGP
+from tests import oracles
+
+DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+DTYPES = [torch.float32, torch.float64]
+BATCH_SHAPES: list[tuple[int, ...]] = [(), (2,), (2, 3)]
+BOUNDS = [[0.0, 0.0], [1.0, 1.0]]
+
+
+@dataclass(frozen=True)
+class RepeatedData:
+    r"""Inputs and repeats that tests build models from."""
+
+    X: Tensor
+    Y: Tensor
+
+    @classmethod
+    def make(
+        cls,
+        batch_shape: tuple[int, ...] = (),
+        num_rows: int = 9,
+        num_repeats: int = 4,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float64,
+        device: str = "cpu",
+    ) -> RepeatedData:
+        generator = torch.Generator().manual_seed(seed)
+        draw = {"generator": generator, "dtype": torch.float64}
+        X = torch.rand(*batch_shape, num_rows, 2, **draw)
+        noise = torch.randn(*batch_shape, num_rows, num_repeats, **draw)
+        Y = (4 * X).sin().sum(dim=-1, keepdim=True) + (0.2 + X[..., :1]) * noise
+        return cls(X.to(device, dtype), Y.to(device, dtype))
+
+
+def mean_variance_gp(data: RepeatedData, **options: Any) -> MeanVarianceGP:
+    r"""An unfitted model with hyperparameters that differ between replicates."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputDataWarning)  # float32
+        model = MeanVarianceGP(data.X, data.Y, **options)
+    batch = data.X.shape[:-2]
+    offset = torch.arange(batch.numel(), dtype=data.X.dtype).reshape(*batch, 1, 1) / 10
+    model.mean_model.covar_module.lengthscale = (0.4 + offset).expand(*batch, 1, 2).to(data.X)
+    if not hasattr(model.noise_model, "covar_module"):
+        return model
+    model.noise_model.covar_module.lengthscale = (0.7 + offset).expand(*batch, 1, 2).to(data.X)
+    model.refresh_noise()
+    return model
+
+
+@dataclass(frozen=True)
+class AcquisitionCase:
+    r"""An acquisition function, how to build it, and an independent value of it.
+
+    Args:
+        name: Names the case.
+        build: From a model and further arguments to the acquisition function.
+        oracle: From an unbatched model, its repeats and `m x d` points to `m` values.
+        joint: Whether it scores q points jointly (then the oracle is for q = 1, and
+            `tolerance` is that of Monte Carlo).
+    """
+
+    name: str
+    build: Callable[..., Any]
+    oracle: Callable[[Any, np.ndarray, np.ndarray], np.ndarray]
+    joint: bool = False
+    tolerance: float = 1e-7
+
+
+_WEIGHTS = {"beta": 3.0, "noise_beta": 2.0, "risk_aversion": 0.7}
+
+
+def _bound(optimistic: bool) -> Callable[[Any, np.ndarray, np.ndarray], np.ndarray]:
+    return lambda model, repeats, X: oracles.risk_averse_bound(
+        model, repeats, X, optimistic=optimistic, **_WEIGHTS
+    )
+
+
+ACQUISITIONS = [
+    AcquisitionCase(
+        "risk_averse_ucb",
+        lambda model, **kwargs: RiskAverseUpperConfidenceBound(model, **_WEIGHTS, **kwargs),
+        _bound(optimistic=True),
+    ),
+    AcquisitionCase(
+        "risk_averse_lcb",
+        lambda model, **kwargs: RiskAverseLowerConfidenceBound(model, **_WEIGHTS, **kwargs),
+        _bound(optimistic=False),
+    ),
+    AcquisitionCase(
+        "noise_uncertainty",
+        NoisePosteriorStandardDeviation,
+        lambda model, repeats, X: np.sqrt(oracles.rahbo_moments(model, repeats, X)["log_variance"]),
+    ),
+    AcquisitionCase(
+        "q_risk_averse_ucb",
+        lambda model, **kwargs: qRiskAverseUpperConfidenceBound(model, **_WEIGHTS, **kwargs),
+        _bound(optimistic=True),
+        joint=True,
+        tolerance=2e-2,
+    ),
+]

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from torch import Generator, Tensor
+
+from botorch_risk.experiments import ExperimentStore, run_strategy
+from botorch_risk.experiments.loop import FailedOutcomesWarning, evaluate
+from botorch_risk.strategies import RandomSearch
+from tests.experiments.noisy_quadratic import NoisyQuadratic, UnknownOptimum
+from tests.experiments.table import table
+
+SEEDS = [3, 1, 4]
+
+
+def run(
+    path: Path, num_rounds: int, strategy: type[RandomSearch] = RandomSearch, **kwargs: Any
+) -> NoisyQuadratic:
+    problem = kwargs.pop("problem", None) or NoisyQuadratic()
+    with ExperimentStore(path, {"experiment": "quadratic"}) as store:
+        run_strategy(
+            strategy(problem.bounds, SEEDS, num_initial=4),
+            problem,
+            store,
+            "random",
+            num_rounds,
+            num_repeats=3,
+            **kwargs,
+        )
+    return problem
+
+
+class Clumsy(RandomSearch):
+    r"""Raises at the first tell of its third round."""
+
+    armed = True
+
+    def tell(self, X: Tensor, Y: Tensor) -> None:
+        if self._round == 2 and type(self).armed:
+            raise FloatingPointError("Cholesky")
+        super().tell(X, Y)
+
+
+class Erratic(Clumsy):
+    r"""Asks for other points after a resumption."""
+
+    def ask(self) -> Tensor:
+        return super().ask() * (1.0 if type(self).armed else 0.5)
+
+
+class WrongShape(NoisyQuadratic):
+    def sample_repeats(self, X: Tensor, num_repeats: int, generators: list[Generator]) -> Tensor:
+        return super().sample_repeats(X, num_repeats + 1, generators)
+
+
+def test_records_every_round(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    finished: list[int] = []
+    problem = run(path, num_rounds=5, on_round=finished.append)
+    assert finished == list(range(6))
+    with ExperimentStore(path) as store:
+        records = store.rounds("random")
+    assert [record.X.shape for record in records[:2]] == [(3, 4, 2), (3, 1, 2)]
+    for record in records:
+        assert torch.equal(record.objective, problem.objective(record.X))
+        assert torch.equal(record.recommended_objective, problem.objective(record.recommendation))
+
+
+def test_a_resumed_or_extended_run_equals_the_uninterrupted_one(tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole.sqlite", tmp_path / "parts.sqlite"
+    run(whole, num_rounds=7)
+    for num_rounds in (1, 2, 5, 3, 7, 7):
+        run(parts, num_rounds)
+    assert table(parts) == table(whole)
+
+
+def test_a_replicate_does_not_depend_on_its_company() -> None:
+    problem = NoisyQuadratic()
+    X = torch.rand(3, 2, 2, dtype=torch.double)
+    together = evaluate(problem, X, SEEDS, num_repeats=5, index=7)
+    for row, seed in enumerate(SEEDS):
+        alone = evaluate(problem, X[row : row + 1], [seed], num_repeats=5, index=7)
+        assert torch.equal(together[row : row + 1], alone)
+
+
+def test_a_round_whose_tell_raises_is_not_evaluated_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, whole = tmp_path / "results.sqlite", tmp_path / "whole.sqlite"
+    for _ in range(2):
+        with pytest.raises(FloatingPointError, match="Cholesky"):
+            run(path, num_rounds=4, strategy=Clumsy)
+    monkeypatch.setattr(Clumsy, "armed", False)
+    assert run(path, num_rounds=4, strategy=Clumsy).num_evaluations == 2
+    assert run(whole, num_rounds=4, strategy=Clumsy).num_evaluations == 5
+    assert table(path) == table(whole)
+
+
+def test_a_strategy_that_changes_its_mind_is_told_what_was_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "results.sqlite"
+    with pytest.raises(FloatingPointError, match="Cholesky"):
+        run(path, num_rounds=2, strategy=Erratic)
+    with ExperimentStore(path) as store:
+        (pending,) = store.rounds("random", first=2)
+    monkeypatch.setattr(Erratic, "armed", False)
+    with pytest.warns(RuntimeWarning, match="points of round 2 that have been evaluated"):
+        run(path, num_rounds=2, strategy=Erratic)
+    with ExperimentStore(path) as store:
+        state = store.progress("random")[1]
+    assert state is not None
+    assert torch.equal(state["X"][:, -1:], pending.X)
+
+
+def test_failed_replicates_are_kept_as_nan_and_named(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    with pytest.warns(FailedOutcomesWarning, match=r"in round [012] of seeds=\[3\]"):
+        run(path, num_rounds=2, problem=NoisyQuadratic(num_failing=1))
+    with ExperimentStore(path) as store:
+        state = store.progress("random")[1]
+        last = store.rounds("random")[-1]
+    assert state is not None
+    assert state["Y"].shape == (3, 6, 3)
+    assert state["Y"][0].isnan().all(dim=-1).tolist() == [False, False, False, True, True, True]
+    assert not state["Y"][1:].isnan().any()
+    assert last.recommendation is not None
+    assert last.recommendation.isfinite().all()
+
+
+def test_a_problem_may_not_know_its_objective(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    run(path, num_rounds=1, problem=UnknownOptimum())
+    with ExperimentStore(path) as store:
+        assert all(record.objective is None for record in store.rounds("random"))
+        assert all(record.recommended_objective is None for record in store.rounds("random"))
+
+
+def test_errors(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    with pytest.raises(ValueError, match=r"at least 1 round.* num_rounds=0"):
+        run(path, num_rounds=0)
+    with pytest.raises(BotorchTensorDimensionError, match="outcomes to have shape `3 x 4 x 3`"):
+        run(path, num_rounds=1, problem=WrongShape())
+    with pytest.raises(BotorchTensorDimensionError, match="`X` to have shape `1 x q x 2`"):
+        evaluate(NoisyQuadratic(), torch.zeros(2, 1, 2), [0], num_repeats=2, index=0)

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.image import imread
+
+from botorch_risk.experiments.plots import plot_model, plot_regret, save_png
+
+CURVES = {"a": torch.rand(8, 60).cumsum(-1), "b": torch.rand(8, 30), "c": torch.rand(1, 60)}
+
+
+@pytest.mark.parametrize("log_scale", [False, True])
+def test_regret_shows_the_mean_and_two_standard_errors(log_scale: bool, tmp_path: Path) -> None:
+    figure = plot_regret(CURVES, "regret [1]", first_round=1, log_scale=log_scale, title="sine")
+    (axes,) = figure.axes
+    assert axes.get_yscale() == ("log" if log_scale else "linear")
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_title()) == (
+        "round",
+        "regret [1]",
+        "sine",
+    )
+    line = axes.lines[0]
+    assert np.allclose(line.get_ydata(), CURVES["a"].mean(0))
+    assert list(line.get_xdata()) == list(range(1, 61))
+    top = axes.collections[0].get_paths()[0].vertices[:, 1].max()
+    assert top == pytest.approx((CURVES["a"].mean(0) + 2 * CURVES["a"].std(0) / 8**0.5).max())
+    path = save_png(figure, tmp_path / "regret.png")
+    assert path.stat().st_size < 200_000
+    assert imread(path).shape[:2] == (520, 832)
+
+
+def test_a_log_axis_stays_where_the_means_are() -> None:
+    values = torch.tensor([[1.0, 1e-3], [1.0, 0.0], [1.0, 0.0]])  # the band reaches below 0
+    (axes,) = plot_regret({"a": values}, "regret [1]", log_scale=True).axes
+    assert axes.get_ylim()[0] == pytest.approx(1e-3 / 6)
+
+
+def test_the_model_is_shown_with_its_noise_and_all_repeats(tmp_path: Path) -> None:
+    x = np.linspace(0, 1, 40)
+    X, Y = np.array([0.2, 0.7]), np.array([[0.0, 1.0, 2.0], [1.0, 1.0, np.nan]])
+    figure = plot_model(x, x, x - 0.1, x + 0.1, x**2, X, Y, xlabel="x [m]", ylabel="y [s]")
+    (axes,) = figure.axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("x [m]", "y [s]")
+    labels = axes.get_legend_handles_labels()[1]
+    assert labels == ["mean ± 2 noise sd", "confidence band", "model mean", "repeats", "their mean"]
+    assert axes.collections[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(3.0)
+    assert list(axes.lines[-1].get_ydata()) == [1.0, 1.0]
+    assert save_png(figure, tmp_path / "model.png").stat().st_size < 200_000
+
+
+def test_shapes_are_checked() -> None:
+    x = np.linspace(0, 1, 4)
+    with pytest.raises(ValueError, match=r"`Y` `m x k`\. Got .*Y.shape=\(3, 2\)"):
+        plot_model(x, x, x, x, x, X=x[:2], Y=np.zeros((3, 2)))
+    with pytest.raises(ValueError, match=r"shape `n`"):
+        plot_model(x, x[:2], x, x, x, X=x[:2], Y=np.zeros((2, 2)))

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from botorch_risk.experiments import StoreError
+from botorch_risk.experiments.serialization import decode, encode
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
+def test_tensors_survive_bit_for_bit(dtype: torch.dtype) -> None:
+    value = torch.tensor([0.1, -0.0, 1e-45, 3.0]).to(dtype)
+    back = decode(encode(value[::2]))
+    assert back.dtype == dtype
+    assert torch.equal(back, value[::2])
+    assert decode(encode(torch.tensor(torch.nan))).isnan()
+
+
+def test_views_do_not_drag_their_storage_along() -> None:
+    assert len(encode(torch.zeros(100_000)[:2])) < 3000
+
+
+def test_decode_runs_no_code() -> None:
+    with pytest.raises(StoreError, match="plain Python values"):
+        decode(encode(Path("x")))
+    with pytest.raises(StoreError, match="plain Python values"):
+        decode(b"nonsense")

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from botorch_risk.experiments import ExperimentStore, StoreError
+
+IDENTITY: dict[str, Any] = {"experiment": "sine", "seeds": [0, 1], "optimal_value": 0.1 + 0.2}
+
+
+def record(store: ExperimentStore, index: int, label: str = "random") -> None:
+    X = torch.rand(2, 3, 1, dtype=torch.double)
+    store.record_outcomes(label, index, X, X.expand(2, 3, 4), X.squeeze(-1), (0.1, 0.2))
+
+
+def complete(store: ExperimentStore, index: int, state: dict[str, Any] | None = None) -> None:
+    state = {"round": index} if state is None else state
+    store.record_tell("random", index, torch.zeros(2, 1), torch.zeros(2), state, 0.3)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "results.sqlite"
+    with ExperimentStore(path, IDENTITY) as store:
+        store.add_strategy("random", "RandomSearch")
+        for index in range(3):
+            record(store, index)
+            complete(store, index)
+    return path
+
+
+def test_reads_back_what_was_recorded(path: Path) -> None:
+    with ExperimentStore(path) as store:
+        assert store.identity == IDENTITY
+        assert store.labels() == ["random"]
+        assert store.progress("random") == (2, {"round": 2})
+        assert store.progress("another") == (-1, None)
+        records = store.rounds("random")
+    assert [row.index for row in records] == [0, 1, 2]
+    assert records[0].Y.shape == (2, 3, 4)
+    assert records[0].seconds == (0.1, 0.2, 0.3)
+    assert records[0].recommended_objective is not None
+
+
+def test_a_pending_round_is_there_without_a_recommendation(path: Path) -> None:
+    with ExperimentStore(path, IDENTITY) as store:
+        record(store, 3)
+    with ExperimentStore(path, IDENTITY) as store:
+        assert store.progress("random")[0] == 2
+        (pending,) = store.rounds("random", first=3)
+        assert pending.recommendation is None
+        assert pending.seconds == (0.1, 0.2, None)
+
+
+def test_a_state_that_cannot_be_read_back_replaces_nothing(path: Path) -> None:
+    with ExperimentStore(path, IDENTITY) as store:
+        record(store, 3)
+        with pytest.raises(StoreError, match="plain Python values"):
+            complete(store, 3, state={"folder": Path("x")})
+        assert store.progress("random") == (2, {"round": 2})
+        complete(store, 3)
+
+
+def test_two_writers_cannot_record_one_round_twice(path: Path) -> None:
+    with ExperimentStore(path, IDENTITY) as one, ExperimentStore(path, IDENTITY) as two:
+        record(one, 3)
+        with pytest.raises(StoreError, match="no other process"):
+            record(two, 3)
+        complete(one, 3)
+        with pytest.raises(StoreError, match="another process has completed"):
+            complete(two, 3)
+
+
+def test_a_locked_file_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("botorch_risk.experiments.database._TIMEOUT_SECONDS", 0.05)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreError, match=r"results.sqlite .* locked"):
+        ExperimentStore(path, IDENTITY)
+    holder.execute("ROLLBACK")
+    holder.close()
+    ExperimentStore(path, IDENTITY).close()
+
+
+def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "empty.sqlite"
+    path.touch()
+    with ExperimentStore(path, IDENTITY) as store:
+        assert store.identity == IDENTITY
+
+
+def foreign_database(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE photos (name TEXT)")
+    connection.commit()
+    connection.close()
+
+
+def truncated(path: Path) -> None:
+    with ExperimentStore(path, IDENTITY) as store:
+        store.add_strategy("random", "RandomSearch")
+        for index in range(9):
+            record(store, index)
+    path.write_bytes(path.read_bytes()[:-8192])
+
+
+def overwritten(path: Path) -> None:
+    truncated(path)
+    data = bytearray(path.read_bytes())
+    data[4096:6000] = bytes(1904)
+    path.write_bytes(data)
+
+
+def newer(path: Path) -> None:
+    ExperimentStore(path, IDENTITY).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda path: path.write_text("x,y\n1,2\n" * 99), "intact store. Got file is not a data"),
+        (foreign_database, "to be an experiment store. Got another file"),
+        (truncated, "malformed|intact"),
+        (overwritten, "malformed|intact"),
+        (newer, "Expected schema 1 .* Got 99"),
+    ],
+    ids=["text", "foreign", "truncated", "overwritten", "newer"],
+)
+def test_other_files_are_refused_and_left_alone(spoil: Any, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    spoil(path)
+    before = path.read_bytes()
+    for identity in (IDENTITY, None):
+        with pytest.raises(StoreError, match=message):
+            ExperimentStore(path, identity)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "change", [{"seeds": [0, 1, 2]}, {"experiment": "branin"}, {"extra": 1}], ids=str
+)
+def test_another_experiment_is_refused_by_name(change: dict[str, Any], path: Path) -> None:
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=f"{next(iter(change))}=.* there, .* here"):
+        ExperimentStore(path, IDENTITY | change)
+    assert path.read_bytes() == before
+
+
+def test_long_values_are_told_apart_by_their_ends(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    ExperimentStore(path, {"seeds": list(range(200))}).close()
+    with pytest.raises(StoreError, match=r"\.\.\..* 198, 199\] there, .* 98, 99\] here"):
+        ExperimentStore(path, {"seeds": list(range(100))})
+
+
+def test_another_kind_of_strategy_is_refused(path: Path) -> None:
+    with (
+        ExperimentStore(path, IDENTITY) as store,
+        pytest.raises(StoreError, match=r"to be a RandomSearch\. Got kind='Thompson'"),
+    ):
+        store.add_strategy("random", "Thompson")
+
+
+def test_a_missing_file_is_not_created_by_reading(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="to exist"):
+        ExperimentStore(tmp_path / "none.sqlite")
+    with pytest.raises(StoreError, match="unable to open"):
+        ExperimentStore(tmp_path / "no" / "folder.sqlite", IDENTITY)
+    assert not list(tmp_path.iterdir())

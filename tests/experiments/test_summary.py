@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from botorch_risk.experiments import Campaign, ExperimentStore
+from botorch_risk.experiments.summary import mean_and_error, regret_curves, summary_markdown
+from tests.experiments.noisy_quadratic import QUADRATIC, SLOW, NoisyQuadratic
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "results.sqlite"
+    Campaign(QUADRATIC, path, range(3), ["neutral"], num_rounds=4).run(progress=False)
+    Campaign(QUADRATIC, path, range(3), ["averse"], num_rounds=2).run(progress=False)
+    return path
+
+
+def test_regret_equals_a_loop_over_rounds(path: Path) -> None:
+    problem = NoisyQuadratic()
+    with ExperimentStore(path) as store:
+        curves, records = regret_curves(store)["neutral"], store.rounds("neutral")
+    for seed in range(3):
+        total = 0.0
+        for record in records:
+            recommended = problem.objective(record.recommendation)[seed]
+            assert curves.simple[seed, record.index] == problem.optimal_value - recommended
+            if record.index > 0:
+                total += (problem.optimal_value - problem.objective(record.X)[seed]).sum().item()
+                assert curves.cumulative[seed, record.index - 1].item() == pytest.approx(total)
+    assert (curves.simple > 0).all()
+
+
+def test_an_unknown_optimum_is_the_best_value_seen(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    Campaign(SLOW, path, range(2), num_rounds=2).run(progress=False)
+    with ExperimentStore(path) as store:
+        best = max(record.objective.max() for record in store.rounds("random"))
+        last = store.rounds("random")[-1].recommended_objective
+        assert torch.equal(regret_curves(store)["random"].simple[:, -1], best - last)
+        assert "best value seen" in summary_markdown(store)
+
+
+def test_the_page_shows_error_bars_and_paired_differences(path: Path) -> None:
+    with ExperimentStore(path) as store:
+        curves, page = regret_curves(store), summary_markdown(store)
+    assert page.startswith("# quadratic: regret after 2 rounds\n")
+    assert "mean - variance [1]" in page
+    values = curves["averse"].simple[:, 2]
+    assert f"{values.mean():.4g} ± {2 * values.std() / 3**0.5:.2g} |" in page
+    difference = curves["averse"].cumulative[:, 1] - curves["neutral"].cumulative[:, 1]
+    paired = page.split("## Paired differences to neutral")[1].split("##")[0]
+    assert f"{difference.mean():.4g} ± {2 * difference.std() / 3**0.5:.2g}" in paired
+    assert page.count("\n| 0 |") == 1
+    assert page.count("\n| 2 |") == 2
+    assert "\n| 3 |" not in page
+
+
+def test_one_replicate_has_no_error_bar() -> None:
+    mean, error = mean_and_error(torch.ones(1, 2))
+    assert mean.tolist() == [1, 1]
+    assert error.isnan().all()
+
+
+def test_errors(path: Path) -> None:
+    with ExperimentStore(path) as store:
+        X = torch.zeros(3, 1, 2)
+        store.add_strategy("blind", "Blind")
+        for index in range(2):
+            store.record_outcomes("blind", index, X, X, None, (0.0, 0.0))
+            store.record_tell("blind", index, X[:, 0], None, {}, 0.0)
+        with pytest.raises(ValueError, match=r"knows its true objective\. Got it in 0 of 2"):
+            regret_curves(store)
+    with (
+        ExperimentStore(path.with_name("new.sqlite"), {"experiment": "sine"}) as store,
+        pytest.raises(ValueError, match="a completed round after the initial design"),
+    ):
+        regret_curves(store)
