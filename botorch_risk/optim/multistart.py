@@ -224,7 +224,7 @@ class _PendingPoints:
         if (
             not isinstance(acqf, AcquisitionFunction)
             or isinstance(acqf, AnalyticAcquisitionFunction)
-            or "X_pending" not in vars(acqf)
+            or "X_pending" not in dir(acqf)
         ):
             raise UnsupportedError(
                 "Expected an acquisition function with pending points, `X_pending`, for q > 1. "
