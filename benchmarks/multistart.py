@@ -1,4 +1,4 @@
-r"""Maximising an acquisition for R replicates at once, against a loop over `optimize_acqf`.
+r"""Maximising a confidence bound for R replicates at once, against `optimize_acqf` in a loop.
 
 Negated Branin on the unit square, n = 40 with half of the points clustered at the incumbent,
 UCB with beta = 4, 10 restarts of 256 raw points. The gap is to the best of a 201 x 201 grid and a

@@ -11,3 +11,15 @@ torch.set_num_threads(1)
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+def _devices() -> list[object]:
+    return [torch.device("cpu"), pytest.param(torch.device("cuda"), marks=pytest.mark.gpu)]
+
+
+@pytest.fixture(params=_devices(), ids=str)
+def device(request: pytest.FixtureRequest) -> torch.device:
+    r"""Every device that is there."""
+    if request.param.type == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    return request.param

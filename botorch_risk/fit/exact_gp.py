@@ -41,7 +41,7 @@ _STATUS = {
     RowStatus.STALLED: (FitStatus.STALLED, "no step along the gradient raises the objective"),
     RowStatus.FAILED: (
         FitStatus.FAILED,
-        "the covariance matrix is not positive definite at the start values",
+        "the objective is not finite at any start: is the covariance matrix positive definite?",
     ),
 }
 
@@ -96,8 +96,8 @@ def fit_exact_gp(
     Args:
         model: The model. Its current hyperparameters are the first start.
         rough_start: Whether to start a second time at shorter lengthscales and less noise, and to
-            keep the better result. On 200 data sets this raised the share on which the fit is
-            within 1e-6 per point of `fit_gpytorch_mll` or better from 95 to 98 percent.
+            keep the better result: the optimum that is found depends on the start. It doubles
+            the cost; `benchmarks/fit_quality.py` tells what it is worth.
         num_restarts: Further starts for each replicate, drawn from the priors (about the first
             start where there is no prior that can be drawn from); the best result counts.
         seeds: One seed for each replicate, the batch flattened; needed by `num_restarts` only.

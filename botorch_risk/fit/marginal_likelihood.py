@@ -149,14 +149,17 @@ def log_marginal_likelihood(
     fit = (residual * weights.squeeze(-1)).sum(-1)
     value = -0.5 * (fit + log_determinant + count * math.log(2.0 * math.pi))
     value = torch.where(info == 0, value, torch.nan)
-    # Eq. (5.9): d value / d theta = tr((w w' - A^-1) dA / d theta) / 2
-    sensitivity = weights @ weights.mT - inverse
+    # Eq. (5.9): d value / d theta = tr(S dA / d theta) / 2 with S = w w' - A^-1
+    sensitivity = torch.baddbmm(inverse, weights, weights.mT, beta=-1.0)
     if observed is not None:
-        sensitivity = sensitivity * (observed.unsqueeze(-1) & observed.unsqueeze(-2))
+        sensitivity *= observed.unsqueeze(-1) & observed.unsqueeze(-2)
+    diagonal = sensitivity.diagonal(dim1=-2, dim2=-1)
+    # tr(S A) = y' A^-1 y - n, and of A all but the noise is proportional to the outputscale.
+    signal = fit - count - (diagonal * noise).sum(-1)
     gradient = Hyperparameters(
         lengthscale=_lengthscale_gradient(Z, sensitivity * slope, outputscale, lengthscale),
-        noise=_noise_gradient(sensitivity, hyperparameters.noise),
-        outputscale=0.5 * (sensitivity * correlation).sum((-2, -1)),
+        noise=_noise_gradient(diagonal, hyperparameters.noise),
+        outputscale=0.5 * signal / outputscale,
         constant=weights.sum((-2, -1)),
     )
     return LogMarginalLikelihood(value, gradient)
@@ -183,6 +186,6 @@ def _lengthscale_gradient(
     return gradient / lengthscale
 
 
-def _noise_gradient(sensitivity: Tensor, noise: Tensor) -> Tensor:
-    gradient = 0.5 * sensitivity.diagonal(dim1=-2, dim2=-1)
+def _noise_gradient(diagonal: Tensor, noise: Tensor) -> Tensor:
+    gradient = 0.5 * diagonal
     return gradient.sum(-1, keepdim=True) if noise.shape[-1] == 1 else gradient

@@ -85,18 +85,12 @@ def optimize_acqf_replicates(
         [0.25, 0.5]
     """
     listed = as_seeds(seeds)
-    if bounds.dim() != 2 or bounds.shape[0] != 2:
-        raise BotorchTensorDimensionError(
-            f"Expected `bounds` to have shape `2 x d`. Got {bounds.shape=}."
-        )
     if not 1 <= num_restarts <= raw_samples:
         raise ValueError(
             "Expected at least one start and as many raw points as starts. "
             f"Got {num_restarts=}, {raw_samples=}."
         )
-    box = bounds.detach().clone()
-    for column, value in (fixed_features or {}).items():
-        box[:, column] = value
+    box = _box(bounds, fixed_features or {})
     evaluator = PointwiseEvaluator(acqf, box, len(listed), batch_limit)
     pending = _PendingPoints(acqf, len(evaluator.batch_shape)) if q > 1 else None
     picks, total = [], torch.zeros(len(listed)).to(box)
@@ -113,6 +107,18 @@ def optimize_acqf_replicates(
         if pending is not None:
             pending.restore()
     return torch.cat(picks, dim=-2), total
+
+
+def _box(bounds: Tensor, fixed_features: Mapping[int, float]) -> Tensor:
+    r"""The bounds, equal where an input is fixed."""
+    if bounds.dim() != 2 or bounds.shape[0] != 2:
+        raise BotorchTensorDimensionError(
+            f"Expected `bounds` to have shape `2 x d`. Got {bounds.shape=}."
+        )
+    box = bounds.detach().clone()
+    for column, value in fixed_features.items():
+        box[:, column] = value
+    return box
 
 
 def _sobol_points(seeds: Sequence[int], count: int, box: Tensor, pick: int) -> ndarray:
@@ -218,7 +224,7 @@ class _PendingPoints:
         if (
             not isinstance(acqf, AcquisitionFunction)
             or isinstance(acqf, AnalyticAcquisitionFunction)
-            or "X_pending" not in vars(acqf)
+            or "X_pending" not in dir(acqf)
         ):
             raise UnsupportedError(
                 "Expected an acquisition function with pending points, `X_pending`, for q > 1. "

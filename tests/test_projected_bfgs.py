@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy import ndarray
+from scipy.optimize import minimize
+
+from botorch_risk.projected_bfgs import Objective, RowStatus, minimize_rows
+
+
+def rosenbrock(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+    left, right = x[:, :-1], x[:, 1:]
+    slack = right - left**2
+    gradient = np.zeros_like(x)
+    gradient[:, :-1] = -400 * left * slack - 2 * (1 - left)
+    gradient[:, 1:] += 200 * slack
+    return (100 * slack**2 + (1 - left) ** 2).sum(axis=1), gradient
+
+
+def quadratics(count: int, p: int) -> Objective:
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(count, p, p))
+    matrix, shift = root @ root.transpose(0, 2, 1) + 0.01 * np.eye(p), rng.normal(size=(count, p))
+
+    def objective(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        product = np.einsum("rij,rj->ri", matrix[rows], x)
+        value = (x * (0.5 * product - 3 * shift[rows])).sum(axis=1)
+        return value, product - 3 * shift[rows]
+
+    return objective
+
+
+def scipy_minimum(objective: Objective, start: ndarray, row: int, bounds: list) -> float:
+    def single(x: ndarray) -> tuple[float, ndarray]:
+        value, gradient = objective(x[None], np.array([row]))
+        return value[0], gradient[0]
+
+    options = {"ftol": 1e-13, "gtol": 1e-8, "maxiter": 1000}
+    return minimize(single, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).fun
+
+
+@pytest.mark.parametrize("p", [1, 2, 8])
+def test_quadratics_with_active_bounds_reach_what_scipy_reaches(p: int) -> None:
+    objective = quadratics(32, p)
+    start = np.random.default_rng(1).uniform(-1, 1, (32, p))
+    minima = minimize_rows(objective, start, -np.ones(p), np.ones(p))
+    expected = [scipy_minimum(objective, x, row, [(-1, 1)] * p) for row, x in enumerate(start)]
+    assert (minima.status == RowStatus.CONVERGED).all()
+    assert (np.abs(minima.x) == 1.0).any()
+    np.testing.assert_allclose(minima.value, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("upper", [2.0, 0.8])
+def test_rosenbrock_inside_the_box_and_at_its_side(upper: float) -> None:
+    start = np.random.default_rng(0).uniform(-2, upper, (40, 2))
+    minima = minimize_rows(rosenbrock, start, np.full(2, -2.0), np.full(2, upper))
+    expected = np.array([1.0, 1.0]) if upper > 1 else np.array([0.8, 0.64])
+    np.testing.assert_allclose(minima.x, np.tile(expected, (40, 1)), atol=1e-3)
+    assert minima.num_evaluations.max() < 100
+
+
+def test_rows_do_not_depend_on_each_other() -> None:
+    start = np.random.default_rng(0).uniform(-2, 2, (10, 3))
+    box = np.full(3, -2.0), np.full(3, 2.0)
+    together = minimize_rows(rosenbrock, start, *box)
+    for row in range(10):
+        alone = minimize_rows(rosenbrock, start[row : row + 1], *box)
+        np.testing.assert_allclose(alone.x[0], together.x[row], atol=1e-12)
+        assert alone.num_evaluations[0] == together.num_evaluations[row]
+
+
+def test_finished_rows_are_not_evaluated() -> None:
+    seen: list[int] = []
+
+    def objective(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        seen.extend(rows)
+        return rosenbrock(x, rows)
+
+    start = np.array([[1.0, 1.0], [-1.5, 2.0]])
+    minima = minimize_rows(objective, start, np.full(2, -2.0), np.full(2, 2.0))
+    assert seen.count(0) == minima.num_evaluations[0] == 1
+    assert seen.count(1) == minima.num_evaluations[1] > 10
+
+
+def test_a_row_that_is_not_finite_fails_and_leaves_the_others() -> None:
+    def objective(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        value, gradient = rosenbrock(x, rows)
+        value[rows == 0], gradient[rows == 1] = np.nan, np.inf
+        return value, gradient
+
+    start = np.random.default_rng(0).uniform(-2, 2, (3, 2))
+    box = np.full(2, -2.0), np.full(2, 2.0)
+    minima = minimize_rows(objective, start, *box)
+    assert minima.status.tolist() == [RowStatus.FAILED, RowStatus.FAILED, RowStatus.CONVERGED]
+    np.testing.assert_array_equal(minima.x[:2], start[:2])
+    alone = minimize_rows(rosenbrock, start[2:], *box)
+    np.testing.assert_allclose(minima.x[2], alone.x[0], atol=1e-12)
+
+
+def test_values_that_are_not_finite_on_the_way_are_stepped_around() -> None:
+    def objective(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        value = np.where(x[:, 0] > 0, x[:, 0] - np.log(x[:, 0]), np.nan)
+        return value, 1 - 1 / x
+
+    minima = minimize_rows(objective, np.array([[20.0], [0.01]]), np.full(1, -50.0), np.full(1, 50))
+    np.testing.assert_allclose(minima.x, 1.0, atol=1e-4)
+
+
+def test_the_iteration_limit_and_stalls_are_told() -> None:
+    start = np.array([[-1.5, 2.0]])
+    box = np.full(2, -2.0), np.full(2, 2.0)
+    limited = minimize_rows(rosenbrock, start, *box, max_iterations=2)
+    assert limited.status[0] == RowStatus.ITERATION_LIMIT
+    assert limited.value[0] < rosenbrock(start, np.array([0]))[0][0]
+
+    def wrong(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        value, gradient = rosenbrock(x, rows)
+        return value, -gradient
+
+    assert minimize_rows(wrong, start, *box).status[0] == RowStatus.STALLED
+
+
+def test_equal_bounds_fix_a_coordinate_and_starts_are_moved_into_the_box() -> None:
+    lower, upper = np.array([-2.0, 0.5]), np.array([2.0, 0.5])
+    minima = minimize_rows(rosenbrock, np.array([[5.0, 5.0]]), lower, upper)
+    assert minima.x[0, 1] == 0.5
+    np.testing.assert_allclose(minima.x[0, 0], 0.7079, atol=1e-3)
+
+
+def test_no_step_is_longer_than_allowed() -> None:
+    points = []
+
+    def objective(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        points.append(x[0, 0])
+        return (x[:, 0] - 30) ** 2, 2 * (x - 30)
+
+    minimize_rows(objective, np.zeros((1, 1)), np.full(1, -99.0), np.full(1, 99.0), max_step=1.5)
+    assert np.abs(np.diff(points)).max() <= 1.5 + 1e-12
+    assert abs(points[-1] - 30) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("start", "lower", "message"),
+    [(np.zeros(2), 0.0, "`rows x p`"), (np.zeros((1, 2)), 2.0, "lower bounds")],
+)
+def test_bad_input(start: ndarray, lower: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        minimize_rows(rosenbrock, start, np.full(2, lower), np.ones(2))
