@@ -42,6 +42,7 @@ class MeanVarianceStrategy(ReplicatedStrategy):
         beta: float = 4.0,
         noise_beta: float = 4.0,
         rule: Rule = "lower_confidence_bound",
+        refit_every: int | None = 1,
         variance_link: Literal["log", "identity"] = "log",
         known_noise: Callable[[Tensor], Tensor] | None = None,
         min_noise_variance: float | None = None,
@@ -61,6 +62,8 @@ class MeanVarianceStrategy(ReplicatedStrategy):
             beta: Squared width of the bound of f (the paper's beta_t = 2, squared).
             noise_beta: Squared width of the bound of the noise (beta^var_t, squared).
             rule: The reporting rule of `recommend`.
+            refit_every: After how many rounds the hyperparameters are fitted anew; `None` keeps
+                those of the initial design, as in the paper's experiments.
             variance_link: The scale of the noise process; see `MeanVarianceGP`.
             known_noise: The noise variance `... x d -> ... x 1` in the units of the bounds, if
                 it is known (Eq. 9).
@@ -78,6 +81,9 @@ class MeanVarianceStrategy(ReplicatedStrategy):
                 "Expected `num_repeats` to be at least 2, or 1 where the noise is known. "
                 f"Got {num_repeats=}."
             )
+        if refit_every is not None and refit_every < 1:
+            raise ValueError(f"Expected `refit_every` to be at least 1 or None. Got {refit_every}.")
+        self.refit_every = refit_every
         self.num_repeats = num_repeats
         self.risk_aversion = float(as_nonnegative("risk_aversion", risk_aversion))
         self.beta = float(as_nonnegative("beta", beta))
@@ -92,6 +98,7 @@ class MeanVarianceStrategy(ReplicatedStrategy):
         }
         self.num_restarts, self.raw_samples = num_restarts, raw_samples
         self._model: MeanVarianceGP | None = None
+        self._hyperparameters: dict[str, Tensor] | None = None
         self._recorded = bounds.new_empty(len(self.seeds), 0)  # R x n
 
     @property
@@ -136,11 +143,16 @@ class MeanVarianceStrategy(ReplicatedStrategy):
         return X[torch.arange(len(X), device=X.device), chosen.row]
 
     def state_dict(self) -> dict[str, Any]:  # noqa: D102
-        return {**super().state_dict(), "recorded": self._recorded}
+        return {
+            **super().state_dict(),
+            "recorded": self._recorded,
+            "hyperparameters": self._hyperparameters,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: D102
         super().load_state_dict(state)
         self._recorded = state["recorded"].to(self.bounds)
+        self._hyperparameters = state["hyperparameters"]
         self._model = None
 
     @abstractmethod
@@ -169,8 +181,19 @@ class MeanVarianceStrategy(ReplicatedStrategy):
             known_noise=None if self.known_noise is None else self._known_noise_on_unit_cube,
             **self.model_options,
         )
-        model.fit_processes(self._fit_process)
+        refit = self.refit_every and (self._round - 1) % self.refit_every == 0
+        if self._hyperparameters is None or refit:
+            model.fit_processes(self._fit_process)
+            self._hyperparameters = self._worth_keeping(model)
+        else:
+            model.load_state_dict(self._hyperparameters)
         return model.eval()
+
+    def _worth_keeping(self, model: MeanVarianceGP) -> dict[str, Tensor] | None:
+        r"""The state that rounds without a fit start from; none if every round fits."""
+        if self.refit_every == 1:
+            return None
+        return {key: value.clone() for key, value in model.state_dict().items()}
 
     def _fit_process(self, process: Any) -> bool:
         result = fit_exact_gp(process)

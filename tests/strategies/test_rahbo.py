@@ -132,3 +132,23 @@ def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
     }
     with pytest.raises(ValueError, match=message):
         RAHBO(**{**good, **arguments})
+
+
+def test_hyperparameters_are_refitted_when_asked() -> None:
+    def lengthscales(strategy: Any) -> Tensor:
+        return strategy.model.mean_model.covar_module.lengthscale.detach().clone()
+
+    once, thrice = build(RAHBO, refit_every=None), build(RAHBO, refit_every=2)
+    for strategy in (once, thrice):
+        play(strategy, 1)
+    first = lengthscales(once)
+    for index, (kept, refitted) in enumerate(((True, True), (True, False), (True, False)), start=1):
+        for strategy in (once, thrice):
+            play(strategy, 1, first=index)
+        assert torch.equal(lengthscales(once), first) is kept
+        assert torch.equal(lengthscales(thrice), first) is refitted
+    resumed = build(RAHBO, refit_every=None)
+    resumed.load_state_dict(once.state_dict())
+    assert torch.equal(resumed.ask(), once.ask())
+    with pytest.raises(ValueError, match=r"`refit_every` to be at least 1 or None\. Got 0"):
+        build(RAHBO, refit_every=0)
