@@ -28,6 +28,7 @@ from botorch.models.utils.gpytorch_modules import (
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Generator, Tensor
 
+from benchmarks.timing import environment
 from botorch_risk.fit import fit_exact_gp
 
 DIMENSIONS = (1, 2, 3, 4, 6, 8, 10)
@@ -164,12 +165,16 @@ def compare_batches(repeats: int = 3) -> None:
         print(f"| {R} | {d}, {n} | {medians} |")
 
 
+def main(count: int = 200, first: int = 0) -> None:
+    print(f"\n## Fits\n\n{environment('cpu')}.\n")
+    compare(count, first)
+    compare_batches()
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--first", type=int, default=0, help="the seed of the first data set")
-    arguments = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    compare(arguments.count, arguments.first)
-    compare_batches()
+    main(**vars(parser.parse_args()))

@@ -1,0 +1,32 @@
+r"""All speed figures as one page: `make bench`, `make bench DEVICE=cuda`."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+
+import torch
+
+from benchmarks import fit_quality, marginals, multistart, rahbo_loop
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--quick", action="store_true", help="fewer data sets and seeds")
+    arguments = parser.parse_args()
+    device, quick = arguments.device, arguments.quick
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    marginals.main(device)
+    if device == "cpu":
+        fit_quality.main(count=20 if quick else 200)
+        multistart.main(repeats=1 if quick else 5)
+        rahbo_loop.main(plain=2 if quick else 32)
+    else:
+        for replicates in (32, 128, 512):
+            rahbo_loop.main(replicates=replicates, plain=1 if quick else 4, device=device)
+
+
+if __name__ == "__main__":
+    main()
