@@ -23,7 +23,13 @@ from botorch_risk.acquisition import (
     qRiskAverseUpperConfidenceBound,
 )
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.strategies import RAHBO, RAHBOUS, HeteroscedasticGPUCB, RandomSearch
+from botorch_risk.strategies import (
+    RAHBO,
+    RAHBOUS,
+    HeteroscedasticGPUCB,
+    MeanVarianceLogNEI,
+    RandomSearch,
+)
 from botorch_risk.test_functions import HeteroscedasticSine
 from tests import oracles
 
@@ -140,16 +146,17 @@ class StrategyCase:
     build: Callable[..., Any]
 
 
-def _model_based(kind: Any) -> Callable[..., Any]:
+def model_based(kind: Any) -> Callable[..., Any]:
     return lambda seeds, **options: kind(
         PROBLEM.bounds, NUM_REPEATS, 1.0, seeds, **{**_OPTIONS, **options}
     )
 
 
 STRATEGIES = [
-    StrategyCase("rahbo", _model_based(RAHBO)),
-    StrategyCase("rahbo_us", _model_based(RAHBOUS)),
-    StrategyCase("heteroscedastic_gp_ucb", _model_based(HeteroscedasticGPUCB)),
+    StrategyCase("rahbo", model_based(RAHBO)),
+    StrategyCase("rahbo_us", model_based(RAHBOUS)),
+    StrategyCase("heteroscedastic_gp_ucb", model_based(HeteroscedasticGPUCB)),
+    StrategyCase("mean_variance_log_nei", model_based(MeanVarianceLogNEI)),
     StrategyCase(
         "random_search",
         lambda seeds, **options: RandomSearch(PROBLEM.bounds, seeds, 6, 1.0, **options),

@@ -1,8 +1,17 @@
 r"""The algorithm of each paper as ask / tell, over one experiment or many replicates at once."""
 
 from botorch_risk.strategies.initial_design import initial_design
+from botorch_risk.strategies.log_nei import MeanVarianceLogNEI
 from botorch_risk.strategies.protocol import Strategy
 from botorch_risk.strategies.rahbo import RAHBO, RAHBOUS, HeteroscedasticGPUCB
 from botorch_risk.strategies.random_search import RandomSearch
 
-__all__ = ["RAHBO", "RAHBOUS", "HeteroscedasticGPUCB", "RandomSearch", "Strategy", "initial_design"]
+__all__ = [
+    "RAHBO",
+    "RAHBOUS",
+    "HeteroscedasticGPUCB",
+    "MeanVarianceLogNEI",
+    "RandomSearch",
+    "Strategy",
+    "initial_design",
+]

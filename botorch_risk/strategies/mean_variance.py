@@ -160,11 +160,9 @@ class MeanVarianceStrategy(ReplicatedStrategy):
         r"""The acquisition function of this round."""
 
     def _propose(self) -> Tensor:
-        unit_cube = torch.zeros_like(self.bounds)
-        unit_cube[1] = 1.0
         X, _ = optimize_acqf_replicates(
             self._acquisition(self.model),
-            unit_cube,
+            self._unit_cube(),
             q=self.batch_size,
             seeds=[derive_seed(seed, "acquisition", self._round) for seed in self.seeds],
             num_restarts=self.num_restarts,
@@ -218,6 +216,9 @@ class MeanVarianceStrategy(ReplicatedStrategy):
         r"""Points of the box on the unit cube; its centre where a replicate took no part."""
         lower, upper = self.bounds
         return ((X - lower) / (upper - lower)).nan_to_num(nan=0.5)
+
+    def _unit_cube(self) -> Tensor:
+        return torch.stack([torch.zeros_like(self.bounds[0]), torch.ones_like(self.bounds[0])])
 
     def _weights(self) -> dict[str, Any]:
         return {

@@ -5,27 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
-from torch import Tensor
 
-from botorch_risk.seeding import generators
 from botorch_risk.strategies import Strategy
-from tests.contracts import NUM_REPEATS, PROBLEM, STRATEGIES, StrategyCase
+from tests.contracts import PROBLEM, STRATEGIES, StrategyCase
+from tests.strategies.loops import evaluate, play
 
 every = pytest.mark.parametrize("case", STRATEGIES, ids=lambda case: case.name)
 SEEDS = (0, 1, 2)
-
-
-def evaluate(strategy: Strategy, X: Tensor, index: int) -> Tensor:
-    streams = generators(strategy.seeds, "observations", index)
-    return PROBLEM.sample_repeats(X, NUM_REPEATS, streams)
-
-
-def play(strategy: Strategy, rounds: int, first: int = 0) -> list[Tensor]:
-    asked = []
-    for index in range(first, first + rounds):
-        asked.append(strategy.ask())
-        strategy.tell(asked[-1], evaluate(strategy, asked[-1], index))
-    return asked
 
 
 @every

@@ -10,28 +10,13 @@ from torch import Tensor
 
 from botorch_risk.acquisition import RiskAverseLowerConfidenceBound, RiskAverseUpperConfidenceBound
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.seeding import generators
 from botorch_risk.strategies import RAHBO, RAHBOUS, HeteroscedasticGPUCB
-from botorch_risk.test_functions import HeteroscedasticSine
-
-PROBLEM = HeteroscedasticSine()
-OPTIONS: dict[str, Any] = {"num_initial": 6, "num_restarts": 3, "raw_samples": 32}
+from tests.contracts import PROBLEM, model_based
+from tests.strategies.loops import evaluate, play
 
 
 def build(kind: Any, seeds: Any = (0, 1, 2), **options: Any) -> Any:
-    return kind(PROBLEM.bounds, 4, 1.0, seeds, **{**OPTIONS, **options})
-
-
-def evaluate(strategy: Any, X: Tensor, index: int) -> Tensor:
-    return PROBLEM.sample_repeats(X, 4, generators(strategy.seeds, "observations", index))
-
-
-def play(strategy: Any, rounds: int, first: int = 0) -> list[Tensor]:
-    asked = []
-    for index in range(first, first + rounds):
-        asked.append(strategy.ask())
-        strategy.tell(asked[-1], evaluate(strategy, asked[-1], index))
-    return asked
+    return model_based(kind)(seeds, **options)
 
 
 def test_one_round_by_hand() -> None:
