@@ -18,6 +18,7 @@ from typing import Annotated
 
 from botorch_risk.experiments.campaign import Campaign
 from botorch_risk.experiments.extras import require_extra
+from botorch_risk.experiments.model_picture import plot_final_model
 from botorch_risk.experiments.plots import plot_regret, save_png
 from botorch_risk.experiments.registry import experiments, get_experiment
 from botorch_risk.experiments.serialization import StoreError
@@ -93,10 +94,15 @@ def plot(
     to: Annotated[Path, typer.Option(help="The folder of the pictures.")] = Path("."),
     log: Annotated[bool, typer.Option(help="Logarithmic axis for simple regret.")] = False,
 ) -> None:
-    r"""Writes cumulative_regret.png, simple_regret.png and summary.md."""
+    r"""Writes cumulative_regret.png, simple_regret.png and summary.md; in 1-D the models too."""
     with _one_line_errors(ValueError), ExperimentStore(path) as store:
         curves, page, identity = regret_curves(store), summary_markdown(store), store.identity
+        definition = get_experiment(identity["experiment"])
+        models = {label: plot_final_model(store, definition, label) for label in store.labels()}
     to.mkdir(parents=True, exist_ok=True)
+    for label, figure in models.items():
+        if figure is not None:
+            typer.echo(save_png(figure, to / f"{label}_model.png"))
     title = f"{identity['experiment']}, {len(identity['seeds'])} seeds"
     for name, first_round, log_scale in (("cumulative", 1, False), ("simple", 0, log)):
         figure = plot_regret(

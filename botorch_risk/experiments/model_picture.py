@@ -1,0 +1,61 @@
+r"""The final model of a one-dimensional experiment, drawn from its store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from botorch_risk.experiments.plots import plot_model
+from botorch_risk.experiments.registry import ExperimentDefinition
+from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.strategies.mean_variance import MeanVarianceStrategy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot_final_model(
+    store: ExperimentStore, definition: ExperimentDefinition, label: str, replicate: int = 0
+) -> Figure | None:
+    r"""Mean, confidence band, noise band and evaluated points of one replicate.
+
+    Args:
+        store: The store of the experiment.
+        definition: How its strategies are built.
+        label: The strategy.
+        replicate: Which of its replicates.
+
+    Returns:
+        The figure, or `None` where there is nothing to draw: the problem has more than one
+        input, the strategy has no model, or it has not been told anything.
+    """
+    _, state = store.progress(label)
+    bounds = definition.problem().bounds
+    seeds = store.identity["seeds"]
+    if state is None or bounds.shape[-1] != 1 or label not in definition.strategies:
+        return None
+    strategy = definition.strategies[label](bounds, seeds, definition.num_initial)
+    if not isinstance(strategy, MeanVarianceStrategy):
+        return None
+    strategy.load_state_dict(state)
+    unit = torch.linspace(0, 1, 300).to(bounds).reshape(1, -1, 1).expand(len(seeds), -1, 1)
+    model = strategy.model
+    with torch.no_grad():
+        lower, upper = (bound[replicate] for bound in model.confidence_bounds(unit, strategy.beta))
+        noise = model.predicted_noise(unit)[replicate].squeeze(-1)
+    records = store.rounds(label)
+    X, Y = (
+        torch.cat([getattr(record, name)[replicate] for record in records]) for name in ("X", "Y")
+    )
+    scale, offset = bounds[1] - bounds[0], bounds[0]
+    return plot_model(
+        (offset + scale * unit[replicate]).squeeze(-1).numpy(),
+        ((lower + upper) / 2).numpy(),
+        lower.numpy(),
+        upper.numpy(),
+        noise.sqrt().numpy(),
+        X.squeeze(-1).numpy(),
+        Y.numpy(),
+        title=f"{definition.name}, {label}, seed {seeds[replicate]}, round {len(records) - 1}",
+    )
