@@ -37,7 +37,7 @@ bench: $(VENV)/.dev  ## every speed figure, side by side with what a user would 
 	$(BIN)/python -m benchmarks --device $(DEVICE) $(ARGS)
 
 tutorials: $(VENV)/.dev  ## run the notebooks in full and store them with their pictures
-	$(BIN)/python -m pytest -q --nbmake --overwrite tutorials
+	env -u SMOKE_TEST PYTHONPATH=$(CURDIR) $(BIN)/python -m pytest -q --nbmake --nbmake-timeout=600 --overwrite tutorials
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.settings import min_fixed_noise
 from torch import Tensor
 
 
 def register_fixed_noise(model: Any) -> None:
     r"""Makes the fixed noise of a model a buffer, so that it is saved, loaded and moved."""
-    if not isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
-        return
     noise_covar: Any = model.likelihood.noise_covar
     noise = noise_covar.noise
     del noise_covar.noise

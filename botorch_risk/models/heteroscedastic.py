@@ -30,6 +30,7 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.means import Mean
 from gpytorch.mlls import MarginalLogLikelihood
 from gpytorch.models import GP
+from gpytorch.settings import min_fixed_noise
 from torch import Tensor
 
 from botorch_risk.models.fixed_noise import (
@@ -177,13 +178,14 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         self.mean_model = SingleTaskGP(
             train_X,
             outcomes.means,
-            train_Yvar=self._noise_of_training_means(),
+            train_Yvar=1 + outcomes.means.square(),  # of any size: Eq. (16) follows below
             covar_module=covar_module,
             mean_module=mean_module,
             outcome_transform=outcome_transform,
             input_transform=input_transform,
         )
         register_fixed_noise(self.mean_model)
+        self.refresh_noise()
         self.mean_marginals = MarginalPredictor(self.mean_model)
         self.train()
 
@@ -449,6 +451,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         counts = torch.as_tensor(num_repeats or self.num_repeats).to(X)
         if noise is None:
             noise = transform_variance(self.mean_model, self.noise_of_means(X, counts))
+        noise = noise.clamp_min(min_fixed_noise.value(noise.dtype))
         process = self.noise
         if variances is not None:
             process = self.noise.conditioned(X, counts, variances)

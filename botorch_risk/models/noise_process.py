@@ -176,10 +176,11 @@ class LearntNoise(NoiseProcess):
         typical = typical.expand_as(outcomes.variances)
         filled = outcomes.variances.where(outcomes.counts > 1, typical)
         targets = self._observations(filled, outcomes.counts.clamp_min(2))
+        noise = self._observation_noise(typical, outcomes.counts)
         self.model = SingleTaskGP(
             train_X[..., rows, :],
             targets,
-            train_Yvar=self._observation_noise(typical, outcomes.counts),
+            train_Yvar=None if noise is None else 1 + targets.square(),  # set below
             covar_module=covar_module
             or get_covar_module_with_dim_scaled_prior(
                 ard_num_dims=train_X.shape[-1], batch_shape=train_X.shape[:-2]
@@ -187,7 +188,9 @@ class LearntNoise(NoiseProcess):
             outcome_transform=self.link.outcome_transform(train_X.shape[:-2]),
             input_transform=input_transform,
         )
-        register_fixed_noise(self.model)
+        if noise is not None:
+            register_fixed_noise(self.model)
+            set_fixed_noise(self.model, noise)
         self.marginals = MarginalPredictor(self.model)
 
     def posterior(self, X: Tensor) -> Posterior:  # noqa: D102
