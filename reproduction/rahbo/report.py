@@ -273,9 +273,7 @@ def main() -> None:
             "standard deviation",
             "mean-variance",
         ]
-        page += [
-            f"### forest: {RUNS['forest'][0]} seeds, 50 rounds, measured on {NUM_SPLITS} fresh splits\n"
-        ]
+        page += [f"### forest: {RUNS['forest'][0]} seeds, 50 rounds, {NUM_SPLITS} fresh splits\n"]
         page.append(table(header, forest_rows(out)))
     (HERE / "tables.md").write_text("\n".join(page), encoding="utf-8")
 
