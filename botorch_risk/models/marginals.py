@@ -113,19 +113,19 @@ class MarginalPredictor:
                 f"Expected `X` to have shape `batch_shape x m x d`. Got {X.shape=}."
             )
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
-            if not _has_closed_form(self.model, self.posterior_transform):
+            if not has_closed_form(self.model, self.posterior_transform):
                 return self._from_posterior(X)
             if self.model.training:
                 self.model.eval()
             shape = _joint_shape(X.shape[:-2], self.model.batch_shape) + X.shape[-2:-1]
             if not self.model.batch_shape:  # all share one model: a long list of points is fastest
                 X = X.reshape(-1, X.shape[-1])
-            moments = self._transform(*self._latent(self.model.transform_inputs(X)), X)
+            moments = self.to_outcome(*self._latent(self.model.transform_inputs(X)), X)
             return Marginals(*(moment.reshape(shape) for moment in moments))
 
     def _latent(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Moments in the space of the transformed outcomes, at transformed inputs."""
-        cache = self._current_cache()
+        cache = self.current_cache()
         if cache.kernel is None:
             mean, variance = self._through_kernel(X, cache)
         else:
@@ -145,7 +145,7 @@ class MarginalPredictor:
             chunks.append((mean, kernel(points, diag=True) - explained))
         return (_join(parts, -1) for parts in zip(*chunks, strict=True))
 
-    def _transform(self, mean: Tensor, variance: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
+    def to_outcome(self, mean: Tensor, variance: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Back to the units of the outcome, then through the posterior transform."""
         outcome_transform = self.model._modules.get("outcome_transform")
         if outcome_transform is not None:
@@ -173,7 +173,8 @@ class MarginalPredictor:
             chunks.append(tuple(value[..., 0, 0].movedim(0, -1) for value in moments))
         return Marginals(*(_join(parts, -1) for parts in zip(*chunks, strict=True)))
 
-    def _current_cache(self) -> PosteriorCache:
+    def current_cache(self) -> PosteriorCache:
+        r"""The factors of the model as it is now; only for a model with a closed form."""
         if self._cache is None or not self._cache.state.is_current():
             self._cache = PosteriorCache.build(self.model)
         return self._cache
@@ -233,7 +234,8 @@ def _pull_back(sensitivity: Tensor, Z: Tensor, train_Z: Tensor) -> Tensor:
     return (sensitivity @ train_Z).sub_(sensitivity.sum(dim=-1, keepdim=True) * Z)
 
 
-def _has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) -> bool:
+def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) -> bool:
+    r"""Whether the marginals of a model are those of an exact GP with one linear output."""
     if not (isinstance(model, ExactGP) and isinstance(model, GPyTorchModel)):
         return False
     input_transform = model._modules.get("input_transform")
