@@ -3,12 +3,14 @@ r"""Slow and independent answers: loops, numpy and scipy, and none of the packag
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.integrate import quad
 from scipy.special import digamma, polygamma
+from scipy.stats import norm
 from torch import Tensor
 
 
@@ -98,6 +100,64 @@ def risk_averse_bound(
     f = moments["mean"] + sign * np.sqrt(beta * moments["variance"])
     log_noise = moments["log_mean"] - sign * np.sqrt(noise_beta * moments["log_variance"])
     return f - risk_aversion * np.exp(log_noise)
+
+
+def discrete_expectation(
+    points: np.ndarray, probabilities: Sequence[float], a: float, b: np.ndarray
+) -> float:
+    r"""Expectation of `cos(a + b . w)`, point by point."""
+    return sum(
+        p * float(np.cos(a + np.dot(b, w))) for w, p in zip(points, probabilities, strict=True)
+    )
+
+
+def wave_mean(law: Any, rate: float, clipped: bool = False) -> complex:
+    r"""Expectation of `exp(i rate w)` for a scipy law cut off at, or clipped to, [0, 1]."""
+    mass = 1.0 if clipped else law.cdf(1.0) - law.cdf(0.0)
+    real, imaginary = (
+        quad(lambda w: wave(rate * w) * law.pdf(w), 0.0, 1.0, epsabs=1e-11, limit=200)[0]
+        for wave in (np.cos, np.sin)
+    )
+    inside = complex(real, imaginary)
+    if clipped:
+        inside += law.cdf(0.0) + law.sf(1.0) * np.exp(1j * rate)
+    return inside / mass
+
+
+def normal_expectation(
+    loc: Tensor, scale: Tensor, a: float, b: np.ndarray, clipped: bool = False
+) -> float:
+    r"""Of `cos(a + b . w)` for independent normal coordinates bounded to [0, 1]."""
+    waves = [
+        wave_mean(norm(m, s), rate, clipped)
+        for m, s, rate in zip(loc.tolist(), scale.tolist(), b, strict=True)
+    ]
+    return float((np.exp(1j * a) * np.prod(waves)).real)
+
+
+def kernel_density_expectation(observed: np.ndarray, a: float, b: np.ndarray) -> float:
+    r"""Of `cos(a + b . w)` under truncated normal kernels of Silverman's width."""
+    t, d = observed.shape
+    total = 0.0
+    for w in observed:
+        product = np.exp(1j * a)
+        for j in range(d):
+            deviation = np.sqrt(np.mean((observed[:, j] - observed[:, j].mean()) ** 2))
+            h = (4 / (d + 2)) ** (1 / (d + 4)) * deviation * t ** (-1 / (d + 4))
+            product *= wave_mean(norm(w[j], h), b[j])
+        total += product.real / t
+    return float(total)
+
+
+def box_expectation(observed: np.ndarray, a: float, b: np.ndarray) -> float:
+    r"""Of `cos(a + b . w)` for a uniform law within one deviation of the mean."""
+    product = np.exp(1j * a)
+    for values, rate in zip(observed.T, b, strict=True):
+        lower, upper = values.mean() - values.std(), values.mean() + values.std()
+        product *= (np.exp(1j * rate * upper) - np.exp(1j * rate * lower)) / (
+            1j * rate * (upper - lower)
+        )
+    return float(product.real)
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:
