@@ -151,14 +151,13 @@ class EnvironmentCase:
         name: Names the case.
         build: From values `batch_shape x t x 2` in the unit square, of which a law may be learnt
             or taken, and one seed for each of the batch.
-        oracle: From the `t x 2` values of one law, a shift `a` and two rates `b`, the expectation
-            of `cos(a + b . w)`.
-        tolerance: Of the points, against the exact expectation.
+        oracle: From the `t x 2` values of one law and two rates, `E exp(i rates . w)`.
+        tolerance: Of the points, against this exact expectation.
     """
 
     name: str
     build: Callable[[Tensor, list[int]], Environment]
-    oracle: Callable[[np.ndarray, float, np.ndarray], float]
+    oracle: Callable[[np.ndarray, np.ndarray], complex]
     tolerance: float = 1e-9
 
 
@@ -185,56 +184,56 @@ ENVIRONMENTS = [
     EnvironmentCase(
         "discrete",
         lambda observed, seeds: DiscreteEnvironment(observed, torch.tensor(_SEVEN)),
-        lambda w, a, b: oracles.discrete_expectation(w, _SEVEN, a, b),
+        lambda w, rates: oracles.discrete_wave(w, _SEVEN, rates),
         tolerance=1e-7,  # of the probabilities, which are given in float32
     ),
     EnvironmentCase(
         "continuous_sobol",
         lambda observed, seeds: continuous(observed, seeds, n_w=256, n_ball=16),
-        lambda w, a, b: oracles.normal_expectation(NORMAL.loc, NORMAL.scale, a, b),
+        lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates),
         tolerance=5e-3,
     ),
     EnvironmentCase(
         "continuous_midpoints",
         lambda observed, seeds: continuous(observed, seeds, n_w=32**2, rule="midpoints"),
-        lambda w, a, b: oracles.normal_expectation(NORMAL.loc, NORMAL.scale, a, b),
-        tolerance=2e-3,
+        lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates),
+        tolerance=4e-3,
     ),
     EnvironmentCase(
         "continuous_clipped_quadrature",
         lambda observed, seeds: continuous(
             observed, seeds, n_w=26**2, rule="quadrature", beyond="clip"
         ),
-        lambda w, a, b: oracles.normal_expectation(NORMAL.loc, NORMAL.scale, a, b, clipped=True),
+        lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates, clipped=True),
         tolerance=1e-7,  # of the parameters, which are given in float32
     ),
     EnvironmentCase(
         "kernel_density_sobol",
         lambda observed, seeds: kernel_density(observed, seeds, n_w=256, n_ball=16),
-        oracles.kernel_density_expectation,
+        oracles.kernel_density_wave,
         tolerance=4e-2,
     ),
     EnvironmentCase(
         "kernel_density_monte_carlo",
         lambda observed, seeds: kernel_density(observed, seeds, n_w=1024, rule="monte_carlo"),
-        oracles.kernel_density_expectation,
+        oracles.kernel_density_wave,
         tolerance=1e-1,
     ),
     EnvironmentCase(
         "kernel_density_quadrature",
         lambda observed, seeds: kernel_density(observed, seeds, n_w=32**2, rule="quadrature"),
-        oracles.kernel_density_expectation,
+        oracles.kernel_density_wave,
         tolerance=1e-7,
     ),
     EnvironmentCase(
         "empirical_grid",
         lambda observed, seeds: EmpiricalGrid(observed, regular_grid(unit_square(observed), 25)),
-        lambda w, a, b: oracles.discrete_expectation(np.round(4 * w) / 4, [1 / 7] * 7, a, b),
+        lambda w, rates: oracles.discrete_wave(np.round(4 * w) / 4, [1 / 7] * 7, rates),
     ),
     EnvironmentCase(
         "standard_deviation_box",
         lambda observed, seeds: StandardDeviationBox(observed, 256, seeds),
-        oracles.box_expectation,
+        oracles.box_wave,
         tolerance=1e-2,
     ),
 ]
@@ -242,7 +241,7 @@ ENVIRONMENTS = [
 PERTURBATIONS = EnvironmentCase(
     "input_perturbation",
     lambda observed, seeds: InputPerturbation(observed, torch.tensor(_SEVEN)),
-    lambda w, a, b: oracles.discrete_expectation(w, _SEVEN, a, b),
+    lambda w, rates: oracles.discrete_wave(w, _SEVEN, rates),
     tolerance=1e-7,
 )
 

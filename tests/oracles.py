@@ -102,62 +102,47 @@ def risk_averse_bound(
     return f - risk_aversion * np.exp(log_noise)
 
 
-def discrete_expectation(
-    points: np.ndarray, probabilities: Sequence[float], a: float, b: np.ndarray
-) -> float:
-    r"""Expectation of `cos(a + b . w)`, point by point."""
+def discrete_wave(points: np.ndarray, probabilities: Sequence[float], rates: np.ndarray) -> complex:
+    r"""The characteristic function `E exp(i rates . w)`, point by point."""
     return sum(
-        p * float(np.cos(a + np.dot(b, w))) for w, p in zip(points, probabilities, strict=True)
+        p * np.exp(1j * np.dot(rates, w)) for w, p in zip(points, probabilities, strict=True)
     )
 
 
-def wave_mean(law: Any, rate: float, clipped: bool = False) -> complex:
-    r"""Expectation of `exp(i rate w)` for a scipy law cut off at, or clipped to, [0, 1]."""
-    mass = 1.0 if clipped else law.cdf(1.0) - law.cdf(0.0)
-    real, imaginary = (
-        quad(lambda w: wave(rate * w) * law.pdf(w), 0.0, 1.0, epsabs=1e-11, limit=200)[0]
-        for wave in (np.cos, np.sin)
-    )
-    inside = complex(real, imaginary)
+def bounded_wave(law: Any, rate: float, clipped: bool = False) -> complex:
+    r"""`E exp(i rate w)` for a scipy law cut off at, or clipped to, [0, 1]."""
+
+    def integrand(w: float) -> complex:
+        return np.exp(1j * rate * w) * law.pdf(w)
+
+    inside, _ = quad(integrand, 0.0, 1.0, epsabs=1e-11, limit=200, complex_func=True)
     if clipped:
-        inside += law.cdf(0.0) + law.sf(1.0) * np.exp(1j * rate)
-    return inside / mass
+        return inside + law.cdf(0.0) + law.sf(1.0) * np.exp(1j * rate)
+    return inside / (law.cdf(1.0) - law.cdf(0.0))
 
 
-def normal_expectation(
-    loc: Tensor, scale: Tensor, a: float, b: np.ndarray, clipped: bool = False
-) -> float:
-    r"""Of `cos(a + b . w)` for independent normal coordinates bounded to [0, 1]."""
-    waves = [
-        wave_mean(norm(m, s), rate, clipped)
-        for m, s, rate in zip(loc.tolist(), scale.tolist(), b, strict=True)
-    ]
-    return float((np.exp(1j * a) * np.prod(waves)).real)
+def normal_wave(loc: Tensor, scale: Tensor, rates: np.ndarray, clipped: bool = False) -> complex:
+    r"""`E exp(i rates . w)` for independent normal coordinates bounded to [0, 1]."""
+    laws = zip(loc.tolist(), scale.tolist(), rates, strict=True)
+    return np.prod([bounded_wave(norm(m, s), rate, clipped) for m, s, rate in laws])
 
 
-def kernel_density_expectation(observed: np.ndarray, a: float, b: np.ndarray) -> float:
-    r"""Of `cos(a + b . w)` under truncated normal kernels of Silverman's width."""
+def kernel_density_wave(observed: np.ndarray, rates: np.ndarray) -> complex:
+    r"""`E exp(i rates . w)` under truncated normal kernels of Silverman's width."""
     t, d = observed.shape
-    total = 0.0
-    for w in observed:
-        product = np.exp(1j * a)
-        for j in range(d):
-            deviation = np.sqrt(np.mean((observed[:, j] - observed[:, j].mean()) ** 2))
-            h = (4 / (d + 2)) ** (1 / (d + 4)) * deviation * t ** (-1 / (d + 4))
-            product *= wave_mean(norm(w[j], h), b[j])
-        total += product.real / t
-    return float(total)
+    factor = (4 / (d + 2)) ** (1 / (d + 4)) * t ** (-1 / (d + 4))
+    h = factor * np.sqrt(np.mean((observed - observed.mean(axis=0)) ** 2, axis=0))
+    kernels = [
+        np.prod([bounded_wave(norm(w[j], h[j]), rates[j]) for j in range(d)]) for w in observed
+    ]
+    return np.mean(kernels)
 
 
-def box_expectation(observed: np.ndarray, a: float, b: np.ndarray) -> float:
-    r"""Of `cos(a + b . w)` for a uniform law within one deviation of the mean."""
-    product = np.exp(1j * a)
-    for values, rate in zip(observed.T, b, strict=True):
-        lower, upper = values.mean() - values.std(), values.mean() + values.std()
-        product *= (np.exp(1j * rate * upper) - np.exp(1j * rate * lower)) / (
-            1j * rate * (upper - lower)
-        )
-    return float(product.real)
+def box_wave(observed: np.ndarray, rates: np.ndarray) -> complex:
+    r"""`E exp(i rates . w)` for a uniform law within one deviation of the mean."""
+    lower, upper = observed.mean(axis=0) - observed.std(axis=0), observed.mean(0) + observed.std(0)
+    waves = np.exp(1j * rates * upper) - np.exp(1j * rates * lower)
+    return np.prod(waves / (1j * rates * (upper - lower)))
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:

@@ -66,4 +66,4 @@ def checked_probabilities(probabilities: Tensor | None, points: Tensor) -> Tenso
             "Expected probabilities of at least 0 that sum to 1. "
             f"Got a smallest of {probabilities.min().item()} and sums {total.squeeze(-1).tolist()}."
         )
-    return (probabilities.double() / total).to(points).expand(shape).clone()
+    return (probabilities.double() / total).to(points).expand(shape)

@@ -58,7 +58,7 @@ class EmpiricalGrid(IndependentEnvironment):
         nearest = distances.argmin(dim=-1)
         counts = torch.zeros(*observed.shape[:-2], len(grid)).to(observed)
         counts.scatter_add_(-1, nearest, torch.ones_like(nearest).to(counts))
-        points = grid.to(observed).expand(*observed.shape[:-2], *grid.shape).clone()
+        points = grid.to(observed).expand(*observed.shape[:-2], *grid.shape)
         super().__init__(points, counts / observed.shape[-2])
 
     @property

@@ -51,8 +51,8 @@ class IndependentEnvironment(Environment, ABC):
             weights: Their probabilities, `batch_shape x n_w`.
         """
         super().__init__()
-        self.register_buffer("points", points)
-        self.register_buffer("weights", weights)
+        self.register_buffer("points", points.detach().clone())
+        self.register_buffer("weights", weights.detach().clone())
 
     @property
     def batch_shape(self) -> torch.Size:

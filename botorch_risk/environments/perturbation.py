@@ -53,9 +53,10 @@ class InputPerturbation(Environment):
         check_values("perturbations", perturbations)
         if bounds is not None:
             check_bounds(bounds, perturbations.shape[-1])
-        self.register_buffer("perturbations", perturbations)
-        self.register_buffer("weights", checked_probabilities(probabilities, perturbations))
-        self.register_buffer("bounds", bounds)
+        weights = checked_probabilities(probabilities, perturbations)
+        self.register_buffer("perturbations", perturbations.detach().clone())
+        self.register_buffer("weights", weights.clone())
+        self.register_buffer("bounds", None if bounds is None else bounds.detach().clone())
 
     @property
     def points(self) -> NoReturn:
