@@ -1,0 +1,39 @@
+r"""Measures of risk over a law of the environment: pure tensor functionals."""
+
+from botorch_risk.risk.mean_variance import MeanVariance
+from botorch_risk.risk.measures import (
+    ConditionalValueAtRisk,
+    Expectation,
+    RiskMeasure,
+    ValueAtRisk,
+    WorstCase,
+)
+from botorch_risk.risk.minimax_approximation import MinimaxApproximation
+from botorch_risk.risk.mmd import (
+    MaximumMeanDiscrepancyBall,
+    UncertifiedWorstCaseError,
+    maximum_mean_discrepancy_worst_case,
+    maximum_mean_discrepancy_worst_law,
+)
+from botorch_risk.risk.total_variation import (
+    TotalVariationBall,
+    total_variation_worst_case,
+    total_variation_worst_law,
+)
+
+__all__ = [
+    "ConditionalValueAtRisk",
+    "Expectation",
+    "MaximumMeanDiscrepancyBall",
+    "MeanVariance",
+    "MinimaxApproximation",
+    "RiskMeasure",
+    "TotalVariationBall",
+    "UncertifiedWorstCaseError",
+    "ValueAtRisk",
+    "WorstCase",
+    "maximum_mean_discrepancy_worst_case",
+    "maximum_mean_discrepancy_worst_law",
+    "total_variation_worst_case",
+    "total_variation_worst_law",
+]

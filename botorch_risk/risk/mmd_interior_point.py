@@ -1,0 +1,283 @@
+r"""Certified solver of linear programs over the simplex and a ball: batched interior point.
+
+    min_p {c'p : p >= 0, 1'p = 1, |B p - a| <= 1}   with one `B: r x n_w` for all candidates
+
+A primal-dual method with Nesterov-Todd scaling and Mehrotra's predictor and corrector
+[Vandenberghe2010cvxopt]_ on the conic form
+
+    primal: min c'x   with 1'x = 1, B x - z = a, z_0 = 1, x >= 0, (z_0, z) in the cone
+    dual:   max t + a'nu - sigma   with s = c - t - B'nu >= 0, (sigma, nu) in the cone
+
+Every iterate gives a law in the ball, by mixing with the centre, and a lower bound of the minimum,
+`min_j (c - B'nu)_j + a'nu - |nu|` for ANY nu, so their gap certifies the answer.
+
+.. [Vandenberghe2010cvxopt]
+    L. Vandenberghe. The CVXOPT linear and quadratic cone program solvers. 2010.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+
+from botorch_risk.risk.second_order_cone import (
+    NesterovToddScaling,
+    inverse_step,
+    product,
+    quotient,
+)
+
+STEP_FRACTION = 0.95  # of the way to the boundary; 0.99 and more stalls on sparse laws
+MAX_ITERATIONS = (25, 40)  # from the first and from the second start
+PAIRS_LIMIT = 300e6 / 8  # numbers in the table of products of rows
+
+
+class BallRows:
+    r"""What the candidates share: `G = (1'; B)` and the products of pairs of its rows.
+
+    Args:
+        B: `r x n_w`, in float64.
+        num_programs: How many candidates there are: for a few the table would cost too much.
+    """
+
+    def __init__(self, B: Tensor, num_programs: int) -> None:
+        self.G = torch.cat([torch.ones_like(B[:1]), B])  # (1 + r) x n_w
+        size = len(self.G)
+        i, j = torch.tril_indices(size, size, device=B.device)
+        self.pairs: Tensor | None = None
+        if num_programs >= 8 and len(i) * B.shape[-1] < PAIRS_LIMIT:
+            self.pairs = (self.G[i] * self.G[j]).T.contiguous()  # n_w x pairs
+        self.position = torch.zeros(size, size, dtype=torch.long, device=B.device)
+        self.position[i, j] = self.position[j, i] = torch.arange(len(i), device=B.device)
+
+    def gram(self, diagonal: Tensor) -> Tensor:
+        r"""`G diag(theta) G'` for each row theta of `diagonal`; one product for all."""
+        if self.pairs is None:
+            return (self.G * diagonal.unsqueeze(-2)) @ self.G.T
+        entries = (diagonal @ self.pairs).index_select(-1, self.position.flatten())
+        return entries.view(-1, *self.position.shape)
+
+
+@dataclass
+class LawProgram:
+    r"""One program per candidate; every field has a row per candidate, finished ones are dropped.
+
+    Args:
+        costs: c, `b x n_w`, from 0 to 1.
+        centre: A law p_0 with `B p_0 = a`, `b x n_w`.
+        image: a, `b x r`.
+        law: The best law so far, `b x n_w`.
+        value: Its cost, `b`.
+        bound: The best lower bound so far, `b`.
+    """
+
+    costs: Tensor
+    centre: Tensor
+    image: Tensor
+    law: Tensor
+    value: Tensor
+    bound: Tensor
+
+    @classmethod
+    def start(cls, costs: Tensor, centre: Tensor, image: Tensor) -> LawProgram:
+        r"""The centre and the smallest cost are the first answer and the first bound."""
+        value = (costs * centre).sum(dim=-1)
+        return cls(costs, centre, image, centre.clone(), value, torch.zeros_like(value))
+
+    @property
+    def gap(self) -> Tensor:
+        r"""By how much the value may exceed the minimum, `b`."""
+        return self.value - self.bound
+
+    def take(self, rows: Tensor) -> LawProgram:
+        r"""The programs of some rows."""
+        return replace(self, **_rows(self, rows))
+
+    def put(self, rows: Tensor, other: LawProgram) -> None:
+        r"""Stores the answers of some rows."""
+        self.law[rows], self.value[rows], self.bound[rows] = other.law, other.value, other.bound
+
+
+@dataclass
+class _Iterate:
+    r"""A point of the primal and the dual; `y = (t, nu)`, `z` and `cone = (sigma, nu)`."""
+
+    x: Tensor  # b x n_w
+    s: Tensor  # b x n_w
+    z: Tensor  # b x (1 + r)
+    y: Tensor  # b x (1 + r)
+    sigma: Tensor  # b x 1
+
+    @property
+    def cone(self) -> Tensor:
+        return torch.cat([self.sigma, self.y[:, 1:]], dim=-1)
+
+    @classmethod
+    def start(cls, shared: BallRows, program: LawProgram, uniform: bool) -> _Iterate:
+        r"""From the centre mixed with the uniform law, which is feasible, or from the latter."""
+        n_w, size = shared.G.shape[-1], len(shared.G)
+        even = torch.full_like(program.costs, 1 / n_w)
+        away = even @ shared.G[1:].T - program.image
+        mix = (0.5 / away.norm(dim=-1, keepdim=True)).clamp_max(0.5)
+        head = torch.ones_like(mix)
+        y = torch.zeros_like(away[:, :1]).expand(-1, size).clone()
+        y[:, 0] = -1.0
+        x, tail = torch.lerp(program.centre, even, mix), mix * away
+        if uniform:
+            x, tail = even, torch.zeros_like(away)
+        return cls(x, program.costs + 1, torch.cat([head, tail], dim=-1), y, head / n_w)
+
+
+@dataclass
+class _Direction:
+    r"""A Newton step of an iterate."""
+
+    x: Tensor
+    s: Tensor
+    z: Tensor
+    y: Tensor
+    cone: Tensor
+
+
+def solve_laws(shared: BallRows, program: LawProgram, tolerance: float) -> None:
+    r"""Improves the laws and bounds of a batch of programs in place.
+
+    A second start serves the candidates that the first leaves unfinished, which happens where the
+    centre has few atoms and the ball is tiny. What is still unfinished then has a gap above the
+    tolerance: nothing is raised here.
+
+    Args:
+        shared: The rows that all programs share.
+        program: The programs.
+        tolerance: The gap at which a candidate is finished.
+    """
+    for uniform, limit in zip((False, True), MAX_ITERATIONS, strict=True):
+        rows = (program.gap > tolerance).nonzero().squeeze(-1)
+        if not len(rows):
+            return
+        active = program.take(rows)
+        iterate = _Iterate.start(shared, active, uniform)
+        for _ in range(limit):
+            image, slack = iterate.x @ shared.G.T, active.costs - iterate.y @ shared.G
+            _certify(active, iterate, image, slack)
+            if not (active.gap > tolerance).all():
+                program.put(rows, active)
+                keep = (active.gap > tolerance).nonzero().squeeze(-1)
+                if not len(keep):
+                    break
+                rows, image = rows[keep], image[keep]
+                active, iterate = active.take(keep), replace(iterate, **_rows(iterate, keep))
+            iterate = _advance(shared, active, iterate, image)
+        program.put(rows, active)
+
+
+def _rows(batch: LawProgram | _Iterate, rows: Tensor) -> dict[str, Tensor]:
+    return {f.name: getattr(batch, f.name).index_select(0, rows) for f in fields(batch)}
+
+
+def _certify(program: LawProgram, iterate: _Iterate, image: Tensor, slack: Tensor) -> None:
+    r"""Keeps the law and the bound of an iterate where they are the best so far."""
+    total = image[:, :1]
+    distance = (image[:, 1:] / total - program.image).norm(dim=-1, keepdim=True)
+    mix = (1 / distance).clamp_max(1.0)
+    law = torch.lerp(program.centre, iterate.x / total, mix)
+    value = (program.costs * law).sum(dim=-1)
+    better = value < program.value
+    program.law = torch.where(better.unsqueeze(-1), law, program.law)
+    program.value = torch.where(better, value, program.value)
+    t, nu = iterate.y[:, 0], iterate.y[:, 1:]
+    bound = slack.amin(dim=-1) + t + (nu * program.image).sum(dim=-1) - nu.norm(dim=-1)
+    program.bound = torch.where(bound > program.bound, bound, program.bound)
+
+
+def _advance(shared: BallRows, program: LawProgram, iterate: _Iterate, image: Tensor) -> _Iterate:
+    r"""One step of predictor and corrector."""
+    x, s, z, cone = iterate.x, iterate.s, iterate.z, iterate.cone
+    newton = _NewtonSystem(shared, program, iterate, image)
+    predictor = newton.solve(-x, -z)
+    primal, dual = _step_lengths(iterate, cone, predictor, 1.0)
+    products = predictor.x * predictor.s
+    # The inner product of primal and dual ahead, by `s dx + x ds = -x s` and its like in the cone.
+    now = _dot(x, s) + _dot(z, cone)
+    across = _dot(x, predictor.s) + _dot(z, predictor.cone)
+    both = products.sum(dim=-1, keepdim=True) + _dot(predictor.z, predictor.cone)
+    ahead = (1 - primal) * now + (dual - primal) * across + primal * dual * both
+    target = (ahead / now) ** 3 * now / (x.shape[-1] + 1)
+
+    lam, scaled = newton.scaling.apply(cone), newton.scaling.apply(predictor.cone)
+    second_order = product(-lam - scaled, scaled)  # (W^-1 dz) o (W dcone)
+    centring = torch.cat([target - second_order[:, :1], -second_order[:, 1:]], dim=-1)
+    corrector = newton.solve(
+        (target - products) / s - x, newton.scaling.apply(quotient(lam, centring)) - z
+    )
+    primal, dual = _step_lengths(iterate, cone, corrector, STEP_FRACTION)
+    return _Iterate(
+        torch.addcmul(x, primal, corrector.x),
+        torch.addcmul(s, dual, corrector.s),
+        torch.addcmul(z, primal, corrector.z),
+        torch.addcmul(iterate.y, dual, corrector.y),
+        torch.addcmul(iterate.sigma, dual, corrector.cone[:, :1]),
+    )
+
+
+def _dot(u: Tensor, v: Tensor) -> Tensor:
+    return (u * v).sum(dim=-1, keepdim=True)
+
+
+class _NewtonSystem:
+    r"""The linear system of an iterate, factored once and solved for several targets.
+
+    With `s dx + x ds = s q`, that is `dx = q - theta ds` where `theta = x / s`, and with
+    `dz = q_z - W^2 dcone`, everything but `(dt, dnu, -dsigma)` is eliminated. The dual equation
+    holds at both starts and so for ever.
+    """
+
+    def __init__(
+        self, shared: BallRows, program: LawProgram, iterate: _Iterate, image: Tensor
+    ) -> None:
+        self.G, self.theta = shared.G, iterate.x / iterate.s
+        self.scaling = NesterovToddScaling.of(iterate.z, iterate.cone)
+        head, tail = iterate.z[:, :1], iterate.z[:, 1:]
+        residual = [1 - image[:, :1], program.image - image[:, 1:] + tail, 1 - head]
+        self.residual = torch.cat(residual, dim=-1)
+        size = len(self.G)
+        square, point = self.scaling.scale.square(), self.scaling.point
+        column = torch.cat([torch.zeros_like(head), -point[:, 1:], point[:, :1]], dim=-1)
+        matrix = (2 * square * column).unsqueeze(-1) * column.unsqueeze(-2)
+        matrix[:, :size, :size] += shared.gram(self.theta)
+        diagonal = matrix.diagonal(dim1=-2, dim2=-1)
+        diagonal[:, 1:size] += square
+        diagonal[:, size:] -= square
+        self.factor, failed = torch.linalg.cholesky_ex(matrix)
+        if failed.any():
+            diagonal *= 1 + 1e-13
+            self.factor = torch.linalg.cholesky_ex(matrix).L
+
+    def solve(self, q: Tensor, q_z: Tensor) -> _Direction:
+        r"""The direction whose complementarity has these right-hand sides."""
+        right = self.residual.clone()
+        right[:, :-1] -= q @ self.G.T
+        right[:, 1:-1] += q_z[:, 1:]
+        right[:, -1:] -= q_z[:, :1]
+        half = torch.linalg.solve_triangular(self.factor, right.unsqueeze(-1), upper=False)
+        solution = torch.linalg.solve_triangular(self.factor.mT, half, upper=True).squeeze(-1)
+        y = solution[:, :-1]
+        s = -y @ self.G
+        cone = torch.cat([-solution[:, -1:], y[:, 1:]], dim=-1)
+        x = torch.addcmul(q, self.theta, s, value=-1)
+        return _Direction(x, s, q_z - self.scaling.apply_twice(cone), y, cone)
+
+
+def _step_lengths(
+    iterate: _Iterate, cone: Tensor, direction: _Direction, fraction: float
+) -> tuple[Tensor, Tensor]:
+    r"""A fraction of the way to the boundary, at most 1; primal and dual, `b x 1` each."""
+    orthant = torch.cat(
+        [(direction.x / iterate.x).amin(dim=-1), (direction.s / iterate.s).amin(dim=-1)]
+    )
+    inverse = inverse_step(torch.cat([iterate.z, cone]), torch.cat([direction.z, direction.cone]))
+    lengths = fraction / torch.maximum(-orthant, inverse).clamp_min(fraction)
+    primal, dual = lengths.unsqueeze(-1).chunk(2)
+    return primal, dual

@@ -1,0 +1,113 @@
+r"""The smallest expectation over a total-variation ball of laws.
+
+.. [Huang2024sbokde]
+    X. Huang, L. Song, K. Xue, C. Qian. Stochastic Bayesian Optimization with Unknown Continuous
+    Context Distribution via Kernel Density Estimation. AAAI Conference on Artificial
+    Intelligence, 2024.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
+
+
+def total_variation_worst_case(
+    values: Tensor, weights: Tensor, radius: float, half_convention: bool = False
+) -> Tensor:
+    r"""The smallest expectation over laws within an l1 distance of the weights.
+
+        risk = min_q {sum_j q_j values_j : sum_j |q_j - weights_j| <= radius}
+
+    Source: [Huang2024sbokde]_, Eq. (5), as a primal: the best use of the distance is to take
+    probability `radius / 2` from the largest values and put it all on the smallest, so one sort
+    replaces the paper's two-dimensional convex problem. As in the paper the infimum is over ALL
+    points: those of weight 0 may receive probability. The gradient in the values is the worst law.
+
+    Args:
+        values: `... x n_w` finite values.
+        weights: The law at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not checked).
+        radius: The l1 distance, the paper's delta; from 2 on every law on the points is in.
+        half_convention: Whether `radius` is instead half the l1 distance, the probability that
+            moves, which is how total variation is mostly defined.
+
+    Returns:
+        A tensor of shape `...`.
+
+    Raises:
+        ValueError: If the radius is negative or not finite.
+
+    Example:
+        >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
+        >>> total_variation_worst_case(values, weights, radius=0.5)
+        tensor(1.2500)
+    """
+    law = total_variation_worst_law(values.detach(), weights, radius, half_convention)
+    return (law * values).sum(dim=-1)
+
+
+def total_variation_worst_law(
+    values: Tensor, weights: Tensor, radius: float, half_convention: bool = False
+) -> Tensor:
+    r"""The law that attains `total_variation_worst_case`.
+
+    Args:
+        values: `... x n_w` finite values.
+        weights: The law at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not checked).
+        radius: The l1 distance, or half of it with `half_convention`.
+        half_convention: Whether `radius` is half the l1 distance.
+
+    Returns:
+        A `... x n_w` tensor of probabilities.
+
+    Raises:
+        ValueError: If the radius is negative or not finite.
+
+    Example:
+        >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
+        >>> total_variation_worst_law(values, weights, radius=0.5)
+        tensor([0.7500, 0.2500, 0.0000])
+    """
+    check_nonnegative(radius=radius)
+    moved = radius if half_convention else radius / 2
+    order = values.argsort(dim=-1, descending=True)
+    weights = weights.expand_as(values).gather(-1, order)
+    above = weights.cumsum(dim=-1) - weights  # probability of the values sorted before
+    taken = torch.minimum((moved - above).clamp_min(0.0), weights)
+    left = weights - taken
+    left = torch.cat([left[..., :-1], left[..., -1:] + taken.sum(dim=-1, keepdim=True)], dim=-1)
+    return torch.zeros_like(left).scatter(-1, order, left)
+
+
+@dataclass(frozen=True)
+class TotalVariationBall(RiskMeasure):
+    r"""The worst expectation over laws near the weights in total variation (DRBO-KDE).
+
+    See `total_variation_worst_case`. Radius 0 is the expectation, radius 2 the worst case over all
+    points. Points of weight 0 matter: they mark where probability may go.
+
+    Args:
+        radius: The l1 distance, the paper's delta.
+        half_convention: Whether `radius` is half the l1 distance instead.
+
+    Raises:
+        ValueError: If the radius is negative or not finite.
+
+    Example:
+        >>> measure = TotalVariationBall(radius=0.5)
+        >>> measure(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25]))
+        tensor(1.2500)
+    """
+
+    radius: float
+    half_convention: bool = False
+
+    def __post_init__(self) -> None:
+        check_nonnegative(radius=self.radius)
+
+    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
+        return total_variation_worst_case(values, weights, self.radius, self.half_convention)
