@@ -83,11 +83,11 @@ class ProductMarginals:
         """
         self.predictor = MarginalPredictor(model, posterior_transform)
         self.points = points
-        self._factors: _Factors | None = None
+        self._built: tuple[PosteriorCache, _Factors | None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         r"""The factors are rebuilt, never stored."""
-        return {**self.__dict__, "_factors": None}
+        return {**self.__dict__, "_built": None}
 
     def __call__(self, X: Tensor) -> Marginals:
         r"""Marginal moments at each pair.
@@ -146,18 +146,19 @@ class ProductMarginals:
 
     def _current_factors(self) -> _Factors | None:
         cache = self.predictor.current_cache()
-        if self._factors is None or self._factors.cache is not cache:
+        if self._built is None or self._built[0] is not cache:
             with torch.no_grad():
-                self._factors = self._build(cache)
-        return self._factors
+                self._built = cache, self._build(cache)
+        return self._built[1]
 
     def _build(self, cache: PosteriorCache) -> _Factors | None:
         kernel, d_w = cache.kernel, self.points.shape[-1]
         if not isinstance(kernel, StationaryKernel) or kernel.nu != math.inf:
             return None
-        if cache.constant is None:
-            return None
         X = cache.train_inputs  # centred and scaled
+        too_large = X.shape[:-1].numel() * self.points.shape[-2] > _MAX_ENTRIES
+        if cache.constant is None or too_large:
+            return None
         d_x = X.shape[-1] - d_w
         lengthscale = kernel.lengthscale.expand(*kernel.lengthscale.shape[:-1], X.shape[-1])
         centre = cache.centre
