@@ -98,7 +98,10 @@ def brute_force(
 def test_every_environment(
     case: EnvironmentCase, measure: RiskMeasure, batch: tuple[int, ...]
 ) -> None:
-    model, environment = build_model(batch), case.build(contexts(*batch), [5, 6][: math.prod(batch)])
+    model, environment = (
+        build_model(batch),
+        case.build(contexts(*batch), [5, 6][: math.prod(batch)]),
+    )
     acqf = RiskUpperConfidenceBound(model, environment, measure, beta=BETA)
     X = torch.rand(*batch, 3, 1, dtype=torch.float64)
     for ours, side in ((acqf.lower(X), -1.0), (acqf.mean(X), 0.0), (acqf.evaluate(X), 1.0)):
