@@ -7,7 +7,14 @@ import warnings
 
 import torch
 
-from benchmarks import branching, fit_quality, marginals, multistart, rahbo_loop
+from benchmarks import (
+    branching,
+    fit_quality,
+    marginals,
+    multistart,
+    rahbo_loop,
+    robustness,
+)
 
 
 def main() -> None:
@@ -24,6 +31,7 @@ def main() -> None:
         multistart.main(repeats=1 if quick else 5)
         rahbo_loop.main(plain=2 if quick else 32)
         branching.main(replicates=2 if quick else 16)
+        robustness.main(repeats=1 if quick else 5)
     else:
         for replicates in (32, 128, 512):
             rahbo_loop.main(replicates=replicates, plain=1 if quick else 4, device=device)

@@ -191,10 +191,16 @@ class _StationaryMoments(torch.autograd.Function):
     def forward(ctx: Any, Z: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
         grad = ctx.needs_input_grad[0]
         size = _chunk_size(Z, cache.train_inputs.shape[-2])
-        chunks = [_moments(points, cache, grad) for points in Z.split(size, dim=-2)]
-        mean, explained, *gradients = (
-            _join(parts, dim) for parts, dim in zip(zip(*chunks, strict=True), _DIMS, strict=False)
-        )
+        results: list[Tensor] = []
+        for start in range(0, Z.shape[-2], size):
+            parts = _moments(Z.narrow(-2, start, min(size, Z.shape[-2] - start)), cache, grad)
+            if Z.shape[-2] <= size:
+                results = list(parts)
+                break
+            results = results or [_room(p, dim, Z) for p, dim in zip(parts, _DIMS, strict=False)]
+            for result, part, dim in zip(results, parts, _DIMS, strict=False):
+                result.narrow(dim, start, part.shape[dim]).copy_(part)
+        mean, explained, *gradients = results
         if grad:
             ctx.save_for_backward(*gradients)
             ctx.shape = Z.shape
@@ -206,6 +212,13 @@ class _StationaryMoments(torch.autograd.Function):
         d_mean, d_explained = ctx.saved_tensors
         gradient = grad_mean.unsqueeze(-1) * d_mean + grad_explained.unsqueeze(-1) * d_explained
         return gradient.sum_to_size(ctx.shape), None
+
+
+def _room(part: Tensor, dim: int, Z: Tensor) -> Tensor:
+    r"""Room for the results at all points, given those of the first chunk."""
+    shape = list(part.shape)
+    shape[dim] = Z.shape[-2]
+    return part.new_empty(shape)
 
 
 _DIMS = (-1, -1, -2, -2)  # of the points in a mean, an explained variance and their gradients
