@@ -27,7 +27,8 @@ def silverman_bandwidth(observed: Tensor, ddof: int = 0) -> Tensor:
         ddof: 0 for the standard deviation of the population (default), 1 for that of a sample.
 
     Returns:
-        `batch_shape x d_w`; 0, or a rounding error of it, where the values are identical.
+        `batch_shape x d_w`; 0, or a rounding error of it, where the values are identical or no
+        more than `ddof`.
 
     Example:
         >>> silverman_bandwidth(torch.tensor([[0.0], [0.5], [1.0]]))

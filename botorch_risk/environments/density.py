@@ -82,7 +82,9 @@ class KernelDensity(Distribution):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         r"""Draws, from torch's global random state."""
         shape = (*sample_shape, *self.batch_shape, 1, 1 + self.event_shape[0])
-        return self.from_uniforms(torch.rand(shape).to(self.observed)).squeeze(-2)
+        uniforms = torch.rand(shape, dtype=self.observed.dtype, device=self.observed.device)
+        tiny = torch.finfo(uniforms.dtype).eps / 4  # rand draws [0, 1)
+        return self.from_uniforms(uniforms.clamp_min(tiny)).squeeze(-2)
 
     def from_uniforms(self, uniforms: Tensor) -> Tensor:
         r"""Maps uniform numbers to W.

@@ -81,7 +81,7 @@ class EnvironmentalTestProblem(SyntheticTestFunction, ABC):
             X: Decisions, `... x d_x`, in the unit cube.
             risk: From values `... x n_w` and their weights to a `...` tensor, such as a measure
                 of `botorch_risk.risk`; taken over the points of `environment`, hence less exact.
-                Default: the expectation, to six digits or more in float64.
+                Default: the expectation, to six digits or more.
 
         Returns:
             A `...` tensor, differentiable in `X`.
@@ -94,13 +94,13 @@ class EnvironmentalTestProblem(SyntheticTestFunction, ABC):
                 f"Expected `X` to have shape `... x {self.num_decision}`, within the unit cube. "
                 f"Got {X.shape=}, from {X.min().item()} to {X.max().item()}."
             )
-        rows = X.reshape(-1, self.num_decision)
+        rows = X.reshape(-1, self.num_decision).double()
         chunk = max(1, MAX_EVALUATIONS // len(self.environment.weights))
         values = [
             self._expectation(part) if risk is None else self._measure(part, risk)
             for part in rows.split(chunk)
         ]
-        return torch.cat(values).reshape(X.shape[:-1])
+        return torch.cat(values).reshape(X.shape[:-1]).to(X)
 
     def sample_environment(
         self, num_samples: int, generator: Generator | Sequence[Generator], clipped: bool = True
@@ -126,5 +126,5 @@ class EnvironmentalTestProblem(SyntheticTestFunction, ABC):
         return risk(self._evaluate_true(inputs), weights)
 
     def _expectation(self, X: Tensor) -> Tensor:
-        r"""At `m x d_x`, in the way that is exact to six digits for this problem."""
+        r"""At `m x d_x` in float64, in the way that gives six digits for this problem."""
         return self._measure(X, lambda values, weights: (values * weights).sum(dim=-1))

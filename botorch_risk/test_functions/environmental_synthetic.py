@@ -153,7 +153,7 @@ class EnvironmentalBranin(EnvironmentalTestProblem):
 
     def _expectation(self, X: Tensor) -> Tensor:
         axis = ContinuousEnvironment(
-            self.marginals, self.bounds[:, :1], 514, rule="quadrature", beyond="clip"
+            self.marginals, self.bounds[:, :1].to(X), 514, rule="quadrature", beyond="clip"
         )
         x_1, x_2 = X.unsqueeze(-1).unbind(dim=-2)  # m x 1
         w, weights = axis.points.squeeze(-1), axis.weights

@@ -124,6 +124,8 @@ def test_refuses_bad_options():
     with pytest.raises(ValueError, match=r"fills a grid of 2 axes. Got 8; 9 would"):
         ContinuousEnvironment(normal, UNIT.expand(2, 2), 8, rule="midpoints")
     with pytest.raises(ValueError, match="Expected mass within the bounds"):
+        BoundedMarginals(Normal(0.0, 1.0), UNIT + 50)
+    with pytest.raises(ValueError, match="within the support"):
         BoundedMarginals(Uniform(0.0, 1.0), UNIT + 2)
     with pytest.raises(BotorchTensorDimensionError, match="`bounds` to have shape `2 x d_w`"):
         ContinuousEnvironment(normal, UNIT[0], 8)
