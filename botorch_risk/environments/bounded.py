@@ -43,13 +43,13 @@ class BoundedMarginals(Distribution):
         Args:
             marginals: Scalar distributions of batch shape `[]` (the same for every coordinate) or
                 `[d_w]`, with `cdf` and `icdf`.
-            bounds: The box, `2 x d_w`.
+            bounds: The box, `2 x d_w`, within the support of the marginals.
             beyond: What happens to mass outside the bounds.
             validate_args: As in torch.
 
         Raises:
             UnsupportedError: If the marginals are not of this shape or have no quantiles.
-            ValueError: If `beyond` is unknown, or no mass lies in the box.
+            ValueError: If `beyond` is unknown, or the box is outside the support or has no mass.
         """
         if beyond not in get_args(Beyond):
             raise ValueError(f"Expected `beyond` to be one of {get_args(Beyond)}. Got {beyond=}.")
@@ -60,9 +60,8 @@ class BoundedMarginals(Distribution):
                 f"independent coordinate. Got {marginals.batch_shape=}, {marginals.event_shape=}."
             )
         self.marginals, self.bounds, self.beyond = marginals, bounds, beyond
-        inside = _inside_support(marginals, bounds)
         try:
-            self._levels = marginals.cdf(inside)  # 2 x d_w
+            self._levels = marginals.cdf(bounds)  # 2 x d_w
             marginals.icdf(self._levels.mean(dim=0))
         except NotImplementedError as error:
             raise UnsupportedError(
@@ -118,15 +117,3 @@ class BoundedMarginals(Distribution):
         if self.beyond == "truncate":
             logs = logs - (self._levels[1] - self._levels[0]).log()
         return torch.where(inside, logs, -torch.inf)
-
-
-def _inside_support(marginals: Distribution, bounds: Tensor) -> Tensor:
-    r"""Bounds moved into the support, outside which torch's `cdf` may refuse its argument."""
-    support = marginals.support
-    lower = getattr(support, "lower_bound", None)
-    upper = getattr(support, "upper_bound", None)
-    if lower is not None:
-        bounds = torch.maximum(bounds, torch.as_tensor(lower).to(bounds))
-    if upper is not None:
-        bounds = torch.minimum(bounds, torch.as_tensor(upper).to(bounds))
-    return bounds

@@ -61,7 +61,8 @@ class ContinuousEnvironment(IndependentEnvironment):
         Args:
             marginals: The distributions of the coordinates before the bounds: batch shape `[]`
                 or `[d_w]`, with `cdf` and `icdf` (and `log_prob` for a quadrature), on the CPU.
-            bounds: The box, `2 x d_w`. Gives the dtype and device of the points.
+            bounds: The box, `2 x d_w`, within the support of the marginals. Gives the dtype and
+                device of the points.
             n_w: The number of points in the support; a `d_w`-th power for the two grids.
             seeds: An integer for one law, or one integer per replicate for a law of batch shape
                 `[R]`. The two grids draw nothing and need none unless there is a ball.

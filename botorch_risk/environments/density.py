@@ -82,7 +82,9 @@ class KernelDensity(Distribution):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         r"""Draws, from torch's global random state."""
         shape = (*sample_shape, *self.batch_shape, 1, 1 + self.event_shape[0])
-        return self.from_uniforms(torch.rand(shape).to(self.observed)).squeeze(-2)
+        uniforms = torch.rand(shape, dtype=self.observed.dtype, device=self.observed.device)
+        tiny = torch.finfo(uniforms.dtype).eps / 4  # rand draws [0, 1)
+        return self.from_uniforms(uniforms.clamp_min(tiny)).squeeze(-2)
 
     def from_uniforms(self, uniforms: Tensor) -> Tensor:
         r"""Maps uniform numbers to W.
@@ -150,8 +152,8 @@ class KernelDensity(Distribution):
             below, above = (self._kernel_cdf(self.observed, bound) for bound in self.bounds)
             logs = self._normal_log_prob(value) - (above - below).log()
         else:
-            images = torch.stack(self._images(value))
-            logs = self._normal_log_prob(images).logsumexp(dim=0)
+            logs = torch.stack([self._normal_log_prob(image) for image in self._images(value)])
+            logs = logs.logsumexp(dim=0)
         inside = ((value >= self.bounds[0]) & (value <= self.bounds[1])).all(dim=-1, keepdim=True)
         return torch.where(inside, logs.sum(dim=-1), -torch.inf)
 
@@ -160,9 +162,10 @@ class KernelDensity(Distribution):
         assert self.bounds is not None
         lower, upper = self.bounds
         width = upper - lower
-        periods = math.ceil((REACH * self.bandwidth / width).max().item() / 2 + 0.5)
-        shifts = [2 * k * width for k in range(-periods, periods + 1)]
-        return [image + shift for shift in shifts for image in (value, 2 * lower - value)]
+        periods = max(0, math.ceil((REACH * (self.bandwidth / width).max().item() - 1) / 2))
+        shifted = [value + 2 * k * width for k in range(-periods, periods + 1)]
+        folded = [2 * lower - value + 2 * k * width for k in range(-periods, periods + 2)]
+        return shifted + folded
 
     def _normal_log_prob(self, value: Tensor) -> Tensor:
         r"""Log density of each coordinate of each unbounded kernel, `... x t x d_w`."""

@@ -80,8 +80,9 @@ class KernelDensityEnvironment(IndependentEnvironment):
                 `"clip"`; see `KernelDensity`.
             rule: Points of equal weight: `"sobol"`, a scrambled Sobol sequence over kernels and
                 quantiles; `"monte_carlo"`, independent draws. Of weights by the density:
-                `"quadrature"`, the nodes of Gauss and Legendre on a grid over the bounds, for one
-                or two dimensions.
+                `"quadrature"`, the nodes of Gauss and Legendre on a grid over the bounds: for a
+                smooth function of 1 or 2 dimensions far more exact (64 nodes, respectively 256,
+                beat 1,024 of the others), if the kernels are not too narrow for the grid.
             n_ball: Further Sobol points over the bounds, of weight 0, where a ball may put mass.
             ddof: 0 or 1, for the standard deviation in Silverman's rule.
             relative_floor: The least bandwidth, relative to the range of the bounds; without

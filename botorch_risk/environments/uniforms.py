@@ -120,7 +120,7 @@ def normalized(masses: Tensor) -> Tensor:
 
 def box_points(bounds: Tensor, n: int, seeds: int | Sequence[int]) -> Tensor:
     r"""Scrambled Sobol points over a box, `(R x) n x d_w`: where a ball may put mass."""
-    uniforms = seeded_uniforms(n, bounds.shape[-1], seeds, "ball")
+    uniforms = seeded_uniforms(n, bounds.shape[-1], seeds, "ball").to(bounds)
     return bounds[0] + (bounds[1] - bounds[0]) * uniforms
 
 
