@@ -6,8 +6,10 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import torch
+from scipy.optimize import linprog
 from scipy.special import digamma, polygamma
 from torch import Tensor
 
@@ -98,6 +100,91 @@ def risk_averse_bound(
     f = moments["mean"] + sign * np.sqrt(beta * moments["variance"])
     log_noise = moments["log_mean"] - sign * np.sqrt(noise_beta * moments["log_variance"])
     return f - risk_aversion * np.exp(log_noise)
+
+
+def expectation(values: np.ndarray, weights: np.ndarray) -> float:
+    return sum(w * v for v, w in zip(values, weights, strict=True))
+
+
+def value_at_risk(values: np.ndarray, weights: np.ndarray, risk_level: float) -> float:
+    r"""Tries every value in turn, Eq. (1) of V-UCB."""
+    for value in sorted(values):
+        if weights[values <= value].sum() >= risk_level * (1 - 1e-7):
+            return value
+    raise AssertionError("the weights do not sum to 1")
+
+
+def conditional_value_at_risk(values: np.ndarray, weights: np.ndarray, level: float) -> float:
+    r"""The variational form, whose maximum lies at one of the values."""
+    return max(c - expectation(np.maximum(c - values, 0), weights) / level for c in values)
+
+
+def mean_variance(values: np.ndarray, weights: np.ndarray, risk_aversion: float) -> float:
+    r"""The variance as half the mean squared difference of two independent draws."""
+    n = range(len(values))
+    variance = sum(weights[i] * weights[j] * (values[i] - values[j]) ** 2 / 2 for i in n for j in n)
+    return expectation(values, weights) - risk_aversion * variance
+
+
+def total_variation_worst_case(values: np.ndarray, weights: np.ndarray, radius: float) -> float:
+    r"""A linear program in the law q and in `excess >= |q - weights|`."""
+    n = len(values)
+    identity, zeros = np.eye(n), np.zeros(n)
+    solution = linprog(
+        np.concatenate([values, zeros]),
+        A_ub=np.block(
+            [[identity, -identity], [-identity, -identity], [zeros[None], np.ones((1, n))]]
+        ),
+        b_ub=np.concatenate([weights, -weights, [radius]]),
+        A_eq=np.concatenate([np.ones(n), zeros])[None],
+        b_eq=[1.0],
+    )
+    assert solution.status == 0, solution.message
+    return solution.fun
+
+
+def squared_exponential(points: np.ndarray, lengthscale: float) -> np.ndarray:
+    return np.array(
+        [[np.exp(-0.5 * np.sum((v - w) ** 2) / lengthscale**2) for w in points] for v in points]
+    )
+
+
+def mmd_worst_case(
+    values: np.ndarray, weights: np.ndarray, kernel_matrix: np.ndarray, radius: float
+) -> float:
+    r"""The cone program as it stands."""
+    if radius == 0:
+        return expectation(values, weights)
+    eigenvalues, vectors = np.linalg.eigh(kernel_matrix)
+    root = (vectors * np.sqrt(np.clip(eigenvalues, 0, None))).T / radius
+    law = cp.Variable(len(values), nonneg=True)
+    within = cp.norm(root @ law - root @ weights) <= 1
+    problem = cp.Problem(cp.Minimize(values @ law), [cp.sum(law) == 1, within])
+    tight = {f"tol_{what}": 1e-11 for what in ("gap_abs", "gap_rel", "feas")}
+    problem.solve(solver=cp.CLARABEL, **tight)
+    assert problem.status == cp.OPTIMAL, problem.status
+    return problem.value
+
+
+def minimax_approximation(
+    values: np.ndarray,
+    weights: np.ndarray,
+    kernel_matrix: np.ndarray,
+    radius: float,
+    sensitivity: str,
+) -> float:
+    r"""Tay et al.'s tangent and chord, with the inverse of the kernel matrix."""
+    metric = kernel_matrix if sensitivity == "kernel" else np.eye(len(values))
+    inverse, ones = np.linalg.inv(metric), np.ones(len(values))
+    along = ones @ inverse @ values
+    slope = np.sqrt(values @ inverse @ values - along**2 / (ones @ inverse @ ones))
+    apart = np.eye(len(values))[values.argmin()] - weights
+    farthest = np.sqrt(apart @ kernel_matrix @ apart)
+    if radius >= farthest:
+        return values.min()
+    mean = expectation(values, weights)
+    tau = (values.min() - mean) / farthest
+    return (max(mean - radius * slope, values.min()) + mean + radius * tau) / 2
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:
