@@ -7,7 +7,7 @@ import warnings
 
 import torch
 
-from benchmarks import fit_quality, marginals, multistart, rahbo_loop
+from benchmarks import fit_quality, marginals, multistart, rahbo_loop, risk_measures
 
 
 def main() -> None:
@@ -23,6 +23,7 @@ def main() -> None:
         fit_quality.main(count=20 if quick else 200)
         multistart.main(repeats=1 if quick else 5)
         rahbo_loop.main(plain=2 if quick else 32)
+        risk_measures.main()
     else:
         for replicates in (32, 128, 512):
             rahbo_loop.main(replicates=replicates, plain=1 if quick else 4, device=device)

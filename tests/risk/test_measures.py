@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from botorch.acquisition.risk_measures import VaR
@@ -36,8 +37,7 @@ def test_value_at_risk_on_the_boundary_of_atoms(n_w: int, dtype: torch.dtype) ->
     for k in range(1, n_w):
         assert ValueAtRisk(k / n_w)(values, weights) == k - 1
         assert ValueAtRisk(k / n_w, strict=True)(values, weights) == k
-        # BoTorch's index is `ceil(alpha n)`, of the rounded product.
-        theirs = VaR(alpha=round(1 - k / n_w, 12), n_w=n_w)(values.unsqueeze(-1))
+        theirs = VaR(alpha=(n_w - k) / n_w, n_w=n_w)(values.unsqueeze(-1))
         assert theirs.item() == k
 
 
@@ -66,7 +66,7 @@ def test_conditional_value_at_risk_counts_a_part_of_the_boundary_atom() -> None:
         (TotalVariationBall(2.0), WorstCase(over="points")),
         (TotalVariationBall(1.0, half_convention=True), WorstCase(over="points")),
     ],
-    ids=lambda measure: repr(measure),
+    ids=repr,
 )
 def test_limits(measure: RiskMeasure, limit: RiskMeasure) -> None:
     values, weights = draw()
@@ -76,9 +76,7 @@ def test_limits(measure: RiskMeasure, limit: RiskMeasure) -> None:
 def grid_extremes(
     measure: MeanVariance, lower: Tensor, upper: Tensor, weights: Tensor, steps: int
 ) -> tuple[Tensor, Tensor]:
-    axes = [
-        torch.linspace(*ends, steps) for ends in zip(lower.tolist(), upper.tolist(), strict=True)
-    ]
+    axes = [np.linspace(*ends, steps) for ends in zip(lower.tolist(), upper.tolist(), strict=True)]
     values = torch.tensor(list(product(*(axis.tolist() for axis in axes))), dtype=torch.float64)
     risk = measure(values, weights)
     return risk.min(), risk.max()
@@ -105,14 +103,14 @@ def test_bounds_of_mean_variance_against_a_grid(risk_aversion: float, seed: int)
     assert most <= plain + slack
 
 
-@pytest.mark.parametrize("risk_aversion", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("risk_aversion", [0.1, 1.0, 10.0])
 def test_upper_bound_of_mean_variance_is_attained(risk_aversion: float) -> None:
     measure = MeanVariance(risk_aversion)
-    lower, weights = draw(rows=50, n_w=30)
+    lower, weights = draw(rows=50, n_w=10)
     upper = lower + torch.rand_like(lower)
     values = ((lower + upper) / 2).requires_grad_()
     bound = measure.bounds(lower, upper, weights)[1]
-    for _ in range(20_000 if risk_aversion > 10 else 3_000):  # projected gradient ascent
+    for _ in range(3_000):  # projected gradient ascent
         (gradient,) = torch.autograd.grad(measure(values, weights).sum(), values)
         step = gradient / weights.clamp_min(1e-3) / (2 * risk_aversion)
         values = (values + step).clamp(lower, upper).detach().requires_grad_()
@@ -166,5 +164,5 @@ def test_other_bad_arguments() -> None:
     with pytest.raises(ValueError, match=r"`risk_aversion` to be finite and >= 0. Got -1"):
         MeanVariance(-1.0)
     values, weights = draw()
-    with pytest.raises(ValueError, match=r"`lower <= upper`. Got 1.0 above it"):
+    with pytest.raises(ValueError, match=r"`lower <= upper`. Got 1\.0\d* above it"):
         MeanVariance(1.0).bounds(values, values - 1.0, weights)

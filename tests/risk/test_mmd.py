@@ -59,3 +59,152 @@ def test_equals_the_cone_program() -> None:
 @pytest.mark.slow
 def test_equals_the_cone_program_on_many_instances() -> None:
     assert max(difference(seed) for seed in range(ALL)) <= 1e-6
+
+
+def tensors(seed: int, n_w: int = 20, rows: int = 6) -> tuple[Tensor, Tensor, Tensor]:
+    r"""Values, weights and points in one dimension."""
+    generator = torch.Generator().manual_seed(seed)
+    points = torch.rand(n_w, 1, generator=generator, dtype=torch.float64)
+    values = torch.randn(rows, n_w, generator=generator, dtype=torch.float64)
+    weights = torch.rand(n_w, generator=generator, dtype=torch.float64)
+    return values, weights / weights.sum(), points
+
+
+def matrix_of(points: Tensor) -> Tensor:
+    return torch.tensor(oracles.squared_exponential(points.numpy(), 0.2))
+
+
+def minimax(points: Tensor, radius: float, sensitivity: str = "kernel") -> MinimaxApproximation:
+    measure = MinimaxApproximation(radius, risk_kernel(), sensitivity)  # type: ignore[arg-type]
+    return measure.bind(SimpleNamespace(points=points))
+
+
+def test_radius_zero_and_huge() -> None:
+    values, weights, points = tensors(0)
+    matrix = matrix_of(points)
+    risk = maximum_mean_discrepancy_worst_case(values, weights, matrix, 0.0)
+    torch.testing.assert_close(risk, (weights * values).sum(dim=-1))
+    risk = maximum_mean_discrepancy_worst_case(values, weights, matrix, 2.0)
+    assert torch.equal(risk, values.amin(dim=-1))
+
+
+def test_constant_values_and_one_point() -> None:
+    values, weights, points = tensors(0)
+    risk = maximum_mean_discrepancy_worst_case(0 * values + 3, weights, matrix_of(points), 0.1)
+    torch.testing.assert_close(risk, torch.full_like(risk, 3.0))
+    one = maximum_mean_discrepancy_worst_case(
+        values[:, :1], torch.ones(1), torch.ones(1, 1, dtype=torch.float64), 0.1
+    )
+    assert torch.equal(one, values[:, 0])
+    assert torch.equal(minimax(points[:1], 0.1)(values[:, :1], torch.ones(1)), values[:, 0])
+
+
+def test_constant_kernel_tells_no_laws_apart() -> None:
+    values, weights, _ = tensors(0)
+    risk = maximum_mean_discrepancy_worst_case(values, weights, torch.ones(20, 20), 1e-3)
+    torch.testing.assert_close(risk, values.amin(dim=-1))
+
+
+def test_worst_law_is_the_gradient() -> None:
+    values, weights, points = tensors(0)
+    values.requires_grad_()
+    risk = maximum_mean_discrepancy_worst_case(values, weights, matrix_of(points), 0.1)
+    (gradient,) = torch.autograd.grad(risk.sum(), values)
+    law = maximum_mean_discrepancy_worst_law(values, weights, matrix_of(points), 0.1)
+    assert torch.equal(gradient, law)
+
+
+def test_a_kernel_matrix_for_each_replicate() -> None:
+    values, weights, points = tensors(0)
+    values, kernel = values.view(2, 3, 20), risk_kernel()
+    both = torch.stack([points, points**2])
+    for measure in (MaximumMeanDiscrepancyBall(0.1, kernel), MinimaxApproximation(0.1, kernel)):
+        batched = measure.bind(SimpleNamespace(points=both))(values, weights)
+        for replicate in range(2):
+            single = measure.bind(SimpleNamespace(points=both[replicate]))
+            expected = single(values[replicate], weights)
+            torch.testing.assert_close(batched[replicate], expected, rtol=1e-7, atol=1e-7)
+
+
+def test_many_points_and_a_tiny_ball_around_few_atoms() -> None:
+    r"""The first start of the solver fails here; the second serves."""
+    points = torch.linspace(0, 1, 300, dtype=torch.float64).unsqueeze(-1)
+    weights = torch.zeros(300, dtype=torch.float64)
+    weights[::30] = 0.1
+    values = torch.randn(4, 300, dtype=torch.float64)
+    matrix = matrix_of(points)
+    law = maximum_mean_discrepancy_worst_law(values, weights, matrix, 1e-3)
+    apart = law - weights
+    assert ((apart @ matrix) * apart).sum(dim=-1).max().sqrt() <= 1e-3 + 1e-7
+    assert (law * values).sum(dim=-1).lt((weights * values).sum(dim=-1)).all()
+
+
+def test_what_cannot_be_certified_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("botorch_risk.risk.mmd_interior_point.MAX_ITERATIONS", (1, 1))
+    values, weights, points = tensors(0)
+    with pytest.raises(UncertifiedWorstCaseError, match=r"duality gap .* Got .* with 20 points"):
+        maximum_mean_discrepancy_worst_case(values, weights, matrix_of(points), 0.1)
+
+
+def test_minimax_approximation_at_radius_zero_and_huge() -> None:
+    values, weights, points = tensors(1)
+    for sensitivity in ("kernel", "identity"):
+        risk = minimax(points, 0.0, sensitivity)(values, weights)
+        torch.testing.assert_close(risk, (weights * values).sum(dim=-1))
+        risk = minimax(points, 2.0, sensitivity)(values, weights)
+        assert torch.equal(risk, values.amin(dim=-1))
+    certain = torch.eye(20, dtype=torch.float64)[values[0].argmin()]
+    assert torch.equal(minimax(points, 0.1)(values[0], certain), values[0].min())
+
+
+def test_only_the_kernel_sensitivity_gives_a_true_lower_bound() -> None:
+    values, weights, points = tensors(2, n_w=6, rows=200)
+    radius = 0.05
+    exact = maximum_mean_discrepancy_worst_case(values, weights, matrix_of(points), radius)
+    mean, least = (weights * values).sum(dim=-1), values.amin(dim=-1)
+    apart = torch.eye(6, dtype=torch.float64)[values.argmin(dim=-1)] - weights
+    farthest = ((apart @ matrix_of(points)) * apart).sum(dim=-1).sqrt()
+    chord = torch.lerp(mean, least, (radius / farthest).clamp_max(1.0))
+    assert (exact <= chord + 1e-7).all()
+    lower = {
+        name: 2 * minimax(points, radius, name)(values, weights) - chord
+        for name in ("kernel", "identity")
+    }
+    assert (lower["kernel"] <= exact + 1e-7).all()
+    assert (lower["identity"] > exact + 1e-3).any()
+
+
+def test_bad_kernel_matrices() -> None:
+    values, weights = torch.randn(2, 3), torch.full((3,), 1 / 3)
+    bad = {
+        r"`batch_shape x n_w x n_w`. Got": torch.ones(3, 2),
+        r"`kernel_matrix: batch_shape x n_w x n_w` for": torch.eye(4),
+        r"finite and symmetric. Got a largest difference of 1": torch.eye(3).index_fill(
+            0, torch.tensor([1]), 1.0
+        ),
+        r"finite and symmetric": torch.eye(3) * torch.nan,
+        r"semi-definite. Got the eigenvalue -1": -torch.eye(3),
+    }
+    for message, matrix in bad.items():
+        with pytest.raises((BotorchTensorDimensionError, InputDataError), match=message):
+            maximum_mean_discrepancy_worst_case(values, weights, matrix, 0.1)
+    points = SimpleNamespace(points=torch.rand(4, 1))
+    for measure in (MaximumMeanDiscrepancyBall, MinimaxApproximation):
+        with pytest.raises(BotorchTensorDimensionError, match=r"for the points. Got"):
+            measure(0.1, lambda v, w: torch.eye(3)).bind(points)
+        with pytest.raises(InputDataError, match=r"positive semi-definite"):
+            measure(0.1, lambda v, w: -torch.eye(4)).bind(points)
+
+
+@pytest.mark.parametrize("radius", [-0.1, float("nan"), float("inf")])
+def test_bad_radius(radius: float) -> None:
+    for measure in (MaximumMeanDiscrepancyBall, MinimaxApproximation):
+        with pytest.raises(ValueError, match=r"`radius` to be finite and >= 0. Got"):
+            measure(radius, risk_kernel())
+    with pytest.raises(ValueError, match=r"`radius` to be finite and >= 0. Got"):
+        maximum_mean_discrepancy_worst_case(torch.zeros(2), torch.ones(2) / 2, torch.eye(2), radius)
+
+
+def test_unknown_sensitivity() -> None:
+    with pytest.raises(ValueError, match=r"`sensitivity` to be one of .* Got .*'none'"):
+        MinimaxApproximation(0.1, risk_kernel(), "none")  # type: ignore[arg-type]
