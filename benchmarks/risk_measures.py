@@ -55,7 +55,7 @@ class Compiled:
 
 def compare(name: str, measure: RiskMeasure, values: Tensor, rivals: dict[str, Compiled]) -> None:
     r"""One line a batch size; every way takes its turn in every round."""
-    weights = torch.full(values.shape[-1:], 1 / values.shape[-1]).to(values)
+    weights = torch.full_like(values[0], 1 / values.shape[-1])
     ours = {f"{b}": lambda b=b: measure(values[:b], weights) for b in BATCHES}
     seconds = interleaved({**ours, **rivals}, 21)
     for batch in BATCHES:

@@ -91,11 +91,11 @@ def _check(values: Tensor, weights: Tensor) -> None:
     if not values.isfinite().all():
         raise InputDataError(f"Expected finite `values`. Got {values[~values.isfinite()][0]}.")
     total, smallest = weights.sum(dim=-1), weights.amin()
-    tolerance = torch.finfo(weights.dtype).eps ** 0.5
+    tolerance = max(1e-6, torch.finfo(weights.dtype).eps ** 0.5)  # weights may have been float32
     if not (smallest >= 0 and ((total - 1).abs() <= tolerance).all()):
         raise InputDataError(
             "Expected `weights` >= 0 that sum to 1. "
-            f"Got the smallest weight {smallest:.6g} and sums {total.min():.6g}..{total.max():.6g}."
+            f"Got the smallest weight {smallest:.6g} and sums {total.min():.9g}..{total.max():.9g}."
         )
 
 
