@@ -47,10 +47,12 @@ class RiskMeasure(ABC):
 
         Raises:
             BotorchTensorDimensionError: If the weights do not broadcast to the values.
-            InputDataError: If a value is not finite or the weights are not probabilities.
+            InputDataError: If a value is no finite floating-point number or the weights are not
+                probabilities.
         """
+        weights = weights.to(values)
         _check(values, weights)
-        return self._evaluate(values, weights.to(values))
+        return self._evaluate(values, weights)
 
     @abstractmethod
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
@@ -88,6 +90,8 @@ def _check(values: Tensor, weights: Tensor) -> None:
             "Expected `values: ... x n_w` and `weights` that broadcast to them. "
             f"Got {values.shape=}, {weights.shape=}."
         )
+    if not values.is_floating_point():
+        raise InputDataError(f"Expected floating-point `values`. Got {values.dtype=}.")
     if not values.isfinite().all():
         raise InputDataError(f"Expected finite `values`. Got {values[~values.isfinite()][0]}.")
     total, smallest = weights.sum(dim=-1), weights.amin()
@@ -188,7 +192,7 @@ class ConditionalValueAtRisk(RiskMeasure):
 
     An atom on the boundary of the tail counts with the part of it that lies inside, so the measure
     is continuous in weights and level; BoTorch's `CVaR` counts it whole.
-    Source: [Rockafellar2002cvar]_, Prop. 8, for values that are maximised.
+    Source: [Rockafellar2002cvar]_, for values that are maximised.
 
     Args:
         risk_level: Lower-tail probability in (0, 1). BoTorch's `CVaR(alpha)` is the mean of the

@@ -174,6 +174,8 @@ def test_bad_input(case: RiskMeasureCase) -> None:
         measure(values, weights[..., :-1])
     with pytest.raises(InputDataError, match=r"finite `values`. Got nan"):
         measure(values.index_fill(-1, torch.tensor([1]), torch.nan), weights)
+    with pytest.raises(InputDataError, match=r"floating-point `values`. Got values.dtype="):
+        measure(values.long(), weights)
     with pytest.raises(InputDataError, match=r"Got the smallest weight -"):
         measure(values, weights - weights.amax(dim=-1, keepdim=True))
     with pytest.raises(InputDataError, match=r"that sum to 1. Got .* sums 2\.\.2"):

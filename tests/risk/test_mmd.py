@@ -74,11 +74,6 @@ def matrix_of(points: Tensor) -> Tensor:
     return torch.tensor(oracles.squared_exponential(points.numpy(), 0.2))
 
 
-def minimax(points: Tensor, radius: float, sensitivity: str = "kernel") -> MinimaxApproximation:
-    measure = MinimaxApproximation(radius, risk_kernel(), sensitivity)  # type: ignore[arg-type]
-    return measure.bind(SimpleNamespace(points=points))
-
-
 def test_radius_zero_and_huge() -> None:
     values, weights, points = tensors(0)
     matrix = matrix_of(points)
@@ -96,7 +91,6 @@ def test_constant_values_and_one_point() -> None:
         values[:, :1], torch.ones(1), torch.ones(1, 1, dtype=torch.float64), 0.1
     )
     assert torch.equal(one, values[:, 0])
-    assert torch.equal(minimax(points[:1], 0.1)(values[:, :1], torch.ones(1)), values[:, 0])
 
 
 def test_constant_kernel_tells_no_laws_apart() -> None:
@@ -146,34 +140,6 @@ def test_what_cannot_be_certified_is_an_error(monkeypatch: pytest.MonkeyPatch) -
         maximum_mean_discrepancy_worst_case(values, weights, matrix_of(points), 0.1)
 
 
-def test_minimax_approximation_at_radius_zero_and_huge() -> None:
-    values, weights, points = tensors(1)
-    for sensitivity in ("kernel", "identity"):
-        risk = minimax(points, 0.0, sensitivity)(values, weights)
-        torch.testing.assert_close(risk, (weights * values).sum(dim=-1))
-        risk = minimax(points, 2.0, sensitivity)(values, weights)
-        assert torch.equal(risk, values.amin(dim=-1))
-    certain = torch.eye(20, dtype=torch.float64)[values[0].argmin()]
-    assert torch.equal(minimax(points, 0.1)(values[0], certain), values[0].min())
-
-
-def test_only_the_kernel_sensitivity_gives_a_true_lower_bound() -> None:
-    values, weights, points = tensors(2, n_w=6, rows=200)
-    radius = 0.05
-    exact = maximum_mean_discrepancy_worst_case(values, weights, matrix_of(points), radius)
-    mean, least = (weights * values).sum(dim=-1), values.amin(dim=-1)
-    apart = torch.eye(6, dtype=torch.float64)[values.argmin(dim=-1)] - weights
-    farthest = ((apart @ matrix_of(points)) * apart).sum(dim=-1).sqrt()
-    chord = torch.lerp(mean, least, (radius / farthest).clamp_max(1.0))
-    assert (exact <= chord + 1e-7).all()
-    lower = {
-        name: 2 * minimax(points, radius, name)(values, weights) - chord
-        for name in ("kernel", "identity")
-    }
-    assert (lower["kernel"] <= exact + 1e-7).all()
-    assert (lower["identity"] > exact + 1e-3).any()
-
-
 def test_bad_kernel_matrices() -> None:
     values, weights = torch.randn(2, 3), torch.full((3,), 1 / 3)
     bad = {
@@ -203,8 +169,3 @@ def test_bad_radius(radius: float) -> None:
             measure(radius, risk_kernel())
     with pytest.raises(ValueError, match=r"`radius` to be finite and >= 0. Got"):
         maximum_mean_discrepancy_worst_case(torch.zeros(2), torch.ones(2) / 2, torch.eye(2), radius)
-
-
-def test_unknown_sensitivity() -> None:
-    with pytest.raises(ValueError, match=r"`sensitivity` to be one of .* Got .*'none'"):
-        MinimaxApproximation(0.1, risk_kernel(), "none")  # type: ignore[arg-type]
