@@ -10,6 +10,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+import botorch_risk.risk.mmd_interior_point as interior_point
 from botorch_risk.risk import (
     MaximumMeanDiscrepancyBall,
     MinimaxApproximation,
@@ -120,21 +121,24 @@ def test_a_kernel_matrix_for_each_replicate() -> None:
             torch.testing.assert_close(batched[replicate], expected, rtol=1e-7, atol=1e-7)
 
 
-def test_many_points_and_a_tiny_ball_around_few_atoms() -> None:
-    r"""The first start of the solver fails here; the second serves."""
+def test_a_tiny_ball_around_two_atoms_takes_the_second_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     points = torch.linspace(0, 1, 300, dtype=torch.float64).unsqueeze(-1)
+    matrix = torch.exp(-2 * torch.cdist(points, points).square())
     weights = torch.zeros(300, dtype=torch.float64)
-    weights[::30] = 0.1
-    values = torch.randn(4, 300, dtype=torch.float64)
-    matrix = matrix_of(points)
-    law = maximum_mean_discrepancy_worst_law(values, weights, matrix, 1e-3)
-    apart = law - weights
+    weights[[0, 150]] = 0.5
+    values = torch.sin(7 * points.T + torch.arange(4).unsqueeze(-1))
+    values += torch.randn(4, 300, generator=torch.Generator().manual_seed(0)).double()
+    apart = maximum_mean_discrepancy_worst_law(values, weights, matrix, 1e-3) - weights
     assert ((apart @ matrix) * apart).sum(dim=-1).max().sqrt() <= 1e-3 + 1e-7
-    assert (law * values).sum(dim=-1).lt((weights * values).sum(dim=-1)).all()
+    monkeypatch.setattr(interior_point, "ATTEMPTS", interior_point.ATTEMPTS[:1])
+    with pytest.raises(UncertifiedWorstCaseError, match=r"duality gap"):
+        maximum_mean_discrepancy_worst_law(values, weights, matrix, 1e-3)
 
 
 def test_what_cannot_be_certified_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("botorch_risk.risk.mmd_interior_point.MAX_ITERATIONS", (1, 1))
+    monkeypatch.setattr(interior_point, "ATTEMPTS", ((0.95, 1),))
     values, weights, points = tensors(0)
     with pytest.raises(UncertifiedWorstCaseError, match=r"duality gap .* Got .* with 20 points"):
         maximum_mean_discrepancy_worst_case(values, weights, matrix_of(points), 0.1)
