@@ -3,7 +3,7 @@ r"""Worst cases over balls of laws, against cvxpy with the problem compiled once
     python -m benchmarks.risk_measures
 
 Times are per candidate: ours for a batch of candidates that share points and weights, cvxpy's
-(CLARABEL, its default) for one candidate after another, whose values are a parameter, so that only
+(CLARABEL) for one candidate after another, whose values are a parameter, so that only
 the solution is timed. The MMD ball is given to cvxpy as `norm(R (q - p)) <= radius` in two forms:
 R the whole n_w x n_w root of the kernel matrix, and R without the directions that rounding hides,
 as an expert would. Squared-exponential kernel with lengthscale 0.2 on [0, 1], uniform weights;

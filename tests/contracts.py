@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from botorch.exceptions.warnings import InputDataWarning
-from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
 from botorch_risk.acquisition import (
@@ -170,10 +169,10 @@ class RiskMeasureCase:
         return self.measure.bind(SimpleNamespace(points=points))
 
 
-def risk_kernel() -> RBFKernel:
-    kernel = RBFKernel()
-    kernel.lengthscale = 0.2
-    return kernel
+def risk_kernel(v: Tensor, w: Tensor) -> Tensor:
+    r"""A squared-exponential kernel of lengthscale 0.2 on any device."""
+    squares = (v.unsqueeze(-2) - w.unsqueeze(-3)).square().sum(dim=-1)
+    return torch.exp(-0.5 * squares / 0.2**2)
 
 
 def without_points(
@@ -193,7 +192,7 @@ def with_kernel_matrix(
 def _minimax(sensitivity: Any) -> dict[str, Any]:
     options = {"radius": 0.2, "sensitivity": sensitivity}
     return {
-        "measure": MinimaxApproximation(kernel=risk_kernel(), **options),
+        "measure": MinimaxApproximation(kernel=risk_kernel, **options),
         "oracle": with_kernel_matrix(oracles.minimax_approximation, **options),
         "sees_weight_zero": True,
     }
@@ -233,7 +232,7 @@ RISK_MEASURES = [
     ),
     RiskMeasureCase(
         "mmd_ball",
-        MaximumMeanDiscrepancyBall(radius=0.2, kernel=risk_kernel()),
+        MaximumMeanDiscrepancyBall(radius=0.2, kernel=risk_kernel),
         with_kernel_matrix(oracles.mmd_worst_case, radius=0.2),
         sees_weight_zero=True,
         gradient=(1e-5, 2e-3),

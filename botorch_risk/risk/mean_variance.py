@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
+from botorch_risk.risk.measures import RiskMeasure, check_law, check_nonnegative
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,11 @@ class MeanVariance(RiskMeasure):
             raise ValueError(
                 f"Expected `lower <= upper`. Got {(lower - upper).max().item()} above it."
             )
-        plain = self(lower, weights), self(upper, weights)  # checks both
+        weights = weights.to(lower)
+        check_law(torch.stack([lower, upper]), weights)
         if self.risk_aversion == 0:
-            return plain
-        weights, half = weights.to(lower).expand_as(lower), 0.5 / self.risk_aversion
+            return self._evaluate(lower, weights), self._evaluate(upper, weights)
+        weights, half = weights.expand_as(lower), 0.5 / self.risk_aversion
         with torch.no_grad():
             level = _clipping_level(lower, upper, weights, half)
             centre, part = _dual_solution(lower, upper, weights, half)

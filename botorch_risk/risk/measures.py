@@ -51,7 +51,7 @@ class RiskMeasure(ABC):
                 probabilities.
         """
         weights = weights.to(values)
-        _check(values, weights)
+        check_law(values, weights)
         return self._evaluate(values, weights)
 
     @abstractmethod
@@ -80,7 +80,8 @@ class RiskMeasure(ABC):
         return self(lower, weights), self(upper, weights)
 
 
-def _check(values: Tensor, weights: Tensor) -> None:
+def check_law(values: Tensor, weights: Tensor) -> None:
+    r"""Raises unless the values are finite and the weights are probabilities that fit them."""
     try:
         fits = torch.broadcast_shapes(values.shape, weights.shape) == values.shape
     except RuntimeError:

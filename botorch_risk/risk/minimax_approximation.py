@@ -21,7 +21,7 @@ from botorch_risk.risk.kernel_matrices import (
     kernel_matrix_of,
     require_bound,
 )
-from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
+from botorch_risk.risk.measures import RiskMeasure, check_law, check_nonnegative
 
 Sensitivity = Literal["kernel", "identity"]
 
@@ -109,8 +109,9 @@ class MinimaxApproximation(RiskMeasure):
         Returns:
             The lower and the upper bound, each of shape `...`.
         """
-        self(lower, weights), self(upper, weights)  # checks both
-        weights = weights.to(lower).expand_as(lower)
+        weights = weights.to(lower)
+        check_law(torch.stack([lower, upper]), weights)
+        weights = weights.expand_as(lower)
         part = self._part_of_the_chord(weights)
         slowest, fastest = part.amin(dim=-1), part.amax(dim=-1)
         mean, least = (weights * lower).sum(dim=-1), lower.min(dim=-1).values

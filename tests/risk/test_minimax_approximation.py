@@ -14,7 +14,7 @@ from tests.risk.test_mmd import matrix_of, tensors
 
 
 def minimax(points: Tensor, radius: float, sensitivity: str = "kernel") -> MinimaxApproximation:
-    measure = MinimaxApproximation(radius, risk_kernel(), sensitivity)  # type: ignore[arg-type]
+    measure = MinimaxApproximation(radius, risk_kernel, sensitivity)  # type: ignore[arg-type]
     return measure.bind(SimpleNamespace(points=points))
 
 
@@ -49,4 +49,4 @@ def test_only_the_kernel_sensitivity_gives_a_true_lower_bound() -> None:
 
 def test_unknown_sensitivity() -> None:
     with pytest.raises(ValueError, match=r"`sensitivity` to be one of .* Got .*'none'"):
-        MinimaxApproximation(0.1, risk_kernel(), "none")  # type: ignore[arg-type]
+        MinimaxApproximation(0.1, risk_kernel, "none")  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
 import botorch_risk.risk.mmd_interior_point as interior_point
@@ -111,7 +112,7 @@ def test_worst_law_is_the_gradient() -> None:
 
 def test_a_kernel_matrix_for_each_replicate() -> None:
     values, weights, points = tensors(0)
-    values, kernel = values.view(2, 3, 20), risk_kernel()
+    values, kernel = values.view(2, 3, 20), risk_kernel
     both = torch.stack([points, points**2])
     for measure in (MaximumMeanDiscrepancyBall(0.1, kernel), MinimaxApproximation(0.1, kernel)):
         batched = measure.bind(SimpleNamespace(points=both))(values, weights)
@@ -119,6 +120,17 @@ def test_a_kernel_matrix_for_each_replicate() -> None:
             single = measure.bind(SimpleNamespace(points=both[replicate]))
             expected = single(values[replicate], weights)
             torch.testing.assert_close(batched[replicate], expected, rtol=1e-7, atol=1e-7)
+
+
+def test_gpytorch_kernels_in_single_precision() -> None:
+    values, weights, points = tensors(0)
+    kernel = RBFKernel()
+    kernel.lengthscale = 0.2
+    theirs = MaximumMeanDiscrepancyBall(0.1, kernel).bind(SimpleNamespace(points=points.float()))
+    ours = MaximumMeanDiscrepancyBall(0.1, risk_kernel).bind(SimpleNamespace(points=points))
+    risk = theirs(values.float(), weights.float())
+    assert not risk.requires_grad
+    torch.testing.assert_close(risk.double(), ours(values, weights), rtol=1e-4, atol=1e-4)
 
 
 def test_a_tiny_ball_around_two_atoms_takes_the_second_attempt(
@@ -170,6 +182,6 @@ def test_bad_kernel_matrices() -> None:
 def test_bad_radius(radius: float) -> None:
     for measure in (MaximumMeanDiscrepancyBall, MinimaxApproximation):
         with pytest.raises(ValueError, match=r"`radius` to be finite and >= 0. Got"):
-            measure(radius, risk_kernel())
+            measure(radius, risk_kernel)
     with pytest.raises(ValueError, match=r"`radius` to be finite and >= 0. Got"):
         maximum_mean_discrepancy_worst_case(torch.zeros(2), torch.ones(2) / 2, torch.eye(2), radius)
