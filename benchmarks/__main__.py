@@ -13,6 +13,7 @@ from benchmarks import (
     marginals,
     multistart,
     rahbo_loop,
+    risk_measures,
     robustness,
 )
 
@@ -32,6 +33,7 @@ def main() -> None:
         rahbo_loop.main(plain=2 if quick else 32)
         branching.main(replicates=2 if quick else 16)
         robustness.main(repeats=1 if quick else 5)
+        risk_measures.main()
     else:
         for replicates in (32, 128, 512):
             rahbo_loop.main(replicates=replicates, plain=1 if quick else 4, device=device)

@@ -3,12 +3,15 @@ r"""Slow and independent answers: loops, numpy and scipy, and none of the packag
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import torch
 from scipy.integrate import quad
+from scipy.optimize import linprog
 from scipy.special import digamma, polygamma
 from scipy.stats import norm
 from torch import Tensor
@@ -145,6 +148,96 @@ def box_wave(observed: np.ndarray, rates: np.ndarray) -> complex:
     return np.prod(waves / (1j * rates * (upper - lower)))
 
 
+def expectation(values: np.ndarray, weights: np.ndarray) -> float:
+    return sum(w * v for v, w in zip(values, weights, strict=True))
+
+
+def value_at_risk(values: np.ndarray, weights: np.ndarray, risk_level: float) -> float:
+    r"""Tries every value in turn, Eq. (1) of V-UCB."""
+    for value in sorted(values):
+        if weights[values <= value].sum() >= risk_level * (1 - 1e-7):
+            return value
+    raise AssertionError("the weights do not sum to 1")
+
+
+def conditional_value_at_risk(values: np.ndarray, weights: np.ndarray, level: float) -> float:
+    r"""The variational form, whose maximum lies at one of the values."""
+    return max(c - expectation(np.maximum(c - values, 0), weights) / level for c in values)
+
+
+def mean_variance(values: np.ndarray, weights: np.ndarray, risk_aversion: float) -> float:
+    r"""The variance as half the mean squared difference of two independent draws."""
+    n = range(len(values))
+    variance = sum(weights[i] * weights[j] * (values[i] - values[j]) ** 2 / 2 for i in n for j in n)
+    return expectation(values, weights) - risk_aversion * variance
+
+
+def total_variation_worst_case(values: np.ndarray, weights: np.ndarray, radius: float) -> float:
+    r"""A linear program in what each probability gains and loses."""
+    n = len(values)
+    solution = linprog(
+        np.concatenate([values, -values]),
+        A_ub=np.block([[np.ones(2 * n)], [-np.eye(n), np.eye(n)]]),  # distance; law >= 0
+        b_ub=np.concatenate([[radius], weights]),
+        A_eq=np.concatenate([np.ones(n), -np.ones(n)])[None],
+        b_eq=[0.0],
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    assert solution.status == 0, solution.message
+    return expectation(values, weights) + solution.fun
+
+
+def squared_exponential(points: np.ndarray, lengthscale: float) -> np.ndarray:
+    return np.array(
+        [[np.exp(-0.5 * np.sum((v - w) ** 2) / lengthscale**2) for w in points] for v in points]
+    )
+
+
+def mmd_worst_case(
+    values: np.ndarray, weights: np.ndarray, kernel_matrix: np.ndarray, radius: float
+) -> float:
+    r"""The cone program as it stands."""
+    if radius == 0:
+        return expectation(values, weights)
+    eigenvalues, vectors = np.linalg.eigh(kernel_matrix)
+    root = (vectors * np.sqrt(np.clip(eigenvalues, 0, None))).T / radius
+    law = cp.Variable(len(values), nonneg=True)
+    within = cp.norm(root @ law - root @ weights) <= 1
+    problem = cp.Problem(cp.Minimize(values @ law), [cp.sum(law) == 1, within])
+    names = ("gap_abs", "gap_rel", "feas")
+    tight = {f"tol_{name}": 1e-9 for name in names}
+    tight |= {f"reduced_tol_{name}": 1e-7 for name in names}  # enough for these tests
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Solution may be inaccurate")
+        try:
+            problem.solve(solver=cp.CLARABEL, **tight)
+        except cp.SolverError:
+            problem.solve(solver=cp.CLARABEL)
+    assert problem.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE), problem.status
+    return problem.value
+
+
+def minimax_approximation(
+    values: np.ndarray,
+    weights: np.ndarray,
+    kernel_matrix: np.ndarray,
+    radius: float,
+    sensitivity: str,
+) -> float:
+    r"""Tay et al.'s tangent and chord, with the inverse of the kernel matrix."""
+    metric = kernel_matrix if sensitivity == "kernel" else np.eye(len(values))
+    inverse, ones = np.linalg.inv(metric), np.ones(len(values))
+    along = ones @ inverse @ values
+    slope = np.sqrt(values @ inverse @ values - along**2 / (ones @ inverse @ ones))
+    apart = np.eye(len(values))[values.argmin()] - weights
+    farthest = np.sqrt(apart @ kernel_matrix @ apart)
+    if radius >= farthest:
+        return values.min()
+    mean = expectation(values, weights)
+    tau = (values.min() - mean) / farthest
+    return (max(mean - radius * slope, values.min()) + mean + radius * tau) / 2
+
+
 def to_numpy(tensor: Tensor) -> np.ndarray:
     return tensor.detach().cpu().double().numpy()
 
@@ -152,4 +245,4 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
 def loop(batch_shape: tuple[int, ...], one: Callable[[tuple[int, ...]], Any]) -> Tensor:
     r"""Stacks the answers of a function of the batch index."""
     answers = [torch.as_tensor(one(index)) for index in itertools.product(*map(range, batch_shape))]
-    return torch.stack(answers).reshape(*batch_shape, *answers[0].shape)
+    return torch.stack(answers).reshape((*batch_shape, *answers[0].shape))

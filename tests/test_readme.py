@@ -13,7 +13,7 @@ TEXT = README.read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[0])
+@pytest.mark.parametrize("block", BLOCKS)
 def test_python_blocks_run(block: str, capsys: pytest.CaptureFixture[str]) -> None:
     namespace: dict[str, object] = {}
     exec(compile(block, str(README), "exec"), namespace)
@@ -22,6 +22,10 @@ def test_python_blocks_run(block: str, capsys: pytest.CaptureFixture[str]) -> No
     if "candidate" in namespace:
         assert namespace["candidate"].shape == (1, 2)  # type: ignore[attr-defined]
         assert namespace["handed_over"].shape == torch.Size([2])  # type: ignore[attr-defined]
+
+
+def test_every_block_is_known() -> None:
+    assert len(BLOCKS) == 3
 
 
 def test_links_lead_somewhere() -> None:

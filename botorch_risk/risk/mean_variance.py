@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
+from botorch_risk.risk.measures import RiskMeasure, check_law, check_nonnegative
 
 
 @dataclass(frozen=True)
@@ -74,18 +75,19 @@ class MeanVariance(RiskMeasure):
             raise ValueError(
                 f"Expected `lower <= upper`. Got {(lower - upper).max().item()} above it."
             )
-        plain = self(lower, weights), self(upper, weights)  # checks both
+        weights = weights.to(lower)
+        check_law(torch.stack([lower, upper]), weights)
         if self.risk_aversion == 0:
-            return plain
-        weights, half = weights.to(lower).expand_as(lower), 0.5 / self.risk_aversion
+            return self._evaluate(lower, weights), self._evaluate(upper, weights)
+        weights, half = weights.expand_as(lower), 0.5 / self.risk_aversion
         with torch.no_grad():
             level = _clipping_level(lower, upper, weights, half)
-            centre = _dual_centre(lower, upper, weights, half)
+            centre, part = _dual_solution(lower, upper, weights, half)
         best = torch.minimum(torch.maximum(level, lower), upper)
         at_lower, at_upper = (
             v - self.risk_aversion * (v - centre).square() for v in (lower, upper)
         )
-        pessimistic = (weights * torch.minimum(at_lower, at_upper)).sum(dim=-1)
+        pessimistic = (weights * torch.lerp(at_upper, at_lower, part)).sum(dim=-1)
         return pessimistic, self._evaluate(best, weights)
 
 
@@ -94,21 +96,29 @@ def _clipping_level(lower: Tensor, upper: Tensor, weights: Tensor, half: float) 
     kinks, order = torch.cat([lower, upper], dim=-1).sort(dim=-1)
     inside = torch.cat([weights, -weights], dim=-1).gather(-1, order).cumsum(dim=-1)[..., :-1]
     rise = (inside.clamp(0.0, 1.0) * kinks.diff(dim=-1)).cumsum(dim=-1)
-    clipped = (weights * lower).sum(dim=-1, keepdim=True) + torch.nn.functional.pad(rise, (1, 0))
+    clipped = (weights * lower).sum(dim=-1, keepdim=True) + pad(rise, (1, 0))
     excess = (kinks - clipped).cummax(dim=-1).values  # non-decreasing in t
     last = torch.searchsorted(excess, torch.full_like(excess[..., :1], half), right=True) - 1
     last = last.clamp_min(0)
-    slope = 1 - torch.nn.functional.pad(inside, (0, 1)).gather(-1, last).clamp(0.0, 1.0)
+    slope = 1 - pad(inside, (0, 1)).gather(-1, last).clamp(0.0, 1.0)
     step = (half - excess.gather(-1, last)).clamp_min(0.0) / slope.clamp_min(1e-15)
     return kinks.gather(-1, last) + step
 
 
-def _dual_centre(lower: Tensor, upper: Tensor, weights: Tensor, half: float) -> Tensor:
-    r"""The c at which `E[upper if c + half < middle else lower] - c` changes sign; `... x 1`."""
+def _dual_solution(
+    lower: Tensor, upper: Tensor, weights: Tensor, half: float
+) -> tuple[Tensor, Tensor]:
+    r"""The best c, `... x 1`, and which part of each probability sits at its lower end.
+
+    The parts take the mean of the values to c, going through the points by their middles.
+    """
     switches, order = ((lower + upper) / 2 - half).sort(dim=-1)  # values of c
-    drops = (weights * (upper - lower)).gather(-1, order).cumsum(dim=-1)
+    drops = (weights * (upper - lower)).gather(-1, order)
+    before = drops.cumsum(dim=-1) - drops
     top = (weights * upper).sum(dim=-1, keepdim=True)
-    means = top - torch.nn.functional.pad(drops, (1, 0))  # one per interval between switches
-    return torch.minimum(means, torch.nn.functional.pad(switches, (0, 1), value=torch.inf)).amax(
-        dim=-1, keepdim=True
-    )
+    means = top - pad(before + drops, (1, 0))  # one per interval between switches
+    centre = torch.minimum(means, pad(switches, (0, 1), value=torch.inf))
+    centre = centre.amax(dim=-1, keepdim=True)
+    dropped = torch.minimum((top - centre - before).clamp_min(0.0), drops)
+    part = dropped / drops.clamp_min(torch.finfo(drops.dtype).tiny)
+    return centre, torch.zeros_like(part).scatter(-1, order, part)

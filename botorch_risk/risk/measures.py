@@ -47,10 +47,12 @@ class RiskMeasure(ABC):
 
         Raises:
             BotorchTensorDimensionError: If the weights do not broadcast to the values.
-            InputDataError: If a value is not finite or the weights are not probabilities.
+            InputDataError: If a value is no finite floating-point number or the weights are not
+                probabilities.
         """
-        _check(values, weights)
-        return self._evaluate(values, weights.to(values))
+        weights = weights.to(values)
+        check_law(values, weights)
+        return self._evaluate(values, weights)
 
     @abstractmethod
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
@@ -78,7 +80,8 @@ class RiskMeasure(ABC):
         return self(lower, weights), self(upper, weights)
 
 
-def _check(values: Tensor, weights: Tensor) -> None:
+def check_law(values: Tensor, weights: Tensor) -> None:
+    r"""Raises unless the values are finite and the weights are probabilities that fit them."""
     try:
         fits = torch.broadcast_shapes(values.shape, weights.shape) == values.shape
     except RuntimeError:
@@ -88,14 +91,16 @@ def _check(values: Tensor, weights: Tensor) -> None:
             "Expected `values: ... x n_w` and `weights` that broadcast to them. "
             f"Got {values.shape=}, {weights.shape=}."
         )
+    if not values.is_floating_point():
+        raise InputDataError(f"Expected floating-point `values`. Got {values.dtype=}.")
     if not values.isfinite().all():
         raise InputDataError(f"Expected finite `values`. Got {values[~values.isfinite()][0]}.")
     total, smallest = weights.sum(dim=-1), weights.amin()
-    tolerance = torch.finfo(weights.dtype).eps ** 0.5
+    tolerance = max(1e-6, torch.finfo(weights.dtype).eps ** 0.5)  # weights may have been float32
     if not (smallest >= 0 and ((total - 1).abs() <= tolerance).all()):
         raise InputDataError(
             "Expected `weights` >= 0 that sum to 1. "
-            f"Got the smallest weight {smallest:.6g} and sums {total.min():.6g}..{total.max():.6g}."
+            f"Got the smallest weight {smallest:.6g} and sums {total.min():.9g}..{total.max():.9g}."
         )
 
 
@@ -188,7 +193,7 @@ class ConditionalValueAtRisk(RiskMeasure):
 
     An atom on the boundary of the tail counts with the part of it that lies inside, so the measure
     is continuous in weights and level; BoTorch's `CVaR` counts it whole.
-    Source: [Rockafellar2002cvar]_, Prop. 8, for values that are maximised.
+    Source: [Rockafellar2002cvar]_, for values that are maximised.
 
     Args:
         risk_level: Lower-tail probability in (0, 1). BoTorch's `CVaR(alpha)` is the mean of the

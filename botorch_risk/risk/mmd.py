@@ -38,8 +38,8 @@ def maximum_mean_discrepancy_worst_case(
 
         risk = min_q {sum_j q_j values_j : (q - weights)' K (q - weights) <= radius^2}
 
-    Source: [Kirschner2020drbo]_, Eq. (3) with Eq. (6). Solved by a batched interior-point method to
-    a certified duality gap, at most 1e-6 and mostly 1e-8 of the range of the values. Points of
+    The inner problem of [Kirschner2020drbo]_, solved by a batched interior-point method to a
+    certified duality gap, at most 1e-6 and mostly 1e-8 of the range of the values. Points of
     weight 0 may receive probability. Differentiable in the values: the gradient is the worst law
     (where several laws attain the minimum, one of them). In float64 whatever the dtype.
 
@@ -58,8 +58,8 @@ def maximum_mean_discrepancy_worst_case(
         ValueError: If the radius is negative or not finite.
         BotorchTensorDimensionError: If the kernel matrix does not fit the values.
         InputDataError: If it is not symmetric and positive semi-definite.
-        UncertifiedWorstCaseError: If the gap stays above 1e-6; seen for hundreds of points, radii
-            below 1e-3 and weights on a few of the points.
+        UncertifiedWorstCaseError: If the gap stays above 1e-6. Not seen for radii of 1e-4 and more
+            at up to 1,024 points; at 1e-6 the rounding of smooth kernels forbids it.
 
     Example:
         >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
@@ -172,7 +172,7 @@ class MaximumMeanDiscrepancyBall(RiskMeasure):
         >>> kernel = lambda v, w: torch.exp(-torch.cdist(v, w).square())
         >>> measure = MaximumMeanDiscrepancyBall(radius=0.1, kernel=kernel).bind(environment)
         >>> measure(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25]))
-        tensor(1.7756)
+        tensor(1.6984)
     """
 
     radius: float

@@ -29,8 +29,8 @@ from botorch_risk.risk.second_order_cone import (
     quotient,
 )
 
-STEP_FRACTION = 0.95  # of the way to the boundary; 0.99 and more stalls on sparse laws
-MAX_ITERATIONS = (25, 40)  # from the first and from the second start
+# How far to step towards the boundary and how often: fast, then safe for few atoms in a tiny ball.
+ATTEMPTS = ((0.95, 25), (0.8, 100))
 PAIRS_LIMIT = 300e6 / 8  # numbers in the table of products of rows
 
 
@@ -115,19 +115,20 @@ class _Iterate:
         return torch.cat([self.sigma, self.y[:, 1:]], dim=-1)
 
     @classmethod
-    def start(cls, shared: BallRows, program: LawProgram, uniform: bool) -> _Iterate:
-        r"""From the centre mixed with the uniform law, which is feasible, or from the latter."""
-        n_w, size = shared.G.shape[-1], len(shared.G)
+    def start(cls, shared: BallRows, program: LawProgram) -> _Iterate:
+        r"""From the centre mixed with the uniform law, which is inside the ball."""
+        n_w = shared.G.shape[-1]
         even = torch.full_like(program.costs, 1 / n_w)
         away = even @ shared.G[1:].T - program.image
         mix = (0.5 / away.norm(dim=-1, keepdim=True)).clamp_max(0.5)
         head = torch.ones_like(mix)
-        y = torch.zeros_like(away[:, :1]).expand(-1, size).clone()
-        y[:, 0] = -1.0
-        x, tail = torch.lerp(program.centre, even, mix), mix * away
-        if uniform:
-            x, tail = even, torch.zeros_like(away)
-        return cls(x, program.costs + 1, torch.cat([head, tail], dim=-1), y, head / n_w)
+        return cls(
+            torch.lerp(program.centre, even, mix),
+            program.costs + 1,
+            torch.cat([head, mix * away], dim=-1),
+            torch.cat([-head, torch.zeros_like(away)], dim=-1),
+            head / n_w,
+        )
 
 
 @dataclass
@@ -144,8 +145,8 @@ class _Direction:
 def solve_laws(shared: BallRows, program: LawProgram, tolerance: float) -> None:
     r"""Improves the laws and bounds of a batch of programs in place.
 
-    A second start serves the candidates that the first leaves unfinished, which happens where the
-    centre has few atoms and the ball is tiny. What is still unfinished then has a gap above the
+    Shorter steps serve the candidates that the first attempt leaves unfinished, which happens where
+    the centre has few atoms and the ball is tiny. What is still unfinished then has a gap above the
     tolerance: nothing is raised here.
 
     Args:
@@ -153,12 +154,12 @@ def solve_laws(shared: BallRows, program: LawProgram, tolerance: float) -> None:
         program: The programs.
         tolerance: The gap at which a candidate is finished.
     """
-    for uniform, limit in zip((False, True), MAX_ITERATIONS, strict=True):
+    for fraction, limit in ATTEMPTS:
         rows = (program.gap > tolerance).nonzero().squeeze(-1)
         if not len(rows):
             return
         active = program.take(rows)
-        iterate = _Iterate.start(shared, active, uniform)
+        iterate = _Iterate.start(shared, active)
         for _ in range(limit):
             image, slack = iterate.x @ shared.G.T, active.costs - iterate.y @ shared.G
             _certify(active, iterate, image, slack)
@@ -169,7 +170,7 @@ def solve_laws(shared: BallRows, program: LawProgram, tolerance: float) -> None:
                     break
                 rows, image = rows[keep], image[keep]
                 active, iterate = active.take(keep), replace(iterate, **_rows(iterate, keep))
-            iterate = _advance(shared, active, iterate, image)
+            iterate = _advance(shared, active, iterate, image, fraction)
         program.put(rows, active)
 
 
@@ -192,7 +193,9 @@ def _certify(program: LawProgram, iterate: _Iterate, image: Tensor, slack: Tenso
     program.bound = torch.where(bound > program.bound, bound, program.bound)
 
 
-def _advance(shared: BallRows, program: LawProgram, iterate: _Iterate, image: Tensor) -> _Iterate:
+def _advance(
+    shared: BallRows, program: LawProgram, iterate: _Iterate, image: Tensor, fraction: float
+) -> _Iterate:
     r"""One step of predictor and corrector."""
     x, s, z, cone = iterate.x, iterate.s, iterate.z, iterate.cone
     newton = _NewtonSystem(shared, program, iterate, image)
@@ -212,7 +215,7 @@ def _advance(shared: BallRows, program: LawProgram, iterate: _Iterate, image: Te
     corrector = newton.solve(
         (target - products) / s - x, newton.scaling.apply(quotient(lam, centring)) - z
     )
-    primal, dual = _step_lengths(iterate, cone, corrector, STEP_FRACTION)
+    primal, dual = _step_lengths(iterate, cone, corrector, fraction)
     return _Iterate(
         torch.addcmul(x, primal, corrector.x),
         torch.addcmul(s, dual, corrector.s),
@@ -231,7 +234,7 @@ class _NewtonSystem:
 
     With `s dx + x ds = s q`, that is `dx = q - theta ds` where `theta = x / s`, and with
     `dz = q_z - W^2 dcone`, everything but `(dt, dnu, -dsigma)` is eliminated. The dual equation
-    holds at both starts and so for ever.
+    holds at the start and so for ever.
     """
 
     def __init__(

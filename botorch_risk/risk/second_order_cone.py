@@ -54,7 +54,7 @@ class NesterovToddScaling:
     r"""The symmetric `W` with `W s = W^-1 z`, for `z` and `s` inside the cone.
 
     `W = scale (2 a a' - J)` with `det a = 1`, so `W^2 = scale^2 (2 w w' - J)` where `w = a o a`.
-    Source: [Vandenberghe2010cvxopt]_, Sec. 4.2.
+    Source: [Vandenberghe2010cvxopt]_.
 
     Args:
         scale: `b x 1`.

@@ -1,0 +1,194 @@
+r"""The laws of every measure of risk."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from botorch_risk.risk import RiskMeasure
+from tests import oracles
+from tests.contracts import BATCH_SHAPES, DEVICES, DTYPES, RISK_MEASURES, RiskMeasureCase
+
+N_W = 7
+
+every = pytest.mark.parametrize("case", RISK_MEASURES, ids=lambda case: case.name)
+monotone = pytest.mark.parametrize(
+    "case", [case for case in RISK_MEASURES if case.measure.monotone], ids=lambda case: case.name
+)
+dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
+devices = pytest.mark.parametrize("device", DEVICES)
+batches = pytest.mark.parametrize("batch_shape", BATCH_SHAPES, ids=str)
+seeds = given(seed=st.integers(0, 2**31))
+examples = settings(max_examples=25, deadline=None, derandomize=True)
+
+
+def draw(
+    *batch_shape: int, seed: int = 0, ties: bool = False, shared: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    r"""Values, weights and points; one point has weight 0, and some values may be equal."""
+    generator = torch.Generator().manual_seed(seed)
+    options = {"generator": generator, "dtype": torch.float64}
+    values = torch.randn(*batch_shape, N_W, **options)
+    if ties:
+        values = values.round()
+    weights = torch.rand(*(() if shared else batch_shape), N_W, **options)
+    weights[..., 2] = 0.0
+    points = torch.rand(N_W, 1, **options)
+    return values, weights / weights.sum(dim=-1, keepdim=True), points
+
+
+def close(ours: Tensor, theirs: Tensor, tolerance: float = 1e-6) -> None:
+    torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+@every
+@dtypes
+@devices
+@batches
+@pytest.mark.parametrize("shared", [False, True], ids=["weights", "shared_weights"])
+def test_equals_the_oracle(
+    case: RiskMeasureCase,
+    dtype: torch.dtype,
+    device: str,
+    batch_shape: tuple[int, ...],
+    shared: bool,
+) -> None:
+    values, weights, points = draw(*batch_shape, shared=shared)
+    measure = case.bind(points.to(device))
+    risk = measure(values.to(device, dtype), weights.to(device, dtype))
+    assert risk.shape == batch_shape
+    assert risk.dtype == dtype
+    assert risk.device.type == device
+    each = weights.expand_as(values)
+
+    def single(index: tuple[int, ...]) -> np.float64:
+        row = (values[index], each[index], points)
+        return np.float64(case.oracle(*map(oracles.to_numpy, row)))
+
+    expected = oracles.loop(batch_shape, single)
+    close(risk.double().cpu(), expected, 1e-6 if dtype == torch.float64 else 1e-3)
+
+
+@every
+def test_batch_equals_loop(case: RiskMeasureCase) -> None:
+    values, weights, points = draw(2, 3)
+    measure = case.bind(points)
+    singly = oracles.loop((2, 3), lambda index: measure(values[index], weights[index]))
+    close(measure(values, weights), singly, 1e-8)
+
+
+@every
+def test_gradient(case: RiskMeasureCase) -> None:
+    values, weights, points = draw(2)
+    measure, (step, tolerance) = case.bind(points), case.gradient
+    values.requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda v: measure(v, weights), values, eps=step, atol=tolerance, rtol=tolerance
+    )
+
+
+@every
+def test_determinism_pickle_and_repr(case: RiskMeasureCase) -> None:
+    values, weights, points = draw(3)
+    measure = case.bind(points)
+    risk = measure(values, weights)
+    assert torch.equal(measure(values, weights), risk)
+    assert torch.equal(pickle.loads(pickle.dumps(measure))(values, weights), risk)
+    assert repr(measure) == repr(case.measure)
+    assert repr(measure).startswith(type(measure).__name__)
+
+
+@every
+@examples
+@seeds
+def test_order_of_the_points_and_shift_of_the_values(case: RiskMeasureCase, seed: int) -> None:
+    values, weights, points = draw(seed=seed, ties=True)
+    risk = case.bind(points)(values, weights)
+    order = torch.randperm(N_W, generator=torch.Generator().manual_seed(seed))
+    if "minimax" not in case.name:  # with ties, which point counts as the smallest depends on it
+        close(case.bind(points[order])(values[order], weights[order]), risk)
+    close(case.bind(points)(values + 2.5, weights), risk + 2.5)
+
+
+@every
+@examples
+@seeds
+def test_points_of_weight_zero_and_copies(case: RiskMeasureCase, seed: int) -> None:
+    values, weights, points = draw(seed=seed)
+    risk = case.bind(points)(values, weights)
+    if not case.sees_copies:
+        again = [0, *range(N_W)]
+        halved = weights[again]
+        halved[:2] /= 2
+        close(case.bind(points[again])(values[again], halved), risk)
+    if not case.sees_weight_zero:
+        changed = values.clone()
+        changed[2] = -100.0
+        close(case.bind(points)(changed, weights), risk, 1e-12)
+
+
+@monotone
+@examples
+@seeds
+def test_monotone(case: RiskMeasureCase, seed: int) -> None:
+    values, weights, points = draw(seed=seed, ties=True)
+    measure = case.bind(points)
+    raised = values + draw(seed=seed + 1, ties=True)[0].clamp_min(0)
+    assert measure(raised, weights) >= measure(values, weights) - 1e-6
+
+
+@every
+@examples
+@seeds
+def test_bounds_hold_for_values_between_them(case: RiskMeasureCase, seed: int) -> None:
+    values, weights, points = draw(seed=seed)
+    measure = case.bind(points)
+    generator = torch.Generator().manual_seed(seed)
+    width = torch.rand(N_W, generator=generator, dtype=torch.float64) * 2
+    lower, upper = measure.bounds(values, values + width, weights)
+    part = torch.rand(200, N_W, generator=generator, dtype=torch.float64)
+    part[::2] = part[::2].round()  # the ends as well
+    between = values + part * width
+    if "mmd" in case.name:
+        between = between[:10]
+    risk = measure(between, weights)
+    assert (lower - 1e-6 <= risk).all()
+    assert (risk <= upper + 1e-6).all()
+    same = measure.bounds(values, values, weights)
+    if "minimax" not in case.name:
+        close(torch.stack(same), measure(values, weights).expand(2))
+
+
+@every
+def test_bad_input(case: RiskMeasureCase) -> None:
+    values, weights, points = draw(2)
+    measure = case.bind(points)
+    with pytest.raises(BotorchTensorDimensionError, match=r"`weights` that broadcast"):
+        measure(values, weights[..., :-1])
+    with pytest.raises(InputDataError, match=r"finite `values`. Got nan"):
+        measure(values.index_fill(-1, torch.tensor([1]), torch.nan), weights)
+    with pytest.raises(InputDataError, match=r"floating-point `values`. Got values.dtype="):
+        measure(values.long(), weights)
+    with pytest.raises(InputDataError, match=r"Got the smallest weight -"):
+        measure(values, weights - weights.amax(dim=-1, keepdim=True))
+    with pytest.raises(InputDataError, match=r"that sum to 1. Got .* sums 2\.\.2"):
+        measure(values, 2 * weights)
+
+
+@every
+def test_measures_that_need_no_points_bind_to_themselves(case: RiskMeasureCase) -> None:
+    values, weights, points = draw()
+    bound = case.bind(points)
+    assert isinstance(bound, RiskMeasure)
+    if hasattr(case.measure, "kernel"):
+        with pytest.raises(RuntimeError, match=r"call `bind\(environment\)` first. Got M"):
+            case.measure(values, weights)
+    else:
+        assert bound is case.measure

@@ -1,0 +1,102 @@
+r"""Measures against enumeration, at the edges of their levels, and the bounds of mean-variance."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from botorch.acquisition.risk_measures import VaR
+from torch import Tensor
+
+from botorch_risk.risk import (
+    ConditionalValueAtRisk,
+    Expectation,
+    MeanVariance,
+    RiskMeasure,
+    TotalVariationBall,
+    ValueAtRisk,
+    WorstCase,
+)
+
+
+def draw(n_w: int = 8, seed: int = 0, rows: int = 20) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(rows, n_w, generator=generator, dtype=torch.float64)
+    weights = torch.rand(rows, n_w, generator=generator, dtype=torch.float64)
+    weights[:, 1] = 0.0
+    return values, weights / weights.sum(dim=-1, keepdim=True)
+
+
+@pytest.mark.parametrize("n_w", [1, 3, 7, 10, 20])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_value_at_risk_on_the_boundary_of_atoms(n_w: int, dtype: torch.dtype) -> None:
+    values = torch.arange(n_w, dtype=dtype)
+    weights = torch.full((n_w,), 1 / n_w, dtype=dtype)
+    for k in range(1, n_w):
+        assert ValueAtRisk(k / n_w)(values, weights) == k - 1
+        assert ValueAtRisk(k / n_w, strict=True)(values, weights) == k
+        theirs = VaR(alpha=(n_w - k) / n_w, n_w=n_w)(values.unsqueeze(-1))
+        assert theirs.item() == k
+
+
+def test_value_at_risk_ignores_points_of_weight_zero_at_both_ends() -> None:
+    values, weights = torch.arange(4.0), torch.tensor([0.0, 0.5, 0.5, 0.0])
+    for level in (1e-9, 0.5, 1 - 1e-9):
+        for strict in (False, True):
+            assert ValueAtRisk(level, strict)(values, weights) in (1.0, 2.0)
+
+
+def test_conditional_value_at_risk_counts_a_part_of_the_boundary_atom() -> None:
+    values = torch.tensor([4.0, 1.0, 2.0], dtype=torch.float64)
+    weights = torch.tensor([0.3, 0.2, 0.5], dtype=torch.float64)
+    risk = ConditionalValueAtRisk(0.4)(values, weights)
+    torch.testing.assert_close(risk, torch.tensor(1.5, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("measure", "limit"),
+    [
+        (ConditionalValueAtRisk(1 - 1e-12), Expectation()),
+        (ConditionalValueAtRisk(1e-9), WorstCase()),
+        (ValueAtRisk(1e-9), WorstCase()),
+        (MeanVariance(0.0), Expectation()),
+        (TotalVariationBall(0.0), Expectation()),
+        (TotalVariationBall(2.0), WorstCase(over="points")),
+        (TotalVariationBall(1.0, half_convention=True), WorstCase(over="points")),
+    ],
+    ids=repr,
+)
+def test_limits(measure: RiskMeasure, limit: RiskMeasure) -> None:
+    values, weights = draw()
+    torch.testing.assert_close(measure(values, weights), limit(values, weights))
+
+
+def test_one_point_has_its_value_whatever_the_measure() -> None:
+    values, weights = torch.tensor([[1.5], [2.0]]), torch.ones(1)
+    measures = [
+        Expectation(),
+        ValueAtRisk(0.3),
+        ConditionalValueAtRisk(0.3),
+        WorstCase(),
+        MeanVariance(1.0),
+        TotalVariationBall(0.5),
+    ]
+    for measure in measures:
+        assert torch.equal(measure(values, weights), values[:, 0])
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, float("nan")])
+def test_risk_level_outside_the_unit_interval(level: float) -> None:
+    with pytest.raises(ValueError, match=r"`risk_level` in \(0, 1\). Got risk_level="):
+        ValueAtRisk(level)
+    with pytest.raises(ValueError, match=r"`risk_level` in \(0, 1\). Got risk_level="):
+        ConditionalValueAtRisk(level)
+
+
+def test_other_bad_arguments() -> None:
+    with pytest.raises(ValueError, match=r"`over` to be one of .* Got self.over='all'"):
+        WorstCase(over="all")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"`risk_aversion` to be finite and >= 0. Got -1"):
+        MeanVariance(-1.0)
+    values, weights = draw()
+    with pytest.raises(ValueError, match=r"`lower <= upper`. Got 1\.0\d* above it"):
+        MeanVariance(1.0).bounds(values, values - 1.0, weights)

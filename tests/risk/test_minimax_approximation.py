@@ -1,0 +1,52 @@
+r"""The minimax approximation of the worst case over an MMD ball, between its two bounds."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor
+
+from botorch_risk.risk import MinimaxApproximation, maximum_mean_discrepancy_worst_case
+from tests.contracts import risk_kernel
+from tests.risk.test_mmd import matrix_of, tensors
+
+
+def minimax(points: Tensor, radius: float, sensitivity: str = "kernel") -> MinimaxApproximation:
+    measure = MinimaxApproximation(radius, risk_kernel, sensitivity)  # type: ignore[arg-type]
+    return measure.bind(SimpleNamespace(points=points))
+
+
+def test_minimax_approximation_at_radius_zero_and_huge() -> None:
+    values, weights, points = tensors(1)
+    for sensitivity in ("kernel", "identity"):
+        risk = minimax(points, 0.0, sensitivity)(values, weights)
+        torch.testing.assert_close(risk, (weights * values).sum(dim=-1))
+        risk = minimax(points, 2.0, sensitivity)(values, weights)
+        assert torch.equal(risk, values.amin(dim=-1))
+    assert torch.equal(minimax(points[:1], 0.1)(values[:, :1], torch.ones(1)), values[:, 0])
+    certain = torch.eye(20, dtype=torch.float64)[values[0].argmin()]
+    assert torch.equal(minimax(points, 0.1)(values[0], certain), values[0].min())
+
+
+def test_only_the_kernel_sensitivity_gives_a_true_lower_bound() -> None:
+    values, weights, points = tensors(2, n_w=6, rows=200)
+    radius = 0.05
+    exact = maximum_mean_discrepancy_worst_case(values, weights, matrix_of(points), radius)
+    mean, least = (weights * values).sum(dim=-1), values.amin(dim=-1)
+    apart = torch.eye(6, dtype=torch.float64)[values.argmin(dim=-1)] - weights
+    farthest = ((apart @ matrix_of(points)) * apart).sum(dim=-1).sqrt()
+    chord = torch.lerp(mean, least, (radius / farthest).clamp_max(1.0))
+    assert (exact <= chord + 1e-7).all()
+    lower = {
+        name: 2 * minimax(points, radius, name)(values, weights) - chord
+        for name in ("kernel", "identity")
+    }
+    assert (lower["kernel"] <= exact + 1e-7).all()
+    assert (lower["identity"] > exact + 1e-3).any()
+
+
+def test_unknown_sensitivity() -> None:
+    with pytest.raises(ValueError, match=r"`sensitivity` to be one of .* Got .*'none'"):
+        MinimaxApproximation(0.1, risk_kernel, "none")  # type: ignore[arg-type]
