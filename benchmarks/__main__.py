@@ -7,7 +7,15 @@ import warnings
 
 import torch
 
-from benchmarks import fit_quality, marginals, multistart, rahbo_loop, risk_measures
+from benchmarks import (
+    branching,
+    fit_quality,
+    marginals,
+    multistart,
+    rahbo_loop,
+    risk_measures,
+    robustness,
+)
 
 
 def main() -> None:
@@ -24,6 +32,8 @@ def main() -> None:
         multistart.main(repeats=1 if quick else 5)
         rahbo_loop.main(plain=2 if quick else 32)
         risk_measures.main()
+        branching.main(replicates=2 if quick else 16)
+        robustness.main(repeats=1 if quick else 5)
     else:
         for replicates in (32, 128, 512):
             rahbo_loop.main(replicates=replicates, plain=1 if quick else 4, device=device)

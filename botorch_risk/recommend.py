@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, get_args
 
 import torch
+from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
@@ -44,6 +45,7 @@ def recommend(
     beta: float = 4.0,
     noise_beta: float = 4.0,
     recorded: Tensor | None = None,
+    posterior_transform: PosteriorTransform | None = None,
 ) -> Recommendation:
     r"""The best of some points by a reporting rule for mean minus variance.
 
@@ -68,6 +70,8 @@ def recommend(
         beta: Squared width of the bound of f.
         noise_beta: Squared width of the bound of the noise.
         recorded: `batch_shape x n` lower bounds, for the rule that asks for them.
+        posterior_transform: Applied to f alone: with BoTorch's weight of -1 f is minimised, and
+            the noise is still penalised.
 
     Returns:
         The point, its score and its row.
@@ -90,7 +94,11 @@ def recommend(
             f"Expected `X` to have shape `batch_shape x n x d`. Got {X.shape=}."
         )
     bound = RiskAverseLowerConfidenceBound(
-        model, beta=beta, noise_beta=noise_beta, risk_aversion=risk_aversion
+        model,
+        beta=beta,
+        noise_beta=noise_beta,
+        risk_aversion=risk_aversion,
+        posterior_transform=posterior_transform,
     )
     with torch.no_grad():
         if rule == "lower_confidence_bound":
@@ -98,7 +106,7 @@ def recommend(
         elif rule == "posterior_mean":
             scores = bound.mean(X)
         elif rule == "best_observed":
-            scores = _observed_mean_variance(model, X, risk_aversion)
+            scores = _observed_mean_variance(model, X, risk_aversion, posterior_transform)
         elif rule == "recorded_lower_confidence_bound":
             scores = _check_recorded(recorded, X)
         else:
@@ -197,7 +205,12 @@ def repeat_advice(
     return RepeatAdvice(num_repeats=best + 1, rate=rate)
 
 
-def _observed_mean_variance(model: MeanVarianceGP, X: Tensor, risk_aversion: float) -> Tensor:
+def _observed_mean_variance(
+    model: MeanVarianceGP,
+    X: Tensor,
+    risk_aversion: float,
+    posterior_transform: PosteriorTransform | None,
+) -> Tensor:
     r"""Sample mean minus weighted sample variance; minus infinity where it is not known."""
     same = (X.unsqueeze(-2) == model.train_X.unsqueeze(-3)).all(dim=-1)  # batch_shape x n x n_train
     if not same.any(dim=-1).all():
@@ -205,10 +218,12 @@ def _observed_mean_variance(model: MeanVarianceGP, X: Tensor, risk_aversion: flo
             "Expected points that the model was built from, for the rule 'best_observed'. "
             f"Got {(~same.any(dim=-1)).sum()} others."
         )
-    values = model.train_means - risk_aversion * model.train_variances
-    if risk_aversion == 0:
-        values = model.train_means
-    values = values.squeeze(-1).nan_to_num(nan=-torch.inf)
+    values = model.train_means.squeeze(-1)
+    if posterior_transform is not None:
+        values = posterior_transform.evaluate(model.train_means)
+    if risk_aversion > 0:  # else points of a single repeat count too
+        values = values - risk_aversion * model.train_variances.squeeze(-1)
+    values = values.nan_to_num(nan=-torch.inf)
     rows = same.to(torch.uint8).argmax(dim=-1)  # the first of equal rows
     scores = values.expand(*rows.shape[:-1], -1).gather(-1, rows)
     if (scores == -torch.inf).all(dim=-1).any():

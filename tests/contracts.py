@@ -23,6 +23,16 @@ from botorch_risk.acquisition import (
     RiskAverseUpperConfidenceBound,
     qRiskAverseUpperConfidenceBound,
 )
+from botorch_risk.environments import (
+    ContinuousEnvironment,
+    DiscreteEnvironment,
+    EmpiricalGrid,
+    Environment,
+    InputPerturbation,
+    KernelDensityEnvironment,
+    StandardDeviationBox,
+    regular_grid,
+)
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
@@ -240,6 +250,109 @@ RISK_MEASURES = [
     RiskMeasureCase("minimax_approximation", **_minimax("kernel")),
     RiskMeasureCase("minimax_approximation_identity", **_minimax("identity"), sees_copies=True),
 ]
+
+
+@dataclass(frozen=True)
+class EnvironmentCase:
+    r"""A law of a two-dimensional W, how to build it, and an independent expectation under it.
+
+    Args:
+        name: Names the case.
+        build: From values `batch_shape x t x 2` in the unit square, of which a law may be learnt
+            or taken, and one seed for each of the batch.
+        oracle: From the `t x 2` values of one law and two rates, `E exp(i rates . w)`.
+        tolerance: Of the points, against this exact expectation.
+    """
+
+    name: str
+    build: Callable[[Tensor, list[int]], Environment]
+    oracle: Callable[[np.ndarray, np.ndarray], complex]
+    tolerance: float = 1e-9
+
+
+NORMAL = torch.distributions.Normal(torch.tensor([0.5, 0.3]), torch.tensor([0.125, 0.2]))
+_SEVEN = [0.1, 0.0, 0.3, 0.2, 0.15, 0.05, 0.2]
+
+
+def unit_square(like: Tensor) -> Tensor:
+    return torch.tensor(BOUNDS).to(like)
+
+
+def continuous(observed: Tensor, seeds: list[int], **options: Any) -> ContinuousEnvironment:
+    r"""One law for each replicate; a single one, shared, for other batch shapes."""
+    return ContinuousEnvironment(
+        NORMAL, unit_square(observed), seeds=seeds if observed.dim() == 3 else 0, **options
+    )
+
+
+def kernel_density(observed: Tensor, seeds: list[int], **options: Any) -> Environment:
+    return KernelDensityEnvironment(observed, unit_square(observed), seeds=seeds, **options)
+
+
+ENVIRONMENTS = [
+    EnvironmentCase(
+        "discrete",
+        lambda observed, seeds: DiscreteEnvironment(observed, torch.tensor(_SEVEN)),
+        lambda w, rates: oracles.discrete_wave(w, _SEVEN, rates),
+        tolerance=1e-7,  # of the probabilities, which are given in float32
+    ),
+    EnvironmentCase(
+        "continuous_sobol",
+        lambda observed, seeds: continuous(observed, seeds, n_w=256, n_ball=16),
+        lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates),
+        tolerance=5e-3,
+    ),
+    EnvironmentCase(
+        "continuous_midpoints",
+        lambda observed, seeds: continuous(observed, seeds, n_w=32**2, rule="midpoints"),
+        lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates),
+        tolerance=4e-3,
+    ),
+    EnvironmentCase(
+        "continuous_clipped_quadrature",
+        lambda observed, seeds: continuous(
+            observed, seeds, n_w=26**2, rule="quadrature", beyond="clip"
+        ),
+        lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates, clipped=True),
+        tolerance=1e-7,  # of the parameters, which are given in float32
+    ),
+    EnvironmentCase(
+        "kernel_density_sobol",
+        lambda observed, seeds: kernel_density(observed, seeds, n_w=256, n_ball=16),
+        oracles.kernel_density_wave,
+        tolerance=4e-2,
+    ),
+    EnvironmentCase(
+        "kernel_density_monte_carlo",
+        lambda observed, seeds: kernel_density(observed, seeds, n_w=1024, rule="monte_carlo"),
+        oracles.kernel_density_wave,
+        tolerance=1e-1,
+    ),
+    EnvironmentCase(
+        "kernel_density_quadrature",
+        lambda observed, seeds: kernel_density(observed, seeds, n_w=32**2, rule="quadrature"),
+        oracles.kernel_density_wave,
+        tolerance=1e-7,
+    ),
+    EnvironmentCase(
+        "empirical_grid",
+        lambda observed, seeds: EmpiricalGrid(observed, regular_grid(unit_square(observed), 25)),
+        lambda w, rates: oracles.discrete_wave(np.round(4 * w) / 4, [1 / 7] * 7, rates),
+    ),
+    EnvironmentCase(
+        "standard_deviation_box",
+        lambda observed, seeds: StandardDeviationBox(observed, 256, seeds),
+        oracles.box_wave,
+        tolerance=1e-2,
+    ),
+]
+
+PERTURBATIONS = EnvironmentCase(
+    "input_perturbation",
+    lambda observed, seeds: InputPerturbation(observed, torch.tensor(_SEVEN)),
+    lambda w, rates: oracles.discrete_wave(w, _SEVEN, rates),
+    tolerance=1e-7,
+)
 
 
 PROBLEM = HeteroscedasticSine()

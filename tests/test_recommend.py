@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
 
@@ -32,6 +33,18 @@ def test_rules_pick_the_best_row(rule: str, batch_shape: tuple[int, ...]) -> Non
     assert torch.equal(chosen.row, scores.argmax(dim=-1))
     rows = chosen.row[..., None, None].expand(*batch_shape, 1, 2)
     assert torch.equal(chosen.point, data.X.gather(-2, rows).squeeze(-2))
+
+
+@pytest.mark.parametrize("rule", ["lower_confidence_bound", "posterior_mean", "best_observed"])
+def test_minimisation_keeps_the_sign_of_the_penalty(rule: str) -> None:
+    r"""Negated outcomes maximised are the outcomes minimised."""
+    data = RepeatedData.make()
+    minimise = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.float64))
+    model, negated = (mean_variance_gp(RepeatedData(data.X, sign * data.Y)) for sign in (1, -1))
+    chosen = recommend(model, data.X, rule=rule, posterior_transform=minimise, **WEIGHTS)
+    expected = recommend(negated, data.X, rule=rule, **WEIGHTS)
+    assert torch.equal(chosen.point, expected.point)
+    torch.testing.assert_close(chosen.value, expected.value)
 
 
 def test_recorded_bounds_need_only_themselves() -> None:

@@ -14,6 +14,7 @@ from botorch_risk.acquisition.mean_variance_objective import MeanVarianceObjecti
 from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDeviation
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.acquisition.protocol import PointwiseAcquisition
+from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 
 __all__ = [
     "MeanVarianceObjective",
@@ -22,6 +23,7 @@ __all__ = [
     "PointwiseAcquisitionFunction",
     "RiskAverseLowerConfidenceBound",
     "RiskAverseUpperConfidenceBound",
+    "RiskUpperConfidenceBound",
     "heteroscedastic_beta",
     "qRiskAverseUpperConfidenceBound",
 ]

@@ -3,12 +3,15 @@ r"""Acquisition functions of one point at a time."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
+import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.exceptions.errors import UnsupportedError
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
@@ -53,3 +56,50 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
                 f"`sequential=True` to `optimize_acqf`{twin}."
             )
         return self.evaluate(X).squeeze(-1)
+
+
+def evaluate_in_chunks(function: Callable[[Tensor], Tensor], X: Tensor, chunk_size: int) -> Tensor:
+    r"""Values of a pointwise function, some points at a time, with gradients at once.
+
+    A point's value does not depend on the others, so that the gradient of the sum over a
+    chunk is that of each value. It is computed while the chunk is at hand, and nothing of the
+    function's intermediate results is kept: memory is that of one chunk.
+
+    Args:
+        function: Maps `batch_shape x m x d` points to `batch_shape x m` values.
+        X: The points, `batch_shape x m x d`.
+        chunk_size: How many of the m points to evaluate at a time.
+
+    Returns:
+        `batch_shape x m` values, once differentiable in `X`.
+    """
+    if X.shape[-2] <= chunk_size:
+        return function(X)
+    values: Tensor = _Chunked.apply(X, function, chunk_size)
+    return values
+
+
+class _Chunked(torch.autograd.Function):
+    r"""Keeps one gradient row for each point."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, X: Tensor, function: Callable[[Tensor], Tensor], chunk_size: int
+    ) -> Tensor:
+        values, gradients = [], []
+        for points in X.split(chunk_size, dim=-2):
+            with torch.set_grad_enabled(ctx.needs_input_grad[0]):
+                points = points.detach().requires_grad_(ctx.needs_input_grad[0])
+                value = function(points)
+                if ctx.needs_input_grad[0]:
+                    gradients += torch.autograd.grad(value.sum(), points)
+            values.append(value.detach())
+        if gradients:
+            ctx.save_for_backward(torch.cat(gradients, dim=-2))
+        return torch.cat(values, dim=-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_values: Tensor) -> tuple[Any, ...]:
+        (gradient,) = ctx.saved_tensors
+        return (grad_values.unsqueeze(-1) * gradient).sum_to_size(gradient.shape), None, None

@@ -11,66 +11,12 @@ interact. Anything that fits a Gaussian process to a loss of this kind can build
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-# From scaled distances r to the correlation k(r) and to -2 dk/d(r^2), which is what gradients
-# in lengthscales (and in inputs) need.
-Profile = Callable[[Tensor], tuple[Tensor, Tensor]]
-
-
-def rbf_profile(distance: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The squared exponential, `exp(-r^2 / 2)`.
-
-    Example:
-        >>> import torch
-        >>> rbf_profile(torch.zeros(1))
-        (tensor([1.]), tensor([1.]))
-    """
-    correlation = distance.square().mul_(-0.5).exp_()
-    return correlation, correlation
-
-
-def matern12_profile(distance: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Matern with `nu = 1/2`, `exp(-r)`. Its slope at `r = 0`, where it has a cusp, is taken as 0.
-
-    Example:
-        >>> import torch
-        >>> matern12_profile(torch.zeros(1))
-        (tensor([1.]), tensor([0.]))
-    """
-    correlation = distance.neg().exp_()
-    return correlation, torch.where(distance > 0, correlation / distance, 0.0)
-
-
-def matern32_profile(distance: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Matern with `nu = 3/2`, `(1 + s) exp(-s)` with `s = sqrt(3) r`.
-
-    Example:
-        >>> import torch
-        >>> matern32_profile(torch.zeros(1))
-        (tensor([1.]), tensor([3.]))
-    """
-    scaled = math.sqrt(3.0) * distance
-    decay = scaled.neg().exp_()
-    return (scaled + 1.0) * decay, 3.0 * decay
-
-
-def matern52_profile(distance: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Matern with `nu = 5/2`, `(1 + s + s^2 / 3) exp(-s)` with `s = sqrt(5) r`.
-
-    Example:
-        >>> import torch
-        >>> matern52_profile(torch.zeros(1))
-        (tensor([1.]), tensor([1.6667]))
-    """
-    scaled = math.sqrt(5.0) * distance
-    decay = scaled.neg().exp_()
-    linear = (scaled + 1.0) * decay
-    return linear + scaled.square_().mul_(decay).div_(3.0), (5.0 / 3.0) * linear
+from botorch_risk.kernel_profiles import correlation_and_slope
 
 
 class Hyperparameters(NamedTuple):
@@ -106,7 +52,7 @@ def log_marginal_likelihood(
     X: Tensor,
     Y: Tensor,
     hyperparameters: Hyperparameters,
-    profile: Profile = rbf_profile,
+    nu: float = math.inf,
     observed: Tensor | None = None,
 ) -> LogMarginalLikelihood:
     r"""Value and gradient of `log N(Y | constant, outputscale * K + diag(noise))`.
@@ -115,7 +61,7 @@ def log_marginal_likelihood(
         X: Inputs, `rows x n x d`, distinct points or not.
         Y: Targets, `rows x n`.
         hyperparameters: Those of every row.
-        profile: The correlation as a function of scaled distance.
+        nu: The smoothness of the Matern kernel; infinite for the squared exponential.
         observed: An optional boolean mask, `rows x n`. What it leaves out does not count, as if
             it had been removed from the data; `X` and `Y` must be finite there too.
 
@@ -135,7 +81,7 @@ def log_marginal_likelihood(
     Z = Z - Z.mean(dim=-2, keepdim=True)  # gradients are differences of squares
     # The matrix-product form of distances is off by 1e-8 for close points: too much for Matern.
     distance = torch.cdist(Z, Z, compute_mode="donot_use_mm_for_euclid_dist")
-    correlation, slope = profile(distance)  # rows x n x n
+    correlation, slope = correlation_and_slope(distance.square_(), nu)  # rows x n x n
     covariance = outputscale[:, None, None] * correlation
     residual = Y - constant.unsqueeze(-1)
     if observed is not None:

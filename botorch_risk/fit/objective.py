@@ -108,7 +108,7 @@ class MarginalLikelihoodObjective:
         r"""The log marginal likelihood and its derivatives in natural units, `rows x (1 + p)`."""
         hyperparameters = self._named(data, values)
         value, gradient = log_marginal_likelihood(
-            data.X, data.Y, hyperparameters, self._parts.profile, data.observed
+            data.X, data.Y, hyperparameters, self._parts.nu, data.observed
         )
         slopes = (getattr(gradient, one.name) for one in self._parts.hyperparameters)
         columns = [value, *slopes]

@@ -2,6 +2,7 @@ r"""What the closed-form fit reads from a GPyTorch model, and how it writes it b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -19,17 +20,8 @@ from numpy import ndarray
 from torch import Tensor
 from torch.nn import Parameter
 
-from botorch_risk.fit.marginal_likelihood import (
-    Profile,
-    matern12_profile,
-    matern32_profile,
-    matern52_profile,
-    rbf_profile,
-)
-
 # Keeps logarithms finite where a constraint is open at 0 or at infinity.
 POSITIVE_RANGE = (1e-10, 1e10)
-MATERN_PROFILES = {0.5: matern12_profile, 1.5: matern32_profile, 2.5: matern52_profile}
 
 
 class NotInClosedFormError(UnsupportedError):
@@ -116,7 +108,7 @@ class ExactGPParts:
         X: Transformed inputs in the kernel's active dimensions, `R x n x d`.
         Y: Transformed targets, `R x n`.
         fixed_noise: Noise variances that are data, `R x n`, or None if the noise is inferred.
-        profile: The correlation as a function of scaled distance.
+        nu: The smoothness of the Matern kernel; infinite for the squared exponential.
         hyperparameters: Those that the model has, in the order of `Hyperparameters`.
     """
 
@@ -124,7 +116,7 @@ class ExactGPParts:
     X: Tensor
     Y: Tensor
     fixed_noise: Tensor | None
-    profile: Profile
+    nu: float
     hyperparameters: tuple[Hyperparameter, ...]
 
 
@@ -158,7 +150,7 @@ def read_exact_gp(model: SingleTaskGP) -> ExactGPParts:
         X=X.reshape(-1, *X.shape[-2:]),
         Y=model.train_targets.reshape(-1, X.shape[-2]),
         fixed_noise=None if fixed is None else fixed.reshape(-1, X.shape[-2]),
-        profile=rbf_profile if type(correlation) is RBFKernel else MATERN_PROFILES[correlation.nu],
+        nu=math.inf if type(correlation) is RBFKernel else correlation.nu,
         hyperparameters=parameters,
     )
 

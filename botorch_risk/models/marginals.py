@@ -7,8 +7,7 @@ marginals, and gets them several times faster and in bounded memory from the clo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -19,11 +18,10 @@ from botorch.models.model import Model
 from gpytorch import settings
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.models import ExactGP
-from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from botorch_risk.models.stationary import StationaryKernel
+from botorch_risk.models.posterior_cache import PosteriorCache
 
 # Entries of the m x n cross-covariance held at once: it stays in a core's cache on a CPU and
 # fills a GPU without filling its memory.
@@ -40,55 +38,6 @@ class Marginals(NamedTuple):
 
     mean: Tensor
     variance: Tensor
-
-
-@dataclass(frozen=True)
-class _ModelState:
-    r"""The tensors that a model's predictions depend on, to see whether one has changed.
-
-    The tensors are held, so that no new one can take the place of an old one in memory.
-    Parameters are compared by value too: GPyTorch's setters write through `.data`, which
-    leaves the version counter as it is.
-    """
-
-    tensors: list[Tensor]
-    versions: list[int]
-    parameters: list[Tensor]
-
-    @classmethod
-    def of(cls, model: Any) -> _ModelState:
-        r"""The present state of an exact GP."""
-        tensors = _tensors(model)
-        return cls(
-            tensors=tensors,
-            versions=[t._version for t in tensors],
-            parameters=[p.detach().clone() for p in model.parameters()],
-        )
-
-    def is_that_of(self, model: Any) -> bool:
-        r"""Whether nothing was written to or replaced since."""
-        tensors, parameters = _tensors(model), list(model.parameters())
-        return (
-            len(tensors) == len(self.tensors)
-            and all(a is b for a, b in zip(tensors, self.tensors, strict=True))
-            and [t._version for t in tensors] == self.versions
-            and all(
-                a.dtype == b.dtype and a.device == b.device and torch.equal(a, b)
-                for a, b in zip(parameters, self.parameters, strict=True)
-            )
-        )
-
-
-@dataclass(frozen=True)
-class _Cache:
-    r"""What the closed form keeps of the training data, without gradients."""
-
-    state: _ModelState
-    kernel: StationaryKernel | None
-    centre: Tensor  # batch_shape x 1 x d, near which the inputs lie
-    train_inputs: Tensor  # batch_shape x n x d, centred and scaled if `kernel` is known
-    inverse_cholesky: Tensor  # batch_shape x n x n, lower triangular
-    weights: Tensor  # batch_shape x n
 
 
 class MarginalPredictor:
@@ -144,7 +93,7 @@ class MarginalPredictor:
             )
         self.model: Any = model  # parts of a module have no static type
         self.posterior_transform: Any = posterior_transform
-        self._cache: _Cache | None = None
+        self._cache: PosteriorCache | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         r"""The cache is rebuilt, never stored."""
@@ -164,44 +113,39 @@ class MarginalPredictor:
                 f"Expected `X` to have shape `batch_shape x m x d`. Got {X.shape=}."
             )
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
-            if not _has_closed_form(self.model, self.posterior_transform):
+            if not has_closed_form(self.model, self.posterior_transform):
                 return self._from_posterior(X)
             if self.model.training:
                 self.model.eval()
-            shape = torch.broadcast_shapes(X.shape[:-2], self.model.batch_shape) + X.shape[-2:-1]
+            shape = _joint_shape(X.shape[:-2], self.model.batch_shape) + X.shape[-2:-1]
             if not self.model.batch_shape:  # all share one model: a long list of points is fastest
                 X = X.reshape(-1, X.shape[-1])
-            moments = self._transform(*self._latent(self.model.transform_inputs(X)), X)
+            moments = self.to_outcome(*self._latent(self.model.transform_inputs(X)), X)
             return Marginals(*(moment.reshape(shape) for moment in moments))
 
     def _latent(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Moments in the space of the transformed outcomes, at transformed inputs."""
-        cache = self._current_cache()
-        min_variance = settings.min_variance.value(X.dtype)
+        cache = self.current_cache()
         if cache.kernel is None:
             mean, variance = self._through_kernel(X, cache)
         else:
-            mean, explained = _StationaryMoments.apply(
-                (X - cache.centre) / cache.kernel.lengthscale,
-                cache.train_inputs,
-                cache.inverse_cholesky,
-                cache.weights,
-                cache.kernel,
-            )
+            Z = (X - cache.centre) / cache.kernel.lengthscale
+            mean, explained = _StationaryMoments.apply(Z, cache)
             variance = cache.kernel.outputscale.squeeze(-1) * (1 - explained)
-        return mean + self.model.mean_module(X), variance.clamp_min(min_variance)
+        prior_mean = self.model.mean_module(X) if cache.constant is None else cache.constant
+        return mean + prior_mean, variance.clamp_min(settings.min_variance.value(X.dtype))
 
-    def _through_kernel(self, X: Tensor, cache: _Cache) -> Iterable[Tensor]:
+    def _through_kernel(self, X: Tensor, cache: PosteriorCache) -> Iterable[Tensor]:
         kernel = self.model.covar_module
         chunks = []
         for points in X.split(_chunk_size(X, cache.train_inputs.shape[-2]), dim=-2):
             cross = kernel(points, cache.train_inputs).to_dense()  # batch_shape x m x n
-            mean = (cross @ cache.weights.unsqueeze(-1)).squeeze(-1)
-            explained = (cross @ cache.inverse_cholesky.mT).square().sum(dim=-1)
+            mean = (cross @ cache.weights.mT).squeeze(-1)
+            explained = (cross @ cache.factor.mT).square().sum(dim=-1)
             chunks.append((mean, kernel(points, diag=True) - explained))
-        return (torch.cat(parts, dim=-1) for parts in zip(*chunks, strict=True))
+        return (_join(parts, -1) for parts in zip(*chunks, strict=True))
 
-    def _transform(self, mean: Tensor, variance: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
+    def to_outcome(self, mean: Tensor, variance: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Back to the units of the outcome, then through the posterior transform."""
         outcome_transform = self.model._modules.get("outcome_transform")
         if outcome_transform is not None:
@@ -219,7 +163,7 @@ class MarginalPredictor:
 
     def _from_posterior(self, X: Tensor) -> Marginals:
         r"""The points as an outermost t-batch of single-point posteriors."""
-        shape = torch.broadcast_shapes(X.shape[:-2], self.model.batch_shape)
+        shape = _joint_shape(X.shape[:-2], self.model.batch_shape)
         X = X.expand(*shape, *X.shape[-2:])  # else the points would meet the model's batch
         chunks = []
         for points in X.split(_chunk_size(X, 256), dim=-2):
@@ -227,12 +171,12 @@ class MarginalPredictor:
             posterior = self.model.posterior(single, posterior_transform=self.posterior_transform)
             moments = (posterior.mean, posterior.variance)
             chunks.append(tuple(value[..., 0, 0].movedim(0, -1) for value in moments))
-        return Marginals(*(torch.cat(parts, dim=-1) for parts in zip(*chunks, strict=True)))
+        return Marginals(*(_join(parts, -1) for parts in zip(*chunks, strict=True)))
 
-    def _current_cache(self) -> _Cache:
-        if self._cache is None or not self._cache.state.is_that_of(self.model):
-            with torch.no_grad():
-                self._cache = _build_cache(self.model)
+    def current_cache(self) -> PosteriorCache:
+        r"""The factors of the model as it is now; only for a model with a closed form."""
+        if self._cache is None or not self._cache.state.is_current():
+            self._cache = PosteriorCache.build(self.model)
         return self._cache
 
 
@@ -244,27 +188,21 @@ class _StationaryMoments(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        Z: Tensor,
-        train_Z: Tensor,
-        inverse_cholesky: Tensor,
-        weights: Tensor,
-        kernel: StationaryKernel,
-    ) -> tuple[Tensor, Tensor]:
-        scale = kernel.outputscale
-        factor = inverse_cholesky * scale.sqrt()
-        weights = (scale * weights.unsqueeze(-1)).mT  # batch_shape x 1 x n
-        chunks = [
-            _moments(points, train_Z, factor, weights, kernel, ctx.needs_input_grad[0])
-            for points in Z.split(_chunk_size(Z, train_Z.shape[-2]), dim=-2)
-        ]
-        mean, explained = (
-            torch.cat(parts, -1) for parts in zip(*(c[:2] for c in chunks), strict=True)
-        )
-        if ctx.needs_input_grad[0]:
-            gradients = zip(*(c[2:] for c in chunks), strict=True)
-            ctx.save_for_backward(*(torch.cat(parts, -2) for parts in gradients))
+    def forward(ctx: Any, Z: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
+        grad = ctx.needs_input_grad[0]
+        size = _chunk_size(Z, cache.train_inputs.shape[-2])
+        results: list[Tensor] = []
+        for start in range(0, Z.shape[-2], size):
+            parts = _moments(Z.narrow(-2, start, min(size, Z.shape[-2] - start)), cache, grad)
+            if Z.shape[-2] <= size:
+                results = list(parts)
+                break
+            results = results or [_room(p, dim, Z) for p, dim in zip(parts, _DIMS, strict=False)]
+            for result, part, dim in zip(results, parts, _DIMS, strict=False):
+                result.narrow(dim, start, part.shape[dim]).copy_(part)
+        mean, explained, *gradients = results
+        if grad:
+            ctx.save_for_backward(*gradients)
             ctx.shape = Z.shape
         return mean, explained
 
@@ -273,28 +211,33 @@ class _StationaryMoments(torch.autograd.Function):
     def backward(ctx: Any, grad_mean: Tensor, grad_explained: Tensor) -> tuple[Any, ...]:
         d_mean, d_explained = ctx.saved_tensors
         gradient = grad_mean.unsqueeze(-1) * d_mean + grad_explained.unsqueeze(-1) * d_explained
-        return gradient.sum_to_size(ctx.shape), None, None, None, None
+        return gradient.sum_to_size(ctx.shape), None
 
 
-def _moments(
-    Z: Tensor,
-    train_Z: Tensor,
-    factor: Tensor,
-    weights: Tensor,
-    kernel: StationaryKernel,
-    grad: bool,
-) -> tuple[Tensor, ...]:
+def _room(part: Tensor, dim: int, Z: Tensor) -> Tensor:
+    r"""Room for the results at all points, given those of the first chunk."""
+    shape = list(part.shape)
+    shape[dim] = Z.shape[-2]
+    return part.new_empty(shape)
+
+
+_DIMS = (-1, -1, -2, -2)  # of the points in a mean, an explained variance and their gradients
+
+
+def _moments(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor, ...]:
+    kernel, train_Z, factor = cache.kernel, cache.train_inputs, cache.factor
+    assert kernel is not None  # for the type checker: the caller has looked
     distance = kernel.squared_distance(Z, train_Z)
     if not grad:
         correlation = kernel.correlation(distance)
         whitened = correlation @ factor.mT
-        return (correlation @ weights.mT).squeeze(-1), whitened.square().sum(dim=-1)
+        return (correlation @ cache.weights.mT).squeeze(-1), whitened.square().sum(dim=-1)
     correlation, slope = kernel.correlation_and_slope(distance)
     whitened = correlation @ factor.mT
     return (
-        (correlation @ weights.mT).squeeze(-1),
+        (correlation @ cache.weights.mT).squeeze(-1),
         whitened.square().sum(dim=-1),
-        _pull_back(weights * slope, Z, train_Z),
+        _pull_back(cache.weights * slope, Z, train_Z),
         _pull_back((whitened @ factor).mul_(slope), Z, train_Z).mul_(2),
     )
 
@@ -304,7 +247,8 @@ def _pull_back(sensitivity: Tensor, Z: Tensor, train_Z: Tensor) -> Tensor:
     return (sensitivity @ train_Z).sub_(sensitivity.sum(dim=-1, keepdim=True) * Z)
 
 
-def _has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) -> bool:
+def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) -> bool:
+    r"""Whether the marginals of a model are those of an exact GP with one linear output."""
     if not (isinstance(model, ExactGP) and isinstance(model, GPyTorchModel)):
         return False
     input_transform = model._modules.get("input_transform")
@@ -320,45 +264,15 @@ def _has_closed_form(model: Any, posterior_transform: PosteriorTransform | None)
     )
 
 
-def _tensors(model: Any) -> list[Tensor]:
-    likelihood = model.likelihood
-    tensors = [*model.parameters(), *model.buffers(), *model.train_inputs, model.train_targets]
-    if isinstance(likelihood, FixedNoiseGaussianLikelihood):
-        tensors.append(likelihood.noise_covar.noise)
-    return tensors
-
-
-def _build_cache(model: Any) -> _Cache:
-    model.eval()  # training inputs are transformed now
-    state = _ModelState.of(model)
-    (X,) = model.train_inputs
-    centre = X.mean(dim=-2, keepdim=True)
-    kernel = StationaryKernel.of(model.covar_module)
-    if kernel is None:
-        covariance = model.covar_module(X).to_dense()
-    else:
-        Z = (X - centre) / kernel.lengthscale
-        covariance = kernel.outputscale * kernel.correlation(kernel.squared_distance(Z, Z))
-        covariance.diagonal(dim1=-2, dim2=-1).copy_(
-            kernel.outputscale.squeeze(-1).expand(covariance.shape[:-1])
-        )
-    covariance.diagonal(dim1=-2, dim2=-1).add_(model.likelihood.noise)
-    cholesky = psd_safe_cholesky(covariance)
-    identity = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
-    inverse_cholesky = torch.linalg.solve_triangular(cholesky, identity, upper=False)
-    residual = (model.train_targets - model.mean_module(X)).unsqueeze(-1)
-    weights = (inverse_cholesky.mT @ (inverse_cholesky @ residual)).squeeze(-1)
-    return _Cache(
-        state=state,
-        kernel=kernel,
-        centre=centre,
-        train_inputs=X if kernel is None else Z,
-        inverse_cholesky=inverse_cholesky,
-        weights=weights,
-    )
-
-
 def _chunk_size(X: Tensor, num_train: int) -> int:
     r"""Points per chunk, all batches counted."""
     entries = _CHUNK_ENTRIES.get(X.device.type, 2**17)
     return max(64, entries // max(1, num_train * X.shape[:-2].numel()))
+
+
+def _join(parts: Sequence[Tensor], dim: int) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=dim)
+
+
+def _joint_shape(first: torch.Size, second: torch.Size) -> torch.Size:
+    return first if first == second else torch.broadcast_shapes(first, second)

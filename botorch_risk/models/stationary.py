@@ -1,11 +1,4 @@
-r"""Direct formulas of the stationary kernels that BoTorch models use most.
-
-A kernel here is a radial profile of the scaled inputs `z = x / lengthscale`, times an
-outputscale. The profile and its derivative are functions of the squared distance alone,
-so that a gradient with respect to the inputs needs no `m x n x d` tensor:
-
-    d k(z, z') / d z = -slope(z, z') (z - z'),   slope = -k'(r) / r
-"""
+r"""Stationary kernels of GPyTorch with their hyperparameters taken out as tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +9,7 @@ import torch
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
-_SMOOTHNESS = {0.5: 1, 1.5: 2, 2.5: 3}
+from botorch_risk.kernel_profiles import SMOOTHNESS, correlation, correlation_and_slope
 
 
 @dataclass(frozen=True)
@@ -45,7 +38,7 @@ class StationaryKernel:
             return None
         if type(kernel) is RBFKernel:
             nu = math.inf
-        elif type(kernel) is MaternKernel and kernel.nu in _SMOOTHNESS:
+        elif type(kernel) is MaternKernel and kernel.nu in SMOOTHNESS:
             nu = kernel.nu
         else:
             return None
@@ -75,31 +68,11 @@ class StationaryKernel:
 
     def correlation(self, squared_distance: Tensor) -> Tensor:
         r"""The profile of the scaled squared distance, 1 at 0."""
-        if self.nu == math.inf:
-            return squared_distance.mul(-0.5).exp_()
-        r = squared_distance.mul(2 * self.nu).sqrt_()
-        decay = r.neg().exp_()
-        if self.nu == 0.5:
-            return decay
-        if self.nu == 1.5:
-            return decay.mul_(r + 1)
-        return decay.mul_((r / 3 + 1).mul_(r).add_(1))
+        return correlation(squared_distance, self.nu)
 
     def correlation_and_slope(self, squared_distance: Tensor) -> tuple[Tensor, Tensor]:
         r"""The profile and `-k'(r) / r`, both of the scaled squared distance."""
-        if self.nu == math.inf:
-            correlation = squared_distance.mul(-0.5).exp_()
-            return correlation, correlation
-        r = squared_distance.mul(2 * self.nu).sqrt_()
-        decay = r.neg().exp_()
-        if self.nu == 0.5:
-            # The kink at zero distance has no derivative: 0 is the centre of its subgradients.
-            return decay, (decay / r).masked_fill_(r == 0, 0.0)
-        if self.nu == 1.5:
-            return (r + 1).mul_(decay), decay.mul(3)
-        linear = r + 1
-        slope = linear.mul(5 / 3).mul_(decay)
-        return (r.square().div_(3).add_(linear)).mul_(decay), slope
+        return correlation_and_slope(squared_distance, self.nu)
 
 
 def squared_distance(first: Tensor, second: Tensor) -> Tensor:

@@ -1,5 +1,11 @@
 r"""Problems for decisions under risk, as subclasses of BoTorch's test functions."""
 
+from botorch_risk.test_functions.environmental import EnvironmentalTestProblem
+from botorch_risk.test_functions.environmental_synthetic import (
+    EnvironmentalAckley,
+    EnvironmentalBranin,
+    EnvironmentalHartmann,
+)
 from botorch_risk.test_functions.forest import (
     ForestTuning,
     StratifiedSplitter,
@@ -10,13 +16,21 @@ from botorch_risk.test_functions.heteroscedastic import (
     HeteroscedasticSine,
     HeteroscedasticTestProblem,
 )
+from botorch_risk.test_functions.newsvendor import Newsvendor
+from botorch_risk.test_functions.portfolio import PortfolioOptimization
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
 
 __all__ = [
+    "EnvironmentalAckley",
+    "EnvironmentalBranin",
+    "EnvironmentalHartmann",
+    "EnvironmentalTestProblem",
     "ForestTuning",
     "HeteroscedasticBranin",
     "HeteroscedasticSine",
     "HeteroscedasticTestProblem",
+    "Newsvendor",
+    "PortfolioOptimization",
     "RepeatedTestProblem",
     "StratifiedSplitter",
     "TimeOrderedSplitter",

@@ -124,7 +124,12 @@ def draw(axes: Any, values: Tensor, first: int, label: str, color: str, style: s
     band = value.two_standard_errors
     axes.plot(x, value.mean, color=color, linestyle=style, label=label)
     axes.fill_between(
-        x, (value.mean - band).clamp_min(1e-5), value.mean + band, color=color, alpha=0.2, lw=0
+        x,
+        (value.mean - band).maximum(value.mean / 10),
+        value.mean + band,
+        color=color,
+        alpha=0.2,
+        lw=0,
     )
 
 
@@ -149,7 +154,7 @@ def histogram_picture(store: ExperimentStore) -> Figure:
     figure = Figure(figsize=(10.0, 3.4), layout="constrained")
     every = figure.subplots(1, 3, sharey=True)
     for axes, label in zip(every, ("GP-UCB", "RAHBO", "RAHBO-US"), strict=True):
-        mesh = axes.pcolormesh(*axis, noise, cmap="Greys", shading="auto")
+        mesh = axes.pcolormesh(*axis, noise, cmap="Greys", vmax=4.0, shading="auto")
         X = torch.cat([record.X for record in store.rounds(label)[1:]], dim=-2).reshape(-1, 2)
         axes.plot(*X.T, ".", color=COLORS[0], ms=2, alpha=0.25)
         for name, optimum in OPTIMA.items():
@@ -255,7 +260,7 @@ def main() -> None:
                 "Final simple regret of the same data by reporting rule:\n",
                 table(header, rule_rows(store, name)),
             ]
-            for suffix in ("", "-paper"):
+            for suffix in ("",) if name.endswith("variance") else ("", "-paper"):
                 regret_picture(store, name, suffix).savefig(HERE / f"{name}{suffix}.png", dpi=110)
             if name == "branin":
                 header = ["strategy", "% near A (noisiest)", "% near B", "% near C (quietest)"]

@@ -1,0 +1,224 @@
+r"""Confidence bounds of a risk measure of the environment: one class for many papers.
+
+.. [Nguyen2021vucb]
+    Q. P. Nguyen, Z. Dai, B. K. H. Low, P. Jaillet. Value-at-Risk Optimization with Gaussian
+    Processes. International Conference on Machine Learning, 2021.
+
+.. [Huang2024kde]
+    X. Huang, L. Song, K. Xue, C. Qian. Stochastic Bayesian Optimization with Unknown Continuous
+    Context Distribution via Kernel Density Estimation. AAAI Conference on Artificial
+    Intelligence, 2024.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_risk.acquisition.arguments import per_point, register_weights
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, evaluate_in_chunks
+from botorch_risk.environments import Environment, IndependentEnvironment
+from botorch_risk.models.hallucination import condition_on_mean
+from botorch_risk.models.marginals import MarginalPredictor
+from botorch_risk.models.product_marginals import ProductMarginals
+from botorch_risk.risk import RiskMeasure
+
+# Values of the environment, all candidates counted, whose marginals are held at once.
+_CHUNK_VALUES = {"cpu": 2**18, "cuda": 2**24}
+
+
+class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
+    r"""Risk measure of the upper confidence bound over the environment.
+
+        score(x) = risk([ mean(x, w_j) + sqrt(beta) sigma(x, w_j) ]_j, weights_j)
+
+    The environment supplies the `w_j` and their weights, the risk measure reduces them. The
+    papers are choices of these two parts:
+
+    - SBO-KDE [Huang2024kde]_: kernel density of the observed contexts, `Expectation()`;
+    - DRBO-KDE [Huang2024kde]_: the same density, `TotalVariationBall(radius)`;
+    - V-UCB [Nguyen2021vucb]_, the choice of x: `ValueAtRisk(risk_level)`;
+    - StableOpt: a box of contexts, `WorstCase()`;
+    - DRBO-MMD: an empirical grid, `MaximumMeanDiscrepancyBall(radius, kernel)`.
+
+    It is the expectation of the UCB, not the UCB of the expectation: an upper bound of the risk
+    wherever the bounds hold pointwise. For a measure that is not monotone in the values
+    (mean-variance) the measure's own valid bound takes the place of risk(upper).
+    Single-outcome, q = 1: use `sequential=True` for a batch.
+
+    Example:
+        >>> import torch
+    >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
+        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> acqf = RiskUpperConfidenceBound(
+        ...     model, environment, ConditionalValueAtRisk(0.2), beta=4.0
+        ... )
+        >>> acqf(torch.rand(3, 1, 1, dtype=torch.double)).shape
+        torch.Size([3])
+    """
+
+    beta: Tensor
+
+    def __init__(
+        self,
+        model: Model,
+        environment: Environment,
+        risk_measure: RiskMeasure,
+        beta: float | Tensor,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Builds the bound.
+
+        Args:
+            model: A fitted model of (x, w) with one output, or of x for an environment that
+                perturbs x.
+            environment: The law of w, or of the perturbation of x.
+            risk_measure: Reduces the values over the environment; bound to it here.
+            beta: Squared width of the pointwise bound, >= 0. SBO-KDE's sqrt(beta) = 1.5 is
+                `beta=2.25`.
+            posterior_transform: Reduces the model's outputs to one, or flips its sign
+                (BoTorch's weight of -1: the outcome is minimised, and low risk is a small
+                upper tail of it).
+            X_pending: `batch_shape x n' x d_x` decisions under evaluation. The model is
+                conditioned on its own mean at each, at the environment's average.
+
+        Raises:
+            BotorchTensorDimensionError: If the environment does not fit the model's inputs.
+            ValueError: If `beta` is negative or not finite.
+        """
+        super().__init__(model=model)
+        register_weights(self, beta=beta)
+        self.environment = environment
+        self.risk_measure = risk_measure.bind(environment)
+        self.posterior_transform = posterior_transform
+        self.set_X_pending(X_pending)
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        r"""Conditions the model on its own mean at decisions under evaluation.
+
+        Args:
+            X_pending: `batch_shape x n' x d_x` decisions, or `None`.
+        """
+        super().set_X_pending(X_pending)
+        model = self.model
+        if X_pending is not None and X_pending.shape[-2] > 0:
+            inputs, weights = self.environment.expand(self.X_pending)
+            average = (inputs * weights.unsqueeze(-1)).sum(dim=-2)  # batch_shape x n' x d
+            model = condition_on_mean(model, average)
+        # In a tuple, the conditioned model is no part of the state.
+        self._marginals = (self._marginals_of(model),)
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""Optimistic values at `batch_shape x m x d_x` decisions, `batch_shape x m`."""
+        return self.upper(X)
+
+    def upper(self, X: Tensor) -> Tensor:
+        r"""Upper confidence bound of the risk.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+
+        Returns:
+            `batch_shape x m` values.
+        """
+        return self._reduce(X, lambda *values: self.risk_measure.bounds(*values)[1])
+
+    def lower(self, X: Tensor) -> Tensor:
+        r"""Lower confidence bound of the risk, for reporting with confidence.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+
+        Returns:
+            `batch_shape x m` values.
+        """
+        return self._reduce(X, lambda *values: self.risk_measure.bounds(*values)[0])
+
+    def mean(self, X: Tensor) -> Tensor:
+        r"""Risk of the posterior mean.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+
+        Returns:
+            `batch_shape x m` values.
+        """
+        return self._reduce(X, lambda low, high, w: self.risk_measure((low + high) / 2, w))
+
+    def _reduce(self, X: Tensor, reduce: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
+        r"""A reduction of the pointwise bounds over the environment, in bounded memory."""
+
+        def of_chunk(X: Tensor) -> Tensor:
+            mean, variance, weights = self._marginals[0](X)
+            width = (per_point(self.beta, X).unsqueeze(-1) * variance).sqrt()
+            return reduce(mean - width, mean + width, weights)
+
+        _, weights = self.environment.expand(X[..., :1, :])
+        entries = _CHUNK_VALUES.get(X.device.type, 2**18)
+        size = entries // (weights.shape[-1] * X.shape[:-2].numel())
+        return evaluate_in_chunks(of_chunk, X, max(1, size))
+
+    def _marginals_of(self, model: Model) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
+        r"""Mean and variance `batch_shape x m x n_w` of a model, and the weights."""
+        environment = self.environment
+        if isinstance(environment, IndependentEnvironment):
+            return _IndependentMarginals(
+                ProductMarginals(model, environment.points, self.posterior_transform), environment
+            )
+        return _DependentMarginals(MarginalPredictor(model, self.posterior_transform), environment)
+
+
+@dataclass(frozen=True)
+class _IndependentMarginals:
+    r"""At all pairs of a decision and a fixed point of the environment."""
+
+    marginals: ProductMarginals
+    environment: IndependentEnvironment
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return (*self.marginals(X), self.environment.weights.to(X).unsqueeze(-2))
+
+
+@dataclass(frozen=True)
+class _DependentMarginals:
+    r"""At the points that the environment makes of each decision."""
+
+    marginals: MarginalPredictor
+    environment: Environment
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        inputs, weights = self.environment.expand(X)  # batch_shape x m x n_w x d
+        mean, variance = self.marginals(inputs.flatten(-3, -2))
+        shape = inputs.shape[:-1]
+        return mean.reshape(shape), variance.reshape(shape), weights
+
+
+@acqf_input_constructor(RiskUpperConfidenceBound)
+def construct_inputs_risk_ucb(
+    model: Model,
+    environment: Environment,
+    risk_measure: RiskMeasure,
+    beta: float | Tensor,
+    posterior_transform: PosteriorTransform | None = None,
+    X_pending: Tensor | None = None,
+) -> dict[str, Any]:
+    r"""Arguments of the bound, as `get_acqf_input_constructor` and Ax ask for them."""
+    return {
+        "model": model,
+        "environment": environment,
+        "risk_measure": risk_measure,
+        "beta": beta,
+        "posterior_transform": posterior_transform,
+        "X_pending": X_pending,
+    }

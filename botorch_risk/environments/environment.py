@@ -1,0 +1,165 @@
+r"""What an acquisition function asks of the law of the environmental variable W."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from torch import Generator, Tensor
+from torch.nn import Module
+
+from botorch_risk.environments.uniforms import draw_uniforms
+
+
+class Environment(Module, ABC):
+    r"""The law of what a decision `x` meets: of W, or of a perturbation of `x`.
+
+    Stands for the law by weighted points. Weights are at least 0 and sum to 1. A point of
+    weight 0 is not in the support, but a ball around the law may put mass there. Every draw is
+    made when an environment is built; nothing in `expand` is random.
+    """
+
+    @abstractmethod
+    def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Pairs each decision with each point of the law.
+
+        Args:
+            X: Decisions, `batch_shape x m x d_x`.
+
+        Returns:
+            The inputs of the model, `batch_shape x m x n_w x d` with W in the last columns, in
+            the dtype of `X`; and their weights, broadcastable to `batch_shape x m x n_w`.
+        """
+
+
+class IndependentEnvironment(Environment, ABC):
+    r"""A law of W that does not depend on the decision.
+
+    A subclass maps uniform numbers to W, which is all that sampling needs.
+    """
+
+    points: Tensor
+    weights: Tensor
+
+    def __init__(self, points: Tensor, weights: Tensor) -> None:
+        r"""Keeps points and weights, which move with `.to()`.
+
+        Args:
+            points: Values of W, `batch_shape x n_w x d_w`.
+            weights: Their probabilities, `batch_shape x n_w`.
+        """
+        super().__init__()
+        self.register_buffer("points", points.detach().clone())
+        self.register_buffer("weights", weights.detach().clone())
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        r"""One law for each entry; `[]` for one law, which any batch of decisions may share."""
+        return self.points.shape[:-2]
+
+    def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Appends each point of the law to each decision.
+
+        Args:
+            X: Decisions, `... x batch_shape x m x d_x`.
+
+        Returns:
+            The inputs `... x batch_shape x m x n_w x d`, and the weights
+            `batch_shape x 1 x n_w`.
+
+        Raises:
+            BotorchTensorDimensionError: If the batch shapes do not broadcast.
+        """
+        n_w, d_w = self.points.shape[-2:]
+        try:
+            batch = torch.broadcast_shapes(X.shape[:-2], self.batch_shape)
+        except RuntimeError as error:
+            raise BotorchTensorDimensionError(
+                "Expected `X` to have shape `batch_shape x m x d_x`. "
+                f"Got {X.shape=} for {self.batch_shape=}."
+            ) from error
+        shape = (*batch, X.shape[-2], n_w)
+        decisions = X.unsqueeze(-2).expand(*shape, X.shape[-1])
+        points = self.points.to(X).unsqueeze(-3).expand(*shape, d_w)
+        return torch.cat([decisions, points], dim=-1), self.weights.to(X).unsqueeze(-2)
+
+    def sample(self, num_samples: int, generator: Generator | Sequence[Generator]) -> Tensor:
+        r"""Independent draws of W from the law itself, not only from its points.
+
+        Args:
+            num_samples: How many values to draw, `n`.
+            generator: A CPU generator; or one for each replicate, each of which then draws the
+                same whichever others are there.
+
+        Returns:
+            `batch_shape x n x d_w`, or `R x n x d_w` if `R` generators draw from one law.
+
+        Raises:
+            BotorchTensorDimensionError: If the generators do not fit the batch shape.
+        """
+        shape = (*self.batch_shape, num_samples, self._num_uniforms)
+        if not isinstance(generator, Generator):
+            if self.batch_shape not in (torch.Size(), torch.Size([len(generator)])):
+                raise BotorchTensorDimensionError(
+                    "Expected one generator for each replicate. "
+                    f"Got {len(generator)} generators for {self.batch_shape=}."
+                )
+            shape = shape[-2:]
+        uniforms = draw_uniforms(shape, generator).to(self.points.device)
+        return self._from_uniforms(uniforms).to(self.points)
+
+    @property
+    @abstractmethod
+    def _num_uniforms(self) -> int:
+        r"""How many uniform numbers make one value of W."""
+
+    @abstractmethod
+    def _from_uniforms(self, uniforms: Tensor) -> Tensor:
+        r"""Values `... x n x d_w` from `... x n x num_uniforms` numbers in (0, 1), float64."""
+
+
+def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:
+    r"""The points whose share of the unit interval holds the uniform numbers.
+
+    Args:
+        points: `batch_shape x n_w x d_w`.
+        weights: Probabilities, `batch_shape x n_w`.
+        uniforms: `... x n x 1`, with the batch shape in front or without any.
+
+    Returns:
+        `... x n x d_w`. A point of weight 0 is never chosen.
+    """
+    cumulative = weights.double().cumsum(dim=-1)
+    cumulative = cumulative / cumulative[..., -1:]  # rounding must not lead past the end
+    u = uniforms.squeeze(-1)
+    batch = torch.broadcast_shapes(u.shape[:-1], weights.shape[:-1])
+    u = u.expand(*batch, u.shape[-1]).contiguous()
+    index = torch.searchsorted(cumulative.expand(*batch, -1).contiguous(), u, right=True)
+    points = points.expand(*batch, *points.shape[-2:])
+    return points.gather(-2, index.unsqueeze(-1).expand(*index.shape, points.shape[-1]))
+
+
+def check_values(name: str, values: Tensor) -> None:
+    r"""Refuses values of W without rows, columns or a number."""
+    if values.dim() < 2 or 0 in values.shape:
+        raise BotorchTensorDimensionError(
+            f"Expected `{name}` to have shape `batch_shape x n x d_w`, with no dimension empty. "
+            f"Got {tuple(values.shape)}."
+        )
+    finite = values.isfinite().all(dim=-1)
+    if not finite.all():
+        index = tuple((~finite).nonzero()[0].tolist())
+        raise InputDataError(f"Expected finite `{name}`. Got {values[index].tolist()} at {index}.")
+
+
+def check_bounds(bounds: Tensor, d_w: int | None = None) -> None:
+    r"""Refuses what is not a box in `d_w` dimensions."""
+    wanted = "d_w" if d_w is None else d_w
+    if bounds.dim() != 2 or bounds.shape[0] != 2 or d_w not in (None, bounds.shape[1]):
+        raise BotorchTensorDimensionError(
+            f"Expected `bounds` to have shape `2 x {wanted}`. Got {bounds.shape=}."
+        )
+    if not (bounds.isfinite().all() and (bounds[0] < bounds[1]).all()):
+        raise ValueError(f"Expected finite lower bounds below the upper ones. Got {bounds=}.")

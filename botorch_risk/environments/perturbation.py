@@ -1,0 +1,95 @@
+r"""Decisions that are carried out inexactly."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from torch import Tensor
+
+from botorch_risk.environments.discrete import checked_probabilities
+from botorch_risk.environments.environment import Environment, check_bounds, check_values
+
+
+class InputPerturbation(Environment):
+    r"""The outcome is that of `x + delta`; there are no columns of W, so `d = d_x`.
+
+    The law of the model's inputs moves with `x`, so it has no `points` of its own, and a measure
+    that needs them (an MMD ball) cannot be bound to it.
+
+    Example:
+        >>> delta = torch.tensor([[-0.1], [0.1]])
+        >>> environment = InputPerturbation(delta, bounds=torch.tensor([[0.0], [1.0]]))
+        >>> environment.expand(torch.tensor([[0.95]]))[0].flatten()
+        tensor([0.8500, 1.0000])
+    """
+
+    perturbations: Tensor
+    weights: Tensor
+    bounds: Tensor | None
+
+    def __init__(
+        self,
+        perturbations: Tensor,
+        probabilities: Tensor | None = None,
+        bounds: Tensor | None = None,
+    ) -> None:
+        r"""Builds the law.
+
+        Args:
+            perturbations: `batch_shape x n_w x d_x`, in the units of the decisions.
+            probabilities: `batch_shape x n_w`. Default: equal.
+            bounds: `2 x d_x`. Perturbed decisions are clipped to them; without, they may leave
+                the domain of the model.
+
+        Raises:
+            BotorchTensorDimensionError: If the shapes do not match or are empty.
+            InputDataError: If a value is not finite.
+            ValueError: If a probability is negative, they do not sum to 1, or the bounds are
+                not in order.
+        """
+        super().__init__()
+        check_values("perturbations", perturbations)
+        if bounds is not None:
+            check_bounds(bounds, perturbations.shape[-1])
+        weights = checked_probabilities(probabilities, perturbations)
+        self.register_buffer("perturbations", perturbations.detach().clone())
+        self.register_buffer("weights", weights.clone())
+        self.register_buffer("bounds", None if bounds is None else bounds.detach().clone())
+
+    @property
+    def points(self) -> NoReturn:
+        r"""There are none.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        raise UnsupportedError(
+            "Expected a law that does not depend on the decision. Got perturbations of it, which "
+            "have no fixed `points`; use a risk measure that does not need them."
+        )
+
+    def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Adds each perturbation to each decision.
+
+        Args:
+            X: Decisions, `batch_shape x m x d_x`.
+
+        Returns:
+            The perturbed decisions, `batch_shape x m x n_w x d_x`, and the weights
+            `batch_shape x 1 x n_w`.
+
+        Raises:
+            BotorchTensorDimensionError: If the number of decision variables does not match.
+        """
+        if X.shape[-1] != self.perturbations.shape[-1]:
+            raise BotorchTensorDimensionError(
+                f"Expected `X` to have shape `batch_shape x m x {self.perturbations.shape[-1]}`. "
+                f"Got {X.shape=}."
+            )
+        perturbed = X.unsqueeze(-2) + self.perturbations.to(X).unsqueeze(-3)
+        if self.bounds is not None:
+            lower, upper = self.bounds.to(X)
+            perturbed = torch.minimum(torch.maximum(perturbed, lower), upper)
+        return perturbed, self.weights.to(X).unsqueeze(-2)

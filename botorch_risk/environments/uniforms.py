@@ -1,0 +1,131 @@
+r"""Points of the unit cube that the laws are built from, and the nodes of a quadrature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+from torch.quasirandom import SobolEngine
+
+from botorch_risk.seeding import as_seeds, derive_seed
+
+SOBOL_RESOLUTION = 2.0**-30  # of torch's engine
+UNRESOLVED = 1e-3  # how far from 1 a quadrature may find the whole probability
+
+
+def draw_uniforms(shape: tuple[int, ...], generator: Generator | Sequence[Generator]) -> Tensor:
+    r"""Independent uniform numbers in (0, 1), in float64 on the CPU.
+
+    Args:
+        shape: The shape of what one generator draws.
+        generator: One generator, or one for each replicate.
+
+    Returns:
+        `shape`, or `R x shape` with one generator for each replicate.
+    """
+    if isinstance(generator, Generator):
+        tiny = torch.finfo(torch.double).eps / 4  # rand draws [0, 1)
+        return torch.rand(shape, generator=generator, dtype=torch.double).clamp_min(tiny)
+    return torch.stack([draw_uniforms(shape, each) for each in generator])
+
+
+def seeded_uniforms(
+    n: int, dim: int, seeds: int | Sequence[int], stream: str, quasi: bool = True
+) -> Tensor:
+    r"""Uniform points in the open unit cube, each replicate's a function of its own seed.
+
+    Args:
+        n: The number of points. Sobol points serve best if it is a power of 2.
+        dim: The number of coordinates.
+        seeds: An integer, or one integer per replicate.
+        stream: Names what the points are for.
+        quasi: Whether they are scrambled Sobol points; otherwise they are independent.
+
+    Returns:
+        `n x dim`, or `R x n x dim` for a sequence of seeds; float64 on the CPU.
+
+    Example:
+        >>> seeded_uniforms(8, 2, seeds=[0, 1], stream="points").shape
+        torch.Size([2, 8, 2])
+    """
+    if not isinstance(seeds, int):
+        listed = as_seeds(seeds)
+        return torch.stack([seeded_uniforms(n, dim, seed, stream, quasi) for seed in listed])
+    seed = derive_seed(seeds, stream)
+    if not quasi:
+        return draw_uniforms((n, dim), torch.Generator().manual_seed(seed))
+    points = SobolEngine(dim, scramble=True, seed=seed).draw(n, dtype=torch.double)
+    return points + SOBOL_RESOLUTION / 2  # off 0, where quantiles may be infinite
+
+
+def tensor_grid(axes: Sequence[Tensor]) -> Tensor:
+    r"""Every combination of the entries of `d` vectors, one a row, the last varying fastest."""
+    return torch.cartesian_prod(*axes).reshape(-1, len(axes))
+
+
+def points_per_axis(n: int, dim: int) -> int:
+    r"""The size of the axes of a grid of `n` points.
+
+    Raises:
+        ValueError: If `n` is not the `dim`-th power of an integer.
+    """
+    size = round(n ** (1 / dim))
+    if size**dim != n:
+        raise ValueError(
+            f"Expected a number of points that fills a grid of {dim} axes. "
+            f"Got {n}; {size**dim} would."
+        )
+    return size
+
+
+@lru_cache
+def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
+    r"""Nodes and weights on [-1, 1]; a thousand take a tenth of a second."""
+    return np.polynomial.legendre.leggauss(n)
+
+
+def legendre_axes(bounds: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    r"""The rule of Gauss and Legendre in each dimension of a box.
+
+    Args:
+        bounds: The box, `2 x d_w`.
+        n: The number of nodes of each axis.
+
+    Returns:
+        Nodes and weights, `n x d_w` each, in float64. The weights of an axis sum to its length.
+    """
+    nodes, weights = (torch.tensor(array).to(bounds.device).unsqueeze(-1) for array in _legendre(n))
+    lower, upper = bounds.double()
+    return lower + (upper - lower) * (nodes + 1) / 2, (upper - lower) * weights / 2
+
+
+def normalized(masses: Tensor) -> Tensor:
+    r"""Masses divided by their sum over the last dimension, which a quadrature must get right.
+
+    Raises:
+        ValueError: If the sum is not about 1.
+    """
+    total = masses.sum(dim=-1, keepdim=True)
+    if not ((total - 1).abs() < UNRESOLVED).all():
+        worst = total.flatten()[(total - 1).abs().argmax()].item()
+        raise ValueError(
+            "Expected enough nodes for the quadrature to resolve the density. "
+            f"Got {masses.shape[-1]}, over which it sums to {worst}; take more, or another rule."
+        )
+    return masses / total
+
+
+def box_points(bounds: Tensor, n: int, seeds: int | Sequence[int]) -> Tensor:
+    r"""Scrambled Sobol points over a box, `(R x) n x d_w`: where a ball may put mass."""
+    uniforms = seeded_uniforms(n, bounds.shape[-1], seeds, "ball").to(bounds)
+    return bounds[0] + (bounds[1] - bounds[0]) * uniforms
+
+
+def checked_seeds(seeds: int | Sequence[int] | None, purpose: str) -> int | Sequence[int]:
+    r"""The seeds, where something is to be drawn."""
+    if seeds is None:
+        raise ValueError(f"Expected `seeds` for {purpose}. Got {seeds=}.")
+    return seeds

@@ -1,0 +1,45 @@
+r"""Pending points: a model conditioned on what it expects there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from botorch.models.model import Model
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from torch import Tensor
+
+from botorch_risk.models.fixed_noise import condition
+from botorch_risk.models.heteroscedastic import MeanVarianceGP
+
+
+def condition_on_mean(model: Model, X: Tensor) -> Model:
+    r"""Conditions a model on its own mean at points under evaluation.
+
+    Its mean stays where it is and its variance shrinks: the hallucinated observations of
+    batch UCB. A model with fixed noise observes with the average noise of its data, as
+    BoTorch does when it fantasizes.
+
+    Args:
+        model: A model that can be conditioned on observations.
+        X: `batch_shape x n' x d` points.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.rand(6, 1, dtype=torch.double)
+        >>> model = SingleTaskGP(X, X.sin())
+        >>> pending = torch.tensor([[0.5]], dtype=torch.double)
+        >>> conditioned = condition_on_mean(model, pending)
+        >>> bool(conditioned.posterior(pending).variance < model.posterior(pending).variance)
+        True
+    """
+    if isinstance(model, MeanVarianceGP):
+        return model.condition_on_pending(X)
+    exact: Any = model
+    with torch.no_grad():
+        mean = exact.posterior(X).mean
+        options = {}
+        if isinstance(exact.likelihood, FixedNoiseGaussianLikelihood):
+            noise = exact.likelihood.noise.unsqueeze(-1).mean(dim=-2, keepdim=True)
+            options["noise"] = noise.expand(mean.shape)
+        return condition(exact, X, mean, **options)

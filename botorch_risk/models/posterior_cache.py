@@ -1,0 +1,135 @@
+r"""What the closed form of a posterior keeps of the training data, and when it is out of date."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from gpytorch.means import ConstantMean
+from linear_operator.utils.cholesky import psd_safe_cholesky
+from torch import Tensor
+
+from botorch_risk.models.stationary import StationaryKernel
+
+
+@dataclass(frozen=True)
+class ModelState:
+    r"""The parts that a model's predictions depend on, to see whether one has changed.
+
+    Modules, parameters, buffers and data are compared by identity and held, so that no new
+    one can take the place of an old one in memory. Tensors that were written to have another
+    version; parameters are compared by value too, since GPyTorch's setters write through
+    `.data`, which leaves the version as it is.
+
+    Attributes:
+        slots: Where each part is kept: a dictionary of a module, a key, the part.
+        data: The training data of the model, and its fixed noise if it has one.
+        versions: The versions of the tensors among the parts.
+        parameters: The parameters and copies of their values.
+    """
+
+    model: Any
+    slots: tuple[tuple[dict[str, Any], str, Any], ...]
+    data: tuple[Tensor, ...]
+    versions: tuple[tuple[Tensor, int], ...]
+    parameters: tuple[tuple[Tensor, Tensor], ...]
+
+    @classmethod
+    def of(cls, model: Any) -> ModelState:
+        r"""The present state of an exact GP."""
+        slots = tuple(
+            (kept, key, part)
+            for module in model.modules()
+            for kept in (module._modules, module._parameters, module._buffers)
+            for key, part in kept.items()
+        )
+        data = _data(model)
+        tensors = [*(part for _, _, part in slots if isinstance(part, Tensor)), *data]
+        return cls(
+            model=model,
+            slots=slots,
+            data=data,
+            versions=tuple((tensor, tensor._version) for tensor in tensors),
+            parameters=tuple((p, p.detach().clone()) for p in model.parameters()),
+        )
+
+    def is_current(self) -> bool:
+        r"""Whether nothing was written to or replaced since."""
+        data = _data(self.model)
+        return (
+            len(data) == len(self.data)
+            and all(one is two for one, two in zip(data, self.data, strict=True))
+            and all(kept.get(key) is part for kept, key, part in self.slots)
+            and all(tensor._version == version for tensor, version in self.versions)
+            and all(
+                p.dtype == value.dtype and p.device == value.device and torch.equal(p, value)
+                for p, value in self.parameters
+            )
+        )
+
+
+@dataclass(frozen=True)
+class PosteriorCache:
+    r"""Factors of the training data of an exact GP, without gradients.
+
+    Attributes:
+        state: The model that they belong to.
+        kernel: The kernel where its formulas are known, else `None`.
+        centre: `batch_shape x 1 x d`, near which the inputs lie.
+        train_inputs: `batch_shape x n x d`, centred and scaled if `kernel` is known.
+        factor: `batch_shape x n x n`, the inverse Cholesky factor of `K + S`; times the root
+            of the outputscale if `kernel` is known.
+        weights: `batch_shape x 1 x n`, `(K + S)^-1 (y - m)`; times the outputscale likewise.
+        constant: `batch_shape x 1`, the prior mean where it is a constant, else `None`.
+    """
+
+    state: ModelState
+    kernel: StationaryKernel | None
+    centre: Tensor
+    train_inputs: Tensor
+    factor: Tensor
+    weights: Tensor
+    constant: Tensor | None
+
+    @classmethod
+    @torch.no_grad()
+    def build(cls, model: Any) -> PosteriorCache:
+        r"""Factors the covariance of the training data."""
+        model.eval()  # training inputs are transformed now
+        state = ModelState.of(model)
+        (X,) = model.train_inputs
+        centre = X.mean(dim=-2, keepdim=True)
+        kernel = StationaryKernel.of(model.covar_module)
+        if kernel is None:
+            covariance, scale = model.covar_module(X).to_dense(), X.new_ones(())
+        else:
+            X = (X - centre) / kernel.lengthscale
+            scale = kernel.outputscale
+            covariance = scale * kernel.correlation(kernel.squared_distance(X, X))
+            prior = scale.squeeze(-1).expand(covariance.shape[:-1])
+            covariance.diagonal(dim1=-2, dim2=-1).copy_(prior)
+        covariance.diagonal(dim1=-2, dim2=-1).add_(model.likelihood.noise)
+        identity = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
+        factor = torch.linalg.solve_triangular(psd_safe_cholesky(covariance), identity, upper=False)
+        residual = (model.train_targets - model.mean_module(model.train_inputs[0])).unsqueeze(-1)
+        weights = factor.mT @ (factor @ residual)  # batch_shape x n x 1
+        is_constant = type(model.mean_module) is ConstantMean
+        return cls(
+            state=state,
+            kernel=kernel,
+            centre=centre,
+            train_inputs=X,
+            factor=factor * scale.sqrt(),
+            weights=(scale * weights).mT,
+            constant=model.mean_module.constant.clone().unsqueeze(-1) if is_constant else None,
+        )
+
+
+def _data(model: Any) -> tuple[Tensor, ...]:
+    r"""The tensors of a model that are neither parameters nor buffers."""
+    data = (*model.train_inputs, model.train_targets)
+    if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
+        return (*data, model.likelihood.noise_covar.noise)
+    return data

@@ -1,0 +1,202 @@
+r"""Marginals at all pairs of a decision and an environmental value.
+
+The squared exponential is a product: k((x, w), (x', w')) = k(x, x') k(w, w'). The factor over
+fixed values of w is computed once, and since it is smooth it has a low rank r, so that a new
+decision costs `n^2 r + n_w r^2` operations instead of `n_w n^2`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from botorch.models.transforms.input import Normalize
+from gpytorch import settings
+from torch import Tensor
+
+from botorch_risk.models.marginals import MarginalPredictor, Marginals, has_closed_form
+from botorch_risk.models.posterior_cache import PosteriorCache
+from botorch_risk.models.stationary import StationaryKernel, squared_distance
+
+# Singular values below this, relative to the largest, are rounding.
+_RANK_TOLERANCE = 1e-13
+# Entries of the products of basis functions that are held.
+_MAX_ENTRIES = 2**24
+
+
+@dataclass(frozen=True)
+class _Factors:
+    r"""What does not change with the decision; `K_w = coordinates @ basis`.
+
+    Attributes:
+        cache: The factors of the model that these belong to.
+        train_X: `batch_shape x n x d_x`, the decisions of the training data, scaled.
+        centre: `batch_shape x 1 x d_x`.
+        lengthscale: `batch_shape x 1 x d_x`.
+        cross: `batch_shape x n_w x n`, the kernel between values of w and training data.
+        basis: `batch_shape x r x n`, orthonormal rows.
+        products: `batch_shape x n_w x r (r + 1) / 2`, products of pairs of coordinates.
+        constant: `batch_shape x 1 x 1`, the prior mean.
+    """
+
+    cache: PosteriorCache
+    train_X: Tensor
+    centre: Tensor
+    lengthscale: Tensor
+    cross: Tensor
+    basis: Tensor
+    products: Tensor
+    constant: Tensor
+
+
+class ProductMarginals:
+    r"""Posterior mean and variance at all (x, w_j) for fixed w_j, differentiable in x.
+
+    For an exact GP in double precision with one output and a squared-exponential kernel,
+    alone or in a `ScaleKernel`, without an input transform or with `Normalize`. Anything else
+    is evaluated by `MarginalPredictor` at every pair.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> train_X = torch.rand(10, 2, dtype=torch.double)
+        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
+        >>> points = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> marginals = ProductMarginals(model, points)
+        >>> mean, variance = marginals(torch.rand(3, 1, dtype=torch.double))
+        >>> mean.shape
+        torch.Size([3, 50])
+    """
+
+    def __init__(
+        self, model: Model, points: Tensor, posterior_transform: PosteriorTransform | None = None
+    ) -> None:
+        r"""Wraps a model of (x, w).
+
+        Args:
+            model: A model with one output, w in the last columns of its inputs.
+            points: `batch_shape x n_w x d_w` values of w; `n_w x d_w` for all of a batch.
+            posterior_transform: As in `MarginalPredictor`.
+        """
+        self.predictor = MarginalPredictor(model, posterior_transform)
+        self.points = points
+        self._built: tuple[PosteriorCache, _Factors | None] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        r"""The factors are rebuilt, never stored."""
+        return {**self.__dict__, "_built": None}
+
+    def __call__(self, X: Tensor) -> Marginals:
+        r"""Marginal moments at each pair.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions.
+
+        Returns:
+            Mean and variance, `batch_shape x m x n_w` each.
+        """
+        factors = self._current_factors() if self._is_product(X) else None
+        if factors is None:
+            return self._at_every_pair(X)
+        with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
+            kernel: Any = factors.cache.kernel
+            W = self.points[..., :1, :].to(X).expand(*X.shape[:-2], 1, self.points.shape[-1])
+            Z = (self._transformed(X, W)[..., : X.shape[-1]] - factors.centre) / factors.lengthscale
+            k_x = kernel.correlation(squared_distance(Z, factors.train_X))
+            mean = (k_x * factors.cache.weights) @ factors.cross.mT  # batch_shape x m x n_w
+            # |L^-1 (k_x o k_w)|^2 = u' M u,  M = G' G,  G = L^-1 diag(k_x) V'
+            spread = k_x.unsqueeze(-1) * factors.basis.mT.unsqueeze(-3)
+            G = factors.cache.factor.unsqueeze(-3) @ spread  # batch_shape x m x n x r
+            M = G.mT @ G
+            rows, columns = torch.triu_indices(*M.shape[-2:], device=M.device)
+            explained = M[..., rows, columns] @ factors.products.mT
+            scale = kernel.outputscale
+            variance = (scale * (1 - explained)).clamp_min(settings.min_variance.value(X.dtype))
+            mean = mean + factors.constant
+            shape = mean.shape
+            moments = self.predictor.to_outcome(mean.flatten(-2), variance.flatten(-2), X)
+            return Marginals(*(moment.reshape(shape) for moment in moments))
+
+    def _is_product(self, X: Tensor) -> bool:
+        model = self.predictor.model
+        transform = getattr(model, "input_transform", None)
+        return (
+            X.dtype == torch.float64
+            and X.shape[:-2] == model.batch_shape
+            and has_closed_form(model, self.predictor.posterior_transform)
+            and (transform is None or type(transform) is Normalize)
+        )
+
+    def _at_every_pair(self, X: Tensor) -> Marginals:
+        batch = torch.broadcast_shapes(X.shape[:-2], self.points.shape[:-2])
+        shape = (*batch, X.shape[-2], self.points.shape[-2])
+        pairs = _pairs(X, self.points)
+        moments = self.predictor(pairs.flatten(-3, -2))
+        return Marginals(*(moment.reshape(shape) for moment in moments))
+
+    def _transformed(self, X: Tensor, W: Tensor) -> Tensor:
+        r"""Pairs of rows of x and w, one of them a single row, after the input transform."""
+        rows = max(X.shape[-2], W.shape[-2])
+        X, W = (value.expand(*value.shape[:-2], rows, value.shape[-1]) for value in (X, W))
+        joint: Tensor = self.predictor.model.transform_inputs(torch.cat([X, W], dim=-1))
+        return joint
+
+    def _current_factors(self) -> _Factors | None:
+        cache = self.predictor.current_cache()
+        if self._built is None or self._built[0] is not cache:
+            with torch.no_grad():
+                self._built = cache, self._build(cache)
+        return self._built[1]
+
+    def _build(self, cache: PosteriorCache) -> _Factors | None:
+        kernel, d_w = cache.kernel, self.points.shape[-1]
+        if not isinstance(kernel, StationaryKernel) or kernel.nu != math.inf:
+            return None
+        X = cache.train_inputs  # centred and scaled
+        too_large = X.shape[:-1].numel() * self.points.shape[-2] > _MAX_ENTRIES
+        if cache.constant is None or too_large:
+            return None
+        d_x = X.shape[-1] - d_w
+        lengthscale = kernel.lengthscale.expand(*kernel.lengthscale.shape[:-1], X.shape[-1])
+        centre = cache.centre
+        points = self.points.to(X).expand(*X.shape[:-2], *self.points.shape[-2:])
+        W = self._transformed(X.new_zeros(*X.shape[:-2], 1, d_x), points)[..., d_x:]
+        Z = (W - centre[..., d_x:]) / lengthscale[..., d_x:]
+        cross = kernel.correlation(squared_distance(Z, X[..., d_x:]))  # batch_shape x n_w x n
+        basis = _row_basis(cross)
+        rank = basis.shape[-2]
+        if cross.shape[:-1].numel() * rank * (rank + 1) // 2 > _MAX_ENTRIES:
+            return None
+        coordinates = cross @ basis.mT
+        rows, columns = torch.triu_indices(rank, rank, device=X.device)
+        products = coordinates[..., rows] * coordinates[..., columns]
+        products[..., rows != columns] *= 2
+        return _Factors(
+            cache=cache,
+            train_X=X[..., :d_x],
+            centre=centre[..., :d_x],
+            lengthscale=lengthscale[..., :d_x],
+            cross=cross,
+            basis=basis,
+            products=products,
+            constant=cache.constant.unsqueeze(-1),
+        )
+
+
+def _row_basis(matrix: Tensor) -> Tensor:
+    r"""Orthonormal rows `... x r x n` that span those of a matrix `... x n_w x n`."""
+    _, values, basis = torch.linalg.svd(matrix, full_matrices=False)
+    rank = int((values > _RANK_TOLERANCE * values[..., :1]).sum(dim=-1).max())
+    return basis[..., :rank, :]
+
+
+def _pairs(X: Tensor, points: Tensor) -> Tensor:
+    r"""All pairs `batch_shape x m x n_w x d`."""
+    batch = torch.broadcast_shapes(X.shape[:-2], points.shape[:-2])
+    shape = (*batch, X.shape[-2], points.shape[-2])
+    X = X.unsqueeze(-2).expand(*shape, X.shape[-1])
+    points = points.to(X).unsqueeze(-3).expand(*shape, points.shape[-1])
+    return torch.cat([X, points], dim=-1)

@@ -1,0 +1,133 @@
+r"""Known laws on a box: quantiles, densities, mixtures and rules."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from scipy.integrate import quad
+from scipy.stats import kstest, norm, truncnorm
+from torch.distributions import Beta, Cauchy, Independent, Normal, Uniform
+
+from botorch_risk.environments import BoundedMarginals, ContinuousEnvironment, Mixture
+
+UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+QUARTERS = torch.tensor([[0.25], [0.75]], dtype=torch.double)
+HALF = torch.tensor(0.5, dtype=torch.double)
+COMPONENTS = [Normal(0.1 * HALF, 0.02), Normal(HALF, 0.1 * HALF), Cauchy(1.6 * HALF, 0.04 * HALF)]
+
+
+def test_the_law_of_v_ucb_is_scipys_truncated_normal():
+    law = ContinuousEnvironment(Normal(HALF, 0.125), QUARTERS, 64, rule="midpoints")
+    scipys = truncnorm(-2, 2, 0.5, 0.125)
+    np.testing.assert_allclose(law.points.flatten(), scipys.ppf((np.arange(64) + 0.5) / 64))
+    values = torch.linspace(0.25, 0.75, 9, dtype=torch.double).unsqueeze(-1)
+    np.testing.assert_allclose(law.density.log_prob(values), scipys.logpdf(values.flatten()))
+    assert law.density.log_prob(values + 0.51).tolist() == [-torch.inf] * 9
+    samples = law.sample(5000, torch.Generator().manual_seed(0))
+    assert kstest(samples.flatten().numpy(), scipys.cdf).pvalue > 1e-3
+
+
+def test_clipped_mass_lies_on_the_bounds():
+    law = ContinuousEnvironment(Normal(HALF, 0.25), UNIT, 66, rule="quadrature", beyond="clip")
+    assert law.points[0] == 0.0
+    assert law.points[-1] == 1.0
+    expected = norm.cdf(-2)
+    assert law.weights[[0, -1]].tolist() == pytest.approx([expected, expected], abs=1e-10)
+    samples = law.sample(100_000, torch.Generator().manual_seed(0))
+    assert (samples == 0.0).double().mean().item() == pytest.approx(expected, abs=0.002)
+    with pytest.raises(UnsupportedError, match=r"Expected a law with a density. Got one that is"):
+        law.density.log_prob(law.points)
+
+
+def test_a_uniform_law_needs_no_more_than_its_bounds():
+    box = torch.tensor([[0.0, -1.0], [1.0, 3.0]])
+    law = ContinuousEnvironment(Uniform(*box), box, 256, seeds=0)
+    torch.testing.assert_close(law.points.mean(dim=0), box.mean(dim=0), atol=0.01, rtol=0)
+    assert law.density.log_prob(law.points.double()).exp().allclose(torch.tensor(0.25).double())
+
+
+@pytest.mark.parametrize("level", [1e-6, 0.1, 0.5, 0.95])
+def test_quantiles_of_a_mixture_invert_its_cdf(level):
+    mixture = Mixture(COMPONENTS)
+    quantile = mixture.icdf(torch.tensor([level], dtype=torch.double))
+    assert mixture.cdf(quantile).item() == pytest.approx(level, abs=1e-12)
+    densities = [component.log_prob(quantile).exp().item() for component in COMPONENTS]
+    assert mixture.log_prob(quantile).exp().item() == pytest.approx(np.mean(densities))
+
+
+def test_a_mixture_may_be_a_marginal():
+    law = ContinuousEnvironment(Mixture(COMPONENTS), UNIT, 400, rule="quadrature")
+    mixture = Mixture(COMPONENTS)
+
+    def integrand(w):
+        return np.sin(3 * w) * mixture.log_prob(torch.tensor(w, dtype=torch.double)).exp().item()
+
+    mass = mixture.cdf(2 * HALF) - mixture.cdf(0 * HALF)
+    expected = quad(integrand, 0, 1, points=[0.05, 0.5, 0.8], limit=200)[0] / mass.item()
+    assert (law.weights @ (3 * law.points).sin()).item() == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize("rule", ["sobol", "midpoints", "quadrature"])
+def test_every_rule_beats_independent_draws(rule):
+    def error(n_w, rule):
+        laws = [
+            ContinuousEnvironment(Normal(HALF, 0.125), QUARTERS, n_w, s, rule) for s in range(20)
+        ]
+        means = [(law.weights @ (4 * law.points).exp()).item() for law in laws]
+        exact = quad(lambda w: np.exp(4 * w) * truncnorm(-2, 2, 0.5, 0.125).pdf(w), 0.25, 0.75)[0]
+        return np.sqrt(np.mean((np.array(means) - exact) ** 2))
+
+    assert error(64, rule) < error(1024, "monte_carlo") / 4
+
+
+def test_a_ball_adds_points_without_weight():
+    law = ContinuousEnvironment(
+        Normal(HALF, 0.01), UNIT, 16, seeds=[0, 1], rule="midpoints", n_ball=64
+    )
+    assert law.points.shape == (2, 80, 1)
+    assert (law.weights[:, 16:] == 0).all()
+    assert law.points[:, 16:].amax() > 0.95
+    assert not torch.equal(law.points[0], law.points[1])
+
+
+def test_the_law_is_pickled():
+    law = pickle.loads(pickle.dumps(ContinuousEnvironment(Mixture(COMPONENTS), UNIT, 8, seeds=0)))
+    assert law.sample(3, torch.Generator()).shape == (3, 1)
+
+
+def test_refuses_marginals_that_do_not_fit():
+    for marginals, message in (
+        (Normal(torch.zeros(2), 1.0), r"batch shape \[\] or \[1\]"),
+        (Independent(Normal(torch.zeros(1), 1.0), 1), r"Got .*event_shape=torch.Size\(\[1\]\)"),
+        (Beta(HALF, HALF), "to have `cdf` and `icdf`. Got Beta"),
+    ):
+        with pytest.raises(UnsupportedError, match=message):
+            ContinuousEnvironment(marginals, UNIT, 8, seeds=0)
+
+
+def test_refuses_bad_options():
+    normal = Normal(HALF, 0.1)
+    for options, message in (
+        ({"n_w": 8}, "Expected `seeds` for rule='sobol'. Got seeds=None"),
+        ({"n_w": 8, "rule": "midpoints", "n_ball": 4}, "Expected `seeds` for a ball"),
+        ({"n_w": 8, "seeds": 0, "rule": "grid"}, "Expected `rule` to be one of"),
+        ({"n_w": 8, "seeds": 0, "beyond": "fold"}, "Expected `beyond` to be one of"),
+        ({"n_w": 3, "rule": "quadrature"}, "Expected enough nodes for the quadrature"),
+        ({"n_w": 8, "seeds": [1, 1]}, "Expected one distinct seed per replicate"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ContinuousEnvironment(normal, UNIT, **options)
+    with pytest.raises(ValueError, match=r"fills a grid of 2 axes. Got 8; 9 would"):
+        ContinuousEnvironment(normal, UNIT.expand(2, 2), 8, rule="midpoints")
+    with pytest.raises(ValueError, match="Expected mass within the bounds"):
+        BoundedMarginals(Normal(0.0, 1.0), UNIT + 50)
+    with pytest.raises(ValueError, match="within the support"):
+        BoundedMarginals(Uniform(0.0, 1.0), UNIT + 2)
+    with pytest.raises(BotorchTensorDimensionError, match="`bounds` to have shape `2 x d_w`"):
+        ContinuousEnvironment(normal, UNIT[0], 8)
+    with pytest.raises(ValueError, match="Expected scalar distributions of one batch shape"):
+        Mixture([])

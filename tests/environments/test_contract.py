@@ -1,0 +1,144 @@
+r"""The laws of every environment."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from botorch_risk.environments import Environment
+from tests import oracles
+from tests.contracts import (
+    BATCH_SHAPES,
+    DEVICES,
+    DTYPES,
+    ENVIRONMENTS,
+    PERTURBATIONS,
+    EnvironmentCase,
+)
+
+EVERY = [*ENVIRONMENTS, PERTURBATIONS]
+RATES = np.array([3.0, 5.0])
+
+every = pytest.mark.parametrize("case", EVERY, ids=lambda case: case.name)
+independent = pytest.mark.parametrize("case", ENVIRONMENTS, ids=lambda case: case.name)
+dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
+devices = pytest.mark.parametrize("device", DEVICES)
+batches = pytest.mark.parametrize("batch_shape", BATCH_SHAPES, ids=str)
+
+
+def values(*shape: int, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Tensor:
+    generator = torch.Generator().manual_seed(3)
+    return torch.rand(*shape, 2, generator=generator, dtype=torch.float64).to(device, dtype)
+
+
+def build(case: EnvironmentCase, observed: Tensor) -> Environment:
+    return case.build(observed, list(range(observed.shape[:-2].numel())))
+
+
+def mean_wave(environment: Environment, X: Tensor) -> Tensor:
+    r"""The expectation of a function of the inputs, `batch_shape x m`."""
+    inputs, weights = environment.expand(X)
+    shift = inputs[..., :-2].sum(dim=-1)
+    rates = torch.as_tensor(RATES).to(inputs)
+    return (weights * (shift + inputs[..., -2:] @ rates).cos()).sum(dim=-1)
+
+
+@every
+@dtypes
+@devices
+@batches
+def test_expectation_equals_the_oracle(
+    case: EnvironmentCase, dtype: torch.dtype, device: str, batch_shape: tuple[int, ...]
+) -> None:
+    observed = values(*batch_shape, 7, dtype=dtype, device=device)
+    X = 0.1 + values(*batch_shape, 4, dtype=dtype, device=device)
+    environment = build(case, observed)
+    inputs, weights = environment.expand(X)
+    assert inputs.dtype == weights.dtype == dtype
+    assert inputs.device.type == weights.device.type == device
+    d_w = 0 if case is PERTURBATIONS else 2
+    assert inputs.shape[:-2] == X.shape[:-1]
+    assert inputs.shape[-1] == 2 + d_w
+    assert torch.broadcast_shapes(weights.shape, inputs.shape[:-1]) == inputs.shape[:-1]
+    assert (weights >= 0).all()
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones_like(weights[..., 0]))
+
+    def single(index: tuple[int, ...]) -> np.ndarray:
+        wave = case.oracle(oracles.to_numpy(observed[index]), RATES)
+        decisions = oracles.to_numpy(X[index])
+        shifts = decisions @ RATES if case is PERTURBATIONS else decisions.sum(axis=-1)
+        return (np.exp(1j * shifts) * wave).real
+
+    found = mean_wave(environment, X).double().cpu()
+    expected = oracles.loop(batch_shape, single)
+    tolerance = max(case.tolerance, 0.0 if dtype == torch.float64 else 1e-5)
+    torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
+
+
+@every
+def test_replicates_do_not_notice_each_other(case: EnvironmentCase) -> None:
+    observed, X = values(3, 7), values(3, 4)
+    together = build(case, observed).expand(X)
+    for r in range(3):
+        alone = case.build(observed[r : r + 1], [r]).expand(X[r : r + 1])
+        for found, expected in zip(alone, together, strict=True):
+            expected = expected[r : r + 1] if len(expected) == 3 else expected
+            torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@every
+def test_one_law_serves_any_batch_of_decisions(case: EnvironmentCase) -> None:
+    environment, X = build(case, values(7)), values(2, 3, 4)
+    inputs, _ = environment.expand(X)
+    assert inputs.shape[:-2] == (2, 3, 4)
+    for index in np.ndindex(2, 3):
+        assert torch.equal(environment.expand(X[index])[0], inputs[index])
+
+
+@every
+def test_gradients_flow_through_the_decisions(case: EnvironmentCase) -> None:
+    environment = build(case, values(2, 7))
+    X = values(2, 3).requires_grad_()
+    assert torch.autograd.gradcheck(lambda X: mean_wave(environment, X), X)
+
+
+@every
+def test_determinism_pickle_state_and_dtype(case: EnvironmentCase) -> None:
+    observed, X = values(2, 7), values(2, 4)
+    environment = build(case, observed)
+    before = mean_wave(environment, X)
+    assert torch.equal(mean_wave(environment, X), before)
+    assert torch.equal(mean_wave(build(case, observed), X), before)
+    assert torch.equal(mean_wave(pickle.loads(pickle.dumps(environment)), X), before)
+    other = case.build(0.9 * observed, [7, 8])
+    other.load_state_dict(environment.state_dict())
+    assert torch.equal(mean_wave(other, X), before)
+    moved = mean_wave(environment.float(), X.float())
+    torch.testing.assert_close(moved.double(), before, rtol=0, atol=1e-5)
+
+
+@independent
+def test_points_are_those_of_expand(case: EnvironmentCase) -> None:
+    environment, X = build(case, values(2, 7)), values(2, 4)
+    inputs, weights = environment.expand(X)
+    points = environment.points.expand(2, -1, -1)
+    for m in range(4):
+        assert torch.equal(inputs[:, m, :, 2:], points)
+    assert torch.equal(weights.squeeze(-2), environment.weights)
+
+
+@independent
+def test_samples_follow_the_law_of_the_points(case: EnvironmentCase) -> None:
+    observed = values(2, 7)
+    environment = build(case, observed)
+    W = environment.sample(20_000, [torch.Generator().manual_seed(seed) for seed in (0, 1)])
+    assert W.shape == (2, 20_000, 2)
+    found = (W @ torch.as_tensor(RATES)).cos().mean(dim=-1)
+    expected = [case.oracle(oracles.to_numpy(one), RATES).real for one in observed]
+    assert found.tolist() == pytest.approx(expected, abs=0.025)
+    alone = case.build(observed[1:], [1]).sample(20_000, [torch.Generator().manual_seed(1)])
+    torch.testing.assert_close(alone, W[1:])

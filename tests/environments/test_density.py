@@ -1,0 +1,151 @@
+r"""The kernel density estimate and its bandwidths, against scipy and quadrature."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from scipy.integrate import dblquad, quad
+from scipy.stats import gaussian_kde, kstest, norm
+
+from botorch_risk.environments import (
+    KernelDensity,
+    leave_one_out_bandwidth,
+    silverman_bandwidth,
+)
+
+UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+OBSERVED = torch.tensor([[0.02], [0.1], [0.4], [0.45], [0.9]], dtype=torch.double)
+
+
+def draws(*shape, seed=0):
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
+
+
+def density(at_bounds="truncate", width=0.2, bounds=UNIT):
+    return KernelDensity(OBSERVED, torch.tensor([width]).double(), bounds, at_bounds)
+
+
+def pdf(kde):
+    return lambda *w: kde.log_prob(torch.tensor(w, dtype=torch.double)).exp().item()
+
+
+@pytest.mark.parametrize("width", [0.01, 0.2, 2.0])
+@pytest.mark.parametrize("at_bounds", ["truncate", "reflect"])
+def test_density_integrates_to_one_within_the_bounds(at_bounds, width):
+    kde = density(at_bounds, width)
+    points = OBSERVED.flatten().tolist() if width < 0.1 else None
+    assert quad(pdf(kde), 0, 1, points=points, limit=400)[0] == pytest.approx(1, abs=1e-8)
+    outside = torch.tensor([[-0.01], [1.01]], dtype=torch.double)
+    assert kde.log_prob(outside).tolist() == [-torch.inf, -torch.inf]
+
+
+@pytest.mark.parametrize("at_bounds", ["truncate", "reflect"])
+def test_density_integrates_to_one_in_two_dimensions(at_bounds):
+    kde = KernelDensity(
+        draws(3, 2), torch.tensor([0.3, 0.4]).double(), UNIT.expand(2, 2), at_bounds
+    )
+    assert dblquad(pdf(kde), 0, 1, 0, 1, epsabs=1e-6)[0] == pytest.approx(1, abs=1e-5)
+
+
+def test_without_bounds_equals_scipy():
+    observed = draws(40, 2)
+    kde = KernelDensity(observed, torch.tensor([0.1, 0.3], dtype=torch.double))
+    for value in draws(5, 2, seed=1):
+        kernels = norm(observed.numpy(), [0.1, 0.3]).pdf(value.numpy())
+        assert pdf(kde)(*value.tolist()) == pytest.approx(kernels.prod(axis=1).mean(), rel=1e-10)
+
+
+def test_reflected_density_is_flat_at_the_bounds():
+    kde = density("reflect")
+    values = torch.tensor([[0.0], [1.0]], dtype=torch.double, requires_grad=True)
+    (slope,) = torch.autograd.grad(kde.log_prob(values).sum(), values)
+    assert slope.abs().max() < 1e-10
+
+
+@pytest.mark.parametrize("width", [0.05, 0.2, 1.5])
+@pytest.mark.parametrize("at_bounds", ["truncate", "reflect", None])
+def test_samples_follow_the_density(at_bounds, width):
+    kde = density(at_bounds or "truncate", width, UNIT if at_bounds else None)
+    samples = kde.from_uniforms(draws(20_000, 2)).flatten().sort().values
+    assert at_bounds is None or ((samples >= 0) & (samples <= 1)).all()
+    grid = torch.linspace(samples[0] - 1e-9, samples[-1] + 1e-9, 40_001, dtype=torch.double)
+    masses = kde.log_prob((grid[1:] + grid[:-1]).unsqueeze(-1) / 2).exp() * grid.diff()
+    cumulative = np.concatenate([[0.0], masses.cumsum(0).numpy()])
+    assert kstest(samples.numpy(), lambda w: np.interp(w, grid.numpy(), cumulative)).pvalue > 1e-3
+
+
+def test_torchs_own_sampling_is_there():
+    batched = KernelDensity(draws(3, 5, 2), torch.full((3, 2), 0.1).double(), UNIT.expand(2, 2))
+    assert batched.sample((7,)).shape == (7, 3, 2)
+    assert batched.log_prob(batched.sample((7,))).shape == (7, 3)
+
+
+def test_clipped_samples_lie_on_the_bounds_as_often_as_kernels_reach_beyond():
+    kde = density("clip")
+    samples = kde.from_uniforms(draws(100_000, 2))
+    for bound, tail in ((0.0, norm.cdf), (1.0, norm.sf)):
+        expected = tail((bound - OBSERVED.numpy()) / 0.2).mean()
+        assert (samples == bound).double().mean().item() == pytest.approx(expected, abs=0.01)
+    with pytest.raises(UnsupportedError, match=r"Expected a law with a density. Got .* clipped"):
+        kde.log_prob(samples)
+
+
+def test_points_do_not_depend_on_the_order_of_the_observed_values():
+    uniforms = draws(64, 2)
+    turned = KernelDensity(OBSERVED.flip(0), torch.tensor([0.2]).double(), UNIT)
+    assert torch.equal(turned.from_uniforms(uniforms), density().from_uniforms(uniforms))
+
+
+@pytest.mark.parametrize("d_w", [1, 2, 3])
+def test_silverman_equals_scipys(d_w):
+    observed = draws(30, d_w)
+    scipys = gaussian_kde(observed.T.numpy(), bw_method="silverman")  # uses ddof = 1
+    expected = np.sqrt(np.diag(scipys.covariance))
+    np.testing.assert_allclose(silverman_bandwidth(observed, ddof=1), expected)
+    ratio = silverman_bandwidth(observed) / silverman_bandwidth(observed, ddof=1)
+    np.testing.assert_allclose(ratio, np.sqrt(29 / 30))
+
+
+@pytest.mark.parametrize("at_bounds", ["truncate", "reflect", "clip"])
+def test_leave_one_out_equals_a_search_over_a_grid(at_bounds):
+    centers = torch.tensor([0.2, 0.8]).double().repeat(15).unsqueeze(-1)
+    observed = centers + 0.02 * (draws(30, 1) - 0.5)
+    found = leave_one_out_bandwidth(observed, torch.tensor([1e-3]).double(), UNIT, at_bounds)
+
+    def score(h):
+        total = 0.0
+        for i, w in enumerate(observed):
+            others = torch.cat([observed[:i], observed[i + 1 :]])
+            bounds = None if at_bounds == "clip" else UNIT
+            kde = KernelDensity(
+                others, torch.tensor([h]), bounds, "truncate" if bounds is None else at_bounds
+            )
+            total += kde.log_prob(w).item()
+        return total
+
+    silverman = silverman_bandwidth(observed).item()
+    grid = np.geomspace(0.02 * silverman, 3 * silverman, 120)
+    best = grid[np.argmax([score(h) for h in grid])]
+    assert found.item() == pytest.approx(best, rel=0.05)
+    assert score(found.item()) >= score(best) - 1e-9
+    assert found < 0.2 * silverman  # two narrow modes far apart
+
+
+def test_leave_one_out_is_batched_and_keeps_to_the_floor():
+    observed = draws(3, 20, 2)
+    observed[2] = observed[2, :1]  # identical values
+    floor = torch.full((3, 2), 1e-3, dtype=torch.double)
+    together = leave_one_out_bandwidth(observed, floor, UNIT.expand(2, 2))
+    for r in range(3):
+        alone = leave_one_out_bandwidth(observed[r], floor[r], UNIT.expand(2, 2))
+        torch.testing.assert_close(together[r], alone, rtol=1e-6, atol=0)
+    assert (together >= floor).all()
+
+
+def test_refuses_a_bandwidth_that_is_none():
+    with pytest.raises(ValueError, match="bandwidth"):
+        KernelDensity(OBSERVED, torch.tensor([0.0]).double())
+    with pytest.raises(ValueError, match=r"Expected `at_bounds` to be one of .*'fold'"):
+        KernelDensity(OBSERVED, torch.tensor([0.1]).double(), UNIT, "fold")

@@ -1,0 +1,128 @@
+r"""Finite laws: their probabilities, grids, boxes and perturbations."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from botorch.exceptions.errors import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+
+from botorch_risk.environments import (
+    DiscreteEnvironment,
+    EmpiricalGrid,
+    InputPerturbation,
+    StandardDeviationBox,
+    regular_grid,
+)
+
+THREE = torch.tensor([[0.0], [0.5], [1.0]], dtype=torch.double)
+UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_one_point_is_no_uncertainty():
+    inputs, weights = DiscreteEnvironment(THREE[1:2]).expand(THREE)
+    assert inputs[:, 0].tolist() == [[0.0, 0.5], [0.5, 0.5], [1.0, 0.5]]
+    assert weights.tolist() == [[1.0]]
+
+
+def test_a_point_without_probability_is_kept_but_never_drawn():
+    environment = DiscreteEnvironment(THREE, torch.tensor([0.0, 1.0, 0.0]))
+    assert environment.weights.tolist() == [0.0, 1.0, 0.0]
+    assert (environment.sample(1000, generator()) == 0.5).all()
+
+
+def test_draws_do_not_depend_on_the_other_generators():
+    environment = DiscreteEnvironment(THREE)
+    together = environment.sample(20, [generator(0), generator(1)])
+    assert together.shape == (2, 20, 1)
+    assert torch.equal(together[1], environment.sample(20, generator(1)))
+    batched = DiscreteEnvironment(THREE.expand(2, 3, 1))
+    assert batched.sample(20, generator()).shape == (2, 20, 1)
+    with pytest.raises(
+        BotorchTensorDimensionError, match=r"one generator for each replicate. Got 3"
+    ):
+        batched.sample(20, [generator()] * 3)
+
+
+def test_later_changes_of_the_input_do_not_reach_the_law():
+    points = THREE.clone()
+    environment = DiscreteEnvironment(points)
+    points.zero_()
+    assert torch.equal(environment.points, THREE)
+
+
+@pytest.mark.parametrize("probabilities", [[0.5, 0.6, -0.1], [0.5, 0.4, 0.0], [math.nan, 0.5, 0.5]])
+def test_refuses_what_is_no_probability(probabilities):
+    for law in (DiscreteEnvironment, InputPerturbation):
+        with pytest.raises(ValueError, match="Expected probabilities of at least 0 that sum to 1"):
+            law(THREE, torch.tensor(probabilities))
+
+
+def test_refuses_points_that_are_none():
+    for points in (torch.zeros(0, 1), torch.zeros(3), torch.zeros(3, 0)):
+        with pytest.raises(BotorchTensorDimensionError, match=r"with no dimension empty. Got"):
+            DiscreteEnvironment(points)
+    with pytest.raises(InputDataError, match=r"Expected finite `points`. Got \[inf\] at \(1, 0\)"):
+        DiscreteEnvironment(torch.tensor([[[0.0]], [[math.inf]]]))
+    with pytest.raises(BotorchTensorDimensionError, match="Expected `probabilities` to have shape"):
+        DiscreteEnvironment(THREE, torch.ones(2) / 2)
+
+
+def test_refuses_decisions_of_another_batch():
+    environment = DiscreteEnvironment(THREE.expand(2, 3, 1))
+    with pytest.raises(BotorchTensorDimensionError, match=r"Got X.shape=torch.Size\(\[3, 4, 1\]\)"):
+        environment.expand(torch.zeros(3, 4, 1))
+
+
+def test_ties_go_to_the_first_point_of_the_grid():
+    observed = torch.tensor([[0.25], [0.25], [0.75], [5.0]], dtype=torch.double)
+    assert EmpiricalGrid(observed, THREE).weights.tolist() == [0.5, 0.25, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("d_w", "num_points", "size"), [(1, 100, 100), (2, 1024, 1024), (3, 1000, 1000), (4, 100, 256)]
+)
+def test_regular_grids_have_the_sizes_of_the_paper(d_w, num_points, size):
+    grid = regular_grid(UNIT.expand(2, d_w), num_points)
+    assert grid.shape == (size, d_w)
+    assert grid.unique(dim=0).shape == grid.shape
+
+
+def test_refuses_a_grid_of_another_space():
+    with pytest.raises(
+        BotorchTensorDimensionError, match="Expected `grid` to have shape `n_w x 1`"
+    ):
+        EmpiricalGrid(THREE, torch.zeros(3, 2))
+
+
+def test_the_box_is_cut_at_the_bounds():
+    observed = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+    wide = StandardDeviationBox(observed, 512, seeds=0, num_deviations=3.0)
+    assert wide.box.tolist() == [[-1.0], [2.0]]
+    cut = StandardDeviationBox(observed, 512, seeds=0, num_deviations=3.0, bounds=UNIT)
+    assert cut.box.tolist() == UNIT.tolist()
+    assert ((cut.points >= 0) & (cut.points <= 1)).all()
+
+
+def test_one_observed_value_is_its_own_box():
+    assert (StandardDeviationBox(THREE[1:2], 4, seeds=0).points == 0.5).all()
+
+
+def test_perturbations_have_no_points_and_keep_to_the_bounds():
+    environment = InputPerturbation(THREE - 0.5, bounds=UNIT)
+    inputs, _ = environment.expand(torch.tensor([[0.2], [0.9]]))
+    expected = torch.tensor([[0.0, 0.2, 0.7], [0.4, 0.9, 1.0]])
+    torch.testing.assert_close(inputs.squeeze(-1), expected)
+    with pytest.raises(UnsupportedError, match="which have no fixed `points`"):
+        environment.points  # noqa: B018
+    with pytest.raises(BotorchTensorDimensionError, match="`batch_shape x m x 1`"):
+        environment.expand(torch.zeros(2, 2))

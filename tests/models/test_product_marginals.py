@@ -1,0 +1,123 @@
+r"""Marginals at all pairs of a decision and an environmental value."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Normalize, Warp
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+
+from botorch_risk.models.product_marginals import ProductMarginals
+
+BATCHES: list[tuple[int, ...]] = [(), (2,), (2, 3)]
+
+
+def build(
+    batch: tuple[int, ...] = (),
+    d: int = 3,
+    kernel: Kernel | None = None,
+    normalize: bool = False,
+    dtype: torch.dtype = torch.float64,
+) -> SingleTaskGP:
+    generator = torch.Generator().manual_seed(0)
+    X = 5 * torch.rand(*batch, 15, d, generator=generator, dtype=torch.float64)
+    Y = X.sin().sum(dim=-1, keepdim=True)
+    if not normalize:
+        X = X / 5
+    transform = Normalize(d, batch_shape=torch.Size(batch)) if normalize else None
+    model = SingleTaskGP(X.to(dtype), Y.to(dtype), covar_module=kernel, input_transform=transform)
+    model.likelihood.noise = 1e-4
+    return model
+
+
+def pair_by_pair(model: SingleTaskGP, X: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+    r"""Means and variances through `model.posterior`, one pair at a time."""
+    moments = []
+    for x in X.unbind(dim=-2):
+        for w in points.unbind(dim=-2):
+            w = w.expand(*x.shape[:-1], w.shape[-1])
+            posterior = model.posterior(torch.cat([x, w], dim=-1).unsqueeze(-2))
+            moments.append(
+                torch.stack([posterior.mean, posterior.variance]).squeeze(-1).squeeze(-1)
+            )
+    stacked = torch.stack(moments, dim=-1)
+    return stacked.unflatten(-1, (X.shape[-2], points.shape[-2]))
+
+
+@pytest.mark.parametrize("normalize", [False, True], ids=["unit", "normalize"])
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
+@pytest.mark.parametrize("d_w", [1, 2])
+def test_equals_the_posterior_pair_by_pair(
+    batch: tuple[int, ...], d_w: int, normalize: bool
+) -> None:
+    model = build(batch, normalize=normalize)
+    X = torch.rand(*batch, 4, 3 - d_w, dtype=torch.float64)
+    for points in (torch.rand(6, d_w).double(), torch.rand(*batch, 6, d_w).double()):
+        marginals = ProductMarginals(model, points)
+        ours = torch.stack([*marginals(X)])
+        assert marginals._current_factors() is not None
+        assert ours.shape == (2, *batch, 4, 6)
+        torch.testing.assert_close(ours, pair_by_pair(model, X, points), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ScaleKernel(RBFKernel(ard_num_dims=3)),
+        RBFKernel(),
+        MaternKernel(ard_num_dims=3),
+        RBFKernel(active_dims=(0, 2)),
+    ],
+    ids=["scaled", "one lengthscale", "matern", "active dims"],
+)
+def test_other_kernels(kernel: Kernel) -> None:
+    model = build(kernel=kernel)
+    points, X = torch.rand(5, 1).double(), torch.rand(4, 2).double()
+    ours = torch.stack([*ProductMarginals(model, points)(X)])
+    torch.testing.assert_close(ours, pair_by_pair(model, X, points), rtol=1e-7, atol=1e-8)
+
+
+def test_other_transforms_go_pair_by_pair() -> None:
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(12, 2, generator=generator, dtype=torch.float64)
+    model = SingleTaskGP(X, X.sum(-1, keepdim=True), input_transform=Warp(d=2, indices=[0, 1]))
+    points = torch.rand(5, 1).double()
+    marginals = ProductMarginals(model, points)
+    ours = torch.stack([*marginals(X[:3, :1])])
+    assert not marginals._is_product(X[:3, :1])
+    torch.testing.assert_close(ours, pair_by_pair(model, X[:3, :1], points), rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
+def test_single_precision_goes_pair_by_pair() -> None:
+    model = build(dtype=torch.float32)
+    marginals = ProductMarginals(model, torch.rand(5, 1))
+    mean, variance = marginals(torch.rand(4, 2))
+    assert mean.dtype == variance.dtype == torch.float32
+    assert not marginals._is_product(torch.rand(4, 2))
+
+
+def test_gradient() -> None:
+    marginals = ProductMarginals(build(), torch.rand(4, 1).double())
+    X = torch.rand(3, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda X: tuple(marginals(X)), X)
+    assert not marginals(X.detach()).mean.requires_grad
+
+
+def test_follows_the_model_and_the_sign() -> None:
+    model, points = build(), torch.rand(5, 1).double()
+    X = torch.rand(4, 2, dtype=torch.float64)
+    marginals = ProductMarginals(model, points)
+    marginals(X)
+    model.covar_module.lengthscale = 2.0
+    fresh = ProductMarginals(model, points)(X)
+    torch.testing.assert_close(marginals(X).mean, fresh.mean)
+    torch.testing.assert_close(pickle.loads(pickle.dumps(marginals))(X).mean, fresh.mean)
+    minimise = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.float64))
+    negated = ProductMarginals(model, points, minimise)(X)
+    torch.testing.assert_close(negated.mean, -fresh.mean)
+    torch.testing.assert_close(negated.variance, fresh.variance)
