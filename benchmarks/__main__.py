@@ -31,9 +31,9 @@ def main() -> None:
         fit_quality.main(count=20 if quick else 200)
         multistart.main(repeats=1 if quick else 5)
         rahbo_loop.main(plain=2 if quick else 32)
+        risk_measures.main()
         branching.main(replicates=2 if quick else 16)
         robustness.main(repeats=1 if quick else 5)
-        risk_measures.main()
     else:
         for replicates in (32, 128, 512):
             rahbo_loop.main(replicates=replicates, plain=1 if quick else 4, device=device)

@@ -105,49 +105,6 @@ def risk_averse_bound(
     return f - risk_aversion * np.exp(log_noise)
 
 
-def discrete_wave(points: np.ndarray, probabilities: Sequence[float], rates: np.ndarray) -> complex:
-    r"""The characteristic function `E exp(i rates . w)`, point by point."""
-    return sum(
-        p * np.exp(1j * np.dot(rates, w)) for w, p in zip(points, probabilities, strict=True)
-    )
-
-
-def bounded_wave(law: Any, rate: float, clipped: bool = False) -> complex:
-    r"""`E exp(i rate w)` for a scipy law cut off at, or clipped to, [0, 1]."""
-
-    def integrand(w: float) -> complex:
-        return np.exp(1j * rate * w) * law.pdf(w)
-
-    inside, _ = quad(integrand, 0.0, 1.0, epsabs=1e-11, limit=200, complex_func=True)
-    if clipped:
-        return inside + law.cdf(0.0) + law.sf(1.0) * np.exp(1j * rate)
-    return inside / (law.cdf(1.0) - law.cdf(0.0))
-
-
-def normal_wave(loc: Tensor, scale: Tensor, rates: np.ndarray, clipped: bool = False) -> complex:
-    r"""`E exp(i rates . w)` for independent normal coordinates bounded to [0, 1]."""
-    laws = zip(loc.tolist(), scale.tolist(), rates, strict=True)
-    return np.prod([bounded_wave(norm(m, s), rate, clipped) for m, s, rate in laws])
-
-
-def kernel_density_wave(observed: np.ndarray, rates: np.ndarray) -> complex:
-    r"""`E exp(i rates . w)` under truncated normal kernels of Silverman's width."""
-    t, d = observed.shape
-    factor = (4 / (d + 2)) ** (1 / (d + 4)) * t ** (-1 / (d + 4))
-    h = factor * np.sqrt(np.mean((observed - observed.mean(axis=0)) ** 2, axis=0))
-    kernels = [
-        np.prod([bounded_wave(norm(w[j], h[j]), rates[j]) for j in range(d)]) for w in observed
-    ]
-    return np.mean(kernels)
-
-
-def box_wave(observed: np.ndarray, rates: np.ndarray) -> complex:
-    r"""`E exp(i rates . w)` for a uniform law within one deviation of the mean."""
-    lower, upper = observed.mean(axis=0) - observed.std(axis=0), observed.mean(0) + observed.std(0)
-    waves = np.exp(1j * rates * upper) - np.exp(1j * rates * lower)
-    return np.prod(waves / (1j * rates * (upper - lower)))
-
-
 def expectation(values: np.ndarray, weights: np.ndarray) -> float:
     return sum(w * v for v, w in zip(values, weights, strict=True))
 
@@ -236,6 +193,49 @@ def minimax_approximation(
     mean = expectation(values, weights)
     tau = (values.min() - mean) / farthest
     return (max(mean - radius * slope, values.min()) + mean + radius * tau) / 2
+
+
+def discrete_wave(points: np.ndarray, probabilities: Sequence[float], rates: np.ndarray) -> complex:
+    r"""The characteristic function `E exp(i rates . w)`, point by point."""
+    return sum(
+        p * np.exp(1j * np.dot(rates, w)) for w, p in zip(points, probabilities, strict=True)
+    )
+
+
+def bounded_wave(law: Any, rate: float, clipped: bool = False) -> complex:
+    r"""`E exp(i rate w)` for a scipy law cut off at, or clipped to, [0, 1]."""
+
+    def integrand(w: float) -> complex:
+        return np.exp(1j * rate * w) * law.pdf(w)
+
+    inside, _ = quad(integrand, 0.0, 1.0, epsabs=1e-11, limit=200, complex_func=True)
+    if clipped:
+        return inside + law.cdf(0.0) + law.sf(1.0) * np.exp(1j * rate)
+    return inside / (law.cdf(1.0) - law.cdf(0.0))
+
+
+def normal_wave(loc: Tensor, scale: Tensor, rates: np.ndarray, clipped: bool = False) -> complex:
+    r"""`E exp(i rates . w)` for independent normal coordinates bounded to [0, 1]."""
+    laws = zip(loc.tolist(), scale.tolist(), rates, strict=True)
+    return np.prod([bounded_wave(norm(m, s), rate, clipped) for m, s, rate in laws])
+
+
+def kernel_density_wave(observed: np.ndarray, rates: np.ndarray) -> complex:
+    r"""`E exp(i rates . w)` under truncated normal kernels of Silverman's width."""
+    t, d = observed.shape
+    factor = (4 / (d + 2)) ** (1 / (d + 4)) * t ** (-1 / (d + 4))
+    h = factor * np.sqrt(np.mean((observed - observed.mean(axis=0)) ** 2, axis=0))
+    kernels = [
+        np.prod([bounded_wave(norm(w[j], h[j]), rates[j]) for j in range(d)]) for w in observed
+    ]
+    return np.mean(kernels)
+
+
+def box_wave(observed: np.ndarray, rates: np.ndarray) -> complex:
+    r"""`E exp(i rates . w)` for a uniform law within one deviation of the mean."""
+    lower, upper = observed.mean(axis=0) - observed.std(axis=0), observed.mean(0) + observed.std(0)
+    waves = np.exp(1j * rates * upper) - np.exp(1j * rates * lower)
+    return np.prod(waves / (1j * rates * (upper - lower)))
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:

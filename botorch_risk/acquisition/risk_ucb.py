@@ -132,7 +132,10 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         Returns:
             `batch_shape x m` values.
         """
-        return self._reduce(X, lambda *values: self.risk_measure.bounds(*values)[1])
+        measure = self.risk_measure
+        if measure.monotone:
+            return self._reduce(X, lambda low, high, weights: measure(high, weights))
+        return self._reduce(X, lambda *values: measure.bounds(*values)[1])
 
     def lower(self, X: Tensor) -> Tensor:
         r"""Lower confidence bound of the risk, for reporting with confidence.
@@ -143,7 +146,10 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         Returns:
             `batch_shape x m` values.
         """
-        return self._reduce(X, lambda *values: self.risk_measure.bounds(*values)[0])
+        measure = self.risk_measure
+        if measure.monotone:
+            return self._reduce(X, lambda low, high, weights: measure(low, weights))
+        return self._reduce(X, lambda *values: measure.bounds(*values)[0])
 
     def mean(self, X: Tensor) -> Tensor:
         r"""Risk of the posterior mean.
