@@ -10,7 +10,11 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
-from botorch_risk.experiments.problem import Problem, ProblemWithObjective
+from botorch_risk.experiments.problem import (
+    Problem,
+    ProblemWithContexts,
+    ProblemWithObjective,
+)
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Strategy
@@ -72,8 +76,10 @@ def run_strategy(
         on_round(index)
 
 
-def evaluate(problem: Problem, X: Tensor, seeds: list[int], num_repeats: int, index: int) -> Tensor:
-    r"""Draws the outcomes of a round from the streams of its seeds and its number.
+def evaluate(
+    problem: Problem, X: Tensor, seeds: list[int], num_repeats: int, index: int
+) -> tuple[Tensor, Tensor]:
+    r"""Draws the contexts and outcomes of a round from the streams of its seeds and its number.
 
     Args:
         problem: The problem, on the CPU.
@@ -83,7 +89,8 @@ def evaluate(problem: Problem, X: Tensor, seeds: list[int], num_repeats: int, in
         index: The number of the round.
 
     Returns:
-        The outcomes, `R x q x k`, on the CPU.
+        The points, with the contexts that they met in the last columns where the problem has
+        any, and the outcomes `R x q x k`, on the CPU.
 
     Raises:
         BotorchTensorDimensionError: If `X` or the outcomes do not have these shapes.
@@ -93,7 +100,11 @@ def evaluate(problem: Problem, X: Tensor, seeds: list[int], num_repeats: int, in
             f"Expected `X` to have shape `{len(seeds)} x q x {problem.bounds.shape[-1]}`. "
             f"Got {X.shape=}."
         )
-    Y = problem.sample_repeats(X.cpu(), num_repeats, generators(seeds, "observations", index))
+    X = X.cpu()
+    if isinstance(problem, ProblemWithContexts):
+        contexts = problem.draw_contexts(X, generators(seeds, "contexts", index))
+        X = torch.cat([X, contexts.to(X)], dim=-1)
+    Y = problem.sample_repeats(X, num_repeats, generators(seeds, "observations", index))
     if Y.shape != (*X.shape[:-1], num_repeats):
         raise BotorchTensorDimensionError(
             f"Expected the outcomes to have shape `{X.shape[0]} x {X.shape[1]} x {num_repeats}`. "
@@ -108,7 +119,7 @@ def evaluate(problem: Problem, X: Tensor, seeds: list[int], num_repeats: int, in
             FailedOutcomesWarning,
             stacklevel=2,
         )
-    return Y
+    return X, Y
 
 
 def _outcomes(
@@ -125,12 +136,12 @@ def _outcomes(
     asked = time.perf_counter()
     pending = store.rounds(label, first=index)
     if not pending:
-        Y = evaluate(problem, X, strategy.seeds, num_repeats, index)
+        points, Y = evaluate(problem, X, strategy.seeds, num_repeats, index)
         seconds = asked - start, time.perf_counter() - asked
-        store.record_outcomes(label, index, X, Y, _objective(problem, X.cpu()), seconds)
-        return X, Y.to(X)
+        store.record_outcomes(label, index, points, Y, _objective(problem, X.cpu()), seconds)
+        return points.to(X), Y.to(X)
     stored = pending[0]
-    if not torch.equal(stored.X, X.cpu()):
+    if not torch.equal(stored.X[..., : X.shape[-1]], X.cpu()):
         warnings.warn(
             f"Expected {label!r} to ask for the points of round {index} that have been evaluated "
             "already. Got others; the strategy is told those evaluated.",

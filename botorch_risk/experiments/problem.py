@@ -37,3 +37,23 @@ class ProblemWithObjective(Problem, Protocol):
     def objective(self, X: Tensor) -> Tensor:
         r"""The noiseless risk objective, to be maximised: `R x q x d -> R x q`."""
         ...
+
+
+@runtime_checkable
+class ProblemWithContexts(Problem, Protocol):
+    r"""A problem whose bounds are those of the decision, with an environment that moves on its own.
+
+    `sample_repeats` takes decisions with their contexts in the last columns.
+    """
+
+    def draw_contexts(self, X: Tensor, generators: list[Generator]) -> Tensor:
+        r"""The contexts that decisions meet.
+
+        Args:
+            X: Decisions, `R x q x d_x`.
+            generators: One CPU generator per replicate.
+
+        Returns:
+            Contexts, `R x q x d_w`.
+        """
+        ...

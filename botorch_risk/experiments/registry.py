@@ -16,7 +16,10 @@ from botorch_risk.strategies import Strategy
 StrategyFactory = Callable[[Tensor, list[int], int], Strategy]
 
 # The modules that register the package's own experiments, imported at the first look-up.
-DEFINITION_MODULES: tuple[str, ...] = ("botorch_risk.experiments.rahbo",)
+DEFINITION_MODULES: tuple[str, ...] = (
+    "botorch_risk.experiments.rahbo",
+    "botorch_risk.experiments.kde",
+)
 _EXPERIMENTS: dict[str, ExperimentDefinition] = {}
 
 

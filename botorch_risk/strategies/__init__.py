@@ -1,17 +1,29 @@
 r"""The algorithm of each paper as ask / tell, over one experiment or many replicates at once."""
 
 from botorch_risk.strategies.initial_design import initial_design
+from botorch_risk.strategies.kernel_density import (
+    DRBOKDE,
+    DRBOMMD,
+    SBOKDE,
+    ContextFreeGPUCB,
+    StableOpt,
+)
 from botorch_risk.strategies.log_nei import MeanVarianceLogNEI
 from botorch_risk.strategies.protocol import Strategy
 from botorch_risk.strategies.rahbo import RAHBO, RAHBOUS, HeteroscedasticGPUCB
 from botorch_risk.strategies.random_search import RandomSearch
 
 __all__ = [
+    "DRBOKDE",
+    "DRBOMMD",
     "RAHBO",
     "RAHBOUS",
+    "SBOKDE",
+    "ContextFreeGPUCB",
     "HeteroscedasticGPUCB",
     "MeanVarianceLogNEI",
     "RandomSearch",
+    "StableOpt",
     "Strategy",
     "initial_design",
 ]

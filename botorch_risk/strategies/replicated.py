@@ -59,7 +59,7 @@ class ReplicatedStrategy(ABC):
         self._seeds = as_seeds(seeds)
         self.num_initial = num_initial
         self.batch_size = batch_size
-        self._X = bounds.new_empty(len(self._seeds), 0, bounds.shape[-1])  # R x n x d
+        self._X = bounds.new_empty(len(self._seeds), 0, self._num_inputs)  # R x n x d
         self._Y: Tensor | None = None  # R x n x k
         self._round = 0
         self._proposal: Tensor | None = None
@@ -68,6 +68,11 @@ class ReplicatedStrategy(ABC):
     def seeds(self) -> list[int]:
         r"""The seeds, one per replicate."""
         return self._seeds
+
+    @property
+    def _num_inputs(self) -> int:
+        r"""How many columns the told points have."""
+        return self.bounds.shape[-1]
 
     def ask(self) -> Tensor:
         r"""The initial design, then `batch_size` points a round, `R x q x d`."""
@@ -117,7 +122,7 @@ class ReplicatedStrategy(ABC):
 
     def _validate(self, X: Tensor, Y: Tensor) -> None:
         r"""Raises if `tell` cannot take these outcomes."""
-        expected = (len(self.seeds), self.bounds.shape[-1])
+        expected = (len(self.seeds), self._num_inputs)
         num_repeats = Y.shape[-1] if self._Y is None else self._Y.shape[-1]
         if (X.shape[0], X.shape[-1]) != expected or Y.shape != (*X.shape[:-1], num_repeats):
             raise BotorchTensorDimensionError(

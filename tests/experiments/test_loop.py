@@ -81,9 +81,9 @@ def test_a_resumed_or_extended_run_equals_the_uninterrupted_one(tmp_path: Path) 
 def test_a_replicate_does_not_depend_on_its_company() -> None:
     problem = NoisyQuadratic()
     X = torch.rand(3, 2, 2, dtype=torch.double)
-    together = evaluate(problem, X, SEEDS, num_repeats=5, index=7)
+    _, together = evaluate(problem, X, SEEDS, num_repeats=5, index=7)
     for row, seed in enumerate(SEEDS):
-        alone = evaluate(problem, X[row : row + 1], [seed], num_repeats=5, index=7)
+        _, alone = evaluate(problem, X[row : row + 1], [seed], num_repeats=5, index=7)
         assert torch.equal(together[row : row + 1], alone)
 
 

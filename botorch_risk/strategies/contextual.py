@@ -1,0 +1,154 @@
+r"""Strategies for decisions under an environment that is observed but not chosen."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.models import SingleTaskGP
+from torch import Tensor
+
+from botorch_risk.acquisition.arguments import as_nonnegative
+from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.environments import Environment
+from botorch_risk.fit.exact_gp import fit_exact_gp
+from botorch_risk.optim.multistart import optimize_acqf_replicates
+from botorch_risk.risk import RiskMeasure
+from botorch_risk.seeding import derive_seed
+from botorch_risk.strategies.replicated import ReplicatedStrategy
+
+
+class ContextualStrategy(ReplicatedStrategy):
+    r"""A strategy that asks for decisions and is told decisions with the contexts they met.
+
+    `ask` returns decisions `R x q x d_x`; `tell` takes the same rows with the observed context
+    in the last `d_w` columns, and their outcomes. Each round it fits a Gaussian process of
+    (x, w), learns the law of w from all contexts so far, and maximises the risk measure of
+    the upper confidence bound. It recommends the evaluated decision with the best risk of
+    the posterior mean. A row without an outcome is replaced by the first row of its
+    replicate, which then counts twice.
+
+    A subclass chooses the environment and the risk measure of a round.
+    """
+
+    def __init__(
+        self,
+        bounds: Tensor,
+        context_bounds: Tensor,
+        seeds: int | Sequence[int],
+        *,
+        num_initial: int = 10,
+        batch_size: int = 1,
+        beta: float = 2.25,
+        num_restarts: int = 10,
+        raw_samples: int = 256,
+    ) -> None:
+        r"""Args:
+            bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+            context_bounds: Those of the contexts, `2 x d_w`.
+            seeds: One seed per replicate.
+            num_initial: The number of decisions of the initial design.
+            batch_size: The number `q` of decisions of each later round.
+            beta: Squared width of the bound; the paper's sqrt(beta) is 1.5.
+            num_restarts: Starts of the acquisition optimiser.
+            raw_samples: Raw points of the acquisition optimiser.
+
+        Raises:
+            BotorchTensorDimensionError: If a box is not `2 x d`.
+            ValueError: If a box is reversed or not finite, or a number is out of its range.
+        """
+        if context_bounds.ndim != 2 or context_bounds.shape[0] != 2:
+            raise BotorchTensorDimensionError(
+                f"Expected `context_bounds` to have shape `2 x d_w`. Got {context_bounds.shape=}."
+            )
+        finite = context_bounds.isfinite().all()
+        if not (finite and (context_bounds[0] < context_bounds[1]).all()):
+            raise ValueError(
+                "Expected finite `context_bounds` with each lower bound below its upper bound. "
+                f"Got {context_bounds.tolist()}."
+            )
+        self.context_bounds = context_bounds.to(bounds)
+        super().__init__(bounds, seeds, num_initial, batch_size)
+        self.beta = float(as_nonnegative("beta", beta))
+        self.num_restarts, self.raw_samples = num_restarts, raw_samples
+        self._acquisition: tuple[int, RiskUpperConfidenceBound] | None = None
+
+    @property
+    def acquisition(self) -> RiskUpperConfidenceBound:
+        r"""The acquisition function of this round, on the unit cube; built when asked for."""
+        if self._acquisition is None or self._acquisition[0] != self._round:
+            self._acquisition = self._round, self._build()
+        return self._acquisition[1]
+
+    def recommend(self) -> Tensor:
+        r"""The evaluated decision with the best risk of the posterior mean, `R x d_x`."""
+        X, _ = self._complete()
+        decisions = X[..., : self.bounds.shape[-1]]
+        with torch.no_grad():
+            best = self.acquisition.mean(self._unit(X)[..., : self.bounds.shape[-1]]).argmax(dim=-1)
+        return decisions[torch.arange(len(best), device=best.device), best]
+
+    @property
+    def _num_inputs(self) -> int:
+        return self.bounds.shape[-1] + self.context_bounds.shape[-1]
+
+    @abstractmethod
+    def _environment(self, contexts: Tensor) -> Environment:
+        r"""The law of the context learnt from contexts `R x t x d_w` on the unit cube."""
+
+    @abstractmethod
+    def _risk_measure(self) -> RiskMeasure:
+        r"""The risk measure of this round."""
+
+    def _model_inputs(self, X: Tensor) -> Tensor:
+        r"""What the model sees of points `R x n x d` on the unit cube."""
+        return X
+
+    def _build(self) -> RiskUpperConfidenceBound:
+        X, Y = self._complete()
+        X = self._unit(X)
+        model = SingleTaskGP(self._model_inputs(X), Y.nanmean(dim=-1, keepdim=True))
+        fit_exact_gp(model)
+        environment = self._environment(X[..., self.bounds.shape[-1] :])
+        return RiskUpperConfidenceBound(model, environment, self._risk_measure(), beta=self.beta)
+
+    def _propose(self) -> Tensor:
+        lower, upper = self.bounds
+        X, _ = optimize_acqf_replicates(
+            self.acquisition,
+            torch.stack([torch.zeros_like(lower), torch.ones_like(upper)]),
+            q=self.batch_size,
+            seeds=[derive_seed(seed, "acquisition", self._round) for seed in self.seeds],
+            num_restarts=self.num_restarts,
+            raw_samples=self.raw_samples,
+        )
+        return (lower + (upper - lower) * X).clamp(lower, upper)
+
+    def _complete(self) -> tuple[Tensor, Tensor]:
+        r"""The data, rows without an outcome replaced by the first row that has one."""
+        X, Y = self._observed()
+        missing = Y.isnan().all(dim=-1)
+        rows = torch.arange(X.shape[-2], device=X.device).expand(missing.shape)
+        rows = rows.where(~missing, missing.to(torch.uint8).argmin(dim=-1, keepdim=True))
+        return tuple(data.gather(-2, rows.unsqueeze(-1).expand(data.shape)) for data in (X, Y))  # type: ignore[return-value]
+
+    def _unit(self, X: Tensor) -> Tensor:
+        lower, upper = torch.cat([self.bounds, self.context_bounds], dim=-1)
+        return (X - lower) / (upper - lower)
+
+    def _unit_contexts(self) -> Tensor:
+        r"""The box of the contexts on the unit cube, `2 x d_w`."""
+        lower = torch.zeros_like(self.context_bounds[0])
+        return torch.stack([lower, lower + 1])
+
+    def _law_seeds(self) -> list[int]:
+        r"""Seeds of the points that stand for the law in this round."""
+        return [derive_seed(seed, "environment", self._round) for seed in self.seeds]
+
+    def _grid_size(self, num_points: int) -> int:
+        r"""`ceil(num_points^(1/d_w))^d_w`, the grid of the paper."""
+        d_w = self.context_bounds.shape[-1]
+        return int(math.ceil(round(num_points ** (1 / d_w), 9)) ** d_w)

@@ -1,0 +1,180 @@
+r"""Strategies under an environment that is observed but not chosen."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from torch import Tensor
+
+from botorch_risk.environments import (
+    EmpiricalGrid,
+    InputPerturbation,
+    KernelDensityEnvironment,
+    StandardDeviationBox,
+)
+from botorch_risk.experiments.campaign import Campaign
+from botorch_risk.experiments.registry import get_experiment
+from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.risk import (
+    Expectation,
+    MaximumMeanDiscrepancyBall,
+    MinimaxApproximation,
+    TotalVariationBall,
+    WorstCase,
+)
+from botorch_risk.seeding import generators
+from botorch_risk.strategies import (
+    DRBOKDE,
+    DRBOMMD,
+    SBOKDE,
+    ContextFreeGPUCB,
+    StableOpt,
+    Strategy,
+)
+from botorch_risk.test_functions import EnvironmentalAckley
+
+PROBLEM = EnvironmentalAckley(1)
+DECISIONS, CONTEXTS = PROBLEM.bounds[:, :2], PROBLEM.bounds[:, 2:]
+SMALL: dict[str, Any] = {"num_initial": 6, "num_restarts": 3, "raw_samples": 32}
+CASES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "sbo_kde": (SBOKDE, {"n_w": 32}),
+    "drbo_kde": (DRBOKDE, {"n_w": 32}),
+    "drbo_mmd": (DRBOMMD, {"num_points": 10, "radius_scale": 0.1}),
+    "drbo_mmd_minimax": (DRBOMMD, {"num_points": 10, "minimax": True, "radius_scale": 0.1}),
+    "stable_opt": (StableOpt, {"n_w": 32}),
+    "gp_ucb": (ContextFreeGPUCB, {}),
+}
+every = pytest.mark.parametrize("name", CASES)
+
+
+def build(name: str, seeds: Any = (0, 1, 2), **options: Any) -> Any:
+    kind, chosen = CASES[name]
+    return kind(DECISIONS, CONTEXTS, seeds, **{**SMALL, **chosen, **options})
+
+
+def meet(strategy: Any, X: Tensor, index: int) -> tuple[Tensor, Tensor]:
+    r"""Decisions with the contexts that they meet, and their outcomes."""
+    W = PROBLEM.sample_environment(X.shape[-2], generators(strategy.seeds, "contexts", index))
+    points = torch.cat([X, W], dim=-1)
+    return points, PROBLEM(points).unsqueeze(-1)
+
+
+def play(strategy: Any, rounds: int, first: int = 0) -> list[Tensor]:
+    asked = []
+    for index in range(first, first + rounds):
+        asked.append(strategy.ask())
+        strategy.tell(*meet(strategy, asked[-1], index))
+    return asked
+
+
+@every
+def test_protocol_and_state(name: str) -> None:
+    strategy, resumed = build(name), build(name)
+    assert isinstance(strategy, Strategy)
+    first, second = play(strategy, 2)
+    assert first.shape == (3, 6, 2)
+    assert second.shape == (3, 1, 2)
+    assert ((second >= 0) & (second <= 1)).all()
+    assert torch.equal(strategy.ask(), strategy.ask())
+    resumed.load_state_dict(strategy.state_dict())
+    assert torch.equal(strategy.ask(), resumed.ask())
+    reported = strategy.recommend()
+    evaluated = torch.cat([first, second], dim=-2)
+    assert (evaluated == reported.unsqueeze(-2)).all(dim=-1).any(dim=-1).all()
+    assert torch.equal(reported, resumed.recommend())
+
+
+@every
+def test_a_replicate_does_not_depend_on_its_company(name: str) -> None:
+    together = play(build(name, seeds=[4, 0, 7]), 3)
+    alone = play(build(name, seeds=0), 3)
+    for many, one in zip(together, alone, strict=True):
+        torch.testing.assert_close(many[1:2], one, atol=1e-5, rtol=0)
+
+
+def test_every_method_is_its_environment_and_its_risk_measure() -> None:
+    parts = {
+        "sbo_kde": (KernelDensityEnvironment, Expectation),
+        "drbo_kde": (KernelDensityEnvironment, TotalVariationBall),
+        "drbo_mmd": (EmpiricalGrid, MaximumMeanDiscrepancyBall),
+        "drbo_mmd_minimax": (EmpiricalGrid, MinimaxApproximation),
+        "stable_opt": (StandardDeviationBox, WorstCase),
+        "gp_ucb": (InputPerturbation, Expectation),
+    }
+    for name, (environment, measure) in parts.items():
+        strategy = build(name)
+        play(strategy, 1)
+        assert isinstance(strategy.acquisition.environment, environment)
+        assert isinstance(strategy._risk_measure(), measure)
+        assert strategy.acquisition.beta == 2.25
+
+
+def test_radii_follow_the_round() -> None:
+    r"""t^(-2/(4 + d_w)) and (2 + sqrt(2 log 10)) / sqrt(t)."""
+    total_variation, discrepancy = build("drbo_kde"), build("drbo_mmd", radius_scale=1.0)
+    for index in range(3):
+        for strategy in (total_variation, discrepancy):
+            play(strategy, 1, first=index)
+        t = index + 1
+        assert math.isclose(total_variation._risk_measure().radius, t ** (-2 / 5))
+        expected = (2 + math.sqrt(2 * math.log(10))) / math.sqrt(t)
+        assert math.isclose(discrepancy._risk_measure().radius, expected)
+
+
+def test_the_law_is_learnt_from_all_contexts() -> None:
+    strategy = build("sbo_kde")
+    play(strategy, 3)
+    observed = strategy.acquisition.environment.observed
+    torch.testing.assert_close(observed, strategy._X[..., 2:])
+
+
+def test_missing_outcomes_leave_the_other_replicates_untouched() -> None:
+    whole, holed = build("sbo_kde"), build("sbo_kde")
+    for index in range(3):
+        X = whole.ask()
+        asked = holed.ask()
+        torch.testing.assert_close(asked[[0, 2]], X[[0, 2]], atol=1e-5, rtol=0)
+        whole.tell(*meet(whole, X, index))
+        points, Y = meet(holed, asked, index)
+        Y[1, :2] = torch.nan
+        holed.tell(points, Y)
+    assert holed.recommend().isfinite().all()
+
+
+def test_bad_input() -> None:
+    strategy = build("sbo_kde")
+    X = strategy.ask()
+    with pytest.raises(BotorchTensorDimensionError, match="`3 x q x 3`"):
+        strategy.tell(X, torch.zeros(3, 6, 1).double())  # the contexts are missing
+    with pytest.raises(BotorchTensorDimensionError, match="`context_bounds` to have shape"):
+        SBOKDE(DECISIONS, CONTEXTS[0], 0)
+    with pytest.raises(ValueError, match="finite `context_bounds`"):
+        SBOKDE(DECISIONS, CONTEXTS.flip(0), 0)
+    with pytest.raises(ValueError, match="`beta`"):
+        build("sbo_kde", beta=-1.0)
+
+
+def test_experiments_draw_contexts_that_resume(tmp_path: Path) -> None:
+    r"""A run that is stopped and goes on equals the uninterrupted one."""
+    definition = get_experiment("ackley")
+    records = []
+    for name, stops in (("whole", (3,)), ("stopped", (1, 3))):
+        path = tmp_path / f"{name}.sqlite"
+        for rounds in stops:
+            campaign = Campaign(definition, path, range(2), ["SBO-KDE"], rounds)
+            campaign.run(progress=False)
+        with ExperimentStore(path) as store:
+            records.append(store.rounds("SBO-KDE"))
+    for one, two in zip(*records, strict=True):
+        assert one.X.shape[-1] == 3
+        assert torch.equal(one.X, two.X)
+        assert torch.equal(one.Y, two.Y)
+        assert torch.equal(one.recommendation, two.recommendation)
+    problem = definition.problem()
+    torch.testing.assert_close(one.objective, problem.objective(one.X[..., :2]))
+    assert (one.objective <= problem.optimal_value).all()
