@@ -136,11 +136,13 @@ def _page(
 def _verdict(label: str, scores: dict[str, Tensor]) -> str:
     r"""In words, what risk aversion bought against one of the others."""
     gain = paired_difference(_mean_variance(scores[AVERSE]), _mean_variance(scores[label]))
-    sure = abs(gain.mean) > gain.two_standard_errors
-    what = "more" if gain.mean > 0 else "less"
-    found = f"a mean-variance value {what} by {abs(gain.mean):.4f}" if sure else "no difference"
     seeds = len(scores[label])
-    return f"Risk aversion against {label}: {found} that {seeds} seeds can show.\n"
+    found = f"no difference that {seeds} seeds can show"
+    if abs(gain.mean) > gain.two_standard_errors:
+        what = "higher" if gain.mean > 0 else "lower"
+        size = f"{abs(gain.mean):.4f} +- {gain.two_standard_errors:.4f}"
+        found = f"mean-variance {what} by {size} over {seeds} seeds"
+    return f"Risk aversion against {label}: {found}.\n"
 
 
 def _columns(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
