@@ -132,10 +132,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         Returns:
             `batch_shape x m` values.
         """
-        measure = self.risk_measure
-        if measure.monotone:
-            return self._reduce(X, lambda low, high, weights: measure(high, weights))
-        return self._reduce(X, lambda *values: measure.bounds(*values)[1])
+        return self._bound(X, side=1)
 
     def lower(self, X: Tensor) -> Tensor:
         r"""Lower confidence bound of the risk, for reporting with confidence.
@@ -146,10 +143,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         Returns:
             `batch_shape x m` values.
         """
-        measure = self.risk_measure
-        if measure.monotone:
-            return self._reduce(X, lambda low, high, weights: measure(low, weights))
-        return self._reduce(X, lambda *values: measure.bounds(*values)[0])
+        return self._bound(X, side=0)
 
     def mean(self, X: Tensor) -> Tensor:
         r"""Risk of the posterior mean.
@@ -162,12 +156,22 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         """
         return self._reduce(X, lambda low, high, w: self.risk_measure((low + high) / 2, w))
 
+    def _bound(self, X: Tensor, side: int) -> Tensor:
+        r"""The lower (0) or upper (1) bound; a monotone measure needs that side alone."""
+
+        def reduce(low: Tensor, high: Tensor, weights: Tensor) -> Tensor:
+            if self.risk_measure.monotone:
+                return self.risk_measure((low, high)[side], weights)
+            return self.risk_measure.bounds(low, high, weights)[side]
+
+        return self._reduce(X, reduce)
+
     def _reduce(self, X: Tensor, reduce: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
         r"""A reduction of the pointwise bounds over the environment, in bounded memory."""
 
         def of_chunk(X: Tensor) -> Tensor:
             mean, variance, weights = self._marginals[0](X)
-            width = (per_point(self.beta, X).unsqueeze(-1) * variance).sqrt()
+            width = per_point(self.beta, X).sqrt().unsqueeze(-1) * variance.sqrt()
             return reduce(mean - width, mean + width, weights)
 
         _, weights = self.environment.expand(X[..., :1, :])

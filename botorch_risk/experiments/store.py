@@ -70,7 +70,9 @@ class ExperimentStore:
     """
 
     def __init__(self, path: str | Path, identity: Mapping[str, Any] | None = None) -> None:
-        r"""Args:
+        r"""Opens the store.
+
+        Args:
             path: The file.
             identity: JSON values that tell this experiment from any other. If given, a
                 missing file is created and an existing one has to be of this experiment;

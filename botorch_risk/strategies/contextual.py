@@ -46,7 +46,9 @@ class ContextualStrategy(ReplicatedStrategy):
         num_restarts: int = 10,
         raw_samples: int = 256,
     ) -> None:
-        r"""Args:
+        r"""Builds the strategy.
+
+        Args:
             bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
             context_bounds: Those of the contexts, `2 x d_w`.
             seeds: One seed per replicate.

@@ -17,6 +17,7 @@ r"""Optimisation under an unknown law of the context, learnt as it is observed, 
 from __future__ import annotations
 
 import math
+from abc import ABC
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -43,18 +44,8 @@ from botorch_risk.risk import (
 from botorch_risk.strategies.contextual import ContextualStrategy
 
 
-class SBOKDE(ContextualStrategy):
-    r"""SBO-KDE: the expectation over a kernel density of the contexts [Huang2024kde]_, Eq. (3).
-
-    Example:
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> strategy = SBOKDE(unit, unit, seeds=[0, 1], num_initial=5)
-        >>> decisions = strategy.ask()
-        >>> told = torch.cat([decisions, torch.rand(2, 5, 1, dtype=torch.double)], dim=-1)
-        >>> strategy.tell(told, (4 * told).sin().sum(dim=-1, keepdim=True))
-        >>> strategy.ask().shape, strategy.recommend().shape
-        (torch.Size([2, 1, 1]), torch.Size([2, 1]))
-    """
+class _DensityStrategy(ContextualStrategy, ABC):
+    r"""A strategy that learns the law of the context as a kernel density."""
 
     def __init__(
         self,
@@ -66,14 +57,16 @@ class SBOKDE(ContextualStrategy):
         density_options: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        r"""Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
-        context_bounds: Those of the contexts, `2 x d_w`.
-        seeds: One seed per replicate.
-        n_w: Points that stand for the law; the paper takes 1,024 Monte-Carlo points, which
-            256 quasi-random ones match.
-        density_options: Further arguments of `KernelDensityEnvironment`.
-        options: Further arguments of `ContextualStrategy`.
+        r"""Builds the strategy.
+
+        Args:
+            bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+            context_bounds: Those of the contexts, `2 x d_w`.
+            seeds: One seed per replicate.
+            n_w: Points that stand for the law; the paper takes 1,024 Monte-Carlo points, which
+                256 quasi-random ones match.
+            density_options: Further arguments of `KernelDensityEnvironment`.
+            options: Further arguments of `ContextualStrategy`.
         """
         super().__init__(bounds, context_bounds, seeds, **options)
         self.n_w = n_w
@@ -88,16 +81,32 @@ class SBOKDE(ContextualStrategy):
             **self.density_options,
         )
 
+
+class SBOKDE(_DensityStrategy):
+    r"""SBO-KDE: the expectation over a kernel density of the contexts [Huang2024kde]_, Eq. (3).
+
+    Further arguments are those of `ContextualStrategy`.
+
+    Example:
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> strategy = SBOKDE(unit, unit, seeds=[0, 1], num_initial=5)
+        >>> decisions = strategy.ask()
+        >>> told = torch.cat([decisions, torch.rand(2, 5, 1, dtype=torch.double)], dim=-1)
+        >>> strategy.tell(told, (4 * told).sin().sum(dim=-1, keepdim=True))
+        >>> strategy.ask().shape, strategy.recommend().shape
+        (torch.Size([2, 1, 1]), torch.Size([2, 1]))
+    """
+
     def _risk_measure(self) -> RiskMeasure:
         return Expectation()
 
 
-class DRBOKDE(SBOKDE):
+class DRBOKDE(_DensityStrategy):
     r"""DRBO-KDE: the worst law in a ball round the density [Huang2024kde]_, Eq. (5).
 
     A ball in total variation. Its radius in round t is `radius_scale * t^(-2 / (4 + d_w))`, in the
-    paper's l1 units; the
-    infimum is over the points of the density and as many Sobol points of the whole box.
+    paper's l1 units; the infimum is over the points of the density and as many Sobol points of
+    the whole box.
     """
 
     def __init__(
@@ -107,22 +116,19 @@ class DRBOKDE(SBOKDE):
         seeds: int | Sequence[int],
         *,
         radius_scale: float = 1.0,
-        n_w: int = 256,
-        density_options: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        r"""Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
-        context_bounds: Those of the contexts, `2 x d_w`.
-        seeds: One seed per replicate.
-        radius_scale: Factor of the radius; 1 in the paper.
-        n_w: Points that stand for the law, and points of the box.
-        density_options: Further arguments of `KernelDensityEnvironment`.
-        options: Further arguments of `ContextualStrategy`.
+        r"""Builds the strategy.
+
+        Args:
+            bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+            context_bounds: Those of the contexts, `2 x d_w`.
+            seeds: One seed per replicate.
+            radius_scale: Factor of the radius; 1 in the paper.
+            options: Further arguments, those of `SBOKDE`.
         """
-        density_options = {"n_ball": n_w, **(density_options or {})}
-        options = {"n_w": n_w, "density_options": density_options, **options}
         super().__init__(bounds, context_bounds, seeds, **options)
+        self.density_options = {"n_ball": self.n_w, **self.density_options}
         self.radius_scale = radius_scale
 
     def _risk_measure(self) -> RiskMeasure:
@@ -152,17 +158,19 @@ class DRBOMMD(ContextualStrategy):
         minimax: bool = False,
         **options: Any,
     ) -> None:
-        r"""Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
-        context_bounds: Those of the contexts, `2 x d_w`.
-        seeds: One seed per replicate.
-        num_points: Points of the grid, rounded up to a power of `d_w`; the paper takes 1,024
-            with the minimax approximation.
-        radius_scale: Factor of the radius.
-        kernel: The kernel of the discrepancy on the unit cube; a squared exponential of
-            lengthscale 0.2 if omitted.
-        minimax: Whether to use the minimax approximation instead of the exact ball.
-        options: Further arguments of `ContextualStrategy`.
+        r"""Builds the strategy.
+
+        Args:
+            bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+            context_bounds: Those of the contexts, `2 x d_w`.
+            seeds: One seed per replicate.
+            num_points: Points of the grid, rounded up to a power of `d_w`; the paper takes 1,024
+                with the minimax approximation.
+            radius_scale: Factor of the radius.
+            kernel: The kernel of the discrepancy on the unit cube; a squared exponential of
+                lengthscale 0.2 if omitted.
+            minimax: Whether to use the minimax approximation instead of the exact ball.
+            options: Further arguments of `ContextualStrategy`.
         """
         super().__init__(bounds, context_bounds, seeds, **options)
         self.num_points, self.radius_scale = num_points, radius_scale
@@ -191,12 +199,14 @@ class StableOpt(ContextualStrategy):
         n_w: int = 256,
         **options: Any,
     ) -> None:
-        r"""Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
-        context_bounds: Those of the contexts, `2 x d_w`.
-        seeds: One seed per replicate.
-        n_w: Points of the box of contexts.
-        options: Further arguments of `ContextualStrategy`.
+        r"""Builds the strategy.
+
+        Args:
+            bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+            context_bounds: Those of the contexts, `2 x d_w`.
+            seeds: One seed per replicate.
+            n_w: Points of the box of contexts.
+            options: Further arguments of `ContextualStrategy`.
         """
         super().__init__(bounds, context_bounds, seeds, **options)
         self.n_w = n_w

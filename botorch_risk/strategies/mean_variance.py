@@ -50,7 +50,9 @@ class MeanVarianceStrategy(ReplicatedStrategy):
         num_restarts: int = 10,
         raw_samples: int = 256,
     ) -> None:
-        r"""Args:
+        r"""Builds the strategy.
+
+        Args:
             bounds: The lower and the upper bounds of the box, `2 x d`.
             num_repeats: The number k of repeats at each point, at least 2 where the noise is
                 to be learnt.

@@ -70,7 +70,9 @@ class RAHBOUS(MeanVarianceStrategy):
         num_uncertainty: int = 10,
         **options: Any,
     ) -> None:
-        r"""Args:
+        r"""Builds the strategy.
+
+        Args:
             bounds: The lower and the upper bounds of the box, `2 x d`.
             num_repeats: The number k of repeats at each point, at least 2.
             risk_aversion: Weight of the variance, >= 0 (the paper's alpha).

@@ -40,7 +40,9 @@ class RandomSearch(ReplicatedStrategy):
         risk_aversion: float = 0.0,
         batch_size: int = 1,
     ) -> None:
-        r"""Args:
+        r"""Builds the strategy.
+
+        Args:
             bounds: The lower and the upper bounds of the box, `2 x d`.
             seeds: One seed per replicate.
             num_initial: The number of points of the initial design.

@@ -29,7 +29,9 @@ class ReplicatedStrategy(ABC):
         num_initial: int = 10,
         batch_size: int = 1,
     ) -> None:
-        r"""Args:
+        r"""Builds the strategy.
+
+        Args:
             bounds: The lower and the upper bounds of the box, `2 x d`.
             seeds: One seed per replicate.
             num_initial: The number of points of the initial design, which depends on the

@@ -165,6 +165,13 @@ def test_gradient(measure: RiskMeasure) -> None:
     assert torch.autograd.gradcheck(acqf, X, eps=1e-7, atol=1e-4, rtol=1e-3)
 
 
+def test_gradient_without_width() -> None:
+    r"""At beta = 0 the square root of the width must not turn the gradient into NaN."""
+    acqf = RiskUpperConfidenceBound(build_model(), small(), Expectation(), beta=0.0)
+    X = torch.rand(3, 1, 1, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(acqf, X)
+
+
 @every_measure
 def test_chunks_change_nothing(measure: RiskMeasure, monkeypatch: pytest.MonkeyPatch) -> None:
     acqf = RiskUpperConfidenceBound(build_model((2,)), small(), measure, beta=BETA)
