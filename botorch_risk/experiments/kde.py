@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from os import PathLike
 from typing import Any
 
 from torch import Generator, Tensor
@@ -22,6 +23,7 @@ from botorch_risk.test_functions import (
     EnvironmentalHartmann,
     EnvironmentalTestProblem,
     Newsvendor,
+    PortfolioOptimization,
 )
 
 
@@ -96,6 +98,7 @@ def _definition(name: str, description: str, problem: Any) -> ExperimentDefiniti
 
 for _name, _description, _problem in (
     ("ackley", "Ackley (2+1)", partial(EnvironmentalAckley, 1)),
+    ("ackley-4", "Ackley (2+4)", partial(EnvironmentalAckley, 4)),
     ("branin-context", "Modified Branin (2+2)", EnvironmentalBranin),
     ("hartmann", "Hartmann (5+1), normal context", partial(EnvironmentalHartmann, "normal")),
     (
@@ -106,3 +109,24 @@ for _name, _description, _problem in (
     ("newsvendor", "Newsvendor", Newsvendor),
 ):
     register(_definition(_name, _description, _problem))
+
+
+def register_portfolio(table: str | PathLike[str]) -> tuple[ExperimentDefinition, ...]:
+    r"""Makes `portfolio-normal` and `portfolio-uniform` known, which need the user's data.
+
+    Args:
+        table: The table that `PortfolioOptimization` reads.
+
+    Returns:
+        The two experiments.
+    """
+    return tuple(
+        register(
+            _definition(
+                f"portfolio-{law}",
+                f"Portfolio (3+2), {law} context",
+                partial(PortfolioOptimization, table, law),
+            )
+        )
+        for law in ("normal", "uniform")
+    )

@@ -75,6 +75,13 @@ def eigen(kernel_matrix: Tensor) -> tuple[Tensor, Tensor]:
     return values.clamp_min(0.0), vectors
 
 
+def same_points(bound: Tensor | None, points: Tensor) -> bool:
+    r"""Whether a measure bound to the points `bound` is bound to these, value by value."""
+    if bound is None or bound.dtype != points.dtype or bound.device != points.device:
+        return False
+    return torch.equal(bound, points)
+
+
 def require_bound(part: T | None, measure: object) -> T:
     r"""A part that `bind` makes; raises RuntimeError if the measure is not bound."""
     if part is None:

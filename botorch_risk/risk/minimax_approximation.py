@@ -20,6 +20,7 @@ from botorch_risk.risk.kernel_matrices import (
     eigen,
     kernel_matrix_of,
     require_bound,
+    same_points,
 )
 from botorch_risk.risk.measures import RiskMeasure, check_law, check_nonnegative
 
@@ -70,6 +71,7 @@ class MinimaxApproximation(RiskMeasure):
     sensitivity: Sensitivity = "kernel"
     _kernel_matrix: Tensor | None = field(default=None, repr=False, compare=False)
     _root: Tensor | None = field(default=None, repr=False, compare=False)
+    _points: Tensor | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_nonnegative(radius=self.radius)
@@ -82,6 +84,9 @@ class MinimaxApproximation(RiskMeasure):
     def bind(self, environment: Any) -> MinimaxApproximation:
         r"""The measure over the points of an environment.
 
+        What is bound to these points already stays as it is, also under another radius
+        (`dataclasses.replace`), so that a loop over one grid factors the matrix once.
+
         Args:
             environment: Has `points: batch_shape x n_w x d_w`, whose kernel matrix is computed and
                 factored here, once.
@@ -90,10 +95,14 @@ class MinimaxApproximation(RiskMeasure):
             BotorchTensorDimensionError, InputDataError: If the kernel matrix has the wrong shape or
                 is not symmetric and positive semi-definite.
         """
+        points = environment.points
+        if same_points(self._points, points):
+            return self
         matrix = kernel_matrix_of(self.kernel, environment)
         eigen(matrix)  # checks it
         metric = matrix if self.sensitivity == "kernel" else torch.eye(matrix.shape[-1]).to(matrix)
-        return replace(self, _kernel_matrix=matrix, _root=_sensitivity_root(metric))
+        root = _sensitivity_root(metric)
+        return replace(self, _kernel_matrix=matrix, _root=root, _points=points)
 
     def bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         r"""Bounds of the risk of any values between `lower` and `upper`.

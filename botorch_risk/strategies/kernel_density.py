@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -183,8 +184,12 @@ class DRBOMMD(ContextualStrategy):
 
     def _risk_measure(self) -> RiskMeasure:
         radius = (2 + math.sqrt(2 * math.log(10))) / math.sqrt(max(1, self._round))
+        radius = self.radius_scale * radius
+        previous = self._acquisition and self._acquisition[1].risk_measure
+        if isinstance(previous, MinimaxApproximation):
+            return replace(previous, radius=radius)  # bound to the grid, which stays
         ball = MinimaxApproximation if self.minimax else MaximumMeanDiscrepancyBall
-        return ball(self.radius_scale * radius, self.kernel)
+        return ball(radius, self.kernel)
 
 
 class StableOpt(ContextualStrategy):

@@ -1,0 +1,73 @@
+r"""Runs the experiments behind this folder's README; stop it at any moment, it resumes.
+
+python -m reproduction.kde.run [NAME ...] [--table portfolio.csv] [--out results/kde]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from botorch_risk.experiments.campaign import Campaign
+from botorch_risk.experiments.kde import register_portfolio
+from botorch_risk.experiments.registry import get_experiment
+
+PROBLEMS = (
+    "ackley",
+    "branin-context",
+    "hartmann",
+    "hartmann-complicated",
+    "newsvendor",
+    "portfolio-normal",
+    "portfolio-uniform",
+    "ackley-4",
+)
+NUM_ROUNDS = 100
+
+
+@dataclass(frozen=True)
+class Part:
+    r"""Strategies that are run on the same number of seeds, which start at 0."""
+
+    suffix: str
+    num_seeds: int
+    labels: tuple[str, ...]
+
+    def path(self, out: Path, name: str) -> Path:
+        return out / f"{name}{self.suffix}.sqlite"
+
+
+# The paper has five seeds; where a run is cheap there are twenty, of which they are the first.
+PARTS = (
+    Part("", 20, ("SBO-KDE", "DRBO-KDE", "StableOpt", "GP-UCB")),
+    Part("-mmd", 5, ("DRBO-MMD", "DRBO-MMD-minimax")),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*PROBLEMS, []])
+    parser.add_argument("--table", type=Path, help="the back-tests of PortfolioOptimization")
+    parser.add_argument("--out", type=Path, default=Path("results/kde"))
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    if arguments.table is not None:
+        register_portfolio(arguments.table)
+    for name in arguments.names or PROBLEMS:
+        if name.startswith("portfolio") and arguments.table is None:
+            print(f"{name}: left out, it needs --table", flush=True)
+            continue
+        for part in PARTS:
+            start = time.perf_counter()
+            seeds, path = range(part.num_seeds), part.path(arguments.out, name)
+            Campaign(get_experiment(name), path, seeds, part.labels, NUM_ROUNDS).run()
+            print(f"{path.stem}: {time.perf_counter() - start:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
