@@ -1,0 +1,314 @@
+r"""The joint posterior of a GP over a finite domain, updated one observation at a time."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions.errors import InputDataError
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_risk.models.conditioned_process import ConditionedPoints, ConditionedProcess
+from botorch_risk.models.domain_arguments import (
+    check_domain,
+    check_model,
+    check_noise,
+    guard_memory,
+)
+from botorch_risk.models.domain_covariance import DenseCovariance, covariance_on_demand
+from botorch_risk.models.marginals import MarginalPredictor
+from botorch_risk.models.posterior_cache import PosteriorCache
+from botorch_risk.models.prior_process import PriorProcess
+
+# A variance below this many units of rounding of the prior variance cannot be told from 0.
+_RESOLUTION = 64
+
+
+class _Observation(NamedTuple):
+    X: Tensor  # B x 1 x d
+    y: Tensor  # B, NaN where there is none
+    noise: Tensor  # B
+    row: Tensor  # B, -1 off the domain
+
+
+class DomainPosterior:
+    r"""Posterior mean, variance and covariance of an exact GP over a finite domain.
+
+    For an exact GP with one output (inferred or fixed noise, any kernel and mean, input
+    transforms that keep the number of points, linear outcome transforms), of batch shape `[]`
+    or `[R]`. With `L` the Cholesky factor of `K + S` over all observations so far:
+
+        mean = m + V' z,  variance = k - diag(V' V),  covariance = K_D - V' V
+        V = L^-1 k(X, D),  z = L^-1 (y - m(X))                          Eqs. (1), (2), (20)
+
+    An observation appends one row to `V`, as a Cholesky factorisation extends itself: the
+    result is that of a refit, exact to the same rounding. The dense covariance is a running
+    difference. Each observation compares its column with the one that the factor gives, and the
+    matrix is computed anew from the factor when they differ by more than `1e4` units of
+    rounding of the prior variance. `dense=False` holds no `|D| x |D|` matrix
+    and makes rows from the factor on demand: `t x |D|` numbers instead.
+
+    The model is the prior and its data; what is observed here is added to them. When the
+    hyperparameters of the model change, everything is built anew with the observations kept;
+    a model that is given other data needs a new object. All moments are in the units of the
+    outcome, without gradients except in `at`. Variances go down to 0: GPyTorch's floor of
+    1e-10 and its lifting of small noise apply to the data of the model only, not to `observe`.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> X = domain[[5, 30]]
+        >>> model = SingleTaskGP(X, (6 * X).sin(), torch.full_like(X, 1e-4))
+        >>> posterior = DomainPosterior(model, domain)
+        >>> before = posterior.variance.max()
+        >>> posterior.observe(index=49, y=-0.3, noise=1e-4)
+        >>> bool(posterior.variance.max() < before), posterior.num_samples
+        (True, tensor(3))
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        domain: Tensor,
+        *,
+        dense: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        max_bytes: int = 2**32,
+    ) -> None:
+        r"""Builds the posterior of the model's data.
+
+        Args:
+            model: An exact GP with one output.
+            domain: `|D| x d` points, shared by the replicates, or `R x |D| x d`.
+            dense: Whether to hold the `|D| x |D|` covariance, of each replicate.
+            posterior_transform: A scalarization of the one output (BoTorch's sign).
+            max_bytes: The most memory that the dense covariance may take.
+
+        Raises:
+            BotorchTensorDimensionError: If `domain` does not fit the model, or is empty.
+            InputDataError: If `domain` is not finite.
+            UnsupportedError: If the model has no closed form, or the dense covariance does not
+                fit in `max_bytes`.
+        """
+        check_model(model, posterior_transform)
+        self.model: Any = model
+        self.batch_shape = model.batch_shape
+        check_domain(domain, self.batch_shape)
+        self.domain = domain.detach()
+        self.dense = dense
+        self._B = self.batch_shape.numel()
+        if dense:
+            guard_memory(self._B, self.domain, max_bytes)
+        self._predictor = MarginalPredictor(model, posterior_transform)
+        self._observations: list[_Observation] = []
+        self._targets = model.train_targets.detach().clone()
+        self._build()
+
+    @property
+    def mean(self) -> Tensor:
+        r"""Posterior means, `batch_shape x |D|`."""
+        return self._current().mean.reshape(*self.batch_shape, -1)
+
+    @property
+    def variance(self) -> Tensor:
+        r"""Posterior variances, `batch_shape x |D|`."""
+        return self._current().variance.reshape(*self.batch_shape, -1)
+
+    @property
+    def prior_variance(self) -> Tensor:
+        r"""The largest prior variance over the domain, `batch_shape`."""
+        return self._current().prior.variance.amax(dim=-1).reshape(self.batch_shape)
+
+    @property
+    def resolution(self) -> Tensor:
+        r"""The variance that cannot be told from 0 by rounding, `batch_shape`."""
+        return _RESOLUTION * self.prior_variance * torch.finfo(self.domain.dtype).eps
+
+    @property
+    def num_samples(self) -> Tensor:
+        r"""The number of samples, the data of the model included, `batch_shape`."""
+        return self._count.reshape(self.batch_shape).clone()
+
+    @property
+    def outcome_range(self) -> tuple[Tensor, Tensor]:
+        r"""The smallest and the largest outcome so far, `batch_shape` each."""
+        low, high = (bound.reshape(self.batch_shape).clone() for bound in self._range)
+        return low, high
+
+    @property
+    def covariance(self) -> Tensor:
+        r"""The posterior covariance, `batch_shape x |D| x |D|`; made anew unless dense."""
+        every = torch.arange(self.domain.shape[-2], device=self.domain.device)
+        matrix = self.covariance_block(every.expand(self._B, -1))
+        return matrix.reshape(*self.batch_shape, *matrix.shape[-2:])
+
+    def covariance_block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
+        r"""Posterior covariances of some points of the domain with others.
+
+        Args:
+            rows: `B x m` indices, for the `B` replicates (1 if the batch shape is []).
+            columns: `B x a` indices; `None` for the whole domain.
+
+        Returns:
+            `B x m x a`; a view of the dense covariance where that is possible.
+        """
+        domain = self._current()
+        if self._covariance is None:
+            return covariance_on_demand(self._process, domain, rows, columns)
+        return self._covariance.block(rows, columns)
+
+    def at(self, X: Tensor) -> ConditionedPoints:
+        r"""The posterior at any points, differentiable in them.
+
+        Args:
+            X: `m x d`, or `B x m x d` for the `B` replicates.
+        """
+        self._current()
+        return self._process.at(X)
+
+    def cross_covariance(self, points: ConditionedPoints, columns: Tensor) -> Tensor:
+        r"""Posterior covariances of points off the domain with points of it.
+
+        Args:
+            points: What `at` returned.
+            columns: `B x a` indices.
+
+        Returns:
+            `B x m x a`, differentiable in the points.
+        """
+        return self._process.covariance(points, self._current().take(columns))
+
+    def inferred_noise(self, X: Tensor | None = None) -> Tensor | None:
+        r"""The model's noise variance, `B x m`, over the domain by default; `None` if fixed."""
+        self._current()
+        return self._process.process.inferred_noise(self.domain if X is None else X)
+
+    def observe(
+        self,
+        index: int | Tensor,
+        y: float | Tensor | None,
+        noise: float | Tensor | None = None,
+    ) -> None:
+        r"""Conditions on an outcome at a point of the domain, in every replicate.
+
+        Args:
+            index: Which point, one for all or `batch_shape`.
+            y: The outcome in the units of the data, one for all or `batch_shape`; NaN where a
+                replicate observed nothing. `None` hallucinates the posterior mean: the
+                mean stays, the variance shrinks.
+            noise: Its noise variance >= 0, squared units of the outcome, taken as it is; the
+                inferred one if `None`. Without noise, a second look at a point changes nothing.
+
+        Raises:
+            InputDataError: If `index` is outside the domain, or float32 meets a noise below
+                1e-4 of the prior variance.
+            ValueError: If the noise is missing, negative or not finite.
+        """
+        index = torch.as_tensor(index, device=self.domain.device).long()
+        if not bool(((index >= 0) & (index < self.domain.shape[-2])).all()):
+            raise InputDataError(
+                f"Expected `index` in [0, {self.domain.shape[-2]}). Got {index.tolist()}."
+            )
+        index = index.expand(self.batch_shape).reshape(self._B)
+        domain = self.domain.expand(self._B, *self.domain.shape[-2:])
+        X = domain[torch.arange(self._B, device=index.device), index].unsqueeze(-2)
+        self._record(X, y, noise, index)
+
+    def observe_at(
+        self, X: Tensor, y: float | Tensor | None, noise: float | Tensor | None = None
+    ) -> None:
+        r"""Conditions on an outcome at a point on or off the domain.
+
+        Args:
+            X: The point, `d` for all or `batch_shape x d`.
+            y: As in `observe`.
+            noise: As in `observe`.
+
+        Raises:
+            InputDataError: If `X` is not finite, or float32 meets too small a noise.
+            ValueError: If the noise is missing, negative or not finite.
+        """
+        if not X.isfinite().all():
+            raise InputDataError(f"Expected finite `X`. Got {X.tolist()}.")
+        index = torch.full((self._B,), -1, device=self.domain.device)
+        point = X.detach().to(self.domain).expand(*self.batch_shape, X.shape[-1])
+        self._record(point.reshape(self._B, 1, -1), y, noise, index)
+
+    def copy(self) -> DomainPosterior:
+        r"""An independent posterior of the same model, for observations on trial."""
+        twin = copy.copy(self)
+        twin._observations = list(self._observations)
+        if self._covariance is not None:
+            twin._covariance = self._covariance.copy()
+        return twin
+
+    def _record(
+        self, X: Tensor, y: float | Tensor | None, noise: float | Tensor | None, index: Tensor
+    ) -> None:
+        r"""Checks an observation, then conditions on it."""
+        self._current()
+        noise = self._process.process.inferred_noise(X) if noise is None else noise
+        if noise is None:
+            raise ValueError("Expected `noise`, as the noise of the model is fixed. Got None.")
+        variance = self._per_replicate(noise)
+        check_noise(variance, self.prior_variance)
+        outcome = self._per_replicate(self._process.at(X).mean if y is None else y)
+        if outcome.isinf().any():
+            raise InputDataError(f"Expected finite `y`, NaN where missing. Got {y}.")
+        self._observations.append(_Observation(X, outcome, variance, index))
+        self._condition(self._observations[-1])
+
+    def _per_replicate(self, value: float | Tensor) -> Tensor:
+        tensor = torch.as_tensor(value, dtype=self.domain.dtype, device=self.domain.device)
+        return tensor.detach().reshape(-1).expand(self._B)
+
+    def _build(self) -> None:
+        r"""The posterior of the model as it is now, with all observations."""
+        cache = PosteriorCache.build(self.model)
+        with torch.no_grad():
+            process = PriorProcess(self.model, self._predictor, cache)
+            self._process = ConditionedProcess.of(process)
+            self._domain = self._process.at(self.domain)
+            outcomes = process.outcomes()
+            self._range = outcomes.amin(dim=-1), outcomes.amax(dim=-1)
+            self._count = torch.full((self._B,), outcomes.shape[-1], device=outcomes.device)
+            dense = DenseCovariance(self._process, self._domain) if self.dense else None
+            self._covariance = dense
+        for observation in self._observations:
+            self._condition(observation)
+
+    @torch.no_grad()
+    def _condition(self, told: _Observation) -> None:
+        r"""The rank-one update."""
+        point = self._process.at(told.X)
+        variance = point.variance.squeeze(-1) + told.noise  # B
+        known = told.y.isfinite() & (variance > self.resolution.reshape(-1) / _RESOLUTION)
+        root = variance.rsqrt().where(known, 0.0)
+        column = self._process.covariance(point, self._domain).squeeze(-2)  # B x |D|
+        row = column * root.unsqueeze(-1)
+        if self._covariance is not None:
+            self._covariance.subtract(self._process, self._domain, column, root, told.row)
+        self._process = self._process.extended(point, told.y, root)
+        self._domain = self._domain._replace(
+            whitened=torch.cat([self._domain.whitened, row.unsqueeze(-2)], dim=-2),
+            mean=self._domain.mean + row * self._process.residuals[..., -1:],
+            variance=(self._domain.variance - row.square()).clamp_min(0.0),
+        )
+        self._count = self._count + told.y.isfinite()
+        low, high = self._range
+        self._range = torch.fmin(low, told.y), torch.fmax(high, told.y)
+
+    def _current(self) -> ConditionedPoints:
+        r"""The domain, built anew if the hyperparameters have changed."""
+        if not self._process.process.cache.state.is_current():
+            targets = self.model.train_targets
+            if not torch.equal(targets, self._targets):
+                raise InputDataError(
+                    "Expected the model to keep its data: build a new DomainPosterior for others. "
+                    f"Got {targets.shape=} after {self._targets.shape=}."
+                )
+            self._build()
+        return self._domain
