@@ -3,6 +3,7 @@ r"""The joint posterior of a GP over a finite domain, updated one observation at
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +19,7 @@ from botorch_risk.models.domain_arguments import (
     check_noise,
     guard_memory,
 )
-from botorch_risk.models.domain_covariance import DenseCovariance, covariance_on_demand
+from botorch_risk.models.domain_covariance import DenseCovariance
 from botorch_risk.models.marginals import MarginalPredictor
 from botorch_risk.models.posterior_cache import PosteriorCache
 from botorch_risk.models.prior_process import PriorProcess
@@ -95,7 +96,7 @@ class DomainPosterior:
         """
         check_model(model, posterior_transform)
         self.model: Any = model
-        self.batch_shape = model.batch_shape
+        self.batch_shape: torch.Size = self.model.batch_shape
         check_domain(domain, self.batch_shape)
         self.domain = domain.detach()
         self.dense = dense
@@ -142,23 +143,29 @@ class DomainPosterior:
     def covariance(self) -> Tensor:
         r"""The posterior covariance, `batch_shape x |D| x |D|`; made anew unless dense."""
         every = torch.arange(self.domain.shape[-2], device=self.domain.device)
-        matrix = self.covariance_block(every.expand(self._B, -1))
+        matrix = self.covariance_with()(every.expand(self._B, -1))
         return matrix.reshape(*self.batch_shape, *matrix.shape[-2:])
 
-    def covariance_block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
-        r"""Posterior covariances of some points of the domain with others.
+    def covariance_with(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        r"""The covariance of points of the domain with some of them, a few rows at a time.
 
         Args:
-            rows: `B x m` indices, for the `B` replicates (1 if the batch shape is []).
-            columns: `B x a` indices; `None` for the whole domain.
+            columns: `B x a` indices, for the `B` replicates (1 if the batch shape is []);
+                `None` for the whole domain.
 
         Returns:
-            `B x m x a`; a view of the dense covariance where that is possible.
+            A function from `B x m` indices to `B x m x a` covariances, which are a view of the
+            dense covariance where that is possible.
         """
-        domain = self._current()
-        if self._covariance is None:
-            return covariance_on_demand(self._process, domain, rows, columns)
-        return self._covariance.block(rows, columns)
+        domain, dense = self._current(), self._covariance
+        if dense is not None:
+            return lambda rows: dense.block(rows, columns)
+        process, others = self._process, domain if columns is None else domain.take(columns)
+        return lambda rows: process.covariance(domain.take(rows), others)
+
+    def points(self, index: Tensor) -> ConditionedPoints:
+        r"""The posterior at points of the domain, from `B x a` indices."""
+        return self._current().take(index)
 
     def at(self, X: Tensor) -> ConditionedPoints:
         r"""The posterior at any points, differentiable in them.
@@ -169,17 +176,9 @@ class DomainPosterior:
         self._current()
         return self._process.at(X)
 
-    def cross_covariance(self, points: ConditionedPoints, columns: Tensor) -> Tensor:
-        r"""Posterior covariances of points off the domain with points of it.
-
-        Args:
-            points: What `at` returned.
-            columns: `B x a` indices.
-
-        Returns:
-            `B x m x a`, differentiable in the points.
-        """
-        return self._process.covariance(points, self._current().take(columns))
+    def cross_covariance(self, first: ConditionedPoints, second: ConditionedPoints) -> Tensor:
+        r"""Posterior covariances of any points, `B x m x a`, differentiable in the first."""
+        return self._process.covariance(first, second)
 
     def inferred_noise(self, X: Tensor | None = None) -> Tensor | None:
         r"""The model's noise variance, `B x m`, over the domain by default; `None` if fixed."""

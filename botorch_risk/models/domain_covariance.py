@@ -1,4 +1,4 @@
-r"""The posterior covariance over a finite domain, held as a matrix or made on demand."""
+r"""The posterior covariance over a finite domain, held as a matrix."""
 
 from __future__ import annotations
 
@@ -11,22 +11,6 @@ from botorch_risk.models.conditioned_process import ConditionedPoints, Condition
 _CHUNK_ENTRIES = {"cpu": 2**20, "cuda": 2**26}
 # Units of rounding of the prior variance beyond which the running matrix is computed anew.
 _ROUND_OFF = 1e4
-
-
-def covariance_on_demand(
-    process: ConditionedProcess, domain: ConditionedPoints, rows: Tensor, columns: Tensor | None
-) -> Tensor:
-    r"""Covariances of some points of a domain with others, `B x m x a`, from the factor.
-
-    Args:
-        process: The posterior.
-        domain: The domain as it sees it.
-        rows: `B x m` indices.
-        columns: `B x a` indices; `None` for the whole domain.
-    """
-    others = domain if columns is None else domain.take(columns)
-    with torch.no_grad():
-        return process.covariance(domain.take(rows), others)
 
 
 class DenseCovariance:
@@ -93,5 +77,5 @@ class DenseCovariance:
         chunk = max(1, _CHUNK_ENTRIES.get(matrix.device.type, 2**20) // (batch * size))
         for rows in torch.arange(size, device=matrix.device).split(chunk):
             block = matrix.narrow(-2, int(rows[0]), len(rows))
-            block.copy_(covariance_on_demand(process, domain, rows.expand(batch, -1), None))
+            block.copy_(process.covariance(domain.take(rows.expand(batch, -1)), domain))
         return matrix
