@@ -6,6 +6,8 @@ Importing this package registers an input constructor for each, for BoTorch's
 
 from botorch_risk.acquisition.batch_mean_variance import qRiskAverseUpperConfidenceBound
 from botorch_risk.acquisition.confidence_width import heteroscedastic_beta
+from botorch_risk.acquisition.epochs import GuaranteedWidth, ImplicitThreshold, PracticalWidth
+from botorch_risk.acquisition.greedy_covering import Selection
 from botorch_risk.acquisition.mean_variance import (
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
@@ -15,15 +17,29 @@ from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDev
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.acquisition.protocol import PointwiseAcquisition
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.acquisition.sampling_terms import Cost, NoiseLevels
+from botorch_risk.acquisition.top_candidates import top_candidates
+from botorch_risk.acquisition.truncated_variance import TruncatedVarianceReduction
+from botorch_risk.acquisition.truncated_variance_state import Status, TruncatedVarianceState
 
 __all__ = [
+    "Cost",
+    "GuaranteedWidth",
+    "ImplicitThreshold",
     "MeanVarianceObjective",
+    "NoiseLevels",
     "NoisePosteriorStandardDeviation",
     "PointwiseAcquisition",
     "PointwiseAcquisitionFunction",
+    "PracticalWidth",
     "RiskAverseLowerConfidenceBound",
     "RiskAverseUpperConfidenceBound",
     "RiskUpperConfidenceBound",
+    "Selection",
+    "Status",
+    "TruncatedVarianceReduction",
+    "TruncatedVarianceState",
     "heteroscedastic_beta",
     "qRiskAverseUpperConfidenceBound",
+    "top_candidates",
 ]

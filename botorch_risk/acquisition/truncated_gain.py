@@ -27,13 +27,13 @@ class Targets(NamedTuple):
     r"""The points whose variances are to fall, for `B` replicates.
 
     Attributes:
-        index: `B x a` places in the domain; the same place with weight 0 fills up.
+        place: `B x a` places in the domain; the same place with weight 0 fills up.
         weights: `B x a`, times `beta`.
         cap: `B x a`, the most that a variance may usefully fall; `None` without truncation.
-        whole: Whether the index is the whole domain, in order.
+        whole: Whether they are the whole domain, in order.
     """
 
-    index: Tensor
+    place: Tensor
     weights: Tensor
     cap: Tensor | None
     whole: bool
@@ -65,7 +65,7 @@ class Targets(NamedTuple):
         index, valid = padded_index(within)
         weight = beta * (1.0 if weights is None else weights.to(variance))
         return cls(
-            index=index,
+            place=index,
             weights=weight.expand(variance.shape).gather(-1, index) * valid,
             cap=None if cap is None else cap.gather(-1, index),
             whole=bool(within.all()),
@@ -140,9 +140,9 @@ def map_rows(
     r"""Applies a function of `B x c x a` covariances and `B x c x K` inverses, chunk by chunk."""
     entries = _READ_ENTRIES if posterior.dense else _MADE_ENTRIES
     limit = entries.get(rows.device.type, 2**16)
-    size = max(1, limit // max(1, targets.index.numel()))
+    size = max(1, limit // max(1, targets.place.numel()))
     with torch.no_grad():
-        block = posterior.covariance_with(None if targets.whole else targets.index)
+        block = posterior.covariance_with(None if targets.whole else targets.place)
         parts = [
             function(block(some), inverses)
             for some, inverses in zip(
@@ -178,11 +178,11 @@ def anticipated_gain(
     """
     size = posterior.domain.shape[-2]
     mean, variance = (
-        part.reshape(-1, size).gather(-1, targets.index).unsqueeze(-2)
+        part.reshape(-1, size).gather(-1, targets.place).unsqueeze(-2)
         for part in (posterior.mean, posterior.variance)
     )
-    sets = tuple(
-        part.reshape(-1, size).gather(-1, targets.index).unsqueeze(-2)
+    within, high, low = (
+        part.reshape(-1, size).gather(-1, targets.place).unsqueeze(-2)
         for part in (state.unclassified, state.high, state.low)
     )
     beta = state.beta.to(variance).reshape(-1, 1, 1)
@@ -190,7 +190,7 @@ def anticipated_gain(
     reduction = torch.minimum(covariance.square() * inverse.unsqueeze(-1), variance)
     half_width = (beta * (variance - reduction)).clamp_min(torch.finfo(mean.dtype).tiny).sqrt()
     stays, _, _ = classify(
-        (sets[0] & (targets.weights > 0).unsqueeze(-2), *sets[1:]),
+        (within & (targets.weights > 0).unsqueeze(-2), high, low),
         mean - half_width,
         mean + half_width,
         state.threshold,
@@ -198,6 +198,12 @@ def anticipated_gain(
     capped = torch.minimum(reduction, (variance - target).clamp_min(0.0))
     fall = torch.where(stays, capped, torch.maximum(variance, target))
     return _weighted_sum(fall, targets.weights)
+
+
+def inverse_variance(variance: Tensor, posterior: DomainPosterior) -> Tensor:
+    r"""One over a variance of outcomes, `B x ...`; 0 where there is neither variance nor noise."""
+    known = variance > posterior.resolution.reshape(-1, *[1] * (variance.dim() - 1))
+    return torch.where(known, variance, 1.0).reciprocal().where(known, 0.0)
 
 
 def _weighted_sum(values: Tensor, weights: Tensor) -> Tensor:

@@ -9,48 +9,35 @@ r"""Truncated variance reduction: optimisation and level sets, costs, the choice
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from botorch.acquisition.input_constructors import acqf_input_constructor
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_risk.acquisition.greedy_covering import (
+    GreedyCovering,
+    Selection,
+    candidate_mask,
+    checked_weights,
+    previous_row,
+)
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, evaluate_in_chunks
 from botorch_risk.acquisition.sampling_terms import Cost, Noise, NoiseLevels, SamplingTerms
 from botorch_risk.acquisition.truncated_gain import (
     Targets,
     anticipated_gain,
     gain,
-    gain_on_domain,
-    map_rows,
-    padded_index,
+    inverse_variance,
 )
 from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
 from botorch_risk.models.domain import DomainPosterior
 
 # Covariances with points off the domain that are held at once, with their gradients.
 _CHUNK_ENTRIES = {"cpu": 2**18, "cuda": 2**24}
-# Values that differ by less than this fraction are ties.
-_TIE = 1e-9
-
-
-class Selection(NamedTuple):
-    r"""Points of the domain to sample next.
-
-    Attributes:
-        X: `batch_shape x q x d`, with the noise level in the last column if there is a choice.
-            NaN where a batch has ended.
-        index: `batch_shape x q` places in the domain; -1 where a batch has ended.
-        level: `batch_shape x q` noise levels, from 0.
-        value: `batch_shape x q` gains per cost; 0 where a batch has ended.
-    """
-
-    X: Tensor
-    index: Tensor
-    level: Tensor
-    value: Tensor
 
 
 class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
@@ -124,10 +111,14 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         self.posterior, self.state = posterior, state
         self.terms = SamplingTerms(noise=noise, levels=levels, cost=cost)
         self.terms.domain_noise(posterior)  # checked now
-        self.candidates = _candidate_mask(candidates, state)
-        self.weights = _checked_weights(weights, posterior)
         self.previous = previous
-        self.anticipate = anticipate
+        self._covering = GreedyCovering(
+            state=state,
+            terms=self.terms,
+            candidates=candidate_mask(candidates, state),
+            weights=checked_weights(weights, posterior),
+            anticipate=anticipate,
+        )
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
@@ -168,9 +159,9 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
             X = X.movedim(-3, 0)
         flat = X.reshape(batch.numel(), -1, X.shape[-1])  # B x m x d
         (posterior,) = self._conditioned
-        targets = self._targets(posterior)
+        targets = self._covering.targets(posterior)
         entries = _CHUNK_ENTRIES.get(X.device.type, 2**18)
-        chunk = max(1, entries // max(1, targets.index.numel()))
+        chunk = max(1, entries // max(1, targets.place.numel()))
         values = evaluate_in_chunks(partial(self._at, posterior, targets), flat, chunk)
         values = values.reshape(X.shape[:-1])
         return values.movedim(0, -2) if batch else values
@@ -182,7 +173,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
             `batch_shape x (|D| K)`, the level fastest; minus infinity where there is no candidate.
         """
         (posterior,) = self._conditioned
-        values = self._on_domain(posterior, self._candidate_rows(), self.previous)
+        values = self._covering.values(posterior, self.previous)
         return values.reshape(*self.posterior.batch_shape, -1)
 
     def domain_candidates(self) -> Tensor:
@@ -209,113 +200,19 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
             ValueError: If a cost is not finite and > 0.
         """
         (posterior,) = self._conditioned
-        batch, count = posterior.batch_shape.numel(), self.terms.num_levels
-        rows, previous, picks = self._candidate_rows(), self.previous, []
-        going = torch.ones(batch, dtype=torch.bool, device=rows[0].device)
-        for pick in range(q):
-            values = self._on_domain(posterior, rows, previous).flatten(1)  # B x (|D| K)
-            best, choice = self._best(values, posterior, previous)
-            going = going & (best > 0)
-            picks.append((choice, best.where(going, 0.0), going))
-            if pick + 1 == q or not bool(going.any()):
-                break
-            posterior = posterior.copy() if pick == 0 else posterior
-            place = choice // count
-            noise = self.terms.domain_noise(posterior).flatten(1).gather(-1, choice[:, None])
-            mean = posterior.mean.reshape(batch, -1).gather(-1, place[:, None]).squeeze(-1)
-            outcome = mean.where(going, torch.nan)
-            posterior.observe(place.reshape(posterior.batch_shape), outcome, noise)
-            previous = self._domain_points(place.unsqueeze(-1)).reshape(*posterior.batch_shape, -1)
-        return self._selection(picks, q)
-
-    def _selection(self, picks: list[tuple[Tensor, Tensor, Tensor]], q: int) -> Selection:
-        choice, value, chosen = (torch.stack(part, dim=-1) for part in zip(*picks, strict=True))
-        short = q - choice.shape[-1]
-        choice, value, chosen = (
-            torch.nn.functional.pad(part, (0, short)) for part in (choice, value, chosen)
-        )
-        batch, count = self.posterior.batch_shape, self.terms.num_levels
-        X = self._domain_points(choice // count)
-        if self.terms.levels is not None:
-            X = torch.cat([X, (choice % count).to(X).unsqueeze(-1)], dim=-1)
-        return Selection(
-            X=X.where(chosen.unsqueeze(-1), torch.nan).reshape(*batch, q, -1),
-            index=(choice // count).where(chosen, -1).reshape(*batch, q),
-            level=(choice % count).reshape(*batch, q),
-            value=value.reshape(*batch, q),
-        )
+        return self._covering.select(posterior, self.previous, q)
 
     def _at(self, posterior: DomainPosterior, targets: Targets, X: Tensor) -> Tensor:
         r"""Values at `B x m x d` points."""
         points, level = self._split(X)
         at = posterior.at(points)
-        covariance = posterior.cross_covariance(at, posterior.points(targets.index))
-        inverse = _inverse(at.variance + self._noise(points, level, posterior), posterior)
-        cost = self.terms.cost_at(points, self._previous_row(self.previous, len(X)))
+        covariance = posterior.cross_covariance(at, posterior.points(targets.place))
+        inverse = inverse_variance(at.variance + self._noise(points, level, posterior), posterior)
+        cost = self.terms.cost_at(points, previous_row(self.previous, len(X)))
         cost = cost.expand(*points.shape[:-1], -1).gather(-1, level.unsqueeze(-1)).squeeze(-1)
-        if self.anticipate:
+        if self._covering.anticipate:
             return anticipated_gain(covariance, inverse, targets, posterior, self.state) / cost
         return gain(covariance, inverse, targets) / cost  # Eq. (3)
-
-    def _on_domain(
-        self,
-        posterior: DomainPosterior,
-        rows: tuple[Tensor, Tensor],
-        previous: Tensor | None,
-        truncate: bool = True,
-    ) -> Tensor:
-        r"""Values on the domain, `B x |D| x K`; minus infinity outside the rows."""
-        index, valid = rows
-        noise = self.terms.domain_noise(posterior)  # B x |D| x K
-        variance = posterior.variance.reshape(noise.shape[:-1])
-        inverse = _inverse(variance.unsqueeze(-1) + noise, posterior)
-        spread = index.unsqueeze(-1).expand(*index.shape, noise.shape[-1])
-        inverse = inverse.gather(-2, spread)
-        if self.anticipate and truncate:
-            targets = self._targets(posterior)
-
-            def anticipated(block: Tensor, inverse: Tensor) -> Tensor:
-                levels = inverse.unbind(dim=-1)
-                gains = [anticipated_gain(block, i, targets, posterior, self.state) for i in levels]
-                return torch.stack(gains, dim=-1)
-
-            gains = map_rows(anticipated, posterior, index, inverse, targets)
-        else:
-            targets = Targets.of(posterior, self.state, self.weights, truncate)
-            gains = gain_on_domain(posterior, index, inverse, targets)
-        cost = self.terms.cost_at(
-            self._domain_points(index), self._previous_row(previous, len(index))
-        )
-        scored = (gains / cost).where(valid.unsqueeze(-1), -torch.inf)  # Eq. (3)
-        values = torch.full_like(noise, -torch.inf)
-        # Filling has the lowest value, so that a point keeps its own.
-        return values.scatter_reduce(-2, spread, scored, "amax")
-
-    def _targets(self, posterior: DomainPosterior) -> Targets:
-        return Targets.of(posterior, self.state, self.weights, truncate=not self.anticipate)
-
-    def _best(
-        self, values: Tensor, posterior: DomainPosterior, previous: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        r"""The best value and its candidate of each replicate, ties broken."""
-        best = values.amax(dim=-1)
-        tied = values >= (best - _TIE * best.abs()).unsqueeze(-1)
-        if bool((tied.sum(dim=-1) > 1).any()):
-            places = tied.unflatten(-1, (-1, self.terms.num_levels)).any(dim=-1)
-            rows = padded_index(places)
-            whole = self._on_domain(posterior, rows, previous, truncate=False).flatten(1)
-            whole = whole.where(tied, -torch.inf)
-            most = whole.amax(dim=-1, keepdim=True)
-            tied = whole >= most - _TIE * most.abs()
-        return best, tied.to(torch.uint8).argmax(dim=-1)
-
-    def _candidate_rows(self) -> tuple[Tensor, Tensor]:
-        return padded_index(self.candidates.reshape(-1, self.candidates.shape[-1]))
-
-    def _domain_points(self, index: Tensor) -> Tensor:
-        r"""Points of the domain, `B x m x d`."""
-        domain = self.posterior.domain.expand(len(index), *self.posterior.domain.shape[-2:])
-        return domain.gather(-2, index.unsqueeze(-1).expand(*index.shape, domain.shape[-1]))
 
     def _split(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Points and levels `... x m`."""
@@ -343,53 +240,6 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         noise = self.terms.noise_at(points, posterior)
         return noise.gather(-1, level.unsqueeze(-1)).squeeze(-1)
 
-    @staticmethod
-    def _previous_row(previous: Tensor | None, batch: int) -> Tensor | None:
-        r"""The last point, `B x 1 x d`."""
-        if previous is None:
-            return None
-        return previous.reshape(-1, 1, previous.shape[-1]).expand(batch, 1, -1)
-
-
-def _inverse(variance: Tensor, posterior: DomainPosterior) -> Tensor:
-    r"""One over a variance of outcomes; 0 where there is neither variance nor noise."""
-    shape = (-1, *[1] * (variance.dim() - 1))
-    known = variance > posterior.resolution.reshape(shape)
-    return torch.where(known, variance, 1.0).reciprocal().where(known, 0.0)
-
-
-def _candidate_mask(candidates: str | Tensor, state: TruncatedVarianceState) -> Tensor:
-    every = state.unclassified
-    if isinstance(candidates, Tensor):
-        if candidates.dtype != torch.bool or candidates.shape[-1] != every.shape[-1]:
-            raise BotorchTensorDimensionError(
-                "Expected `candidates` as a mask, `batch_shape x |D|`, "
-                f"{every.shape[-1]} points. Got {candidates.dtype}, {candidates.shape=}."
-            )
-        mask = candidates.expand(every.shape)
-    elif candidates in ("domain", "unclassified"):
-        mask = every if candidates == "unclassified" else torch.ones_like(every)
-        mask = mask | ~mask.any(dim=-1, keepdim=True)  # nothing left: all points, of no gain
-    else:
-        raise ValueError(
-            f"Expected `candidates` 'domain', 'unclassified' or a mask. Got {candidates!r}."
-        )
-    if not bool(mask.any(dim=-1).all()):
-        raise InputDataError("Expected at least one candidate in each replicate. Got none.")
-    return mask
-
-
-def _checked_weights(weights: Tensor | None, posterior: DomainPosterior) -> Tensor | None:
-    if weights is None:
-        return None
-    if weights.shape != posterior.domain.shape[-2:-1]:
-        raise BotorchTensorDimensionError(
-            f"Expected `weights` of the {posterior.domain.shape[-2]} points. Got {weights.shape=}."
-        )
-    if not bool((weights.isfinite() & (weights > 0)).all()):
-        raise ValueError(f"Expected finite `weights` > 0. Got {weights.min()=}, {weights.max()=}.")
-    return weights
-
 
 @acqf_input_constructor(TruncatedVarianceReduction)
 def construct_inputs_truncated_variance(
@@ -397,9 +247,28 @@ def construct_inputs_truncated_variance(
     state: TruncatedVarianceState,
     domain: Tensor,
     dense: bool = True,
+    cost: Cost | None = None,
+    noise: Noise | None = None,
+    levels: NoiseLevels | None = None,
+    candidates: Literal["domain", "unclassified"] | Tensor = "domain",
+    weights: Tensor | None = None,
+    previous: Tensor | None = None,
+    anticipate: bool = False,
+    posterior_transform: PosteriorTransform | None = None,
     X_pending: Tensor | None = None,
-    **options: Any,
 ) -> dict[str, Any]:
     r"""Arguments of the acquisition function, from a model of all samples so far."""
-    posterior = DomainPosterior(model, domain, dense=dense)
-    return {"posterior": posterior, "state": state, "X_pending": X_pending, **options}
+    return {
+        "posterior": DomainPosterior(
+            model, domain, dense=dense, posterior_transform=posterior_transform
+        ),
+        "state": state,
+        "cost": cost,
+        "noise": noise,
+        "levels": levels,
+        "candidates": candidates,
+        "weights": weights,
+        "previous": previous,
+        "anticipate": anticipate,
+        "X_pending": X_pending,
+    }

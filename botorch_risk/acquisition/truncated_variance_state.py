@@ -12,22 +12,25 @@ r"""The memory of truncated variance reduction: sets of points, epoch, target.
 
 from __future__ import annotations
 
-import hashlib
 import math
-import warnings
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
-from botorch.exceptions.warnings import BotorchWarning, InputDataWarning
 from torch import Tensor
 
 from botorch_risk.acquisition.confidence_sets import classify
 from botorch_risk.acquisition.epochs import GuaranteedWidth, ImplicitThreshold, PracticalWidth
+from botorch_risk.acquisition.truncated_variance_checks import (
+    Task,
+    check_task,
+    fingerprint_of,
+    warn_excluded,
+    warn_threshold,
+)
 from botorch_risk.models.domain import DomainPosterior
 
-Task = Literal["maximize", "level_set"]
 _PAPER_A = {"maximize": 0.5, "level_set": 1.0}
 # Below this target, in units of the prior standard deviation, there is nothing left to learn.
 _SMALLEST_ETA = 1e-10
@@ -156,7 +159,7 @@ class TruncatedVarianceState:
             BotorchTensorDimensionError: If `domain` has no point.
             ValueError: If a number is out of its range, or `threshold` does not fit the task.
         """
-        _check_task(task, threshold)
+        check_task(task, threshold)
         if domain.dim() < 2 or 0 in domain.shape:
             raise BotorchTensorDimensionError(
                 f"Expected `domain` to have at least one point, `|D| x d`. Got {domain.shape=}."
@@ -178,7 +181,7 @@ class TruncatedVarianceState:
             slack=slack,
             monotone=monotone,
             domain_size=size,
-            fingerprint=_fingerprint(domain),
+            fingerprint=fingerprint_of(domain),
             unclassified=~none,
             high=none,
             low=none,
@@ -222,7 +225,7 @@ class TruncatedVarianceState:
         """
         self.check_domain(posterior)
         if self.num_updates == 0:
-            self._check_threshold(posterior)
+            warn_threshold(self.threshold, posterior)
         mean, variance = posterior.mean, posterior.variance
         half_width = (self.beta.unsqueeze(-1) * variance).sqrt()
         sets = classify(
@@ -235,7 +238,7 @@ class TruncatedVarianceState:
         best = mean.argmax(dim=-1, keepdim=True)
         excluded = ~sets[0].gather(-1, best).squeeze(-1) & (self.task == "maximize")
         if self.monotone and bool((excluded & ~self.best_excluded).any()):
-            _warn_excluded(excluded & ~self.best_excluded, best.squeeze(-1))
+            warn_excluded(excluded & ~self.best_excluded, best.squeeze(-1))
         paid = torch.as_tensor(cost, dtype=torch.float64, device=self.cost.device)
         state = replace(
             self,
@@ -264,8 +267,9 @@ class TruncatedVarianceState:
         r"""The record as tensors and plain Python values."""
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
         width = {"kind": type(self.width).__name__, **asdict(self.width)}
-        implicit = isinstance(self.threshold, ImplicitThreshold)
-        threshold = asdict(self.threshold) if implicit else self.threshold  # type: ignore[call-overload]
+        threshold: Any = self.threshold
+        if isinstance(threshold, ImplicitThreshold):
+            threshold = asdict(threshold)
         return {**parts, "width": width, "threshold": threshold}
 
     @classmethod
@@ -282,7 +286,7 @@ class TruncatedVarianceState:
     def check_domain(self, posterior: DomainPosterior) -> None:
         r"""Raises InputDataError unless the posterior is that of this state's domain."""
         shape = torch.Size([*posterior.batch_shape, posterior.domain.shape[-2]])
-        if shape != self.unclassified.shape or _fingerprint(posterior.domain) != self.fingerprint:
+        if shape != self.unclassified.shape or fingerprint_of(posterior.domain) != self.fingerprint:
             raise InputDataError(
                 "Expected the posterior of the domain that the state was built for, with sets of "
                 f"shape {tuple(self.unclassified.shape)}. Got another, {tuple(shape)}."
@@ -309,50 +313,3 @@ class TruncatedVarianceState:
                 eta=(state.r * state.eta).where(ends, state.eta),
                 beta=beta.where(ends, state.beta),
             )
-
-    def _check_threshold(self, posterior: DomainPosterior) -> None:
-        r"""Warns of a level that no outcome so far is near; one outcome says nothing."""
-        if self.task == "maximize":
-            return
-        low, high = posterior.outcome_range
-        several = low < high
-        if isinstance(self.threshold, ImplicitThreshold):
-            outside = several & (high < self.threshold.baseline)
-            what = f"baseline {self.threshold.baseline} below the largest outcome"
-        else:
-            outside = several & ((low > self.threshold) | (high < self.threshold))
-            what = f"threshold {self.threshold} within the range of the outcomes"
-        if bool(outside.any()):
-            lowest, highest = low[outside].min().item(), high[outside].max().item()
-            warnings.warn(
-                f"Expected a {what} so far. Got outcomes in [{lowest:.4g}, {highest:.4g}] in "
-                f"{int(outside.sum())} of {outside.numel()} replicates.",
-                InputDataWarning,
-                stacklevel=3,
-            )
-
-
-def _check_task(task: Task, threshold: float | ImplicitThreshold | None) -> None:
-    if task not in get_args(Task):
-        raise ValueError(f"Expected `task` in {get_args(Task)}. Got {task!r}.")
-    if (threshold is None) != (task == "maximize"):
-        raise ValueError(
-            f"Expected a `threshold` for level sets, and for them alone. Got {task=}, {threshold=}."
-        )
-    if isinstance(threshold, float | int) and not math.isfinite(threshold):
-        raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
-
-
-def _fingerprint(domain: Tensor) -> str:
-    data = domain.detach().cpu().double().contiguous().numpy().tobytes()
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-def _warn_excluded(excluded: Tensor, best: Tensor) -> None:
-    warnings.warn(
-        f"The point of highest posterior mean, index {best[excluded].tolist()} in "
-        f"{int(excluded.sum())} of {excluded.numel()} replicates, was ruled out before and cannot "
-        "come back. Use `monotone=False`, or a larger `a`.",
-        BotorchWarning,
-        stacklevel=3,
-    )

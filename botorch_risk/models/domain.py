@@ -100,12 +100,12 @@ class DomainPosterior:
         check_domain(domain, self.batch_shape)
         self.domain = domain.detach()
         self.dense = dense
-        self._B = self.batch_shape.numel()
+        self._B: int = self.batch_shape.numel()
         if dense:
             guard_memory(self._B, self.domain, max_bytes)
         self._predictor = MarginalPredictor(model, posterior_transform)
         self._observations: list[_Observation] = []
-        self._targets = model.train_targets.detach().clone()
+        self._targets: Tensor = self.model.train_targets.clone()
         self._build()
 
     @property

@@ -1,0 +1,212 @@
+r"""Greedy covering of a finite domain by truncated variance reduction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from torch import Tensor
+from torch.nn.functional import pad
+
+from botorch_risk.acquisition.sampling_terms import SamplingTerms
+from botorch_risk.acquisition.truncated_gain import (
+    Targets,
+    anticipated_gain,
+    gain_on_domain,
+    inverse_variance,
+    map_rows,
+    padded_index,
+)
+from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
+from botorch_risk.models.domain import DomainPosterior
+
+# Values that differ by less than this fraction are ties.
+_TIE = 1e-9
+
+
+class Selection(NamedTuple):
+    r"""Points of the domain to sample next.
+
+    Attributes:
+        X: `batch_shape x q x d`, with the noise level in the last column if there is a choice.
+            NaN where a batch has ended.
+        place: `batch_shape x q` places in the domain; -1 where a batch has ended.
+        level: `batch_shape x q` noise levels, from 0.
+        value: `batch_shape x q` gains per cost; 0 where a batch has ended.
+    """
+
+    X: Tensor
+    place: Tensor
+    level: Tensor
+    value: Tensor
+
+
+@dataclass(frozen=True)
+class GreedyCovering:
+    r"""Truncated variance reduction on the points of the domain.
+
+    Attributes:
+        state: The set M, `beta` and `eta`, which stay during a batch.
+        terms: Noise and cost of candidates.
+        candidates: `batch_shape x |D|`, which points may be sampled.
+        weights: `|D|` weights of the points in the sum, or `None`.
+        anticipate: Whether to sum over the M that is expected after the sample.
+    """
+
+    state: TruncatedVarianceState
+    terms: SamplingTerms
+    candidates: Tensor
+    weights: Tensor | None
+    anticipate: bool
+
+    def values(self, posterior: DomainPosterior, previous: Tensor | None) -> Tensor:
+        r"""Gains per cost, `B x |D| x K`; minus infinity where there is no candidate."""
+        return self._values(posterior, self._candidate_rows(), previous)
+
+    def targets(self, posterior: DomainPosterior) -> Targets:
+        r"""The points whose variances are to fall."""
+        return Targets.of(posterior, self.state, self.weights, truncate=not self.anticipate)
+
+    def select(self, posterior: DomainPosterior, previous: Tensor | None, q: int) -> Selection:
+        r"""The next `q` points, each given the ones before it; the batch may end short."""
+        batch, count = posterior.batch_shape.numel(), self.terms.num_levels
+        rows, picks = self._candidate_rows(), []
+        going = torch.ones(batch, dtype=torch.bool, device=rows[0].device)
+        for pick in range(q):
+            values = self._values(posterior, rows, previous).flatten(1)  # B x (|D| K)
+            best, choice = self._best(values, posterior, previous)
+            going = going & (best > 0)
+            picks.append((choice, best.where(going, 0.0), going))
+            if pick + 1 == q or not bool(going.any()):
+                break
+            posterior = posterior.copy() if pick == 0 else posterior
+            place = choice // count
+            noise = self.terms.domain_noise(posterior).flatten(1).gather(-1, choice[:, None])
+            mean = posterior.mean.reshape(batch, -1).gather(-1, place[:, None]).squeeze(-1)
+            outcome = mean.where(going, torch.nan)
+            posterior.observe(place.reshape(posterior.batch_shape), outcome, noise)
+            previous = domain_points(posterior, place.unsqueeze(-1)).reshape(
+                *posterior.batch_shape, -1
+            )
+        return self._selection(picks, q, posterior)
+
+    def _selection(
+        self, picks: list[tuple[Tensor, Tensor, Tensor]], q: int, posterior: DomainPosterior
+    ) -> Selection:
+        choice, value, chosen = (torch.stack(part, dim=-1) for part in zip(*picks, strict=True))
+        short = q - choice.shape[-1]
+        choice, value, chosen = (pad(part, (0, short)) for part in (choice, value, chosen))
+        batch, count = posterior.batch_shape, self.terms.num_levels
+        X = domain_points(posterior, choice // count)
+        if self.terms.levels is not None:
+            X = torch.cat([X, (choice % count).to(X).unsqueeze(-1)], dim=-1)
+        return Selection(
+            X=X.where(chosen.unsqueeze(-1), torch.nan).reshape(*batch, q, -1),
+            place=(choice // count).where(chosen, -1).reshape(*batch, q),
+            level=(choice % count).reshape(*batch, q),
+            value=value.reshape(*batch, q),
+        )
+
+    def _values(
+        self,
+        posterior: DomainPosterior,
+        rows: tuple[Tensor, Tensor],
+        previous: Tensor | None,
+        truncate: bool = True,
+    ) -> Tensor:
+        r"""Values on the domain, `B x |D| x K`; minus infinity outside the rows."""
+        index, valid = rows
+        noise = self.terms.domain_noise(posterior)  # B x |D| x K
+        variance = posterior.variance.reshape(noise.shape[:-1])
+        inverse = inverse_variance(variance.unsqueeze(-1) + noise, posterior)
+        spread = index.unsqueeze(-1).expand(*index.shape, noise.shape[-1])
+        inverse = inverse.gather(-2, spread)
+        if self.anticipate and truncate:
+            targets = self.targets(posterior)
+
+            def anticipated(block: Tensor, inverse: Tensor) -> Tensor:
+                levels = inverse.unbind(dim=-1)
+                gains = [anticipated_gain(block, i, targets, posterior, self.state) for i in levels]
+                return torch.stack(gains, dim=-1)
+
+            gains = map_rows(anticipated, posterior, index, inverse, targets)
+        else:
+            targets = Targets.of(posterior, self.state, self.weights, truncate)
+            gains = gain_on_domain(posterior, index, inverse, targets)
+        cost = self.terms.cost_at(
+            domain_points(posterior, index), previous_row(previous, len(index))
+        )
+        scored = (gains / cost).where(valid.unsqueeze(-1), -torch.inf)  # Eq. (3)
+        values = torch.full_like(noise, -torch.inf)
+        # Filling has the lowest value, so that a point keeps its own.
+        return values.scatter_reduce(-2, spread, scored, "amax")
+
+    def _best(
+        self, values: Tensor, posterior: DomainPosterior, previous: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        r"""The best value and its candidate of each replicate, ties broken."""
+        best = values.amax(dim=-1)
+        tied = values >= (best - _TIE * best.abs()).unsqueeze(-1)
+        if bool((tied.sum(dim=-1) > 1).any()):
+            places = tied.unflatten(-1, (-1, self.terms.num_levels)).any(dim=-1)
+            rows = padded_index(places)
+            whole = self._values(posterior, rows, previous, truncate=False).flatten(1)
+            whole = whole.where(tied, -torch.inf)
+            most = whole.amax(dim=-1, keepdim=True)
+            tied = whole >= most - _TIE * most.abs()
+        return best, tied.to(torch.uint8).argmax(dim=-1)
+
+    def _candidate_rows(self) -> tuple[Tensor, Tensor]:
+        return padded_index(self.candidates.reshape(-1, self.candidates.shape[-1]))
+
+
+def domain_points(posterior: DomainPosterior, index: Tensor) -> Tensor:
+    r"""Points of the domain, `B x m x d`, from `B x m` places."""
+    domain = posterior.domain.expand(len(index), *posterior.domain.shape[-2:])
+    return domain.gather(-2, index.unsqueeze(-1).expand(*index.shape, domain.shape[-1]))
+
+
+def previous_row(previous: Tensor | None, batch: int) -> Tensor | None:
+    r"""The last point sampled, `B x 1 x d`, from `d` or `batch_shape x d`."""
+    if previous is None:
+        return None
+    return previous.reshape(-1, 1, previous.shape[-1]).expand(batch, 1, -1)
+
+
+def candidate_mask(
+    candidates: Literal["domain", "unclassified"] | Tensor, state: TruncatedVarianceState
+) -> Tensor:
+    r"""Which points may be sampled, `batch_shape x |D|`."""
+    every = state.unclassified
+    if isinstance(candidates, Tensor):
+        if candidates.dtype != torch.bool or candidates.shape[-1] != every.shape[-1]:
+            raise BotorchTensorDimensionError(
+                "Expected `candidates` as a mask, `batch_shape x |D|`, "
+                f"{every.shape[-1]} points. Got {candidates.dtype}, {candidates.shape=}."
+            )
+        mask = candidates.expand(every.shape)
+    elif candidates in ("domain", "unclassified"):
+        mask = every if candidates == "unclassified" else torch.ones_like(every)
+        mask = mask | ~mask.any(dim=-1, keepdim=True)  # nothing left: all points, of no gain
+    else:
+        raise ValueError(
+            f"Expected `candidates` 'domain', 'unclassified' or a mask. Got {candidates!r}."
+        )
+    if not bool(mask.any(dim=-1).all()):
+        raise InputDataError("Expected at least one candidate in each replicate. Got none.")
+    return mask
+
+
+def checked_weights(weights: Tensor | None, posterior: DomainPosterior) -> Tensor | None:
+    r"""Refuses weights that are not one number > 0 a point."""
+    if weights is None:
+        return None
+    if weights.shape != posterior.domain.shape[-2:-1]:
+        raise BotorchTensorDimensionError(
+            f"Expected `weights` of the {posterior.domain.shape[-2]} points. Got {weights.shape=}."
+        )
+    if not bool((weights.isfinite() & (weights > 0)).all()):
+        raise ValueError(f"Expected finite `weights` > 0. Got {weights.min()=}, {weights.max()=}.")
+    return weights
