@@ -131,7 +131,7 @@ class SamplingTerms:
         elif callable(self.noise):
             noise = self.noise(X).unsqueeze(-1)
         else:
-            noise = torch.as_tensor(self.noise).to(X)
+            noise = torch.as_tensor(self.noise, dtype=X.dtype, device=X.device)
             if noise.dim() > 0:
                 raise ValueError(
                     "Expected `noise` as a function of the point, for points off the domain. "

@@ -105,7 +105,6 @@ class DomainPosterior:
             guard_memory(self._B, self.domain, max_bytes)
         self._predictor = MarginalPredictor(model, posterior_transform)
         self._observations: list[_Observation] = []
-        self._targets: Tensor = self.model.train_targets.clone()
         self._build()
 
     @property
@@ -267,6 +266,7 @@ class DomainPosterior:
     def _build(self) -> None:
         r"""The posterior of the model as it is now, with all observations."""
         cache = PosteriorCache.build(self.model)
+        self._targets = self.model.train_targets.clone()
         with torch.no_grad():
             process = PriorProcess(self.model, self._predictor, cache)
             self._process = ConditionedProcess.of(process)
