@@ -21,7 +21,7 @@ class ModelState:
     Modules, parameters, buffers and data are compared by identity and held, so that no new
     one can take the place of an old one in memory. Tensors that were written to have another
     version; parameters are compared by value too, since GPyTorch's setters write through
-    `.data`, which leaves the version as it is.
+    `.data`, which leaves the version as it is. A buffer may be replaced by an equal one.
 
     Attributes:
         slots: Where each part is kept: a dictionary of a module, a key, the part.
@@ -61,7 +61,7 @@ class ModelState:
         return (
             len(data) == len(self.data)
             and all(one is two for one, two in zip(data, self.data, strict=True))
-            and all(kept.get(key) is part for kept, key, part in self.slots)
+            and all(_is_same(kept.get(key), part) for kept, key, part in self.slots)
             and all(tensor._version == version for tensor, version in self.versions)
             and all(
                 p.dtype == value.dtype and p.device == value.device and torch.equal(p, value)
@@ -125,6 +125,21 @@ class PosteriorCache:
             weights=(scale * weights).mT,
             constant=model.mean_module.constant.clone().unsqueeze(-1) if is_constant else None,
         )
+
+
+def _is_same(now: Any, before: Any) -> bool:
+    r"""Whether a part is the one that was there, or a tensor equal to it.
+
+    BoTorch's `Normalize` puts equal copies of its buffers in place whenever it is applied.
+    """
+    if now is before:
+        return True
+    return (
+        isinstance(now, Tensor)
+        and isinstance(before, Tensor)
+        and (now.dtype, now.device) == (before.dtype, before.device)
+        and torch.equal(now, before)
+    )
 
 
 def _data(model: Any) -> tuple[Tensor, ...]:

@@ -260,6 +260,19 @@ def test_cache_is_kept_while_nothing_changes():
     assert torch.equal(first.mean, second.mean)
 
 
+def test_cache_is_kept_when_a_transform_replaces_its_buffers_by_equal_ones():
+    X = 3 * torch.rand(6, 2).double()
+    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True), input_transform=Normalize(2))
+    predictor = MarginalPredictor(model)
+    predictor(X)
+    cache = predictor._cache
+    before = predictor(X).mean
+    assert predictor._cache is cache
+    model.input_transform._coefficient = 2 * model.input_transform._coefficient
+    assert not torch.equal(predictor(X).mean, before)
+
+
+
 @pytest.mark.parametrize("noise", ["inferred", "fixed"])
 def test_serves_single_precision_after_a_move(noise):
     model = make_model(noise=noise)
