@@ -160,7 +160,7 @@ class DomainPosterior:
         if dense is not None:
             return lambda rows: dense.block(rows, columns)
         process, others = self._process, domain if columns is None else domain.take(columns)
-        return lambda rows: process.covariance(domain.take(rows), others)
+        return torch.no_grad()(lambda rows: process.covariance(domain.take(rows), others))
 
     def points(self, index: Tensor) -> ConditionedPoints:
         r"""The posterior at points of the domain, from `B x a` indices."""

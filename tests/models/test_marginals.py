@@ -272,7 +272,6 @@ def test_cache_is_kept_when_a_transform_replaces_its_buffers_by_equal_ones():
     assert not torch.equal(predictor(X).mean, before)
 
 
-
 @pytest.mark.parametrize("noise", ["inferred", "fixed"])
 def test_serves_single_precision_after_a_move(noise):
     model = make_model(noise=noise)
