@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,9 +18,12 @@ from botorch.exceptions.warnings import InputDataWarning
 from torch import Tensor
 
 from botorch_risk.acquisition import (
+    Ambiguity,
+    MaximumVariance,
     NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
+    Straddle,
     qRiskAverseUpperConfidenceBound,
 )
 from botorch_risk.environments import (
@@ -111,6 +114,7 @@ class AcquisitionCase:
         oracle: From an unbatched model, its repeats and `m x d` points to `m` values.
         joint: Whether it scores q points jointly (then the oracle is for q = 1, and
             `tolerance` is that of Monte Carlo).
+        options: What its input constructor needs beside the model.
     """
 
     name: str
@@ -118,6 +122,7 @@ class AcquisitionCase:
     oracle: Callable[[Any, np.ndarray, np.ndarray], np.ndarray]
     joint: bool = False
     tolerance: float = 1e-7
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 _WEIGHTS = {"beta": 3.0, "noise_beta": 2.0, "risk_aversion": 0.7}
@@ -144,6 +149,23 @@ ACQUISITIONS = [
         "noise_uncertainty",
         NoisePosteriorStandardDeviation,
         lambda model, repeats, X: np.sqrt(oracles.rahbo_moments(model, repeats, X)["log_variance"]),
+    ),
+    AcquisitionCase(
+        "straddle",
+        lambda model, **kwargs: Straddle(model, 1.2, **kwargs),
+        lambda model, repeats, X: oracles.straddle(model, repeats, X, 1.2, 1.96),
+        options={"threshold": 1.2},
+    ),
+    AcquisitionCase(
+        "ambiguity",
+        lambda model, **kwargs: Ambiguity(model, 1.2, **kwargs),
+        lambda model, repeats, X: oracles.straddle(model, repeats, X, 1.2, 3.0),
+        options={"threshold": 1.2},
+    ),
+    AcquisitionCase(
+        "maximum_variance",
+        MaximumVariance,
+        lambda model, repeats, X: np.sqrt(oracles.rahbo_moments(model, repeats, X)["variance"]),
     ),
     AcquisitionCase(
         "q_risk_averse_ucb",

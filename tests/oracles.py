@@ -105,6 +105,15 @@ def risk_averse_bound(
     return f - risk_aversion * np.exp(log_noise)
 
 
+def straddle(
+    model: Any, repeats: np.ndarray, X: np.ndarray, threshold: float, width: float
+) -> np.ndarray:
+    r"""`min(upper - h, h - lower)` with bounds `width` standard deviations from the mean."""
+    moments = rahbo_moments(model, repeats, X)
+    reach = width * np.sqrt(moments["variance"])
+    return np.minimum(moments["mean"] + reach - threshold, threshold - moments["mean"] + reach)
+
+
 def expectation(values: np.ndarray, weights: np.ndarray) -> float:
     return sum(w * v for v, w in zip(values, weights, strict=True))
 

@@ -8,6 +8,7 @@ from botorch_risk.acquisition.batch_mean_variance import qRiskAverseUpperConfide
 from botorch_risk.acquisition.confidence_width import heteroscedastic_beta
 from botorch_risk.acquisition.epochs import GuaranteedWidth, ImplicitThreshold, PracticalWidth
 from botorch_risk.acquisition.greedy_covering import Selection
+from botorch_risk.acquisition.level_set import Ambiguity, MaximumVariance, Straddle
 from botorch_risk.acquisition.mean_variance import (
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
@@ -18,14 +19,17 @@ from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.acquisition.protocol import PointwiseAcquisition
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.sampling_terms import Cost, NoiseLevels
+from botorch_risk.acquisition.targeted_variance import TargetedIntegratedVariance
 from botorch_risk.acquisition.top_candidates import top_candidates
 from botorch_risk.acquisition.truncated_variance import TruncatedVarianceReduction
 from botorch_risk.acquisition.truncated_variance_state import Status, TruncatedVarianceState
 
 __all__ = [
+    "Ambiguity",
     "Cost",
     "GuaranteedWidth",
     "ImplicitThreshold",
+    "MaximumVariance",
     "MeanVarianceObjective",
     "NoiseLevels",
     "NoisePosteriorStandardDeviation",
@@ -37,6 +41,8 @@ __all__ = [
     "RiskUpperConfidenceBound",
     "Selection",
     "Status",
+    "Straddle",
+    "TargetedIntegratedVariance",
     "TruncatedVarianceReduction",
     "TruncatedVarianceState",
     "heteroscedastic_beta",

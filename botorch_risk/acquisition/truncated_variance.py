@@ -152,19 +152,12 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
             BotorchTensorDimensionError: If `X` does not have the domain's columns.
             ValueError: If a level is not one of the levels, or a cost is not > 0.
         """
-        batch = self.posterior.batch_shape
-        shape = torch.broadcast_shapes(X.shape[:-2], batch)
-        X = X.expand(*shape, *X.shape[-2:])
-        if batch:
-            X = X.movedim(-3, 0)
-        flat = X.reshape(batch.numel(), -1, X.shape[-1])  # B x m x d
         (posterior,) = self._conditioned
         targets = self._covering.targets(posterior)
         entries = _CHUNK_ENTRIES.get(X.device.type, 2**18)
         chunk = max(1, entries // max(1, targets.place.numel()))
-        values = evaluate_in_chunks(partial(self._at, posterior, targets), flat, chunk)
-        values = values.reshape(X.shape[:-1])
-        return values.movedim(0, -2) if batch else values
+        values = partial(self._at, posterior, targets)
+        return posterior.map_points(lambda X: evaluate_in_chunks(values, X, chunk), X)
 
     def evaluate_domain(self) -> Tensor:
         r"""Gains per cost at every point of the domain and every noise level.

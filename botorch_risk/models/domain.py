@@ -175,6 +175,23 @@ class DomainPosterior:
         self._current()
         return self._process.at(X)
 
+    def map_points(self, function: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
+        r"""Applies a function of `B x m x d` points to points of any batch shape.
+
+        Args:
+            function: Returns `B x m` values, for the `B` replicates.
+            X: `... x m x d`, where `...` broadcasts with the batch shape at its end.
+
+        Returns:
+            `... x m` values.
+        """
+        shape = torch.broadcast_shapes(X.shape[:-2], self.batch_shape)
+        X = X.expand(*shape, *X.shape[-2:])
+        if self.batch_shape:
+            X = X.movedim(-3, 0)
+        values = function(X.reshape(self._B, -1, X.shape[-1])).reshape(X.shape[:-1])
+        return values.movedim(0, -2) if self.batch_shape else values
+
     def cross_covariance(self, first: ConditionedPoints, second: ConditionedPoints) -> Tensor:
         r"""Posterior covariances of any points, `B x m x a`, differentiable in the first."""
         return self._process.covariance(first, second)

@@ -182,6 +182,7 @@ def test_input_constructor(case: AcquisitionCase) -> None:
         posterior_transform=None,
         objective=None,
         constraints=None,
+        **case.options,
     )
     built = type(acqf)(**arguments)
     assert torch.equal(built.X_pending, pending)

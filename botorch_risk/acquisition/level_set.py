@@ -1,0 +1,244 @@
+r"""Where is the function above a level? Acquisition functions of level-set estimation.
+
+.. [Bryan2008straddle]
+    B. Bryan, J. Schneider. Actively Learning Level-Sets of Composite Functions. International
+    Conference on Machine Learning, 2008.
+
+.. [Gotovos2013lse]
+    A. Gotovos, N. Casati, G. Hitz, A. Krause. Active Learning for Level Set Estimation.
+    International Joint Conference on Artificial Intelligence, 2013.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_risk.acquisition.arguments import per_point, register_weights
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.models.hallucination import condition_on_mean
+from botorch_risk.models.marginals import MarginalPredictor, Marginals
+
+
+def straddle(
+    moments: Marginals, threshold: float | Tensor, beta: float | Tensor = 1.96**2
+) -> Tensor:
+    r"""How far a confidence interval reaches across a level, at its nearer end.
+
+        sqrt(beta) sigma - |mean - h| = min(upper - h, h - lower)
+
+    The straddle heuristic and the ambiguity of GCHK are this one score, with other widths.
+
+    Args:
+        moments: Mean and variance, `batch_shape x m` each.
+        threshold: The level h.
+        beta: Squared width.
+    """
+    return (beta * moments.variance).sqrt() - (moments.mean - threshold).abs()
+
+
+class _MarginalAcquisition(PointwiseAcquisitionFunction):
+    r"""A score of the marginal moments at each point."""
+
+    def __init__(
+        self,
+        model: Model,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        super().__init__(model=model)
+        self.posterior_transform = posterior_transform
+        self.set_X_pending(X_pending)
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        r"""Conditions the model on its own mean at points under evaluation.
+
+        Args:
+            X_pending: `batch_shape x n' x d` points, or `None`.
+        """
+        super().set_X_pending(X_pending)
+        model = self.model
+        if X_pending is not None and X_pending.shape[-2] > 0:
+            model = condition_on_mean(model, self.X_pending)
+        # In a tuple, the conditioned model is no part of the state.
+        self._marginals = (MarginalPredictor(model, self.posterior_transform),)
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""Scores at `batch_shape x m x d` points, `batch_shape x m`."""
+        return self._score(self._marginals[0](X), X)
+
+    @abstractmethod
+    def _score(self, moments: Marginals, X: Tensor) -> Tensor:
+        r"""Scores `batch_shape x m` of the moments at points."""
+
+
+class _LevelAcquisition(_MarginalAcquisition):
+    r"""The reach of the confidence interval across the level."""
+
+    threshold: Tensor
+    beta: Tensor
+
+    def __init__(
+        self,
+        model: Model,
+        threshold: float | Tensor,
+        beta: float | Tensor,
+        posterior_transform: PosteriorTransform | None,
+        X_pending: Tensor | None,
+    ) -> None:
+        super().__init__(model, posterior_transform, X_pending)
+        register_threshold(self, threshold)
+        register_weights(self, beta=beta)
+
+    def _score(self, moments: Marginals, X: Tensor) -> Tensor:
+        return straddle(moments, per_point(self.threshold, X), per_point(self.beta, X))
+
+
+class Straddle(_LevelAcquisition):
+    r"""The straddle heuristic: uncertain and close to the level [Bryan2008straddle]_.
+
+        score(x) = 1.96 sigma(x) - |mean(x) - h|
+
+    The minus sign was lost in the appendix of TRUVAR. Single-outcome, q = 1: use
+    `sequential=True`.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.rand(8, 1, dtype=torch.double)
+        >>> acqf = Straddle(SingleTaskGP(X, (6 * X).sin()), threshold=0.5)
+        >>> acqf(torch.rand(3, 1, 1, dtype=torch.double)).shape
+        torch.Size([3])
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        threshold: float | Tensor,
+        beta: float | Tensor = 1.96**2,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Builds the acquisition function.
+
+        Args:
+            model: A fitted model with one output.
+            threshold: The level h in units of the (transformed) outcome, one or `batch_shape`.
+            beta: Squared factor of sigma, >= 0.
+            posterior_transform: Reduces the model's outputs to one.
+            X_pending: `batch_shape x n' x d` points under evaluation.
+
+        Raises:
+            ValueError: If `threshold` is not finite or `beta` is negative.
+        """
+        super().__init__(model, threshold, beta, posterior_transform, X_pending)
+
+
+class Ambiguity(_LevelAcquisition):
+    r"""The ambiguity of GCHK: how far both bounds are from the level [Gotovos2013lse]_.
+
+        score(x) = min(upper(x) - h, h - lower(x)),   bounds: mean -+ sqrt(beta) sigma
+
+    It is the straddle with another width, and is >= 0 exactly where the present bounds do not
+    classify a point. GCHK maximises it over the points that no earlier bounds have classified.
+    Single-outcome, q = 1: use `sequential=True`.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.rand(8, 1, dtype=torch.double)
+        >>> acqf = Ambiguity(SingleTaskGP(X, (6 * X).sin()), threshold=0.5)
+        >>> acqf(torch.rand(3, 1, 1, dtype=torch.double)).shape
+        torch.Size([3])
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        threshold: float | Tensor,
+        beta: float | Tensor = 9.0,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Builds the acquisition function.
+
+        Args:
+            model: A fitted model with one output.
+            threshold: The level h in units of the (transformed) outcome, one or `batch_shape`.
+            beta: Squared width of the bounds; the recommended sqrt(beta) is 3.
+            posterior_transform: Reduces the model's outputs to one.
+            X_pending: `batch_shape x n' x d` points under evaluation.
+
+        Raises:
+            ValueError: If `threshold` is not finite or `beta` is negative.
+        """
+        super().__init__(model, threshold, beta, posterior_transform, X_pending)
+
+
+class MaximumVariance(_MarginalAcquisition):
+    r"""Uncertainty sampling: the posterior standard deviation.
+
+        score(x) = sigma(x)
+
+    Good for exploration, blind to any level. Single-outcome, q = 1: use `sequential=True`.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.rand(8, 1, dtype=torch.double)
+        >>> MaximumVariance(SingleTaskGP(X, X.sin()))(X.unsqueeze(-2)).shape
+        torch.Size([8])
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Builds the acquisition function.
+
+        Args:
+            model: A fitted model with one output.
+            posterior_transform: Reduces the model's outputs to one.
+            X_pending: `batch_shape x n' x d` points under evaluation.
+        """
+        super().__init__(model, posterior_transform, X_pending)
+
+    def _score(self, moments: Marginals, X: Tensor) -> Tensor:
+        return moments.variance.sqrt()
+
+
+def register_threshold(module: torch.nn.Module, threshold: float | Tensor) -> None:
+    r"""Keeps a finite level as a buffer of an acquisition function."""
+    level = torch.as_tensor(threshold, dtype=torch.double)
+    if not level.isfinite().all():
+        raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
+    module.register_buffer("threshold", level)
+
+
+@acqf_input_constructor(Straddle, Ambiguity)
+def construct_inputs_level_set(
+    model: Model,
+    threshold: float | Tensor,
+    beta: float | Tensor | None = None,
+    posterior_transform: PosteriorTransform | None = None,
+    X_pending: Tensor | None = None,
+) -> dict[str, Any]:
+    r"""Arguments of a straddle, as Ax asks for them; the class knows its own `beta`."""
+    given = {} if beta is None else {"beta": beta}
+    shared = {"posterior_transform": posterior_transform, "X_pending": X_pending}
+    return {"model": model, "threshold": threshold, **given, **shared}
+
+
+@acqf_input_constructor(MaximumVariance)
+def construct_inputs_maximum_variance(
+    model: Model,
+    posterior_transform: PosteriorTransform | None = None,
+    X_pending: Tensor | None = None,
+) -> dict[str, Any]:
+    r"""Arguments of the acquisition function, as Ax asks for them."""
+    return {"model": model, "posterior_transform": posterior_transform, "X_pending": X_pending}
