@@ -104,41 +104,104 @@ class SamplingTerms:
         r"""The number K of choices at a point."""
         return 1 if self.levels is None else len(self.levels)
 
+    def split(self, X: Tensor, d: int) -> tuple[Tensor, Tensor]:
+        r"""Points `... x m x d` and levels `... x m` of `X`, whose last column may be the level.
+
+        Raises:
+            BotorchTensorDimensionError: If `X` has another number of columns.
+            ValueError: If a level is not one of the levels.
+        """
+        columns = d + (self.levels is not None)
+        if X.shape[-1] != columns:
+            raise BotorchTensorDimensionError(
+                f"Expected `X` to have {columns} columns, with the noise level in the last if "
+                f"there are levels. Got {X.shape=}."
+            )
+        if self.levels is None:
+            return X, torch.zeros_like(X[..., 0], dtype=torch.long)
+        level = X[..., -1].detach()
+        known = (level.frac() == 0) & (level >= 0) & (level < self.num_levels)
+        if not bool(known.all()):
+            raise ValueError(
+                f"Expected noise levels in 0, .., {self.num_levels - 1} in the last column of "
+                f"`X`. Got {level[~known][:3].tolist()}."
+            )
+        return X[..., :-1], level.long()
+
+    def known_noise(self, X: Tensor, place: Tensor | None = None) -> Tensor | None:
+        r"""Noise variances that are known beforehand, broadcastable to `... x m x K`.
+
+        Args:
+            X: `... x m x d` points.
+            place: Their `... x m` places in the domain, if they are all on it.
+
+        Returns:
+            The variances; `None` if the noise is inferred by the model.
+
+        Raises:
+            ValueError: If the noise is known on the domain only and the places are not given.
+        """
+        if self.levels is not None:
+            return X.new_tensor(self.levels.variances)
+        if self.noise is None:
+            return None
+        if callable(self.noise):
+            return self.noise(X).unsqueeze(-1)
+        noise = torch.as_tensor(self.noise, dtype=X.dtype, device=X.device)
+        if noise.dim() == 0:
+            return noise
+        if place is None:
+            raise ValueError(
+                "Expected `noise` as a function of the point, for points off the domain. "
+                f"Got {noise.shape[-1]} values on the domain."
+            )
+        return noise[place].unsqueeze(-1)
+
     def domain_noise(self, posterior: DomainPosterior) -> Tensor:
         r"""Noise variances on the domain, `B x |D| x K`."""
-        if isinstance(self.noise, Tensor) and self.noise.dim() > 0:
-            size, noise = posterior.domain.shape[-2], self.noise.to(posterior.domain)
-            if noise.shape[-1] != size:
-                raise BotorchTensorDimensionError(
-                    f"Expected `noise` on the domain, {size} values. Got {noise.shape=}."
-                )
-            check_noise(noise, posterior.prior_variance)
-            return noise.expand(posterior.batch_shape.numel(), size).unsqueeze(-1)
-        return self.noise_at(posterior.domain, posterior)
+        size = posterior.domain.shape[-2]
+        if isinstance(self.noise, Tensor) and self.noise.shape not in ((), (size,)):
+            raise BotorchTensorDimensionError(
+                f"Expected `noise` on the domain, {size} values. Got {self.noise.shape=}."
+            )
+        place = torch.arange(size, device=posterior.domain.device)
+        return self.noise_at(posterior.domain, posterior, place)
 
-    def noise_at(self, X: Tensor, posterior: DomainPosterior) -> Tensor:
-        r"""Noise variances at `m x d` or `B x m x d` points, `B x m x K`."""
-        shape = (posterior.batch_shape.numel(), X.shape[-2], self.num_levels)
-        if self.levels is not None:
-            noise = X.new_tensor(self.levels.variances)
-        elif self.noise is None:
+    def noise_at(
+        self, X: Tensor, posterior: DomainPosterior, place: Tensor | None = None
+    ) -> Tensor:
+        r"""Noise variances at `m x d` or `B x m x d` points, `B x m x K`, checked."""
+        noise = self.known_noise(X, place)
+        if noise is None:
             inferred = posterior.inferred_noise(X)
             if inferred is None:
                 raise ValueError(
                     "Expected `noise` or `levels`, as the noise of the model is fixed. Got neither."
                 )
             noise = inferred.unsqueeze(-1)
-        elif callable(self.noise):
-            noise = self.noise(X).unsqueeze(-1)
-        else:
-            noise = torch.as_tensor(self.noise, dtype=X.dtype, device=X.device)
-            if noise.dim() > 0:
-                raise ValueError(
-                    "Expected `noise` as a function of the point, for points off the domain. "
-                    f"Got {noise.shape[-1]} values on the domain."
-                )
         check_noise(noise.detach(), posterior.prior_variance)
-        return noise.expand(shape)
+        return noise.expand(posterior.batch_shape.numel(), X.shape[-2], self.num_levels)
+
+    def cost_of(self, X: Tensor, level: Tensor, previous: Tensor | None) -> Tensor:
+        r"""What samples cost that were taken one after the other.
+
+        Args:
+            X: `R x q x d` points, NaN where none was taken.
+            level: `R x q` noise levels.
+            previous: `R x d`, the last point before them; `None` if there was none.
+
+        Returns:
+            `R x q` costs, 0 where no sample was taken.
+        """
+        paid = []
+        for x, its_level in zip(X.unbind(dim=-2), level.unbind(dim=-1), strict=True):
+            taken = x.isfinite().all(dim=-1, keepdim=True)
+            filled = x.where(taken, X.nan_to_num()[:, 0] if previous is None else previous)
+            last = None if previous is None else previous.unsqueeze(-2)
+            cost = self.cost_at(filled.unsqueeze(-2), last).squeeze(-2)
+            paid.append(cost.gather(-1, its_level.unsqueeze(-1)).where(taken, 0.0).squeeze(-1))
+            previous = filled
+        return torch.stack(paid, dim=-1)
 
     def cost_at(self, X: Tensor, previous: Tensor | None) -> Tensor:
         r"""Costs of sampling `m x d` or `B x m x d` points, `m x K` or `B x m x K`.

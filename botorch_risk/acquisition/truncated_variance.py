@@ -14,7 +14,6 @@ from typing import Any, Literal
 import torch
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
@@ -133,7 +132,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
             trial = self.posterior.copy()
             X = self.X_pending.expand(*trial.batch_shape, *X_pending.shape[-2:])
             for point in X.unbind(dim=-2):
-                x, level = self._split(point.unsqueeze(-2))
+                x, level = self.terms.split(point.unsqueeze(-2), self.posterior.domain.shape[-1])
                 noise = self._noise(x.reshape(-1, *x.shape[-2:]), level.reshape(-1, 1), trial)
                 trial.observe_at(x.squeeze(-2), None, noise.reshape(trial.batch_shape))
             self._conditioned = (trial,)
@@ -197,7 +196,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
 
     def _at(self, posterior: DomainPosterior, targets: Targets, X: Tensor) -> Tensor:
         r"""Values at `B x m x d` points."""
-        points, level = self._split(X)
+        points, level = self.terms.split(X, self.posterior.domain.shape[-1])
         at = posterior.at(points)
         covariance = posterior.cross_covariance(at, posterior.points(targets.place))
         inverse = inverse_variance(at.variance + self._noise(points, level, posterior), posterior)
@@ -206,27 +205,6 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         if self._covering.anticipate:
             return anticipated_gain(covariance, inverse, targets, posterior, self.state) / cost
         return gain(covariance, inverse, targets) / cost  # Eq. (3)
-
-    def _split(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Points and levels `... x m`."""
-        levels = self.terms.levels
-        columns = self.posterior.domain.shape[-1] + (levels is not None)
-        if X.shape[-1] != columns:
-            raise BotorchTensorDimensionError(
-                f"Expected `X` to have {columns} columns, with the noise level in the last if "
-                f"there are levels. Got {X.shape=}."
-            )
-        if levels is None:
-            return X, torch.zeros_like(X[..., 0], dtype=torch.long)
-        level = X[..., -1].detach()
-        if not bool((level.frac() == 0).logical_and(level >= 0).all()) or level.max() >= len(
-            levels
-        ):
-            raise ValueError(
-                f"Expected noise levels in 0, .., {len(levels) - 1} in the last column of `X`. "
-                f"Got {level.flatten()[:3].tolist()}."
-            )
-        return X[..., :-1], level.long()
 
     def _noise(self, points: Tensor, level: Tensor, posterior: DomainPosterior) -> Tensor:
         r"""Noise variances `B x m` at points and their levels."""

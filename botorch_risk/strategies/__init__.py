@@ -8,22 +8,28 @@ from botorch_risk.strategies.kernel_density import (
     ContextFreeGPUCB,
     StableOpt,
 )
+from botorch_risk.strategies.level_set import GCHK, LevelSetSearch, MaximumVarianceSearch
 from botorch_risk.strategies.log_nei import MeanVarianceLogNEI
 from botorch_risk.strategies.protocol import Strategy
 from botorch_risk.strategies.rahbo import RAHBO, RAHBOUS, HeteroscedasticGPUCB
 from botorch_risk.strategies.random_search import RandomSearch
+from botorch_risk.strategies.truncated_variance import TruVaR
 
 __all__ = [
     "DRBOKDE",
     "DRBOMMD",
+    "GCHK",
     "RAHBO",
     "RAHBOUS",
     "SBOKDE",
     "ContextFreeGPUCB",
     "HeteroscedasticGPUCB",
+    "LevelSetSearch",
+    "MaximumVarianceSearch",
     "MeanVarianceLogNEI",
     "RandomSearch",
     "StableOpt",
     "Strategy",
+    "TruVaR",
     "initial_design",
 ]
