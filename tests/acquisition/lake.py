@@ -26,7 +26,8 @@ def truth(X: Tensor) -> Tensor:
 def build_model(X: Tensor, Y: Tensor | None = None, noise: float | Tensor = NOISE) -> SingleTaskGP:
     r"""A GP with known hyperparameters, of batch shape `[R]` for `R x n x d` points."""
     Y = truth(X) if Y is None else Y
-    variance = torch.as_tensor(noise, dtype=X.dtype).expand(Y.shape[:-1]).unsqueeze(-1)
+    variance = torch.as_tensor(noise, dtype=X.dtype)
+    variance = variance.reshape(Y.shape) if variance.dim() else variance.expand(Y.shape)
     kernel = RBFKernel(batch_shape=X.shape[:-2])
     model = SingleTaskGP(X, Y, variance, covar_module=kernel, outcome_transform=None).to(X)
     kernel.lengthscale = torch.as_tensor(LENGTHSCALE, dtype=X.dtype)
