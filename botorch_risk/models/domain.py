@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions.errors import InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch.models.model import Model
 from torch import Tensor
 
@@ -222,12 +222,11 @@ class DomainPosterior:
                 1e-4 of the prior variance.
             ValueError: If the noise is missing, negative or not finite.
         """
-        index = torch.as_tensor(index, device=self.domain.device).long()
+        index = self._per_replicate("index", index).long()
         if not bool(((index >= 0) & (index < self.domain.shape[-2])).all()):
             raise InputDataError(
                 f"Expected `index` in [0, {self.domain.shape[-2]}). Got {index.tolist()}."
             )
-        index = index.expand(self.batch_shape).reshape(self._B)
         domain = self.domain.expand(self._B, *self.domain.shape[-2:])
         X = domain[torch.arange(self._B, device=index.device), index].unsqueeze(-2)
         self._record(X, y, noise, index)
@@ -268,16 +267,22 @@ class DomainPosterior:
         noise = self._process.process.inferred_noise(X) if noise is None else noise
         if noise is None:
             raise ValueError("Expected `noise`, as the noise of the model is fixed. Got None.")
-        variance = self._per_replicate(noise)
+        variance = self._per_replicate("noise", noise)
         check_noise(variance, self.prior_variance)
-        outcome = self._per_replicate(self._process.at(X).mean if y is None else y)
+        outcome = self._per_replicate("y", self._process.at(X).mean if y is None else y)
         if outcome.isinf().any():
             raise InputDataError(f"Expected finite `y`, NaN where missing. Got {y}.")
         self._observations.append(_Observation(X, outcome, variance, index))
         self._condition(self._observations[-1])
 
-    def _per_replicate(self, value: float | Tensor) -> Tensor:
+    def _per_replicate(self, name: str, value: float | Tensor) -> Tensor:
+        r"""A number or `batch_shape` numbers as `B` numbers."""
         tensor = torch.as_tensor(value, dtype=self.domain.dtype, device=self.domain.device)
+        if tensor.numel() not in (1, self._B):
+            raise BotorchTensorDimensionError(
+                f"Expected one `{name}`, or one for each of {self._B} replicates. "
+                f"Got {tensor.shape}."
+            )
         return tensor.detach().reshape(-1).expand(self._B)
 
     def _build(self) -> None:

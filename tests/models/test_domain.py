@@ -238,6 +238,8 @@ def test_bad_input() -> None:
     for index in (-1, 40):
         with pytest.raises(InputDataError, match=r"`index` in \[0, 40\)"):
             posterior.observe(index, 1.0, 1e-3)
+    with pytest.raises(BotorchTensorDimensionError, match="one `y`, or one for each of 1 rep"):
+        posterior.observe(1, torch.zeros(2), 1e-3)
     with pytest.raises(InputDataError, match="finite `X`"):
         posterior.observe_at(torch.tensor([0.1, torch.nan]), 1.0, 1e-3)
     with pytest.raises(InputDataError, match="finite `y`"):
