@@ -15,6 +15,7 @@ from benchmarks import (
     rahbo_loop,
     risk_measures,
     robustness,
+    truncated_variance,
 )
 
 
@@ -27,6 +28,7 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     marginals.main(device)
+    truncated_variance.main(device, repeats=1 if quick else 5)
     if device == "cpu":
         fit_quality.main(count=20 if quick else 200)
         multistart.main(repeats=1 if quick else 5)

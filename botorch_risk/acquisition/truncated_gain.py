@@ -17,10 +17,10 @@ from botorch_risk.acquisition.confidence_sets import classify
 from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
 from botorch_risk.models.domain import DomainPosterior
 
-# Entries of the covariance at hand at once: read from memory they stay in a core's cache; made on
-# demand they should fill a matrix product.
-_READ_ENTRIES = {"cpu": 2**16, "cuda": 2**26}
-_MADE_ENTRIES = {"cpu": 2**20, "cuda": 2**26}
+# Entries of the covariance at hand at once: they stay in a core's cache, or fill a GPU.
+_CHUNK_ENTRIES = {"cpu": 2**17, "cuda": 2**26}
+# Columns at hand at once where the covariance is made on demand, by a matrix product.
+_TILE_COLUMNS = {"cpu": 512, "cuda": 2**14}
 
 
 class Targets(NamedTuple):
@@ -62,14 +62,34 @@ class Targets(NamedTuple):
             target = state.target_variance(posterior).to(variance).reshape(-1, 1)
             cap = variance - target
             within = within & (cap > posterior.resolution.reshape(-1, 1))
-        index, valid = padded_index(within)
+        # Where most points count it is faster to read whole rows than to pick columns.
+        count = int(within.sum(dim=-1).max())
+        whole = posterior.dense and 2 * count >= within.shape[-1]
+        index, valid = padded_index(within | whole)
+        valid = valid & within.gather(-1, index)
         weight = beta * (1.0 if weights is None else weights.to(variance))
         return cls(
             place=index,
             weights=weight.expand(variance.shape).gather(-1, index) * valid,
-            cap=None if cap is None else cap.gather(-1, index),
-            whole=bool(within.all()),
+            cap=None if cap is None else cap.clamp_min(0.0).gather(-1, index),
+            whole=whole or bool(within.all()),
         )
+
+    def tiles(self, posterior: DomainPosterior) -> list[Targets]:
+        r"""The targets some columns at a time; all at once where the covariance is held."""
+        if posterior.dense:
+            return [self]
+        size = _TILE_COLUMNS.get(self.place.device.type, 512)
+        caps = [None] * len(self.place.split(size, dim=-1))
+        return [
+            Targets(place, weights, cap, whole=False)
+            for place, weights, cap in zip(
+                self.place.split(size, dim=-1),
+                self.weights.split(size, dim=-1),
+                caps if self.cap is None else self.cap.split(size, dim=-1),
+                strict=True,
+            )
+        ]
 
 
 def padded_index(mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -114,20 +134,40 @@ def gain_on_domain(
     Returns:
         `B x m x K` gains.
     """
-    cap = None if targets.cap is None else targets.cap.unsqueeze(-2)
+    total = torch.zeros_like(inverse)
+    room = Room()
+    for tile in targets.tiles(posterior):
+        cap = None if tile.cap is None else tile.cap.unsqueeze(-2)
 
-    def of_block(block: Tensor, inverse: Tensor) -> Tensor:
-        square, gains = block.square(), []
-        last = inverse.shape[-1] - 1
-        for level, factor in enumerate(inverse.unbind(dim=-1)):
-            room = square if level == last else torch.empty_like(square)
-            reduction = torch.mul(square, factor.unsqueeze(-1), out=room)
-            if cap is not None:
-                torch.minimum(reduction, cap, out=reduction)
-            gains.append(_weighted_sum(reduction, targets.weights))
-        return torch.stack(gains, dim=-1)
+        def of_block(
+            block: Tensor, inverse: Tensor, tile: Targets = tile, cap: Tensor | None = cap
+        ) -> Tensor:
+            square, gains = torch.mul(block, block, out=room.like(block)), []
+            for level, factor in enumerate(inverse.unbind(dim=-1)):
+                last = level + 1 == inverse.shape[-1]  # the squares are needed no more
+                fall = square if last else room.like(block, "fall")
+                torch.mul(square, factor.unsqueeze(-1), out=fall)
+                if cap is not None:
+                    torch.minimum(fall, cap, out=fall)
+                gains.append(_weighted_sum(fall, tile.weights))
+            return torch.stack(gains, dim=-1)
 
-    return map_rows(of_block, posterior, rows, inverse, targets)
+        total += map_rows(of_block, posterior, rows, inverse, tile)
+    return total
+
+
+class Room:
+    r"""Memory that is used again and again: fresh pages cost more than the arithmetic."""
+
+    def __init__(self) -> None:
+        self._rooms: dict[str, Tensor] = {}
+
+    def like(self, block: Tensor, name: str = "square") -> Tensor:
+        r"""Room of the shape of a block, under a name."""
+        held = self._rooms.get(name)
+        if held is None or held.shape != block.shape:
+            held = self._rooms[name] = block.new_empty(block.shape)
+        return held
 
 
 def map_rows(
@@ -138,8 +178,7 @@ def map_rows(
     targets: Targets,
 ) -> Tensor:
     r"""Applies a function of `B x c x a` covariances and `B x c x K` inverses, chunk by chunk."""
-    entries = _READ_ENTRIES if posterior.dense else _MADE_ENTRIES
-    limit = entries.get(rows.device.type, 2**16)
+    limit = _CHUNK_ENTRIES.get(rows.device.type, 2**17)
     size = max(1, limit // max(1, targets.place.numel()))
     with torch.no_grad():
         block = posterior.covariance_with(None if targets.whole else targets.place)

@@ -33,17 +33,17 @@ class DenseCovariance:
 
     def block(self, rows: Tensor, columns: Tensor | None) -> Tensor:
         r"""Some rows and columns, `B x m x a`: a view where that is possible."""
-        if len(self.matrix) > 1:
-            replicate = torch.arange(len(self.matrix), device=rows.device).unsqueeze(-1)
-            if columns is None:
-                return self.matrix[replicate, rows]
-            return self.matrix[replicate.unsqueeze(-1), rows.unsqueeze(-1), columns.unsqueeze(-2)]
-        matrix, row = self.matrix[0], rows[0]
-        if len(row) > 0 and bool((row.diff() == 1).all()):
-            block = matrix.narrow(0, int(row[0]), len(row))
+        row = rows[0]
+        if len(row) > 0 and bool((row.diff() == 1).all() & (rows == row).all()):
+            block = self.matrix.narrow(-2, int(row[0]), len(row))
         else:
-            block = matrix.index_select(0, row)
-        return (block if columns is None else block.index_select(1, columns[0])).unsqueeze(0)
+            spread = rows.unsqueeze(-1).expand(*rows.shape, self.matrix.shape[-1])
+            block = self.matrix.gather(-2, spread)
+        if columns is None:
+            return block
+        if len(self.matrix) == 1:
+            return block.index_select(-1, columns[0])
+        return block.gather(-1, columns.unsqueeze(-2).expand(*rows.shape, columns.shape[-1]))
 
     def subtract(
         self,

@@ -376,14 +376,14 @@ def test_nothing_left_to_gain() -> None:
     assert (acqf.select(2).place == -1).all()
 
 
-def test_large_models_in_bounded_memory_equal_small_chunks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    posterior, state = build(eta=0.5)
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
+def test_chunks_and_tiles(monkeypatch: pytest.MonkeyPatch, dense: bool) -> None:
+    posterior, state = build(eta=0.5, dense=dense)
     acqf = TruncatedVarianceReduction(posterior, state, levels=LEVELS)
     X = torch.cat([torch.rand(7, 2).double(), torch.ones(7, 1)], dim=-1)
     values, off_grid = acqf.evaluate_domain(), acqf.evaluate(X)
-    monkeypatch.setattr("botorch_risk.acquisition.truncated_gain._READ_ENTRIES", {"cpu": 50})
+    monkeypatch.setattr("botorch_risk.acquisition.truncated_gain._CHUNK_ENTRIES", {"cpu": 50})
+    monkeypatch.setattr("botorch_risk.acquisition.truncated_gain._TILE_COLUMNS", {"cpu": 7})
     monkeypatch.setattr("botorch_risk.acquisition.truncated_variance._CHUNK_ENTRIES", {"cpu": 50})
     torch.testing.assert_close(acqf.evaluate_domain(), values)
     torch.testing.assert_close(acqf.evaluate(X), off_grid)
