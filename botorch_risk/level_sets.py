@@ -49,6 +49,25 @@ class LevelSetScores(NamedTuple):
     misclassified_volume: Tensor
 
 
+class Status(NamedTuple):
+    r"""Where a run stands, `batch_shape` each.
+
+    Attributes:
+        num_unclassified: The size of `M_t`.
+        epoch: The epoch i, from 1.
+        target: `eta_(i)`, in units of the outcome.
+        largest_deviation: The largest posterior standard deviation in `M_t`; the epoch ends when
+            `sqrt(beta)` times it is at the target.
+        cost: What all samples have cost so far.
+    """
+
+    num_unclassified: Tensor
+    epoch: Tensor
+    target: Tensor
+    largest_deviation: Tensor
+    cost: Tensor
+
+
 def level_of(values: Tensor, threshold: float | ImplicitThreshold) -> Tensor:
     r"""The level for values `batch_shape x |D|` of f, `batch_shape x 1`."""
     if isinstance(threshold, ImplicitThreshold):
@@ -164,6 +183,27 @@ def accuracy(state: TruncatedVarianceState, values: Tensor) -> Tensor:
         open_points = state.unclassified & ~state.high & ~state.low
         error = 2 * (values - level).abs().where(open_points, 0.0).amax(dim=-1)
     return error.where(~wrong.any(dim=-1), torch.inf)
+
+
+def status(state: TruncatedVarianceState, posterior: DomainPosterior) -> Status:
+    r"""Where a run of TRUVAR stands.
+
+    Args:
+        state: After its last update.
+        posterior: Of that update.
+
+    Raises:
+        InputDataError: If the posterior is that of another domain.
+    """
+    state.check_domain(posterior)
+    inside = posterior.variance.where(state.unclassified, 0.0)
+    return Status(
+        num_unclassified=state.unclassified.sum(dim=-1),
+        epoch=state.epoch,
+        target=state.eta * posterior.prior_variance.double().sqrt(),
+        largest_deviation=inside.amax(dim=-1).sqrt(),
+        cost=state.cost,
+    )
 
 
 def _ratio(part: Tensor, whole: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from botorch_risk.acquisition.sampling_terms import Cost, NoiseLevels
 from botorch_risk.acquisition.targeted_variance import TargetedIntegratedVariance
 from botorch_risk.acquisition.top_candidates import top_candidates
 from botorch_risk.acquisition.truncated_variance import TruncatedVarianceReduction
-from botorch_risk.acquisition.truncated_variance_state import Status, TruncatedVarianceState
+from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
 
 __all__ = [
     "Ambiguity",
@@ -40,7 +40,6 @@ __all__ = [
     "RiskAverseUpperConfidenceBound",
     "RiskUpperConfidenceBound",
     "Selection",
-    "Status",
     "Straddle",
     "TargetedIntegratedVariance",
     "TruncatedVarianceReduction",

@@ -70,10 +70,13 @@ class GreedyCovering:
         return Targets.of(posterior, self.state, self.weights, truncate=not self.anticipate)
 
     def select(self, posterior: DomainPosterior, previous: Tensor | None, q: int) -> Selection:
-        r"""The next `q` points, each given the ones before it; the batch may end short."""
+        r"""The next `q` points, each given the ones before it; the batch may end short.
+
+        A replicate that is finished gets none.
+        """
         batch, count = posterior.batch_shape.numel(), self.terms.num_levels
         rows, picks = self._candidate_rows(), []
-        going = torch.ones(batch, dtype=torch.bool, device=rows[0].device)
+        going = ~self.state.finished.reshape(batch)
         for pick in range(q):
             values = self._values(posterior, rows, previous).flatten(1)  # B x (|D| K)
             best, choice = self._best(values, posterior, previous)

@@ -79,6 +79,27 @@ def evaluate_in_chunks(function: Callable[[Tensor], Tensor], X: Tensor, chunk_si
     return values
 
 
+def map_replicates(
+    function: Callable[[Tensor], Tensor], X: Tensor, batch_shape: torch.Size
+) -> Tensor:
+    r"""Applies a function of one list of points a replicate to points of any batch shape.
+
+    Args:
+        function: Maps `B x m x d` points to `B x m` values, for the `B` replicates.
+        X: `... x m x d` points, where `...` broadcasts with the batch shape at its end.
+        batch_shape: That of the model, `[]` (then `B` is 1) or `[R]`.
+
+    Returns:
+        `... x m` values.
+    """
+    shape = torch.broadcast_shapes(X.shape[:-2], batch_shape)
+    X = X.expand(*shape, *X.shape[-2:])
+    if batch_shape:
+        X = X.movedim(-3, 0)
+    values = function(X.reshape(batch_shape.numel(), -1, X.shape[-1])).reshape(X.shape[:-1])
+    return values.movedim(0, -2) if batch_shape else values
+
+
 class _Chunked(torch.autograd.Function):
     r"""Keeps one gradient row for each point."""
 

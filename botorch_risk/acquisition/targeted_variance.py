@@ -19,7 +19,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.arguments import as_nonnegative
 from botorch_risk.acquisition.level_set import register_threshold
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
 from botorch_risk.acquisition.sampling_terms import Noise, SamplingTerms
 from botorch_risk.models.domain import DomainPosterior
 
@@ -109,8 +109,7 @@ class TargetedIntegratedVariance(PointwiseAcquisitionFunction):
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Reductions at `batch_shape x m x d` points, `batch_shape x m`."""
-        (posterior,) = self._conditioned
-        return posterior.map_points(self._reduction, X)
+        return map_replicates(self._reduction, X, self.posterior.batch_shape)
 
     def _reduction(self, X: Tensor) -> Tensor:
         r"""Reductions `B x m` at `B x m x d` points."""

@@ -24,7 +24,11 @@ from botorch_risk.acquisition.greedy_covering import (
     checked_weights,
     previous_row,
 )
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, evaluate_in_chunks
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisitionFunction,
+    evaluate_in_chunks,
+    map_replicates,
+)
 from botorch_risk.acquisition.sampling_terms import Cost, Noise, NoiseLevels, SamplingTerms
 from botorch_risk.acquisition.truncated_gain import (
     Targets,
@@ -156,7 +160,8 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         entries = _CHUNK_ENTRIES.get(X.device.type, 2**18)
         chunk = max(1, entries // max(1, targets.place.numel()))
         values = partial(self._at, posterior, targets)
-        return posterior.map_points(lambda X: evaluate_in_chunks(values, X, chunk), X)
+        in_chunks = partial(evaluate_in_chunks, values, chunk_size=chunk)
+        return map_replicates(in_chunks, X, posterior.batch_shape)
 
     def evaluate_domain(self) -> Tensor:
         r"""Gains per cost at every point of the domain and every noise level.
@@ -181,7 +186,8 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         r"""The next points by greedy covering, best first.
 
         M, `beta` and `eta` stay; each chosen point enters with its noise, and is the previous
-        point of the next one. A batch ends short when no candidate has a positive gain left.
+        point of the next one. A batch ends short when no candidate has a positive gain left, and
+        one that is finished is empty.
         Ties, exact at the end of an epoch, go to the larger gain without truncation, then to the
         lower index.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
@@ -34,25 +34,6 @@ from botorch_risk.models.domain import DomainPosterior
 _PAPER_A = {"maximize": 0.5, "level_set": 1.0}
 # Below this target, in units of the prior standard deviation, there is nothing left to learn.
 _SMALLEST_ETA = 1e-10
-
-
-class Status(NamedTuple):
-    r"""Where a run stands, `batch_shape` each.
-
-    Attributes:
-        num_unclassified: The size of `M_t`.
-        epoch: The epoch i, from 1.
-        target: `eta_(i)`, in units of the outcome.
-        largest_deviation: The largest posterior standard deviation in `M_t`; the epoch ends when
-            `sqrt(beta)` times it is at the target.
-        cost: What all samples have cost so far.
-    """
-
-    num_unclassified: Tensor
-    epoch: Tensor
-    target: Tensor
-    largest_deviation: Tensor
-    cost: Tensor
 
 
 @dataclass(frozen=True)
@@ -197,11 +178,11 @@ class TruncatedVarianceState:
     def finished(self) -> Tensor:
         r"""Whether nothing is left to do, `batch_shape`.
 
-        One potential maximiser is left, or no point is unclassified, or the target is below
-        1e-10 of the prior standard deviation.
+        One potential maximiser is left and cannot get company, or no point is unclassified, or the
+        target is below 1e-10 of the prior standard deviation.
         """
         if self.task == "maximize":
-            done = self.unclassified.sum(dim=-1) <= 1
+            done = self.unclassified.sum(dim=-1) <= int(self.monotone)
         else:
             done = ~(self.unclassified & ~self.high & ~self.low).any(dim=-1)
         return done | ((self.eta > 0) & (self.eta < _SMALLEST_ETA))
@@ -250,18 +231,6 @@ class TruncatedVarianceState:
             num_updates=self.num_updates + 1,
         )
         return state._next_epochs(posterior)
-
-    def status(self, posterior: DomainPosterior) -> Status:
-        r"""Where the run stands; `posterior` is the one of the last update."""
-        self.check_domain(posterior)
-        inside = posterior.variance.where(self.unclassified, 0.0)
-        return Status(
-            num_unclassified=self.unclassified.sum(dim=-1),
-            epoch=self.epoch,
-            target=self.eta * posterior.prior_variance.double().sqrt(),
-            largest_deviation=inside.amax(dim=-1).sqrt(),
-            cost=self.cost,
-        )
 
     def state_dict(self) -> dict[str, Any]:
         r"""The record as tensors and plain Python values."""

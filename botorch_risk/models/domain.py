@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.errors import InputDataError
 from botorch.models.model import Model
 from torch import Tensor
 
@@ -18,6 +18,7 @@ from botorch_risk.models.domain_arguments import (
     check_model,
     check_noise,
     guard_memory,
+    per_replicate,
 )
 from botorch_risk.models.domain_covariance import DenseCovariance
 from botorch_risk.models.marginals import MarginalPredictor
@@ -175,23 +176,6 @@ class DomainPosterior:
         self._current()
         return self._process.at(X)
 
-    def map_points(self, function: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
-        r"""Applies a function of `B x m x d` points to points of any batch shape.
-
-        Args:
-            function: Returns `B x m` values, for the `B` replicates.
-            X: `... x m x d`, where `...` broadcasts with the batch shape at its end.
-
-        Returns:
-            `... x m` values.
-        """
-        shape = torch.broadcast_shapes(X.shape[:-2], self.batch_shape)
-        X = X.expand(*shape, *X.shape[-2:])
-        if self.batch_shape:
-            X = X.movedim(-3, 0)
-        values = function(X.reshape(self._B, -1, X.shape[-1])).reshape(X.shape[:-1])
-        return values.movedim(0, -2) if self.batch_shape else values
-
     def cross_covariance(self, first: ConditionedPoints, second: ConditionedPoints) -> Tensor:
         r"""Posterior covariances of any points, `B x m x a`, differentiable in the first."""
         return self._process.covariance(first, second)
@@ -222,7 +206,7 @@ class DomainPosterior:
                 1e-4 of the prior variance.
             ValueError: If the noise is missing, negative or not finite.
         """
-        index = self._per_replicate("index", index).long()
+        index = per_replicate("index", index, self._B, self.domain).long()
         if not bool(((index >= 0) & (index < self.domain.shape[-2])).all()):
             raise InputDataError(
                 f"Expected `index` in [0, {self.domain.shape[-2]}). Got {index.tolist()}."
@@ -267,23 +251,14 @@ class DomainPosterior:
         noise = self._process.process.inferred_noise(X) if noise is None else noise
         if noise is None:
             raise ValueError("Expected `noise`, as the noise of the model is fixed. Got None.")
-        variance = self._per_replicate("noise", noise)
+        variance = per_replicate("noise", noise, self._B, self.domain)
         check_noise(variance, self.prior_variance)
-        outcome = self._per_replicate("y", self._process.at(X).mean if y is None else y)
+        outcome = self._process.at(X).mean if y is None else y
+        outcome = per_replicate("y", outcome, self._B, self.domain)
         if outcome.isinf().any():
             raise InputDataError(f"Expected finite `y`, NaN where missing. Got {y}.")
         self._observations.append(_Observation(X, outcome, variance, index))
         self._condition(self._observations[-1])
-
-    def _per_replicate(self, name: str, value: float | Tensor) -> Tensor:
-        r"""A number or `batch_shape` numbers as `B` numbers."""
-        tensor = torch.as_tensor(value, dtype=self.domain.dtype, device=self.domain.device)
-        if tensor.numel() not in (1, self._B):
-            raise BotorchTensorDimensionError(
-                f"Expected one `{name}`, or one for each of {self._B} replicates. "
-                f"Got {tensor.shape}."
-            )
-        return tensor.detach().reshape(-1).expand(self._B)
 
     def _build(self) -> None:
         r"""The posterior of the model as it is now, with all observations."""

@@ -61,3 +61,13 @@ def guard_memory(batch: int, domain: Tensor, max_bytes: int) -> None:
             f"{needed:,} bytes ({batch} x {size} x {size} x {item}). Pass `dense=False`, which "
             f"makes rows on demand from {batch * size * item:,} bytes an observation."
         )
+
+
+def per_replicate(name: str, value: float | Tensor, batch: int, like: Tensor) -> Tensor:
+    r"""A number, or one for each replicate, as `batch` numbers of the dtype of `like`."""
+    tensor = torch.as_tensor(value, dtype=like.dtype, device=like.device)
+    if tensor.numel() not in (1, batch):
+        raise BotorchTensorDimensionError(
+            f"Expected one `{name}`, or one for each of {batch} replicates. Got {tensor.shape}."
+        )
+    return tensor.detach().reshape(-1).expand(batch)

@@ -13,7 +13,8 @@ from torch import Tensor
 from botorch_risk.acquisition.epochs import ImplicitThreshold
 from botorch_risk.acquisition.truncated_variance import TruncatedVarianceReduction
 from botorch_risk.acquisition.truncated_variance_checks import Task
-from botorch_risk.acquisition.truncated_variance_state import Status, TruncatedVarianceState
+from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
+from botorch_risk.level_sets import Status, status
 from botorch_risk.strategies.finite_domain import FiniteDomainStrategy, ModelBuilder
 
 
@@ -84,7 +85,7 @@ class TruVaR(FiniteDomainStrategy):
 
     def status(self) -> Status:
         r"""Where each replicate stands."""
-        return self.state.status(self.posterior)
+        return status(self.state, self.posterior)
 
     def state_dict(self) -> dict[str, Any]:
         r"""The data and the state of the algorithm."""
