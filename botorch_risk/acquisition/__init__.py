@@ -15,6 +15,12 @@ from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDev
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.acquisition.protocol import PointwiseAcquisition
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.acquisition.schedules import (
+    continuous_domain_beta,
+    finite_domain_beta,
+    maximum_mean_discrepancy_radius,
+    total_variation_radius,
+)
 
 __all__ = [
     "MeanVarianceObjective",
@@ -24,6 +30,10 @@ __all__ = [
     "RiskAverseLowerConfidenceBound",
     "RiskAverseUpperConfidenceBound",
     "RiskUpperConfidenceBound",
+    "continuous_domain_beta",
+    "finite_domain_beta",
     "heteroscedastic_beta",
+    "maximum_mean_discrepancy_radius",
     "qRiskAverseUpperConfidenceBound",
+    "total_variation_radius",
 ]
