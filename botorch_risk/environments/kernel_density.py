@@ -40,6 +40,9 @@ class KernelDensityEnvironment(IndependentEnvironment):
     points match. A bandwidth below the floor (one value, or identical ones) is raised to it, and
     `at_floor` says where.
 
+    Choose `bandwidth="leave_one_out"` for laws of several modes, and only once there are about
+    100 values: measured on the laws of Table 2, Silverman's rule is the better one before.
+
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]])
         >>> observed = torch.tensor([[[0.2], [0.5]], [[0.7], [0.7]]])  # R x t x d_w
