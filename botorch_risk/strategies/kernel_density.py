@@ -23,8 +23,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
+from botorch_risk.acquisition.schedules import (
+    maximum_mean_discrepancy_radius,
+    total_variation_radius,
+)
 from botorch_risk.environments import (
     EmpiricalGrid,
     Environment,
@@ -66,12 +71,24 @@ class _DensityStrategy(ContextualStrategy, ABC):
             seeds: One seed per replicate.
             n_w: Points that stand for the law; the paper takes 1,024 Monte-Carlo points, which
                 256 quasi-random ones match.
-            density_options: Further arguments of `KernelDensityEnvironment`.
+            density_options: Further arguments of `KernelDensityEnvironment`. Contexts outside
+                their bounds are refused unless `at_bounds` is `"clip"`.
             options: Further arguments of `ContextualStrategy`.
         """
         super().__init__(bounds, context_bounds, seeds, **options)
         self.n_w = n_w
         self.density_options = density_options or {}
+
+    def _validate(self, X: Tensor, Y: Tensor) -> None:
+        super()._validate(X, Y)
+        lower, upper = self.context_bounds
+        contexts = X[..., self.bounds.shape[-1] :].to(lower)
+        outside = (contexts < lower) | (contexts > upper)
+        if outside.any() and self.density_options.get("at_bounds") != "clip":
+            raise InputDataError(
+                "Expected contexts within `context_bounds`, or density_options={'at_bounds': "
+                f"'clip'}}. Got {contexts[outside][0].item()}, {self.context_bounds.tolist()=}."
+            )
 
     def _environment(self, contexts: Tensor) -> Environment:
         return KernelDensityEnvironment(
@@ -133,9 +150,8 @@ class DRBOKDE(_DensityStrategy):
         self.radius_scale = radius_scale
 
     def _risk_measure(self) -> RiskMeasure:
-        d_w = self.context_bounds.shape[-1]
-        radius = self.radius_scale * max(1, self._round) ** (-2 / (4 + d_w))
-        return TotalVariationBall(min(2.0, radius))
+        radius = total_variation_radius(self._schedule_round, self.context_bounds.shape[-1])
+        return TotalVariationBall(min(2.0, self.radius_scale * radius))
 
 
 class DRBOMMD(ContextualStrategy):
@@ -183,8 +199,7 @@ class DRBOMMD(ContextualStrategy):
         return EmpiricalGrid(contexts, grid)
 
     def _risk_measure(self) -> RiskMeasure:
-        radius = (2 + math.sqrt(2 * math.log(10))) / math.sqrt(max(1, self._round))
-        radius = self.radius_scale * radius
+        radius = self.radius_scale * maximum_mean_discrepancy_radius(self._schedule_round)
         previous = self._acquisition and self._acquisition[1].risk_measure
         if isinstance(previous, MinimaxApproximation):
             return replace(previous, radius=radius)  # bound to the grid, which stays
