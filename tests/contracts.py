@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from botorch.exceptions.warnings import InputDataWarning
+from botorch.models import SingleTaskGP
 from torch import Tensor
 
 from botorch_risk.acquisition import (
     NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
+    RiskUpperConfidenceBound,
     qRiskAverseUpperConfidenceBound,
 )
 from botorch_risk.environments import (
@@ -101,6 +103,28 @@ def mean_variance_gp(data: RepeatedData, **options: Any) -> MeanVarianceGP:
     return model
 
 
+def gaussian_process(X: Tensor, Y: Tensor | None = None) -> SingleTaskGP:
+    r"""An unfitted model with hyperparameters that differ between replicates."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputDataWarning)  # float32
+        model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True) if Y is None else Y)
+    batch, d = X.shape[:-2], X.shape[-1]
+    offset = torch.arange(batch.numel(), dtype=X.dtype).reshape(*batch, 1, 1) / 10
+    model.covar_module.lengthscale = (0.4 + offset).expand(*batch, 1, d).to(X)
+    model.likelihood.noise = 1e-2
+    return model.eval()
+
+
+def of_decision_and_context(data: RepeatedData) -> SingleTaskGP:
+    r"""A model of both columns and of a context that each row happened to meet."""
+    inputs = torch.cat([data.X, data.X.flip(-2)[..., :1]], dim=-1)
+    return gaussian_process(inputs, data.Y.mean(dim=-1, keepdim=True))
+
+
+def of_decision(data: RepeatedData) -> SingleTaskGP:
+    return gaussian_process(data.X, data.Y.mean(dim=-1, keepdim=True))
+
+
 @dataclass(frozen=True)
 class AcquisitionCase:
     r"""An acquisition function, how to build it, and an independent value of it.
@@ -111,6 +135,8 @@ class AcquisitionCase:
         oracle: From an unbatched model, its repeats and `m x d` points to `m` values.
         joint: Whether it scores q points jointly (then the oracle is for q = 1, and
             `tolerance` is that of Monte Carlo).
+        model: From repeated data to the kind of model that it takes.
+        arguments: What its input constructor cannot do without.
     """
 
     name: str
@@ -118,6 +144,17 @@ class AcquisitionCase:
     oracle: Callable[[Any, np.ndarray, np.ndarray], np.ndarray]
     joint: bool = False
     tolerance: float = 1e-7
+    model: Callable[[RepeatedData], Any] = mean_variance_gp
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    def replicate(self, model: Any, data: RepeatedData, index: tuple[int, ...]) -> Any:
+        r"""The model of one entry of a batch, with that entry's hyperparameters."""
+        single = self.model(RepeatedData(data.X[index], data.Y[index]))
+        for alone, together in zip(single.parameters(), model.parameters(), strict=True):
+            alone.data.copy_(together[index])
+        if isinstance(single, MeanVarianceGP):
+            single.refresh_noise()
+        return single
 
 
 _WEIGHTS = {"beta": 3.0, "noise_beta": 2.0, "risk_aversion": 0.7}
@@ -127,6 +164,32 @@ def _bound(optimistic: bool) -> Callable[[Any, np.ndarray, np.ndarray], np.ndarr
     return lambda model, repeats, X: oracles.risk_averse_bound(
         model, repeats, X, optimistic=optimistic, **_WEIGHTS
     )
+
+
+_CONTEXTS = torch.tensor([[0.1], [0.35], [0.5], [0.9]], dtype=torch.float64)
+_SHIFTS = 0.1 * torch.tensor([[-1.0, 0.5], [0.0, 0.0], [0.7, 1.0]], dtype=torch.float64)
+
+
+def risk_bound(
+    name: str,
+    model: Callable[[RepeatedData], Any],
+    environment: Environment,
+    risk_measure: RiskMeasure,
+    risk: Callable[[np.ndarray, np.ndarray], float],
+) -> AcquisitionCase:
+    r"""`RiskUpperConfidenceBound` of a measure whose independent value is `risk`."""
+    arguments = {"environment": environment, "risk_measure": risk_measure, "beta": 2.25}
+
+    def build(model: Any, **options: Any) -> RiskUpperConfidenceBound:
+        return RiskUpperConfidenceBound(model, **arguments, **options)
+
+    def oracle(model: Any, repeats: np.ndarray, X: np.ndarray) -> np.ndarray:
+        inputs, weights = environment.expand(torch.from_numpy(X).double())
+        law = oracles.to_numpy(weights.expand(inputs.shape[:-1])[0])
+        each = map(oracles.to_numpy, inputs)
+        return np.array([risk(oracles.upper_bound(model, repeats, x, 2.25), law) for x in each])
+
+    return AcquisitionCase(name, build, oracle, model=model, arguments=arguments)
 
 
 ACQUISITIONS = [
@@ -151,6 +214,20 @@ ACQUISITIONS = [
         _bound(optimistic=True),
         joint=True,
         tolerance=2e-2,
+    ),
+    risk_bound(
+        "risk_ucb",
+        of_decision_and_context,
+        DiscreteEnvironment(_CONTEXTS),
+        ConditionalValueAtRisk(0.4),
+        lambda values, law: oracles.conditional_value_at_risk(values, law, level=0.4),
+    ),
+    risk_bound(
+        "risk_ucb_of_perturbations",
+        of_decision,
+        InputPerturbation(_SHIFTS),
+        Expectation(),
+        oracles.expectation,
     ),
 ]
 
@@ -259,15 +336,26 @@ class EnvironmentCase:
     Args:
         name: Names the case.
         build: From values `batch_shape x t x 2` in the unit square, of which a law may be learnt
-            or taken, and one seed for each of the batch.
+            or taken, one seed for each of the batch, and the number of points.
         oracle: From the `t x 2` values of one law and two rates, `E exp(i rates . w)`.
         tolerance: Of the points, against this exact expectation.
+        size: The number of points that this takes.
+        few: A number of points for what need not be exact.
     """
 
     name: str
-    build: Callable[[Tensor, list[int]], Environment]
+    build: Callable[[Tensor, list[int], int], Environment]
     oracle: Callable[[np.ndarray, np.ndarray], complex]
     tolerance: float = 1e-9
+    size: int = 256
+    few: int = 16
+
+    def law(
+        self, observed: Tensor, seeds: list[int] | None = None, n_w: int | None = None
+    ) -> Environment:
+        r"""The law of these values, with seeds 0, 1, ... and the exact size unless given."""
+        listed = list(range(observed.shape[:-2].numel())) if seeds is None else seeds
+        return self.build(observed, listed, self.size if n_w is None else n_w)
 
 
 NORMAL = torch.distributions.Normal(torch.tensor([0.5, 0.3]), torch.tensor([0.125, 0.2]))
@@ -289,59 +377,79 @@ def kernel_density(observed: Tensor, seeds: list[int], **options: Any) -> Enviro
     return KernelDensityEnvironment(observed, unit_square(observed), seeds=seeds, **options)
 
 
+def first_of_seven(n_w: int) -> Tensor:
+    r"""The probabilities of the first values, of which the second is not in the support."""
+    return torch.tensor(_SEVEN[:n_w]) / sum(_SEVEN[:n_w])
+
+
 ENVIRONMENTS = [
     EnvironmentCase(
         "discrete",
-        lambda observed, seeds: DiscreteEnvironment(observed, torch.tensor(_SEVEN)),
+        lambda observed, seeds, n_w: DiscreteEnvironment(
+            observed[..., :n_w, :], first_of_seven(n_w)
+        ),
         lambda w, rates: oracles.discrete_wave(w, _SEVEN, rates),
         tolerance=1e-7,  # of the probabilities, which are given in float32
+        size=7,
+        few=7,
     ),
     EnvironmentCase(
         "continuous_sobol",
-        lambda observed, seeds: continuous(observed, seeds, n_w=256, n_ball=16),
+        lambda observed, seeds, n_w: continuous(observed, seeds, n_w=n_w, n_ball=n_w // 8),
         lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates),
         tolerance=5e-3,
     ),
     EnvironmentCase(
         "continuous_midpoints",
-        lambda observed, seeds: continuous(observed, seeds, n_w=32**2, rule="midpoints"),
+        lambda observed, seeds, n_w: continuous(observed, seeds, n_w=n_w, rule="midpoints"),
         lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates),
         tolerance=4e-3,
+        size=32**2,
+        few=4**2,
     ),
     EnvironmentCase(
         "continuous_clipped_quadrature",
-        lambda observed, seeds: continuous(
-            observed, seeds, n_w=26**2, rule="quadrature", beyond="clip"
+        lambda observed, seeds, n_w: continuous(
+            observed, seeds, n_w=n_w, rule="quadrature", beyond="clip"
         ),
         lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates, clipped=True),
         tolerance=1e-7,  # of the parameters, which are given in float32
+        size=26**2,
+        few=11**2,
     ),
     EnvironmentCase(
         "kernel_density_sobol",
-        lambda observed, seeds: kernel_density(observed, seeds, n_w=256, n_ball=16),
+        lambda observed, seeds, n_w: kernel_density(observed, seeds, n_w=n_w, n_ball=n_w // 8),
         oracles.kernel_density_wave,
         tolerance=4e-2,
     ),
     EnvironmentCase(
         "kernel_density_monte_carlo",
-        lambda observed, seeds: kernel_density(observed, seeds, n_w=1024, rule="monte_carlo"),
+        lambda observed, seeds, n_w: kernel_density(observed, seeds, n_w=n_w, rule="monte_carlo"),
         oracles.kernel_density_wave,
         tolerance=1e-1,
+        size=1024,
     ),
     EnvironmentCase(
         "kernel_density_quadrature",
-        lambda observed, seeds: kernel_density(observed, seeds, n_w=32**2, rule="quadrature"),
+        lambda observed, seeds, n_w: kernel_density(observed, seeds, n_w=n_w, rule="quadrature"),
         oracles.kernel_density_wave,
         tolerance=1e-7,
+        size=32**2,
+        few=8**2,
     ),
     EnvironmentCase(
         "empirical_grid",
-        lambda observed, seeds: EmpiricalGrid(observed, regular_grid(unit_square(observed), 25)),
+        lambda observed, seeds, n_w: EmpiricalGrid(
+            observed, regular_grid(unit_square(observed), n_w)
+        ),
         lambda w, rates: oracles.discrete_wave(np.round(4 * w) / 4, [1 / 7] * 7, rates),
+        size=5**2,
+        few=4**2,
     ),
     EnvironmentCase(
         "standard_deviation_box",
-        lambda observed, seeds: StandardDeviationBox(observed, 256, seeds),
+        lambda observed, seeds, n_w: StandardDeviationBox(observed, n_w, seeds),
         oracles.box_wave,
         tolerance=1e-2,
     ),
@@ -349,9 +457,11 @@ ENVIRONMENTS = [
 
 PERTURBATIONS = EnvironmentCase(
     "input_perturbation",
-    lambda observed, seeds: InputPerturbation(observed, torch.tensor(_SEVEN)),
+    lambda observed, seeds, n_w: InputPerturbation(observed[..., :n_w, :], first_of_seven(n_w)),
     lambda w, rates: oracles.discrete_wave(w, _SEVEN, rates),
     tolerance=1e-7,
+    size=7,
+    few=7,
 )
 
 
