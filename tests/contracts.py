@@ -379,7 +379,7 @@ def kernel_density(observed: Tensor, seeds: list[int], **options: Any) -> Enviro
 
 def first_of_seven(n_w: int) -> Tensor:
     r"""The probabilities of the first values, of which the second is not in the support."""
-    return torch.tensor(_SEVEN[:n_w]) / sum(_SEVEN[:n_w])
+    return torch.tensor(_SEVEN[:n_w], dtype=torch.float64) / sum(_SEVEN[:n_w])
 
 
 ENVIRONMENTS = [
@@ -389,7 +389,6 @@ ENVIRONMENTS = [
             observed[..., :n_w, :], first_of_seven(n_w)
         ),
         lambda w, rates: oracles.discrete_wave(w, _SEVEN, rates),
-        tolerance=1e-7,  # of the probabilities, which are given in float32
         size=7,
         few=7,
     ),
@@ -459,7 +458,6 @@ PERTURBATIONS = EnvironmentCase(
     "input_perturbation",
     lambda observed, seeds, n_w: InputPerturbation(observed[..., :n_w, :], first_of_seven(n_w)),
     lambda w, rates: oracles.discrete_wave(w, _SEVEN, rates),
-    tolerance=1e-7,
     size=7,
     few=7,
 )

@@ -103,6 +103,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         self.risk_measure = risk_measure.bind(environment)
         self.posterior_transform = posterior_transform
         self.set_X_pending(X_pending)
+        self.register_load_state_dict_post_hook(_follow_the_state)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         r"""Conditions the model on its own mean at decisions under evaluation.
@@ -187,6 +188,12 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
                 ProductMarginals(model, environment.points, self.posterior_transform), environment
             )
         return _DependentMarginals(MarginalPredictor(model, self.posterior_transform), environment)
+
+
+def _follow_the_state(acquisition: RiskUpperConfidenceBound, incompatible_keys: Any) -> None:
+    r"""Derives anew what is no part of a state that was loaded."""
+    acquisition.risk_measure = acquisition.risk_measure.bind(acquisition.environment)
+    acquisition.set_X_pending(acquisition.X_pending)
 
 
 @dataclass(frozen=True)
