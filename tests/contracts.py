@@ -6,13 +6,16 @@ part.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models import SingleTaskGP
@@ -54,7 +57,16 @@ from botorch_risk.strategies import (
     MeanVarianceLogNEI,
     RandomSearch,
 )
-from botorch_risk.test_functions import HeteroscedasticSine
+from botorch_risk.test_functions import (
+    EnvironmentalAckley,
+    EnvironmentalBranin,
+    EnvironmentalHartmann,
+    ForestTuning,
+    HeteroscedasticBranin,
+    HeteroscedasticSine,
+    Newsvendor,
+    PortfolioOptimization,
+)
 from tests import oracles
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
@@ -435,7 +447,7 @@ ENVIRONMENTS = [
         oracles.kernel_density_wave,
         tolerance=1e-7,
         size=32**2,
-        few=8**2,
+        few=7**2,
     ),
     EnvironmentCase(
         "empirical_grid",
@@ -461,6 +473,108 @@ PERTURBATIONS = EnvironmentCase(
     size=7,
     few=7,
 )
+
+
+@dataclass(frozen=True)
+class ProblemCase:
+    r"""A problem, its objective under risk, and how to draw from it.
+
+    Args:
+        name: Names the case.
+        build: From a dtype to the problem.
+        objective: From the problem and decisions `... x d_x` to a `...` tensor, if it is known.
+        optimum: From the problem to the best decision, a `d_x`-tensor, and its stated value.
+        sample: From the problem, the outcomes or contexts that one generator, or a list of them,
+            draws; `R x ...` for a list.
+        decision: The number of decision variables, the first columns of the inputs.
+        num_points: How many points are compared with the optimum.
+        marks: Of pytest.
+    """
+
+    name: str
+    build: Callable[[torch.dtype], Any]
+    sample: Callable[[Any, Any], Tensor]
+    decision: int
+    objective: Callable[[Any, Tensor], Tensor] | None = None
+    optimum: Callable[[Any], tuple[Tensor, float]] | None = None
+    num_points: int = 512
+    marks: tuple[Any, ...] = ()
+
+
+def heteroscedastic(name: str, kind: Any, dim: int, **options: Any) -> ProblemCase:
+    return ProblemCase(
+        name,
+        lambda dtype: kind(**options).to(dtype=dtype),
+        lambda problem, streams: repeats_of(problem, problem.optimizers[:1], streams),
+        dim,
+        lambda problem, X: problem.mean_variance(X, risk_aversion=1.0),
+        lambda problem: problem.optimal_mean_variance(1.0),
+    )
+
+
+def environmental(name: str, build: Any, decision: int, **options: Any) -> ProblemCase:
+    return ProblemCase(
+        name,
+        lambda dtype: build(dtype=dtype),
+        lambda problem, streams: problem.sample_environment(5, streams),
+        decision,
+        lambda problem, X: problem.objective(X),
+        lambda problem: (problem.optimal_decision, problem.optimal_expectation),
+        **options,
+    )
+
+
+def repeats_of(problem: Any, X: Tensor, streams: Any) -> Tensor:
+    if not isinstance(streams, torch.Generator):
+        X = X.expand(len(streams), *X.shape)
+    return problem.sample_repeats(X, 3, streams)
+
+
+def small_forest(dtype: torch.dtype) -> ForestTuning:
+    rows = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    return ForestTuning(rows.normal(size=(60, 6)) + labels[:, None], labels, dtype=dtype)
+
+
+PORTFOLIO_TABLE = os.environ.get("BOTORCH_RISK_PORTFOLIO_TABLE")
+needs_table = pytest.mark.skipif(
+    PORTFOLIO_TABLE is None,
+    reason="needs the path of the table of back-tests in BOTORCH_RISK_PORTFOLIO_TABLE",
+)
+
+PROBLEMS = [
+    heteroscedastic("sine", HeteroscedasticSine, 1),
+    heteroscedastic("sine_of_variance", HeteroscedasticSine, 1, sigmoid_is="variance"),
+    heteroscedastic("heteroscedastic_branin", HeteroscedasticBranin, 2, noise_scale=2.0),
+    environmental("ackley_1", partial(EnvironmentalAckley, 1), 2),
+    environmental("ackley_4", partial(EnvironmentalAckley, 4), 2),
+    environmental("branin", EnvironmentalBranin, 2),
+    environmental("hartmann", EnvironmentalHartmann, 5),
+    environmental("complicated_hartmann", partial(EnvironmentalHartmann, "complicated"), 5),
+    environmental("newsvendor", Newsvendor, 1),
+    environmental(
+        "portfolio",
+        partial(PortfolioOptimization, PORTFOLIO_TABLE, "uniform"),
+        3,
+        num_points=64,
+        marks=(needs_table, pytest.mark.slow),
+    ),
+    environmental(
+        "portfolio_normal",
+        partial(PortfolioOptimization, PORTFOLIO_TABLE, "normal"),
+        3,
+        num_points=64,
+        marks=(needs_table, pytest.mark.slow),
+    ),
+    ProblemCase(
+        "forest",
+        small_forest,
+        lambda problem, streams: repeats_of(
+            problem, torch.tensor([[3.0, 5.0, 2.0]]).to(problem.bounds), streams
+        ),
+        3,
+    ),
+]
 
 
 PROBLEM = HeteroscedasticSine()
