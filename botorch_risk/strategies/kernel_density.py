@@ -26,6 +26,7 @@ import torch
 from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
+from botorch_risk.acquisition.arguments import as_nonnegative
 from botorch_risk.acquisition.schedules import (
     maximum_mean_discrepancy_radius,
     total_variation_radius,
@@ -38,6 +39,7 @@ from botorch_risk.environments import (
     StandardDeviationBox,
     regular_grid,
 )
+from botorch_risk.environments.uniforms import check_num_points
 from botorch_risk.kernel_profiles import correlation
 from botorch_risk.risk import (
     Expectation,
@@ -76,6 +78,7 @@ class _DensityStrategy(ContextualStrategy, ABC):
             options: Further arguments of `ContextualStrategy`.
         """
         super().__init__(bounds, context_bounds, seeds, **options)
+        check_num_points(n_w)
         self.n_w = n_w
         self.density_options = density_options or {}
 
@@ -142,12 +145,12 @@ class DRBOKDE(_DensityStrategy):
             bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
             context_bounds: Those of the contexts, `2 x d_w`.
             seeds: One seed per replicate.
-            radius_scale: Factor of the radius; 1 in the paper.
+            radius_scale: Factor of the radius, >= 0; 1 in the paper.
             options: Further arguments, those of `SBOKDE`.
         """
         super().__init__(bounds, context_bounds, seeds, **options)
         self.density_options = {"n_ball": self.n_w, **self.density_options}
-        self.radius_scale = radius_scale
+        self.radius_scale = float(as_nonnegative("radius_scale", radius_scale))
 
     def _risk_measure(self) -> RiskMeasure:
         radius = total_variation_radius(self._schedule_round, self.context_bounds.shape[-1])
@@ -183,14 +186,16 @@ class DRBOMMD(ContextualStrategy):
             seeds: One seed per replicate.
             num_points: Points of the grid, rounded up to a power of `d_w`; the paper takes 1,024
                 with the minimax approximation.
-            radius_scale: Factor of the radius.
+            radius_scale: Factor of the radius, >= 0.
             kernel: The kernel of the discrepancy on the unit cube; a squared exponential of
                 lengthscale 0.2 if omitted.
             minimax: Whether to use the minimax approximation instead of the exact ball.
             options: Further arguments of `ContextualStrategy`.
         """
         super().__init__(bounds, context_bounds, seeds, **options)
-        self.num_points, self.radius_scale = num_points, radius_scale
+        check_num_points(num_points)
+        self.num_points = num_points
+        self.radius_scale = float(as_nonnegative("radius_scale", radius_scale))
         self.kernel = kernel or _discrepancy_kernel
         self.minimax = minimax
 
@@ -229,6 +234,7 @@ class StableOpt(ContextualStrategy):
             options: Further arguments of `ContextualStrategy`.
         """
         super().__init__(bounds, context_bounds, seeds, **options)
+        check_num_points(n_w)
         self.n_w = n_w
 
     def _environment(self, contexts: Tensor) -> Environment:

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models import SingleTaskGP
 from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, risk_ucb
-from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
@@ -160,3 +161,22 @@ def test_bad_input() -> None:
     model, environment = build_model(), small()
     with pytest.raises(ValueError, match=r"`beta` to be finite and >= 0\. Got -1"):
         RiskUpperConfidenceBound(model, environment, Expectation(), beta=-1.0)
+
+
+@pytest.mark.parametrize("matern", [False, True], ids=["product", "pairs"])
+def test_refuses_what_does_not_make_the_inputs_of_the_model(matern: bool) -> None:
+    model = build_model(matern=matern)
+    delta = torch.zeros(2, 2, dtype=torch.float64)
+    for environment, d_x, made in (
+        (small(d_w=1), 1, 2),
+        (small(d_w=3), 1, 4),
+        (small(d_w=2), 2, 4),
+        (InputPerturbation(delta), 2, 2),
+    ):
+        X = torch.rand(4, d_x, dtype=torch.float64)
+        acqf = RiskUpperConfidenceBound(model, environment, Expectation(), beta=BETA)
+        for bound in (acqf.upper, acqf.mean, acqf.lower, acqf.set_X_pending):
+            with pytest.raises(
+                BotorchTensorDimensionError, match=rf"make the 3 inputs of the model. Got {made}"
+            ):
+                bound(X)

@@ -229,6 +229,12 @@ def test_bad_input() -> None:
         SBOKDE(DECISIONS, CONTEXTS.flip(0), 0)
     with pytest.raises(ValueError, match="`beta`"):
         build("sbo_kde", beta=-1.0)
+    for name in ("drbo_kde", "drbo_mmd"):
+        with pytest.raises(ValueError, match=r"`radius_scale` to be finite and >= 0. Got -1"):
+            build(name, radius_scale=-1.0)
+    for name, option in (("sbo_kde", "n_w"), ("stable_opt", "n_w"), ("drbo_mmd", "num_points")):
+        with pytest.raises(ValueError, match=r"at least one point or node. Got 0"):
+            build(name, **{option: 0})
 
 
 @pytest.mark.parametrize("name", ["sbo_kde", "drbo_kde"])
