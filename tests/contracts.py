@@ -447,7 +447,7 @@ ENVIRONMENTS = [
         oracles.kernel_density_wave,
         tolerance=1e-7,
         size=32**2,
-        few=7**2,
+        few=8**2,
     ),
     EnvironmentCase(
         "empirical_grid",

@@ -186,7 +186,7 @@ def test_pickle_and_state(environment: EnvironmentCase, measure: RiskMeasureCase
     model = build_model(environment)
     for parameter in model.parameters():
         parameter.data.add_(0.3)
-    space = environment.law(1 - draw(7, 2), seeds=[9], n_w=environment.few)
+    space = environment.law(0.8 * draw(7, 2), seeds=[9], n_w=environment.few)
     other = RiskUpperConfidenceBound(model, space, measure.measure, beta=1.0, X_pending=X[:1])
     assert not torch.allclose(other.evaluate(X), values)
     other.load_state_dict(acqf.state_dict())
