@@ -38,16 +38,28 @@ STYLES = {
 }
 # Table 2: mean total variation and its standard error, 20 runs.
 PAPER_TABLE_2 = {
-    "normal": {10: (0.3222, 0.0327), 100: (0.1315, 0.0088), 200: (0.1156, 0.0079), 300: (0.0962, 0.0083)},
-    "complicated": {10: (0.6216, 0.0190), 100: (0.5380, 0.0333), 200: (0.4853, 0.0233), 300: (0.4724, 0.0258)},
-}  # fmt: skip
+    "normal": {
+        10: (0.3222, 0.0327),
+        100: (0.1315, 0.0088),
+        200: (0.1156, 0.0079),
+        300: (0.0962, 0.0083),
+    },
+    "complicated": {
+        10: (0.6216, 0.0190),
+        100: (0.5380, 0.0333),
+        200: (0.4853, 0.0233),
+        300: (0.4724, 0.0258),
+    },
+}
+NORMALS = ((0.1, 0.02), (0.3, 0.075), (0.4, 0.1), (0.5, 0.1), (0.7, 0.075), (0.8, 0.03))
 LAWS: dict[str, list[Any]] = {
     "normal": [Normal(0.5, 0.1)],
     "complicated": [
-        *(Normal(m, s) for m, s in ((0.1, 0.02), (0.3, 0.075), (0.4, 0.1), (0.5, 0.1), (0.7, 0.075))),
-        Normal(0.8, 0.03), Cauchy(0.2, 0.02), Cauchy(0.8, 0.02),
+        *(Normal(mean, deviation) for mean, deviation in NORMALS),
+        Cauchy(0.2, 0.02),
+        Cauchy(0.8, 0.02),
     ],
-}  # fmt: skip
+}
 
 
 def cell(values: Tensor, digits: int = 3) -> str:
