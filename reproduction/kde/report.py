@@ -82,10 +82,10 @@ def collected(out: Path, name: str) -> tuple[dict[str, RegretCurves], dict[str, 
     r"""Regret, and the sum of the observed outcomes `R x T`, of all strategies of a problem."""
     curves: dict[str, RegretCurves] = {}
     rewards: dict[str, Tensor] = {}
-    for part in PARTS:
-        if not part.path(out, name).exists():
+    for path in dict.fromkeys(part.path(out, name) for part in PARTS):
+        if not path.exists():
             continue
-        with ExperimentStore(part.path(out, name)) as store:
+        with ExperimentStore(path) as store:
             for label, curve in regret_curves(store).items():
                 outcomes = [record.Y.sum(dim=(-2, -1)) for record in store.rounds(label)[1:]]
                 if curve.cumulative.shape[-1] == NUM_ROUNDS:
