@@ -66,6 +66,7 @@ from botorch_risk.test_functions import (
     HeteroscedasticSine,
     Newsvendor,
     PortfolioOptimization,
+    RobotPushing,
 )
 from tests import oracles
 
@@ -482,19 +483,20 @@ class ProblemCase:
     Args:
         name: Names the case.
         build: From a dtype to the problem.
-        objective: From the problem and decisions `... x d_x` to a `...` tensor, if it is known.
-        optimum: From the problem to the best decision, a `d_x`-tensor, and its stated value.
-        sample: From the problem, the outcomes or contexts that one generator, or a list of them,
-            draws; `R x ...` for a list.
         decision: The number of decision variables, the first columns of the inputs.
+        sample: From the problem, the outcomes or contexts that one generator, or a list of them,
+            draws; `R x ...` for a list. None if it draws nothing.
+        objective: From the problem and decisions `... x d_x` to a `...` tensor, if its optimum is
+            known.
+        optimum: From the problem to the best decision, a `d_x`-tensor, and its stated value.
         num_points: How many points are compared with the optimum.
         marks: Of pytest.
     """
 
     name: str
     build: Callable[[torch.dtype], Any]
-    sample: Callable[[Any, Any], Tensor]
     decision: int
+    sample: Callable[[Any, Any], Tensor] | None = None
     objective: Callable[[Any, Tensor], Tensor] | None = None
     optimum: Callable[[Any], tuple[Tensor, float]] | None = None
     num_points: int = 512
@@ -505,8 +507,8 @@ def heteroscedastic(name: str, kind: Any, dim: int, **options: Any) -> ProblemCa
     return ProblemCase(
         name,
         lambda dtype: kind(**options).to(dtype=dtype),
-        lambda problem, streams: repeats_of(problem, problem.optimizers[:1], streams),
         dim,
+        lambda problem, streams: repeats_of(problem, problem.optimizers[:1], streams),
         lambda problem, X: problem.mean_variance(X, risk_aversion=1.0),
         lambda problem: problem.optimal_mean_variance(1.0),
     )
@@ -516,8 +518,8 @@ def environmental(name: str, build: Any, decision: int, **options: Any) -> Probl
     return ProblemCase(
         name,
         lambda dtype: build(dtype=dtype),
-        lambda problem, streams: problem.sample_environment(5, streams),
         decision,
+        lambda problem, streams: problem.sample_environment(5, streams),
         lambda problem, X: problem.objective(X),
         lambda problem: (problem.optimal_decision, problem.optimal_expectation),
         **options,
@@ -569,11 +571,12 @@ PROBLEMS = [
     ProblemCase(
         "forest",
         small_forest,
+        3,
         lambda problem, streams: repeats_of(
             problem, torch.tensor([[3.0, 5.0, 2.0]]).to(problem.bounds), streams
         ),
-        3,
     ),
+    ProblemCase("robot_pushing", lambda dtype: RobotPushing(dtype=dtype), 3),
 ]
 
 
