@@ -19,6 +19,12 @@ from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.acquisition.protocol import PointwiseAcquisition
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.sampling_terms import Cost, NoiseLevels
+from botorch_risk.acquisition.schedules import (
+    continuous_domain_beta,
+    finite_domain_beta,
+    maximum_mean_discrepancy_radius,
+    total_variation_radius,
+)
 from botorch_risk.acquisition.targeted_variance import TargetedIntegratedVariance
 from botorch_risk.acquisition.top_candidates import top_candidates
 from botorch_risk.acquisition.truncated_variance import TruncatedVarianceReduction
@@ -44,7 +50,11 @@ __all__ = [
     "TargetedIntegratedVariance",
     "TruncatedVarianceReduction",
     "TruncatedVarianceState",
+    "continuous_domain_beta",
+    "finite_domain_beta",
     "heteroscedastic_beta",
+    "maximum_mean_discrepancy_radius",
     "qRiskAverseUpperConfidenceBound",
     "top_candidates",
+    "total_variation_radius",
 ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
@@ -28,8 +29,11 @@ class ContextualStrategy(ReplicatedStrategy):
     in the last `d_w` columns, and their outcomes. Each round it fits a Gaussian process of
     (x, w), learns the law of w from all contexts so far, and maximises the risk measure of
     the upper confidence bound. It recommends the evaluated decision with the best risk of
-    the posterior mean. A row without an outcome is replaced by the first row of its
-    replicate, which then counts twice.
+    the posterior mean.
+
+    A row without an outcome does not count in the fit of the hyperparameters, and its context
+    counts in the law if it was observed. Tensors have no gaps: in the posterior such a row is
+    the first row of its replicate once more, and so is its context in the law if that is missing.
 
     A subclass chooses the environment and the risk measure of a round.
     """
@@ -42,7 +46,7 @@ class ContextualStrategy(ReplicatedStrategy):
         *,
         num_initial: int = 10,
         batch_size: int = 1,
-        beta: float = 2.25,
+        beta: float | Callable[[int], float] = 2.25,
         num_restarts: int = 10,
         raw_samples: int = 256,
     ) -> None:
@@ -54,7 +58,9 @@ class ContextualStrategy(ReplicatedStrategy):
             seeds: One seed per replicate.
             num_initial: The number of decisions of the initial design.
             batch_size: The number `q` of decisions of each later round.
-            beta: Squared width of the bound; the paper's sqrt(beta) is 1.5.
+            beta: Squared width of the bound, or a function of the round, 1 after the initial
+                design, that returns it (see `botorch_risk.acquisition.schedules`); the paper's
+                sqrt(beta) is 1.5 in all rounds. No part of the state.
             num_restarts: Starts of the acquisition optimiser.
             raw_samples: Raw points of the acquisition optimiser.
 
@@ -74,7 +80,7 @@ class ContextualStrategy(ReplicatedStrategy):
             )
         self.context_bounds = context_bounds.to(bounds)
         super().__init__(bounds, seeds, num_initial, batch_size)
-        self.beta = float(as_nonnegative("beta", beta))
+        self.beta = beta if callable(beta) else float(as_nonnegative("beta", beta))
         self.num_restarts, self.raw_samples = num_restarts, raw_samples
         self._acquisition: tuple[int, RiskUpperConfidenceBound] | None = None
 
@@ -92,6 +98,20 @@ class ContextualStrategy(ReplicatedStrategy):
         with torch.no_grad():
             best = self.acquisition.mean(self._unit(X)[..., : self.bounds.shape[-1]]).argmax(dim=-1)
         return decisions[torch.arange(len(best), device=best.device), best]
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        r"""Continues from `state_dict()` of a strategy built with the same arguments.
+
+        Raises:
+            ValueError: If the state is that of other seeds.
+        """
+        super().load_state_dict(state)
+        self._acquisition = None
+
+    @property
+    def _schedule_round(self) -> int:
+        r"""The round t of schedules, which start at 1."""
+        return max(1, self._round)
 
     @property
     def _num_inputs(self) -> int:
@@ -111,11 +131,11 @@ class ContextualStrategy(ReplicatedStrategy):
 
     def _build(self) -> RiskUpperConfidenceBound:
         X, Y = self._complete()
-        X = self._unit(X)
-        model = SingleTaskGP(self._model_inputs(X), Y.nanmean(dim=-1, keepdim=True))
-        fit_exact_gp(model)
-        environment = self._environment(X[..., self.bounds.shape[-1] :])
-        return RiskUpperConfidenceBound(model, environment, self._risk_measure(), beta=self.beta)
+        model = SingleTaskGP(self._model_inputs(self._unit(X)), Y.nanmean(dim=-1, keepdim=True))
+        fit_exact_gp(model, observed=~self._missing())
+        environment = self._environment(self._contexts())
+        beta = self.beta(self._schedule_round) if callable(self.beta) else self.beta
+        return RiskUpperConfidenceBound(model, environment, self._risk_measure(), beta=beta)
 
     def _propose(self) -> Tensor:
         lower, upper = self.bounds
@@ -129,13 +149,19 @@ class ContextualStrategy(ReplicatedStrategy):
         )
         return (lower + (upper - lower) * X).clamp(lower, upper)
 
+    def _missing(self) -> Tensor:
+        r"""Which rows have no outcome, `R x n`."""
+        return self._observed()[1].isnan().all(dim=-1)
+
     def _complete(self) -> tuple[Tensor, Tensor]:
         r"""The data, rows without an outcome replaced by the first row that has one."""
         X, Y = self._observed()
-        missing = Y.isnan().all(dim=-1)
-        rows = torch.arange(X.shape[-2], device=X.device).expand(missing.shape)
-        rows = rows.where(~missing, missing.to(torch.uint8).argmin(dim=-1, keepdim=True))
-        return tuple(data.gather(-2, rows.unsqueeze(-1).expand(data.shape)) for data in (X, Y))  # type: ignore[return-value]
+        return _fill(X, self._missing()), _fill(Y, self._missing())
+
+    def _contexts(self) -> Tensor:
+        r"""All contexts on the unit cube, whatever became of the outcome, `R x n x d_w`."""
+        W = self._unit(self._observed()[0])[..., self.bounds.shape[-1] :]
+        return _fill(W, W.isnan().any(dim=-1))
 
     def _unit(self, X: Tensor) -> Tensor:
         lower, upper = torch.cat([self.bounds, self.context_bounds], dim=-1)
@@ -154,3 +180,10 @@ class ContextualStrategy(ReplicatedStrategy):
         r"""`ceil(num_points^(1/d_w))^d_w`, the grid of the paper."""
         d_w = self.context_bounds.shape[-1]
         return int(math.ceil(round(num_points ** (1 / d_w), 9)) ** d_w)
+
+
+def _fill(rows: Tensor, missing: Tensor) -> Tensor:
+    r"""Rows `R x n x d`, the missing ones replaced by the first of their replicate that is not."""
+    index = torch.arange(rows.shape[-2], device=rows.device).expand(missing.shape)
+    index = index.where(~missing, missing.to(torch.uint8).argmin(dim=-1, keepdim=True))
+    return rows.gather(-2, index.unsqueeze(-1).expand(rows.shape))
