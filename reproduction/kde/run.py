@@ -23,9 +23,9 @@ NUM_SEEDS = {
     "hartmann": 20,
     "hartmann-complicated": 20,
     "newsvendor": 20,
-    "portfolio-normal": 10,
-    "portfolio-uniform": 10,
-    "ackley-4": 10,
+    "portfolio-normal": 5,
+    "portfolio-uniform": 5,
+    "ackley-4": 5,
 }
 NUM_ROUNDS = 100
 
