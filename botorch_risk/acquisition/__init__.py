@@ -6,6 +6,7 @@ Importing this package registers an input constructor for each, for BoTorch's
 
 from botorch_risk.acquisition.batch_mean_variance import qRiskAverseUpperConfidenceBound
 from botorch_risk.acquisition.confidence_width import heteroscedastic_beta
+from botorch_risk.acquisition.lacing import covering_mask, lacing_mask, select_lacing_value
 from botorch_risk.acquisition.mean_variance import (
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
@@ -15,6 +16,11 @@ from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDev
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.acquisition.protocol import PointwiseAcquisition
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.acquisition.value_at_risk_schedules import (
+    bayesian_beta,
+    information_gain,
+    rkhs_beta,
+)
 
 __all__ = [
     "MeanVarianceObjective",
@@ -24,6 +30,12 @@ __all__ = [
     "RiskAverseLowerConfidenceBound",
     "RiskAverseUpperConfidenceBound",
     "RiskUpperConfidenceBound",
+    "bayesian_beta",
+    "covering_mask",
     "heteroscedastic_beta",
+    "information_gain",
+    "lacing_mask",
     "qRiskAverseUpperConfidenceBound",
+    "rkhs_beta",
+    "select_lacing_value",
 ]
