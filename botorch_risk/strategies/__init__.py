@@ -12,6 +12,12 @@ from botorch_risk.strategies.log_nei import MeanVarianceLogNEI
 from botorch_risk.strategies.protocol import Strategy
 from botorch_risk.strategies.rahbo import RAHBO, RAHBOUS, HeteroscedasticGPUCB
 from botorch_risk.strategies.random_search import RandomSearch
+from botorch_risk.strategies.value_at_risk import (
+    VUCB,
+    AdversarialStableOpt,
+    ContextualGPUCB,
+    RandomPairs,
+)
 
 __all__ = [
     "DRBOKDE",
@@ -19,9 +25,13 @@ __all__ = [
     "RAHBO",
     "RAHBOUS",
     "SBOKDE",
+    "VUCB",
+    "AdversarialStableOpt",
     "ContextFreeGPUCB",
+    "ContextualGPUCB",
     "HeteroscedasticGPUCB",
     "MeanVarianceLogNEI",
+    "RandomPairs",
     "RandomSearch",
     "StableOpt",
     "Strategy",

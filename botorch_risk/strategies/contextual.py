@@ -129,14 +129,6 @@ class ContextualStrategy(ReplicatedStrategy):
         )
         return (lower + (upper - lower) * X).clamp(lower, upper)
 
-    def _complete(self) -> tuple[Tensor, Tensor]:
-        r"""The data, rows without an outcome replaced by the first row that has one."""
-        X, Y = self._observed()
-        missing = Y.isnan().all(dim=-1)
-        rows = torch.arange(X.shape[-2], device=X.device).expand(missing.shape)
-        rows = rows.where(~missing, missing.to(torch.uint8).argmin(dim=-1, keepdim=True))
-        return tuple(data.gather(-2, rows.unsqueeze(-1).expand(data.shape)) for data in (X, Y))  # type: ignore[return-value]
-
     def _unit(self, X: Tensor) -> Tensor:
         lower, upper = torch.cat([self.bounds, self.context_bounds], dim=-1)
         return (X - lower) / (upper - lower)

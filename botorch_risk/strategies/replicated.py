@@ -142,6 +142,14 @@ class ReplicatedStrategy(ABC):
             raise ValueError(f"Expected outcomes before a recommendation. Got {self._round=}.")
         return self._X, self._Y
 
+    def _complete(self) -> tuple[Tensor, Tensor]:
+        r"""The data, rows without an outcome replaced by the first row that has one."""
+        X, Y = self._observed()
+        missing = Y.isnan().all(dim=-1)
+        rows = torch.arange(X.shape[-2], device=X.device).expand(missing.shape)
+        rows = rows.where(~missing, missing.to(torch.uint8).argmin(dim=-1, keepdim=True))
+        return tuple(data.gather(-2, rows.unsqueeze(-1).expand(data.shape)) for data in (X, Y))  # type: ignore[return-value]
+
     @abstractmethod
     def _propose(self) -> Tensor:
         r"""The points of a round after the first, `R x batch_size x d`."""

@@ -19,6 +19,13 @@ from botorch_risk.test_functions.heteroscedastic import (
 from botorch_risk.test_functions.newsvendor import Newsvendor
 from botorch_risk.test_functions.portfolio import PortfolioOptimization
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
+from botorch_risk.test_functions.value_at_risk import (
+    ValueAtRiskBranin,
+    ValueAtRiskGoldsteinPrice,
+    ValueAtRiskHartmann,
+    ValueAtRiskPortfolio,
+    ValueAtRiskTestProblem,
+)
 
 __all__ = [
     "EnvironmentalAckley",
@@ -34,4 +41,9 @@ __all__ = [
     "RepeatedTestProblem",
     "StratifiedSplitter",
     "TimeOrderedSplitter",
+    "ValueAtRiskBranin",
+    "ValueAtRiskGoldsteinPrice",
+    "ValueAtRiskHartmann",
+    "ValueAtRiskPortfolio",
+    "ValueAtRiskTestProblem",
 ]
