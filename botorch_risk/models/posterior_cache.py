@@ -19,9 +19,10 @@ class ModelState:
     r"""The parts that a model's predictions depend on, to see whether one has changed.
 
     Modules, parameters, buffers and data are compared by identity and held, so that no new
-    one can take the place of an old one in memory. Tensors that were written to have another
-    version; parameters are compared by value too, since GPyTorch's setters write through
-    `.data`, which leaves the version as it is.
+    one can take the place of an old one in memory; another view of the same memory counts as the
+    same, since BoTorch's `Normalize` detaches its buffers anew in each call. Tensors that were
+    written to have another version; parameters are compared by value too, since GPyTorch's
+    setters write through `.data`, which leaves the version as it is.
 
     Attributes:
         slots: Where each part is kept: a dictionary of a module, a key, the part.
@@ -61,7 +62,7 @@ class ModelState:
         return (
             len(data) == len(self.data)
             and all(one is two for one, two in zip(data, self.data, strict=True))
-            and all(kept.get(key) is part for kept, key, part in self.slots)
+            and all(_is_same(kept.get(key), part) for kept, key, part in self.slots)
             and all(tensor._version == version for tensor, version in self.versions)
             and all(
                 p.dtype == value.dtype and p.device == value.device and torch.equal(p, value)
@@ -125,6 +126,19 @@ class PosteriorCache:
             weights=(scale * weights).mT,
             constant=model.mean_module.constant.clone().unsqueeze(-1) if is_constant else None,
         )
+
+
+def _is_same(now: Any, then: Any) -> bool:
+    r"""Whether a part is the one it was, or a view of the whole of the same memory."""
+    if now is then:
+        return True
+    if not (isinstance(now, Tensor) and isinstance(then, Tensor)):
+        return False
+    return (
+        (now.data_ptr(), now.shape, now.stride()) == (then.data_ptr(), then.shape, then.stride())
+        and (now.dtype, now.device) == (then.dtype, then.device)
+        and now.numel() > 0
+    )
 
 
 def _data(model: Any) -> tuple[Tensor, ...]:
