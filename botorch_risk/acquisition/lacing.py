@@ -138,7 +138,9 @@ def covering_mask(
         (law,) = torch.autograd.grad(risk_measure(values, weights).sum(), values)  # Q
     width = upper - lower
     widest = width.masked_fill(law <= 0, -torch.inf).amax(dim=-1)
-    needed = torch.minimum(high - low, widest)  # rounding must not empty the set
+    magnitude = torch.maximum(lower.abs(), upper.abs()).amax(dim=-1)
+    slack = 64 * torch.finfo(lower.dtype).eps * magnitude  # as wide but for rounding
+    needed = torch.minimum(high - low - slack, widest)
     return (law > 0) & (width >= needed.unsqueeze(-1))
 
 
