@@ -271,3 +271,22 @@ def test_state_restores_the_law_and_the_model() -> None:
     assert not torch.allclose(first(X), second(X))
     second.load_state_dict(first.state_dict())
     torch.testing.assert_close(first(X), second(X))
+
+
+@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
+@pytest.mark.parametrize("case", ENVIRONMENTS, ids=lambda case: case.name)
+def test_pointwise_bounds_are_those_of_the_posterior(
+    case: EnvironmentCase, batch: tuple[int, ...]
+) -> None:
+    model = build_model(batch)
+    environment = case.build(contexts(*batch), [5, 6][: math.prod(batch)])
+    acqf = RiskUpperConfidenceBound(model, environment, Expectation(), beta=BETA)
+    X = torch.rand(*batch, 3, 1, dtype=torch.float64)
+    lower, upper, weights = acqf.pointwise_bounds(X)
+    inputs, _ = environment.expand(X)
+    posterior = model.posterior(inputs.flatten(-3, -2))
+    shape = inputs.shape[:-1]
+    mean, sd = posterior.mean.reshape(shape), posterior.variance.sqrt().reshape(shape)
+    torch.testing.assert_close(lower, mean - 1.5 * sd, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(upper, mean + 1.5 * sd, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close((weights * upper).sum(dim=-1), acqf.upper(X))
