@@ -57,7 +57,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
 
     - SBO-KDE [Huang2024kde]_: kernel density of the observed contexts, `Expectation()`;
     - DRBO-KDE [Huang2024kde]_: the same density, `TotalVariationBall(radius)`;
-    - V-UCB [Nguyen2021vucb]_, the choice of x: `ValueAtRisk(risk_level)`;
+    - V-UCB [Nguyen2021vucb]_: `ValueAtRisk(risk_level)`, with `select_lacing_value` for w;
     - StableOpt: a box of contexts, `WorstCase()`;
     - DRBO-MMD: an empirical grid, `MaximumMeanDiscrepancyBall(radius, kernel)`.
 

@@ -39,7 +39,8 @@ class KnownLawStrategy(ReplicatedStrategy):
     `ask` returns pairs `R x q x (d_x + d_w)` with w in the last columns, and `tell` takes pairs;
     if w cannot be chosen, `ask` returns decisions `R x q x d_x` and `tell` takes them with the w
     that they met. Each round fits a Gaussian process of (x, w) with BoTorch's default kernel and
-    priors. A row without an outcome is replaced by the first row of its replicate.
+    priors (V-UCB's authors: maximum likelihood, every third round). A row without an outcome is
+    replaced by the first row of its replicate that has one.
 
     Later points of a batch are chosen with the earlier ones pending: the model is conditioned on
     its own mean at them. The decisions of the initial design are Sobol points; each of their w
