@@ -6,21 +6,26 @@ part.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from botorch.exceptions.warnings import InputDataWarning
+from botorch.models import SingleTaskGP
 from torch import Tensor
 
 from botorch_risk.acquisition import (
     NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
+    RiskUpperConfidenceBound,
     qRiskAverseUpperConfidenceBound,
 )
 from botorch_risk.environments import (
@@ -52,7 +57,17 @@ from botorch_risk.strategies import (
     MeanVarianceLogNEI,
     RandomSearch,
 )
-from botorch_risk.test_functions import HeteroscedasticSine
+from botorch_risk.test_functions import (
+    EnvironmentalAckley,
+    EnvironmentalBranin,
+    EnvironmentalHartmann,
+    ForestTuning,
+    HeteroscedasticBranin,
+    HeteroscedasticSine,
+    Newsvendor,
+    PortfolioOptimization,
+    RobotPushing,
+)
 from tests import oracles
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
@@ -101,6 +116,28 @@ def mean_variance_gp(data: RepeatedData, **options: Any) -> MeanVarianceGP:
     return model
 
 
+def gaussian_process(X: Tensor, Y: Tensor | None = None) -> SingleTaskGP:
+    r"""An unfitted model with hyperparameters that differ between replicates."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputDataWarning)  # float32
+        model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True) if Y is None else Y)
+    batch, d = X.shape[:-2], X.shape[-1]
+    offset = torch.arange(batch.numel(), dtype=X.dtype).reshape(*batch, 1, 1) / 10
+    model.covar_module.lengthscale = (0.4 + offset).expand(*batch, 1, d).to(X)
+    model.likelihood.noise = 1e-2
+    return model.eval()
+
+
+def of_decision_and_context(data: RepeatedData) -> SingleTaskGP:
+    r"""A model of both columns and of a context that each row happened to meet."""
+    inputs = torch.cat([data.X, data.X.flip(-2)[..., :1]], dim=-1)
+    return gaussian_process(inputs, data.Y.mean(dim=-1, keepdim=True))
+
+
+def of_decision(data: RepeatedData) -> SingleTaskGP:
+    return gaussian_process(data.X, data.Y.mean(dim=-1, keepdim=True))
+
+
 @dataclass(frozen=True)
 class AcquisitionCase:
     r"""An acquisition function, how to build it, and an independent value of it.
@@ -111,6 +148,8 @@ class AcquisitionCase:
         oracle: From an unbatched model, its repeats and `m x d` points to `m` values.
         joint: Whether it scores q points jointly (then the oracle is for q = 1, and
             `tolerance` is that of Monte Carlo).
+        model: From repeated data to the kind of model that it takes.
+        arguments: What its input constructor cannot do without.
     """
 
     name: str
@@ -118,6 +157,17 @@ class AcquisitionCase:
     oracle: Callable[[Any, np.ndarray, np.ndarray], np.ndarray]
     joint: bool = False
     tolerance: float = 1e-7
+    model: Callable[[RepeatedData], Any] = mean_variance_gp
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    def replicate(self, model: Any, data: RepeatedData, index: tuple[int, ...]) -> Any:
+        r"""The model of one entry of a batch, with that entry's hyperparameters."""
+        single = self.model(RepeatedData(data.X[index], data.Y[index]))
+        for alone, together in zip(single.parameters(), model.parameters(), strict=True):
+            alone.data.copy_(together[index])
+        if isinstance(single, MeanVarianceGP):
+            single.refresh_noise()
+        return single
 
 
 _WEIGHTS = {"beta": 3.0, "noise_beta": 2.0, "risk_aversion": 0.7}
@@ -127,6 +177,32 @@ def _bound(optimistic: bool) -> Callable[[Any, np.ndarray, np.ndarray], np.ndarr
     return lambda model, repeats, X: oracles.risk_averse_bound(
         model, repeats, X, optimistic=optimistic, **_WEIGHTS
     )
+
+
+_CONTEXTS = torch.tensor([[0.1], [0.35], [0.5], [0.9]], dtype=torch.float64)
+_SHIFTS = 0.1 * torch.tensor([[-1.0, 0.5], [0.0, 0.0], [0.7, 1.0]], dtype=torch.float64)
+
+
+def risk_bound(
+    name: str,
+    model: Callable[[RepeatedData], Any],
+    environment: Environment,
+    risk_measure: RiskMeasure,
+    risk: Callable[[np.ndarray, np.ndarray], float],
+) -> AcquisitionCase:
+    r"""`RiskUpperConfidenceBound` of a measure whose independent value is `risk`."""
+    arguments = {"environment": environment, "risk_measure": risk_measure, "beta": 2.25}
+
+    def build(model: Any, **options: Any) -> RiskUpperConfidenceBound:
+        return RiskUpperConfidenceBound(model, **arguments, **options)
+
+    def oracle(model: Any, repeats: np.ndarray, X: np.ndarray) -> np.ndarray:
+        inputs, weights = environment.expand(torch.from_numpy(X).double())
+        law = oracles.to_numpy(weights.expand(inputs.shape[:-1])[0])
+        each = map(oracles.to_numpy, inputs)
+        return np.array([risk(oracles.upper_bound(model, repeats, x, 2.25), law) for x in each])
+
+    return AcquisitionCase(name, build, oracle, model=model, arguments=arguments)
 
 
 ACQUISITIONS = [
@@ -151,6 +227,20 @@ ACQUISITIONS = [
         _bound(optimistic=True),
         joint=True,
         tolerance=2e-2,
+    ),
+    risk_bound(
+        "risk_ucb",
+        of_decision_and_context,
+        DiscreteEnvironment(_CONTEXTS),
+        ConditionalValueAtRisk(0.4),
+        lambda values, law: oracles.conditional_value_at_risk(values, law, level=0.4),
+    ),
+    risk_bound(
+        "risk_ucb_of_perturbations",
+        of_decision,
+        InputPerturbation(_SHIFTS),
+        Expectation(),
+        oracles.expectation,
     ),
 ]
 
@@ -259,15 +349,26 @@ class EnvironmentCase:
     Args:
         name: Names the case.
         build: From values `batch_shape x t x 2` in the unit square, of which a law may be learnt
-            or taken, and one seed for each of the batch.
+            or taken, one seed for each of the batch, and the number of points.
         oracle: From the `t x 2` values of one law and two rates, `E exp(i rates . w)`.
         tolerance: Of the points, against this exact expectation.
+        size: The number of points that this takes.
+        few: A number of points for what need not be exact.
     """
 
     name: str
-    build: Callable[[Tensor, list[int]], Environment]
+    build: Callable[[Tensor, list[int], int], Environment]
     oracle: Callable[[np.ndarray, np.ndarray], complex]
     tolerance: float = 1e-9
+    size: int = 256
+    few: int = 16
+
+    def law(
+        self, observed: Tensor, seeds: list[int] | None = None, n_w: int | None = None
+    ) -> Environment:
+        r"""The law of these values, with seeds 0, 1, ... and the exact size unless given."""
+        listed = list(range(observed.shape[:-2].numel())) if seeds is None else seeds
+        return self.build(observed, listed, self.size if n_w is None else n_w)
 
 
 NORMAL = torch.distributions.Normal(torch.tensor([0.5, 0.3]), torch.tensor([0.125, 0.2]))
@@ -289,59 +390,78 @@ def kernel_density(observed: Tensor, seeds: list[int], **options: Any) -> Enviro
     return KernelDensityEnvironment(observed, unit_square(observed), seeds=seeds, **options)
 
 
+def first_of_seven(n_w: int) -> Tensor:
+    r"""The probabilities of the first values, of which the second is not in the support."""
+    return torch.tensor(_SEVEN[:n_w], dtype=torch.float64) / sum(_SEVEN[:n_w])
+
+
 ENVIRONMENTS = [
     EnvironmentCase(
         "discrete",
-        lambda observed, seeds: DiscreteEnvironment(observed, torch.tensor(_SEVEN)),
+        lambda observed, seeds, n_w: DiscreteEnvironment(
+            observed[..., :n_w, :], first_of_seven(n_w)
+        ),
         lambda w, rates: oracles.discrete_wave(w, _SEVEN, rates),
-        tolerance=1e-7,  # of the probabilities, which are given in float32
+        size=7,
+        few=7,
     ),
     EnvironmentCase(
         "continuous_sobol",
-        lambda observed, seeds: continuous(observed, seeds, n_w=256, n_ball=16),
+        lambda observed, seeds, n_w: continuous(observed, seeds, n_w=n_w, n_ball=n_w // 8),
         lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates),
         tolerance=5e-3,
     ),
     EnvironmentCase(
         "continuous_midpoints",
-        lambda observed, seeds: continuous(observed, seeds, n_w=32**2, rule="midpoints"),
+        lambda observed, seeds, n_w: continuous(observed, seeds, n_w=n_w, rule="midpoints"),
         lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates),
         tolerance=4e-3,
+        size=32**2,
+        few=4**2,
     ),
     EnvironmentCase(
         "continuous_clipped_quadrature",
-        lambda observed, seeds: continuous(
-            observed, seeds, n_w=26**2, rule="quadrature", beyond="clip"
+        lambda observed, seeds, n_w: continuous(
+            observed, seeds, n_w=n_w, rule="quadrature", beyond="clip"
         ),
         lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates, clipped=True),
         tolerance=1e-7,  # of the parameters, which are given in float32
+        size=26**2,
+        few=11**2,
     ),
     EnvironmentCase(
         "kernel_density_sobol",
-        lambda observed, seeds: kernel_density(observed, seeds, n_w=256, n_ball=16),
+        lambda observed, seeds, n_w: kernel_density(observed, seeds, n_w=n_w, n_ball=n_w // 8),
         oracles.kernel_density_wave,
         tolerance=4e-2,
     ),
     EnvironmentCase(
         "kernel_density_monte_carlo",
-        lambda observed, seeds: kernel_density(observed, seeds, n_w=1024, rule="monte_carlo"),
+        lambda observed, seeds, n_w: kernel_density(observed, seeds, n_w=n_w, rule="monte_carlo"),
         oracles.kernel_density_wave,
         tolerance=1e-1,
+        size=1024,
     ),
     EnvironmentCase(
         "kernel_density_quadrature",
-        lambda observed, seeds: kernel_density(observed, seeds, n_w=32**2, rule="quadrature"),
+        lambda observed, seeds, n_w: kernel_density(observed, seeds, n_w=n_w, rule="quadrature"),
         oracles.kernel_density_wave,
         tolerance=1e-7,
+        size=32**2,
+        few=8**2,
     ),
     EnvironmentCase(
         "empirical_grid",
-        lambda observed, seeds: EmpiricalGrid(observed, regular_grid(unit_square(observed), 25)),
+        lambda observed, seeds, n_w: EmpiricalGrid(
+            observed, regular_grid(unit_square(observed), n_w)
+        ),
         lambda w, rates: oracles.discrete_wave(np.round(4 * w) / 4, [1 / 7] * 7, rates),
+        size=5**2,
+        few=4**2,
     ),
     EnvironmentCase(
         "standard_deviation_box",
-        lambda observed, seeds: StandardDeviationBox(observed, 256, seeds),
+        lambda observed, seeds, n_w: StandardDeviationBox(observed, n_w, seeds),
         oracles.box_wave,
         tolerance=1e-2,
     ),
@@ -349,10 +469,115 @@ ENVIRONMENTS = [
 
 PERTURBATIONS = EnvironmentCase(
     "input_perturbation",
-    lambda observed, seeds: InputPerturbation(observed, torch.tensor(_SEVEN)),
+    lambda observed, seeds, n_w: InputPerturbation(observed[..., :n_w, :], first_of_seven(n_w)),
     lambda w, rates: oracles.discrete_wave(w, _SEVEN, rates),
-    tolerance=1e-7,
+    size=7,
+    few=7,
 )
+
+
+@dataclass(frozen=True)
+class ProblemCase:
+    r"""A problem, its objective under risk, and how to draw from it.
+
+    Args:
+        name: Names the case.
+        build: From a dtype to the problem.
+        decision: The number of decision variables, the first columns of the inputs.
+        sample: From the problem, the outcomes or contexts that one generator, or a list of them,
+            draws; `R x ...` for a list. None if it draws nothing.
+        objective: From the problem and decisions `... x d_x` to a `...` tensor, if its optimum is
+            known.
+        optimum: From the problem to the best decision, a `d_x`-tensor, and its stated value.
+        num_points: How many points are compared with the optimum.
+        marks: Of pytest.
+    """
+
+    name: str
+    build: Callable[[torch.dtype], Any]
+    decision: int
+    sample: Callable[[Any, Any], Tensor] | None = None
+    objective: Callable[[Any, Tensor], Tensor] | None = None
+    optimum: Callable[[Any], tuple[Tensor, float]] | None = None
+    num_points: int = 512
+    marks: tuple[Any, ...] = ()
+
+
+def heteroscedastic(name: str, kind: Any, dim: int, **options: Any) -> ProblemCase:
+    return ProblemCase(
+        name,
+        lambda dtype: kind(**options).to(dtype=dtype),
+        dim,
+        lambda problem, streams: repeats_of(problem, problem.optimizers[:1], streams),
+        lambda problem, X: problem.mean_variance(X, risk_aversion=1.0),
+        lambda problem: problem.optimal_mean_variance(1.0),
+    )
+
+
+def environmental(name: str, build: Any, decision: int, **options: Any) -> ProblemCase:
+    return ProblemCase(
+        name,
+        lambda dtype: build(dtype=dtype),
+        decision,
+        lambda problem, streams: problem.sample_environment(5, streams),
+        lambda problem, X: problem.objective(X),
+        lambda problem: (problem.optimal_decision, problem.optimal_expectation),
+        **options,
+    )
+
+
+def repeats_of(problem: Any, X: Tensor, streams: Any) -> Tensor:
+    if not isinstance(streams, torch.Generator):
+        X = X.expand(len(streams), *X.shape)
+    return problem.sample_repeats(X, 3, streams)
+
+
+def small_forest(dtype: torch.dtype) -> ForestTuning:
+    rows = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    return ForestTuning(rows.normal(size=(60, 6)) + labels[:, None], labels, dtype=dtype)
+
+
+PORTFOLIO_TABLE = os.environ.get("BOTORCH_RISK_PORTFOLIO_TABLE")
+needs_table = pytest.mark.skipif(
+    PORTFOLIO_TABLE is None,
+    reason="needs the path of the table of back-tests in BOTORCH_RISK_PORTFOLIO_TABLE",
+)
+
+PROBLEMS = [
+    heteroscedastic("sine", HeteroscedasticSine, 1),
+    heteroscedastic("sine_of_variance", HeteroscedasticSine, 1, sigmoid_is="variance"),
+    heteroscedastic("heteroscedastic_branin", HeteroscedasticBranin, 2, noise_scale=2.0),
+    environmental("ackley_1", partial(EnvironmentalAckley, 1), 2),
+    environmental("ackley_4", partial(EnvironmentalAckley, 4), 2),
+    environmental("branin", EnvironmentalBranin, 2),
+    environmental("hartmann", EnvironmentalHartmann, 5),
+    environmental("complicated_hartmann", partial(EnvironmentalHartmann, "complicated"), 5),
+    environmental("newsvendor", Newsvendor, 1),
+    environmental(
+        "portfolio",
+        partial(PortfolioOptimization, PORTFOLIO_TABLE, "uniform"),
+        3,
+        num_points=64,
+        marks=(needs_table, pytest.mark.slow),
+    ),
+    environmental(
+        "portfolio_normal",
+        partial(PortfolioOptimization, PORTFOLIO_TABLE, "normal"),
+        3,
+        num_points=64,
+        marks=(needs_table, pytest.mark.slow),
+    ),
+    ProblemCase(
+        "forest",
+        small_forest,
+        3,
+        lambda problem, streams: repeats_of(
+            problem, torch.tensor([[3.0, 5.0, 2.0]]).to(problem.bounds), streams
+        ),
+    ),
+    ProblemCase("robot_pushing", lambda dtype: RobotPushing(dtype=dtype), 3),
+]
 
 
 PROBLEM = HeteroscedasticSine()

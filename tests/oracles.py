@@ -105,6 +105,21 @@ def risk_averse_bound(
     return f - risk_aversion * np.exp(log_noise)
 
 
+def upper_bound(model: Any, repeats: np.ndarray, X: np.ndarray, beta: float) -> np.ndarray:
+    r"""`mean + sqrt(beta) sigma` of an ordinary GP of the means of repeats, standardised."""
+    targets = repeats.mean(axis=1)
+    centre, scale = targets.mean(), targets.std(ddof=1)
+    mean, variance = gp_posterior(
+        X,
+        to_numpy(model.train_inputs[0]),
+        (targets - centre) / scale,
+        np.full(len(targets), model.likelihood.noise.item()),
+        to_numpy(model.covar_module.lengthscale).ravel(),
+        model.mean_module.constant.item(),
+    )
+    return centre + scale * (mean + np.sqrt(beta * variance))
+
+
 def expectation(values: np.ndarray, weights: np.ndarray) -> float:
     return sum(w * v for v, w in zip(values, weights, strict=True))
 

@@ -16,6 +16,12 @@ from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDev
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.acquisition.protocol import PointwiseAcquisition
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.acquisition.schedules import (
+    continuous_domain_beta,
+    finite_domain_beta,
+    maximum_mean_discrepancy_radius,
+    total_variation_radius,
+)
 from botorch_risk.acquisition.value_at_risk_schedules import (
     bayesian_beta,
     information_gain,
@@ -31,11 +37,15 @@ __all__ = [
     "RiskAverseUpperConfidenceBound",
     "RiskUpperConfidenceBound",
     "bayesian_beta",
+    "continuous_domain_beta",
     "covering_mask",
+    "finite_domain_beta",
     "heteroscedastic_beta",
     "information_gain",
     "lacing_mask",
+    "maximum_mean_discrepancy_radius",
     "qRiskAverseUpperConfidenceBound",
     "rkhs_beta",
     "select_lacing_value",
+    "total_variation_radius",
 ]

@@ -18,7 +18,10 @@ from typing import Any, NamedTuple
 
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.model import Model
+from botorch.models.transforms.input import Normalize
+from gpytorch.models import ExactGP
 from torch import Tensor
 
 from botorch_risk.acquisition.arguments import per_point, register_weights
@@ -108,15 +111,19 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
                 conditioned on its own mean at each, at the environment's average.
 
         Raises:
-            BotorchTensorDimensionError: If the environment does not fit the model's inputs.
+            BotorchTensorDimensionError: If pending decisions and the environment do not make the
+                inputs of the model; when called, if the decisions do not.
+            UnsupportedError: If the measure needs points and the environment has none.
             ValueError: If `beta` is negative or not finite.
         """
         super().__init__(model=model)
         register_weights(self, beta=beta)
+        self._num_inputs = _num_inputs(model)
         self.environment = environment
         self.risk_measure = risk_measure.bind(environment)
         self.posterior_transform = posterior_transform
         self.set_X_pending(X_pending)
+        self.register_load_state_dict_post_hook(_follow_the_state)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         r"""Conditions the model on its own mean at decisions under evaluation.
@@ -128,6 +135,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         model = self.model
         if X_pending is not None and X_pending.shape[-2] > 0:
             inputs, weights = self.environment.expand(self.X_pending)
+            self._check_inputs(inputs.shape[-1])
             average = (inputs * weights.unsqueeze(-1)).sum(dim=-2)  # batch_shape x n' x d
             model = condition_on_mean(model, average)
         # In a tuple, the conditioned model is no part of the state.
@@ -201,10 +209,19 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         def of_chunk(X: Tensor) -> Tensor:
             return reduce(*self.pointwise_bounds(X))
 
-        _, weights = self.environment.expand(X[..., :1, :])
+        inputs, weights = self.environment.expand(X[..., :1, :])
+        self._check_inputs(inputs.shape[-1])
         entries = _CHUNK_VALUES.get(X.device.type, 2**18)
         size = entries // (weights.shape[-1] * X.shape[:-2].numel())
         return evaluate_in_chunks(of_chunk, X, max(1, size))
+
+    def _check_inputs(self, made: int) -> None:
+        r"""Raises unless decisions and environment make the inputs of the model."""
+        if self._num_inputs not in (None, made):
+            raise BotorchTensorDimensionError(
+                f"Expected decisions and environment to make the {self._num_inputs} inputs of the "
+                f"model. Got {made}."
+            )
 
     def _marginals_of(self, model: Model) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
         r"""Mean and variance `batch_shape x m x n_w` of a model, and the weights."""
@@ -214,6 +231,21 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
                 ProductMarginals(model, environment.points, self.posterior_transform), environment
             )
         return _DependentMarginals(MarginalPredictor(model, self.posterior_transform), environment)
+
+
+def _num_inputs(model: Model) -> int | None:
+    r"""How many inputs an exact GP takes; None where only the model knows."""
+    transform = model._modules.get("input_transform")
+    kept = transform is None or type(transform) is Normalize
+    if not (kept and isinstance(model, ExactGP)) or model.train_inputs is None:
+        return None
+    return int(model.train_inputs[0].shape[-1])
+
+
+def _follow_the_state(acquisition: RiskUpperConfidenceBound, incompatible_keys: Any) -> None:
+    r"""Derives anew what is no part of a state that was loaded."""
+    acquisition.risk_measure = acquisition.risk_measure.bind(acquisition.environment)
+    acquisition.set_X_pending(acquisition.X_pending)
 
 
 @dataclass(frozen=True)

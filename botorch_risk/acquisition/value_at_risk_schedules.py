@@ -27,6 +27,7 @@ def bayesian_beta(t: int, delta: float = 0.1, num_points: int = 1) -> float:
     1, and so do those of the value-at-risk (Lemma 2 of [Nguyen2021vucb]_). With the defaults it
     is `2 log(t^2 pi^2 / 0.6)`, the schedule of V-UCB's experiments (Appendix I), which holds for
     one point. Its square root multiplies sigma; the authors' program has the constant 9 instead.
+    `finite_domain_beta` bounds the regret in expectation, not with high probability.
 
     Args:
         t: The round, from 1.

@@ -78,7 +78,7 @@ class ContinuousEnvironment(IndependentEnvironment):
             BotorchTensorDimensionError: If `bounds` is not `2 x d_w`.
             UnsupportedError: If the marginals do not fit or have no quantiles.
             ValueError: If an option is unknown, seeds are missing, the bounds are not in order,
-                `n_w` fills no grid or is too small for a quadrature of this law.
+                `n_w` is not positive, fills no grid or is too small for a quadrature of this law.
         """
         check_bounds(bounds)
         if rule not in get_args(Rule):

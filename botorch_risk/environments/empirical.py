@@ -16,7 +16,7 @@ from botorch_risk.environments.environment import (
     choose,
     inside,
 )
-from botorch_risk.environments.uniforms import seeded_uniforms, tensor_grid
+from botorch_risk.environments.uniforms import check_num_points, seeded_uniforms, tensor_grid
 from botorch_risk.seeding import as_seeds
 
 
@@ -80,11 +80,16 @@ def regular_grid(bounds: Tensor, num_points: int) -> Tensor:
     Returns:
         The grid, `n_w x d_w`.
 
+    Raises:
+        BotorchTensorDimensionError: If `bounds` is not `2 x d_w`.
+        ValueError: If the bounds are not in order, or there is to be less than one point.
+
     Example:
         >>> regular_grid(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), 1024).shape
         torch.Size([1024, 2])
     """
     check_bounds(bounds)
+    check_num_points(num_points)
     size = math.ceil(num_points ** (1 / bounds.shape[-1]) - 1e-9)  # 1000 ** (1 / 3) exceeds 10
     axes = [torch.linspace(0, 1, size).to(bounds) * (b - a) + a for a, b in bounds.mT]
     return tensor_grid(axes)
@@ -128,9 +133,12 @@ class StandardDeviationBox(IndependentEnvironment):
         Raises:
             BotorchTensorDimensionError: If the shapes do not match or are empty.
             InputDataError: If a value is not finite.
-            ValueError: If the seeds do not fit, or the bounds are not in order.
+            ValueError: If the seeds do not fit, the bounds are not in order, or a number is out
+                of its range.
         """
         check_values("observed", observed)
+        if not 0 <= num_deviations < math.inf:
+            raise ValueError(f"Expected finite `num_deviations` >= 0. Got {num_deviations=}.")
         batch_shape, d_w = observed.shape[:-2], observed.shape[-1]
         deviation = num_deviations * observed.std(dim=-2, correction=0)
         mean = observed.mean(dim=-2)

@@ -2,6 +2,7 @@ r"""The law of W learnt from observed values by kernel density estimation."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
@@ -40,6 +41,9 @@ class KernelDensityEnvironment(IndependentEnvironment):
     2024; they take `rule="monte_carlo"`, `at_bounds="clip"` and 1,024 points, which 256 Sobol
     points match. A bandwidth below the floor (one value, or identical ones) is raised to it, and
     `at_floor` says where.
+
+    Choose `bandwidth="leave_one_out"` for laws of several modes, and only once there are about
+    100 values: measured on the laws of Table 2, Silverman's rule is the better one before.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]])
@@ -93,11 +97,17 @@ class KernelDensityEnvironment(IndependentEnvironment):
             BotorchTensorDimensionError: If the shapes do not match or are empty.
             InputDataError: If a value is not finite, or outside the bounds and not clipped; or
                 without bounds, if all values are the same in a dimension.
-            ValueError: If an option is unknown, seeds do not fit, bounds are missing where a ball
-                or a quadrature needs them, or a quadrature does not resolve the density.
+            ValueError: If an option is unknown, a number out of its range, seeds do not fit,
+                bounds are missing where a ball or a quadrature needs them, or a quadrature does
+                not resolve the density.
         """
         check_values("observed", observed)
         _check_options(bandwidth, rule, bounds, n_ball)
+        if ddof not in (0, 1) or not 0 < relative_floor < math.inf:
+            raise ValueError(
+                "Expected `ddof` 0 or 1 and a finite `relative_floor` > 0. "
+                f"Got {ddof=}, {relative_floor=}."
+            )
         if bounds is not None:
             check_bounds(bounds, observed.shape[-1])
             bounds = bounds.detach().to(observed)

@@ -47,10 +47,14 @@ def seeded_uniforms(
     Returns:
         `n x dim`, or `R x n x dim` for a sequence of seeds; float64 on the CPU.
 
+    Raises:
+        ValueError: If there is to be less than one point.
+
     Example:
         >>> seeded_uniforms(8, 2, seeds=[0, 1], stream="points").shape
         torch.Size([2, 8, 2])
     """
+    check_num_points(n)
     if not isinstance(seeds, int):
         listed = as_seeds(seeds)
         return torch.stack([seeded_uniforms(n, dim, seed, stream, quasi) for seed in listed])
@@ -59,6 +63,12 @@ def seeded_uniforms(
         return draw_uniforms((n, dim), torch.Generator().manual_seed(seed))
     points = SobolEngine(dim, scramble=True, seed=seed).draw(n, dtype=torch.double)
     return points + SOBOL_RESOLUTION / 2  # off 0, where quantiles may be infinite
+
+
+def check_num_points(n: int) -> None:
+    r"""Raises ValueError unless there is at least one point."""
+    if n < 1:
+        raise ValueError(f"Expected at least one point or node. Got {n}.")
 
 
 def tensor_grid(axes: Sequence[Tensor]) -> Tensor:
@@ -70,8 +80,9 @@ def points_per_axis(n: int, dim: int) -> int:
     r"""The size of the axes of a grid of `n` points.
 
     Raises:
-        ValueError: If `n` is not the `dim`-th power of an integer.
+        ValueError: If `n` is not the `dim`-th power of a positive integer.
     """
+    check_num_points(n)
     size = round(n ** (1 / dim))
     if size**dim != n:
         raise ValueError(
@@ -96,7 +107,11 @@ def legendre_axes(bounds: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
     Returns:
         Nodes and weights, `n x d_w` each, in float64. The weights of an axis sum to its length.
+
+    Raises:
+        ValueError: If there is to be less than one node.
     """
+    check_num_points(n)
     nodes, weights = (torch.tensor(array).to(bounds.device).unsqueeze(-1) for array in _legendre(n))
     lower, upper = bounds.double()
     return lower + (upper - lower) * (nodes + 1) / 2, (upper - lower) * weights / 2

@@ -83,7 +83,8 @@ def evaluate(
 
     Args:
         problem: The problem, on the CPU.
-        X: The points of the round, `R x q x d`.
+        X: The points of the round, `R x q x d`; where the problem has contexts, decisions, or
+            decisions with contexts that the strategy has chosen in the last columns.
         seeds: One seed per replicate.
         num_repeats: The number `k` of repeats at each point.
         index: The number of the round.
@@ -95,15 +96,18 @@ def evaluate(
     Raises:
         BotorchTensorDimensionError: If `X` or the outcomes do not have these shapes.
     """
-    if X.ndim != 3 or (X.shape[0], X.shape[-1]) != (len(seeds), problem.bounds.shape[-1]):
-        raise BotorchTensorDimensionError(
-            f"Expected `X` to have shape `{len(seeds)} x q x {problem.bounds.shape[-1]}`. "
-            f"Got {X.shape=}."
-        )
-    X = X.cpu()
+    X, d_x = X.cpu(), problem.bounds.shape[-1]
+    contexts = X[..., :0]
     if isinstance(problem, ProblemWithContexts):
-        contexts = problem.draw_contexts(X, generators(seeds, "contexts", index))
-        X = torch.cat([X, contexts.to(X)], dim=-1)
+        contexts = problem.draw_contexts(X[..., :d_x], generators(seeds, "contexts", index)).to(X)
+    columns = (d_x, d_x + contexts.shape[-1])
+    if X.ndim != 3 or X.shape[0] != len(seeds) or X.shape[-1] not in columns:
+        expected = " or ".join(str(number) for number in dict.fromkeys(columns))
+        raise BotorchTensorDimensionError(
+            f"Expected `X` to have shape `{len(seeds)} x q x {expected}`. Got {X.shape=}."
+        )
+    if X.shape[-1] == d_x:
+        X = torch.cat([X, contexts], dim=-1)
     Y = problem.sample_repeats(X, num_repeats, generators(seeds, "observations", index))
     if Y.shape != (*X.shape[:-1], num_repeats):
         raise BotorchTensorDimensionError(
@@ -152,4 +156,6 @@ def _outcomes(
 
 
 def _objective(problem: Problem, X: Tensor) -> Tensor | None:
-    return problem.objective(X) if isinstance(problem, ProblemWithObjective) else None
+    if not isinstance(problem, ProblemWithObjective):
+        return None
+    return problem.objective(X[..., : problem.bounds.shape[-1]])  # without chosen contexts

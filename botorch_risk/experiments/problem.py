@@ -41,9 +41,10 @@ class ProblemWithObjective(Problem, Protocol):
 
 @runtime_checkable
 class ProblemWithContexts(Problem, Protocol):
-    r"""A problem whose bounds are those of the decision, with an environment that moves on its own.
+    r"""A problem whose bounds are those of the decision, with an environment.
 
-    `sample_repeats` takes decisions with their contexts in the last columns.
+    `sample_repeats` takes decisions with their contexts in the last columns. The environment
+    moves on its own, unless a strategy asks for decisions with contexts that it has chosen.
     """
 
     def draw_contexts(self, X: Tensor, generators: list[Generator]) -> Tensor:

@@ -102,7 +102,7 @@ class MinimaxApproximation(RiskMeasure):
         eigen(matrix)  # checks it
         metric = matrix if self.sensitivity == "kernel" else torch.eye(matrix.shape[-1]).to(matrix)
         root = _sensitivity_root(metric)
-        return replace(self, _kernel_matrix=matrix, _root=root, _points=points)
+        return replace(self, _kernel_matrix=matrix, _root=root, _points=points.clone())
 
     def bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         r"""Bounds of the risk of any values between `lower` and `upper`.

@@ -102,7 +102,7 @@ class _KernelBalls:
     def __init__(self, kernel_matrix: Tensor, radius: float) -> None:
         check_nonnegative(radius=radius)
         self.kernel_matrix, self.radius = kernel_matrix, radius
-        eigenvalues, vectors = eigen(kernel_matrix)
+        eigenvalues, vectors = eigen(_without_copies(kernel_matrix))
         roots = (vectors * eigenvalues.sqrt().unsqueeze(-2)).mT
         self.roots = roots.reshape(-1, *roots.shape[-2:])  # K = root' root
 
@@ -116,6 +116,14 @@ class _KernelBalls:
             each = zip(rows, centres, self.roots, strict=True)
             centres = torch.stack([_worst_law(*ball, self.radius) for ball in each])
         return centres.view(values.shape).to(values)
+
+
+def _without_copies(kernel_matrix: Tensor) -> Tensor:
+    r"""One matrix in place of equal ones: laws of replicates on one grid are solved together."""
+    if kernel_matrix.dim() < 3:
+        return kernel_matrix
+    matrices = kernel_matrix.flatten(end_dim=-3)
+    return matrices[0] if torch.equal(matrices, matrices[:1].expand_as(matrices)) else matrices
 
 
 def _worst_law(values: Tensor, centres: Tensor, root: Tensor, radius: float) -> Tensor:

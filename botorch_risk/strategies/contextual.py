@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
@@ -18,7 +19,7 @@ from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import derive_seed
-from botorch_risk.strategies.replicated import ReplicatedStrategy
+from botorch_risk.strategies.replicated import ReplicatedStrategy, fill_rows
 
 
 class ContextualStrategy(ReplicatedStrategy):
@@ -28,8 +29,11 @@ class ContextualStrategy(ReplicatedStrategy):
     in the last `d_w` columns, and their outcomes. Each round it fits a Gaussian process of
     (x, w), learns the law of w from all contexts so far, and maximises the risk measure of
     the upper confidence bound. It recommends the evaluated decision with the best risk of
-    the posterior mean. A row without an outcome is replaced by the first row of its
-    replicate, which then counts twice.
+    the posterior mean.
+
+    A row without an outcome does not count in the fit of the hyperparameters, and its context
+    counts in the law if it was observed. Tensors have no gaps: in the posterior such a row is
+    the first row of its replicate once more, and so is its context in the law if that is missing.
 
     A subclass chooses the environment and the risk measure of a round.
     """
@@ -42,7 +46,7 @@ class ContextualStrategy(ReplicatedStrategy):
         *,
         num_initial: int = 10,
         batch_size: int = 1,
-        beta: float = 2.25,
+        beta: float | Callable[[int], float] = 2.25,
         num_restarts: int = 10,
         raw_samples: int = 256,
     ) -> None:
@@ -54,7 +58,9 @@ class ContextualStrategy(ReplicatedStrategy):
             seeds: One seed per replicate.
             num_initial: The number of decisions of the initial design.
             batch_size: The number `q` of decisions of each later round.
-            beta: Squared width of the bound; the paper's sqrt(beta) is 1.5.
+            beta: Squared width of the bound, or a function of the round, 1 after the initial
+                design, that returns it (see `botorch_risk.acquisition.schedules`); the paper's
+                sqrt(beta) is 1.5 in all rounds. No part of the state.
             num_restarts: Starts of the acquisition optimiser.
             raw_samples: Raw points of the acquisition optimiser.
 
@@ -74,7 +80,7 @@ class ContextualStrategy(ReplicatedStrategy):
             )
         self.context_bounds = context_bounds.to(bounds)
         super().__init__(bounds, seeds, num_initial, batch_size)
-        self.beta = float(as_nonnegative("beta", beta))
+        self.beta = beta if callable(beta) else float(as_nonnegative("beta", beta))
         self.num_restarts, self.raw_samples = num_restarts, raw_samples
         self._acquisition: tuple[int, RiskUpperConfidenceBound] | None = None
 
@@ -92,6 +98,20 @@ class ContextualStrategy(ReplicatedStrategy):
         with torch.no_grad():
             best = self.acquisition.mean(self._unit(X)[..., : self.bounds.shape[-1]]).argmax(dim=-1)
         return decisions[torch.arange(len(best), device=best.device), best]
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        r"""Continues from `state_dict()` of a strategy built with the same arguments.
+
+        Raises:
+            ValueError: If the state is that of other seeds.
+        """
+        super().load_state_dict(state)
+        self._acquisition = None
+
+    @property
+    def _schedule_round(self) -> int:
+        r"""The round t of schedules, which start at 1."""
+        return max(1, self._round)
 
     @property
     def _num_inputs(self) -> int:
@@ -111,11 +131,11 @@ class ContextualStrategy(ReplicatedStrategy):
 
     def _build(self) -> RiskUpperConfidenceBound:
         X, Y = self._complete()
-        X = self._unit(X)
-        model = SingleTaskGP(self._model_inputs(X), Y.nanmean(dim=-1, keepdim=True))
-        fit_exact_gp(model)
-        environment = self._environment(X[..., self.bounds.shape[-1] :])
-        return RiskUpperConfidenceBound(model, environment, self._risk_measure(), beta=self.beta)
+        model = SingleTaskGP(self._model_inputs(self._unit(X)), Y.nanmean(dim=-1, keepdim=True))
+        fit_exact_gp(model, observed=~self._missing())
+        environment = self._environment(self._contexts())
+        beta = self.beta(self._schedule_round) if callable(self.beta) else self.beta
+        return RiskUpperConfidenceBound(model, environment, self._risk_measure(), beta=beta)
 
     def _propose(self) -> Tensor:
         lower, upper = self.bounds
@@ -128,6 +148,11 @@ class ContextualStrategy(ReplicatedStrategy):
             raw_samples=self.raw_samples,
         )
         return (lower + (upper - lower) * X).clamp(lower, upper)
+
+    def _contexts(self) -> Tensor:
+        r"""All contexts on the unit cube, whatever became of the outcome, `R x n x d_w`."""
+        W = self._unit(self._observed()[0])[..., self.bounds.shape[-1] :]
+        return fill_rows(W, W.isnan().any(dim=-1))
 
     def _unit(self, X: Tensor) -> Tensor:
         lower, upper = torch.cat([self.bounds, self.context_bounds], dim=-1)

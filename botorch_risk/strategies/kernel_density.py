@@ -23,8 +23,14 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
+from botorch_risk.acquisition.arguments import as_nonnegative
+from botorch_risk.acquisition.schedules import (
+    maximum_mean_discrepancy_radius,
+    total_variation_radius,
+)
 from botorch_risk.environments import (
     EmpiricalGrid,
     Environment,
@@ -33,6 +39,7 @@ from botorch_risk.environments import (
     StandardDeviationBox,
     regular_grid,
 )
+from botorch_risk.environments.uniforms import check_num_points
 from botorch_risk.kernel_profiles import correlation
 from botorch_risk.risk import (
     Expectation,
@@ -66,12 +73,25 @@ class _DensityStrategy(ContextualStrategy, ABC):
             seeds: One seed per replicate.
             n_w: Points that stand for the law; the paper takes 1,024 Monte-Carlo points, which
                 256 quasi-random ones match.
-            density_options: Further arguments of `KernelDensityEnvironment`.
+            density_options: Further arguments of `KernelDensityEnvironment`. Contexts outside
+                their bounds are refused unless `at_bounds` is `"clip"`.
             options: Further arguments of `ContextualStrategy`.
         """
         super().__init__(bounds, context_bounds, seeds, **options)
+        check_num_points(n_w)
         self.n_w = n_w
         self.density_options = density_options or {}
+
+    def _validate(self, X: Tensor, Y: Tensor) -> None:
+        super()._validate(X, Y)
+        lower, upper = self.context_bounds
+        contexts = X[..., self.bounds.shape[-1] :].to(lower)
+        outside = (contexts < lower) | (contexts > upper)
+        if outside.any() and self.density_options.get("at_bounds") != "clip":
+            raise InputDataError(
+                "Expected contexts within `context_bounds`, or density_options={'at_bounds': "
+                f"'clip'}}. Got {contexts[outside][0].item()}, {self.context_bounds.tolist()=}."
+            )
 
     def _environment(self, contexts: Tensor) -> Environment:
         return KernelDensityEnvironment(
@@ -125,17 +145,16 @@ class DRBOKDE(_DensityStrategy):
             bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
             context_bounds: Those of the contexts, `2 x d_w`.
             seeds: One seed per replicate.
-            radius_scale: Factor of the radius; 1 in the paper.
+            radius_scale: Factor of the radius, >= 0; 1 in the paper.
             options: Further arguments, those of `SBOKDE`.
         """
         super().__init__(bounds, context_bounds, seeds, **options)
         self.density_options = {"n_ball": self.n_w, **self.density_options}
-        self.radius_scale = radius_scale
+        self.radius_scale = float(as_nonnegative("radius_scale", radius_scale))
 
     def _risk_measure(self) -> RiskMeasure:
-        d_w = self.context_bounds.shape[-1]
-        radius = self.radius_scale * max(1, self._round) ** (-2 / (4 + d_w))
-        return TotalVariationBall(min(2.0, radius))
+        radius = total_variation_radius(self._schedule_round, self.context_bounds.shape[-1])
+        return TotalVariationBall(min(2.0, self.radius_scale * radius))
 
 
 class DRBOMMD(ContextualStrategy):
@@ -167,14 +186,16 @@ class DRBOMMD(ContextualStrategy):
             seeds: One seed per replicate.
             num_points: Points of the grid, rounded up to a power of `d_w`; the paper takes 1,024
                 with the minimax approximation.
-            radius_scale: Factor of the radius.
+            radius_scale: Factor of the radius, >= 0.
             kernel: The kernel of the discrepancy on the unit cube; a squared exponential of
                 lengthscale 0.2 if omitted.
             minimax: Whether to use the minimax approximation instead of the exact ball.
             options: Further arguments of `ContextualStrategy`.
         """
         super().__init__(bounds, context_bounds, seeds, **options)
-        self.num_points, self.radius_scale = num_points, radius_scale
+        check_num_points(num_points)
+        self.num_points = num_points
+        self.radius_scale = float(as_nonnegative("radius_scale", radius_scale))
         self.kernel = kernel or _discrepancy_kernel
         self.minimax = minimax
 
@@ -183,8 +204,7 @@ class DRBOMMD(ContextualStrategy):
         return EmpiricalGrid(contexts, grid)
 
     def _risk_measure(self) -> RiskMeasure:
-        radius = (2 + math.sqrt(2 * math.log(10))) / math.sqrt(max(1, self._round))
-        radius = self.radius_scale * radius
+        radius = self.radius_scale * maximum_mean_discrepancy_radius(self._schedule_round)
         previous = self._acquisition and self._acquisition[1].risk_measure
         if isinstance(previous, MinimaxApproximation):
             return replace(previous, radius=radius)  # bound to the grid, which stays
@@ -214,6 +234,7 @@ class StableOpt(ContextualStrategy):
             options: Further arguments of `ContextualStrategy`.
         """
         super().__init__(bounds, context_bounds, seeds, **options)
+        check_num_points(n_w)
         self.n_w = n_w
 
     def _environment(self, contexts: Tensor) -> Environment:

@@ -120,7 +120,7 @@ class KnownLawStrategy(ReplicatedStrategy):
             transform = Normalize(self._num_inputs, bounds=self._box())
             outcomes = Y.nanmean(dim=-1, keepdim=True)
             model = SingleTaskGP(X, outcomes, input_transform=transform)
-            fit_exact_gp(model)
+            fit_exact_gp(model, observed=~self._missing())
             bound = RiskUpperConfidenceBound(
                 model, self.environment, self.risk_measure, self._current_beta()
             )
@@ -166,7 +166,7 @@ class KnownLawStrategy(ReplicatedStrategy):
         recorded = None
         if self.reporting == "recorded_lower_confidence_bound":
             known = self._recorded if self._round > 1 else self._bounds_of_round(X[:, :0])
-            recorded = known.masked_fill(self._observed()[1].isnan().all(dim=-1), -torch.inf)
+            recorded = known.masked_fill(self._missing(), -torch.inf)
         return recommend_risk(self.acquisition, X, self.reporting, recorded).point
 
     def state_dict(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from botorch_risk.test_functions.heteroscedastic import (
 from botorch_risk.test_functions.newsvendor import Newsvendor
 from botorch_risk.test_functions.portfolio import PortfolioOptimization
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
+from botorch_risk.test_functions.robot_pushing import RobotPushing
 from botorch_risk.test_functions.value_at_risk import (
     ValueAtRiskBranin,
     ValueAtRiskGoldsteinPrice,
@@ -39,6 +40,7 @@ __all__ = [
     "Newsvendor",
     "PortfolioOptimization",
     "RepeatedTestProblem",
+    "RobotPushing",
     "StratifiedSplitter",
     "TimeOrderedSplitter",
     "ValueAtRiskBranin",

@@ -22,7 +22,6 @@ from tests.contracts import (
     DTYPES,
     AcquisitionCase,
     RepeatedData,
-    mean_variance_gp,
 )
 
 POINTWISE = [case for case in ACQUISITIONS if not case.joint]
@@ -42,7 +41,7 @@ def points(*shape: int, like: Tensor, seed: int = 1) -> Tensor:
 
 def build(case: AcquisitionCase, batch_shape: tuple[int, ...] = (), **kwargs: Any) -> Any:
     data = RepeatedData.make(batch_shape, **kwargs)
-    return case.build(mean_variance_gp(data)), data
+    return case.build(case.model(data)), data
 
 
 @pointwise
@@ -60,15 +59,8 @@ def test_evaluate_equals_the_oracle(
     assert values.device.type == device
 
     def single(index: tuple[int, ...]) -> Any:
-        one = RepeatedData(data.X[index], data.Y[index])
-        model = mean_variance_gp(one)
-        for process, batched in (
-            (model.mean_model, acqf.model.mean_model),
-            (model.noise_model, acqf.model.noise_model),
-        ):
-            process.covar_module.lengthscale = batched.covar_module.lengthscale[index]
-        model.refresh_noise()
-        return case.oracle(model, oracles.to_numpy(one.Y), oracles.to_numpy(X[index]))
+        model = case.replicate(acqf.model, data, index)
+        return case.oracle(model, oracles.to_numpy(data.Y[index]), oracles.to_numpy(X[index]))
 
     expected = oracles.loop(batch_shape, single)
     tolerance = case.tolerance if dtype == torch.float64 else 2e-3
@@ -125,7 +117,8 @@ def test_determinism_pickle_and_state(case: AcquisitionCase) -> None:
     assert torch.equal(acqf(X), values)
     assert torch.equal(pickle.loads(pickle.dumps(acqf))(X), values)
     other, _ = build(case)
-    other.model.mean_model.covar_module.lengthscale = 3.0
+    for parameter in other.model.parameters():
+        parameter.data.add_(0.5)
     other(X)
     other.load_state_dict(acqf.state_dict())
     torch.testing.assert_close(other(X), values)
@@ -182,6 +175,7 @@ def test_input_constructor(case: AcquisitionCase) -> None:
         posterior_transform=None,
         objective=None,
         constraints=None,
+        **case.arguments,
     )
     built = type(acqf)(**arguments)
     assert torch.equal(built.X_pending, pending)

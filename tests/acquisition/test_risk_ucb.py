@@ -3,21 +3,18 @@ r"""One acquisition function for every risk of the environment."""
 from __future__ import annotations
 
 import math
-import pickle
 from typing import Any
 
 import pytest
 import torch
-from botorch.acquisition import UpperConfidenceBound
-from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models import SingleTaskGP
-from botorch.optim import optimize_acqf
 from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, risk_ucb
-from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
+from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
@@ -88,81 +85,29 @@ def brute_force(
     return torch.stack(risks, dim=-1).detach()
 
 
-@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
-@pytest.mark.parametrize("case", ENVIRONMENTS, ids=lambda case: case.name)
 @pytest.mark.parametrize(
     "measure",
     [Expectation(), ValueAtRisk(0.2), TotalVariationBall(0.4)],
     ids=lambda m: type(m).__name__,
 )
-def test_every_environment(
-    case: EnvironmentCase, measure: RiskMeasure, batch: tuple[int, ...]
-) -> None:
-    model, environment = (
-        build_model(batch),
-        case.build(contexts(*batch), [5, 6][: math.prod(batch)]),
-    )
+@pytest.mark.parametrize("case", ENVIRONMENTS, ids=lambda case: case.name)
+def test_every_environment_in_full_size(case: EnvironmentCase, measure: RiskMeasure) -> None:
+    model, environment = build_model((2,)), case.law(contexts(2))
     acqf = RiskUpperConfidenceBound(model, environment, measure, beta=BETA)
-    X = torch.rand(*batch, 3, 1, dtype=torch.float64)
+    X = torch.rand(2, 3, 1, dtype=torch.float64)
     for ours, side in ((acqf.lower(X), -1.0), (acqf.mean(X), 0.0), (acqf.evaluate(X), 1.0)):
-        assert ours.shape == (*batch, 3)
         expected = brute_force(model, environment, measure, X, side)
         torch.testing.assert_close(ours, expected, rtol=1e-7, atol=1e-7)
 
 
-@every_measure
-@pytest.mark.parametrize("matern", [False, True], ids=["product", "pairs"])
-def test_every_measure(measure: RiskMeasure, matern: bool) -> None:
-    model, environment = build_model(matern=matern), small()
-    acqf = RiskUpperConfidenceBound(model, environment, measure, beta=BETA)
-    X = torch.rand(4, 1, dtype=torch.float64)
-    bound = measure.bind(environment)
-    torch.testing.assert_close(
-        acqf.mean(X), brute_force(model, environment, bound, X, 0.0), rtol=1e-6, atol=1e-6
-    )
-    if measure.monotone:
-        for ours, side in ((acqf.lower(X), -1.0), (acqf.upper(X), 1.0)):
-            expected = brute_force(model, environment, bound, X, side)
-            torch.testing.assert_close(ours, expected, rtol=1e-6, atol=1e-6)
-    assert (acqf.lower(X) <= acqf.mean(X) + 1e-9).all()
-    assert (acqf.mean(X) <= acqf.upper(X) + 1e-9).all()
-
-
 @pytest.mark.parametrize("measure", MONOTONE, ids=lambda m: type(m).__name__)
-def test_one_point_is_botorchs_ucb(measure: RiskMeasure) -> None:
-    model, w = build_model(), torch.tensor([[0.3, 0.6]], dtype=torch.float64)
-    acqf = RiskUpperConfidenceBound(model, DiscreteEnvironment(w), measure, beta=BETA)
-    X = torch.rand(5, 1, 1, dtype=torch.float64)
-    ucb = UpperConfidenceBound(model, beta=BETA)
-    torch.testing.assert_close(acqf(X), ucb(torch.cat([X, w.expand(5, 1, 2)], dim=-1)))
-
-
-@pytest.mark.parametrize(
-    ("measure", "limit"),
-    [
-        (TotalVariationBall(0.0), Expectation()),
-        (TotalVariationBall(2.0), WorstCase(over="points")),
-        (MaximumMeanDiscrepancyBall(0.0, KERNEL), Expectation()),
-        (MaximumMeanDiscrepancyBall(100.0, KERNEL), WorstCase(over="points")),
-        (MeanVariance(0.0), Expectation()),
-        (ValueAtRisk(1e-9), WorstCase()),
-        (ConditionalValueAtRisk(1e-9), WorstCase()),
-    ],
-    ids=str,
-)
-def test_reductions(measure: RiskMeasure, limit: RiskMeasure) -> None:
-    model, X = build_model(), torch.rand(4, 1, dtype=torch.float64)
-    ours, expected = (
-        RiskUpperConfidenceBound(model, small(), m, beta=BETA).upper(X) for m in (measure, limit)
-    )
-    torch.testing.assert_close(ours, expected, rtol=1e-6, atol=1e-6)
-
-
-@every_measure
-def test_gradient(measure: RiskMeasure) -> None:
-    acqf = RiskUpperConfidenceBound(build_model(), small(), measure, beta=BETA)
-    X = torch.tensor([[[0.31]], [[0.77]]], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(acqf, X, eps=1e-7, atol=1e-4, rtol=1e-3)
+def test_a_kernel_that_is_no_product(measure: RiskMeasure) -> None:
+    model, environment = build_model(matern=True), small()
+    acqf = RiskUpperConfidenceBound(model, environment, measure, beta=BETA)
+    X, bound = torch.rand(4, 1, dtype=torch.float64), measure.bind(environment)
+    for ours, side in ((acqf.lower(X), -1.0), (acqf.mean(X), 0.0), (acqf.upper(X), 1.0)):
+        expected = brute_force(model, environment, bound, X, side)
+        torch.testing.assert_close(ours, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_gradient_without_width() -> None:
@@ -186,26 +131,6 @@ def test_chunks_change_nothing(measure: RiskMeasure, monkeypatch: pytest.MonkeyP
     )
 
 
-def test_perturbations_of_the_decision() -> None:
-    model, delta = build_model(d=2), 0.1 * torch.randn(6, 2, dtype=torch.float64)
-    environment = InputPerturbation(delta)
-    acqf = RiskUpperConfidenceBound(model, environment, ConditionalValueAtRisk(0.3), beta=BETA)
-    X = torch.rand(4, 2, dtype=torch.float64)
-    expected = brute_force(model, environment, ConditionalValueAtRisk(0.3), X, 1.0)
-    torch.testing.assert_close(acqf.evaluate(X), expected)
-
-
-@pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
-def test_single_precision() -> None:
-    generator = torch.Generator().manual_seed(0)
-    X = torch.rand(12, 3, generator=generator)
-    model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-    acqf = RiskUpperConfidenceBound(model, small(), Expectation(), beta=BETA)
-    values = acqf(torch.rand(5, 1, 1))
-    assert values.dtype == torch.float32
-    assert values.isfinite().all()
-
-
 def test_minimisation_flips_the_outcome() -> None:
     r"""The worst case of a minimised outcome is its largest value."""
     model, X = build_model(), torch.rand(4, 1, dtype=torch.float64)
@@ -216,20 +141,6 @@ def test_minimisation_flips_the_outcome() -> None:
     inputs, weights = small().expand(X)
     support = model.posterior(inputs[:, weights[0] > 0]).mean.squeeze(-1)
     torch.testing.assert_close(acqf.evaluate(X), -support.amax(dim=-1))
-
-
-@pytest.mark.filterwarnings("ignore:Optimization failed")  # a quantile has kinks
-def test_pending_decisions_and_botorchs_optimisers() -> None:
-    model, bounds = build_model(), torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-    acqf = RiskUpperConfidenceBound(model, small(), ValueAtRisk(0.2), beta=9.0)
-    X, _ = optimize_acqf(acqf, bounds, q=3, sequential=True, num_restarts=2, raw_samples=32)
-    assert X.shape == (3, 1)
-    assert acqf.X_pending is None
-    pending = RiskUpperConfidenceBound(model, small(), Expectation(), beta=9.0, X_pending=X[:1])
-    free = RiskUpperConfidenceBound(model, small(), Expectation(), beta=9.0)
-    assert pending(X[:1]) < free(X[:1])
-    torch.testing.assert_close(pending.mean(X), free.mean(X))
-    assert torch.equal(pickle.loads(pickle.dumps(pending))(X[:1]), pending(X[:1]))
 
 
 def test_replicates_with_laws_of_their_own() -> None:
@@ -246,31 +157,29 @@ def test_replicates_with_laws_of_their_own() -> None:
     assert (values >= together.evaluate(grid).amax(dim=-1) - 1e-6).all()
 
 
-def test_input_constructor() -> None:
+def test_bad_input() -> None:
     model, environment = build_model(), small()
-    arguments = get_acqf_input_constructor(RiskUpperConfidenceBound)(
-        model=model,
-        training_data=None,
-        X_pending=None,
-        environment=environment,
-        risk_measure=Expectation(),
-        beta=1.0,
-    )
-    assert RiskUpperConfidenceBound(**arguments)(torch.rand(2, 1, 1).double()).shape == (2,)
     with pytest.raises(ValueError, match=r"`beta` to be finite and >= 0\. Got -1"):
         RiskUpperConfidenceBound(model, environment, Expectation(), beta=-1.0)
 
 
-def test_state_restores_the_law_and_the_model() -> None:
-    first, second = (
-        RiskUpperConfidenceBound(build_model(), environment, Expectation(), beta=BETA)
-        for environment in (small(), DiscreteEnvironment(torch.rand(11, 2).double()))
-    )
-    X = torch.rand(3, 1, 1, dtype=torch.float64)
-    assert isinstance(second.environment, Environment)
-    assert not torch.allclose(first(X), second(X))
-    second.load_state_dict(first.state_dict())
-    torch.testing.assert_close(first(X), second(X))
+@pytest.mark.parametrize("matern", [False, True], ids=["product", "pairs"])
+def test_refuses_what_does_not_make_the_inputs_of_the_model(matern: bool) -> None:
+    model = build_model(matern=matern)
+    delta = torch.zeros(2, 2, dtype=torch.float64)
+    for environment, d_x, made in (
+        (small(d_w=1), 1, 2),
+        (small(d_w=3), 1, 4),
+        (small(d_w=2), 2, 4),
+        (InputPerturbation(delta), 2, 2),
+    ):
+        X = torch.rand(4, d_x, dtype=torch.float64)
+        acqf = RiskUpperConfidenceBound(model, environment, Expectation(), beta=BETA)
+        for bound in (acqf.upper, acqf.mean, acqf.lower, acqf.set_X_pending):
+            with pytest.raises(
+                BotorchTensorDimensionError, match=rf"make the 3 inputs of the model. Got {made}"
+            ):
+                bound(X)
 
 
 @pytest.mark.parametrize("batch", [(), (2,)], ids=str)
@@ -279,7 +188,7 @@ def test_pointwise_bounds_are_those_of_the_posterior(
     case: EnvironmentCase, batch: tuple[int, ...]
 ) -> None:
     model = build_model(batch)
-    environment = case.build(contexts(*batch), [5, 6][: math.prod(batch)])
+    environment = case.law(contexts(*batch), n_w=case.few)
     acqf = RiskUpperConfidenceBound(model, environment, Expectation(), beta=BETA)
     X = torch.rand(*batch, 3, 1, dtype=torch.float64)
     lower, upper, weights = acqf.pointwise_bounds(X)

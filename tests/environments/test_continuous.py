@@ -117,6 +117,9 @@ def test_refuses_bad_options():
         ({"n_w": 8, "seeds": 0, "rule": "grid"}, "Expected `rule` to be one of"),
         ({"n_w": 8, "seeds": 0, "beyond": "fold"}, "Expected `beyond` to be one of"),
         ({"n_w": 3, "rule": "quadrature"}, "Expected enough nodes for the quadrature"),
+        ({"n_w": 0, "seeds": 0}, "Expected at least one point or node. Got 0"),
+        ({"n_w": 0, "rule": "midpoints"}, "Expected at least one point or node. Got 0"),
+        ({"n_w": 1, "rule": "quadrature", "beyond": "clip"}, "at least one point or node. Got -1"),
         ({"n_w": 8, "seeds": [1, 1]}, "Expected one distinct seed per replicate"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -36,10 +36,6 @@ def values(*shape: int, dtype: torch.dtype = torch.float64, device: str = "cpu")
     return torch.rand(*shape, 2, generator=generator, dtype=torch.float64).to(device, dtype)
 
 
-def build(case: EnvironmentCase, observed: Tensor) -> Environment:
-    return case.build(observed, list(range(observed.shape[:-2].numel())))
-
-
 def mean_wave(environment: Environment, X: Tensor) -> Tensor:
     r"""The expectation of a function of the inputs, `batch_shape x m`."""
     inputs, weights = environment.expand(X)
@@ -57,7 +53,7 @@ def test_expectation_equals_the_oracle(
 ) -> None:
     observed = values(*batch_shape, 7, dtype=dtype, device=device)
     X = 0.1 + values(*batch_shape, 4, dtype=dtype, device=device)
-    environment = build(case, observed)
+    environment = case.law(observed)
     inputs, weights = environment.expand(X)
     assert inputs.dtype == weights.dtype == dtype
     assert inputs.device.type == weights.device.type == device
@@ -83,9 +79,9 @@ def test_expectation_equals_the_oracle(
 @every
 def test_replicates_do_not_notice_each_other(case: EnvironmentCase) -> None:
     observed, X = values(3, 7), values(3, 4)
-    together = build(case, observed).expand(X)
+    together = case.law(observed).expand(X)
     for r in range(3):
-        alone = case.build(observed[r : r + 1], [r]).expand(X[r : r + 1])
+        alone = case.law(observed[r : r + 1], [r]).expand(X[r : r + 1])
         for found, expected in zip(alone, together, strict=True):
             expected = expected[r : r + 1] if len(expected) == 3 else expected
             torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
@@ -93,7 +89,7 @@ def test_replicates_do_not_notice_each_other(case: EnvironmentCase) -> None:
 
 @every
 def test_one_law_serves_any_batch_of_decisions(case: EnvironmentCase) -> None:
-    environment, X = build(case, values(7)), values(2, 3, 4)
+    environment, X = case.law(values(7)), values(2, 3, 4)
     inputs, _ = environment.expand(X)
     assert inputs.shape[:-2] == (2, 3, 4)
     for index in np.ndindex(2, 3):
@@ -102,7 +98,7 @@ def test_one_law_serves_any_batch_of_decisions(case: EnvironmentCase) -> None:
 
 @every
 def test_gradients_flow_through_the_decisions(case: EnvironmentCase) -> None:
-    environment = build(case, values(2, 7))
+    environment = case.law(values(2, 7))
     X = values(2, 3).requires_grad_()
     assert torch.autograd.gradcheck(lambda X: mean_wave(environment, X), X)
 
@@ -110,12 +106,12 @@ def test_gradients_flow_through_the_decisions(case: EnvironmentCase) -> None:
 @every
 def test_determinism_pickle_state_and_dtype(case: EnvironmentCase) -> None:
     observed, X = values(2, 7), values(2, 4)
-    environment = build(case, observed)
+    environment = case.law(observed)
     before = mean_wave(environment, X)
     assert torch.equal(mean_wave(environment, X), before)
-    assert torch.equal(mean_wave(build(case, observed), X), before)
+    assert torch.equal(mean_wave(case.law(observed), X), before)
     assert torch.equal(mean_wave(pickle.loads(pickle.dumps(environment)), X), before)
-    other = case.build(0.9 * observed, [7, 8])
+    other = case.law(0.9 * observed, [7, 8])
     other.load_state_dict(environment.state_dict())
     assert torch.equal(mean_wave(other, X), before)
     moved = mean_wave(environment.float(), X.float())
@@ -124,7 +120,7 @@ def test_determinism_pickle_state_and_dtype(case: EnvironmentCase) -> None:
 
 @independent
 def test_points_are_those_of_expand(case: EnvironmentCase) -> None:
-    environment, X = build(case, values(2, 7)), values(2, 4)
+    environment, X = case.law(values(2, 7)), values(2, 4)
     inputs, weights = environment.expand(X)
     points = environment.points.expand(2, -1, -1)
     for m in range(4):
@@ -135,13 +131,13 @@ def test_points_are_those_of_expand(case: EnvironmentCase) -> None:
 @independent
 def test_samples_follow_the_law_of_the_points(case: EnvironmentCase) -> None:
     observed = values(2, 7)
-    environment = build(case, observed)
+    environment = case.law(observed)
     W = environment.sample(20_000, [torch.Generator().manual_seed(seed) for seed in (0, 1)])
     assert W.shape == (2, 20_000, 2)
     found = (W @ torch.as_tensor(RATES)).cos().mean(dim=-1)
     expected = [case.oracle(oracles.to_numpy(one), RATES).real for one in observed]
     assert found.tolist() == pytest.approx(expected, abs=0.025)
-    alone = case.build(observed[1:], [1]).sample(20_000, [torch.Generator().manual_seed(1)])
+    alone = case.law(observed[1:], [1]).sample(20_000, [torch.Generator().manual_seed(1)])
     torch.testing.assert_close(alone, W[1:])
 
 
@@ -153,7 +149,7 @@ def test_support_holds_points_and_draws_and_no_others(
     case: EnvironmentCase, dtype: torch.dtype, device: str, batch_shape: tuple[int, ...]
 ) -> None:
     observed = values(*batch_shape, 7, dtype=dtype, device=device)
-    environment = build(case, observed)
+    environment = case.law(observed)
     draws = environment.sample(50, torch.Generator().manual_seed(0)).to(observed)
     weights = environment.weights.expand(environment.points.shape[:-1])
     assert environment.contains(draws).all()
@@ -172,7 +168,7 @@ def test_log_density_is_that_of_the_law(
 ) -> None:
     r"""It integrates to 1 and to the expectation of the oracle; a law without one says so."""
     observed = values(*batch_shape, 7, dtype=dtype)
-    environment = build(case, observed)
+    environment = case.law(observed)
     axis = (torch.arange(60, dtype=dtype) + 0.5) / 60
     grid = torch.cartesian_prod(axis, axis).expand(*environment.batch_shape, 3600, 2)
     if case.name == "continuous_clipped_quadrature":

@@ -113,6 +113,25 @@ def test_the_box_is_cut_at_the_bounds():
     assert ((cut.points >= 0) & (cut.points <= 1)).all()
 
 
+@pytest.mark.parametrize("num_deviations", [-1.0, math.nan, math.inf])
+def test_refuses_a_box_that_is_none(num_deviations):
+    with pytest.raises(ValueError, match=r"Expected finite `num_deviations` >= 0. Got num_dev"):
+        StandardDeviationBox(THREE, 8, seeds=0, num_deviations=num_deviations)
+
+
+def test_refuses_what_is_no_data():
+    for build in (lambda w: EmpiricalGrid(w, THREE), lambda w: StandardDeviationBox(w, 8, 0)):
+        with pytest.raises(InputDataError, match=r"finite `observed`. Got \[nan\] at \(1,\)"):
+            build(torch.tensor([[0.5], [math.nan]]).double())
+        with pytest.raises(BotorchTensorDimensionError, match=r"with no dimension empty. Got"):
+            build(THREE[:0])
+    with pytest.raises(InputDataError, match=r"Expected finite `perturbations`. Got \[nan\]"):
+        InputPerturbation(THREE * math.nan)
+    for build in (lambda: regular_grid(UNIT, 0), lambda: StandardDeviationBox(THREE, 0, 0)):
+        with pytest.raises(ValueError, match=r"Expected at least one point or node. Got 0"):
+            build()
+
+
 def test_one_observed_value_is_its_own_box():
     assert (StandardDeviationBox(THREE[1:2], 4, seeds=0).points == 0.5).all()
 

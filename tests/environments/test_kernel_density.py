@@ -117,6 +117,11 @@ def test_refuses_unknown_options():
         ({"bandwidth": torch.tensor([0.0])}, "Expected a positive bandwidth"),
         ({"at_bounds": "fold"}, "Expected `at_bounds` to be one of"),
         ({"seeds": [0, 1]}, "Expected one seed for each of 1 replicates"),
+        ({"n_w": 0}, "Expected at least one point or node. Got 0"),
+        ({"n_w": 0, "rule": "quadrature"}, "Expected at least one point or node. Got 0"),
+        ({"n_ball": -1}, "Expected at least one point or node. Got -1"),
+        ({"ddof": 2}, "Expected `ddof` 0 or 1 .* Got ddof=2"),
+        ({"relative_floor": 0.0}, "finite `relative_floor` > 0. Got ddof=0, relative_floor=0.0"),
     ):
         with pytest.raises(ValueError, match=message):
             environment(values(5, 1), **options)

@@ -3,14 +3,17 @@ r"""Strategies under an environment that is observed but not chosen."""
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.models import SingleTaskGP
 from torch import Tensor
 
+from botorch_risk.acquisition import continuous_domain_beta
 from botorch_risk.environments import (
     EmpiricalGrid,
     InputPerturbation,
@@ -20,6 +23,7 @@ from botorch_risk.environments import (
 from botorch_risk.experiments.campaign import Campaign
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.risk import (
     Expectation,
     MaximumMeanDiscrepancyBall,
@@ -133,6 +137,45 @@ def test_the_law_is_learnt_from_all_contexts() -> None:
     torch.testing.assert_close(observed, strategy._X[..., 2:])
 
 
+def test_beta_may_follow_the_round() -> None:
+    rounds: list[int] = []
+
+    def schedule(t: int) -> float:
+        rounds.append(t)
+        return 1.0 + t
+
+    strategy, constant = build("sbo_kde", beta=schedule), build("sbo_kde", beta=3.0)
+    play(strategy, 1)
+    assert strategy.acquisition.beta == 2.0
+    play(strategy, 1, first=1)
+    assert strategy.acquisition.beta == 3.0
+    assert rounds == [1, 2]
+    assert strategy.state_dict().keys() == constant.state_dict().keys()
+    constant.load_state_dict(strategy.state_dict())
+    assert torch.equal(strategy.ask(), constant.ask())
+    with pytest.raises(ValueError, match=r"`beta` to be finite and >= 0. Got -1"):
+        bad = build("sbo_kde", beta=lambda t: -1.0)
+        play(bad, 2)
+
+
+def test_theorem_1_as_a_schedule() -> None:
+    schedule = partial(
+        continuous_domain_beta, d_x=2, side_length=1.0, slope_factor=1.0, slope_scale=1.0
+    )
+    strategy = build("sbo_kde", beta=schedule)
+    play(strategy, 2)
+    assert strategy.acquisition.beta == schedule(2)
+
+
+def test_a_state_replaces_what_was_learnt_in_the_same_round() -> None:
+    strategy, other = build("sbo_kde"), build("sbo_kde")
+    play(strategy, 1)
+    play(other, 1, first=7)
+    assert not torch.equal(strategy.ask(), other.ask())
+    other.load_state_dict(strategy.state_dict())
+    assert torch.equal(strategy.ask(), other.ask())
+
+
 def test_missing_outcomes_leave_the_other_replicates_untouched() -> None:
     whole, holed = build("sbo_kde"), build("sbo_kde")
     for index in range(3):
@@ -146,6 +189,35 @@ def test_missing_outcomes_leave_the_other_replicates_untouched() -> None:
     assert holed.recommend().isfinite().all()
 
 
+def test_a_context_counts_even_if_its_outcome_is_missing() -> None:
+    strategy = build("sbo_kde")
+    points, Y = meet(strategy, strategy.ask(), 0)
+    Y[1, :2] = torch.nan
+    points[2, 3] = torch.nan  # took no part: neither context nor outcome
+    Y[2, 3] = torch.nan
+    strategy.tell(points, Y)
+    observed = strategy.acquisition.environment.observed
+    torch.testing.assert_close(observed[:2], points[:2, :, 2:])
+    expected = points[2, [0, 1, 2, 0, 4, 5], 2:]
+    torch.testing.assert_close(observed[2], expected)
+
+
+def test_rows_without_an_outcome_do_not_count_in_the_fit() -> None:
+    r"""What stands in for them there may be anything."""
+    strategy = build("gp_ucb")
+    points, Y = meet(strategy, strategy.ask(), 0)
+    Y[1, 2:4] = torch.nan
+    strategy.tell(points, Y)
+    X, Y = strategy._complete()
+    model = SingleTaskGP(X[1:2, :, :2], Y[1:2])  # the same, but for the rows to be left out
+    targets = model.train_targets.clone()
+    targets[0, 2:4] = torch.tensor([9.0, -9.0])
+    model.set_train_data(targets=targets, strict=False)
+    fit_exact_gp(model, observed=~strategy._missing()[1:2])
+    fitted = strategy.acquisition.model.covar_module.lengthscale[1:2]
+    torch.testing.assert_close(fitted, model.covar_module.lengthscale, rtol=1e-3, atol=1e-3)
+
+
 def test_bad_input() -> None:
     strategy = build("sbo_kde")
     X = strategy.ask()
@@ -157,6 +229,32 @@ def test_bad_input() -> None:
         SBOKDE(DECISIONS, CONTEXTS.flip(0), 0)
     with pytest.raises(ValueError, match="`beta`"):
         build("sbo_kde", beta=-1.0)
+    for name in ("drbo_kde", "drbo_mmd"):
+        with pytest.raises(ValueError, match=r"`radius_scale` to be finite and >= 0. Got -1"):
+            build(name, radius_scale=-1.0)
+    for name, option in (("sbo_kde", "n_w"), ("stable_opt", "n_w"), ("drbo_mmd", "num_points")):
+        with pytest.raises(ValueError, match=r"at least one point or node. Got 0"):
+            build(name, **{option: 0})
+
+
+@pytest.mark.parametrize("name", ["sbo_kde", "drbo_kde"])
+def test_contexts_outside_their_bounds_are_refused_before_anything_is_changed(name: str) -> None:
+    strategy = build(name)
+    X = strategy.ask()
+    points, Y = meet(strategy, X, 0)
+    points[1, 2, 2] = 1.25
+    with pytest.raises(InputDataError, match=r"within `context_bounds`, or .* Got 1.25, self"):
+        strategy.tell(points, Y)
+    assert torch.equal(strategy.ask(), X)
+
+
+@pytest.mark.filterwarnings("ignore:Data .input features. is not contained to the unit cube")
+def test_contexts_outside_their_bounds_may_be_clipped() -> None:
+    strategy = build("sbo_kde", density_options={"at_bounds": "clip"})
+    points, Y = meet(strategy, strategy.ask(), 0)
+    points[1, 2, 2] = 1.25
+    strategy.tell(points, Y)
+    assert strategy.acquisition.environment.points.max() <= 1.0
 
 
 def test_experiments_draw_contexts_that_resume(tmp_path: Path) -> None:

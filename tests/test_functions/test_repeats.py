@@ -28,10 +28,9 @@ def test_repeats_keep_shape_and_dtype(cls, batch_shape, dtype):
     torch.testing.assert_close(Y.double(), Y_double, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("trailing_batch", [(), (3,)])
-def test_replicates_draw_alone_what_they_draw_together(trailing_batch):
+def test_replicates_draw_alone_what_they_draw_together():
     problem, seeds = HeteroscedasticBranin(), [5, 1, 8]
-    X = random_points(problem, 3, *trailing_batch, 4)
+    X = random_points(problem, 3, 2, 4)
     together = problem.sample_repeats(X, 6, generators(seeds, "noise"))
     for i, seed in enumerate(seeds):
         alone = problem.sample_repeats(X[i : i + 1], 6, generators([seed], "noise"))

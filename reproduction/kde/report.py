@@ -1,0 +1,212 @@
+r"""Writes the tables and pictures behind this folder's README from what run.py has stored.
+
+python -m reproduction.kde.report [--out results/kde]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+from torch.distributions import Cauchy, Normal
+
+from botorch_risk.environments import (
+    KernelDensity,
+    leave_one_out_bandwidth,
+    silverman_bandwidth,
+)
+from botorch_risk.experiments.plots import COLORS, LINE_STYLES
+from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.experiments.summary import RegretCurves, regret_curves
+from botorch_risk.regret import mean_and_standard_error, paired_difference
+from reproduction.kde.run import NUM_ROUNDS, NUM_SEEDS, PARTS
+
+HERE = Path(__file__).parent
+REFERENCE = "SBO-KDE"
+STYLES = {
+    "SBO-KDE": (COLORS[0], LINE_STYLES[0]),
+    "DRBO-KDE": (COLORS[1], LINE_STYLES[1]),
+    "StableOpt": (COLORS[3], LINE_STYLES[2]),
+    "GP-UCB": (COLORS[6], LINE_STYLES[3]),
+    "DRBO-MMD": (COLORS[2], LINE_STYLES[0]),
+    "DRBO-MMD-minimax": (COLORS[4], LINE_STYLES[1]),
+}
+# Table 2: mean total variation and its standard error, 20 runs.
+PAPER_TABLE_2 = {
+    "normal": {
+        10: (0.3222, 0.0327),
+        100: (0.1315, 0.0088),
+        200: (0.1156, 0.0079),
+        300: (0.0962, 0.0083),
+    },
+    "complicated": {
+        10: (0.6216, 0.0190),
+        100: (0.5380, 0.0333),
+        200: (0.4853, 0.0233),
+        300: (0.4724, 0.0258),
+    },
+}
+NORMALS = ((0.1, 0.02), (0.3, 0.075), (0.4, 0.1), (0.5, 0.1), (0.7, 0.075), (0.8, 0.03))
+LAWS: dict[str, list[Any]] = {
+    "normal": [Normal(0.5, 0.1)],
+    "complicated": [
+        *(Normal(mean, deviation) for mean, deviation in NORMALS),
+        Cauchy(0.2, 0.02),
+        Cauchy(0.8, 0.02),
+    ],
+}
+
+
+def cell(values: Tensor, digits: int = 3) -> str:
+    value = mean_and_standard_error(values.double())
+    return f"{value.mean:.{digits}g} ± {value.two_standard_errors:.2g}"
+
+
+def paired(values: Tensor, reference: Tensor) -> str:
+    common = min(len(values), len(reference))
+    difference = paired_difference(values[:common], reference[:common])
+    return f"{difference.mean:.3g} ± {difference.two_standard_errors:.2g}"
+
+
+def table(header: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def collected(out: Path, name: str) -> tuple[dict[str, RegretCurves], dict[str, Tensor]]:
+    r"""Regret, and the sum of the observed outcomes `R x T`, of all strategies of a problem."""
+    curves: dict[str, RegretCurves] = {}
+    rewards: dict[str, Tensor] = {}
+    for path in dict.fromkeys(part.path(out, name) for part in PARTS):
+        if not path.exists():
+            continue
+        with ExperimentStore(path) as store:
+            for label, curve in regret_curves(store).items():
+                outcomes = [record.Y.sum(dim=(-2, -1)) for record in store.rounds(label)[1:]]
+                if curve.cumulative.shape[-1] == NUM_ROUNDS:
+                    curves[label] = curve
+                    rewards[label] = torch.stack(outcomes, dim=-1)[:, :NUM_ROUNDS].cumsum(dim=-1)
+    return curves, rewards
+
+
+def final_rows(curves: dict[str, RegretCurves], rewards: dict[str, Tensor]) -> list[list[str]]:
+    reference, rows = curves[REFERENCE], []
+    for label, curve in curves.items():
+        total, simple = curve.cumulative[:, -1], curve.simple[:, -1]
+        is_reference = label == REFERENCE
+        rows.append(
+            [
+                label,
+                str(len(total)),
+                cell(total),
+                cell(total[:5]),
+                "" if is_reference else paired(total, reference.cumulative[:, -1]),
+                cell(simple),
+                "" if is_reference else paired(simple, reference.simple[:, -1]),
+                cell(rewards[label][:, -1]),
+            ]
+        )
+    return rows
+
+
+def by_round(curves: dict[str, RegretCurves]) -> list[list[str]]:
+    return [
+        [str(t), *(cell(curve.cumulative[:, t - 1]) for curve in curves.values())]
+        for t in (10, 25, 50, 75, NUM_ROUNDS)
+    ]
+
+
+def picture(name: str, curves: dict[str, RegretCurves]) -> Figure:
+    figure = Figure(figsize=(9.6, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for label, curve in curves.items():
+        color, style = STYLES[label]
+        shown = f"{label} ({len(curve.simple)} seeds)"
+        for axes, values, first in ((left, curve.cumulative, 1), (right, curve.simple, 0)):
+            value = mean_and_standard_error(values)
+            x = torch.arange(first, first + values.shape[1])
+            band = value.two_standard_errors
+            lower = (value.mean - band).maximum(value.mean / 10)
+            axes.plot(x, value.mean, color=color, linestyle=style, label=shown)
+            axes.fill_between(x, lower, value.mean + band, color=color, alpha=0.15, lw=0)
+    left.set(xlabel="round", ylabel="cumulative regret of the expectation")
+    right.set(xlabel="round", ylabel="simple regret of the expectation", yscale="log")
+    left.legend(frameon=False, fontsize=7.5)
+    figure.suptitle(f"{name}: mean and two standard errors", fontsize=10)
+    return figure
+
+
+def total_variation(law: str, num_values: int, seed: int) -> dict[str, float]:
+    r"""l1 distance over the line between the law and densities learnt from draws of it."""
+    generator = torch.Generator().manual_seed(seed)
+    parts = LAWS[law]
+    uniforms = torch.rand(2, num_values, generator=generator, dtype=torch.double)
+    which = (uniforms[0] * len(parts)).long()
+    draws = torch.stack([part.icdf(uniforms[1]) for part in parts])
+    observed = draws[which, torch.arange(num_values)].unsqueeze(-1)
+    # Finely where the mass is, then ever more coarsely into Cauchy's tails.
+    inner = torch.linspace(-1.0, 2.0, 30_001, dtype=torch.double)
+    tail = torch.logspace(0, 6, 6_001, dtype=torch.double)
+    grid = torch.cat([inner[0] + 1 - tail.flip(0), inner[1:-1], inner[-1] - 1 + tail])
+    truth = torch.stack([part.log_prob(grid).exp() for part in parts]).mean(dim=0)
+    floor = torch.full((1,), 1e-6, dtype=torch.double)
+    widths = {
+        "Silverman": silverman_bandwidth(observed),
+        "leave-one-out": leave_one_out_bandwidth(observed, floor),
+    }
+    return {
+        rule: torch.trapezoid(
+            (KernelDensity(observed, width, None).log_prob(grid.unsqueeze(-1)).exp() - truth).abs(),
+            grid,
+        ).item()
+        for rule, width in widths.items()
+    }
+
+
+def table_2() -> list[list[str]]:
+    rows = []
+    for law, paper in PAPER_TABLE_2.items():
+        for num_values, (mean, error) in paper.items():
+            found = [total_variation(law, num_values, seed) for seed in range(20)]
+            ours = (torch.tensor([run[rule] for run in found]) for rule in found[0])
+            rows.append(
+                [law, str(num_values), f"{mean:.4f} ± {2 * error:.4f}", *(cell(o, 4) for o in ours)]
+            )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("results/kde"))
+    out = parser.parse_args().out
+    page = []
+    for name in NUM_SEEDS:
+        curves, rewards = collected(out, name)
+        if REFERENCE not in curves:
+            continue
+        header = [
+            "strategy",
+            "seeds",
+            "cumulative regret",
+            "first five seeds",
+            f"minus {REFERENCE}, paired",
+            "simple regret",
+            f"minus {REFERENCE}, paired",
+            "observed reward",
+        ]
+        page += [f"### {name}: {NUM_ROUNDS} rounds\n", table(header, final_rows(curves, rewards))]
+        page += ["Cumulative regret by round:\n", table(["round", *curves], by_round(curves))]
+        picture(name, curves).savefig(HERE / f"{name}.png", dpi=110)
+    page += ["### Total variation between the learnt density and the law (Table 2)\n"]
+    header = ["law", "contexts", "paper", "Silverman's rule", "leave-one-out likelihood"]
+    page += [table(header, table_2())]
+    (HERE / "tables.md").write_text("\n".join(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,296 @@
+r"""The laws of every risk measure under every environment."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from botorch.acquisition import UpperConfidenceBound
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed
+from torch import Tensor
+
+from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.environments import Environment
+from botorch_risk.risk import (
+    ConditionalValueAtRisk,
+    Expectation,
+    MaximumMeanDiscrepancyBall,
+    MeanVariance,
+    MinimaxApproximation,
+    RiskMeasure,
+    TotalVariationBall,
+    ValueAtRisk,
+    WorstCase,
+)
+from tests import oracles
+from tests.contracts import (
+    BATCH_SHAPES,
+    DEVICES,
+    DTYPES,
+    ENVIRONMENTS,
+    PERTURBATIONS,
+    RISK_MEASURES,
+    EnvironmentCase,
+    RiskMeasureCase,
+    gaussian_process,
+    risk_kernel,
+)
+
+BETA = 2.25
+EVERY = [*ENVIRONMENTS, PERTURBATIONS]
+FAST = {"num_restarts": 2, "raw_samples": 16, "options": {"maxiter": 5}}
+
+
+def needs_points(case: RiskMeasureCase) -> bool:
+    return hasattr(case.measure, "kernel")
+
+
+PAIRS = [
+    pytest.param(environment, measure, id=f"{environment.name}-{measure.name}")
+    for environment in EVERY
+    for measure in RISK_MEASURES
+    if environment is not PERTURBATIONS or not needs_points(measure)
+]
+
+pairs = pytest.mark.parametrize(("environment", "measure"), PAIRS)
+every_environment = pytest.mark.parametrize("environment", EVERY, ids=lambda case: case.name)
+every_measure = pytest.mark.parametrize("measure", RISK_MEASURES, ids=lambda case: case.name)
+devices = pytest.mark.parametrize("device", DEVICES)
+
+
+def draw(*shape: int, seed: int = 1, dtype: torch.dtype = torch.float64) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def sizes(case: EnvironmentCase) -> tuple[int, int]:
+    r"""Inputs of the model and decision variables; W, and each perturbation, has two."""
+    return (2, 2) if case is PERTURBATIONS else (3, 1)
+
+
+def build_model(case: EnvironmentCase, *batch: int, dtype: torch.dtype = torch.float64) -> Any:
+    return gaussian_process(draw(*batch, 10, sizes(case)[0], seed=0, dtype=dtype))
+
+
+def decisions(case: EnvironmentCase, *shape: int, **options: Any) -> Tensor:
+    return draw(*shape, sizes(case)[1], seed=3, **options)
+
+
+def law(case: EnvironmentCase, *batch: int) -> Environment:
+    return case.law(draw(*batch, 7, 2), n_w=case.few)
+
+
+def build(
+    environment: EnvironmentCase, measure: RiskMeasureCase, *batch: int, **options: Any
+) -> RiskUpperConfidenceBound:
+    model, space = build_model(environment, *batch), law(environment, *batch)
+    return RiskUpperConfidenceBound(model, space, measure.measure, beta=BETA, **options)
+
+
+def pointwise_bounds(
+    model: SingleTaskGP, environment: Environment, X: Tensor, index: tuple[int, ...]
+) -> tuple[np.ndarray, ...]:
+    r"""Mean, half-width, weights and points at the entry `index` of `X: batch_shape x m x d_x`."""
+    inputs, weights = environment.expand(X)
+    posterior = model.posterior(inputs[..., index[-1], :, :].movedim(-2, 0).unsqueeze(-2))
+    entry = (slice(None), *index[:-1], 0, 0)
+    mean, variance = posterior.mean[entry], posterior.variance[entry]
+    law = weights.expand(inputs.shape[:-1])[index]
+    points = inputs[(*index, slice(None), slice(X.shape[-1], None))]
+    width = math.sqrt(BETA) * variance.sqrt()
+    return tuple(map(oracles.to_numpy, (mean, width, law, points)))
+
+
+@pairs
+@devices
+@pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
+def test_bounds_equal_the_oracle(
+    environment: EnvironmentCase, measure: RiskMeasureCase, device: str
+) -> None:
+    for batch, dtype in zip(BATCH_SHAPES, [torch.float64, *DTYPES], strict=True):
+        model = build_model(environment, *batch, dtype=dtype).to(device)
+        observed = draw(*batch, 7, 2, dtype=dtype).to(device)
+        space = environment.law(observed, n_w=environment.few)
+        acqf = RiskUpperConfidenceBound(model, space, measure.measure, beta=BETA)
+        X = decisions(environment, *batch, 2, dtype=dtype).to(device)
+        bounds = torch.stack([acqf.lower(X), acqf.mean(X), acqf.upper(X)])
+        assert bounds.shape == (3, *batch, 2)
+        assert bounds.dtype == dtype
+        assert bounds.device.type == device
+        last = (*(size - 1 for size in batch), 1)
+        lower, centre, upper = bounds[(slice(None), *last)].tolist()
+        mean, width, *rest = pointwise_bounds(model, space, X, last)
+        tolerance = 1e-5 if dtype == torch.float64 else 1e-2
+        assert lower - tolerance <= centre <= upper + tolerance
+        assert centre == pytest.approx(measure.oracle(mean, *rest), abs=tolerance)
+        if measure.measure.monotone:
+            for found, values in ((lower, mean - width), (upper, mean + width)):
+                assert found == pytest.approx(measure.oracle(values, *rest), abs=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("environment", "measure"), [pair for pair in PAIRS if not pair.values[1].measure.monotone]
+)
+def test_bounds_hold_where_the_measure_is_not_monotone(
+    environment: EnvironmentCase, measure: RiskMeasureCase
+) -> None:
+    acqf, X = build(environment, measure), decisions(environment, 1)
+    mean, width, *rest = pointwise_bounds(acqf.model, acqf.environment, X, (0,))
+    share = np.random.default_rng(0).uniform(-1, 1, size=(10, len(mean)))
+    share[::2] = np.sign(share[::2])  # the ends as well
+    risks = [measure.oracle(mean + part * width, *rest) for part in share]
+    assert acqf.lower(X).item() - 1e-6 <= min(risks)
+    assert max(risks) <= acqf.upper(X).item() + 1e-6
+
+
+@pairs
+def test_batch_equals_loop_and_nothing_is_random(
+    environment: EnvironmentCase, measure: RiskMeasureCase
+) -> None:
+    acqf, X = build(environment, measure, 2), decisions(environment, 2, 3)
+    values = acqf.evaluate(X)
+    assert torch.equal(acqf.evaluate(X), values)
+    assert torch.equal(build(environment, measure, 2).evaluate(X), values)
+    for r in range(2):
+        one = slice(r, r + 1)
+        model = gaussian_process(acqf.model.train_inputs[0][one])
+        for alone, together in zip(model.parameters(), acqf.model.parameters(), strict=True):
+            alone.data.copy_(together[one])
+        space = environment.law(draw(2, 7, 2)[one], seeds=[r], n_w=environment.few)
+        alone = RiskUpperConfidenceBound(model, space, measure.measure, beta=BETA)
+        torch.testing.assert_close(alone.evaluate(X[one]), values[one], rtol=1e-6, atol=1e-6)
+
+
+@pairs
+def test_gradient(environment: EnvironmentCase, measure: RiskMeasureCase) -> None:
+    r"""Away from kinks, as almost everywhere."""
+    acqf, (step, tolerance) = build(environment, measure), measure.gradient
+    X = decisions(environment, 2, 1).requires_grad_()
+    tolerance = max(tolerance, 1e-4)
+    assert torch.autograd.gradcheck(acqf, X, eps=step, atol=tolerance, rtol=tolerance)
+
+
+@pairs
+def test_pickle_and_state(environment: EnvironmentCase, measure: RiskMeasureCase) -> None:
+    acqf, X = build(environment, measure), decisions(environment, 3)
+    acqf.set_X_pending(X[:1])
+    values = acqf.evaluate(X)
+    assert torch.equal(pickle.loads(pickle.dumps(acqf)).evaluate(X), values)
+    model = build_model(environment)
+    for parameter in model.parameters():
+        parameter.data.add_(0.3)
+    space = environment.law(0.8 * draw(7, 2), seeds=[9], n_w=environment.few)
+    other = RiskUpperConfidenceBound(model, space, measure.measure, beta=1.0, X_pending=X[:1])
+    assert not torch.allclose(other.evaluate(X), values)
+    other.load_state_dict(acqf.state_dict())
+    torch.testing.assert_close(other.evaluate(X), values, rtol=1e-7, atol=1e-7)
+
+
+@pairs
+def test_pending_decisions_narrow_the_bounds(
+    environment: EnvironmentCase, measure: RiskMeasureCase
+) -> None:
+    X = decisions(environment, 2)
+    free = build(environment, measure)
+    conditioned = build(environment, measure, X_pending=X[:1])
+    assert (conditioned.upper(X) < free.upper(X)).all()
+    assert (conditioned.lower(X) > free.lower(X)).all()
+    torch.testing.assert_close(conditioned.mean(X), free.mean(X), rtol=1e-6, atol=1e-6)
+    before = free.evaluate(X)
+    free.set_X_pending(X[:1])
+    torch.testing.assert_close(free.evaluate(X), conditioned.evaluate(X))
+    free.set_X_pending(None)
+    torch.testing.assert_close(free.evaluate(X), before)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [case for case in EVERY if "quadrature" not in case.name],  # one node resolves no density
+    ids=lambda case: case.name,
+)
+def test_one_point_is_botorchs_ucb(environment: EnvironmentCase) -> None:
+    model, space = build_model(environment), environment.law(draw(7, 2), n_w=1)
+    X = decisions(environment, 4)
+    inputs, weights = space.expand(X)
+    assert weights.unique().tolist() == [1.0]
+    expected = UpperConfidenceBound(model, beta=BETA)(inputs)
+    for measure in RISK_MEASURES:
+        if environment is PERTURBATIONS and needs_points(measure):
+            continue
+        acqf = RiskUpperConfidenceBound(model, space, measure.measure, beta=BETA)
+        torch.testing.assert_close(acqf.upper(X), expected, rtol=1e-6, atol=1e-6)
+
+
+REDUCTIONS: list[tuple[RiskMeasure, RiskMeasure]] = [
+    (TotalVariationBall(0.0), Expectation()),
+    (TotalVariationBall(2.0), WorstCase(over="points")),
+    (MaximumMeanDiscrepancyBall(0.0, risk_kernel), Expectation()),
+    (MaximumMeanDiscrepancyBall(2.0, risk_kernel), WorstCase(over="points")),
+    (MinimaxApproximation(0.0, risk_kernel), Expectation()),
+    (MinimaxApproximation(2.0, risk_kernel), WorstCase(over="points")),
+    (MeanVariance(0.0), Expectation()),
+    (ValueAtRisk(1e-9), WorstCase()),
+    (ConditionalValueAtRisk(1e-9), WorstCase()),
+    (ConditionalValueAtRisk(1 - 1e-9), Expectation()),
+]
+
+
+@every_environment
+def test_reductions(environment: EnvironmentCase) -> None:
+    model, space = build_model(environment), law(environment)
+    X = decisions(environment, 3)
+    for measure, limit in REDUCTIONS:
+        if environment is PERTURBATIONS and hasattr(measure, "kernel"):
+            continue
+        ours, theirs = (
+            RiskUpperConfidenceBound(model, space, each, beta=BETA) for each in (measure, limit)
+        )
+        torch.testing.assert_close(ours.mean(X), theirs.mean(X), rtol=1e-6, atol=1e-6)
+        if not isinstance(measure, MinimaxApproximation):  # whose bounds are not tight
+            torch.testing.assert_close(ours.upper(X), theirs.upper(X), rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(ours.lower(X), theirs.lower(X), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "measure", [case for case in RISK_MEASURES if needs_points(case)], ids=lambda case: case.name
+)
+def test_a_ball_over_points_cannot_meet_perturbations(measure: RiskMeasureCase) -> None:
+    with pytest.raises(UnsupportedError, match=r"have no fixed `points`; use a risk measure that"):
+        build(PERTURBATIONS, measure)
+
+
+@every_measure
+@pytest.mark.filterwarnings("ignore:Optimization failed")  # a quantile has kinks
+def test_botorch_optimisers(measure: RiskMeasureCase) -> None:
+    environment = ENVIRONMENTS[0]
+    model, space = build_model(environment), law(environment)
+    arguments = get_acqf_input_constructor(RiskUpperConfidenceBound)(
+        model=model,
+        training_data=None,
+        X_pending=None,
+        environment=space,
+        risk_measure=measure.measure,
+        beta=BETA,
+    )
+    acqf = RiskUpperConfidenceBound(**arguments)
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    X, value = optimize_acqf(acqf, bounds, q=1, **FAST)
+    assert X.shape == (1, 1)
+    torch.testing.assert_close(value, acqf(X).squeeze())
+    X, _ = optimize_acqf(acqf, bounds, q=3, sequential=True, **FAST)
+    assert X.shape == (3, 1)
+    assert acqf.X_pending is None
+    choices = decisions(environment, 8)
+    X, value = optimize_acqf_discrete(acqf, q=1, choices=choices)
+    torch.testing.assert_close(value.squeeze(), acqf.evaluate(choices).max())
+    X, _ = optimize_acqf_discrete(acqf, q=2, choices=choices)
+    assert X.shape == (2, 1)
+    X, _ = optimize_acqf_mixed(acqf, bounds, q=1, fixed_features_list=[{0: 0.0}, {0: 1.0}], **FAST)
+    assert X.item() in (0.0, 1.0)

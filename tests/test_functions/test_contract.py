@@ -1,0 +1,114 @@
+r"""The laws of every problem."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from botorch.test_functions.base import BaseTestProblem
+from torch import Tensor
+from torch.quasirandom import SobolEngine
+
+from botorch_risk.seeding import generators
+from tests.contracts import BATCH_SHAPES, DEVICES, DTYPES, PROBLEMS, ProblemCase
+
+EVERY = [pytest.param(case, id=case.name, marks=case.marks) for case in PROBLEMS]
+
+every = pytest.mark.parametrize("case", EVERY)
+known = pytest.mark.parametrize("case", [each for each in EVERY if each.values[0].objective])
+random = pytest.mark.parametrize("case", [each for each in EVERY if each.values[0].sample])
+dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
+devices = pytest.mark.parametrize("device", DEVICES)
+
+
+def sobol(case: ProblemCase, problem: Any, n: int) -> Tensor:
+    r"""Decisions `n x d_x` within the bounds."""
+    lower, upper = problem.bounds[:, : case.decision].double().cpu()
+    unit = SobolEngine(case.decision, scramble=True, seed=0).draw(n, dtype=torch.double)
+    return (lower + (upper - lower) * unit).to(problem.bounds)
+
+
+@every
+@dtypes
+@devices
+def test_bounds_are_a_box_and_follow_the_dtype(
+    case: ProblemCase, dtype: torch.dtype, device: str
+) -> None:
+    problem = case.build(dtype).to(device)
+    assert isinstance(problem, BaseTestProblem)
+    assert problem.bounds.shape == (2, problem.dim)
+    assert problem.bounds.dtype == dtype
+    assert problem.bounds.device.type == device
+    assert (problem.bounds[0] < problem.bounds[1]).all()
+    assert not problem.is_minimization_problem
+
+
+@known
+@dtypes
+@devices
+def test_objective_has_the_shape_dtype_and_device_of_the_decisions(
+    case: ProblemCase, dtype: torch.dtype, device: str
+) -> None:
+    problem = case.build(dtype).to(device)
+    X = sobol(case, problem, 12)
+    single = case.objective(problem, X)
+    assert single.dtype == dtype
+    assert single.device.type == device
+    for batch_shape in BATCH_SHAPES:
+        m = 12 // max(1, torch.Size(batch_shape).numel())
+        batch = X[: m * torch.Size(batch_shape).numel()].reshape(*batch_shape, m, case.decision)
+        values = case.objective(problem, batch)
+        assert values.shape == (*batch_shape, m)
+        torch.testing.assert_close(values.flatten(), single[: values.numel()])
+
+
+@known
+def test_nothing_is_better_than_the_stated_optimum(case: ProblemCase) -> None:
+    problem = case.build(torch.float64)
+    best, value = case.optimum(problem)
+    lower, upper = problem.bounds[:, : case.decision]
+    assert best.shape == (case.decision,)
+    assert ((best >= lower) & (best <= upper)).all()
+    found = case.objective(problem, best.unsqueeze(0)).item()
+    assert found == pytest.approx(value, abs=2e-6)
+    X = sobol(case, problem, case.num_points)
+    assert (case.objective(problem, X) <= value + 2e-6).all()
+    for reach in (1e-1, 1e-2, 1e-3):
+        near = best + reach * (X[: case.num_points // 4] - (lower + upper) / 2)
+        near = torch.minimum(torch.maximum(near, lower), upper)
+        assert (case.objective(problem, near) <= found + 1e-9).all()
+
+
+@random
+@dtypes
+@devices
+def test_draws_depend_on_the_generator_alone(
+    case: ProblemCase, dtype: torch.dtype, device: str
+) -> None:
+    problem = case.build(dtype).to(device)
+    together = case.sample(problem, generators([5, 1, 8], "draws"))
+    assert together.dtype == dtype
+    assert together.device.type == device
+    torch.manual_seed(7)  # the global state has no part in it
+    again = case.sample(case.build(dtype).to(device), generators([8, 5], "draws"))
+    assert torch.equal(again, together[[2, 0]])
+    (generator,) = generators(1, "draws")
+    assert torch.equal(case.sample(problem, generator), together[1])
+    assert not torch.equal(together[0], together[1])
+    wide = case.sample(case.build(torch.float64), generators([5, 1, 8], "draws"))
+    torch.testing.assert_close(together.double().cpu(), wide, rtol=1e-3, atol=1e-3)
+
+
+@every
+def test_pickles(case: ProblemCase) -> None:
+    problem = case.build(torch.float64)
+    copy = pickle.loads(pickle.dumps(problem))
+    assert torch.equal(copy.bounds, problem.bounds)
+    if case.sample is not None:
+        one, two = (case.sample(each, generators([3, 4], "draws")) for each in (copy, problem))
+        assert torch.equal(one, two)
+    if case.objective is not None:
+        X = sobol(case, problem, 4)
+        assert torch.equal(case.objective(copy, X), case.objective(problem, X))
