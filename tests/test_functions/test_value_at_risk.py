@@ -3,7 +3,6 @@ r"""Problems whose value-at-risk is maximised, their laws and optima, against nu
 from __future__ import annotations
 
 import os
-import pickle
 
 import numpy as np
 import pytest
@@ -160,6 +159,7 @@ def test_continuous_objective_of_two_has_its_level():
     problem = ValueAtRiskHartmann(1, "continuous")
     x = problem.optimal_decision
     v = problem.objective(x.unsqueeze(0)).item()
+    assert v == pytest.approx(problem.optimal_value_at_risk, abs=1e-6)
     assert probability_of_two("hartmann_1_2", x.numpy(), v - 1e-5) < 0.1
     assert probability_of_two("hartmann_1_2", x.numpy(), v + 1e-5) > 0.1
 
@@ -200,21 +200,6 @@ def test_continuous_optimum_equals_search(name):
 
 @every
 @laws
-def test_nothing_is_better_than_the_optimum(name, law):
-    problem = PROBLEMS[name](law)
-    best = problem.objective(problem.optimal_decision.unsqueeze(0)).item()
-    assert best == pytest.approx(problem.optimal_value_at_risk, abs=1e-6)
-    generator = torch.Generator().manual_seed(0)
-    size = 2000 if law == "discrete" else 8 // problem.num_environment**2
-    X = torch.rand(size, problem.num_decision, generator=generator, dtype=torch.double)
-    assert (problem.objective(X) <= best).all()
-    for reach in (1e-1, 1e-2, 1e-3):
-        near = (problem.optimal_decision + reach * (X - 0.5)).clamp(0, 1)
-        assert (problem.objective(near) <= best + 1e-6).all()
-
-
-@every
-@laws
 def test_another_risk_and_the_points_of_the_law(name, law):
     problem = PROBLEMS[name](law)
     X = torch.rand(3, problem.num_decision, dtype=torch.double)
@@ -232,17 +217,11 @@ def test_another_risk_and_the_points_of_the_law(name, law):
 
 
 @every
-def test_noise_pickle_and_dtype(name):
-    problem = pickle.loads(pickle.dumps(PROBLEMS[name]("continuous")))
+def test_noise(name):
+    problem = PROBLEMS[name]("continuous")
     X = torch.rand(4000, problem.dim, dtype=torch.double)
     noise = problem(X) - problem(X, noise=False)
     assert noise.std().item() == pytest.approx(0.1, rel=0.1)
-    single = PROBLEMS[name](dtype=torch.float32)
-    assert single.environment.points.dtype == torch.float32
-    decision = torch.rand(2, single.num_decision)
-    assert single.objective(decision).dtype == torch.float32
-    expected = PROBLEMS[name]().objective(decision.double())
-    torch.testing.assert_close(single.objective(decision).double(), expected, atol=1e-4, rtol=0)
 
 
 def test_refuses_what_is_unknown():
