@@ -108,13 +108,10 @@ def recommend(
         elif rule == "best_observed":
             scores = _observed_mean_variance(model, X, risk_aversion, posterior_transform)
         elif rule == "recorded_lower_confidence_bound":
-            scores = _check_recorded(recorded, X)
+            scores = check_recorded(recorded, X)
         else:
             raise ValueError(f"Expected `rule` in {get_args(Rule)}. Got {rule!r}.")
-    value, index = scores.max(dim=-1)
-    rows = index[..., None, None].expand(*index.shape, 1, X.shape[-1])
-    X = X.expand(*index.shape, *X.shape[-2:])
-    return Recommendation(point=X.gather(-2, rows).squeeze(-2), value=value, row=index)
+    return best_of(X, scores)
 
 
 class RepeatAdvice(NamedTuple):
@@ -233,7 +230,16 @@ def _observed_mean_variance(
     return scores
 
 
-def _check_recorded(recorded: Tensor | None, X: Tensor) -> Tensor:
+def best_of(X: Tensor, scores: Tensor) -> Recommendation:
+    r"""The point, of `batch_shape x n x d`, with the largest score, of `batch_shape x n`."""
+    value, index = scores.max(dim=-1)
+    rows = index[..., None, None].expand(*index.shape, 1, X.shape[-1])
+    X = X.expand(*index.shape, *X.shape[-2:])
+    return Recommendation(point=X.gather(-2, rows).squeeze(-2), value=value, row=index)
+
+
+def check_recorded(recorded: Tensor | None, X: Tensor) -> Tensor:
+    r"""The recorded bounds of each point; raises ValueError if they are missing."""
     if recorded is None or recorded.shape[-1] != X.shape[-2]:
         shape = None if recorded is None else tuple(recorded.shape)
         raise ValueError(

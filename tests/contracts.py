@@ -70,6 +70,10 @@ from botorch_risk.test_functions import (
     Newsvendor,
     PortfolioOptimization,
     RobotPushing,
+    ValueAtRiskBranin,
+    ValueAtRiskGoldsteinPrice,
+    ValueAtRiskHartmann,
+    ValueAtRiskPortfolio,
 )
 from tests import oracles
 
@@ -546,6 +550,18 @@ def environmental(name: str, build: Any, decision: int, **options: Any) -> Probl
     )
 
 
+def value_at_risk(name: str, build: Any, decision: int, **options: Any) -> ProblemCase:
+    return ProblemCase(
+        name,
+        lambda dtype: build(dtype=dtype),
+        decision,
+        lambda problem, streams: problem.environment.sample(5, streams),
+        lambda problem, X: problem.objective(X),
+        lambda problem: (problem.optimal_decision, problem.optimal_value_at_risk),
+        **options,
+    )
+
+
 def repeats_of(problem: Any, X: Tensor, streams: Any) -> Tensor:
     if not isinstance(streams, torch.Generator):
         X = X.expand(len(streams), *X.shape)
@@ -597,6 +613,23 @@ PROBLEMS = [
         ),
     ),
     ProblemCase("robot_pushing", lambda dtype: RobotPushing(dtype=dtype), 3),
+    *(
+        value_at_risk(f"{name}_{law}", partial(build, law=law), decision, num_points=64)
+        for law in ("discrete", "continuous")
+        for name, build, decision in (
+            ("branin_1_1", ValueAtRiskBranin, 1),
+            ("goldstein_price_1_1", ValueAtRiskGoldsteinPrice, 1),
+            ("hartmann_2_1", partial(ValueAtRiskHartmann, 2), 2),
+        )
+    ),
+    value_at_risk("hartmann_1_2", partial(ValueAtRiskHartmann, 1), 1),
+    value_at_risk(
+        "portfolio_3_2",
+        partial(ValueAtRiskPortfolio, PORTFOLIO_TABLE),
+        3,
+        num_points=64,
+        marks=(needs_table, pytest.mark.slow),
+    ),
 ]
 
 

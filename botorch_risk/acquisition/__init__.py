@@ -8,6 +8,7 @@ from botorch_risk.acquisition.batch_mean_variance import qRiskAverseUpperConfide
 from botorch_risk.acquisition.confidence_width import heteroscedastic_beta
 from botorch_risk.acquisition.epochs import GuaranteedWidth, ImplicitThreshold, PracticalWidth
 from botorch_risk.acquisition.greedy_covering import Selection
+from botorch_risk.acquisition.lacing import covering_mask, lacing_mask, select_lacing_value
 from botorch_risk.acquisition.level_set import Ambiguity, MaximumVariance, Straddle
 from botorch_risk.acquisition.mean_variance import (
     RiskAverseLowerConfidenceBound,
@@ -29,6 +30,11 @@ from botorch_risk.acquisition.targeted_variance import TargetedIntegratedVarianc
 from botorch_risk.acquisition.top_candidates import top_candidates
 from botorch_risk.acquisition.truncated_variance import TruncatedVarianceReduction
 from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
+from botorch_risk.acquisition.value_at_risk_schedules import (
+    bayesian_beta,
+    information_gain,
+    rkhs_beta,
+)
 
 __all__ = [
     "Ambiguity",
@@ -50,11 +56,17 @@ __all__ = [
     "TargetedIntegratedVariance",
     "TruncatedVarianceReduction",
     "TruncatedVarianceState",
+    "bayesian_beta",
     "continuous_domain_beta",
+    "covering_mask",
     "finite_domain_beta",
     "heteroscedastic_beta",
+    "information_gain",
+    "lacing_mask",
     "maximum_mean_discrepancy_radius",
     "qRiskAverseUpperConfidenceBound",
+    "rkhs_beta",
+    "select_lacing_value",
     "top_candidates",
     "total_variation_radius",
 ]

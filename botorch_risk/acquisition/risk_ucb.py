@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
@@ -36,6 +36,20 @@ from botorch_risk.risk import RiskMeasure
 _CHUNK_VALUES = {"cpu": 2**18, "cuda": 2**24}
 
 
+class PointwiseBounds(NamedTuple):
+    r"""Confidence bounds of the outcome at each value of the environment.
+
+    Attributes:
+        lower: `batch_shape x m x n_w`.
+        upper: `batch_shape x m x n_w`.
+        weights: Probabilities, broadcastable to `batch_shape x m x n_w`.
+    """
+
+    lower: Tensor
+    upper: Tensor
+    weights: Tensor
+
+
 class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
     r"""Risk measure of the upper confidence bound over the environment.
 
@@ -46,7 +60,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
 
     - SBO-KDE [Huang2024kde]_: kernel density of the observed contexts, `Expectation()`;
     - DRBO-KDE [Huang2024kde]_: the same density, `TotalVariationBall(radius)`;
-    - V-UCB [Nguyen2021vucb]_, the choice of x: `ValueAtRisk(risk_level)`;
+    - V-UCB [Nguyen2021vucb]_: `ValueAtRisk(risk_level)`, with `select_lacing_value` for w;
     - StableOpt: a box of contexts, `WorstCase()`;
     - DRBO-MMD: an empirical grid, `MaximumMeanDiscrepancyBall(radius, kernel)`.
 
@@ -164,6 +178,21 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         """
         return self._reduce(X, lambda low, high, w: self.risk_measure((low + high) / 2, w))
 
+    def pointwise_bounds(self, X: Tensor) -> PointwiseBounds:
+        r"""Bounds of the outcome itself at each (x, w_j), in the order of `environment.expand(X)`.
+
+            mean(x, w_j) -/+ sqrt(beta) sigma(x, w_j)
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact; all at once, so a few.
+
+        Returns:
+            Lower and upper bounds, `batch_shape x m x n_w`, and the weights.
+        """
+        mean, variance, weights = self._marginals[0](X)
+        width = per_point(self.beta, X).sqrt().unsqueeze(-1) * variance.sqrt()
+        return PointwiseBounds(mean - width, mean + width, weights)
+
     def _bound(self, X: Tensor, side: int) -> Tensor:
         r"""The lower (0) or upper (1) bound; a monotone measure needs that side alone."""
 
@@ -178,9 +207,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         r"""A reduction of the pointwise bounds over the environment, in bounded memory."""
 
         def of_chunk(X: Tensor) -> Tensor:
-            mean, variance, weights = self._marginals[0](X)
-            width = per_point(self.beta, X).sqrt().unsqueeze(-1) * variance.sqrt()
-            return reduce(mean - width, mean + width, weights)
+            return reduce(*self.pointwise_bounds(X))
 
         inputs, weights = self.environment.expand(X[..., :1, :])
         self._check_inputs(inputs.shape[-1])

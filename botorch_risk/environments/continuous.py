@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from botorch_risk.environments.bounded import Beyond, BoundedMarginals
-from botorch_risk.environments.environment import IndependentEnvironment, check_bounds
+from botorch_risk.environments.environment import IndependentEnvironment, check_bounds, inside
 from botorch_risk.environments.uniforms import (
     box_points,
     checked_seeds,
@@ -101,6 +101,14 @@ class ContinuousEnvironment(IndependentEnvironment):
     def density(self) -> BoundedMarginals:
         r"""The law itself, in float64 on the CPU; `log_prob` raises if it is clipped."""
         return self._law
+
+    def log_density(self, W: Tensor) -> Tensor:
+        r"""Log density at `... x n x d_w` values, -inf outside the box; raises if clipped."""
+        return self._law.log_prob(W.double().cpu()).to(W)
+
+    def contains(self, W: Tensor) -> Tensor:
+        r"""Whether values `... x n x d_w` are within the box."""
+        return inside(W, self._law.bounds)
 
     @property
     def _num_uniforms(self) -> int:

@@ -14,6 +14,7 @@ from botorch_risk.environments.environment import (
     check_bounds,
     check_values,
     choose,
+    inside,
 )
 from botorch_risk.environments.uniforms import check_num_points, seeded_uniforms, tensor_grid
 from botorch_risk.seeding import as_seeds
@@ -150,6 +151,10 @@ class StandardDeviationBox(IndependentEnvironment):
         points = _into(box, uniforms.to(box).reshape(*batch_shape, n_w, d_w))
         super().__init__(points, points.new_full(points.shape[:-1], 1 / n_w))
         self.register_buffer("box", box)
+
+    def contains(self, W: Tensor) -> Tensor:
+        r"""Whether values `batch_shape x n x d_w` are within the box."""
+        return inside(W, self.box)
 
     @property
     def _num_uniforms(self) -> int:

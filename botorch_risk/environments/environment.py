@@ -110,6 +110,34 @@ class IndependentEnvironment(Environment, ABC):
         uniforms = draw_uniforms(shape, generator).to(self.points.device)
         return self._from_uniforms(uniforms).to(self.points)
 
+    def log_density(self, W: Tensor) -> Tensor | None:
+        r"""Log density of a continuous law; None where W takes no values but the `points`.
+
+        Args:
+            W: Values, `batch_shape x n x d_w`.
+
+        Returns:
+            `batch_shape x n`, -inf outside the support, in the dtype of `W`; or None.
+
+        Raises:
+            UnsupportedError: If the law is continuous and has no density, as a clipped one.
+        """
+        return None
+
+    def contains(self, W: Tensor) -> Tensor:
+        r"""Whether values are in the support: here, are points of positive weight, to rounding.
+
+        Args:
+            W: Values, `batch_shape x n x d_w`.
+
+        Returns:
+            `batch_shape x n` booleans.
+        """
+        scale = self.points.abs().amax().clamp_min(1e-300)
+        tolerance = torch.finfo(W.dtype).eps ** 0.5 * scale
+        distance = (W.unsqueeze(-2) - self.points.to(W).unsqueeze(-3)).abs().amax(dim=-1)
+        return ((distance <= tolerance) & (self.weights > 0).unsqueeze(-2)).any(dim=-1)
+
     @property
     @abstractmethod
     def _num_uniforms(self) -> int:
@@ -139,6 +167,13 @@ def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:
     index = torch.searchsorted(cumulative.expand(*batch, -1).contiguous(), u, right=True)
     points = points.expand(*batch, *points.shape[-2:])
     return points.gather(-2, index.unsqueeze(-1).expand(*index.shape, points.shape[-1]))
+
+
+def inside(W: Tensor, box: Tensor) -> Tensor:
+    r"""Whether values `... x n x d_w` are within a box `... x 2 x d_w`, to rounding."""
+    lower, upper = box.to(W).split(1, dim=-2)
+    slack = 8 * torch.finfo(W.dtype).eps * torch.maximum(lower.abs(), upper.abs())
+    return ((lower - slack <= W) & (upper + slack >= W)).all(dim=-1)
 
 
 def check_values(name: str, values: Tensor) -> None:

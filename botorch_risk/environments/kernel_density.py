@@ -17,6 +17,7 @@ from botorch_risk.environments.environment import (
     IndependentEnvironment,
     check_bounds,
     check_values,
+    inside,
 )
 from botorch_risk.environments.uniforms import (
     box_points,
@@ -158,6 +159,14 @@ class KernelDensityEnvironment(IndependentEnvironment):
         observed = torch.cat([self.observed, new.to(self.observed)], dim=-2)
         listed = self._seeds if seeds is None else seeds
         return KernelDensityEnvironment(observed, self.bounds, seeds=listed, **self._options)
+
+    def log_density(self, W: Tensor) -> Tensor:
+        r"""Log density at `batch_shape x n x d_w` values; raises if clipped."""
+        return self.density.log_prob(W.to(self.observed).movedim(-2, 0)).movedim(0, -1).to(W)
+
+    def contains(self, W: Tensor) -> Tensor:
+        r"""Whether values `batch_shape x n x d_w` are within the bounds, if there are any."""
+        return W.isfinite().all(dim=-1) if self.bounds is None else inside(W, self.bounds)
 
     @property
     def _num_uniforms(self) -> int:

@@ -19,9 +19,10 @@ class ModelState:
     r"""The parts that a model's predictions depend on, to see whether one has changed.
 
     Modules, parameters, buffers and data are compared by identity and held, so that no new
-    one can take the place of an old one in memory. Tensors that were written to have another
-    version; parameters are compared by value too, since GPyTorch's setters write through
-    `.data`, which leaves the version as it is. A buffer may be replaced by an equal one.
+    one can take the place of an old one in memory; another view of the same memory counts as the
+    same, since BoTorch's `Normalize` detaches its buffers anew in each call. Tensors that were
+    written to have another version; parameters are compared by value too, since GPyTorch's
+    setters write through `.data`, which leaves the version as it is.
 
     Attributes:
         slots: Where each part is kept: a dictionary of a module, a key, the part.
@@ -127,18 +128,16 @@ class PosteriorCache:
         )
 
 
-def _is_same(now: Any, before: Any) -> bool:
-    r"""Whether a part is the one that was there, or a tensor equal to it.
-
-    BoTorch's `Normalize` puts equal copies of its buffers in place whenever it is applied.
-    """
-    if now is before:
+def _is_same(now: Any, then: Any) -> bool:
+    r"""Whether a part is the one it was, or a view of the whole of the same memory."""
+    if now is then:
         return True
+    if not (isinstance(now, Tensor) and isinstance(then, Tensor)):
+        return False
     return (
-        isinstance(now, Tensor)
-        and isinstance(before, Tensor)
-        and (now.dtype, now.device) == (before.dtype, before.device)
-        and torch.equal(now, before)
+        (now.data_ptr(), now.shape, now.stride()) == (then.data_ptr(), then.shape, then.stride())
+        and (now.dtype, now.device) == (then.dtype, then.device)
+        and now.numel() > 0
     )
 
 

@@ -14,6 +14,12 @@ from botorch_risk.strategies.protocol import Strategy
 from botorch_risk.strategies.rahbo import RAHBO, RAHBOUS, HeteroscedasticGPUCB
 from botorch_risk.strategies.random_search import RandomSearch
 from botorch_risk.strategies.truncated_variance import TruVaR
+from botorch_risk.strategies.value_at_risk import (
+    VUCB,
+    AdversarialStableOpt,
+    ContextualGPUCB,
+    RandomPairs,
+)
 
 __all__ = [
     "DRBOKDE",
@@ -22,11 +28,15 @@ __all__ = [
     "RAHBO",
     "RAHBOUS",
     "SBOKDE",
+    "VUCB",
+    "AdversarialStableOpt",
     "ContextFreeGPUCB",
+    "ContextualGPUCB",
     "HeteroscedasticGPUCB",
     "LevelSetSearch",
     "MaximumVarianceSearch",
     "MeanVarianceLogNEI",
+    "RandomPairs",
     "RandomSearch",
     "StableOpt",
     "Strategy",

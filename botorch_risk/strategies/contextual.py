@@ -19,7 +19,7 @@ from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import derive_seed
-from botorch_risk.strategies.replicated import ReplicatedStrategy
+from botorch_risk.strategies.replicated import ReplicatedStrategy, fill_rows
 
 
 class ContextualStrategy(ReplicatedStrategy):
@@ -149,19 +149,10 @@ class ContextualStrategy(ReplicatedStrategy):
         )
         return (lower + (upper - lower) * X).clamp(lower, upper)
 
-    def _missing(self) -> Tensor:
-        r"""Which rows have no outcome, `R x n`."""
-        return self._observed()[1].isnan().all(dim=-1)
-
-    def _complete(self) -> tuple[Tensor, Tensor]:
-        r"""The data, rows without an outcome replaced by the first row that has one."""
-        X, Y = self._observed()
-        return _fill(X, self._missing()), _fill(Y, self._missing())
-
     def _contexts(self) -> Tensor:
         r"""All contexts on the unit cube, whatever became of the outcome, `R x n x d_w`."""
         W = self._unit(self._observed()[0])[..., self.bounds.shape[-1] :]
-        return _fill(W, W.isnan().any(dim=-1))
+        return fill_rows(W, W.isnan().any(dim=-1))
 
     def _unit(self, X: Tensor) -> Tensor:
         lower, upper = torch.cat([self.bounds, self.context_bounds], dim=-1)
@@ -180,10 +171,3 @@ class ContextualStrategy(ReplicatedStrategy):
         r"""`ceil(num_points^(1/d_w))^d_w`, the grid of the paper."""
         d_w = self.context_bounds.shape[-1]
         return int(math.ceil(round(num_points ** (1 / d_w), 9)) ** d_w)
-
-
-def _fill(rows: Tensor, missing: Tensor) -> Tensor:
-    r"""Rows `R x n x d`, the missing ones replaced by the first of their replicate that is not."""
-    index = torch.arange(rows.shape[-2], device=rows.device).expand(missing.shape)
-    index = index.where(~missing, missing.to(torch.uint8).argmin(dim=-1, keepdim=True))
-    return rows.gather(-2, index.unsqueeze(-1).expand(rows.shape))

@@ -142,6 +142,15 @@ class ReplicatedStrategy(ABC):
             raise ValueError(f"Expected outcomes before a recommendation. Got {self._round=}.")
         return self._X, self._Y
 
+    def _missing(self) -> Tensor:
+        r"""Which rows have no outcome, `R x n`."""
+        return self._observed()[1].isnan().all(dim=-1)
+
+    def _complete(self) -> tuple[Tensor, Tensor]:
+        r"""The data, rows without an outcome replaced by the first row that has one."""
+        X, Y = self._observed()
+        return fill_rows(X, self._missing()), fill_rows(Y, self._missing())
+
     @abstractmethod
     def _propose(self) -> Tensor:
         r"""The points of a round after the first, `R x batch_size x d`."""
@@ -149,3 +158,10 @@ class ReplicatedStrategy(ABC):
     @abstractmethod
     def recommend(self) -> Tensor:
         r"""The point of each replicate to hand over if the experiment ended now, `R x d`."""
+
+
+def fill_rows(rows: Tensor, missing: Tensor) -> Tensor:
+    r"""Rows `R x n x d`, the missing ones replaced by the first of their replicate that is not."""
+    index = torch.arange(rows.shape[-2], device=rows.device).expand(missing.shape)
+    index = index.where(~missing, missing.to(torch.uint8).argmin(dim=-1, keepdim=True))
+    return rows.gather(-2, index.unsqueeze(-1).expand(rows.shape))

@@ -20,6 +20,13 @@ from botorch_risk.test_functions.newsvendor import Newsvendor
 from botorch_risk.test_functions.portfolio import PortfolioOptimization
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
 from botorch_risk.test_functions.robot_pushing import RobotPushing
+from botorch_risk.test_functions.value_at_risk import (
+    ValueAtRiskBranin,
+    ValueAtRiskGoldsteinPrice,
+    ValueAtRiskHartmann,
+    ValueAtRiskPortfolio,
+    ValueAtRiskTestProblem,
+)
 
 __all__ = [
     "EnvironmentalAckley",
@@ -36,4 +43,9 @@ __all__ = [
     "RobotPushing",
     "StratifiedSplitter",
     "TimeOrderedSplitter",
+    "ValueAtRiskBranin",
+    "ValueAtRiskGoldsteinPrice",
+    "ValueAtRiskHartmann",
+    "ValueAtRiskPortfolio",
+    "ValueAtRiskTestProblem",
 ]

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
 from botorch_risk.environments import Environment
@@ -138,3 +139,65 @@ def test_samples_follow_the_law_of_the_points(case: EnvironmentCase) -> None:
     assert found.tolist() == pytest.approx(expected, abs=0.025)
     alone = case.law(observed[1:], [1]).sample(20_000, [torch.Generator().manual_seed(1)])
     torch.testing.assert_close(alone, W[1:])
+
+
+@independent
+@dtypes
+@devices
+@batches
+def test_support_holds_points_and_draws_and_no_others(
+    case: EnvironmentCase, dtype: torch.dtype, device: str, batch_shape: tuple[int, ...]
+) -> None:
+    observed = values(*batch_shape, 7, dtype=dtype, device=device)
+    environment = case.law(observed)
+    draws = environment.sample(50, torch.Generator().manual_seed(0)).to(observed)
+    weights = environment.weights.expand(environment.points.shape[:-1])
+    assert environment.contains(draws).all()
+    inside = environment.contains(environment.points)
+    assert inside.shape == environment.points.shape[:-1]
+    assert inside[weights > 0].all()
+    assert not environment.contains(draws + 1.5).any()
+    assert not environment.contains(draws * torch.nan).any()
+
+
+@independent
+@dtypes
+@batches
+def test_log_density_is_that_of_the_law(
+    case: EnvironmentCase, dtype: torch.dtype, batch_shape: tuple[int, ...]
+) -> None:
+    r"""It integrates to 1 and to the expectation of the oracle; a law without one says so."""
+    observed = values(*batch_shape, 7, dtype=dtype)
+    environment = case.law(observed)
+    axis = (torch.arange(60, dtype=dtype) + 0.5) / 60
+    grid = torch.cartesian_prod(axis, axis).expand(*environment.batch_shape, 3600, 2)
+    if case.name == "continuous_clipped_quadrature":
+        with pytest.raises(UnsupportedError, match="Expected a law with a density"):
+            environment.log_density(grid)
+        return
+    log_density = environment.log_density(grid)
+    if case.name in ("discrete", "empirical_grid", "standard_deviation_box"):
+        assert log_density is None
+        return
+    assert log_density.shape == (*environment.batch_shape, 3600)
+    assert log_density.dtype == dtype
+    totals = log_density.exp().mean(dim=-1)
+    torch.testing.assert_close(totals, torch.ones_like(totals), rtol=5e-3, atol=0)
+    cosine = log_density.exp() * torch.cos(grid @ torch.as_tensor(RATES).to(grid))
+
+    def expected(index: tuple[int, ...]) -> float:
+        return case.oracle(observed[index].double().numpy(), RATES).real
+
+    own = batch_shape if environment.batch_shape else ()
+    wanted = (
+        oracles.loop(own, expected)
+        if own
+        else torch.tensor(case.oracle(observed.reshape(-1, 7, 2)[0].double().numpy(), RATES).real)
+    )
+    torch.testing.assert_close(
+        cosine.mean(dim=-1).double(),
+        wanted.double().expand(environment.batch_shape),
+        rtol=0,
+        atol=5e-3,
+    )
+    assert (environment.log_density(grid + 2.0) == -torch.inf).all()

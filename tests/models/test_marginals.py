@@ -250,8 +250,9 @@ def test_cache_follows_the_model(change, noise):
     assert_agrees(predictor, X)
 
 
-def test_cache_is_kept_while_nothing_changes():
-    predictor = MarginalPredictor(make_model())
+@pytest.mark.parametrize("transform", ["none", "normalize", "warp"])
+def test_cache_is_kept_while_nothing_changes(transform):
+    predictor = MarginalPredictor(make_model(inputs=transform))
     X = torch.rand(5, 2, dtype=torch.double)
     first = predictor(X)
     cache = predictor._cache
@@ -270,6 +271,18 @@ def test_cache_is_kept_when_a_transform_replaces_its_buffers_by_equal_ones():
     assert predictor._cache is cache
     model.input_transform._coefficient = 2 * model.input_transform._coefficient
     assert not torch.equal(predictor(X).mean, before)
+
+
+def test_cache_follows_a_transform_that_is_written_to():
+    r"""`Normalize` detaches its buffers in each call: the memory is what counts."""
+    model = make_model(inputs="normalize")
+    predictor = MarginalPredictor(model)
+    X = torch.rand(5, 2, dtype=torch.double)
+    predictor(X)
+    cache = predictor._cache
+    model.input_transform._offset.add_(0.3)
+    predictor(X)
+    assert predictor._cache is not cache
 
 
 @pytest.mark.parametrize("noise", ["inferred", "fixed"])

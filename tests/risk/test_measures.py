@@ -2,6 +2,9 @@ r"""Measures against enumeration, at the edges of their levels, and the bounds o
 
 from __future__ import annotations
 
+import itertools
+import random
+
 import pytest
 import torch
 from botorch.acquisition.risk_measures import VaR
@@ -100,3 +103,22 @@ def test_other_bad_arguments() -> None:
     values, weights = draw()
     with pytest.raises(ValueError, match=r"`lower <= upper`. Got 1\.0\d* above it"):
         MeanVariance(1.0).bounds(values, values - 1.0, weights)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_value_at_risk_with_ties_and_atoms_is_exact(strict: bool) -> None:
+    r"""Values that tie and probabilities in twentieths, some 0, against fractions."""
+    rng = random.Random(0)
+    for _ in range(300):
+        values = [rng.randint(-2, 2) for _ in range(6)]
+        cuts = sorted(rng.randint(0, 20) for _ in range(5))
+        shares = [b - a for a, b in itertools.pairwise([0, *cuts, 20])]
+        weights = torch.tensor([share / 20 for share in shares], dtype=torch.float64)
+        for k in range(1, 20):
+            reached = [
+                v
+                for v in values
+                if sum(s for s, u in zip(shares, values, strict=True) if u <= v) >= k + strict
+            ]
+            found = ValueAtRisk(k / 20, strict)(torch.tensor(values).double(), weights)
+            assert found == min(reached)

@@ -1,0 +1,244 @@
+r"""Which value of the environment to query beside a decision.
+
+.. [Nguyen2021vucb]
+    Q. P. Nguyen, Z. Dai, B. K. H. Low, P. Jaillet. Value-at-Risk Optimization with Gaussian
+    Processes. International Conference on Machine Learning, 2021.
+
+.. [Bogunovic2018stableopt]
+    I. Bogunovic, J. Scarlett, S. Jegelka, V. Cevher. Adversarially Robust Optimization with
+    Gaussian Processes. Advances in Neural Information Processing Systems 31, 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import torch
+from botorch.exceptions.errors import InputDataError, UnsupportedError
+from torch import Tensor
+
+from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.environments import IndependentEnvironment
+from botorch_risk.risk import (
+    ConditionalValueAtRisk,
+    Expectation,
+    RiskMeasure,
+    TotalVariationBall,
+    ValueAtRisk,
+    WorstCase,
+)
+from botorch_risk.seeding import as_seeds, generators
+
+LacingRule = Literal["probability", "uniform", "variance"]
+
+# Measures that are the smallest expectation over a set of laws.
+COHERENT = (Expectation, ConditionalValueAtRisk, WorstCase, TotalVariationBall)
+
+
+def lacing_mask(
+    lower: Tensor, upper: Tensor, weights: Tensor, risk_level: float, strict: bool = False
+) -> Tensor:
+    r"""The lacing values: where the bounds of the outcome enclose those of its value-at-risk.
+
+        l(w) <= VaR(l(W)) <= VaR(u(W)) <= u(w),  w in the support
+
+    Source: [Nguyen2021vucb]_, Definition 1 and Corollary 1.1. They exist for every law (Theorem
+    1); both values-at-risk are computed here, from the same numbers as they are compared with, so
+    that rounding does not empty the set. Points of weight 0 are not in the support.
+    Remark 1 of the paper bounds the probability of the set by the risk level; with atoms that is
+    no bound, since `P(l(W) <= VaR(l(W)))` is at least the level.
+
+    Args:
+        lower: Lower bounds of the outcome, `... x n_w`, finite.
+        upper: Upper bounds, `... x n_w`, nowhere below the lower ones.
+        weights: Probabilities, broadcastable to `... x n_w`.
+        risk_level: Lower-tail probability in (0, 1), the paper's alpha.
+        strict: As in `ValueAtRisk`; the lacing values of either rule exist.
+
+    Returns:
+        `... x n_w` booleans, at least one of each row true.
+
+    Raises:
+        BotorchTensorDimensionError: If the weights do not broadcast to the bounds.
+        InputDataError: If a bound is not finite, the weights are not probabilities, or none of a
+            row laces.
+        ValueError: If the level is outside (0, 1), or a lower bound exceeds its upper bound.
+
+    Example:
+        >>> lower = torch.tensor([0.0, 1.0, 2.0])  # Example 1 of the paper, level 0.4
+        >>> upper = torch.tensor([4.0, 1.0, 2.0])
+        >>> lacing_mask(lower, upper, torch.full((3,), 1 / 3), risk_level=0.4)
+        tensor([ True, False, False])
+    """
+    measure = ValueAtRisk(risk_level, strict)
+    low, high = _checked_risks(measure, lower, upper, weights)
+    support = weights.to(lower) > 0
+    mask = (lower <= low.unsqueeze(-1)) & (upper >= high.unsqueeze(-1)) & support  # Cor. 1.1
+    empty = ~mask.any(dim=-1)
+    if empty.any():
+        index = tuple(empty.nonzero()[0].tolist())
+        raise InputDataError(
+            f"Expected a lacing value, as every law has one. Got none at {index}: {low[index]} is "
+            f"the value-at-risk of {lower[index].tolist()}, {high[index]} that of "
+            f"{upper[index].tolist()}, and partial sums of the weights "
+            f"{weights.expand_as(lower)[index].tolist()} are within rounding of {risk_level=}."
+        )
+    return mask
+
+
+def covering_mask(
+    risk_measure: RiskMeasure, lower: Tensor, upper: Tensor, weights: Tensor
+) -> Tensor:
+    r"""The values whose own bounds are as wide as those of a coherent measure of risk.
+
+        u(w) - l(w) >= risk(u) - risk(l),  w in the support of Q
+
+    where `Q` is the worst law at the lower bounds, `risk(l) = E_Q[l]`. What lacing values are for,
+    Lemma 3 of [Nguyen2021vucb]_, is to bound the regret of a decision by `u(w) - l(w)`, so that
+    the observation made there pays for it. The idea carries over thus far:
+
+    - A coherent measure is the smallest expectation over a set of laws, so that
+      `risk(u) - risk(l) <= E_Q[u - l]`, an average: some w in the support of Q is as wide. That
+      is a value of the lower tail for CVaR, any value for the expectation, and the minimiser of
+      the lower bound for the worst case, which is StableOpt's choice [Bogunovic2018stableopt]_.
+    - Value-at-risk is no such average (Example 1 of the paper): it needs `lacing_mask`.
+    - Enclosure, as lacing values have it, is not to be had: no single value need enclose a mean.
+
+    Args:
+        risk_measure: `Expectation`, `ConditionalValueAtRisk`, `WorstCase` or
+            `TotalVariationBall`, whose Q may be in points of weight 0.
+        lower: Lower bounds of the outcome, `... x n_w`, finite.
+        upper: Upper bounds, `... x n_w`, nowhere below the lower ones.
+        weights: Probabilities, broadcastable to `... x n_w`.
+
+    Returns:
+        `... x n_w` booleans, at least one of each row true.
+
+    Raises:
+        BotorchTensorDimensionError: If the weights do not broadcast to the bounds.
+        InputDataError: If a bound is not finite or the weights are not probabilities.
+        UnsupportedError: If the measure is another one.
+        ValueError: If a lower bound exceeds its upper bound.
+
+    Example:
+        >>> lower, upper = torch.tensor([0.0, 1.0, 2.0]), torch.tensor([1.0, 3.0, 9.0])
+        >>> covering_mask(WorstCase(), lower, upper, torch.full((3,), 1 / 3))
+        tensor([ True, False, False])
+    """
+    if not isinstance(risk_measure, COHERENT):
+        names = ", ".join(kind.__name__ for kind in (ValueAtRisk, *COHERENT))
+        raise UnsupportedError(
+            f"Expected a risk measure among {names}. Got {type(risk_measure).__name__}, for which "
+            "no value of W is known to bound the regret."
+        )
+    low, high = _checked_risks(risk_measure, lower, upper, weights)
+    with torch.enable_grad():
+        values = lower.detach().clone().requires_grad_()
+        (law,) = torch.autograd.grad(risk_measure(values, weights).sum(), values)  # Q
+    width = upper - lower
+    widest = width.masked_fill(law <= 0, -torch.inf).amax(dim=-1)
+    magnitude = torch.maximum(lower.abs(), upper.abs()).amax(dim=-1)
+    slack = 64 * torch.finfo(lower.dtype).eps * magnitude  # as wide but for rounding
+    needed = torch.minimum(high - low - slack, widest)
+    return (law > 0) & (width >= needed.unsqueeze(-1))
+
+
+def select_lacing_value(
+    acqf: RiskUpperConfidenceBound,
+    X: Tensor,
+    rule: LacingRule = "probability",
+    *,
+    seeds: int | Sequence[int],
+) -> Tensor:
+    r"""Chooses a value of W to query beside each decision.
+
+    Among the lacing values, if the acquisition function is that of value-at-risk; for a coherent
+    measure among those of `covering_mask`, for the worst case thereby StableOpt's
+    `argmin_w l(x, w)`, Eq. (5) of [Nguyen2021vucb]_. Ties are broken at random.
+
+    - `"probability"`: the most probable one, V-UCB Prob (Sec. 3.3). For a continuous law, that of
+      the largest density among the points of the law. That is the minimiser over these points of
+      the paper's L_LV-P (Sec. 3.5), which is minus the density at values that lace and at least 0
+      at all others; the mixture of units and the jumps of L_LV-P do not enter a ranking.
+    - `"uniform"`: any one with the same probability, V-UCB Unif (Sec. 4).
+    - `"variance"`: that of the largest posterior variance.
+
+    Args:
+        acqf: The bound that chose the decisions, its `beta` > 0 for the rule `"variance"`.
+        X: Decisions that do not interact, `batch_shape x m x d_x`.
+        rule: How to choose.
+        seeds: One for each replicate, `batch_shape.numel()` in all.
+
+    Returns:
+        What to query, `batch_shape x m x d`: the decision with w in the last d_w columns, or the
+        perturbed decision for an `InputPerturbation`.
+
+    Raises:
+        InputDataError: If nothing laces, which rounding alone could bring about.
+        UnsupportedError: If the measure is neither value-at-risk nor one of `covering_mask`, or
+            the rule needs a density that the law does not have, as a clipped one.
+        ValueError: If the rule is unknown or the seeds do not fit.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
+        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> acqf = RiskUpperConfidenceBound(model, environment, ValueAtRisk(0.1), beta=4.0)
+        >>> decision = torch.tensor([[0.3]], dtype=torch.double)
+        >>> select_lacing_value(acqf, decision, "uniform", seeds=0).shape
+        torch.Size([1, 2])
+    """
+    if rule not in get_args(LacingRule):
+        raise ValueError(f"Expected `rule` to be one of {get_args(LacingRule)}. Got {rule=}.")
+    with torch.no_grad():
+        lower, upper, weights = acqf.pointwise_bounds(X)
+        measure = acqf.risk_measure
+        if isinstance(measure, ValueAtRisk):
+            mask = lacing_mask(lower, upper, weights, measure.risk_level, measure.strict)
+        else:
+            mask = covering_mask(measure, lower, upper, weights)
+        if rule == "probability":
+            score = _log_probability(acqf, weights).expand_as(lower)
+        else:
+            score = torch.zeros_like(lower) if rule == "uniform" else (upper - lower).log()
+        index = _best_at_random(score, mask, seeds)[..., None, None]  # batch_shape x m x 1 x 1
+        inputs, _ = acqf.environment.expand(X)
+        inputs = inputs.expand(*lower.shape, inputs.shape[-1])
+        return inputs.gather(-2, index.expand(*index.shape[:-1], inputs.shape[-1])).squeeze(-2)
+
+
+def _checked_risks(
+    measure: RiskMeasure, lower: Tensor, upper: Tensor, weights: Tensor
+) -> tuple[Tensor, Tensor]:
+    r"""The risks of the lower and of the upper bounds."""
+    low, high = measure(lower, weights), measure(upper, weights)
+    if not (lower <= upper).all():
+        raise ValueError(f"Expected `lower <= upper`. Got {(lower - upper).max()} above it.")
+    return low, high
+
+
+def _log_probability(acqf: RiskUpperConfidenceBound, weights: Tensor) -> Tensor:
+    r"""Log density, or log probability without one, broadcastable to `batch_shape x m x n_w`."""
+    environment = acqf.environment
+    if isinstance(environment, IndependentEnvironment):
+        density = environment.log_density(environment.points)
+        if density is not None:
+            return density.to(weights).unsqueeze(-2)
+    return weights.log()
+
+
+def _best_at_random(score: Tensor, mask: Tensor, seeds: int | Sequence[int]) -> Tensor:
+    r"""Index of a largest score within the mask, `batch_shape x m`, at random among ties."""
+    *batch, m, n_w = score.shape
+    listed = as_seeds(seeds, torch.Size(batch).numel())
+    draws = [
+        torch.rand(m, n_w, generator=generator, dtype=torch.double)
+        for generator in generators(listed, "lacing value")
+    ]
+    lottery = torch.stack(draws).reshape(*batch, m, n_w).to(score.device)
+    best = score.masked_fill(~mask, -torch.inf).amax(dim=-1, keepdim=True)
+    tied = mask & (score >= best - 1e3 * torch.finfo(score.dtype).eps)
+    return lottery.masked_fill(~tied, -1.0).argmax(dim=-1)

@@ -1,0 +1,293 @@
+r"""Strategies under an environment whose law is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions.errors import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from torch import Tensor
+from torch.distributions import Normal
+
+from botorch_risk.acquisition import RiskUpperConfidenceBound, bayesian_beta, lacing_mask
+from botorch_risk.environments import (
+    ContinuousEnvironment,
+    DiscreteEnvironment,
+    InputPerturbation,
+)
+from botorch_risk.risk import ValueAtRisk, WorstCase
+from botorch_risk.seeding import generators
+from botorch_risk.strategies import (
+    VUCB,
+    AdversarialStableOpt,
+    ContextualGPUCB,
+    RandomPairs,
+    Strategy,
+)
+from botorch_risk.test_functions import ValueAtRiskBranin, ValueAtRiskHartmann
+
+PROBLEM = ValueAtRiskBranin()
+DECISIONS = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+SMALL: dict[str, Any] = {"num_initial": 4, "num_restarts": 2, "raw_samples": 16}
+CASES: dict[str, Any] = {
+    "vucb_prob": lambda law, **options: VUCB(DECISIONS, law, 0.1, **options),
+    "vucb_unif": lambda law, **options: VUCB(DECISIONS, law, 0.1, rule="uniform", **options),
+    "vucb_observed": lambda law, **options: VUCB(DECISIONS, law, 0.1, w_is_chosen=False, **options),
+    "stable_opt": lambda law, **options: AdversarialStableOpt(DECISIONS, law, **options),
+    "contextual_gp_ucb": lambda law, **options: ContextualGPUCB(DECISIONS, law, 0.1, **options),
+    "random_pairs": lambda law, **options: RandomPairs(DECISIONS, law, 0.1, **options),
+}
+every = pytest.mark.parametrize("name", CASES)
+
+
+def build(name: str, seeds: Any = (0, 1, 2), law: Any = None, **options: Any) -> Any:
+    law = PROBLEM.environment if law is None else law
+    return CASES[name](law, seeds=seeds, **{**SMALL, **options})
+
+
+def meet(strategy: Any, X: Tensor, index: int) -> tuple[Tensor, Tensor]:
+    r"""Pairs, with a w from its law where none was chosen, and their noisy outcomes."""
+    if X.shape[-1] == 1:
+        draws = generators(strategy.seeds, "contexts", index)
+        X = torch.cat([X, PROBLEM.environment.sample(X.shape[-2], draws)], dim=-1)
+    draws = generators(strategy.seeds, "noise", index)
+    noise = [torch.randn(X.shape[-2], generator=each, dtype=torch.double) for each in draws]
+    return X, (PROBLEM(X, noise=False) + 0.1 * torch.stack(noise)).unsqueeze(-1)
+
+
+def play(strategy: Any, rounds: int, first: int = 0) -> list[Tensor]:
+    asked = []
+    for index in range(first, first + rounds):
+        asked.append(strategy.ask())
+        strategy.tell(*meet(strategy, asked[-1], index))
+    return asked
+
+
+@every
+def test_protocol_and_state(name: str) -> None:
+    strategy, resumed = build(name, batch_size=2), build(name, batch_size=2)
+    assert isinstance(strategy, Strategy)
+    first, second = play(strategy, 2)
+    width = 1 if name == "vucb_observed" else 2
+    assert first.shape == (3, 4, width)
+    assert second.shape == (3, 2, width)
+    assert ((second >= 0) & (second <= 1)).all()
+    if width == 2:
+        assert strategy.environment.contains(torch.cat([first, second], dim=-2)[..., 1:]).all()
+    assert torch.equal(strategy.ask(), strategy.ask())
+    resumed.load_state_dict(strategy.state_dict())
+    assert torch.equal(strategy.ask(), resumed.ask())
+    reported = strategy.recommend()
+    assert reported.shape == (3, 1)
+    assert torch.equal(reported, resumed.recommend())
+    assert (strategy._X[..., :1] == reported.unsqueeze(-2)).any(dim=-2).all()
+
+
+@every
+def test_a_replicate_does_not_depend_on_its_company(name: str) -> None:
+    together = play(build(name, seeds=[4, 0]), 2)
+    alone = play(build(name, seeds=0), 2)
+    for many, one in zip(together, alone, strict=True):
+        torch.testing.assert_close(many[1:2], one, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["vucb_prob", "vucb_observed", "random_pairs"])
+def test_missing_outcomes_leave_the_other_replicates_untouched(name: str) -> None:
+    rule = "recorded_lower_confidence_bound"
+    whole, holed = build(name, reporting=rule), build(name, reporting=rule)
+    for index in range(3):
+        X = whole.ask()
+        asked = holed.ask()
+        torch.testing.assert_close(asked[[0, 2]], X[[0, 2]], atol=1e-5, rtol=0)
+        whole.tell(*meet(whole, X, index))
+        points, Y = meet(holed, asked, index)
+        Y[1, :2] = torch.nan
+        if index == 2:
+            points[1] = torch.nan  # it takes no part
+        holed.tell(points, Y)
+    assert holed.recommend().isfinite().all()
+    torch.testing.assert_close(holed.recommend()[[0, 2]], whole.recommend()[[0, 2]])
+
+
+@pytest.mark.parametrize("name", ["vucb_prob", "vucb_unif"])
+def test_w_laces_given_the_pending_pairs(name: str) -> None:
+    r"""Each pair of a batch, under a model that has seen its predecessors' own mean."""
+    strategy = build(name, batch_size=3)
+    play(strategy, 1)
+    pairs = strategy.ask()
+    bound = strategy.acquisition
+    assert bound.beta == pytest.approx(bayesian_beta(1))
+    for pick in range(3):
+        model = bound.model
+        if pick:
+            before = pairs[:, :pick]
+            model.posterior(before)
+            model = model.condition_on_observations(before, model.posterior(before).mean)
+        given = RiskUpperConfidenceBound(model, bound.environment, ValueAtRisk(0.1), bound.beta)
+        lower, upper, weights = given.pointwise_bounds(pairs[:, pick : pick + 1, :1])
+        mask = lacing_mask(lower, upper, weights, 0.1)
+        chosen = (bound.environment.points[:, 0] == pairs[:, pick, 1:]).long().argmax(dim=-1)
+        assert mask[torch.arange(3), 0, chosen].all()
+        if name == "vucb_prob":
+            best = weights.masked_fill(~mask, 0.0).amax(dim=-1)[:, 0]
+            torch.testing.assert_close(bound.environment.weights[chosen], best)
+
+
+def test_x_maximises_the_bound() -> None:
+    strategy = build("vucb_prob", num_restarts=8, raw_samples=128)
+    play(strategy, 2)
+    X = strategy.ask()[..., :1]
+    grid = torch.linspace(0, 1, 501, dtype=torch.double)[:, None].expand(3, 501, 1)
+    best = strategy.acquisition.upper(grid).amax(dim=-1)
+    assert (strategy.acquisition.upper(X)[:, 0] >= best - 1e-3).all()
+
+
+@pytest.mark.parametrize("rule", ["probability", "uniform", "variance"])
+def test_level_to_zero_is_stable_opt(rule: str) -> None:
+    r"""Theorem 2 and Corollary 2.2: the same pairs, round after round."""
+    options = {"seeds": [0, 1], **SMALL}
+    vucb = VUCB(DECISIONS, PROBLEM.environment, 1e-30, rule=rule, **options)  # type: ignore
+    stable_opt = AdversarialStableOpt(DECISIONS, PROBLEM.environment, **options)
+    for one, two in zip(play(vucb, 3), play(stable_opt, 3), strict=True):
+        torch.testing.assert_close(one, two, atol=1e-7, rtol=0)
+    assert isinstance(stable_opt.acquisition.risk_measure, WorstCase)
+
+
+@every
+def test_initial_w_are_even_over_the_support(name: str) -> None:
+    points = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+    law = DiscreteEnvironment(points, torch.tensor([0.9, 0.05, 0.0, 0.04, 0.01]))
+    strategy = build(name, law=law, num_initial=400)
+    first = strategy.ask()
+    paired = build(name, law=law, num_initial=400).ask()
+    assert torch.equal(first, paired)
+    if name == "vucb_observed":
+        assert first.shape == (3, 400, 1)
+        return
+    counts = torch.stack([(first[..., 1] == w).sum() for w in points[:, 0]])
+    assert counts[2] == 0
+    assert ((counts[[0, 1, 3, 4]] - 300).abs() < 75).all()
+
+
+def test_reporting_rules() -> None:
+    rules = [
+        "posterior_mean",
+        "lower_confidence_bound",
+        "recorded_lower_confidence_bound",
+        "posterior_mean_everywhere",
+    ]
+    strategies = [build("vucb_prob", seeds=[3, 4], reporting=rule) for rule in rules]
+    recorded = []
+    for index in range(3):
+        asked = [strategy.ask() for strategy in strategies]
+        assert all(torch.equal(asked[0], each) for each in asked)
+        bound = strategies[0].acquisition if index else None
+        rows = strategies[0]._X if index == 1 else asked[0][:, :0]
+        if bound is not None:  # the model of the round in which x was queried
+            recorded.append(bound.lower(torch.cat([rows, asked[0]], dim=-2)[..., :1]))
+        for strategy in strategies:
+            strategy.tell(*meet(strategy, asked[0], index))
+        if index == 0:
+            assert torch.equal(strategies[1].recommend(), strategies[2].recommend())
+    bounds = torch.cat(recorded, dim=-1).detach()
+    torch.testing.assert_close(strategies[2].state_dict()["recorded"], bounds)
+    visited, final = strategies[0]._X[..., :1], strategies[0].acquisition
+    rows = torch.arange(2)
+    for strategy, scores in zip(
+        strategies, (final.mean(visited), final.lower(visited), bounds), strict=False
+    ):
+        expected = visited[rows, scores.argmax(dim=-1)]
+        torch.testing.assert_close(strategy.recommend(), expected)
+    grid = torch.linspace(0, 1, 401, dtype=torch.double)[:, None].expand(2, 401, 1)
+    anywhere = final.mean(strategies[3].recommend().unsqueeze(-2))[:, 0]
+    assert (anywhere >= final.mean(grid).amax(dim=-1) - 1e-3).all()
+
+
+def test_constant_and_scheduled_beta() -> None:
+    for beta, expected in ((4.0, [4.0, 4.0]), (lambda t: 10.0 * t, [10.0, 20.0])):
+        strategy = build("vucb_prob", beta=beta)
+        for index, value in enumerate(expected):
+            play(strategy, 1, first=index)
+            assert strategy.acquisition.beta == value
+
+
+def test_continuous_law_and_two_environmental_variables() -> None:
+    problem = ValueAtRiskHartmann(1, "continuous")
+    strategy = VUCB(DECISIONS, problem.environment, 0.1, [0, 1], **SMALL)
+    for _ in range(3):
+        X = strategy.ask()
+        strategy.tell(X, problem(X, noise=False).unsqueeze(-1))
+    assert X.shape == (2, 1, 3)
+    assert problem.environment.contains(X[..., 1:]).all()
+
+
+def test_laws_of_their_own() -> None:
+    points = torch.rand(3, 6, 1, generator=torch.Generator().manual_seed(0)).double()
+    strategy = build("vucb_prob", law=DiscreteEnvironment(points))
+    play_pairs = [strategy.ask()]
+    strategy.tell(play_pairs[0], PROBLEM(play_pairs[0]).unsqueeze(-1))
+    play_pairs.append(strategy.ask())
+    for pairs in play_pairs:
+        for r in range(3):
+            assert torch.isin(pairs[r, :, 1], points[r, :, 0]).all()
+
+
+@pytest.mark.slow
+def test_learns_what_matters() -> None:
+    r"""After 20 rounds on Branin the regret of V-UCB is a tenth of where it began."""
+    strategy = build("vucb_prob", seeds=range(4), num_restarts=6)
+    play(strategy, 1)
+    best = PROBLEM.optimal_value_at_risk
+    first = (best - PROBLEM.objective(strategy.recommend())).mean()
+    play(strategy, 20, first=1)
+    last = (best - PROBLEM.objective(strategy.recommend())).mean()
+    assert 0 <= last < 0.1 * first
+
+
+def test_bad_arguments() -> None:
+    law = PROBLEM.environment
+    with pytest.raises(ValueError, match=r"`risk_level` in \(0, 1\)"):
+        VUCB(DECISIONS, law, 0.0, 0)
+    with pytest.raises(ValueError, match=r"`rule` to be one of .* Got rule='best'"):
+        VUCB(DECISIONS, law, 0.1, 0, rule="best")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"Expected `reporting` in .* Got 'best'"):
+        build("vucb_prob", reporting="best")
+    with pytest.raises(ValueError, match="`beta`"):
+        build("vucb_prob", beta=-1.0)
+    with pytest.raises(ValueError, match="finite `bounds`"):
+        VUCB(DECISIONS.flip(0), law, 0.1, 0)
+    with pytest.raises(UnsupportedError, match=r"not depend on the decision\. Got InputPertur"):
+        VUCB(DECISIONS, InputPerturbation(torch.zeros(3, 1)), 0.1, 0)
+    unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+    clipped = ContinuousEnvironment(Normal(0.5, 0.5), unit, 16, seeds=0, beyond="clip")
+    with pytest.raises(UnsupportedError, match="Expected a law with a density"):
+        build("vucb_prob", law=clipped)
+    build("vucb_unif", law=clipped)
+    build("vucb_observed", law=clipped)
+    with pytest.raises(BotorchTensorDimensionError, match="one for each of 3 replicates"):
+        build("vucb_prob", law=DiscreteEnvironment(torch.rand(2, 6, 1)))
+
+
+@every
+def test_bad_outcomes_change_nothing(name: str) -> None:
+    strategy = build(name)
+    first = strategy.ask()
+    X, Y = meet(strategy, first, 0)
+    outside = X.clone()
+    outside[1, 2, 1] = 0.1234
+    for bad_X, bad_Y, error, message in (
+        (X[..., :1], Y, BotorchTensorDimensionError, "`3 x q x 2`"),
+        (X, Y.masked_fill(Y > -9, torch.inf), InputDataError, "Got infinity"),
+        (X * torch.nan, Y, InputDataError, "Got an outcome at NaN"),
+        (outside, Y, InputDataError, r"w in the support of its law\. Got \[0\.1234\] at \(1, 2\)"),
+    ):
+        with pytest.raises(error, match=message):
+            strategy.tell(bad_X, bad_Y)
+    assert torch.equal(strategy.ask(), first)
+    with pytest.raises(ValueError, match="Expected outcomes before a recommendation"):
+        strategy.recommend()
