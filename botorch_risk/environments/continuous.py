@@ -106,6 +106,11 @@ class ContinuousEnvironment(IndependentEnvironment):
         r"""Log density at `... x n x d_w` values, -inf outside the box; raises if clipped."""
         return self._law.log_prob(W.double().cpu()).to(W)
 
+    @property
+    def range(self) -> Tensor:
+        r"""The bounds of the law, `2 x d_w`."""
+        return self._law.bounds.to(self.points)
+
     def contains(self, W: Tensor) -> Tensor:
         r"""Whether values `... x n x d_w` are within the box."""
         return inside(W, self._law.bounds)

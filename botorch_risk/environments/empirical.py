@@ -152,6 +152,12 @@ class StandardDeviationBox(IndependentEnvironment):
         super().__init__(points, points.new_full(points.shape[:-1], 1 / n_w))
         self.register_buffer("box", box)
 
+    @property
+    def range(self) -> Tensor:
+        r"""The box, `2 x d_w`; one that holds those of all replicates."""
+        boxes = self.box.reshape(-1, *self.box.shape[-2:])
+        return torch.stack([boxes[:, 0].amin(dim=0), boxes[:, 1].amax(dim=0)])
+
     def contains(self, W: Tensor) -> Tensor:
         r"""Whether values `batch_shape x n x d_w` are within the box."""
         return inside(W, self.box)

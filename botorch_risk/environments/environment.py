@@ -124,6 +124,14 @@ class IndependentEnvironment(Environment, ABC):
         """
         return None
 
+    @property
+    def range(self) -> Tensor:
+        r"""A box that holds the support, `2 x d_w`: here, that of the points of positive weight."""
+        support = (self.weights > 0).unsqueeze(-1)
+        lower = self.points.masked_fill(~support, torch.inf).flatten(0, -2).amin(dim=0)
+        upper = self.points.masked_fill(~support, -torch.inf).flatten(0, -2).amax(dim=0)
+        return torch.stack([lower, upper])
+
     def contains(self, W: Tensor) -> Tensor:
         r"""Whether values are in the support: here, are points of positive weight, to rounding.
 

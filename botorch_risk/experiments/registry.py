@@ -19,6 +19,7 @@ StrategyFactory = Callable[[Tensor, list[int], int], Strategy]
 DEFINITION_MODULES: tuple[str, ...] = (
     "botorch_risk.experiments.rahbo",
     "botorch_risk.experiments.kde",
+    "botorch_risk.experiments.value_at_risk",
 )
 _EXPERIMENTS: dict[str, ExperimentDefinition] = {}
 

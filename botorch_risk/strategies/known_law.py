@@ -240,11 +240,8 @@ class KnownLawStrategy(ReplicatedStrategy):
         return torch.cat([self._recorded, lower], dim=-1)
 
     def _box(self) -> Tensor:
-        r"""The bounds of the decisions and the range of the support of W, `2 x d`."""
-        support = (self.environment.weights > 0).unsqueeze(-1)
-        points = self.environment.points.to(self.bounds)
-        lower = points.masked_fill(~support, torch.inf).flatten(0, -2).amin(dim=0)
-        upper = points.masked_fill(~support, -torch.inf).flatten(0, -2).amax(dim=0)
+        r"""The bounds of the decisions and the range of W, `2 x d`."""
+        lower, upper = self.environment.range.to(self.bounds)
         upper = upper.where(upper > lower, lower + 1)  # a single value
         return torch.cat([self.bounds, torch.stack([lower, upper])], dim=-1)
 

@@ -158,6 +158,9 @@ def test_support_holds_points_and_draws_and_no_others(
     assert inside[weights > 0].all()
     assert not environment.contains(draws + 1.5).any()
     assert not environment.contains(draws * torch.nan).any()
+    lower, upper = environment.range
+    assert ((draws >= lower) & (draws <= upper)).all()
+    assert ((environment.points >= lower) & (environment.points <= upper))[weights > 0].all()
 
 
 @independent

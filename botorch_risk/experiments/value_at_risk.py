@@ -1,0 +1,189 @@
+r"""The experiments of V-UCB (Nguyen et al. 2021): value-at-risk with an environment to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from os import PathLike
+from typing import Any, get_args
+
+import torch
+from torch import Generator, Tensor
+
+from botorch_risk.environments import DiscreteEnvironment, IndependentEnvironment
+from botorch_risk.experiments.registry import ExperimentDefinition, register
+from botorch_risk.risk import ValueAtRisk
+from botorch_risk.strategies import (
+    VUCB,
+    AdversarialStableOpt,
+    ContextualGPUCB,
+    RandomPairs,
+)
+from botorch_risk.test_functions import (
+    RobotPushing,
+    ValueAtRiskBranin,
+    ValueAtRiskGoldsteinPrice,
+    ValueAtRiskHartmann,
+    ValueAtRiskPortfolio,
+    ValueAtRiskTestProblem,
+)
+from botorch_risk.test_functions.value_at_risk import Law
+
+NOISE_STD = 0.1
+
+
+class ValueAtRiskProblem:
+    r"""A problem whose w a strategy may choose, or else is drawn from its law."""
+
+    def __init__(self, problem: Callable[..., ValueAtRiskTestProblem], *arguments: Any) -> None:
+        r"""Builds the problem of (x, w) from its class and arguments."""
+        self.problem = problem(*arguments)
+        self.risk_level = self.problem.risk_level
+
+    @property
+    def bounds(self) -> Tensor:
+        r"""The lower and the upper bounds of the decision, `2 x d_x`."""
+        return self.problem.bounds[:, : self.problem.num_decision]
+
+    @property
+    def environment(self) -> IndependentEnvironment:
+        r"""The law of W."""
+        return self.problem.environment
+
+    @property
+    def optimal_value(self) -> float:
+        r"""The largest value-at-risk."""
+        return self.problem.optimal_value_at_risk
+
+    def draw_contexts(self, X: Tensor, generators: list[Generator]) -> Tensor:
+        r"""Values of W for strategies that do not choose them."""
+        return self.environment.sample(X.shape[-2], generators)
+
+    def sample_repeats(self, X: Tensor, num_repeats: int, generators: list[Generator]) -> Tensor:
+        r"""Noisy outcomes `R x q x k` of pairs."""
+        values = self.problem(X, noise=False).unsqueeze(-1)
+        return values + NOISE_STD * _normals((*X.shape[1:-1], num_repeats), generators)
+
+    def objective(self, X: Tensor) -> Tensor:
+        r"""The true value-at-risk, `R x q x d_x -> R x q`."""
+        return self.problem.objective(X)
+
+
+class InexactPushing:
+    r"""Robot pushing with the error of the hand's place as W, five variables in all.
+
+    f(r_x, r_y, t_p, w_x, w_y) = f_0(r_x + w_x, r_y + w_y, t_p)
+    """
+
+    risk_level = 0.1
+
+    def __init__(self) -> None:
+        r"""Builds the simulation."""
+        self.problem = RobotPushing()
+        perturbation = self.problem.perturbation
+        self.environment = DiscreteEnvironment(
+            perturbation.perturbations[:, :2], perturbation.weights
+        )
+
+    @property
+    def bounds(self) -> Tensor:
+        r"""The box of the decisions, `2 x 3`."""
+        return self.problem.decision_bounds
+
+    def draw_contexts(self, X: Tensor, generators: list[Generator]) -> Tensor:
+        r"""Errors for strategies that do not choose them."""
+        return self.environment.sample(X.shape[-2], generators)
+
+    def sample_repeats(self, X: Tensor, num_repeats: int, generators: list[Generator]) -> Tensor:
+        r"""Noisy outcomes `R x q x k` of decisions with errors."""
+        placed = torch.cat([X[..., :2] + X[..., 3:], X[..., 2:3]], dim=-1)
+        values = self.problem(placed, noise=False).unsqueeze(-1)
+        return values + NOISE_STD * _normals((X.shape[1], num_repeats), generators)
+
+    def objective(self, X: Tensor) -> Tensor:
+        r"""The true value-at-risk, `R x q x 3 -> R x q`."""
+        return self.problem.objective(X, ValueAtRisk(self.risk_level))
+
+
+def _normals(shape: tuple[int, ...], generators: list[Generator]) -> Tensor:
+    draws = [torch.randn(shape, generator=each, dtype=torch.double) for each in generators]
+    return torch.stack(draws)
+
+
+def _strategy(
+    kind: Any,
+    environment: IndependentEnvironment,
+    arguments: dict[str, Any],
+    bounds: Tensor,
+    seeds: Sequence[int],
+    num_initial: int,
+) -> Any:
+    return kind(bounds, environment, seeds=seeds, num_initial=num_initial, **arguments)
+
+
+def _definition(
+    name: str,
+    description: str,
+    problem: Callable[[], ValueAtRiskProblem | InexactPushing],
+    num_initial: int,
+    optimum_is_known: bool = True,
+) -> ExperimentDefinition:
+    example = problem()
+    level = {"risk_level": example.risk_level}
+    kinds: dict[str, tuple[Any, dict[str, Any]]] = {
+        "V-UCB-Prob": (VUCB, {**level, "rule": "probability"}),
+        "V-UCB-Unif": (VUCB, {**level, "rule": "uniform"}),
+        "V-UCB-observed": (VUCB, {**level, "rule": "uniform", "w_is_chosen": False}),
+        "StableOpt": (AdversarialStableOpt, {}),
+        "contextual-GP-UCB": (ContextualGPUCB, level),
+        "random": (RandomPairs, level),
+    }
+    return ExperimentDefinition(
+        name=name,
+        description=f"{description}, value-at-risk at {example.risk_level:g} (V-UCB, Sec. 4)",
+        problem=problem,
+        strategies={
+            label: partial(_strategy, kind, example.environment, arguments)
+            for label, (kind, arguments) in kinds.items()
+        },
+        num_initial=num_initial,
+        num_rounds=60,
+        num_repeats=1,
+        objective=f"value-at-risk of the outcome at level {example.risk_level:g}",
+        optimal_value=_optimal_value if optimum_is_known else None,
+    )
+
+
+def _optimal_value(problem: ValueAtRiskProblem) -> float:
+    return problem.optimal_value
+
+
+for _law in get_args(Law):
+    for _name, _description, _problem, _num_initial in (
+        ("branin", "Branin-Hoo (1, 1)", ValueAtRiskBranin, 3),
+        ("goldstein", "Goldstein-Price (1, 1)", ValueAtRiskGoldsteinPrice, 3),
+        ("hartmann12", "Hartmann (1, 2)", partial(ValueAtRiskHartmann, 1), 10),
+        ("hartmann21", "Hartmann (2, 1)", partial(ValueAtRiskHartmann, 2), 10),
+    ):
+        register(
+            _definition(
+                f"var-{_name}-{_law}",
+                f"{_description}, {_law} W",
+                partial(ValueAtRiskProblem, _problem, _law),
+                _num_initial,
+            )
+        )
+register(_definition("var-robot", "Robot pushing (3, 2)", InexactPushing, 30, False))
+
+
+def register_value_at_risk_portfolio(table: str | PathLike[str]) -> ExperimentDefinition:
+    r"""Makes `var-portfolio` known, which needs the user's data.
+
+    Args:
+        table: The table that `PortfolioOptimization` reads.
+
+    Returns:
+        The experiment.
+    """
+    problem = partial(ValueAtRiskProblem, partial(ValueAtRiskPortfolio, table))
+    return register(_definition("var-portfolio", "Portfolio (3, 2)", problem, 20))
