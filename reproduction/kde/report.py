@@ -6,7 +6,6 @@ python -m reproduction.kde.report [--out results/kde]
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,9 @@ from botorch_risk.environments import (
 from botorch_risk.experiments.plots import COLORS, LINE_STYLES
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import RegretCurves, regret_curves
-from botorch_risk.regret import mean_and_standard_error, paired_difference
+from botorch_risk.regret import mean_and_standard_error
 from reproduction.kde.run import NUM_ROUNDS, NUM_SEEDS, PARTS
+from reproduction.tables import cell, paired, table
 
 HERE = Path(__file__).parent
 REFERENCE = "SBO-KDE"
@@ -60,22 +60,6 @@ LAWS: dict[str, list[Any]] = {
         Cauchy(0.8, 0.02),
     ],
 }
-
-
-def cell(values: Tensor, digits: int = 3) -> str:
-    value = mean_and_standard_error(values.double())
-    return f"{value.mean:.{digits}g} ± {value.two_standard_errors:.2g}"
-
-
-def paired(values: Tensor, reference: Tensor) -> str:
-    common = min(len(values), len(reference))
-    difference = paired_difference(values[:common], reference[:common])
-    return f"{difference.mean:.3g} ± {difference.two_standard_errors:.2g}"
-
-
-def table(header: list[str], rows: Iterable[list[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def collected(out: Path, name: str) -> tuple[dict[str, RegretCurves], dict[str, Tensor]]:

@@ -15,7 +15,7 @@ import torch
 
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.seeding import generators
-from reproduction.kde.report import table
+from reproduction.tables import table
 
 PAPER = {  # seconds
     "GP-UCB": 11.35,

@@ -19,9 +19,10 @@ from botorch_risk.experiments.plots import COLORS, LINE_STYLES
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
-from botorch_risk.regret import mean_and_standard_error, paired_difference
+from botorch_risk.regret import mean_and_standard_error
 from botorch_risk.test_functions import ForestTuning
 from reproduction.rahbo.run import RUNS
+from reproduction.tables import cell, paired, table
 
 HERE = Path(__file__).parent
 SYNTHETIC = ("sine", "branin", "sine-variance", "branin-variance")
@@ -34,16 +35,6 @@ RULES = (
 FIRST_STAGE = 10
 NUM_SPLITS = 60
 OPTIMA = {"A": (9.42478, 2.475), "B": (torch.pi, 2.275), "C": (-torch.pi, 12.275)}
-
-
-def cell(values: Tensor, digits: int = 3) -> str:
-    value = mean_and_standard_error(values.double())
-    return f"{value.mean:.{digits}g} ± {value.two_standard_errors:.2g}"
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def strategy_of(store: ExperimentStore, name: str, label: str) -> Any:
@@ -63,15 +54,14 @@ def regret_rows(store: ExperimentStore) -> list[list[str]]:
         later = charged - curve.cumulative[:, FIRST_STAGE - 1]
         uncharged = cell(later) if "US" in label else ""
         reference = curves["RAHBO-paper" if label.endswith("paper") else "RAHBO"]
-        difference = paired_difference(charged, reference.cumulative[:, -1])
-        paired = f"{difference.mean:.3g} ± {difference.two_standard_errors:.2g}"
+        difference = paired(charged, reference.cumulative[:, -1])
         simple = cell(curve.simple[:, -1])
         rows.append(
             [
                 label,
                 cell(charged),
                 uncharged,
-                "" if label in ("RAHBO", "RAHBO-paper") else paired,
+                "" if label in ("RAHBO", "RAHBO-paper") else difference,
                 simple,
             ]
         )

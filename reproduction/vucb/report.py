@@ -1,0 +1,116 @@
+r"""Writes the tables and pictures behind this folder's README from what run.py has stored.
+
+python -m reproduction.vucb.report [--out results/vucb]
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from botorch_risk.experiments.plots import COLORS, LINE_STYLES
+from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.experiments.summary import regret_curves
+from botorch_risk.regret import mean_and_standard_error
+from reproduction.tables import cell, paired, table
+from reproduction.vucb.run import NUM_SEEDS
+
+HERE = Path(__file__).parent
+REFERENCE = "V-UCB-Prob"
+SMALLEST = 1e-6  # of a regret, for its logarithm: the accuracy of the true optima
+SHOWN = (10, 20, 30, 45, 60)
+
+
+def logarithm(regret: Tensor) -> Tensor:
+    return regret.clamp_min(SMALLEST).log10()
+
+
+def final_rows(curves: dict[str, Tensor]) -> list[list[str]]:
+    reference, rows = curves[REFERENCE], []
+    for label, regret in curves.items():
+        common = min(regret.shape[-1], reference.shape[-1]) - 1
+        ours, theirs = regret[:, common], reference[:, common]
+        same = label == REFERENCE
+        rows.append(
+            [
+                label,
+                str(len(regret)),
+                cell(ours),
+                "" if same else paired(ours, theirs),
+                cell(logarithm(ours)),
+                cell(logarithm(ours[:10])),
+                "" if same else paired(logarithm(ours), logarithm(theirs)),
+            ]
+        )
+    return rows
+
+
+def by_round(curves: dict[str, Tensor]) -> list[list[str]]:
+    return [
+        [str(t), *(cell(logarithm(regret[:, t])) for regret in curves.values())]
+        for t in SHOWN
+        if all(t < regret.shape[-1] for regret in curves.values())
+    ]
+
+
+def picture(name: str, curves: dict[str, Tensor], axes: Any) -> None:
+    styles = [(color, style) for style in LINE_STYLES for color in COLORS]
+    for (label, regret), (color, style) in zip(curves.items(), styles, strict=False):
+        value = mean_and_standard_error(logarithm(regret))
+        x = torch.arange(regret.shape[-1])
+        band = value.two_standard_errors
+        axes.plot(x, value.mean, color=color, linestyle=style, label=f"{label} ({len(regret)})")
+        axes.fill_between(x, value.mean - band, value.mean + band, color=color, alpha=0.12, lw=0)
+    axes.set(title=name.removeprefix("var-"), xlabel="queries after the initial design")
+    axes.legend(frameon=False, fontsize=7)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("results/vucb"))
+    out = parser.parse_args().out
+    page = []
+    groups = {
+        "figure_3": [name for name in NUM_SEEDS if name.endswith("-discrete")],
+        "figure_4": [name for name in NUM_SEEDS if name.endswith("-continuous")],
+        "figure_5": ["var-portfolio", "var-robot"],
+    }
+    for group, names in groups.items():
+        there = [name for name in names if (out / f"{name}.sqlite").exists()]
+        if not there:
+            continue
+        columns = 2
+        lines = -(-len(there) // columns)
+        figure = Figure(figsize=(10.0, 3.4 * lines), layout="constrained")
+        panels = figure.subplots(lines, columns, squeeze=False).flatten()
+        for axes, name in zip(panels, there, strict=False):
+            with ExperimentStore(out / f"{name}.sqlite") as store:
+                curves = {label: curve.simple for label, curve in regret_curves(store).items()}
+            header = [
+                "strategy",
+                "seeds",
+                "regret",
+                f"minus {REFERENCE}, paired",
+                "log10 regret",
+                "first ten seeds",
+                f"minus {REFERENCE}, paired",
+            ]
+            last = min(regret.shape[-1] for regret in curves.values()) - 1
+            page += [f"### {name}: after {last} queries\n", table(header, final_rows(curves))]
+            page += ["log10 regret by query:\n", table(["query", *curves], by_round(curves))]
+            picture(name, curves, axes)
+        for axes in panels[::columns]:
+            axes.set_ylabel("log10 regret of the report")
+        for axes in panels[len(there) :]:
+            axes.set_axis_off()
+        figure.savefig(HERE / f"{group}.png", dpi=110)
+    (HERE / "tables.md").write_text("\n".join(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
