@@ -15,6 +15,7 @@ from botorch_risk.acquisition.mean_variance import (
     RiskAverseUpperConfidenceBound,
 )
 from botorch_risk.acquisition.mean_variance_objective import MeanVarianceObjective
+from botorch_risk.acquisition.named import drbo_kde, drbo_mmd, sbo_kde, stable_opt, v_ucb
 from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDeviation
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.acquisition.protocol import PointwiseAcquisition
@@ -59,6 +60,8 @@ __all__ = [
     "bayesian_beta",
     "continuous_domain_beta",
     "covering_mask",
+    "drbo_kde",
+    "drbo_mmd",
     "finite_domain_beta",
     "heteroscedastic_beta",
     "information_gain",
@@ -66,7 +69,10 @@ __all__ = [
     "maximum_mean_discrepancy_radius",
     "qRiskAverseUpperConfidenceBound",
     "rkhs_beta",
+    "sbo_kde",
     "select_lacing_value",
+    "stable_opt",
     "top_candidates",
     "total_variation_radius",
+    "v_ucb",
 ]
