@@ -31,7 +31,7 @@ class ScaledReward(NamedTuple):
 def scale_reward(
     rewards: Tensor, initial: Tensor, so_far: Tensor, scale: RewardScale = "min_max"
 ) -> ScaledReward:
-    r"""Rewards in units of the outcomes of the initial design, Algorithm 1 of [Ha2023uhe]_, line 19.
+    r"""Rewards in units of the initial design's outcomes, Algorithm 1, line 19 of [Ha2023uhe]_.
 
     The paper says no more than "scale it using D_0". With `low` and `high` the least and the
     largest outcome, the choices are

@@ -1,7 +1,7 @@
 r"""Closed-form fits of exact Gaussian processes, all replicates at once.
 
-`fit_exact_gp` fits a BoTorch model in place; `log_marginal_likelihood` is the algebra under it,
-for other losses to build on.
+`fit_exact_gp` fits a BoTorch model in place, `fit_pseudo_data` does so without the bias of data
+that a strategy chose; `log_marginal_likelihood` is the algebra under both.
 """
 
 from botorch_risk.fit.exact_gp import FitResult, FitStatus, fit_exact_gp
@@ -10,12 +10,18 @@ from botorch_risk.fit.marginal_likelihood import (
     LogMarginalLikelihood,
     log_marginal_likelihood,
 )
+from botorch_risk.fit.pseudo_data import PseudoDataMarginalLogLikelihood, fit_pseudo_data
+from botorch_risk.fit.pseudo_points import PseudoPoints, pseudo_points
 
 __all__ = [
     "FitResult",
     "FitStatus",
     "Hyperparameters",
     "LogMarginalLikelihood",
+    "PseudoDataMarginalLogLikelihood",
+    "PseudoPoints",
     "fit_exact_gp",
+    "fit_pseudo_data",
     "log_marginal_likelihood",
+    "pseudo_points",
 ]

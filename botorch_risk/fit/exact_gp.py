@@ -133,8 +133,43 @@ def fit_exact_gp(
                 "Expected a model that the closed form knows for `num_restarts` and `observed`. "
                 f"Got {error}."
             ) from error
-        return _fit_by_botorch(model, max_iterations, tolerance, str(error))
-    objective = MarginalLikelihoodObjective(parts, _mask(parts, observed))
+        mll = ExactMarginalLogLikelihood(model.likelihood, model)
+        return fit_by_botorch(mll, max_iterations, tolerance, str(error))
+    result = fit_parts(
+        parts,
+        _mask(parts, observed),
+        rough_start=rough_start,
+        num_restarts=num_restarts,
+        seeds=seeds,
+        max_iterations=max_iterations,
+        tolerance=tolerance,
+    )
+    model.eval()
+    return result
+
+
+def fit_parts(
+    parts: ExactGPParts,
+    observed: Tensor | None,
+    *,
+    rough_start: bool,
+    num_restarts: int,
+    seeds: int | Sequence[int] | None,
+    max_iterations: int,
+    tolerance: float,
+) -> FitResult:
+    r"""Fits what has been read from a model, whose data may have been replaced.
+
+    Args:
+        parts: The parts of the model; its hyperparameters are written to.
+        observed: An optional boolean mask of the data, `R x n`.
+        rough_start: As for `fit_exact_gp`, and so are the others.
+        num_restarts: Further starts.
+        seeds: One seed for each replicate, needed by `num_restarts` only.
+        max_iterations: The most steps from a start.
+        tolerance: The largest entry of the gradient per observed point.
+    """
+    objective = MarginalLikelihoodObjective(parts, observed)
     starts = objective.starts(rough_start, num_restarts, _generators(parts, num_restarts, seeds))
     minima = minimize_rows(
         objective,
@@ -146,9 +181,7 @@ def fit_exact_gp(
         max_step=MAX_LOG_STEP,
         precision=float(torch.finfo(parts.Y.dtype).eps),
     )
-    result = _collect(parts, objective, minima)
-    model.eval()
-    return result
+    return _collect(parts, objective, minima)
 
 
 def _mask(parts: ExactGPParts, observed: Tensor | None) -> Tensor | None:
@@ -200,11 +233,11 @@ def _collect(
     )
 
 
-def _fit_by_botorch(
-    model: SingleTaskGP, max_iterations: int, tolerance: float, reason: str
+def fit_by_botorch(
+    mll: ExactMarginalLogLikelihood, max_iterations: int, tolerance: float, reason: str
 ) -> FitResult:
     r"""BoTorch's own path, for what the equations do not cover."""
-    mll = ExactMarginalLogLikelihood(model.likelihood, model)
+    model = mll.model
     options = {"maxiter": max_iterations, "gtol": tolerance}
     fit_gpytorch_mll(mll, optimizer_kwargs={"options": options})
     mll.train()
