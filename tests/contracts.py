@@ -51,11 +51,19 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.strategies import (
+    AGPUCB,
+    GPUCB,
+    RABO,
     RAHBO,
     RAHBOUS,
+    UHEBO,
     HeteroscedasticGPUCB,
     MeanVarianceLogNEI,
+    PortfolioEXP3,
+    PseudoDataGPUCB,
+    RandomEXP3,
     RandomSearch,
+    WangDeFreitasGPUCB,
 )
 from botorch_risk.test_functions import (
     EnvironmentalAckley,
@@ -599,6 +607,10 @@ def model_based(kind: Any) -> Callable[..., Any]:
     )
 
 
+def of_outcomes(kind: Any) -> Callable[..., Any]:
+    return lambda seeds, **options: kind(PROBLEM.bounds, seeds, **{**_OPTIONS, **options})
+
+
 STRATEGIES = [
     StrategyCase("rahbo", model_based(RAHBO)),
     StrategyCase("rahbo_us", model_based(RAHBOUS)),
@@ -608,4 +620,12 @@ STRATEGIES = [
         "random_search",
         lambda seeds, **options: RandomSearch(PROBLEM.bounds, seeds, 6, 1.0, **options),
     ),
+    StrategyCase("uhe_bo", of_outcomes(UHEBO)),
+    StrategyCase("gp_ucb", of_outcomes(GPUCB)),
+    StrategyCase("pseudo_data_gp_ucb", of_outcomes(PseudoDataGPUCB)),
+    StrategyCase("random_exp3", of_outcomes(RandomEXP3)),
+    StrategyCase("ra_bo", of_outcomes(RABO)),
+    StrategyCase("portfolio_exp3", of_outcomes(PortfolioEXP3)),
+    StrategyCase("a_gp_ucb", of_outcomes(AGPUCB)),
+    StrategyCase("wang_de_freitas", of_outcomes(WangDeFreitasGPUCB)),
 ]

@@ -2,7 +2,7 @@ r"""Fits exact Gaussian processes in closed form, all replicates of a batch at o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,7 +15,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from numpy import ndarray
 from torch import Tensor
 
-from botorch_risk.fit.objective import MarginalLikelihoodObjective
+from botorch_risk.fit.objective import ROUGHER, MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.projected_bfgs import Minima, RowStatus, minimize_rows
 from botorch_risk.seeding import as_seeds, derive_seed
@@ -138,7 +138,7 @@ def fit_exact_gp(
     result = fit_parts(
         parts,
         _mask(parts, observed),
-        rough_start=rough_start,
+        rougher=ROUGHER if rough_start else None,
         num_restarts=num_restarts,
         seeds=seeds,
         max_iterations=max_iterations,
@@ -152,7 +152,7 @@ def fit_parts(
     parts: ExactGPParts,
     observed: Tensor | None,
     *,
-    rough_start: bool,
+    rougher: Mapping[str, float] | None,
     num_restarts: int,
     seeds: int | Sequence[int] | None,
     max_iterations: int,
@@ -163,14 +163,14 @@ def fit_parts(
     Args:
         parts: The parts of the model; its hyperparameters are written to.
         observed: An optional boolean mask of the data, `R x n`.
-        rough_start: As for `fit_exact_gp`, and so are the others.
+        rougher: The factors from the first start to a second one; None for no second start.
         num_restarts: Further starts.
         seeds: One seed for each replicate, needed by `num_restarts` only.
         max_iterations: The most steps from a start.
         tolerance: The largest entry of the gradient per observed point.
     """
     objective = MarginalLikelihoodObjective(parts, observed)
-    starts = objective.starts(rough_start, num_restarts, _generators(parts, num_restarts, seeds))
+    starts = objective.starts(rougher, num_restarts, _generators(parts, num_restarts, seeds))
     minima = minimize_rows(
         objective,
         starts,

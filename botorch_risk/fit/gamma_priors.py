@@ -33,10 +33,10 @@ def set_gamma_priors(
     and lengthscales are drawn to 0 by `-10 theta`; with a scale of 10 the prior is nearly flat.
 
     Nor is it said of what this is the density. As that of theta itself it has a pole at 0,
-    `theta^(shape - 1)`, and the posterior has no maximum without lower bounds. As that of log theta,
-    the default, it is `theta^shape exp(-rate theta)` and has none: a `GammaPrior` with a shape
-    larger by 1, since GPyTorch's objectives hold densities of theta. Either way all three are kept
-    above `lower_bound`, where rounding starts.
+    `theta^(shape - 1)`, and the posterior has no maximum without lower bounds. As that of log
+    theta, the default, it is `theta^shape exp(-rate theta)` and has none: a `GammaPrior` with a
+    shape larger by 1, since GPyTorch's objectives hold densities of theta. Either way all three are
+    kept above `lower_bound`.
 
     Args:
         model: The model, changed in place: any priors on these hyperparameters are replaced, and
@@ -88,7 +88,7 @@ def set_gamma_priors(
     rate = second if reading == "rate" else 1 / second
     for module, name in owners:
         value = getattr(module, name).detach().clamp_min(2 * lower_bound)
-        prior = GammaPrior(concentration, rate).to(value)
+        prior = GammaPrior(value.new_tensor(concentration), value.new_tensor(rate))
         module.register_constraint(f"raw_{name}", GreaterThan(lower_bound).to(value))
         module.register_prior(f"{name}_prior", prior, name)
         module.initialize(**{name: value})

@@ -37,6 +37,10 @@ from botorch_risk.fit.exact_gp import FitResult, fit_by_botorch, fit_parts
 from botorch_risk.fit.parameters import NotInClosedFormError, kernel_inputs, read_exact_gp
 from botorch_risk.fit.pseudo_points import Design, PseudoPoints, pseudo_points
 
+# From the start of the fit to the second one. Copies of outcomes are explained by noise or by steps
+# between the copies, and the two optima lie farther apart than those of ordinary data.
+MUCH_ROUGHER = {"lengthscale": 0.1, "noise": 0.01}
+
 
 class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
     r"""The exact marginal log likelihood of pseudo-data in place of the data, Eq. (2).
@@ -208,7 +212,7 @@ def fit_pseudo_data(
             fixed_noise=noise,
         ),
         None if drawn.counted.all() else drawn.counted.reshape(shape),
-        rough_start=rough_start,
+        rougher=MUCH_ROUGHER if rough_start else None,
         num_restarts=num_restarts,
         seeds=seeds,
         max_iterations=max_iterations,

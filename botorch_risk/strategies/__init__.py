@@ -11,19 +11,40 @@ from botorch_risk.strategies.kernel_density import (
 from botorch_risk.strategies.log_nei import MeanVarianceLogNEI
 from botorch_risk.strategies.protocol import Strategy
 from botorch_risk.strategies.rahbo import RAHBO, RAHBOUS, HeteroscedasticGPUCB
+from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
 from botorch_risk.strategies.random_search import RandomSearch
+from botorch_risk.strategies.shrinking_gp_ucb import AGPUCB, WangDeFreitasGPUCB
+from botorch_risk.strategies.uhebo import (
+    GPUCB,
+    RABO,
+    UHEBO,
+    FullyBayesianGPUCB,
+    PortfolioEXP3,
+    PseudoDataGPUCB,
+    RandomEXP3,
+)
 
 __all__ = [
+    "AGPUCB",
     "DRBOKDE",
     "DRBOMMD",
+    "GPUCB",
+    "RABO",
     "RAHBO",
     "RAHBOUS",
     "SBOKDE",
+    "UHEBO",
     "ContextFreeGPUCB",
+    "FullyBayesianGPUCB",
     "HeteroscedasticGPUCB",
     "MeanVarianceLogNEI",
+    "PortfolioEXP3",
+    "PseudoDataGPUCB",
+    "RandomEXP3",
+    "RandomOrAcquire",
     "RandomSearch",
     "StableOpt",
     "Strategy",
+    "WangDeFreitasGPUCB",
     "initial_design",
 ]
