@@ -66,6 +66,8 @@ from botorch_risk.strategies import (
     WangDeFreitasGPUCB,
 )
 from botorch_risk.test_functions import (
+    H1,
+    Deceptive,
     EnvironmentalAckley,
     EnvironmentalBranin,
     EnvironmentalHartmann,
@@ -534,6 +536,16 @@ def environmental(name: str, build: Any, decision: int, **options: Any) -> Probl
     )
 
 
+def without_noise(name: str, kind: Any, dim: int) -> ProblemCase:
+    return ProblemCase(
+        name,
+        lambda dtype: kind(dtype=dtype),
+        dim,
+        objective=lambda problem, X: problem(X, noise=False),
+        optimum=lambda problem: (problem.optimizers[0], problem.optimal_value),
+    )
+
+
 def repeats_of(problem: Any, X: Tensor, streams: Any) -> Tensor:
     if not isinstance(streams, torch.Generator):
         X = X.expand(len(streams), *X.shape)
@@ -584,6 +596,8 @@ PROBLEMS = [
             problem, torch.tensor([[3.0, 5.0, 2.0]]).to(problem.bounds), streams
         ),
     ),
+    without_noise("deceptive", Deceptive, 2),
+    without_noise("h1", H1, 2),
     ProblemCase("robot_pushing", lambda dtype: RobotPushing(dtype=dtype), 3),
 ]
 

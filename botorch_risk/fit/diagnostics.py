@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from botorch.models import SingleTaskGP
@@ -111,7 +111,7 @@ def calibration(
     X = bounds[0] + (bounds[1] - bounds[0]) * unit.to(bounds)
     X = X if model.batch_shape else X.squeeze(0)
     with torch.no_grad():
-        posterior = model.posterior(X.movedim(-2, 0).unsqueeze(-2))  # m x batch_shape x 1 x d
+        posterior: Any = model.posterior(X.movedim(-2, 0).unsqueeze(-2))  # m x batch_shape x 1 x d
         mean, deviation = (
             value.squeeze((-2, -1)).movedim(0, -1)
             for value in (posterior.mean, posterior.variance.sqrt())

@@ -149,8 +149,9 @@ class FullyBayesian:
         (seed,) = _of_round(seeds, t)
         model.train()
         X, Y = model.train_inputs[0], model.train_targets.unsqueeze(-1)
-        if getattr(model, "outcome_transform", None) is not None:
-            Y, _ = model.outcome_transform.eval().untransform(Y)
+        transform = getattr(model, "outcome_transform", None)
+        if transform is not None:
+            Y, _ = transform.eval().untransform(Y)
         if observed is not None:
             X, Y = X[observed], Y[observed]
         sampled = FullyBayesianSingleTaskGP(X, Y, outcome_transform=Standardize(m=1))

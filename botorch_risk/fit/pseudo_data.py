@@ -106,7 +106,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
         targets = drawn.of_neighbours(model.train_targets).detach()
         self.register_buffer("pseudo_targets", targets, persistent=False)
         self.register_buffer("pseudo_noise", noise, persistent=False)
-        self._arguments = {
+        self._arguments: dict[str, Any] = {
             "bounds": bounds,
             "num_pseudo": num_pseudo,
             "seeds": seeds,

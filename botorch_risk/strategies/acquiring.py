@@ -3,11 +3,11 @@ r"""What strategies share whose points are those of an acquisition function of o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.models import SingleTaskGP
-from botorch.models.model import Model
 from botorch.optim import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
@@ -17,7 +17,7 @@ from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies.replicated import ReplicatedStrategy
 
-AcquisitionFactory = Callable[[Model], AcquisitionFunction]
+AcquisitionFactory = Callable[[Any], AcquisitionFunction]
 ModelFactory = Callable[[Tensor, Tensor], SingleTaskGP]
 
 
@@ -88,7 +88,7 @@ class AcquiringStrategy(ReplicatedStrategy):
         X = torch.cat([self._maximizer(self._fit(group), group) for group in groups])
         return (lower + (upper - lower) * X).clamp(lower, upper)
 
-    def _fit(self, replicates: list[int]) -> Model:
+    def _fit(self, replicates: list[int]) -> Any:
         r"""A fitted model: of all the given replicates, or of one without a batch dimension."""
         X, Y = (data[replicates] for data in self._observed())
         Y = Y.nanmean(dim=-1, keepdim=True)
@@ -103,13 +103,16 @@ class AcquiringStrategy(ReplicatedStrategy):
         seeds = [self.seeds[replicate] for replicate in replicates]
         return self.estimator(self.model(X, Y), seeds, self._round, observed)
 
-    def _acquisition(self, model: Model) -> AcquisitionFunction:
+    def _acquisition(self, model: Any) -> AcquisitionFunction:
         r"""The acquisition function of this round."""
         return self.acquisition(model)
 
-    def _maximizer(self, model: Model, replicates: list[int]) -> Tensor:
+    def _maximizer(self, model: Any, replicates: list[int]) -> Tensor:
         r"""Where the acquisition function is largest on the unit cube, `R x q x d`."""
-        options = {"num_restarts": self.num_restarts, "raw_samples": self.raw_samples}
+        options: dict[str, Any] = {
+            "num_restarts": self.num_restarts,
+            "raw_samples": self.raw_samples,
+        }
         seeds = [derive_seed(self.seeds[r], "acquisition", self._round) for r in replicates]
         unit_cube = torch.stack([torch.zeros_like(self.bounds[0]), torch.ones_like(self.bounds[0])])
         acquisition, q = self._acquisition(model), self.batch_size

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.fit.shrinkage import divide_lengthscales, expansion_factor
@@ -57,10 +56,10 @@ class AGPUCB(GPUCB):
     def _factor(self) -> float:
         return expansion_factor(self._round, self.bounds.shape[-1], self.regret_exponent)
 
-    def _fit(self, replicates: list[int]) -> Model:
+    def _fit(self, replicates: list[int]) -> Any:
         return divide_lengthscales(super()._fit(replicates), self._factor)
 
-    def _acquisition(self, model: Model) -> AcquisitionFunction:
+    def _acquisition(self, model: Any) -> AcquisitionFunction:
         return gp_ucb(model, self.beta * self._factor ** (2 * self.bounds.shape[-1]))
 
 
@@ -99,7 +98,7 @@ class WangDeFreitasGPUCB(GPUCB):
             )
         self.threshold, self.max_halvings = threshold, max_halvings
 
-    def _maximizer(self, model: Model, replicates: list[int]) -> Tensor:
+    def _maximizer(self, model: Any, replicates: list[int]) -> Tensor:
         X = super()._maximizer(model, replicates)
         for _ in range(self.max_halvings):
             with torch.no_grad():

@@ -14,25 +14,24 @@ hyperparameters and in when they sample at random. `RandomSearch` is the last of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound
-from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.arguments import as_nonnegative
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.environments import InputPerturbation
-from botorch_risk.fit.estimators import Estimator, FullyBayesian, MaximumAPosteriori, PseudoData
+from botorch_risk.fit.estimators import FullyBayesian, MaximumAPosteriori, PseudoData
 from botorch_risk.risk import Expectation
 from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
 
 BETA = 1.96**2
 
 
-def gp_ucb(model: Model, beta: float) -> RiskUpperConfidenceBound:
+def gp_ucb(model: Any, beta: float) -> RiskUpperConfidenceBound:
     r"""`mean + sqrt(beta) sigma` of a model of replicates: the bound of the risk without risk."""
     X = model.train_inputs[0]
     return RiskUpperConfidenceBound(
@@ -43,7 +42,7 @@ def gp_ucb(model: Model, beta: float) -> RiskUpperConfidenceBound:
 class GPUCB(RandomOrAcquire):
     r"""GP-UCB with hyperparameters at their maximum a posteriori, and no random points."""
 
-    _estimator: ClassVar[Callable[[], Estimator]] = MaximumAPosteriori
+    _estimator: ClassVar[type] = MaximumAPosteriori
     _defaults: ClassVar[dict[str, Any]] = {"arms": "acquisition"}
 
     def __init__(
@@ -126,5 +125,5 @@ class FullyBayesianGPUCB(GPUCB):
     _estimator = FullyBayesian
     _defaults: ClassVar[dict[str, Any]] = {"arms": "acquisition", "batched": False}
 
-    def _acquisition(self, model: Model) -> AcquisitionFunction:
+    def _acquisition(self, model: Any) -> AcquisitionFunction:
         return UpperConfidenceBound(model, beta=self.beta)

@@ -1,5 +1,6 @@
 r"""Problems for decisions under risk, as subclasses of BoTorch's test functions."""
 
+from botorch_risk.test_functions.deceptive import H1, Deceptive
 from botorch_risk.test_functions.environmental import EnvironmentalTestProblem
 from botorch_risk.test_functions.environmental_synthetic import (
     EnvironmentalAckley,
@@ -22,6 +23,8 @@ from botorch_risk.test_functions.repeats import RepeatedTestProblem
 from botorch_risk.test_functions.robot_pushing import RobotPushing
 
 __all__ = [
+    "H1",
+    "Deceptive",
     "EnvironmentalAckley",
     "EnvironmentalBranin",
     "EnvironmentalHartmann",
