@@ -92,15 +92,15 @@ class AcquiringStrategy(ReplicatedStrategy):
         r"""A fitted model: of all the given replicates, or of one without a batch dimension."""
         X, Y = (data[replicates] for data in self._observed())
         Y = Y.nanmean(dim=-1, keepdim=True)
-        observed = Y.isfinite().squeeze(-1)
+        observed = Y.isfinite().squeeze(-1)  # R x n
         X = (X - self.bounds[0]) / (self.bounds[1] - self.bounds[0])
+        seeds = [self.seeds[replicate] for replicate in replicates]
         if not self.batched:
-            X, Y, observed = X[observed], Y[observed], None
-        elif not observed.all():
+            return self.estimator(self.model(X[observed], Y[observed]), seeds, self._round)
+        if not observed.all():
             row = torch.arange(observed.shape[-1], device=observed.device).expand(observed.shape)
             row = row.where(observed, observed.to(torch.uint8).argmax(dim=-1, keepdim=True))
             X, Y = (t.gather(-2, row.unsqueeze(-1).expand(t.shape)) for t in (X, Y))
-        seeds = [self.seeds[replicate] for replicate in replicates]
         return self.estimator(self.model(X, Y), seeds, self._round, observed)
 
     def _acquisition(self, model: Any) -> AcquisitionFunction:

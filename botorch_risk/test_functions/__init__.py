@@ -1,5 +1,10 @@
 r"""Problems for decisions under risk, as subclasses of BoTorch's test functions."""
 
+from botorch_risk.test_functions.classifier_tuning import (
+    BoostedTreesTuning,
+    ClassifierTuning,
+    LogisticRegressionTuning,
+)
 from botorch_risk.test_functions.deceptive import H1, Deceptive
 from botorch_risk.test_functions.environmental import EnvironmentalTestProblem
 from botorch_risk.test_functions.environmental_synthetic import (
@@ -24,6 +29,8 @@ from botorch_risk.test_functions.robot_pushing import RobotPushing
 
 __all__ = [
     "H1",
+    "BoostedTreesTuning",
+    "ClassifierTuning",
     "Deceptive",
     "EnvironmentalAckley",
     "EnvironmentalBranin",
@@ -33,6 +40,7 @@ __all__ = [
     "HeteroscedasticBranin",
     "HeteroscedasticSine",
     "HeteroscedasticTestProblem",
+    "LogisticRegressionTuning",
     "Newsvendor",
     "PortfolioOptimization",
     "RepeatedTestProblem",

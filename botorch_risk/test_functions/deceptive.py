@@ -17,8 +17,8 @@ class Deceptive(SyntheticTestFunction):
                  5 (x - alpha_i) / (alpha_i - 1) + 1    to (1 + 4 alpha_i) / 5
                  (x - 1) / (1 - alpha_i) + 4/5          to 1
 
-    on [0, 1]^d. The optimum is 1 at x = alpha. A. Gavana's collection of test functions states it as
-    -f to be minimised, with these pieces; Appendix C of Ha et al., "Provably Efficient Bayesian
+    on [0, 1]^d. The optimum is 1 at x = alpha. A. Gavana's collection of test functions states it
+    as -f to be minimised, with these pieces; Appendix C of Ha et al., "Provably Efficient Bayesian
     Optimization with Unbiased Gaussian Process Hyperparameter Estimation", 2023, prints the third
     and the fourth without their "+ 1" and "+ 4/5", which would leave jumps.
 
@@ -72,12 +72,12 @@ class H1(SyntheticTestFunction):
                / sqrt((x_1 - 8.6998)^2 + (x_2 - 6.7665)^2 + 1)
 
     A. J. van Soest and L. J. R. Casius, "The Merits of a Parallel Genetic Algorithm in Solving Hard
-    Optimization Problems", 2003. The maximum is 2 to four digits, as are the printed coordinates.
-    Its usual box is [-100, 100]^2; UHE-BO does not say which it took, and [-25, 25]^2 is in use too.
+    Optimization Problems", 2003. The maximum is 2. The usual box is [-100, 100]^2; UHE-BO does not
+    say which it took, and [-25, 25]^2 is in use too.
 
     Example:
         >>> H1()(torch.tensor([[8.6998, 6.7665], [0.0, 0.0]]))
-        tensor([2.0000, 0.0000])
+        tensor([2., 0.])
     """
 
     dim = 2
