@@ -22,6 +22,7 @@ from botorch_risk.test_functions.heteroscedastic import (
     HeteroscedasticSine,
     HeteroscedasticTestProblem,
 )
+from botorch_risk.test_functions.lunar_landing import LunarLanding
 from botorch_risk.test_functions.newsvendor import Newsvendor
 from botorch_risk.test_functions.portfolio import PortfolioOptimization
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
@@ -41,6 +42,7 @@ __all__ = [
     "HeteroscedasticSine",
     "HeteroscedasticTestProblem",
     "LogisticRegressionTuning",
+    "LunarLanding",
     "Newsvendor",
     "PortfolioOptimization",
     "RepeatedTestProblem",
