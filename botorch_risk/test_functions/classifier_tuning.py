@@ -99,7 +99,7 @@ class BoostedTreesTuning(ClassifierTuning):
              log2 of the l2 regularisation in [-10, 10])
 
     The space of HPOBench, in the exponents; the depth is rounded. See `ClassifierTuning`. Needs
-    xgboost, the extra `simulations`; other boosted trees do not take its place.
+    xgboost, the extra `problems`; other boosted trees do not take its place.
     """
 
     dim = 4
@@ -117,7 +117,7 @@ class BoostedTreesTuning(ClassifierTuning):
         except ImportError as error:
             raise ImportError(
                 "Expected xgboost, whose trees are tuned. Install it with "
-                "`pip install 'botorch_risk[simulations]'`."
+                "`pip install 'botorch_risk[problems]'`."
             ) from error
         return XGBClassifier(
             learning_rate=2 ** x[0],

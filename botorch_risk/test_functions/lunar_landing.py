@@ -17,7 +17,7 @@ class LunarLanding(SyntheticTestFunction):
     The controller of `action`, on [0, 2]^12, and Gymnasium's `LunarLander`; the twelve-dimensional
     task of Eriksson et al., "Scalable Global Optimization via Local Bayesian Optimization", 2019,
     that UHE-BO is run on. Terrains are seeded and the same for every point: outcomes have no noise
-    but `noise_std`. Needs Gymnasium with Box2D, the extra `simulations`. A flight takes tenths of a
+    but `noise_std`. Needs Gymnasium with Box2D, the extra `problems`. A flight takes tenths of a
     second.
     """
 
@@ -102,6 +102,6 @@ def _lander() -> Any:
     except ImportError as error:
         raise ImportError(
             "Expected Gymnasium and Box2D, which simulate the flight. Install them with "
-            "`pip install 'botorch_risk[simulations]'`."
+            "`pip install 'botorch_risk[problems]'`."
         ) from error
     return gymnasium.make("LunarLander-v3")

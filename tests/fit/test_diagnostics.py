@@ -56,19 +56,3 @@ def test_calibration_counts_what_lies_within(batch_shape: tuple[int, ...]) -> No
         assert found.root_mean_square[at].item() == pytest.approx(
             z.square().mean().sqrt().item(), rel=1e-3
         )
-
-
-@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
-def test_a_model_that_is_right_is_calibrated() -> None:
-    X = torch.rand(400, 1, dtype=torch.double)
-    model = SingleTaskGP(X[:6], X[:6].sin(), outcome_transform=None)
-    model.covar_module.lengthscale = 0.05
-    model.eval()
-    draws = model.posterior(X).rsample().detach().flatten()
-    bounds = BOUNDS[:, :1]
-
-    def drawn(points: Tensor) -> Tensor:
-        return draws[(points - X.T).abs().argmin(dim=-1)]
-
-    found = calibration(model, drawn, bounds, seeds=0, levels=(0.8,))
-    assert found.coverage.item() == pytest.approx(0.8, abs=0.12)

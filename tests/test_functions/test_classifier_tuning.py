@@ -35,7 +35,7 @@ def test_a_table_of_the_users() -> None:
 @pytest.mark.skipif(importlib.util.find_spec("xgboost") is not None, reason="xgboost is installed")
 def test_nothing_stands_in_for_xgboost() -> None:
     problem = BoostedTreesTuning()
-    with pytest.raises(ImportError, match=r"botorch_risk\[simulations\]"):
+    with pytest.raises(ImportError, match=r"botorch_risk\[problems\]"):
         problem(problem.bounds.mean(dim=0, keepdim=True))
 
 

@@ -28,7 +28,7 @@ def test_controller(state: list[float], expected: int) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("Box2D") is not None, reason="Box2D is installed")
 def test_says_what_it_needs() -> None:
-    with pytest.raises(ImportError, match=r"botorch_risk\[simulations\]"):
+    with pytest.raises(ImportError, match=r"botorch_risk\[problems\]"):
         LunarLanding()(torch.full((1, 12), 0.5).double())
 
 
