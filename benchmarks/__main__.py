@@ -12,6 +12,7 @@ from benchmarks import (
     fit_quality,
     marginals,
     multistart,
+    pseudo_data,
     rahbo_loop,
     risk_measures,
     robustness,
@@ -34,6 +35,7 @@ def main() -> None:
         multistart.main(repeats=1 if quick else 5)
         rahbo_loop.main(plain=2 if quick else 32)
         risk_measures.main()
+        pseudo_data.main(repeats=1 if quick else 9)
         branching.main(replicates=2 if quick else 16)
         robustness.main(repeats=1 if quick else 5)
     else:

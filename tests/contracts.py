@@ -54,13 +54,23 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.strategies import (
+    AGPUCB,
+    GPUCB,
+    RABO,
     RAHBO,
     RAHBOUS,
+    UHEBO,
     HeteroscedasticGPUCB,
     MeanVarianceLogNEI,
+    PortfolioEXP3,
+    PseudoDataGPUCB,
+    RandomEXP3,
     RandomSearch,
+    WangDeFreitasGPUCB,
 )
 from botorch_risk.test_functions import (
+    H1,
+    Deceptive,
     EnvironmentalAckley,
     EnvironmentalBranin,
     EnvironmentalHartmann,
@@ -562,6 +572,16 @@ def value_at_risk(name: str, build: Any, decision: int, **options: Any) -> Probl
     )
 
 
+def without_noise(name: str, kind: Any, dim: int) -> ProblemCase:
+    return ProblemCase(
+        name,
+        lambda dtype: kind(dtype=dtype),
+        dim,
+        objective=lambda problem, X: problem(X, noise=False),
+        optimum=lambda problem: (problem.optimizers[0], problem.optimal_value),
+    )
+
+
 def repeats_of(problem: Any, X: Tensor, streams: Any) -> Tensor:
     if not isinstance(streams, torch.Generator):
         X = X.expand(len(streams), *X.shape)
@@ -612,6 +632,8 @@ PROBLEMS = [
             problem, torch.tensor([[3.0, 5.0, 2.0]]).to(problem.bounds), streams
         ),
     ),
+    without_noise("deceptive", Deceptive, 2),
+    without_noise("h1", H1, 2),
     ProblemCase("robot_pushing", lambda dtype: RobotPushing(dtype=dtype), 3),
     *(
         value_at_risk(f"{name}_{law}", partial(build, law=law), decision, num_points=64)
@@ -652,6 +674,10 @@ def model_based(kind: Any) -> Callable[..., Any]:
     )
 
 
+def of_outcomes(kind: Any) -> Callable[..., Any]:
+    return lambda seeds, **options: kind(PROBLEM.bounds, seeds, **{**_OPTIONS, **options})
+
+
 STRATEGIES = [
     StrategyCase("rahbo", model_based(RAHBO)),
     StrategyCase("rahbo_us", model_based(RAHBOUS)),
@@ -661,4 +687,12 @@ STRATEGIES = [
         "random_search",
         lambda seeds, **options: RandomSearch(PROBLEM.bounds, seeds, 6, 1.0, **options),
     ),
+    StrategyCase("uhe_bo", of_outcomes(UHEBO)),
+    StrategyCase("gp_ucb", of_outcomes(GPUCB)),
+    StrategyCase("pseudo_data_gp_ucb", of_outcomes(PseudoDataGPUCB)),
+    StrategyCase("random_exp3", of_outcomes(RandomEXP3)),
+    StrategyCase("ra_bo", of_outcomes(RABO)),
+    StrategyCase("portfolio_exp3", of_outcomes(PortfolioEXP3)),
+    StrategyCase("a_gp_ucb", of_outcomes(AGPUCB)),
+    StrategyCase("wang_de_freitas", of_outcomes(WangDeFreitasGPUCB)),
 ]

@@ -1,21 +1,39 @@
 r"""Closed-form fits of exact Gaussian processes, all replicates at once.
 
-`fit_exact_gp` fits a BoTorch model in place; `log_marginal_likelihood` is the algebra under it,
-for other losses to build on.
+`fit_exact_gp` fits a BoTorch model in place, `fit_pseudo_data` does so without the bias of data
+that a strategy chose; `log_marginal_likelihood` is the algebra under both.
 """
 
+from botorch_risk.fit.diagnostics import Calibration, Estimates, calibration, compare_losses
+from botorch_risk.fit.estimators import Estimator, FullyBayesian, MaximumAPosteriori, PseudoData
 from botorch_risk.fit.exact_gp import FitResult, FitStatus, fit_exact_gp
+from botorch_risk.fit.gamma_priors import set_gamma_priors
 from botorch_risk.fit.marginal_likelihood import (
     Hyperparameters,
     LogMarginalLikelihood,
     log_marginal_likelihood,
 )
+from botorch_risk.fit.pseudo_data import PseudoDataMarginalLogLikelihood, fit_pseudo_data
+from botorch_risk.fit.pseudo_points import PseudoPoints, pseudo_points
 
 __all__ = [
+    "Calibration",
+    "Estimates",
+    "Estimator",
     "FitResult",
     "FitStatus",
+    "FullyBayesian",
     "Hyperparameters",
     "LogMarginalLikelihood",
+    "MaximumAPosteriori",
+    "PseudoData",
+    "PseudoDataMarginalLogLikelihood",
+    "PseudoPoints",
+    "calibration",
+    "compare_losses",
     "fit_exact_gp",
+    "fit_pseudo_data",
     "log_marginal_likelihood",
+    "pseudo_points",
+    "set_gamma_priors",
 ]

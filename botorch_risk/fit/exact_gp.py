@@ -2,7 +2,7 @@ r"""Fits exact Gaussian processes in closed form, all replicates of a batch at o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,7 +15,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from numpy import ndarray
 from torch import Tensor
 
-from botorch_risk.fit.objective import MarginalLikelihoodObjective
+from botorch_risk.fit.objective import ROUGHER, MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.projected_bfgs import Minima, RowStatus, minimize_rows
 from botorch_risk.seeding import as_seeds, derive_seed
@@ -133,9 +133,44 @@ def fit_exact_gp(
                 "Expected a model that the closed form knows for `num_restarts` and `observed`. "
                 f"Got {error}."
             ) from error
-        return _fit_by_botorch(model, max_iterations, tolerance, str(error))
-    objective = MarginalLikelihoodObjective(parts, _mask(parts, observed))
-    starts = objective.starts(rough_start, num_restarts, _generators(parts, num_restarts, seeds))
+        mll = ExactMarginalLogLikelihood(model.likelihood, model)
+        return fit_by_botorch(mll, max_iterations, tolerance, str(error))
+    result = fit_parts(
+        parts,
+        _mask(parts, observed),
+        rougher=ROUGHER if rough_start else None,
+        num_restarts=num_restarts,
+        seeds=seeds,
+        max_iterations=max_iterations,
+        tolerance=tolerance,
+    )
+    model.eval()
+    return result
+
+
+def fit_parts(
+    parts: ExactGPParts,
+    observed: Tensor | None,
+    *,
+    rougher: Mapping[str, float] | None,
+    num_restarts: int,
+    seeds: int | Sequence[int] | None,
+    max_iterations: int,
+    tolerance: float,
+) -> FitResult:
+    r"""Fits what has been read from a model, whose data may have been replaced.
+
+    Args:
+        parts: The parts of the model; its hyperparameters are written to.
+        observed: An optional boolean mask of the data, `R x n`.
+        rougher: The factors from the first start to a second one; None for no second start.
+        num_restarts: Further starts.
+        seeds: One seed for each replicate, needed by `num_restarts` only.
+        max_iterations: The most steps from a start.
+        tolerance: The largest entry of the gradient per observed point.
+    """
+    objective = MarginalLikelihoodObjective(parts, observed)
+    starts = objective.starts(rougher, num_restarts, _generators(parts, num_restarts, seeds))
     minima = minimize_rows(
         objective,
         starts,
@@ -146,9 +181,7 @@ def fit_exact_gp(
         max_step=MAX_LOG_STEP,
         precision=float(torch.finfo(parts.Y.dtype).eps),
     )
-    result = _collect(parts, objective, minima)
-    model.eval()
-    return result
+    return _collect(parts, objective, minima)
 
 
 def _mask(parts: ExactGPParts, observed: Tensor | None) -> Tensor | None:
@@ -200,11 +233,11 @@ def _collect(
     )
 
 
-def _fit_by_botorch(
-    model: SingleTaskGP, max_iterations: int, tolerance: float, reason: str
+def fit_by_botorch(
+    mll: ExactMarginalLogLikelihood, max_iterations: int, tolerance: float, reason: str
 ) -> FitResult:
     r"""BoTorch's own path, for what the equations do not cover."""
-    mll = ExactMarginalLogLikelihood(model.likelihood, model)
+    model = mll.model
     options = {"maxiter": max_iterations, "gtol": tolerance}
     fit_gpytorch_mll(mll, optimizer_kwargs={"options": options})
     mll.train()

@@ -2,7 +2,7 @@ r"""The loss of a batched fit: GPyTorch's marginal likelihood over log-hyperpara
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -127,12 +127,16 @@ class MarginalLikelihoodObjective:
         return Hyperparameters(**named)
 
     def starts(
-        self, rough_start: bool, num_restarts: int, generators: Sequence[Generator]
+        self,
+        rougher: Mapping[str, float] | None,
+        num_restarts: int,
+        generators: Sequence[Generator],
     ) -> ndarray:
         r"""Where to start from, `(number of starts) R x p`.
 
         Args:
-            rough_start: Whether a rougher function with less noise is a second start.
+            rougher: The factors from the first start to a second one, by the name of the
+                hyperparameter; None for no second start.
             num_restarts: How many starts to draw.
             generators: One for each replicate to draw them from.
 
@@ -142,8 +146,8 @@ class MarginalLikelihoodObjective:
         hyperparameters = self._parts.hyperparameters
         natural = np.concatenate([h.rows(h.natural) for h in hyperparameters], axis=1)
         blocks = [self._transform(natural)]
-        if rough_start:
-            shift = [np.full(h.size, np.log(ROUGHER.get(h.name, 1.0))) for h in hyperparameters]
+        if rougher is not None:
+            shift = [np.full(h.size, np.log(rougher.get(h.name, 1.0))) for h in hyperparameters]
             blocks.append(blocks[0] + np.concatenate(shift))
         draws = [
             np.stack([self._draw(blocks[0][r], r, generators[r]) for r in range(len(generators))])

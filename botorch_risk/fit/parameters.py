@@ -136,23 +136,36 @@ def read_exact_gp(model: SingleTaskGP) -> ExactGPParts:
     _check_model(model)
     batch_shape = model.train_targets.shape[:-1]
     kernel = model.covar_module
-    active = kernel.active_dims
     correlation = kernel.base_kernel if type(kernel) is ScaleKernel else kernel
     parameters = _with_priors(model, _hyperparameters(model, correlation, batch_shape))
-    X = model.transform_inputs(model.train_inputs[0]).detach()
-    X = X if active is None else X[..., active]
-    X = X.expand(*batch_shape, *X.shape[-2:])
+    X = kernel_inputs(model, model.train_inputs[0])
     fixed = None
     if type(model.likelihood) is FixedNoiseGaussianLikelihood:
         fixed = model.likelihood.noise_covar.noise.expand(model.train_targets.shape)
     return ExactGPParts(
         batch_shape=batch_shape,
-        X=X.reshape(-1, *X.shape[-2:]),
+        X=X,
         Y=model.train_targets.reshape(-1, X.shape[-2]),
         fixed_noise=None if fixed is None else fixed.reshape(-1, X.shape[-2]),
         nu=math.inf if type(correlation) is RBFKernel else correlation.nu,
         hyperparameters=parameters,
     )
+
+
+def kernel_inputs(model: SingleTaskGP, X: Tensor) -> Tensor:
+    r"""Inputs as the model's kernel sees them: transformed, and its active dimensions only.
+
+    Args:
+        model: The model, of `R` replicates when its batch shape is flattened.
+        X: Inputs that broadcast to `batch_shape x m x d`, in the units of the data.
+
+    Returns:
+        An `R x m x d` tensor without gradients.
+    """
+    active, batch_shape = model.covar_module.active_dims, model.train_targets.shape[:-1]
+    X = model.transform_inputs(X).detach()
+    X = X if active is None else X[..., active]
+    return X.expand(*batch_shape, *X.shape[-2:]).reshape(-1, *X.shape[-2:])
 
 
 def _check_model(model: SingleTaskGP) -> None:

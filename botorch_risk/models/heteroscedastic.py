@@ -33,6 +33,7 @@ from gpytorch.models import GP
 from gpytorch.settings import min_fixed_noise
 from torch import Tensor
 
+from botorch_risk.fit.pseudo_data import PseudoDataMarginalLogLikelihood
 from botorch_risk.models.fixed_noise import (
     condition,
     load_process,
@@ -408,7 +409,10 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
             )
 
         def fit(model: Any) -> bool:
-            part = type(mll)(model.likelihood, model)
+            if isinstance(mll, PseudoDataMarginalLogLikelihood):
+                part = mll.of_process(model)
+            else:
+                part = type(mll)(model.likelihood, model)
             fit_gpytorch_mll(part, optimizer_kwargs=optimizer_kwargs, **kwargs)
             return not part.training
 

@@ -12,8 +12,19 @@ from botorch_risk.strategies.level_set import GCHK, LevelSetSearch, MaximumVaria
 from botorch_risk.strategies.log_nei import MeanVarianceLogNEI
 from botorch_risk.strategies.protocol import Strategy
 from botorch_risk.strategies.rahbo import RAHBO, RAHBOUS, HeteroscedasticGPUCB
+from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
 from botorch_risk.strategies.random_search import RandomSearch
+from botorch_risk.strategies.shrinking_gp_ucb import AGPUCB, WangDeFreitasGPUCB
 from botorch_risk.strategies.truncated_variance import TruVaR
+from botorch_risk.strategies.uhebo import (
+    GPUCB,
+    RABO,
+    UHEBO,
+    FullyBayesianGPUCB,
+    PortfolioEXP3,
+    PseudoDataGPUCB,
+    RandomEXP3,
+)
 from botorch_risk.strategies.value_at_risk import (
     VUCB,
     AdversarialStableOpt,
@@ -22,24 +33,34 @@ from botorch_risk.strategies.value_at_risk import (
 )
 
 __all__ = [
+    "AGPUCB",
     "DRBOKDE",
     "DRBOMMD",
     "GCHK",
+    "GPUCB",
+    "RABO",
     "RAHBO",
     "RAHBOUS",
     "SBOKDE",
+    "UHEBO",
     "VUCB",
     "AdversarialStableOpt",
     "ContextFreeGPUCB",
     "ContextualGPUCB",
+    "FullyBayesianGPUCB",
     "HeteroscedasticGPUCB",
     "LevelSetSearch",
     "MaximumVarianceSearch",
     "MeanVarianceLogNEI",
+    "PortfolioEXP3",
+    "PseudoDataGPUCB",
+    "RandomEXP3",
+    "RandomOrAcquire",
     "RandomPairs",
     "RandomSearch",
     "StableOpt",
     "Strategy",
     "TruVaR",
+    "WangDeFreitasGPUCB",
     "initial_design",
 ]

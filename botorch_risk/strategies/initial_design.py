@@ -1,4 +1,4 @@
-r"""The initial design that every strategy shares, so that comparisons are paired."""
+r"""Points without a model: the initial design that strategies share, and random ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
-from botorch_risk.seeding import as_seeds, derive_seed
+from botorch_risk.seeding import as_seeds, derive_seed, generators
 
 
 def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) -> Tensor:
@@ -40,3 +40,24 @@ def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) 
         for seed in as_seeds(seeds)
     ]
     return torch.stack([design.squeeze(-2) for design in designs]).to(bounds)
+
+
+def uniform_points(
+    bounds: Tensor, seeds: int | Sequence[int], num_points: int, *stream: int | str
+) -> Tensor:
+    r"""Independent uniform points, a pure function of each replicate's seed and the stream.
+
+    Args:
+        bounds: The lower and the upper bounds of the box, `2 x d`.
+        seeds: One seed per replicate.
+        num_points: The number of points.
+        stream: Integers and words that name the draw.
+
+    Returns:
+        An `R x num_points x d` tensor in the units, dtype and device of `bounds`.
+    """
+    shape, dtype = (num_points, bounds.shape[-1]), bounds.dtype
+    streams = generators(seeds, *stream)
+    unit = torch.stack([torch.rand(shape, dtype=dtype, generator=g) for g in streams])
+    lower, upper = bounds
+    return lower + (upper - lower) * unit.to(bounds)

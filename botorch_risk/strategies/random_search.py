@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.arguments import as_nonnegative
-from botorch_risk.seeding import generators
+from botorch_risk.strategies.initial_design import uniform_points
 from botorch_risk.strategies.replicated import ReplicatedStrategy
 
 
@@ -84,8 +84,6 @@ class RandomSearch(ReplicatedStrategy):
         return X[torch.arange(len(self.seeds), device=best.device), best]
 
     def _propose(self) -> Tensor:
-        shape, dtype = (self.batch_size, self.bounds.shape[-1]), self.bounds.dtype
-        streams = generators(self.seeds, "random search", self._round)
-        unit = torch.stack([torch.rand(shape, dtype=dtype, generator=g) for g in streams])
-        lower, upper = self.bounds
-        return lower + (upper - lower) * unit.to(self.bounds)
+        return uniform_points(
+            self.bounds, self.seeds, self.batch_size, "random search", self._round
+        )

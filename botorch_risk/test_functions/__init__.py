@@ -1,5 +1,11 @@
 r"""Problems for decisions under risk, as subclasses of BoTorch's test functions."""
 
+from botorch_risk.test_functions.classifier_tuning import (
+    BoostedTreesTuning,
+    ClassifierTuning,
+    LogisticRegressionTuning,
+)
+from botorch_risk.test_functions.deceptive import H1, Deceptive
 from botorch_risk.test_functions.environmental import EnvironmentalTestProblem
 from botorch_risk.test_functions.environmental_synthetic import (
     EnvironmentalAckley,
@@ -16,6 +22,7 @@ from botorch_risk.test_functions.heteroscedastic import (
     HeteroscedasticSine,
     HeteroscedasticTestProblem,
 )
+from botorch_risk.test_functions.lunar_landing import LunarLanding
 from botorch_risk.test_functions.newsvendor import Newsvendor
 from botorch_risk.test_functions.portfolio import PortfolioOptimization
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
@@ -29,6 +36,10 @@ from botorch_risk.test_functions.value_at_risk import (
 )
 
 __all__ = [
+    "H1",
+    "BoostedTreesTuning",
+    "ClassifierTuning",
+    "Deceptive",
     "EnvironmentalAckley",
     "EnvironmentalBranin",
     "EnvironmentalHartmann",
@@ -37,6 +48,8 @@ __all__ = [
     "HeteroscedasticBranin",
     "HeteroscedasticSine",
     "HeteroscedasticTestProblem",
+    "LogisticRegressionTuning",
+    "LunarLanding",
     "Newsvendor",
     "PortfolioOptimization",
     "RepeatedTestProblem",

@@ -18,7 +18,7 @@ def objective(n: int = 7) -> MarginalLikelihoodObjective:
 
 def test_gradient_equals_differences() -> None:
     loss = objective()
-    theta = loss.starts(True, 0, [])
+    theta = loss.starts(module.ROUGHER, 0, [])
 
     for row in range(len(theta)):
 
@@ -33,7 +33,7 @@ def test_gradient_equals_differences() -> None:
 
 def test_any_selection_of_rows_in_any_chunks_gives_the_same() -> None:
     loss = objective()
-    theta = loss.starts(True, 1, [np.random.default_rng(seed) for seed in range(3)])
+    theta = loss.starts(module.ROUGHER, 1, [np.random.default_rng(seed) for seed in range(3)])
     assert theta.shape == (9, 4)
     value, gradient = loss(theta, np.arange(9))
     some = np.array([1, 4, 5, 8])
@@ -43,7 +43,7 @@ def test_any_selection_of_rows_in_any_chunks_gives_the_same() -> None:
 
 
 def test_the_rough_start_moves_faster_and_is_known_better() -> None:
-    theta = objective().starts(True, 0, [])
+    theta = objective().starts(module.ROUGHER, 0, [])
     shift = np.exp(theta[3:] - theta[:3])
     rougher = module.ROUGHER
     expected = [rougher["lengthscale"], rougher["lengthscale"], rougher["noise"], 1.0]

@@ -1,0 +1,183 @@
+r"""EXP3, the bandit that assumes nothing about where rewards come from, over replicates at once.
+
+.. [Auer2002exp3]
+    P. Auer, N. Cesa-Bianchi, Y. Freund, R. E. Schapire. The Nonstochastic Multiarmed Bandit
+    Problem. SIAM Journal on Computing 32, 2002.
+
+.. [Ha2023uhe]
+    H. Ha, V. Nguyen, H. Zhang, A. van den Hengel. Provably Efficient Bayesian Optimization with
+    Unbiased Gaussian Process Hyperparameter Estimation. arXiv:2306.06844, 2023.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from torch import Tensor
+
+from botorch_risk.seeding import generators
+
+
+@dataclass(frozen=True)
+class Exp3:
+    r"""The weights of EXP3, Algorithm 2 of [Ha2023uhe]_, and what may be done with them.
+
+        p_k = (1 - gamma) w_k / sum_j w_j + gamma / K
+        w_k <- w_k exp(gamma r / (K p_k))    for the arm that was chosen
+
+    Weights are kept as logarithms, since they grow without limit. The state is this one tensor:
+    nothing here changes it, `update` returns another. Theory asks for rewards in [0, 1]; others
+    are taken as they are.
+
+    Args:
+        log_weights: Logarithms of the weights, `R x K` for K arms.
+
+    Example:
+        >>> bandit = Exp3.start(num_replicates=2, num_arms=2)
+        >>> p = bandit.probabilities(gamma=0.5)
+        >>> arms = draw_arms(p, [0, 1], "arm", 1)
+        >>> bandit = bandit.update(torch.tensor([1, 0]), torch.tensor([1.0, 0.0]), p, gamma=0.5)
+        >>> bandit.probabilities(gamma=0.5)
+        tensor([[0.4388, 0.5612],
+                [0.5000, 0.5000]], dtype=torch.float64)
+    """
+
+    log_weights: Tensor
+
+    def __post_init__(self) -> None:
+        if self.log_weights.dim() != 2 or self.log_weights.shape[-1] < 1:
+            raise BotorchTensorDimensionError(
+                "Expected `log_weights` to have shape `R x K` with at least one arm. "
+                f"Got {self.log_weights.shape=}."
+            )
+
+    @classmethod
+    def start(cls, num_replicates: int, num_arms: int) -> Exp3:
+        r"""All weights 1."""
+        return cls(torch.zeros(num_replicates, num_arms, dtype=torch.double))
+
+    def probabilities(self, gamma: float) -> Tensor:
+        r"""The probability of each arm, `R x K`; gamma above 1 counts as 1.
+
+        Raises:
+            ValueError: If gamma is not positive.
+        """
+        gamma = _clipped(gamma)
+        uniform = gamma / self.log_weights.shape[-1]
+        return (1.0 - gamma) * self.log_weights.softmax(dim=-1) + uniform  # Alg. 2, line 5
+
+    def update(
+        self,
+        arms: Tensor,
+        rewards: Tensor,
+        probabilities: Tensor,
+        gamma: float,
+        rewarded: Tensor | None = None,
+    ) -> Exp3:
+        r"""The weights after the chosen arms have been rewarded.
+
+        Args:
+            arms: The arm that each replicate chose, `R`.
+            rewards: What it earned, `R`.
+            probabilities: Of all arms at the time of choice, `R x K`. Gamma may have moved since.
+            gamma: The exploration rate of this update; above 1 it counts as 1.
+            rewarded: An optional boolean mask, `R`, of replicates whose choice has a reward; the
+                others keep their weights.
+
+        Returns:
+            The new weights.
+
+        Raises:
+            BotorchTensorDimensionError: If a shape does not fit the weights.
+            InputDataError: If a reward that counts is not finite.
+            ValueError: If gamma is not positive.
+        """
+        count, num_arms = self.log_weights.shape
+        shapes = arms.shape, rewards.shape, probabilities.shape
+        if shapes != ((count,), (count,), (count, num_arms)):
+            raise BotorchTensorDimensionError(
+                f"Expected `arms` and `rewards` to have shape `{count}` and `probabilities` "
+                f"`{count} x {num_arms}`. Got {arms.shape=}, {rewards.shape=}, "
+                f"{probabilities.shape=}."
+            )
+        counts = torch.ones_like(arms, dtype=torch.bool) if rewarded is None else rewarded
+        if not rewards[counts].isfinite().all():
+            raise InputDataError(
+                f"Expected finite `rewards`, or a mask of those that are. Got {rewards.tolist()}."
+            )
+        chosen = probabilities.gather(-1, arms.unsqueeze(-1))
+        estimates = torch.where(counts, rewards, 0.0).to(chosen).unsqueeze(-1) / chosen
+        step = _clipped(gamma) / num_arms * estimates  # Alg. 2, line 8
+        return Exp3(self.log_weights.scatter_add(-1, arms.unsqueeze(-1), step))
+
+
+def draw_arms(probabilities: Tensor, seeds: int | Sequence[int], *stream: int | str) -> Tensor:
+    r"""One arm for each replicate, a function of its seed, the stream and its probabilities alone.
+
+    Args:
+        probabilities: `R x K`.
+        seeds: One seed per replicate.
+        stream: Integers and words that name the draw.
+
+    Returns:
+        Arms, `R`, counted from 0.
+    """
+    uniform = [torch.rand((), generator=g, dtype=torch.double) for g in generators(seeds, *stream)]
+    draws = torch.stack(uniform).to(probabilities.device)
+    above = draws.unsqueeze(-1) >= probabilities.cumsum(dim=-1)
+    return above.sum(dim=-1).clamp_max(probabilities.shape[-1] - 1)  # rounding of the sum
+
+
+def exploration_rate(max_reward: float, num_arms: int) -> float:
+    r"""The gamma of Corollary 3.2 of [Auer2002exp3]_, at most 1.
+
+        gamma = min(1, sqrt(K log K / ((e - 1) g)))
+
+    Expected regret is then at most `2.63 sqrt(g K log K)`. Algorithm 1 of [Ha2023uhe]_ is this
+    rate with K = 2 and g = t / 2, the number of choices in t evaluations: `sqrt(4 log 2 / ((e - 1)
+    t))`. Its Appendix A.4 has g smaller than the total reward; the corollary needs an upper bound.
+
+    Args:
+        max_reward: An upper bound g of the total reward of the best arm, such as the number of
+            choices.
+        num_arms: The number of arms K.
+
+    Raises:
+        ValueError: If `max_reward` is not positive or there is no arm.
+
+    Example:
+        >>> round(exploration_rate(max_reward=100, num_arms=2), 4), exploration_rate(0.5, 2)
+        (0.0898, 1.0)
+    """
+    if not (max_reward > 0 and num_arms >= 1):
+        raise ValueError(
+            f"Expected `max_reward` > 0 and at least one arm. Got {max_reward=}, {num_arms=}."
+        )
+    return min(1.0, math.sqrt(num_arms * math.log(num_arms) / ((math.e - 1) * max_reward)))
+
+
+def regret_bound(gamma: float, best_reward: float, num_arms: int) -> float:
+    r"""The bound on the expected regret at a constant gamma, Theorem 3.1 of [Auer2002exp3]_.
+
+        (e - 1) gamma G + K log K / gamma
+
+    Args:
+        gamma: The exploration rate, in (0, 1].
+        best_reward: The total reward G of the best arm, whose rewards are in [0, 1].
+        num_arms: The number of arms K.
+
+    Raises:
+        ValueError: If gamma is not positive.
+    """
+    gamma = _clipped(gamma)
+    return (math.e - 1) * gamma * best_reward + num_arms * math.log(num_arms) / gamma
+
+
+def _clipped(gamma: float) -> float:
+    if not gamma > 0:
+        raise ValueError(f"Expected `gamma` > 0. Got {gamma=}.")
+    return min(1.0, gamma)

@@ -1,0 +1,185 @@
+r"""Ways of estimating hyperparameters behind one call, for strategies to exchange.
+
+.. [Ha2023uhe]
+    H. Ha, V. Nguyen, H. Zhang, A. van den Hengel. Provably Efficient Bayesian Optimization with
+    Unbiased Gaussian Process Hyperparameter Estimation. arXiv:2306.06844, 2023.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.warnings import OptimizationWarning
+from botorch.fit import fit_fully_bayesian_model_nuts
+from botorch.models import SingleTaskGP
+from botorch.models.fully_bayesian import FullyBayesianSingleTaskGP
+from botorch.models.model import Model
+from botorch.models.transforms import Standardize
+from torch import Tensor
+
+from botorch_risk.fit.exact_gp import FitResult, FitStatus, fit_exact_gp
+from botorch_risk.fit.pseudo_data import fit_pseudo_data
+from botorch_risk.fit.pseudo_points import Design
+from botorch_risk.seeding import as_seeds, derive_seed
+
+
+@runtime_checkable
+class Estimator(Protocol):
+    r"""Estimates the hyperparameters of a model from its data."""
+
+    def __call__(
+        self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
+    ) -> Model:
+        r"""The fitted model: the one that was given, in place, where it can hold the estimate.
+
+        Args:
+            model: A model of `R` replicates, or of one.
+            seeds: One seed for each replicate. What is drawn is a function of these and of `t`.
+            t: The round.
+            observed: An optional boolean mask of the data, `batch_shape x n`.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class MaximumAPosteriori:
+    r"""The usual estimate, by `fit_exact_gp`.
+
+    Args:
+        num_restarts: Starts beside those of `fit_exact_gp`.
+    """
+
+    num_restarts: int = 0
+
+    def __call__(
+        self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
+    ) -> Model:
+        r"""Fits the model in place."""
+        listed = _of_round(seeds, t)
+        result = fit_exact_gp(
+            model, num_restarts=self.num_restarts, seeds=listed, observed=observed
+        )
+        _warn_of_failures(result, seeds)
+        return model
+
+
+@dataclass(frozen=True)
+class PseudoData:
+    r"""UHE-BO's estimate from pseudo-data, by `fit_pseudo_data`.
+
+    Args:
+        bounds: The lower and the upper bounds of the domain, `2 x d`; the unit cube if omitted.
+        num_pseudo: The number of pseudo-points; twice that of the data if omitted.
+        points: `"uniform"` or `"sobol"`.
+        redraw: Whether each round has pseudo-points of its own, as in the paper. Otherwise they
+            stay and are only added to, so that the estimate does not jump between rounds.
+        num_restarts: Starts beside those of `fit_pseudo_data`.
+    """
+
+    bounds: Tensor | None = None
+    num_pseudo: int | None = None
+    points: Design = "uniform"
+    redraw: bool = True
+    num_restarts: int = 0
+
+    def __call__(
+        self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
+    ) -> Model:
+        r"""Fits the model in place."""
+        X = model.train_inputs[0]
+        unit_cube = torch.tensor([[0.0], [1.0]]).to(X).expand(2, X.shape[-1])
+        result = fit_pseudo_data(
+            model,
+            unit_cube if self.bounds is None else self.bounds,
+            self.num_pseudo,
+            seeds=_of_round(seeds, t) if self.redraw else seeds,
+            points=self.points,
+            observed=observed,
+            num_restarts=self.num_restarts,
+        )
+        _warn_of_failures(result, seeds)
+        return model
+
+
+@dataclass(frozen=True)
+class FullyBayesian:
+    r"""Hyperparameters sampled by MCMC: BoTorch's `FullyBayesianSingleTaskGP` and NUTS.
+
+    The samples are those of a model of its own, of the same data, with BoTorch's Matern 5/2 kernel
+    and BoTorch's priors; the kernel of the given model does not matter. One replicate at a time.
+    Needs NumPyro, the extra `bayesian`.
+
+    Args:
+        warmup_steps: Steps that are thrown away; 200 in [Ha2023uhe]_.
+        num_samples: Samples after that; 10 in the paper.
+        thinning: Every which sample is kept.
+        max_tree_depth: Of NUTS.
+    """
+
+    warmup_steps: int = 200
+    num_samples: int = 10
+    thinning: int = 1
+    max_tree_depth: int = 6
+
+    def __call__(
+        self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
+    ) -> Model:
+        r"""A model of as many hyperparameters as samples are kept.
+
+        Raises:
+            ImportError: If NumPyro is not installed.
+            UnsupportedError: If the model is of several replicates.
+        """
+        if importlib.util.find_spec("numpyro") is None or importlib.util.find_spec("jax") is None:
+            raise ImportError(
+                "Expected NumPyro and JAX, which sample the hyperparameters. Install them with "
+                "`pip install 'botorch_risk[bayesian]'`."
+            )
+        if model.batch_shape:
+            raise UnsupportedError(
+                "Expected a model of one replicate: MCMC goes through them one after the other. "
+                f"Got {model.batch_shape=}."
+            )
+        (seed,) = _of_round(seeds, t)
+        model.train()
+        X, Y = model.train_inputs[0], model.train_targets.unsqueeze(-1)
+        transform = getattr(model, "outcome_transform", None)
+        if transform is not None:
+            Y, _ = transform.eval().untransform(Y)
+        if observed is not None:
+            X, Y = X[observed], Y[observed]
+        sampled = FullyBayesianSingleTaskGP(X, Y, outcome_transform=Standardize(m=1))
+        fit_fully_bayesian_model_nuts(
+            sampled,
+            max_tree_depth=self.max_tree_depth,
+            warmup_steps=self.warmup_steps,
+            num_samples=self.num_samples,
+            thinning=self.thinning,
+            disable_progbar=True,
+            seed=seed % 2**31,
+        )
+        return sampled
+
+
+def _of_round(seeds: Sequence[int], t: int) -> list[int]:
+    return [derive_seed(seed, "estimate", t) for seed in as_seeds(seeds)]
+
+
+def _warn_of_failures(result: FitResult, seeds: Sequence[int]) -> None:
+    failed = [
+        f"seed {seed}: {reason}"
+        for seed, status, reason in zip(seeds, result.status, result.reasons, strict=True)
+        if status is FitStatus.FAILED
+    ]
+    if failed:
+        warnings.warn(
+            f"A fit failed; its hyperparameters stay at their start ({'; '.join(failed)}).",
+            OptimizationWarning,
+            stacklevel=3,
+        )

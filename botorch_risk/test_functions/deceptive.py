@@ -1,0 +1,113 @@
+r"""Functions whose slopes lead a greedy search away from their optimum."""
+
+from __future__ import annotations
+
+import torch
+from botorch.test_functions.synthetic import SyntheticTestFunction
+from torch import Tensor
+
+
+class Deceptive(SyntheticTestFunction):
+    r"""A narrow peak in every input between two wide slopes that lead away from it; maximised.
+
+        f(x) = ( mean_i g_i(x_i) ) ** 2,    alpha_i = i / (d + 1)
+
+        g_i(x) = 4/5 - x / alpha_i                      for 0 <= x <= 4/5 alpha_i
+                 5 x / alpha_i - 4                      to alpha_i
+                 5 (x - alpha_i) / (alpha_i - 1) + 1    to (1 + 4 alpha_i) / 5
+                 (x - 1) / (1 - alpha_i) + 4/5          to 1
+
+    on [0, 1]^d. The optimum is 1 at x = alpha. A. Gavana's collection of test functions states it
+    as -f to be minimised, with these pieces; Appendix C of Ha et al., "Provably Efficient Bayesian
+    Optimization with Unbiased Gaussian Process Hyperparameter Estimation", 2023, prints the third
+    and the fourth without their "+ 1" and "+ 4/5", which would leave jumps.
+
+    Example:
+        >>> Deceptive(dim=2)(torch.tensor([[1 / 3, 2 / 3], [0.0, 1.0]]))
+        tensor([1.0000, 0.6400])
+    """
+
+    _is_minimization_by_default = False
+    _optimal_value = 1.0
+
+    def __init__(
+        self, dim: int = 2, noise_std: float | None = None, dtype: torch.dtype = torch.double
+    ) -> None:
+        r"""Builds the problem.
+
+        Args:
+            dim: The number of inputs.
+            noise_std: Standard deviation of the noise that `forward` adds.
+            dtype: The dtype of the bounds.
+
+        Raises:
+            ValueError: If `dim` is less than 1.
+        """
+        if dim < 1:
+            raise ValueError(f"Expected `dim` to be at least 1. Got {dim=}.")
+        self.dim = dim
+        self.continuous_inds = list(range(dim))
+        self._bounds = [(0.0, 1.0)] * dim
+        self._optimizers = [tuple((i + 1) / (dim + 1) for i in range(dim))]
+        super().__init__(noise_std=noise_std, dtype=dtype)
+
+    def _evaluate_true(self, X: Tensor) -> Tensor:
+        alpha = torch.arange(1, self.dim + 1).to(X) / (self.dim + 1)
+        pieces = torch.where(
+            alpha >= X,
+            torch.where(0.8 * alpha >= X, 0.8 - X / alpha, 5 * X / alpha - 4),
+            torch.where(
+                (1 + 4 * alpha) / 5 >= X,
+                5 * (X - alpha) / (alpha - 1) + 1,
+                (X - 1) / (1 - alpha) + 0.8,
+            ),
+        )
+        return pieces.mean(dim=-1).square()
+
+
+class H1(SyntheticTestFunction):
+    r"""Ripples in two inputs under a peak at (8.6998, 6.7665); maximised.
+
+        f(x) = (sin(x_1 - x_2 / 8)^2 + sin(x_2 + x_1 / 8)^2)
+               / sqrt((x_1 - 8.6998)^2 + (x_2 - 6.7665)^2 + 1)
+
+    A. J. van Soest and L. J. R. Casius, "The Merits of a Parallel Genetic Algorithm in Solving Hard
+    Optimization Problems", 2003. The maximum is 2. The usual box is [-100, 100]^2; UHE-BO does not
+    say which it took, and [-25, 25]^2 is in use too.
+
+    Example:
+        >>> H1()(torch.tensor([[8.6998, 6.7665], [0.0, 0.0]]))
+        tensor([2., 0.])
+    """
+
+    dim = 2
+    continuous_inds: list[int] = [0, 1]  # noqa: RUF012 as in BoTorch
+    _is_minimization_by_default = False
+    _optimal_value = 2.0
+    _optimizers: list[tuple[float, ...]] = [(8.6998, 6.7665)]  # noqa: RUF012
+
+    def __init__(
+        self,
+        half_width: float = 100.0,
+        noise_std: float | None = None,
+        dtype: torch.dtype = torch.double,
+    ) -> None:
+        r"""Builds the problem.
+
+        Args:
+            half_width: The box is `[-half_width, half_width]^2`.
+            noise_std: Standard deviation of the noise that `forward` adds.
+            dtype: The dtype of the bounds.
+
+        Raises:
+            ValueError: If the box does not hold the optimum.
+        """
+        if not 8.6998 <= half_width < float("inf"):
+            raise ValueError(f"Expected a box that holds the optimum. Got {half_width=}.")
+        self._bounds = [(-half_width, half_width)] * 2
+        super().__init__(noise_std=noise_std, dtype=dtype)
+
+    def _evaluate_true(self, X: Tensor) -> Tensor:
+        x, y = X.unbind(dim=-1)
+        ripples = (x - y / 8).sin().square() + (y + x / 8).sin().square()
+        return ripples / ((x - 8.6998).square() + (y - 6.7665).square() + 1).sqrt()

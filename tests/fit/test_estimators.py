@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.warnings import OptimizationWarning
+from botorch.models import SingleTaskGP
+from torch import Tensor
+
+from botorch_risk.fit import (
+    Estimator,
+    FullyBayesian,
+    MaximumAPosteriori,
+    PseudoData,
+    fit_exact_gp,
+    fit_pseudo_data,
+)
+from botorch_risk.seeding import derive_seed
+
+UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+
+
+def model_of(*batch_shape: int) -> SingleTaskGP:
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(*batch_shape, 8, 2, dtype=torch.double, generator=generator)
+    return SingleTaskGP(X, (5 * X).sin().sum(dim=-1, keepdim=True))
+
+
+def lengthscale(model: SingleTaskGP) -> Tensor:
+    return model.covar_module.lengthscale.detach()
+
+
+@pytest.mark.parametrize("estimator", [MaximumAPosteriori(), PseudoData(), FullyBayesian()])
+def test_one_interface(estimator: Estimator) -> None:
+    assert isinstance(estimator, Estimator)
+
+
+def test_fits_in_place() -> None:
+    for estimator, fit in (
+        (MaximumAPosteriori(), fit_exact_gp),
+        (
+            PseudoData(),
+            lambda model: fit_pseudo_data(
+                model, UNIT, seeds=[derive_seed(s, "estimate", 3) for s in (0, 1)]
+            ),
+        ),
+    ):
+        ours, theirs = model_of(2), model_of(2)
+        assert estimator(ours, [0, 1], 3) is ours
+        fit(theirs)
+        assert torch.equal(lengthscale(ours), lengthscale(theirs))
+
+
+def test_points_are_redrawn_or_kept() -> None:
+    fitted = {}
+    for redraw in (True, False):
+        for t in (1, 2):
+            model = PseudoData(redraw=redraw, points="sobol")(model_of(), [0], t)
+            fitted[redraw, t] = lengthscale(model)
+    assert not torch.equal(fitted[True, 1], fitted[True, 2])
+    assert torch.equal(fitted[False, 1], fitted[False, 2])
+
+
+def test_a_failed_fit_is_named() -> None:
+    model = model_of(2)
+    model.train_targets[1, 0] = torch.nan
+    with pytest.warns(OptimizationWarning, match="seed 7: the training data are not finite"):
+        MaximumAPosteriori()(model, [3, 7], 1)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("numpyro") is not None, reason="NumPyro is installed")
+def test_mcmc_says_what_it_needs() -> None:
+    with pytest.raises(ImportError, match=r"botorch_risk\[bayesian\]"):
+        FullyBayesian()(model_of(), [0], 1)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_mcmc_samples_hyperparameters() -> None:
+    pytest.importorskip("numpyro")
+    estimator = FullyBayesian(warmup_steps=16, num_samples=4)
+    sampled = estimator(model_of(), [0], 1)
+    assert sampled.covar_module.lengthscale.shape == (4, 1, 2)
+    again = estimator(model_of(), [0], 1)
+    assert torch.equal(sampled.covar_module.lengthscale, again.covar_module.lengthscale)
+    with pytest.raises(UnsupportedError, match="a model of one replicate"):
+        estimator(model_of(2), [0, 1], 1)

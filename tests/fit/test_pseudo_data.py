@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import MultiTaskGP, SingleTaskGP
+from botorch.models.transforms import Normalize, Warp
+from botorch.models.utils.gpytorch_modules import (
+    get_gaussian_likelihood_with_gamma_prior,
+    get_matern_kernel_with_gamma_prior,
+)
+from gpytorch.kernels import LinearKernel
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from scipy.stats import multivariate_normal
+from torch import Tensor
+
+from botorch_risk.fit import (
+    FitStatus,
+    PseudoDataMarginalLogLikelihood,
+    fit_exact_gp,
+    fit_pseudo_data,
+)
+from botorch_risk.models import MeanVarianceGP
+from tests.contracts import RepeatedData
+
+BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+
+
+def data(*batch_shape: int, n: int = 9) -> tuple[Tensor, Tensor]:
+    X = torch.rand(*batch_shape, n, 2, dtype=torch.double)
+    return X, (5 * X).sin().sum(dim=-1, keepdim=True) + 0.1 * torch.randn_like(X[..., :1])
+
+
+def scaled_matern(X: Tensor, Y: Tensor) -> SingleTaskGP:
+    return SingleTaskGP(
+        X,
+        Y,
+        covar_module=get_matern_kernel_with_gamma_prior(2, X.shape[:-2]),
+        likelihood=get_gaussian_likelihood_with_gamma_prior(X.shape[:-2]),
+    )
+
+
+def fixed_noise(X: Tensor, Y: Tensor) -> SingleTaskGP:
+    return SingleTaskGP(X, Y, 0.01 + 0.1 * X[..., :1])
+
+
+MODELS: dict[str, Callable[[Tensor, Tensor], SingleTaskGP]] = {
+    "default": SingleTaskGP,
+    "scaled_matern": scaled_matern,
+    "fixed_noise": fixed_noise,
+    "normalised": lambda X, Y: SingleTaskGP(
+        X, Y, input_transform=Normalize(2, batch_shape=X.shape[:-2])
+    ),
+}
+every = pytest.mark.parametrize("name", MODELS)
+
+
+def value(mll: ExactMarginalLogLikelihood) -> Tensor:
+    model = mll.train().model
+    with torch.no_grad():
+        inputs = [model.transform_inputs(X) for X in model.train_inputs]
+        return mll(model(*model.train_inputs), model.train_targets, *inputs)
+
+
+def losses(name: str, *batch_shape: int, **options: Any) -> tuple[Any, Any]:
+    X, Y = data(*batch_shape)
+    model = MODELS[name](X, Y)
+    pseudo = PseudoDataMarginalLogLikelihood(
+        model.likelihood,
+        model,
+        BOUNDS,
+        **{"points": X, "seeds": list(range(X[..., 0, 0].numel()))} | options,
+    )
+    return pseudo, ExactMarginalLogLikelihood(model.likelihood, model)
+
+
+@every
+@pytest.mark.parametrize("batch_shape", [(), (2,), (2, 2)])
+def test_of_the_data_themselves_is_the_ordinary_loss(
+    name: str, batch_shape: tuple[int, ...]
+) -> None:
+    pseudo, ordinary = losses(name, *batch_shape)
+    torch.testing.assert_close(value(pseudo), value(ordinary))
+    pseudo.zero_grad()
+    gradients = []
+    for mll in (pseudo, ordinary):
+        model = mll.train().model
+        mll.zero_grad()
+        mll(model(*model.train_inputs), model.train_targets).sum().backward()
+        gradients.append([p.grad.clone() for p in mll.parameters()])
+    for left, right in zip(*gradients, strict=True):
+        torch.testing.assert_close(left, right)
+
+
+@pytest.mark.parametrize("name", ["default", "fixed_noise"])
+def test_loss_equals_scipy(name: str) -> None:
+    pseudo, _ = losses(name, points="uniform")
+    model = pseudo.model
+    with torch.no_grad():
+        points, X = pseudo.pseudo_inputs, model.train_inputs[0]
+        rows = torch.cdist(points, X).argmin(dim=-1)
+        noise = model.likelihood.noise.expand(len(X))[rows]
+        covariance = model.covar_module(points).to_dense() + noise.diag()
+        prior = sum(p.log_prob(closure(m)).sum() for _, m, p, closure, _ in model.named_priors())
+    law = multivariate_normal(model.mean_module.constant.item() * torch.ones(18), covariance)
+    expected = (law.logpdf(model.train_targets[rows]) + float(prior)) / 18
+    assert value(pseudo).item() == pytest.approx(expected)
+
+
+@every
+@pytest.mark.parametrize("batch_shape", [(), (3,)])
+def test_both_fits_maximise_one_objective(name: str, batch_shape: tuple[int, ...]) -> None:
+    X, Y = data(*batch_shape)
+    seeds = list(range(len(X) if batch_shape else 1))
+    model = MODELS[name](X, Y)
+    user, before = MODELS[name](X, Y), copy.deepcopy(model.state_dict())
+    mll = PseudoDataMarginalLogLikelihood(user.likelihood, user, BOUNDS, seeds=seeds)
+    fit_gpytorch_mll(mll)  # the user's line
+    assert not user.training
+    model.load_state_dict(user.state_dict())  # there may be several optima
+    result = fit_pseudo_data(model, BOUNDS, seeds=seeds)
+    assert {FitStatus.ITERATION_LIMIT, FitStatus.FAILED}.isdisjoint(result.status)
+    at_ours = PseudoDataMarginalLogLikelihood(model.likelihood, model, BOUNDS, seeds=seeds)
+    torch.testing.assert_close(value(at_ours), result.objective)
+    assert (result.objective >= value(mll) - 1e-5).all()
+    for fitted in (user, model):
+        assert any((fitted.state_dict()[key] != before[key]).any() for key in before)
+
+
+def test_prediction_keeps_the_data() -> None:
+    X, Y = data()
+    model = SingleTaskGP(X, Y)
+    fit_pseudo_data(model, BOUNDS, seeds=0)
+    with_same_hyperparameters = SingleTaskGP(X, Y)
+    with_same_hyperparameters.load_state_dict(model.state_dict())
+    points = torch.rand(5, 2, dtype=torch.double)
+    for name in ("mean", "variance"):
+        torch.testing.assert_close(
+            getattr(model.posterior(points), name),
+            getattr(with_same_hyperparameters.eval().posterior(points), name),
+        )
+    assert model.train_inputs[0].shape == (9, 2)
+
+
+def test_a_learnt_range_of_the_inputs_is_that_of_the_data() -> None:
+    X, Y = data()
+    for fit in (
+        lambda model: fit_pseudo_data(model, BOUNDS, seeds=0),
+        lambda model: fit_gpytorch_mll(
+            PseudoDataMarginalLogLikelihood(model.likelihood, model, BOUNDS, seeds=0)
+        ),
+    ):
+        model = SingleTaskGP(X, Y, input_transform=Normalize(2))
+        fit(model)
+        assert torch.equal(model.input_transform.offset, X.amin(dim=0, keepdim=True))
+        assert model.input_transform.learn_coefficients
+
+
+@every
+def test_batch_equals_the_loop_over_replicates(name: str) -> None:
+    X, Y = data(3)
+    together = MODELS[name](X, Y)
+    result = fit_pseudo_data(together, BOUNDS, seeds=[5, 0, 2])
+    for r, seed in enumerate((5, 0, 2)):
+        alone = MODELS[name](X[r], Y[r])
+        single = fit_pseudo_data(alone, BOUNDS, seeds=seed)
+        torch.testing.assert_close(single.objective, result.objective[r], rtol=1e-9, atol=1e-9)
+        for one, many in zip(alone.parameters(), together.parameters(), strict=True):
+            torch.testing.assert_close(one, many[r], rtol=1e-5, atol=1e-6)
+
+
+def test_masked_rows_do_not_count() -> None:
+    X, Y = data(2)
+    observed = torch.ones(2, 9, dtype=torch.bool)
+    observed[1, 4:] = False
+    model = fixed_noise(X, Y)
+    result = fit_pseudo_data(model, BOUNDS, seeds=[0, 1], observed=observed)
+    alone = fixed_noise(X[1, :4], Y[1, :4])
+    alone.likelihood.noise_covar.noise = model.likelihood.noise[1, :4]
+    alone.set_train_data(X[1, :4], model.train_targets[1, :4], strict=False)
+    single = fit_pseudo_data(alone, BOUNDS, seeds=1)
+    torch.testing.assert_close(result.objective[1], single.objective)
+
+
+def test_more_starts_are_never_worse() -> None:
+    X, Y = data()
+    few, many = (
+        fit_pseudo_data(SingleTaskGP(X, Y), BOUNDS, seeds=3, num_restarts=k).objective
+        for k in (0, 4)
+    )
+    assert many >= few - 1e-9
+
+
+def test_both_processes_of_a_mean_variance_model() -> None:
+    repeated = RepeatedData.make()
+    bounds = BOUNDS
+    user, ours = (MeanVarianceGP(repeated.X, repeated.Y) for _ in range(2))
+    fit_gpytorch_mll(PseudoDataMarginalLogLikelihood(user.likelihood, user, bounds, seeds=0))
+    assert ours.fit_processes(
+        lambda process: FitStatus.FAILED not in fit_pseudo_data(process, bounds, seeds=0).status
+    )
+    ordinary = MeanVarianceGP(repeated.X, repeated.Y)
+    ordinary.fit_processes(lambda process: bool(fit_exact_gp(process).status))
+    for process in ("mean_model", "noise_model"):
+        lengthscales = [
+            getattr(model, process).covar_module.lengthscale for model in (user, ours, ordinary)
+        ]
+        torch.testing.assert_close(lengthscales[0], lengthscales[1], rtol=5e-2, atol=0)
+        assert not torch.allclose(lengthscales[1], lengthscales[2], rtol=5e-2)
+
+
+def test_what_the_closed_form_does_not_know_is_fitted_by_botorch() -> None:
+    X, Y = data()
+    for options in ({"covar_module": LinearKernel()}, {"input_transform": Warp(2, [0, 1])}):
+        model = SingleTaskGP(X, Y, **options)
+        result = fit_pseudo_data(model, BOUNDS, seeds=0)
+        assert result.method == "fit_gpytorch_mll"
+        with pytest.raises(UnsupportedError, match="for `num_restarts` and `observed`"):
+            fit_pseudo_data(model, BOUNDS, seeds=0, num_restarts=1)
+
+
+def test_bad_input() -> None:
+    X, Y = data()
+    model = SingleTaskGP(X, Y)
+    for build in (
+        lambda **options: PseudoDataMarginalLogLikelihood(model.likelihood, model, **options),
+        lambda **options: fit_pseudo_data(model, **options),
+    ):
+        with pytest.raises(ValueError, match="M_t >="):
+            build(bounds=BOUNDS, num_pseudo=3, seeds=0)
+        with pytest.raises(BotorchTensorDimensionError, match="`2 x 2`"):
+            build(bounds=BOUNDS[:, :1], seeds=0)
+    tasks = MultiTaskGP(torch.cat([X, (X[:, :1] > 0.5).double()], dim=-1), Y, task_feature=-1)
+    with pytest.raises(UnsupportedError, match="a model of one task"):
+        PseudoDataMarginalLogLikelihood(tasks.likelihood, tasks, BOUNDS, seeds=0)
+    repeated = RepeatedData.make()
+    two = MeanVarianceGP(repeated.X, repeated.Y)
+    mll = PseudoDataMarginalLogLikelihood(two.likelihood, two, BOUNDS, seeds=0)
+    with pytest.raises(UnsupportedError, match="Expected no closure"):
+        fit_gpytorch_mll(mll, closure=lambda: (torch.tensor(math.nan), []))

@@ -1,0 +1,288 @@
+r"""Algorithm 1 of UHE-BO round by round, and what it may be wrapped round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from botorch.acquisition import (
+    LogExpectedImprovement,
+    UpperConfidenceBound,
+    qUpperConfidenceBound,
+)
+from botorch.acquisition.logei import qLogExpectedImprovement
+from botorch.models import SingleTaskGP
+from botorch.models.model import Model
+from botorch.sampling import SobolQMCNormalSampler
+from torch import Tensor
+
+from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.environments import InputPerturbation
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation, WorstCase
+from botorch_risk.strategies import RandomOrAcquire, Strategy, initial_design
+from botorch_risk.strategies.initial_design import uniform_points
+
+BOUNDS = torch.tensor([[-1.0, 0.0], [2.0, 1.0]], dtype=torch.double)
+SMALL: dict[str, Any] = {"num_initial": 4, "num_restarts": 2, "raw_samples": 16}
+
+
+class Center:
+    r"""An acquisition function whose maximum is the centre of the unit cube."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        return -(X - 0.5).square().sum(dim=-1)
+
+
+def unfitted(model: Any, seeds: Any, t: int, observed: Tensor | None = None) -> Any:
+    return model.eval()
+
+
+def build(seeds: Any = (0, 1, 2), **options: Any) -> RandomOrAcquire:
+    chosen = {"batched": True, "estimator": unfitted, **SMALL, **options}
+    return RandomOrAcquire(Center, BOUNDS, seeds, **chosen)
+
+
+def outcomes(X: Tensor) -> Tensor:
+    return (3 * X).sin().sum(dim=-1, keepdim=True)
+
+
+def play(
+    strategy: RandomOrAcquire, rounds: int, f: Callable[[Tensor], Tensor] = outcomes
+) -> list[Tensor]:
+    asked = []
+    for _ in range(rounds):
+        asked.append(strategy.ask())
+        strategy.tell(asked[-1], f(asked[-1]))
+    return asked
+
+
+def rate(t: int) -> float:
+    return min(1.0, math.sqrt(4 * math.log(2) / ((math.e - 1) * t)))
+
+
+def test_is_algorithm_1() -> None:
+    r"""Arms last two evaluations; only the first of the random arm is a random point."""
+    strategy, center = build(range(6)), BOUNDS.mean(dim=0)
+    play(strategy, 1)
+    weights = [[1.0, 1.0] for _ in range(6)]
+    y: list[Tensor] = []
+    initial = outcomes(initial_design(BOUNDS, range(6), 4)).squeeze(-1)
+    kinds = set()
+    for t in range(1, 11):
+        if t % 2 == 1:
+            arms, total = strategy.chosen(t), [sum(w) for w in weights]
+            p = [
+                [(1 - rate(t)) * w / s + rate(t) / 2 for w in ws]
+                for ws, s in zip(weights, total, strict=True)
+            ]
+        (X,) = play(strategy, 1)
+        uniform = uniform_points(BOUNDS, range(6), 1, "random point", t)
+        for r in range(6):
+            random = arms[r] == 0 and t % 2 == 1
+            kinds.add((int(arms[r]), t % 2))
+            expected = uniform[r, 0] if random else center
+            torch.testing.assert_close(X[r, 0], expected, atol=1e-4, rtol=0)
+        y.append(outcomes(X).flatten())
+        if t % 2 == 0:
+            for r in range(6):
+                low, high = initial[r].min(), initial[r].max()
+                reward = float((max(y[-1][r], y[-2][r]) - low) / (high - low))
+                arm = int(arms[r])
+                step = rate(t) * min(max(reward, 0.0), 1.0) / (2 * p[r][arm])
+                weights[r][arm] *= math.exp(step)
+            expected = torch.tensor(weights).double().log()
+            torch.testing.assert_close(strategy.bandit.log_weights, expected)
+            assert strategy.num_rewards.tolist() == [t // 2] * 6
+    assert kinds == {(0, 0), (0, 1), (1, 0), (1, 1)}
+
+
+def test_a_last_odd_evaluation_earns_nothing() -> None:
+    strategy = build()
+    play(strategy, 1 + 3)
+    assert strategy.num_rewards.tolist() == [1, 1, 1]
+
+
+def test_saturated_rewards_are_counted() -> None:
+    strategy = build()
+    initial = torch.tensor([0.0, 1.0, 0.3, 0.7]).double().view(1, 4, 1).expand(3, 4, 1)
+    strategy.tell(strategy.ask(), initial)
+    for value in (0.5, 0.4, 0.5, 7.0, -2.0, -1.0):
+        X = strategy.ask()
+        strategy.tell(X, torch.full_like(X[..., :1], value))
+    assert strategy.num_saturated.tolist() == [2, 2, 2]
+    assert strategy.num_rewards.tolist() == [3, 3, 3]
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+def test_constant_initial_outcomes_leave_a_step() -> None:
+    strategy, expected = build(0, exploration=0.5), torch.zeros(2).double()
+    for t, value in enumerate((1.0, 1.0, 0.5, 2.0, 1.0)):
+        X = strategy.ask()
+        if t % 2 == 1:  # the pairs earn 1/2, at the level, and 1, above it
+            arm, p = int(strategy.chosen(t)), 0.5 * expected.softmax(dim=0) + 0.25
+            expected[arm] += 0.25 * (0.5 if t == 1 else 1.0) / p[arm]
+        strategy.tell(X, torch.full_like(X[..., :1], value))
+    torch.testing.assert_close(strategy.bandit.log_weights[0], expected)
+
+
+def test_missing_outcomes_earn_nothing_and_half_a_pair_counts() -> None:
+    strategy = build()
+    for t in range(3):
+        X = strategy.ask()
+        Y = outcomes(X)
+        Y[1] = Y[1].masked_fill(torch.tensor(t > 0), torch.nan)
+        Y[2] = Y[2].masked_fill(torch.tensor(t == 2), torch.nan)
+        strategy.tell(X, Y)
+    assert strategy.num_rewards.tolist() == [1, 0, 1]
+    assert (strategy.bandit.log_weights[1] == 0).all()
+
+
+def test_fixed_arms() -> None:
+    center = BOUNDS.mean(dim=0)
+    alternating = torch.stack(play(build(arms="random"), 5)[1:]).squeeze(-2)  # t x R x d
+    at_center = ((alternating - center).abs() < 1e-4).all(dim=-1)
+    assert at_center.all(dim=-1).tolist() == [False, True, False, True]
+    acquired = torch.stack(play(build(arms="acquisition"), 4)[1:])
+    assert ((acquired - center).abs() < 1e-4).all()
+
+
+def test_one_step_arms_are_a_portfolio() -> None:
+    strategy = build(range(8), steps=1)
+    play(strategy, 4)
+    assert strategy.num_rewards.tolist() == [3] * 8
+    assert {int(arm) for t in (1, 2, 3) for arm in strategy.chosen(t)} == {0, 1}
+
+
+def test_state_holds_the_bandit() -> None:
+    strategy, resumed = build(), build()
+    play(strategy, 4)
+    state = strategy.state_dict()
+    resumed.load_state_dict(state)
+    for left, right in zip(play(strategy, 4), play(resumed, 4), strict=True):
+        assert torch.equal(left, right)
+    assert torch.equal(strategy.bandit.log_weights, resumed.bandit.log_weights)
+    assert torch.equal(strategy.num_saturated, resumed.num_saturated)
+    assert not torch.equal(state["log_weights"], strategy.bandit.log_weights)
+
+
+def nothing(model: Model) -> InputPerturbation:
+    shifts = torch.tensor([[-0.1, 0.0], [0.1, 0.0]], dtype=torch.double)
+    return InputPerturbation(shifts)
+
+
+def quasi(model: Model) -> SobolQMCNormalSampler:
+    return SobolQMCNormalSampler(torch.Size([16]), seed=0)
+
+
+FACTORIES: dict[str, tuple[Callable[[Any], Any], bool]] = {
+    "botorch_ucb": (lambda model: UpperConfidenceBound(model, beta=4.0), False),
+    "botorch_ucb_batched": (lambda model: UpperConfidenceBound(model, beta=4.0), True),
+    "botorch_log_ei": (
+        lambda model: LogExpectedImprovement(
+            model, best_f=model.posterior(model.train_inputs[0]).mean.max()
+        ),
+        False,
+    ),
+    "botorch_q_log_ei": (
+        lambda model: qLogExpectedImprovement(
+            model, best_f=model.posterior(model.train_inputs[0]).mean.max(), sampler=quasi(model)
+        ),
+        False,
+    ),
+    "botorch_q_ucb": (
+        lambda model: qUpperConfidenceBound(model, beta=4.0, sampler=quasi(model)),
+        False,
+    ),
+    "expectation": (
+        lambda model: RiskUpperConfidenceBound(model, nothing(model), Expectation(), 4.0),
+        True,
+    ),
+    "worst_case": (
+        lambda model: RiskUpperConfidenceBound(model, nothing(model), WorstCase(), 4.0),
+        True,
+    ),
+    "cvar": (
+        lambda model: RiskUpperConfidenceBound(
+            model, nothing(model), ConditionalValueAtRisk(0.4), 4.0
+        ),
+        True,
+    ),
+    "cvar_one_by_one": (
+        lambda model: RiskUpperConfidenceBound(
+            model, nothing(model), ConditionalValueAtRisk(0.4), 4.0
+        ),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+@pytest.mark.filterwarnings("ignore::linear_operator.utils.warnings.NumericalWarning")
+def test_works_round_any_acquisition_function(name: str) -> None:
+    factory, batched = FACTORIES[name]
+    built: list[Any] = []
+
+    def watched(model: Any) -> Any:
+        built.append(factory(model))
+        return built[-1]
+
+    options = {"batched": batched, "arms": "acquisition", **SMALL, "num_initial": 6}
+    strategy = RandomOrAcquire(watched, BOUNDS, [3, 5], **options)
+    assert isinstance(strategy, Strategy)
+    _, X = play(strategy, 2)
+    assert ((BOUNDS[0] <= X) & (BOUNDS[1] >= X)).all()
+    assert len(built) == (1 if batched else 2)
+    grid = torch.rand(64, 1, 2, dtype=torch.double)
+    with torch.no_grad():
+        for r in range(2):
+            acquisition = built[0] if batched else built[r]
+            unit = (X[r] - BOUNDS[0]) / (BOUNDS[1] - BOUNDS[0])
+            points = torch.cat([unit.unsqueeze(0), grid])  # m x 1 x d
+            if batched:
+                values = acquisition(points.unsqueeze(1).expand(65, 2, 1, 2))[:, r]
+            else:
+                values = acquisition(points)
+            assert values[0] >= values.quantile(0.9)
+    alone = RandomOrAcquire(factory, BOUNDS, 5, **options)
+    torch.testing.assert_close(play(alone, 2)[1][0], X[1], atol=1e-5, rtol=0)
+
+
+def test_a_model_of_the_users() -> None:
+    seen: list[torch.Size] = []
+
+    def model(X: Tensor, Y: Tensor) -> SingleTaskGP:
+        seen.append(X.shape)
+        assert ((X >= 0) & (X <= 1)).all()
+        return SingleTaskGP(X, Y)
+
+    play(build(model=model, arms="acquisition"), 2)
+    assert seen == [torch.Size([3, 4, 2])]
+
+
+def test_recommends_the_best_observed_mean() -> None:
+    strategy = build(0)
+    X = strategy.ask()
+    Y = torch.tensor([[[1.0, 1.0], [math.nan, math.nan], [0.0, 5.0], [math.nan, 2.0]]]).double()
+    strategy.tell(X, Y)
+    assert torch.equal(strategy.recommend(), X[:, 2])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"arms": "ucb"}, "`arms` to be one of"),
+        ({"reward_scale": "rank"}, "`reward_scale` one of"),
+        ({"steps": 0}, "`steps` >= 1"),
+        ({"exploration": 0.0}, "`exploration` > 0"),
+        ({"num_initial": 0}, "num_initial=0"),
+    ],
+)
+def test_bad_arguments(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(**options)
