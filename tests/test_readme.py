@@ -25,7 +25,7 @@ def test_python_blocks_run(block: str, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_every_block_is_known() -> None:
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 5
 
 
 def test_links_lead_somewhere() -> None:
