@@ -9,10 +9,11 @@ from botorch_risk.strategies.kernel_density import (
     StableOpt,
 )
 from botorch_risk.strategies.level_set import GCHK, LevelSetSearch, MaximumVarianceSearch
-from botorch_risk.strategies.log_nei import MeanVarianceLogNEI
+from botorch_risk.strategies.log_nei import MeanVarianceLogNEI, ValueAtRiskLogNEI
 from botorch_risk.strategies.protocol import Strategy
 from botorch_risk.strategies.rahbo import RAHBO, RAHBOUS, HeteroscedasticGPUCB
 from botorch_risk.strategies.random_search import RandomSearch
+from botorch_risk.strategies.rho_knowledge_gradient import RhoKnowledgeGradient
 from botorch_risk.strategies.truncated_variance import TruVaR
 from botorch_risk.strategies.value_at_risk import (
     VUCB,
@@ -38,8 +39,10 @@ __all__ = [
     "MeanVarianceLogNEI",
     "RandomPairs",
     "RandomSearch",
+    "RhoKnowledgeGradient",
     "StableOpt",
     "Strategy",
     "TruVaR",
+    "ValueAtRiskLogNEI",
     "initial_design",
 ]
