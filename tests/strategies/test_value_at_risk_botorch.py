@@ -127,20 +127,6 @@ def test_w_is_moved_to_the_nearest_value_of_its_law() -> None:
     assert torch.equal(moved[:, 0, 1:], points[[1, 1]])
 
 
-@pytest.mark.slow
-@every
-def test_learns_what_matters(kind: str) -> None:
-    r"""After 15 rounds on Branin the regret is a quarter of where it began."""
-    budget = {"n_w": 10, "num_samples": 16, "num_restarts": 2, "raw_samples": 16}
-    strategy = build(kind, [0, 1], max_iterations=15, **budget)
-    play(strategy, 1)
-    best = PROBLEM.optimal_value_at_risk
-    first = (best - PROBLEM.objective(strategy.recommend())).mean()
-    play(strategy, 15, first=1)
-    last = (best - PROBLEM.objective(strategy.recommend())).mean()
-    assert 0 <= last < 0.25 * first
-
-
 def test_continuous_law_and_bad_numbers() -> None:
     problem = ValueAtRiskHartmann(1, "continuous")
     strategy = KINDS["knowledge_gradient"](DECISIONS, problem.environment, 0.1, 0)
