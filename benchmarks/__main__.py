@@ -17,6 +17,7 @@ from benchmarks import (
     risk_measures,
     robustness,
     truncated_variance,
+    value_at_risk_step,
 )
 
 
@@ -38,6 +39,7 @@ def main() -> None:
         pseudo_data.main(repeats=1 if quick else 9)
         branching.main(replicates=2 if quick else 16)
         robustness.main(repeats=1 if quick else 5)
+        value_at_risk_step.main(repeats=1 if quick else 5)
     else:
         for replicates in (32, 128, 512):
             rahbo_loop.main(replicates=replicates, plain=1 if quick else 4, device=device)

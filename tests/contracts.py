@@ -60,11 +60,15 @@ from botorch_risk.strategies import (
     RAHBO,
     RAHBOUS,
     UHEBO,
+    VUCB,
+    AdversarialStableOpt,
+    ContextualGPUCB,
     HeteroscedasticGPUCB,
     MeanVarianceLogNEI,
     PortfolioEXP3,
     PseudoDataGPUCB,
     RandomEXP3,
+    RandomPairs,
     RandomSearch,
     WangDeFreitasGPUCB,
 )
@@ -660,12 +664,40 @@ NUM_REPEATS = 4
 _OPTIONS = {"num_initial": 6, "num_restarts": 3, "raw_samples": 32}
 
 
+class NoisyPairs:
+    r"""A problem of pairs `(x, w)` with the law of W known, which gives repeats as `PROBLEM` does.
+
+    `bounds` are those of the decision, which has as many variables as that of `PROBLEM`.
+    """
+
+    def __init__(self) -> None:
+        self.outcome = ValueAtRiskBranin()
+        self.bounds, self.environment = self.outcome.bounds[:, :1], self.outcome.environment
+
+    def sample_repeats(self, X: Tensor, num_repeats: int, streams: Any) -> Tensor:
+        shape = (X.shape[-2], num_repeats)
+        noise = [torch.randn(shape, generator=each, dtype=torch.double) for each in streams]
+        return self.outcome(X, noise=False).unsqueeze(-1) + 0.1 * torch.stack(noise)
+
+
+PAIRS = NoisyPairs()
+
+
 @dataclass(frozen=True)
 class StrategyCase:
-    r"""A strategy on `PROBLEM`, built as `build(seeds, **options)`."""
+    r"""A strategy, built as `build(seeds, **options)`.
+
+    Args:
+        name: Names the case.
+        build: From seeds and options to the strategy.
+        problem: What it is played on.
+        num_inputs: How many columns it asks for, of which the first is the decision.
+    """
 
     name: str
     build: Callable[..., Any]
+    problem: Any = PROBLEM
+    num_inputs: int = 1
 
 
 def model_based(kind: Any) -> Callable[..., Any]:
@@ -676,6 +708,14 @@ def model_based(kind: Any) -> Callable[..., Any]:
 
 def of_outcomes(kind: Any) -> Callable[..., Any]:
     return lambda seeds, **options: kind(PROBLEM.bounds, seeds, **{**_OPTIONS, **options})
+
+
+def of_pairs(name: str, kind: Any, *arguments: Any) -> StrategyCase:
+    def build(seeds: Any, **options: Any) -> Any:
+        options = {"num_initial": 6, "num_restarts": 2, "raw_samples": 16, **options}
+        return kind(PAIRS.bounds, PAIRS.environment, *arguments, seeds, **options)
+
+    return StrategyCase(name, build, PAIRS, num_inputs=2)
 
 
 STRATEGIES = [
@@ -695,4 +735,8 @@ STRATEGIES = [
     StrategyCase("portfolio_exp3", of_outcomes(PortfolioEXP3)),
     StrategyCase("a_gp_ucb", of_outcomes(AGPUCB)),
     StrategyCase("wang_de_freitas", of_outcomes(WangDeFreitasGPUCB)),
+    of_pairs("vucb", VUCB, 0.1),
+    of_pairs("adversarial_stable_opt", AdversarialStableOpt),
+    of_pairs("contextual_gp_ucb", ContextualGPUCB, 0.1),
+    of_pairs("random_pairs", RandomPairs, 0.1),
 ]

@@ -70,6 +70,22 @@ class InputPerturbation(Environment):
             "have no fixed `points`; use a risk measure that does not need them."
         )
 
+    def reaches(self, X: Tensor, perturbed: Tensor) -> Tensor:
+        r"""Whether a perturbation of positive weight leads from one point to another, to rounding.
+
+        Args:
+            X: Decisions, `batch_shape x m x d_x`.
+            perturbed: Where they may have led, `batch_shape x m x d_x`.
+
+        Returns:
+            `batch_shape x m` booleans.
+        """
+        possible, weights = self.expand(X)
+        scale = torch.maximum(possible.abs(), possible.new_ones(()))
+        tolerance = torch.finfo(perturbed.dtype).eps ** 0.5 * scale
+        near = ((possible - perturbed.unsqueeze(-2)).abs() <= tolerance).all(dim=-1)
+        return (near & (weights > 0)).any(dim=-1)
+
     def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Adds each perturbation to each decision.
 

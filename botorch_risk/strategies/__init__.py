@@ -9,11 +9,12 @@ from botorch_risk.strategies.kernel_density import (
     StableOpt,
 )
 from botorch_risk.strategies.level_set import GCHK, LevelSetSearch, MaximumVarianceSearch
-from botorch_risk.strategies.log_nei import MeanVarianceLogNEI
+from botorch_risk.strategies.log_nei import MeanVarianceLogNEI, ValueAtRiskLogNEI
 from botorch_risk.strategies.protocol import Strategy
 from botorch_risk.strategies.rahbo import RAHBO, RAHBOUS, HeteroscedasticGPUCB
 from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
 from botorch_risk.strategies.random_search import RandomSearch
+from botorch_risk.strategies.rho_knowledge_gradient import RhoKnowledgeGradient
 from botorch_risk.strategies.shrinking_gp_ucb import AGPUCB, WangDeFreitasGPUCB
 from botorch_risk.strategies.truncated_variance import TruVaR
 from botorch_risk.strategies.uhebo import (
@@ -58,9 +59,11 @@ __all__ = [
     "RandomOrAcquire",
     "RandomPairs",
     "RandomSearch",
+    "RhoKnowledgeGradient",
     "StableOpt",
     "Strategy",
     "TruVaR",
+    "ValueAtRiskLogNEI",
     "WangDeFreitasGPUCB",
     "initial_design",
 ]

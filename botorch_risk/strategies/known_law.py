@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from botorch.exceptions.errors import (
@@ -19,7 +19,7 @@ from torch import Tensor
 from botorch_risk.acquisition.arguments import as_nonnegative
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.value_at_risk_schedules import bayesian_beta
-from botorch_risk.environments import Environment, IndependentEnvironment
+from botorch_risk.environments import Environment, IndependentEnvironment, InputPerturbation
 from botorch_risk.environments.environment import choose
 from botorch_risk.environments.uniforms import draw_uniforms
 from botorch_risk.fit.exact_gp import fit_exact_gp
@@ -31,6 +31,7 @@ from botorch_risk.strategies.replicated import ReplicatedStrategy
 
 Reporting = Literal[RiskRule, "posterior_mean_everywhere"]
 Beta = float | Callable[[int], float]
+KnownLaw = IndependentEnvironment | InputPerturbation
 
 
 class KnownLawStrategy(ReplicatedStrategy):
@@ -46,8 +47,15 @@ class KnownLawStrategy(ReplicatedStrategy):
     its own mean at them. The decisions of the initial design are Sobol points; each of their w
     is any of the law's points of positive weight, all with the same probability.
 
-    A subclass chooses the next pair in `_choose`.
+    Where the law perturbs the decision (an `InputPerturbation`), `ask` returns `x + w`, `R x q x
+    d_x`, the Gaussian process is of that alone, and `tell` takes it in the order of asking. The
+    decision, which `recommend` reports, is kept: a row of the data is `(x, w)` or `(x, x + w)`.
+
+    A subclass chooses the next pair in `_choose`, and names the kinds of law that it takes.
     """
+
+    environment: KnownLaw
+    _laws: ClassVar[tuple[type[KnownLaw], ...]] = (IndependentEnvironment,)
 
     def __init__(
         self,
@@ -85,23 +93,21 @@ class KnownLawStrategy(ReplicatedStrategy):
         Raises:
             BotorchTensorDimensionError: If the bounds are not `2 x d_x`, or there are laws for
                 another number of replicates.
-            UnsupportedError: If the law depends on the decision, so that there is no w to choose.
+            UnsupportedError: If the law depends on the decision and the strategy takes no such law.
             ValueError: If the bounds are reversed or not finite, a number is out of its range, or
                 the reporting rule is unknown.
         """
-        if not isinstance(environment, IndependentEnvironment):
-            raise UnsupportedError(
-                "Expected a law of W that does not depend on the decision. "
-                f"Got {type(environment).__name__}."
-            )
+        if not isinstance(environment, self._laws):
+            names = [law.__name__ for law in self._laws]
+            raise UnsupportedError(f"Expected one of {names}. Got {type(environment).__name__}.")
         if reporting not in get_args(Reporting):
             raise ValueError(f"Expected `reporting` in {get_args(Reporting)}. Got {reporting!r}.")
         self.environment = environment
         super().__init__(bounds, seeds, num_initial, batch_size)
-        if environment.batch_shape not in ((), (len(self.seeds),)):
+        if environment.weights.shape[:-1] not in ((), (len(self.seeds),)):
             raise BotorchTensorDimensionError(
                 f"Expected one law, or one for each of {len(self.seeds)} replicates. "
-                f"Got {environment.batch_shape=}."
+                f"Got weights of {environment.weights.shape}."
             )
         self.risk_measure = risk_measure
         self.beta: Beta = bayesian_beta if beta is None else beta
@@ -117,7 +123,8 @@ class KnownLawStrategy(ReplicatedStrategy):
         r"""The confidence bound of this round; built when asked for."""
         if self._acquisition is None or self._acquisition[0] != self._round:
             X, Y = self._complete()
-            transform = Normalize(self._num_inputs, bounds=self._box())
+            X = self._queries(X)
+            transform = Normalize(X.shape[-1], bounds=self._box())
             outcomes = Y.nanmean(dim=-1, keepdim=True)
             model = SingleTaskGP(X, outcomes, input_transform=transform)
             fit_exact_gp(model, observed=~self._missing())
@@ -129,14 +136,8 @@ class KnownLawStrategy(ReplicatedStrategy):
 
     def ask(self) -> Tensor:
         r"""Pairs, or decisions if w is not chosen; the initial design first."""
-        if self._round or not self.w_is_chosen:
-            return super().ask()
-        weights = (self.environment.weights > 0).to(self.bounds)
-        weights = weights / weights.sum(dim=-1, keepdim=True)
-        draws = generators(self.seeds, "initial environment")
-        uniforms = draw_uniforms((self.num_initial, 1), draws).to(self.bounds.device)
-        W = choose(self.environment.points, weights, uniforms)
-        return torch.cat([super().ask(), W.to(self.bounds)], dim=-1)
+        asked = self._asked()
+        return self._queries(asked) if self.w_is_chosen else asked
 
     def tell(self, X: Tensor, Y: Tensor) -> None:
         r"""Records outcomes of pairs `R x q x (d_x + d_w)`; see `ReplicatedStrategy.tell`.
@@ -146,15 +147,15 @@ class KnownLawStrategy(ReplicatedStrategy):
             InputDataError: If a value is infinite, an outcome comes without its point, or a w is
                 outside the support of its law.
         """
-        self._validate(X, Y)
+        rows = self._as_rows(X)
+        self._validate(rows, Y)
         if self._round:
-            self._recorded = self._bounds_of_round(X.to(self.bounds))
-        super().tell(X, Y)
+            self._recorded = self._bounds_of_round(rows.to(self.bounds))
+        super().tell(rows, Y)
 
     def recommend(self) -> Tensor:
         r"""The decision of each replicate by the reporting rule, `R x d_x`."""
-        X, _ = self._complete()
-        X = X[..., : self.bounds.shape[-1]]
+        X = self._complete()[0][..., : self.bounds.shape[-1]]
         if self.reporting == "posterior_mean_everywhere":
             return maximize_risk_of_mean(
                 self.acquisition,
@@ -181,16 +182,52 @@ class KnownLawStrategy(ReplicatedStrategy):
 
     @abstractmethod
     def _choose(self, pick: int, pending: Tensor | None) -> Tensor:
-        r"""The next pair of a round, or decision if w is not chosen, `R x 1 x d`.
+        r"""The next row of a round, `R x 1 x d`, or decision if w is not chosen, `R x 1 x d_x`.
 
         Args:
             pick: Its number within the batch, from 0.
-            pending: The pairs, or decisions, chosen before it, `R x pick x d`; None for the first.
+            pending: What was chosen before it, `R x pick x d`; None for the first.
         """
 
     @property
     def _num_inputs(self) -> int:
-        return self.bounds.shape[-1] + self.environment.points.shape[-1]
+        inputs, _ = self.environment.expand(self.bounds)
+        return inputs.shape[-1] + self.bounds.shape[-1] * self._perturbs
+
+    @property
+    def _perturbs(self) -> bool:
+        r"""Whether the law perturbs the decision, so that a row is `(x, x + w)`."""
+        return isinstance(self.environment, InputPerturbation)
+
+    def _queries(self, rows: Tensor) -> Tensor:
+        r"""What is evaluated, and what the model is of."""
+        return rows[..., self.bounds.shape[-1] :] if self._perturbs else rows
+
+    def _row(self, X: Tensor, query: Tensor) -> Tensor:
+        r"""A decision and its query as a row."""
+        return torch.cat([X, query], dim=-1) if self._perturbs else query
+
+    def _asked(self) -> Tensor:
+        r"""What `ask` asks for as rows, or decisions if w is not chosen."""
+        decisions = super().ask()
+        if self._round or not self.w_is_chosen:
+            return decisions
+        inputs, weights = self.environment.expand(decisions)  # R x n x n_w x d
+        even = (weights > 0).to(inputs)
+        even = (even / even.sum(dim=-1, keepdim=True)).expand(inputs.shape[:-1])
+        draws = generators(self.seeds, "initial environment")
+        uniforms = draw_uniforms((self.num_initial, 1, 1), draws).to(inputs.device)
+        return self._row(decisions, choose(inputs, even, uniforms).squeeze(-2))
+
+    def _as_rows(self, X: Tensor) -> Tensor:
+        r"""Told queries as rows: of perturbed decisions, those that were asked for."""
+        if not self._perturbs:
+            return X
+        decisions = self._asked()[..., : self.bounds.shape[-1]]
+        if X.shape != decisions.shape:
+            message = f"Expected {decisions.shape=}, as asked. Got {X.shape=}."
+            raise BotorchTensorDimensionError(message)
+        return torch.cat([decisions, X.to(decisions)], dim=-1)
 
     def _propose(self) -> Tensor:
         chosen: list[Tensor] = []
@@ -210,7 +247,7 @@ class KnownLawStrategy(ReplicatedStrategy):
             return self.acquisition
         model, decisions = self.acquisition.model, None
         if pending is not None and pending.shape[-1] == self._num_inputs:
-            model = condition_on_mean(model, pending)
+            model = condition_on_mean(model, self._queries(pending))
         else:
             decisions = pending
         return RiskUpperConfidenceBound(
@@ -240,15 +277,25 @@ class KnownLawStrategy(ReplicatedStrategy):
         return torch.cat([self._recorded, lower], dim=-1)
 
     def _box(self) -> Tensor:
-        r"""The bounds of the decisions and the range of W, `2 x d`."""
-        lower, upper = self.environment.range.to(self.bounds)
+        r"""The range of what may be queried, `2 x d`."""
+        if isinstance(self.environment, IndependentEnvironment):
+            box = torch.cat([self.bounds, self.environment.range.to(self.bounds)], dim=-1)
+            lower, upper = box
+        else:
+            inputs, _ = self.environment.expand(self.bounds)  # ... x 2 x n_w x d
+            corners = inputs.flatten(0, -2)
+            lower, upper = corners.amin(dim=0), corners.amax(dim=0)
         upper = upper.where(upper > lower, lower + 1)  # a single value
-        return torch.cat([self.bounds, torch.stack([lower, upper])], dim=-1)
+        return torch.stack([lower, upper])
 
     def _validate(self, X: Tensor, Y: Tensor) -> None:
         super()._validate(X, Y)
         W = X[..., self.bounds.shape[-1] :]
-        outside = W.isfinite().all(dim=-1) & ~self.environment.contains(W)
+        if isinstance(law := self.environment, IndependentEnvironment):
+            supported = law.contains(W)
+        else:
+            supported = law.reaches(X[..., : self.bounds.shape[-1]], W)
+        outside = W.isfinite().all(dim=-1) & ~supported
         if outside.any():
             index = tuple(outside.nonzero()[0].tolist())
             raise InputDataError(

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
 from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf
 from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.utils.sampling import manual_seed
@@ -21,6 +22,7 @@ from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies.mean_variance import MeanVarianceStrategy
+from botorch_risk.strategies.value_at_risk_botorch import BoTorchValueAtRisk
 
 
 class MeanVarianceLogNEI(MeanVarianceStrategy):
@@ -79,3 +81,36 @@ class MeanVarianceLogNEI(MeanVarianceStrategy):
             options={"seed": seed},
         )
         return candidate
+
+
+class ValueAtRiskLogNEI(BoTorchValueAtRisk):
+    r"""qLogNEI of the value-at-risk over decisions, w from its law: as a BoTorch user would.
+
+    `qLogNoisyExpectedImprovement` of decisions with BoTorch's `VaR` as the objective, against the
+    decisions that were queried (pruned); it has no opinion on w. The arguments are those of
+    `RhoKnowledgeGradient` but `inner_solutions` and `num_fantasies`.
+
+    Example:
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> law = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
+        >>> strategy = ValueAtRiskLogNEI(
+        ...     bounds, law, risk_level=0.1, seeds=0, num_initial=4, n_w=4, num_restarts=1,
+        ...     raw_samples=4,
+        ... )
+        >>> pairs = strategy.ask()
+        >>> strategy.tell(pairs, (4 * pairs).sin().sum(dim=-1, keepdim=True))
+        >>> strategy.ask().shape
+        torch.Size([1, 1, 2])
+    """
+
+    def _optimize(self, model: SingleTaskGP, visited: Tensor, pending: Tensor | None) -> Tensor:
+        acqf = qLogNoisyExpectedImprovement(
+            model,
+            X_baseline=visited,
+            sampler=self._sampler(self.num_samples),
+            objective=self.objective,
+            prune_baseline=True,
+            X_pending=None if pending is None else pending[:, : visited.shape[-1]],
+        )
+        return self._maximizer(acqf, self.bounds)

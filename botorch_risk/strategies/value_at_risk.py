@@ -24,7 +24,12 @@ from torch import Tensor
 
 from botorch_risk.acquisition.lacing import LacingRule, select_lacing_value
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.environments import DiscreteEnvironment, Environment, IndependentEnvironment
+from botorch_risk.environments import (
+    DiscreteEnvironment,
+    Environment,
+    IndependentEnvironment,
+    InputPerturbation,
+)
 from botorch_risk.environments.uniforms import draw_uniforms
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.risk import Expectation, ValueAtRisk, WorstCase
@@ -34,6 +39,16 @@ from botorch_risk.strategies.known_law import KnownLawStrategy
 
 class _KnownLawUCB(KnownLawStrategy, ABC):
     r"""A strategy that maximises a confidence bound over decisions."""
+
+    def _laced(self, pick: int, pending: Tensor | None, rule: LacingRule) -> Tensor:
+        r"""The maximiser of the bound, with a lacing value if w is chosen."""
+        bound = self._given(pending)
+        X = self._best_decision(bound, pick)
+        if not self.w_is_chosen:
+            return X
+        return self._row(
+            X, select_lacing_value(bound, X, rule, seeds=self._streams("lacing", pick))
+        )
 
     def _best_decision(self, bound: RiskUpperConfidenceBound, pick: int) -> Tensor:
         r"""The maximiser of the bound, `R x 1 x d_x`."""
@@ -52,6 +67,7 @@ class VUCB(_KnownLawUCB):
         x_t = argmax_x VaR(u_{t-1}(x, W)),  w_t a lacing value with respect to x_t
 
     Where w cannot be chosen (Remark 1), only the decision is, and w is told with the outcome.
+    The law may be an `InputPerturbation` of the decision, `VaR(f(x + W))` (Sec. 3.4).
 
     Example:
         >>> from botorch_risk.environments import DiscreteEnvironment
@@ -63,6 +79,8 @@ class VUCB(_KnownLawUCB):
         >>> strategy.ask().shape, strategy.recommend().shape
         (torch.Size([2, 1, 2]), torch.Size([2, 1]))
     """
+
+    _laws = (IndependentEnvironment, InputPerturbation)
 
     def __init__(
         self,
@@ -78,7 +96,7 @@ class VUCB(_KnownLawUCB):
 
         Args:
             bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
-            environment: The known law of W.
+            environment: The known law of W, or of the perturbation of the decision.
             risk_level: Lower-tail probability in (0, 1), the paper's alpha.
             seeds: One seed per replicate.
             rule: How `select_lacing_value` chooses w: `"probability"` is V-UCB Prob and
@@ -86,23 +104,20 @@ class VUCB(_KnownLawUCB):
             options: Further arguments of `KnownLawStrategy`.
 
         Raises:
-            UnsupportedError: If the law depends on the decision, or is continuous without a
-                density and w is to be chosen by it.
+            UnsupportedError: If the law depends on the decision otherwise than by a perturbation,
+                or is continuous without a density and w is to be chosen by it.
             ValueError: If the level is outside (0, 1) or the rule unknown.
         """
         if rule not in get_args(LacingRule):
             raise ValueError(f"Expected `rule` to be one of {get_args(LacingRule)}. Got {rule=}.")
         super().__init__(bounds, environment, ValueAtRisk(risk_level), seeds, **options)
         self.rule: LacingRule = rule
-        if rule == "probability" and self.w_is_chosen:
-            self.environment.log_density(self.environment.points)  # raises if there is none
+        needs_density = rule == "probability" and self.w_is_chosen
+        if needs_density and isinstance(environment, IndependentEnvironment):
+            environment.log_density(environment.points)  # raises if there is none
 
     def _choose(self, pick: int, pending: Tensor | None) -> Tensor:
-        bound = self._given(pending)
-        X = self._best_decision(bound, pick)
-        if not self.w_is_chosen:
-            return X
-        return select_lacing_value(bound, X, self.rule, seeds=self._streams("lacing", pick))
+        return self._laced(pick, pending, self.rule)
 
 
 class AdversarialStableOpt(_KnownLawUCB):
@@ -114,6 +129,8 @@ class AdversarialStableOpt(_KnownLawUCB):
     of the law, whose probabilities do not matter. What V-UCB becomes as its level goes to 0
     (Corollary 2.2). `StableOpt` is for contexts that are observed, with a law that is not known.
     """
+
+    _laws = (IndependentEnvironment, InputPerturbation)
 
     def __init__(
         self,
@@ -133,11 +150,7 @@ class AdversarialStableOpt(_KnownLawUCB):
         super().__init__(bounds, environment, WorstCase(), seeds, **options)
 
     def _choose(self, pick: int, pending: Tensor | None) -> Tensor:
-        bound = self._given(pending)
-        X = self._best_decision(bound, pick)
-        if not self.w_is_chosen:
-            return X
-        return select_lacing_value(bound, X, "uniform", seeds=self._streams("lacing", pick))
+        return self._laced(pick, pending, "uniform")
 
 
 class ContextualGPUCB(_KnownLawUCB):
@@ -147,6 +160,8 @@ class ContextualGPUCB(_KnownLawUCB):
 
     A baseline that learns about all w alike; it reports by the value-at-risk as V-UCB does.
     """
+
+    environment: IndependentEnvironment
 
     def __init__(
         self,
@@ -176,6 +191,8 @@ class ContextualGPUCB(_KnownLawUCB):
 
 class RandomPairs(KnownLawStrategy):
     r"""Uniformly random decisions with w from its law, reported as V-UCB's are: a baseline."""
+
+    environment: IndependentEnvironment
 
     def __init__(
         self,

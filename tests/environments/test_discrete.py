@@ -145,3 +145,12 @@ def test_perturbations_have_no_points_and_keep_to_the_bounds():
         environment.points  # noqa: B018
     with pytest.raises(BotorchTensorDimensionError, match="`batch_shape x m x 1`"):
         environment.expand(torch.zeros(2, 2))
+
+
+def test_perturbations_reach_where_they_may_lead() -> None:
+    law = InputPerturbation(
+        torch.tensor([[-0.5], [0.25], [1.0]]), torch.tensor([0.5, 0.5, 0.0]), bounds=UNIT[:, :1]
+    )
+    X = torch.tensor([[0.2], [0.2], [0.2], [0.2], [1e-4]])
+    perturbed = torch.tensor([[0.0], [0.45], [1.0], [0.3], [0.25 + 1e-4]])
+    assert law.reaches(X, perturbed).tolist() == [True, True, False, False, True]

@@ -1,6 +1,8 @@
-r"""A short loop of a strategy on the problem of the contract list."""
+r"""A short loop of a strategy on a problem of the contract list."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from torch import Tensor
 
@@ -9,15 +11,15 @@ from botorch_risk.strategies import Strategy
 from tests.contracts import NUM_REPEATS, PROBLEM
 
 
-def evaluate(strategy: Strategy, X: Tensor, index: int) -> Tensor:
+def evaluate(strategy: Strategy, X: Tensor, index: int, problem: Any = PROBLEM) -> Tensor:
     streams = generators(strategy.seeds, "observations", index)
-    return PROBLEM.sample_repeats(X, NUM_REPEATS, streams)
+    return problem.sample_repeats(X, NUM_REPEATS, streams)
 
 
-def play(strategy: Strategy, rounds: int, first: int = 0) -> list[Tensor]:
+def play(strategy: Strategy, rounds: int, first: int = 0, problem: Any = PROBLEM) -> list[Tensor]:
     r"""Plays some rounds and returns the points that were asked for."""
     asked = []
     for index in range(first, first + rounds):
         asked.append(strategy.ask())
-        strategy.tell(asked[-1], evaluate(strategy, asked[-1], index))
+        strategy.tell(asked[-1], evaluate(strategy, asked[-1], index, problem))
     return asked

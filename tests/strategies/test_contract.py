@@ -7,7 +7,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 
 from botorch_risk.strategies import Strategy
-from tests.contracts import PROBLEM, STRATEGIES, StrategyCase
+from tests.contracts import STRATEGIES, StrategyCase
 from tests.strategies.loops import evaluate, play
 
 every = pytest.mark.parametrize("case", STRATEGIES, ids=lambda case: case.name)
@@ -18,30 +18,31 @@ SEEDS = (0, 1, 2)
 def test_protocol_and_shapes(case: StrategyCase) -> None:
     strategy = case.build(SEEDS, batch_size=2)
     assert isinstance(strategy, Strategy)
-    first, second = play(strategy, 2)
-    assert first.shape == (3, 6, 1)
-    assert second.shape == (3, 2, 1)
-    lower, upper = PROBLEM.bounds
-    assert ((second >= lower) & (second <= upper)).all()
+    first, second = play(strategy, 2, problem=case.problem)
+    assert first.shape == (3, 6, case.num_inputs)
+    assert second.shape == (3, 2, case.num_inputs)
+    lower, upper = case.problem.bounds
+    assert ((second[..., :1] >= lower) & (second[..., :1] <= upper)).all()
     reported = strategy.recommend()
     assert reported.shape == (3, 1)
-    evaluated = torch.cat([first, second], dim=-2)
+    evaluated = torch.cat([first, second], dim=-2)[..., :1]
     assert (evaluated == reported.unsqueeze(-2)).all(dim=-1).any(dim=-1).all()
 
 
 @every
 def test_asking_twice_changes_nothing(case: StrategyCase) -> None:
     strategy = case.build(SEEDS)
-    play(strategy, 1)
+    play(strategy, 1, problem=case.problem)
     assert torch.equal(strategy.ask(), strategy.ask())
 
 
 @every
 def test_state_continues_bit_for_bit(case: StrategyCase) -> None:
     strategy, resumed = case.build(SEEDS), case.build(SEEDS)
-    play(strategy, 2)
+    play(strategy, 2, problem=case.problem)
     resumed.load_state_dict(strategy.state_dict())
-    for left, right in zip(play(strategy, 2, 2), play(resumed, 2, 2), strict=True):
+    both = (play(each, 2, 2, problem=case.problem) for each in (strategy, resumed))
+    for left, right in zip(*both, strict=True):
         assert torch.equal(left, right)
     assert torch.equal(strategy.recommend(), resumed.recommend())
     with pytest.raises(ValueError, match=r"state of seeds \[0, 1\]"):
@@ -50,8 +51,8 @@ def test_state_continues_bit_for_bit(case: StrategyCase) -> None:
 
 @every
 def test_a_replicate_does_not_depend_on_its_company(case: StrategyCase) -> None:
-    together = play(case.build([4, 0, 7]), 4)
-    alone = play(case.build(0), 4)
+    together = play(case.build([4, 0, 7]), 4, problem=case.problem)
+    alone = play(case.build(0), 4, problem=case.problem)
     for many, one in zip(together, alone, strict=True):
         torch.testing.assert_close(many[1:2], one, atol=1e-6, rtol=0)
 
@@ -61,15 +62,15 @@ def test_missing_outcomes_of_a_replicate_leave_the_others_untouched(case: Strate
     whole, holed = case.build(SEEDS), case.build(SEEDS)
     for index in range(4):
         X = whole.ask()
-        Y = evaluate(whole, X, index)
+        Y = evaluate(whole, X, index, case.problem)
         whole.tell(X, Y)
         asked = holed.ask()
         torch.testing.assert_close(asked[[0, 2]], X[[0, 2]], atol=1e-6, rtol=0)
-        Z = evaluate(holed, asked, index)
+        Z = evaluate(holed, asked, index, case.problem)
         Z[1, :3] = torch.nan  # replicate 1 fails, at first in part, then wholly
         holed.tell(asked, Z)
     rows = holed._Y[1].isfinite().any(dim=-1)
-    assert (holed._X[1][rows] == holed.recommend()[1]).all(dim=-1).any()
+    assert (holed._X[1][rows][:, :1] == holed.recommend()[1]).all(dim=-1).any()
     assert holed.recommend().isfinite().all()
 
 
@@ -77,9 +78,9 @@ def test_missing_outcomes_of_a_replicate_leave_the_others_untouched(case: Strate
 def test_bad_input_changes_nothing(case: StrategyCase) -> None:
     strategy = case.build(SEEDS)
     X = strategy.ask()
-    Y = evaluate(strategy, X, 0)
+    Y = evaluate(strategy, X, 0, case.problem)
     for bad_X, bad_Y, error, message in (
-        (X[:2], Y[:2], BotorchTensorDimensionError, "`3 x q x 1`"),
+        (X[:2], Y[:2], BotorchTensorDimensionError, f"`3 x q x {case.num_inputs}`"),
         (X, Y[..., :1, :], BotorchTensorDimensionError, "`3 x q x 4`"),
         (X, Y.masked_fill(Y > 0, torch.inf), InputDataError, "Got infinity"),
         (X * torch.nan, Y, InputDataError, "Got an outcome at NaN"),
