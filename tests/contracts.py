@@ -64,6 +64,7 @@ from botorch_risk.test_functions import (
     EnvironmentalAckley,
     EnvironmentalBranin,
     EnvironmentalHartmann,
+    FiniteDomainProblem,
     ForestTuning,
     HeteroscedasticBranin,
     HeteroscedasticSine,
@@ -611,6 +612,12 @@ PROBLEMS = [
         lambda problem, streams: repeats_of(
             problem, torch.tensor([[3.0, 5.0, 2.0]]).to(problem.bounds), streams
         ),
+    ),
+    ProblemCase(
+        "finite_domain",
+        lambda dtype: FiniteDomainProblem(torch.eye(2, dtype=dtype), torch.ones(2), noise=0.1),
+        2,
+        lambda problem, streams: repeats_of(problem, problem.domain, streams),
     ),
     ProblemCase("robot_pushing", lambda dtype: RobotPushing(dtype=dtype), 3),
     *(

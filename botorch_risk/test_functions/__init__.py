@@ -1,15 +1,21 @@
 r"""Problems for decisions under risk, as subclasses of BoTorch's test functions."""
 
+from botorch_risk.test_functions.coastal_terrain import CoastalTerrain, SurveyCost
 from botorch_risk.test_functions.environmental import EnvironmentalTestProblem
 from botorch_risk.test_functions.environmental_synthetic import (
     EnvironmentalAckley,
     EnvironmentalBranin,
     EnvironmentalHartmann,
 )
+from botorch_risk.test_functions.finite_domain import FiniteDomainProblem, unit_grid
 from botorch_risk.test_functions.forest import (
     ForestTuning,
     StratifiedSplitter,
     TimeOrderedSplitter,
+)
+from botorch_risk.test_functions.gaussian_process_samples import (
+    GaussianProcessSample,
+    PosteriorMeanFunctions,
 )
 from botorch_risk.test_functions.heteroscedastic import (
     HeteroscedasticBranin,
@@ -20,6 +26,7 @@ from botorch_risk.test_functions.newsvendor import Newsvendor
 from botorch_risk.test_functions.portfolio import PortfolioOptimization
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
 from botorch_risk.test_functions.robot_pushing import RobotPushing
+from botorch_risk.test_functions.svm_digits import SVMValidationError
 from botorch_risk.test_functions.value_at_risk import (
     ValueAtRiskBranin,
     ValueAtRiskGoldsteinPrice,
@@ -29,23 +36,30 @@ from botorch_risk.test_functions.value_at_risk import (
 )
 
 __all__ = [
+    "CoastalTerrain",
     "EnvironmentalAckley",
     "EnvironmentalBranin",
     "EnvironmentalHartmann",
     "EnvironmentalTestProblem",
+    "FiniteDomainProblem",
     "ForestTuning",
+    "GaussianProcessSample",
     "HeteroscedasticBranin",
     "HeteroscedasticSine",
     "HeteroscedasticTestProblem",
     "Newsvendor",
     "PortfolioOptimization",
+    "PosteriorMeanFunctions",
     "RepeatedTestProblem",
     "RobotPushing",
+    "SVMValidationError",
     "StratifiedSplitter",
+    "SurveyCost",
     "TimeOrderedSplitter",
     "ValueAtRiskBranin",
     "ValueAtRiskGoldsteinPrice",
     "ValueAtRiskHartmann",
     "ValueAtRiskPortfolio",
     "ValueAtRiskTestProblem",
+    "unit_grid",
 ]
