@@ -1,5 +1,11 @@
 r"""The algorithm of each paper as ask / tell, over one experiment or many replicates at once."""
 
+from botorch_risk.strategies.domain_optimization import (
+    ExpectedImprovementSearch,
+    MaxValueEntropySearch,
+    MinimumRegretSearch,
+    UpperConfidenceBoundSearch,
+)
 from botorch_risk.strategies.initial_design import initial_design
 from botorch_risk.strategies.kernel_density import (
     DRBOKDE,
@@ -32,14 +38,18 @@ __all__ = [
     "AdversarialStableOpt",
     "ContextFreeGPUCB",
     "ContextualGPUCB",
+    "ExpectedImprovementSearch",
     "HeteroscedasticGPUCB",
     "LevelSetSearch",
+    "MaxValueEntropySearch",
     "MaximumVarianceSearch",
     "MeanVarianceLogNEI",
+    "MinimumRegretSearch",
     "RandomPairs",
     "RandomSearch",
     "StableOpt",
     "Strategy",
     "TruVaR",
+    "UpperConfidenceBoundSearch",
     "initial_design",
 ]
