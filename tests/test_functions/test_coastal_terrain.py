@@ -18,13 +18,27 @@ def test_altitudes_are_those_of_the_map():
 
     with cbook.get_sample_data("topobathy.npz") as data:
         metres = data["topo"]
-    west, east = CoastalTerrain(), CoastalTerrain("east")
+    west, east = CoastalTerrain(smoothing=0.0), CoastalTerrain("east", smoothing=0.0)
     for half, columns in ((west, metres[::2, :60]), (east, metres[::2, 60:])):
         assert np.allclose(half.values.reshape(half.shape).T.numpy(), columns / 1000)
         first = half.domain.reshape(*half.shape, 2)
         assert torch.equal(first[0, 0], torch.zeros(2, dtype=torch.double))
         assert (first[1:, 0, 0] > first[:-1, 0, 0]).all()
         assert (first[0, 1:, 1] > first[0, :-1, 1]).all()
+
+
+def test_smoothing_is_a_normal_average_of_the_whole_map():
+    from matplotlib import cbook
+
+    with cbook.get_sample_data("topobathy.npz") as data:
+        km = data["topo"].astype(float) / 1000
+    smooth = CoastalTerrain(smoothing=5.0)
+    east, north = smooth.domain.reshape(*smooth.shape, 2)[31, 20].tolist()
+    step = smooth.domain[46, 0].item()
+    columns, rows = np.meshgrid(step * np.arange(120), north / 40 * np.arange(91))
+    weights = np.exp(-0.5 * ((columns - east) ** 2 + (rows - north) ** 2) / 5.0**2)
+    found = smooth.values.reshape(smooth.shape)[31, 20].item()
+    assert found == pytest.approx((weights * km).sum() / weights.sum(), rel=1e-3)
 
 
 def test_coordinates_are_km():
@@ -52,6 +66,8 @@ def test_cost_is_that_of_the_paper():
 def test_errors(monkeypatch):
     with pytest.raises(ValueError, match="half='north'"):
         CoastalTerrain("north")
+    with pytest.raises(ValueError, match=r"finite `smoothing` >= 0\. Got smoothing=-1"):
+        CoastalTerrain(smoothing=-1.0)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"Expected Matplotlib.*experiments"):
         CoastalTerrain()
