@@ -51,7 +51,7 @@ LEVELS = NoiseLevels((1e-6, 1e-3, 0.05), costs=(15.0, 10.0, 2.0))
 NOISE_THRESHOLD = 2.25
 # The first seed whose function is above the threshold on 2.5 % of the grid, twice what is expected
 # of a standard normal. A third of the seeds are hardly above it anywhere.
-NOISE_FUNCTION_SEED = 3
+NOISE_FUNCTION_SEED = 5
 
 
 class LevelSetProblem:
