@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -121,7 +121,8 @@ def _read() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             "Expected Matplotlib, which brings the map of CoastalTerrain. Got none: "
             "pip install 'botorch_risk[experiments]'."
         ) from error
-    with cbook.get_sample_data("topobathy.npz") as data:
+    source: Any = cbook.get_sample_data("topobathy.npz")
+    with source as data:
         longitude, latitude, altitude = (
             data[name].astype(np.float64) for name in ("longitude", "latitude", "topo")
         )
