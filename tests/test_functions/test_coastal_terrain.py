@@ -32,14 +32,16 @@ def test_smoothing_is_a_normal_average_of_the_whole_map():
 
     with cbook.get_sample_data("topobathy.npz") as data:
         km = data["topo"].astype(float) / 1000
-        latitude = data["latitude"].astype(float)
+        longitude, latitude = (data[name].astype(float) for name in ("longitude", "latitude"))
     smooth = CoastalTerrain(smoothing=5.0)
     east, north = smooth.domain.reshape(*smooth.shape, 2)[31, 20].tolist()
-    step = smooth.domain[46, 0].item()
-    columns, rows = np.meshgrid(step * np.arange(120), 6371 * np.radians(latitude - latitude[0]))
+    parallel = 6371 * np.cos(np.radians(latitude.mean()))
+    columns, rows = np.meshgrid(
+        parallel * np.radians(longitude - longitude[0]), 6371 * np.radians(latitude - latitude[0])
+    )
     weights = np.exp(-0.5 * ((columns - east) ** 2 + (rows - north) ** 2) / 5.0**2)
     found = smooth.values.reshape(smooth.shape)[31, 20].item()
-    assert found == pytest.approx((weights * km).sum() / weights.sum(), rel=1e-3)
+    assert found == pytest.approx((weights * km).sum() / weights.sum(), rel=1e-6)
 
 
 def test_coordinates_are_km():
