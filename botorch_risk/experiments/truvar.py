@@ -16,9 +16,10 @@ from botorch.models import SingleTaskGP
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.settings import validate_input_scaling
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
-from torch import Generator, Tensor
+from torch import Tensor
 
 from botorch_risk.acquisition import NoiseLevels
+from botorch_risk.experiments.finite_domain import LevelSetProblem, RegretProblem
 from botorch_risk.experiments.registry import ExperimentDefinition, register
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.strategies import (
@@ -52,58 +53,6 @@ NOISE_THRESHOLD = 2.25
 # The first seed whose function is above the threshold on 2.5 % of the grid, twice what is expected
 # of a standard normal. A third of the seeds are hardly above it anywhere.
 NOISE_FUNCTION_SEED = 5
-
-
-class LevelSetProblem:
-    r"""Where is a function on a finite domain at or above a level?
-
-    It has no objective at a point: how well the set is known is a matter of the posterior, from
-    which `botorch_risk.experiments.replay` computes it.
-    """
-
-    def __init__(self, problem: FiniteDomainProblem, threshold: float) -> None:
-        r"""Takes the function and the level."""
-        self.problem, self.threshold = problem, threshold
-
-    @property
-    def bounds(self) -> Tensor:
-        r"""The lower and the upper bounds, with those of the noise level if there is a choice."""
-        return self.problem.bounds
-
-    @property
-    def truth(self) -> Tensor:
-        r"""Whether `f >= h`, `|D|`."""
-        return self.problem.values >= self.threshold
-
-    def sample_repeats(self, X: Tensor, num_repeats: int, generators: list[Generator]) -> Tensor:
-        r"""Outcomes `R x q x k` at points `R x q x d`."""
-        return self.problem.sample_repeats(X, num_repeats, generators)
-
-
-class RegretProblem:
-    r"""The maximum of a function on a finite domain; the objective is minus the regret.
-
-    So measured, all functions of a family have the same optimum, 0.
-    """
-
-    optimal_value = 0.0
-
-    def __init__(self, problem: FiniteDomainProblem) -> None:
-        r"""Takes the function."""
-        self.problem = problem
-
-    @property
-    def bounds(self) -> Tensor:
-        r"""The lower and the upper bounds, `2 x d`."""
-        return self.problem.bounds
-
-    def sample_repeats(self, X: Tensor, num_repeats: int, generators: list[Generator]) -> Tensor:
-        r"""Outcomes `R x q x k` at points `R x q x d`."""
-        return self.problem.sample_repeats(X, num_repeats, generators)
-
-    def objective(self, X: Tensor) -> Tensor:
-        r"""`f(x) - max f` over the domain, `R x q x d -> R x q`."""
-        return self.problem.evaluate_true(X) - self.problem.maximum.unsqueeze(-1)
 
 
 class SyntheticFunctions:

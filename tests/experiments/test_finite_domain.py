@@ -13,10 +13,11 @@ from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
 
 from botorch_risk.experiments import Campaign, ExperimentDefinition, ExperimentStore
+from botorch_risk.experiments.finite_domain import LevelSetProblem, RegretProblem
 from botorch_risk.experiments.loop import evaluate
 from botorch_risk.experiments.replay import level_set_curves, replay
 from botorch_risk.experiments.summary import failed_points, regret_curves
-from botorch_risk.experiments.truvar import LevelSetProblem, RegretProblem, SyntheticFunctions
+from botorch_risk.experiments.truvar import SyntheticFunctions
 from botorch_risk.level_sets import classify_by_mean, level_set_scores
 from botorch_risk.strategies import TruVaR
 from botorch_risk.test_functions import FiniteDomainProblem
