@@ -78,6 +78,7 @@ from botorch_risk.test_functions import (
     EnvironmentalAckley,
     EnvironmentalBranin,
     EnvironmentalHartmann,
+    FiniteDomainProblem,
     ForestTuning,
     HeteroscedasticBranin,
     HeteroscedasticSine,
@@ -638,6 +639,12 @@ PROBLEMS = [
     ),
     without_noise("deceptive", Deceptive, 2),
     without_noise("h1", H1, 2),
+    ProblemCase(
+        "finite_domain",
+        lambda dtype: FiniteDomainProblem(torch.eye(2, dtype=dtype), torch.ones(2), noise=0.1),
+        2,
+        lambda problem, streams: repeats_of(problem, problem.domain, streams),
+    ),
     ProblemCase("robot_pushing", lambda dtype: RobotPushing(dtype=dtype), 3),
     *(
         value_at_risk(f"{name}_{law}", partial(build, law=law), decision, num_points=64)

@@ -6,7 +6,7 @@ Plots, progress bars and the command line need the extra: `pip install
 
 from botorch_risk.experiments.campaign import Campaign
 from botorch_risk.experiments.loop import run_strategy
-from botorch_risk.experiments.problem import Problem, ProblemWithObjective
+from botorch_risk.experiments.problem import Problem, ProblemFamily, ProblemWithObjective
 from botorch_risk.experiments.registry import ExperimentDefinition, get_experiment, register
 from botorch_risk.experiments.serialization import StoreError
 from botorch_risk.experiments.store import ExperimentStore
@@ -16,6 +16,7 @@ __all__ = [
     "ExperimentDefinition",
     "ExperimentStore",
     "Problem",
+    "ProblemFamily",
     "ProblemWithObjective",
     "StoreError",
     "get_experiment",

@@ -13,7 +13,7 @@ import torch
 from botorch_risk import __version__
 from botorch_risk.experiments.extras import require_extra
 from botorch_risk.experiments.loop import run_strategy
-from botorch_risk.experiments.problem import Problem
+from botorch_risk.experiments.problem import Problem, ProblemFamily
 from botorch_risk.experiments.registry import ExperimentDefinition
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.seeding import as_seeds
@@ -93,8 +93,11 @@ class Campaign:
 
     @cached_property
     def problem(self) -> Problem:
-        r"""The problem, on the CPU."""
-        return self.definition.problem()
+        r"""The problem, on the CPU; that of the seeds, if each has its own."""
+        problem = self.definition.problem()
+        if isinstance(problem, ProblemFamily):
+            return problem.of_seeds(as_seeds(self.seeds))
+        return problem
 
     @property
     def identity(self) -> dict[str, Any]:

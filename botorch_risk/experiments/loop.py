@@ -37,7 +37,9 @@ def run_strategy(
 
     Whoever stops it at any moment and calls it again, with a strategy built alike, gets
     the rounds of the uninterrupted run bit for bit. If `tell` raises, the outcomes are
-    in the store already, and the next call tells them without evaluating again.
+    in the store already, and the next call tells them without evaluating again. Rows of NaN,
+    by which a strategy asks for nothing in a replicate that is finished, are passed on, told
+    and stored as they are.
 
     Args:
         strategy: A fresh strategy; its state is loaded from the store.
@@ -114,7 +116,8 @@ def evaluate(
             f"Expected the outcomes to have shape `{X.shape[0]} x {X.shape[1]} x {num_repeats}`. "
             f"Got {Y.shape=}."
         )
-    failed = Y.isnan().all(dim=-1).any(dim=-1)  # R
+    asked = ~X.isnan().any(dim=-1)  # a finished replicate asks for nothing
+    failed = (Y.isnan().all(dim=-1) & asked).any(dim=-1)  # R
     if failed.any():
         names = [seed for seed, fails in zip(seeds, failed.tolist(), strict=True) if fails]
         warnings.warn(
@@ -145,7 +148,7 @@ def _outcomes(
         store.record_outcomes(label, index, points, Y, _objective(problem, X.cpu()), seconds)
         return points.to(X), Y.to(X)
     stored = pending[0]
-    if not torch.equal(stored.X[..., : X.shape[-1]], X.cpu()):
+    if not _same(stored.X[..., : X.shape[-1]], X.cpu()):
         warnings.warn(
             f"Expected {label!r} to ask for the points of round {index} that have been evaluated "
             "already. Got others; the strategy is told those evaluated.",
@@ -153,6 +156,12 @@ def _outcomes(
             stacklevel=3,
         )
     return stored.X.to(X), stored.Y.to(X)
+
+
+def _same(left: Tensor, right: Tensor) -> bool:
+    r"""Whether two tensors are equal, NaN to NaN."""
+    nan = left.isnan()
+    return torch.equal(nan, right.isnan()) and torch.equal(left[~nan], right[~nan])
 
 
 def _objective(problem: Problem, X: Tensor) -> Tensor | None:

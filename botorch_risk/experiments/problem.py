@@ -19,13 +19,14 @@ class Problem(Protocol):
         r"""Draws repeated noisy outcomes.
 
         Args:
-            X: Points in the units of the bounds, `R x q x d`.
+            X: Points in the units of the bounds, `R x q x d`. A row of NaN asks for nothing, where
+                the strategy is one that may finish.
             num_repeats: The number `k` of repeats at each point.
             generators: One CPU generator per replicate; the noise of a replicate comes
                 from its own generator alone.
 
         Returns:
-            The outcomes, `R x q x k`. NaN marks a repeat that failed.
+            The outcomes, `R x q x k`. NaN marks a repeat that failed, or was not asked for.
         """
         ...
 
@@ -35,7 +36,7 @@ class ProblemWithObjective(Problem, Protocol):
     r"""A problem that knows the true value of the risk objective."""
 
     def objective(self, X: Tensor) -> Tensor:
-        r"""The noiseless risk objective, to be maximised: `R x q x d -> R x q`."""
+        r"""The noiseless risk objective, to be maximised: `R x q x d -> R x q`, NaN at NaN."""
         ...
 
 
@@ -57,4 +58,18 @@ class ProblemWithContexts(Problem, Protocol):
         Returns:
             Contexts, `R x q x d_w`.
         """
+        ...
+
+
+@runtime_checkable
+class ProblemFamily(Protocol):
+    r"""A problem for each seed, such as functions drawn at random."""
+
+    @property
+    def bounds(self) -> Tensor:
+        r"""The lower and the upper bounds that they share, `2 x d`."""
+        ...
+
+    def of_seeds(self, seeds: list[int]) -> Problem:
+        r"""The problems of some seeds as one, replicate by replicate."""
         ...

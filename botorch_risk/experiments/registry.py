@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from botorch_risk.experiments.problem import Problem
+from botorch_risk.experiments.problem import Problem, ProblemFamily
 from botorch_risk.strategies import Strategy
 
 # Called as factory(bounds, seeds, num_initial); the bounds carry dtype and device.
@@ -20,6 +20,7 @@ DEFINITION_MODULES: tuple[str, ...] = (
     "botorch_risk.experiments.rahbo",
     "botorch_risk.experiments.kde",
     "botorch_risk.experiments.value_at_risk",
+    "botorch_risk.experiments.truvar",
 )
 _EXPERIMENTS: dict[str, ExperimentDefinition] = {}
 
@@ -31,7 +32,7 @@ class ExperimentDefinition:
     Args:
         name: The name, as on the command line.
         description: One line for the list of experiments.
-        problem: Builds the problem, on the CPU.
+        problem: Builds the problem, on the CPU, or a problem for each seed.
         strategies: Builds each strategy, by its label; called as
             `factory(bounds, seeds, num_initial)`.
         num_initial: The number of points of the initial design, which is round 0.
@@ -60,7 +61,7 @@ class ExperimentDefinition:
 
     name: str
     description: str
-    problem: Callable[[], Problem]
+    problem: Callable[[], Problem | ProblemFamily]
     strategies: Mapping[str, StrategyFactory]
     num_initial: int
     num_rounds: int

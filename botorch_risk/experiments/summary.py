@@ -18,7 +18,8 @@ class RegretCurves:
 
     Args:
         cumulative: The sum over the rounds after the initial design of
-            `optimum - objective(x)`, over all points of a round: `R x T`.
+            `optimum - objective(x)`, over all points of a round: `R x T`. Nothing is added
+            for a replicate that asked for nothing.
         simple: `optimum - objective(recommendation)` after the initial design and after
             each round, `R x (T + 1)`.
     """
@@ -54,11 +55,15 @@ def regret_curves(store: ExperimentStore) -> dict[str, RegretCurves]:
         )
     optimum = store.identity.get("optimal_value")
     if optimum is None:
-        seen = [value.max().item() for pair in completed.values() for value in [*pair[0], *pair[1]]]
+        seen = [
+            value.nan_to_num(-math.inf).max().item()
+            for pair in completed.values()
+            for value in [*pair[0], *pair[1]]
+        ]
         optimum = max(seen)
     return {
         label: RegretCurves(
-            cumulative=torch.stack([(optimum - value).sum(-1) for value in at_X[1:]], -1).cumsum(
+            cumulative=torch.stack([(optimum - value).nansum(-1) for value in at_X[1:]], -1).cumsum(
                 -1
             ),
             simple=optimum - torch.stack(recommended, dim=-1),
@@ -128,7 +133,10 @@ def summary_markdown(store: ExperimentStore) -> str:
 
 def failed_points(records: Sequence[RoundRecord]) -> int:
     r"""The number of points, over all replicates, of which no repeat came back."""
-    return sum(int(record.Y.isnan().all(dim=-1).sum()) for record in records)
+    return sum(
+        int((record.Y.isnan().all(dim=-1) & ~record.X.isnan().any(dim=-1)).sum())
+        for record in records
+    )
 
 
 def _true_values(records: list[RoundRecord]) -> tuple[list[Tensor], list[Tensor]]:

@@ -1,5 +1,11 @@
 r"""The algorithm of each paper as ask / tell, over one experiment or many replicates at once."""
 
+from botorch_risk.strategies.domain_optimization import (
+    ExpectedImprovementSearch,
+    MaxValueEntropySearch,
+    MinimumRegretSearch,
+    UpperConfidenceBoundSearch,
+)
 from botorch_risk.strategies.initial_design import initial_design
 from botorch_risk.strategies.kernel_density import (
     DRBOKDE,
@@ -48,11 +54,14 @@ __all__ = [
     "AdversarialStableOpt",
     "ContextFreeGPUCB",
     "ContextualGPUCB",
+    "ExpectedImprovementSearch",
     "FullyBayesianGPUCB",
     "HeteroscedasticGPUCB",
     "LevelSetSearch",
+    "MaxValueEntropySearch",
     "MaximumVarianceSearch",
     "MeanVarianceLogNEI",
+    "MinimumRegretSearch",
     "PortfolioEXP3",
     "PseudoDataGPUCB",
     "RandomEXP3",
@@ -63,6 +72,7 @@ __all__ = [
     "StableOpt",
     "Strategy",
     "TruVaR",
+    "UpperConfidenceBoundSearch",
     "ValueAtRiskLogNEI",
     "WangDeFreitasGPUCB",
     "initial_design",

@@ -12,16 +12,16 @@ from botorch_risk.acquisition.confidence_sets import Sets, classify
 from botorch_risk.acquisition.level_set import straddle
 from botorch_risk.models.domain import DomainPosterior
 from botorch_risk.models.marginals import Marginals
-from botorch_risk.strategies.finite_domain import FiniteDomainStrategy, ModelBuilder
+from botorch_risk.strategies.domain_search import DomainSearch
+from botorch_risk.strategies.finite_domain import ModelBuilder
 
 
-class LevelSetSearch(FiniteDomainStrategy):
+class LevelSetSearch(DomainSearch):
     r"""Samples the point of the domain with the largest straddle.
 
         score(x) = sqrt(beta) sigma(x) - |mean(x) - h|
 
-    Points of a batch see the ones before them as hallucinated outcomes. With
-    `beta = 1.96^2`, the default, this is the straddle heuristic.
+    With `beta = 1.96^2`, the default, this is the straddle heuristic.
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -51,31 +51,14 @@ class LevelSetSearch(FiniteDomainStrategy):
             build_model: As in `FiniteDomainStrategy`.
             threshold: The level h.
             beta: Squared width of the interval.
-            options: Further arguments of `FiniteDomainStrategy`; one noise level.
+            options: Further arguments of `FiniteDomainStrategy`. Of noise levels it uses
+                `initial_level` alone.
         """
         super().__init__(domain, seeds, build_model, **options)
-        if self.terms.levels is not None:
-            raise ValueError("Expected one noise, not a choice of `levels`. Got levels.")
         self.threshold, self.beta = threshold, beta
 
-    def _learn(self, paid: Tensor) -> None:
-        pass
-
     def _score(self, posterior: DomainPosterior) -> Tensor:
-        r"""Scores of the domain, `R x |D|`; minus infinity where nothing is to be asked."""
         return straddle(Marginals(posterior.mean, posterior.variance), self.threshold, self.beta)
-
-    def _propose(self) -> Tensor:
-        posterior, picks = self.posterior, []
-        for pick in range(self.batch_size):
-            value, place = self._score(posterior).max(dim=-1)
-            asked = self.domain[place].where((value > -torch.inf).unsqueeze(-1), torch.nan)
-            picks.append(asked)
-            if pick + 1 < self.batch_size:
-                posterior = posterior.copy()
-                noise = self.terms.noise_at(asked.unsqueeze(-2), posterior, place.unsqueeze(-1))
-                posterior.observe(place, None, noise)
-        return torch.stack(picks, dim=-2)
 
 
 class GCHK(LevelSetSearch):

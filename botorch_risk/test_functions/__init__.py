@@ -5,6 +5,7 @@ from botorch_risk.test_functions.classifier_tuning import (
     ClassifierTuning,
     LogisticRegressionTuning,
 )
+from botorch_risk.test_functions.coastal_terrain import CoastalTerrain, SurveyCost
 from botorch_risk.test_functions.deceptive import H1, Deceptive
 from botorch_risk.test_functions.environmental import EnvironmentalTestProblem
 from botorch_risk.test_functions.environmental_synthetic import (
@@ -12,10 +13,15 @@ from botorch_risk.test_functions.environmental_synthetic import (
     EnvironmentalBranin,
     EnvironmentalHartmann,
 )
+from botorch_risk.test_functions.finite_domain import FiniteDomainProblem, unit_grid
 from botorch_risk.test_functions.forest import (
     ForestTuning,
     StratifiedSplitter,
     TimeOrderedSplitter,
+)
+from botorch_risk.test_functions.gaussian_process_samples import (
+    GaussianProcessSample,
+    PosteriorMeanFunctions,
 )
 from botorch_risk.test_functions.heteroscedastic import (
     HeteroscedasticBranin,
@@ -27,6 +33,7 @@ from botorch_risk.test_functions.newsvendor import Newsvendor
 from botorch_risk.test_functions.portfolio import PortfolioOptimization
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
 from botorch_risk.test_functions.robot_pushing import RobotPushing
+from botorch_risk.test_functions.svm_digits import SVMValidationError
 from botorch_risk.test_functions.value_at_risk import (
     ValueAtRiskBranin,
     ValueAtRiskGoldsteinPrice,
@@ -39,12 +46,15 @@ __all__ = [
     "H1",
     "BoostedTreesTuning",
     "ClassifierTuning",
+    "CoastalTerrain",
     "Deceptive",
     "EnvironmentalAckley",
     "EnvironmentalBranin",
     "EnvironmentalHartmann",
     "EnvironmentalTestProblem",
+    "FiniteDomainProblem",
     "ForestTuning",
+    "GaussianProcessSample",
     "HeteroscedasticBranin",
     "HeteroscedasticSine",
     "HeteroscedasticTestProblem",
@@ -52,13 +62,17 @@ __all__ = [
     "LunarLanding",
     "Newsvendor",
     "PortfolioOptimization",
+    "PosteriorMeanFunctions",
     "RepeatedTestProblem",
     "RobotPushing",
+    "SVMValidationError",
     "StratifiedSplitter",
+    "SurveyCost",
     "TimeOrderedSplitter",
     "ValueAtRiskBranin",
     "ValueAtRiskGoldsteinPrice",
     "ValueAtRiskHartmann",
     "ValueAtRiskPortfolio",
     "ValueAtRiskTestProblem",
+    "unit_grid",
 ]

@@ -193,6 +193,15 @@ def test_levels_have_their_noise_and_their_price() -> None:
     )
 
 
+def test_heuristics_keep_to_one_level() -> None:
+    chosen = LevelSetSearch(grid(), SEEDS, build_model, 0.7, levels=LEVELS, initial_level=1)
+    single = LevelSetSearch(grid(), SEEDS, build_model, 0.7, noise=1e-3)
+    for left, right in zip(play(chosen, 4), play(single, 4), strict=True):
+        assert torch.equal(left[..., :2], right)
+        assert (left[..., 2] == 1).all()
+    assert (chosen.cost == 4 * 10.0).all()
+
+
 def test_finds_the_level_set_then_asks_for_nothing() -> None:
     strategy = truvar(SEEDS, batch_size=3, initial_state={"r": 0.5})
     high = truth(grid())[:, 0] >= 0.7
@@ -238,8 +247,6 @@ def test_bad_arguments() -> None:
         leveled(0, initial_level=3)
     with pytest.raises(ValueError, match="`num_initial` of at most 36 points"):
         truvar(0, num_initial=40)
-    with pytest.raises(ValueError, match="one noise, not a choice of `levels`"):
-        LevelSetSearch(grid(), 0, build_model, 0.7, levels=LEVELS)
     with pytest.raises(BotorchTensorDimensionError, match="at least one point"):
         TruVaR(grid()[:0], 0, build_model, "maximize")
     with pytest.raises(ValueError, match=r"state of seeds \[0, 1\]"):

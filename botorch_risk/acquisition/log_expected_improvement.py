@@ -1,0 +1,50 @@
+r"""Expected improvement from marginal moments, where it is too small for its own logarithm."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from botorch_risk.models.marginals import Marginals
+
+# Below this, 1 + u Phi(u) / phi(u) is lost to rounding and its leading term 1 / u^2 is exact.
+_FAR = -1e5
+
+
+def log_expected_improvement(moments: Marginals, best: Tensor) -> Tensor:
+    r"""The logarithm of the expected improvement.
+
+        log( sigma (phi(u) + u Phi(u)) ),   u = (mean - best) / sigma
+
+    The improvement itself is 0 in floating point about 38 standard deviations below the best.
+
+    Args:
+        moments: Mean and variance, `batch_shape x m` each.
+        best: The value to improve on, broadcastable to them.
+
+    Returns:
+        `batch_shape x m`; minus infinity where the variance is 0.
+
+    Example:
+        >>> moments = Marginals(torch.tensor([0.0, -90.0]), torch.ones(2))
+        >>> log_expected_improvement(moments, torch.zeros(1))
+        tensor([-9.1894e-01, -4.0599e+03])
+    """
+    sigma = moments.variance.sqrt()
+    u = (moments.mean - best) / sigma.where(sigma > 0, 1.0)
+    near = u.clamp_min(-1.0)
+    far = u.clamp_max(-1.0)
+    ratio = math.sqrt(math.pi / 2) * torch.special.erfcx(-far / math.sqrt(2))  # Phi / phi
+    tail = torch.where(far > _FAR, torch.log1p(far * ratio), -2 * (-far).log())
+    value = torch.where(u > -1.0, _excess(near).log(), _log_phi(far) + tail)
+    return (value + sigma.log()).where(sigma > 0, -torch.inf)
+
+
+def _log_phi(u: Tensor) -> Tensor:
+    return -0.5 * (u.square() + math.log(2 * math.pi))
+
+
+def _excess(u: Tensor) -> Tensor:
+    return _log_phi(u).exp() + u * torch.special.ndtr(u)

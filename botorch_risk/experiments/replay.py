@@ -1,0 +1,70 @@
+r"""What a strategy knew after each round, from the outcomes that are stored.
+
+The store keeps the last state of a strategy and the outcomes of all rounds. Since a strategy is
+a function of its seeds and its data, telling the outcomes to a fresh one restores every state
+in between, without asking for anything again: the posterior of each round need not be stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_risk.experiments.registry import ExperimentDefinition
+from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.level_sets import classify_by_mean, level_set_scores
+
+
+class LevelSetCurves(NamedTuple):
+    r"""How well a level set was known for what it had cost.
+
+    Attributes:
+        cost: `R x (T + 1)`, what all samples had cost after the initial design and each round.
+        f1: `R x (T + 1)`, the F1 score of the points whose posterior mean is at least the level.
+    """
+
+    cost: Tensor
+    f1: Tensor
+
+
+def replay(store: ExperimentStore, definition: ExperimentDefinition, label: str) -> Iterator[Any]:
+    r"""The strategy after the initial design and after each completed round.
+
+    It is one object, which moves on. Selecting the points took most of the time, and is left out.
+
+    Args:
+        store: The store.
+        definition: The experiment that it is of.
+        label: The strategy.
+    """
+    bounds, seeds = definition.problem().bounds, store.identity["seeds"]
+    strategy = definition.strategies[label](bounds, seeds, definition.num_initial)
+    for record in store.rounds(label):
+        if record.recommendation is None:
+            return
+        strategy.tell(record.X, record.Y)
+        yield strategy
+
+
+def level_set_curves(
+    store: ExperimentStore, definition: ExperimentDefinition, label: str
+) -> LevelSetCurves:
+    r"""Cost and F1 score of a strategy on a finite domain, round by round.
+
+    All methods are scored by the posterior mean (Bogunovic et al. 2016, Sec. 4).
+
+    Args:
+        store: The store.
+        definition: Of an experiment whose problem has a `threshold` and the `truth`.
+        label: The strategy.
+    """
+    problem: Any = definition.problem()
+    costs, scores = [], []
+    for strategy in replay(store, definition, label):
+        sets = classify_by_mean(strategy.posterior, problem.threshold)
+        costs.append(strategy.cost.clone())
+        scores.append(level_set_scores(sets.high, problem.truth).f1)
+    return LevelSetCurves(torch.stack(costs, dim=-1), torch.stack(scores, dim=-1))

@@ -1,0 +1,296 @@
+r"""Writes the tables and pictures behind this folder's README from what run.py has stored.
+
+python -m reproduction.truvar.report [--out results/truvar] [--to reproduction/truvar]
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from botorch.exceptions.warnings import BotorchWarning
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from botorch_risk.experiments.plots import COLORS, LINE_STYLES
+from botorch_risk.experiments.registry import get_experiment
+from botorch_risk.experiments.replay import LevelSetCurves, level_set_curves
+from botorch_risk.experiments.store import ExperimentStore, RoundRecord
+from botorch_risk.experiments.truvar import LEVELS, svm
+from botorch_risk.regret import mean_and_standard_error, paired_difference
+from reproduction.truvar.run import PARTS
+
+LEVEL_SETS = ("coast", "coast-travel", "noise-levels")
+REFERENCE = "TRUVAR"
+SMALLEST = 1e-4  # regret below it, 0 where the best point of the grid is found, is drawn as it
+TRIMMED = 0.05
+
+
+def cell(values: Tensor, digits: int = 3) -> str:
+    value = mean_and_standard_error(values.double())
+    return f"{value.mean:.{digits}g} ± {value.two_standard_errors:.2g}"
+
+
+def paired(values: Tensor, reference: Tensor) -> str:
+    common = min(len(values), len(reference))
+    difference = paired_difference(values[:common], reference[:common])
+    return f"{difference.mean:.3g} ± {difference.two_standard_errors:.2g}"
+
+
+def table(header: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def stores(out: Path, name: str) -> Iterable[tuple[ExperimentStore, list[str]]]:
+    r"""The stores of an experiment that are there, with the strategies that have begun."""
+    for path in dict.fromkeys(part.path(out) for part in PARTS if part.name == name):
+        if path.exists():
+            with ExperimentStore(path) as store:
+                yield store, [label for label in store.labels() if store.progress(label)[0] > 0]
+
+
+def style(label: str, labels: Iterable[str]) -> dict[str, Any]:
+    place = list(labels).index(label)
+    return {"color": COLORS[place], "linestyle": LINE_STYLES[place % len(LINE_STYLES)]}
+
+
+def at_cost(curves: LevelSetCurves, costs: Tensor) -> Tensor:
+    r"""F1 scores `R x n` for what had been paid by `n` costs; NaN before the first sample."""
+    asked = costs.expand(len(curves.cost), -1).contiguous()
+    last = torch.searchsorted(curves.cost, asked, right=True)
+    found = curves.f1.gather(-1, (last - 1).clamp_min(0))
+    return found.where(last > 0, torch.nan)
+
+
+def common_costs(every: dict[str, LevelSetCurves], num: int) -> Tensor:
+    r"""Costs that all runs have reached."""
+    first = max(curves.cost[:, 0].max() for curves in every.values())
+    last = min(curves.cost[:, -1].median() for curves in every.values())
+    return torch.linspace(float(first), float(last), num, dtype=torch.double)
+
+
+def draw_f1(axes: Any, every: dict[str, LevelSetCurves], xlabel: str) -> None:
+    costs = common_costs(every, 200)
+    for label, curves in every.items():
+        value = mean_and_standard_error(at_cost(curves, costs))
+        band = value.two_standard_errors
+        look = style(label, every)
+        axes.plot(costs, value.mean, label=label, **look)
+        axes.fill_between(
+            costs, value.mean - band, value.mean + band, color=look["color"], alpha=0.15, lw=0
+        )
+    axes.set(xlabel=xlabel, ylabel="F1 score")
+    axes.legend(frameon=False, fontsize=8)
+
+
+def level_set_rows(every: dict[str, LevelSetCurves]) -> list[list[str]]:
+    r"""F1 at a quarter, a half, and all of the common cost, with paired differences at the end."""
+    costs = common_costs(every, 5)[[1, 2, 4]]
+    final = {label: at_cost(curves, costs) for label, curves in every.items()}
+    return [
+        [
+            label,
+            str(len(scores)),
+            *(cell(score) for score in scores.T),
+            "" if label == REFERENCE else paired(scores[:, -1], final[REFERENCE][:, -1]),
+        ]
+        for label, scores in final.items()
+    ]
+
+
+def draw_map(axes: Any, values: Tensor, threshold: float) -> None:
+    r"""The coast: altitude, and the true level as a line."""
+    problem: Any = get_experiment("coast").problem()
+    terrain = problem.problem
+    east, north = (column.unique() for column in terrain.domain.T)
+    grid = values.reshape(terrain.shape).T
+    axes.pcolormesh(east, north, grid, cmap="RdBu_r", vmin=-1, vmax=1, shading="auto")
+    axes.contour(east, north, terrain.values.reshape(terrain.shape).T, [threshold], colors="black")
+    axes.set(xlabel="km east", ylabel="km north", aspect="equal")
+
+
+def coast_picture(out: Path) -> Figure:
+    r"""Fig. 2(d), (e), (f): the function, and the paths of one run at equal cost."""
+    definition = get_experiment("coast-travel")
+    problem: Any = definition.problem()
+    figure = Figure(figsize=(10.5, 4.6), layout="constrained")
+    panels = figure.subplots(1, 3, sharey=True)
+    draw_map(panels[0], problem.problem.values, problem.threshold)
+    panels[0].set_title("mean altitude; black: coastline")
+    labels = ("TRUVAR", "GCHK")
+    with ExperimentStore(out / "coast-travel.sqlite") as store:
+        runs = {label: store.rounds(label) for label in labels}
+        every = {label: level_set_curves(store, definition, label) for label in labels}
+    budget = min(curves.cost[0, -1] for curves in every.values())
+    for axes, label in zip(panels[1:], labels, strict=True):
+        paid = every[label].cost[0] <= budget
+        X = path_of(runs[label])[: int(paid.sum())]
+        draw_map(axes, torch.zeros_like(problem.problem.values), problem.threshold)
+        axes.plot(*X.T, ".-", color=COLORS[0], lw=0.7, ms=4)
+        f1 = every[label].f1[0][paid][-1]
+        axes.set_title(f"{label}: {len(X)} samples for {float(budget):.0f}, F1 {f1:.2f}")
+    return figure
+
+
+def path_of(records: list[RoundRecord]) -> Tensor:
+    r"""The samples of the first replicate in their order."""
+    X = torch.cat([record.X[0] for record in records])
+    return X[~X.isnan().any(dim=-1)]
+
+
+def spent_by_level(out: Path) -> Tensor:
+    r"""Fig. 4(b): what TRUVAR spent on each noise level, `R x K`."""
+    with ExperimentStore(out / "noise-levels.sqlite") as store:
+        level = torch.cat([record.X[..., -1] for record in store.rounds("TRUVAR")], dim=-1)
+    counts = torch.stack([(level == k).sum(dim=-1) for k in range(len(LEVELS))], dim=-1)
+    return counts * torch.tensor(LEVELS.costs or ())
+
+
+def noise_picture(out: Path) -> Figure:
+    r"""Fig. 4(a), (b)."""
+    problem: Any = get_experiment("noise-levels").problem()
+    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    height = problem.problem.values.reshape(50, 50).T
+    axis = torch.linspace(0, 1, 50)
+    figure.colorbar(left.pcolormesh(axis, axis, height, shading="auto"), ax=left)
+    left.contour(axis, axis, height, [problem.threshold], colors="white")
+    left.set(title=f"the function; white: {problem.threshold}", aspect="equal")
+    value = mean_and_standard_error(spent_by_level(out).double())
+    names = [f"{variance:g}" for variance in LEVELS.variances]
+    right.bar(names, value.mean, yerr=value.two_standard_errors, color=COLORS[: len(LEVELS)])
+    right.set(xlabel="noise variance", ylabel="cost spent by TRUVAR")
+    return figure
+
+
+def reported_regret(out: Path) -> dict[str, Tensor]:
+    r"""Regret of the reported point, `R x (T + 1)`, on the synthetic functions."""
+    regret = {}
+    for store, labels in stores(out, "synthetic-maximum"):
+        for label in labels:
+            known = [record.recommended_objective for record in store.rounds(label)]
+            regret[label] = -torch.stack([value for value in known if value is not None], dim=-1)
+    return regret
+
+
+def trimmed(values: Tensor) -> Tensor:
+    r"""The values without the best and the worst 5 % of the runs, round by round."""
+    cut = int(TRIMMED * len(values))
+    return values.sort(dim=0).values[cut : len(values) - cut]
+
+
+def svm_errors(out: Path) -> dict[str, Tensor]:
+    r"""The smallest validation error so far, `R x (T + 1)`."""
+    errors = {}
+    smallest = -svm().maximum.item()
+    for store, labels in stores(out, "svm"):
+        for label in labels:
+            best = [record.objective.amax(dim=-1) for record in store.rounds(label)]
+            seen = torch.stack(best, dim=-1).nan_to_num(-torch.inf).cummax(dim=-1).values
+            errors[label] = smallest - seen
+    return errors
+
+
+def maximum_picture(regret: dict[str, Tensor], errors: dict[str, Tensor]) -> Figure:
+    r"""Fig. 3."""
+    figure = Figure(figsize=(12.0, 3.4), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    for label, values in regret.items():
+        look = style(label, regret)
+        left.plot(values.median(dim=0).values.clamp_min(SMALLEST), label=label, **look)
+        middle.plot(trimmed(values).mean(dim=0).clamp_min(SMALLEST), **look)
+    left.set(xlabel="round", ylabel="median regret", yscale="log")
+    middle.set(xlabel="round", ylabel="mean regret, 5 % trimmed either side", yscale="log")
+    for label, values in errors.items():
+        look = style(label, regret or errors)
+        value = mean_and_standard_error(values)
+        band = value.two_standard_errors
+        x = torch.arange(values.shape[-1])
+        right.plot(x, value.mean, label=label, **look)
+        right.fill_between(
+            x, value.mean - band, value.mean + band, color=look["color"], alpha=0.15, lw=0
+        )
+    right.set(xlabel="round", ylabel="smallest validation error", yscale="log")
+    for axes in (left, right):
+        axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def maximum_rows(values: dict[str, Tensor], rounds: list[int]) -> list[list[str]]:
+    r"""Median, trimmed mean and mean at some rounds."""
+    last = rounds[-1]
+    return [
+        [
+            label,
+            str(len(regret)),
+            *(f"{regret[:, t].median():.3g}" for t in rounds),
+            *(cell(trimmed(regret)[:, t]) for t in rounds),
+            cell(regret[:, last]),
+            "" if label == REFERENCE else paired(regret[:, last], values[REFERENCE][:, last]),
+        ]
+        for label, regret in values.items()
+    ]
+
+
+def level_set_page(out: Path, to: Path) -> list[str]:
+    page = []
+    found: dict[str, dict[str, LevelSetCurves]] = {}
+    for name in LEVEL_SETS:
+        definition, every = get_experiment(name), {}
+        for store, labels in stores(out, name):
+            every |= {label: level_set_curves(store, definition, label) for label in labels}
+        if REFERENCE not in every:
+            continue
+        every = {REFERENCE: every.pop(REFERENCE), **every}
+        found[name] = every
+        costs = [f"{cost:.0f}" for cost in common_costs(every, 5)[[1, 2, 4]].tolist()]
+        header = ["strategy", "seeds", *(f"F1 at cost {cost}" for cost in costs)]
+        header.append(f"the last minus {REFERENCE}, paired")
+        page += [f"### {name}\n", table(header, level_set_rows(every))]
+    if found:
+        figure = Figure(figsize=(12.0, 3.4), layout="constrained")
+        panels = figure.subplots(1, len(LEVEL_SETS))
+        for axes, (name, every) in zip(panels, found.items(), strict=False):
+            draw_f1(axes, every, "samples" if name == "coast" else "cost")
+            axes.set_title(name)
+        figure.savefig(to / "level_sets.png", dpi=110)
+    if "coast-travel" in found:
+        coast_picture(out).savefig(to / "paths.png", dpi=110)
+    if "noise-levels" in found:
+        noise_picture(out).savefig(to / "noise_levels.png", dpi=110)
+        spent = spent_by_level(out).double()
+        header = ["noise variance", *(f"{variance:g}" for variance in LEVELS.variances)]
+        rows = [["cost", *(cell(level) for level in spent.T)]]
+        page += ["What TRUVAR spent on each noise level, Fig. 4(b):\n", table(header, rows)]
+    return page
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("results/truvar"))
+    parser.add_argument("--to", type=Path, default=Path(__file__).parent)
+    arguments = parser.parse_args()
+    out, to = arguments.out, arguments.to
+    warnings.simplefilter("ignore", BotorchWarning)  # as in run.py
+    page = level_set_page(out, to)
+    regret, errors = reported_regret(out), svm_errors(out)
+    for title, values in (("synthetic-maximum: regret", regret), ("svm: validation error", errors)):
+        if REFERENCE in values:
+            last = min(each.shape[-1] for each in values.values()) - 1
+            rounds = [last // 4, last // 2, last]
+            header = ["strategy", "seeds", *(f"median, round {t}" for t in rounds)]
+            header += [*(f"trimmed mean, round {t}" for t in rounds), f"mean, round {last}"]
+            header.append(f"minus {REFERENCE}, paired")
+            page += [f"### {title}\n", table(header, maximum_rows(values, rounds))]
+    if regret or errors:
+        maximum_picture(regret, errors).savefig(to / "maxima.png", dpi=110)
+    (to / "tables.md").write_text("\n".join(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
