@@ -12,7 +12,7 @@ r"""Where is the function above a level? Acquisition functions of level-set esti
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from botorch.acquisition.input_constructors import acqf_input_constructor
@@ -52,6 +52,13 @@ class _MarginalAcquisition(PointwiseAcquisitionFunction):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
+        r"""Builds the acquisition function.
+
+        Args:
+            model: A fitted model with one output.
+            posterior_transform: Reduces the model's outputs to one.
+            X_pending: `batch_shape x n' x d` points under evaluation.
+        """
         super().__init__(model=model)
         self.posterior_transform = posterior_transform
         self.set_X_pending(X_pending)
@@ -83,18 +90,31 @@ class _LevelAcquisition(_MarginalAcquisition):
 
     threshold: Tensor
     beta: Tensor
+    _paper_beta: ClassVar[float]
 
     def __init__(
         self,
         model: Model,
         threshold: float | Tensor,
-        beta: float | Tensor,
-        posterior_transform: PosteriorTransform | None,
-        X_pending: Tensor | None,
+        beta: float | Tensor | None = None,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
     ) -> None:
+        r"""Builds the acquisition function.
+
+        Args:
+            model: A fitted model with one output.
+            threshold: The level h in units of the (transformed) outcome, one or `batch_shape`.
+            beta: Squared factor of sigma, >= 0. Default: the one of the formula's source.
+            posterior_transform: Reduces the model's outputs to one.
+            X_pending: `batch_shape x n' x d` points under evaluation.
+
+        Raises:
+            ValueError: If `threshold` is not finite or `beta` is negative.
+        """
         super().__init__(model, posterior_transform, X_pending)
         register_threshold(self, threshold)
-        register_weights(self, beta=beta)
+        register_weights(self, beta=self._paper_beta if beta is None else beta)
 
     def _score(self, moments: Marginals, X: Tensor) -> Tensor:
         return straddle(moments, per_point(self.threshold, X), per_point(self.beta, X))
@@ -116,27 +136,7 @@ class Straddle(_LevelAcquisition):
         torch.Size([3])
     """
 
-    def __init__(
-        self,
-        model: Model,
-        threshold: float | Tensor,
-        beta: float | Tensor = 1.96**2,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        r"""Builds the acquisition function.
-
-        Args:
-            model: A fitted model with one output.
-            threshold: The level h in units of the (transformed) outcome, one or `batch_shape`.
-            beta: Squared factor of sigma, >= 0.
-            posterior_transform: Reduces the model's outputs to one.
-            X_pending: `batch_shape x n' x d` points under evaluation.
-
-        Raises:
-            ValueError: If `threshold` is not finite or `beta` is negative.
-        """
-        super().__init__(model, threshold, beta, posterior_transform, X_pending)
+    _paper_beta = 1.96**2
 
 
 class Ambiguity(_LevelAcquisition):
@@ -156,27 +156,7 @@ class Ambiguity(_LevelAcquisition):
         torch.Size([3])
     """
 
-    def __init__(
-        self,
-        model: Model,
-        threshold: float | Tensor,
-        beta: float | Tensor = 9.0,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        r"""Builds the acquisition function.
-
-        Args:
-            model: A fitted model with one output.
-            threshold: The level h in units of the (transformed) outcome, one or `batch_shape`.
-            beta: Squared width of the bounds; the recommended sqrt(beta) is 3.
-            posterior_transform: Reduces the model's outputs to one.
-            X_pending: `batch_shape x n' x d` points under evaluation.
-
-        Raises:
-            ValueError: If `threshold` is not finite or `beta` is negative.
-        """
-        super().__init__(model, threshold, beta, posterior_transform, X_pending)
+    _paper_beta = 9.0  # the recommended sqrt(beta) is 3
 
 
 class MaximumVariance(_MarginalAcquisition):
@@ -192,21 +172,6 @@ class MaximumVariance(_MarginalAcquisition):
         >>> MaximumVariance(SingleTaskGP(X, X.sin()))(X.unsqueeze(-2)).shape
         torch.Size([8])
     """
-
-    def __init__(
-        self,
-        model: Model,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        r"""Builds the acquisition function.
-
-        Args:
-            model: A fitted model with one output.
-            posterior_transform: Reduces the model's outputs to one.
-            X_pending: `batch_shape x n' x d` points under evaluation.
-        """
-        super().__init__(model, posterior_transform, X_pending)
 
     def _score(self, moments: Marginals, X: Tensor) -> Tensor:
         return moments.variance.sqrt()
@@ -229,9 +194,13 @@ def construct_inputs_level_set(
     X_pending: Tensor | None = None,
 ) -> dict[str, Any]:
     r"""Arguments of a straddle, as Ax asks for them; the class knows its own `beta`."""
-    given = {} if beta is None else {"beta": beta}
-    shared = {"posterior_transform": posterior_transform, "X_pending": X_pending}
-    return {"model": model, "threshold": threshold, **given, **shared}
+    return {
+        "model": model,
+        "threshold": threshold,
+        "beta": beta,
+        "posterior_transform": posterior_transform,
+        "X_pending": X_pending,
+    }
 
 
 @acqf_input_constructor(MaximumVariance)

@@ -71,7 +71,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
 
     Example:
         >>> import torch
-    >>> from botorch.models import SingleTaskGP
+        >>> from botorch.models import SingleTaskGP
         >>> from botorch_risk.environments import DiscreteEnvironment
         >>> from botorch_risk.risk import ConditionalValueAtRisk
         >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w

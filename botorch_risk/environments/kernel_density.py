@@ -42,8 +42,9 @@ class KernelDensityEnvironment(IndependentEnvironment):
     points match. A bandwidth below the floor (one value, or identical ones) is raised to it, and
     `at_floor` says where.
 
-    Choose `bandwidth="leave_one_out"` for laws of several modes, and only once there are about
-    100 values: measured on the laws of Table 2, Silverman's rule is the better one before.
+    Choose `bandwidth="leave_one_out"` for laws of several modes within bounds, once there are about
+    100 values: see `leave_one_out_bandwidth` for its errors. With few values, with heavy tails on
+    the whole line or with one mode, Silverman's rule is as good or better.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]])

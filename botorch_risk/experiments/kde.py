@@ -2,13 +2,11 @@ r"""The experiments of SBO-KDE and DRBO-KDE (Huang et al. 2024) on synthetic pro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from os import PathLike
 from typing import Any
 
-from torch import Generator, Tensor
-
+from botorch_risk.experiments.environmental import EnvironmentalProblem, build_strategy
 from botorch_risk.experiments.registry import ExperimentDefinition, register
 from botorch_risk.strategies import (
     DRBOKDE,
@@ -21,52 +19,18 @@ from botorch_risk.test_functions import (
     EnvironmentalAckley,
     EnvironmentalBranin,
     EnvironmentalHartmann,
-    EnvironmentalTestProblem,
     Newsvendor,
     PortfolioOptimization,
 )
 
 
-class ExpectationProblem:
-    r"""A problem with contexts whose true objective is the expectation over their law."""
-
-    def __init__(self, problem: EnvironmentalTestProblem) -> None:
-        r"""Takes the problem of (x, w)."""
-        self.problem = problem
-
-    @property
-    def bounds(self) -> Tensor:
-        r"""The lower and the upper bounds of the decision, `2 x d_x`."""
-        return self.problem.bounds[:, : self.problem.num_decision]
+class ExpectationProblem(EnvironmentalProblem):
+    r"""Contexts that are observed, and their true expectation; without noise, as in the paper."""
 
     @property
     def optimal_value(self) -> float:
         r"""The largest expectation."""
         return self.problem.optimal_expectation
-
-    def draw_contexts(self, X: Tensor, generators: list[Generator]) -> Tensor:
-        r"""Contexts `R x q x d_w` from the law, clipped to their bounds."""
-        return self.problem.sample_environment(X.shape[-2], generators)
-
-    def sample_repeats(self, X: Tensor, num_repeats: int, generators: list[Generator]) -> Tensor:
-        r"""The outcome `R x q x k` of decisions with contexts; without noise, as in the paper."""
-        values = self.problem(X, noise=False).unsqueeze(-1)
-        return values.expand(*values.shape[:-1], num_repeats)
-
-    def objective(self, X: Tensor) -> Tensor:
-        r"""The true expectation, `R x q x d_x -> R x q`."""
-        return self.problem.objective(X)
-
-
-def _strategy(
-    kind: Any,
-    context_bounds: Tensor,
-    options: dict[str, Any],
-    bounds: Tensor,
-    seeds: Sequence[int],
-    num_initial: int,
-) -> Any:
-    return kind(bounds, context_bounds, seeds, num_initial=num_initial, **options)
 
 
 def _definition(name: str, description: str, problem: Any) -> ExperimentDefinition:
@@ -85,7 +49,7 @@ def _definition(name: str, description: str, problem: Any) -> ExperimentDefiniti
         description=f"{description}, law of the context unknown (SBO-KDE, Fig. 1)",
         problem=lambda: ExpectationProblem(problem()),
         strategies={
-            label: partial(_strategy, kind, context_bounds, options)
+            label: partial(build_strategy, kind, context_bounds, options)
             for label, (kind, options) in kinds.items()
         },
         num_initial=10,

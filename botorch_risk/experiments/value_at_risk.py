@@ -2,15 +2,16 @@ r"""The experiments of V-UCB (Nguyen et al. 2021): value-at-risk with an environ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from os import PathLike
 from typing import Any, get_args
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-from botorch_risk.environments import DiscreteEnvironment, IndependentEnvironment
+from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.experiments.environmental import EnvironmentalProblem, build_strategy
 from botorch_risk.experiments.registry import ExperimentDefinition, register
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.strategies import (
@@ -29,52 +30,32 @@ from botorch_risk.test_functions import (
 )
 from botorch_risk.test_functions.value_at_risk import Law
 
-NOISE_STD = 0.1
 
-
-class ValueAtRiskProblem:
+class ValueAtRiskProblem(EnvironmentalProblem):
     r"""A problem whose w a strategy may choose, or else is drawn from its law."""
+
+    noise_std = 0.1
 
     def __init__(self, problem: Callable[..., ValueAtRiskTestProblem], *arguments: Any) -> None:
         r"""Builds the problem of (x, w) from its class and arguments."""
-        self.problem = problem(*arguments)
+        super().__init__(problem(*arguments))
         self.risk_level = self.problem.risk_level
-
-    @property
-    def bounds(self) -> Tensor:
-        r"""The lower and the upper bounds of the decision, `2 x d_x`."""
-        return self.problem.bounds[:, : self.problem.num_decision]
-
-    @property
-    def environment(self) -> IndependentEnvironment:
-        r"""The law of W."""
-        return self.problem.environment
 
     @property
     def optimal_value(self) -> float:
         r"""The largest value-at-risk."""
         return self.problem.optimal_value_at_risk
 
-    def draw_contexts(self, X: Tensor, generators: list[Generator]) -> Tensor:
-        r"""Values of W for strategies that do not choose them."""
-        return self.environment.sample(X.shape[-2], generators)
 
-    def sample_repeats(self, X: Tensor, num_repeats: int, generators: list[Generator]) -> Tensor:
-        r"""Noisy outcomes `R x q x k` of pairs."""
-        values = self.problem(X, noise=False).unsqueeze(-1)
-        return values + NOISE_STD * _normals((*X.shape[1:-1], num_repeats), generators)
-
-    def objective(self, X: Tensor) -> Tensor:
-        r"""The true value-at-risk, `R x q x d_x -> R x q`."""
-        return self.problem.objective(X)
-
-
-class InexactPushing:
+class InexactPushing(EnvironmentalProblem):
     r"""Robot pushing with the error of the hand's place as W, five variables in all.
 
-    f(r_x, r_y, t_p, w_x, w_y) = f_0(r_x + w_x, r_y + w_y, t_p)
+        f(r_x, r_y, t_p, w_x, w_y) = f_0(r_x + w_x, r_y + w_y, t_p)
+
+    Its largest value-at-risk is not known.
     """
 
+    noise_std = 0.1
     risk_level = 0.1
 
     def __init__(self) -> None:
@@ -90,35 +71,13 @@ class InexactPushing:
         r"""The box of the decisions, `2 x 3`."""
         return self.problem.decision_bounds
 
-    def draw_contexts(self, X: Tensor, generators: list[Generator]) -> Tensor:
-        r"""Errors for strategies that do not choose them."""
-        return self.environment.sample(X.shape[-2], generators)
-
-    def sample_repeats(self, X: Tensor, num_repeats: int, generators: list[Generator]) -> Tensor:
-        r"""Noisy outcomes `R x q x k` of decisions with errors."""
-        placed = torch.cat([X[..., :2] + X[..., 3:], X[..., 2:3]], dim=-1)
-        values = self.problem(placed, noise=False).unsqueeze(-1)
-        return values + NOISE_STD * _normals((X.shape[1], num_repeats), generators)
-
     def objective(self, X: Tensor) -> Tensor:
         r"""The true value-at-risk, `R x q x 3 -> R x q`."""
         return self.problem.objective(X, ValueAtRisk(self.risk_level))
 
-
-def _normals(shape: tuple[int, ...], generators: list[Generator]) -> Tensor:
-    draws = [torch.randn(shape, generator=each, dtype=torch.double) for each in generators]
-    return torch.stack(draws)
-
-
-def _strategy(
-    kind: Any,
-    environment: IndependentEnvironment,
-    arguments: dict[str, Any],
-    bounds: Tensor,
-    seeds: Sequence[int],
-    num_initial: int,
-) -> Any:
-    return kind(bounds, environment, seeds=seeds, num_initial=num_initial, **arguments)
+    def _evaluate(self, X: Tensor) -> Tensor:
+        placed = torch.cat([X[..., :2] + X[..., 3:], X[..., 2:3]], dim=-1)
+        return self.problem(placed, noise=False)
 
 
 def _definition(
@@ -143,7 +102,7 @@ def _definition(
         description=f"{description}, value-at-risk at {example.risk_level:g} (V-UCB, Sec. 4)",
         problem=problem,
         strategies={
-            label: partial(_strategy, kind, example.environment, arguments)
+            label: partial(build_strategy, kind, example.environment, arguments)
             for label, (kind, arguments) in kinds.items()
         },
         num_initial=num_initial,

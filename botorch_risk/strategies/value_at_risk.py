@@ -30,10 +30,10 @@ from botorch_risk.environments import (
     IndependentEnvironment,
     InputPerturbation,
 )
-from botorch_risk.environments.uniforms import draw_uniforms
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.risk import Expectation, ValueAtRisk, WorstCase
 from botorch_risk.seeding import generators
+from botorch_risk.strategies.initial_design import uniform_points
 from botorch_risk.strategies.known_law import KnownLawStrategy
 
 
@@ -153,7 +153,38 @@ class AdversarialStableOpt(_KnownLawUCB):
         return self._laced(pick, pending, "uniform")
 
 
-class ContextualGPUCB(_KnownLawUCB):
+class _DrawnContexts(_KnownLawUCB, ABC):
+    r"""A baseline whose w is drawn from the law, and which reports by the value-at-risk."""
+
+    environment: IndependentEnvironment
+
+    def __init__(
+        self,
+        bounds: Tensor,
+        environment: Environment,
+        risk_level: float,
+        seeds: int | Sequence[int],
+        **options: Any,
+    ) -> None:
+        r"""Builds the strategy.
+
+        Args:
+            bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+            environment: The known law of W.
+            risk_level: Lower-tail probability in (0, 1) of the report.
+            seeds: One seed per replicate.
+            options: Further arguments of `KnownLawStrategy` but `w_is_chosen`.
+        """
+        measure = ValueAtRisk(risk_level)
+        super().__init__(bounds, environment, measure, seeds, w_is_chosen=True, **options)
+
+    def _draw(self, pick: int) -> Tensor:
+        r"""A value of W for each replicate, `R x 1 x d_w`."""
+        streams = generators(self._streams("context", pick), "environment")
+        return self.environment.sample(1, streams).to(self.bounds)
+
+
+class ContextualGPUCB(_DrawnContexts):
     r"""Contextual GP-UCB: w from its law, then the best decision for it [Krause2011contextual]_.
 
         w_t ~ the law of W,  x_t = argmax_x u_{t-1}(x, w_t)
@@ -161,67 +192,15 @@ class ContextualGPUCB(_KnownLawUCB):
     A baseline that learns about all w alike; it reports by the value-at-risk as V-UCB does.
     """
 
-    environment: IndependentEnvironment
-
-    def __init__(
-        self,
-        bounds: Tensor,
-        environment: Environment,
-        risk_level: float,
-        seeds: int | Sequence[int],
-        **options: Any,
-    ) -> None:
-        r"""Builds the strategy.
-
-        Args:
-            bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
-            environment: The known law of W.
-            risk_level: Lower-tail probability in (0, 1) of the report.
-            seeds: One seed per replicate.
-            options: Further arguments of `KnownLawStrategy` but `w_is_chosen`.
-        """
-        measure = ValueAtRisk(risk_level)
-        super().__init__(bounds, environment, measure, seeds, w_is_chosen=True, **options)
-
     def _choose(self, pick: int, pending: Tensor | None) -> Tensor:
-        W = _draw(self.environment, self._streams("context", pick)).to(self.bounds)
+        W = self._draw(pick)
         bound = self._given(pending, DiscreteEnvironment(W), Expectation())
         return torch.cat([self._best_decision(bound, pick), W], dim=-1)
 
 
-class RandomPairs(KnownLawStrategy):
+class RandomPairs(_DrawnContexts):
     r"""Uniformly random decisions with w from its law, reported as V-UCB's are: a baseline."""
 
-    environment: IndependentEnvironment
-
-    def __init__(
-        self,
-        bounds: Tensor,
-        environment: Environment,
-        risk_level: float,
-        seeds: int | Sequence[int],
-        **options: Any,
-    ) -> None:
-        r"""Builds the strategy.
-
-        Args:
-            bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
-            environment: The known law of W.
-            risk_level: Lower-tail probability in (0, 1) of the report.
-            seeds: One seed per replicate.
-            options: Further arguments of `KnownLawStrategy` but `w_is_chosen`.
-        """
-        measure = ValueAtRisk(risk_level)
-        super().__init__(bounds, environment, measure, seeds, w_is_chosen=True, **options)
-
     def _choose(self, pick: int, pending: Tensor | None) -> Tensor:
-        draws = generators(self._streams("decision", pick), "uniform")
-        uniforms = draw_uniforms((1, self.bounds.shape[-1]), draws).to(self.bounds)
-        X = self.bounds[0] + (self.bounds[1] - self.bounds[0]) * uniforms
-        W = _draw(self.environment, self._streams("context", pick)).to(self.bounds)
-        return torch.cat([X, W], dim=-1)
-
-
-def _draw(environment: IndependentEnvironment, seeds: list[int]) -> Tensor:
-    r"""A value of W for each replicate, `R x 1 x d_w`."""
-    return environment.sample(1, generators(seeds, "environment"))
+        X = uniform_points(self.bounds, self._streams("decision", pick), 1)
+        return torch.cat([X, self._draw(pick)], dim=-1)
