@@ -147,9 +147,19 @@ class ReplicatedStrategy(ABC):
         return self._observed()[1].isnan().all(dim=-1)
 
     def _complete(self) -> tuple[Tensor, Tensor]:
-        r"""The data, rows without an outcome replaced by the first row that has one."""
+        r"""The data, rows without an outcome replaced by the first row that has one.
+
+        Raises:
+            InputDataError: If a replicate has no outcome at all.
+        """
         X, Y = self._observed()
-        return fill_rows(X, self._missing()), fill_rows(Y, self._missing())
+        missing = self._missing()
+        if (empty := missing.all(dim=-1)).any():
+            names = [seed for seed, none in zip(self.seeds, empty.tolist(), strict=True) if none]
+            raise InputDataError(
+                f"Expected an outcome in every replicate. Got none so far for seeds={names}."
+            )
+        return fill_rows(X, missing), fill_rows(Y, missing)
 
     @abstractmethod
     def _propose(self) -> Tensor:

@@ -189,6 +189,17 @@ def test_missing_outcomes_leave_the_other_replicates_untouched() -> None:
     assert holed.recommend().isfinite().all()
 
 
+def test_a_replicate_without_any_outcome_is_named() -> None:
+    strategy = build("sbo_kde", seeds=[4, 0, 7])
+    X, Y = meet(strategy, strategy.ask(), 0)
+    Y[1] = torch.nan
+    strategy.tell(X, Y)
+    with pytest.raises(InputDataError, match=r"Got none so far for seeds=\[0\]"):
+        strategy.ask()
+    strategy.tell(X, PROBLEM(X).unsqueeze(-1))  # evaluated again, nothing was lost
+    assert strategy.ask().isfinite().all()
+
+
 def test_a_context_counts_even_if_its_outcome_is_missing() -> None:
     strategy = build("sbo_kde")
     points, Y = meet(strategy, strategy.ask(), 0)
