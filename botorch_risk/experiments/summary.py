@@ -28,14 +28,15 @@ class RegretCurves:
     simple: Tensor
 
 
-def regret_curves(store: ExperimentStore) -> dict[str, RegretCurves]:
+def regret_curves(store: ExperimentStore, *others: ExperimentStore) -> dict[str, RegretCurves]:
     r"""The regret of each strategy over its completed rounds.
 
     The optimum is the known one, or else the best true objective of any evaluated or
-    recommended point in the store.
+    recommended point in the stores.
 
     Args:
         store: The store of an experiment whose problem knows its true risk objective.
+        others: Stores of other strategies of the same experiment.
 
     Returns:
         The curves by the label of the strategy.
@@ -45,10 +46,11 @@ def regret_curves(store: ExperimentStore) -> dict[str, RegretCurves]:
             the true risk objective is unknown.
     """
     completed: dict[str, tuple[list[Tensor], list[Tensor]]] = {}
-    for label in store.labels():
-        records = [record for record in store.rounds(label) if record.recommendation is not None]
-        if len(records) > 1:
-            completed[label] = _true_values(records)
+    for each in (store, *others):
+        for label in each.labels():
+            records = [record for record in each.rounds(label) if record.recommendation is not None]
+            if len(records) > 1:
+                completed[label] = _true_values(records)
     if not completed:
         raise ValueError(
             f"Expected a completed round after the initial design in {store.path}. Got none."

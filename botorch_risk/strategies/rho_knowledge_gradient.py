@@ -34,14 +34,22 @@ class RhoKnowledgeGradient(BoTorchValueAtRisk):
     What V-UCB is compared with. The outer expectation is over `num_fantasies` outcomes at (x, w),
     the inner one over samples of the outcomes at (x', W). The inner solutions x' are
 
-    - `"visited"`: the decisions that were queried, and x itself; rho-KG-apx, which needs no inner
-      optimisation;
+    - `"visited"`: the decisions that were queried, those pending, and x itself; rho-KG-apx, which
+      needs no inner optimisation. With x among them a query of a new decision is worth what it
+      says about that decision, not about its neighbours alone;
     - `"anywhere"`: one for each fantasy, maximised together with (x, w) by
       `qMultiFidelityKnowledgeGradient`, as in BoTorch's tutorial on risk-averse optimisation with
       environmental variables.
 
     The maximisation is over the box of x and the range of W; where W has finitely many values, w
-    is moved to the nearest one of them. Slow: tens of seconds a query at 60 observations.
+    is moved to the nearest one of them. The expectations of the value-at-risk are of joint samples
+    of the outcomes; the value of what is known now, which does not depend on (x, w), is not
+    subtracted. Slow: tens of seconds a query at 60 observations.
+
+    V-UCB's authors let it recommend the decision of the largest `E[VaR(f(x, W))]` in the whole
+    domain. Here all strategies report by one rule, so that it is the queries that are compared:
+    the largest VaR of the mean among the decisions queried, or in the whole domain for
+    `reporting="posterior_mean_everywhere"`.
 
     Example:
         >>> from botorch_risk.environments import DiscreteEnvironment

@@ -6,6 +6,7 @@ python -m reproduction.vucb.report [--out results/vucb]
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
 from botorch_risk.regret import mean_and_standard_error
 from reproduction.tables import cell, paired, table
-from reproduction.vucb.run import NUM_SEEDS
+from reproduction.vucb.run import NUM_SEEDS, PARTS
 
 HERE = Path(__file__).parent
 REFERENCE = "V-UCB-Prob"
@@ -30,11 +31,20 @@ def logarithm(regret: Tensor) -> Tensor:
     return regret.clamp_min(SMALLEST).log10()
 
 
+def collected(out: Path, name: str) -> dict[str, Tensor]:
+    r"""Regret of the reports of all strategies of a problem that are through, of all parts."""
+    paths = dict.fromkeys(part.path(out, name) for part in PARTS)
+    with ExitStack() as stack:
+        stores = [stack.enter_context(ExperimentStore(path)) for path in paths if path.exists()]
+        curves = {label: curve.simple for label, curve in regret_curves(*stores).items()}
+    longest = max(regret.shape[-1] for regret in curves.values())
+    return {label: regret for label, regret in curves.items() if regret.shape[-1] == longest}
+
+
 def final_rows(curves: dict[str, Tensor]) -> list[list[str]]:
-    reference, rows = curves[REFERENCE], []
+    theirs, rows = curves[REFERENCE][:, -1], []
     for label, regret in curves.items():
-        common = min(regret.shape[-1], reference.shape[-1]) - 1
-        ours, theirs = regret[:, common], reference[:, common]
+        ours = regret[:, -1]
         same = label == REFERENCE
         rows.append(
             [
@@ -54,7 +64,7 @@ def by_round(curves: dict[str, Tensor]) -> list[list[str]]:
     return [
         [str(t), *(cell(logarithm(regret[:, t])) for regret in curves.values())]
         for t in SHOWN
-        if all(t < regret.shape[-1] for regret in curves.values())
+        if t < curves[REFERENCE].shape[-1]
     ]
 
 
@@ -89,8 +99,7 @@ def main() -> None:
         figure = Figure(figsize=(10.0, 3.4 * lines), layout="constrained")
         panels = figure.subplots(lines, columns, squeeze=False).flatten()
         for axes, name in zip(panels, there, strict=False):
-            with ExperimentStore(out / f"{name}.sqlite") as store:
-                curves = {label: curve.simple for label, curve in regret_curves(store).items()}
+            curves = collected(out, name)
             header = [
                 "strategy",
                 "seeds",
@@ -100,7 +109,7 @@ def main() -> None:
                 "first ten seeds",
                 f"minus {REFERENCE}, paired",
             ]
-            last = min(regret.shape[-1] for regret in curves.values()) - 1
+            last = curves[REFERENCE].shape[-1] - 1
             page += [f"### {name}: after {last} queries\n", table(header, final_rows(curves))]
             page += ["log10 regret by query:\n", table(["query", *curves], by_round(curves))]
             picture(name, curves, axes)

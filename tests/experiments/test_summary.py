@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,27 @@ def test_an_unknown_optimum_is_the_best_value_seen(tmp_path: Path) -> None:
         last = store.rounds("random")[-1].recommended_objective
         assert torch.equal(regret_curves(store)["random"].simple[:, -1], best - last)
         assert "best value seen" in summary_markdown(store)
+
+
+def test_several_stores_share_the_best_value_seen(tmp_path: Path) -> None:
+    other = dataclasses.replace(SLOW, strategies={"other": SLOW.strategies["random"]})
+    Campaign(SLOW, tmp_path / "a.sqlite", range(1), num_rounds=2).run(progress=False)
+    Campaign(other, tmp_path / "b.sqlite", range(4, 6), num_rounds=2).run(progress=False)
+    with ExperimentStore(tmp_path / "a.sqlite") as a, ExperimentStore(tmp_path / "b.sqlite") as b:
+        alone = {**regret_curves(a), **regret_curves(b)}
+        together = regret_curves(a, b)
+        best = max(
+            record.objective.max()
+            for store, label in ((a, "random"), (b, "other"))
+            for record in store.rounds(label)
+        )
+    for label, curve in together.items():
+        known = alone[label].simple
+        shift = (curve.simple - known).mean()
+        torch.testing.assert_close(curve.simple - known, shift.expand_as(known))
+    with ExperimentStore(tmp_path / "a.sqlite") as a:
+        recommended = a.rounds("random")[-1].recommended_objective
+    torch.testing.assert_close(together["random"].simple[:, -1], best - recommended)
 
 
 def test_the_page_shows_error_bars_and_paired_differences(path: Path) -> None:
