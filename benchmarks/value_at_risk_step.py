@@ -36,7 +36,7 @@ from botorch_risk.test_functions import ValueAtRiskHartmann
 PROBLEM = ValueAtRiskHartmann(2)
 BOUNDS, LAW = PROBLEM.bounds[:, :2], PROBLEM.environment
 LEVEL, BETA, RESTARTS, RAW, NUM_OBSERVATIONS = 0.1, 6.0, 10, 256, 60
-SIZES = (100, 1_000, 10_000, 100_000)
+SIZES = (1_000, 3_162, 10_000, 31_623, 100_000)
 
 
 class PlainBound(AcquisitionFunction):

@@ -138,7 +138,7 @@ class MarginalPredictor:
     def _through_kernel(self, X: Tensor, cache: PosteriorCache) -> Iterable[Tensor]:
         kernel = self.model.covar_module
         chunks = []
-        for points in X.split(_chunk_size(X, cache.train_inputs.shape[-2]), dim=-2):
+        for points in X.split(chunk_size(X, cache.train_inputs.shape[-2]), dim=-2):
             cross = kernel(points, cache.train_inputs).to_dense()  # batch_shape x m x n
             mean = (cross @ cache.weights.mT).squeeze(-1)
             explained = (cross @ cache.factor.mT).square().sum(dim=-1)
@@ -166,7 +166,7 @@ class MarginalPredictor:
         shape = _joint_shape(X.shape[:-2], self.model.batch_shape)
         X = X.expand(*shape, *X.shape[-2:])  # else the points would meet the model's batch
         chunks = []
-        for points in X.split(_chunk_size(X, 256), dim=-2):
+        for points in X.split(chunk_size(X, 256), dim=-2):
             single = points.movedim(-2, 0).unsqueeze(-2)  # m x batch_shape x 1 x d
             posterior = self.model.posterior(single, posterior_transform=self.posterior_transform)
             moments = (posterior.mean, posterior.variance)
@@ -190,7 +190,7 @@ class _StationaryMoments(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, Z: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
         grad = ctx.needs_input_grad[0]
-        size = _chunk_size(Z, cache.train_inputs.shape[-2])
+        size = chunk_size(Z, cache.train_inputs.shape[-2])
         results: list[Tensor] = []
         for start in range(0, Z.shape[-2], size):
             parts = _moments(Z.narrow(-2, start, min(size, Z.shape[-2] - start)), cache, grad)
@@ -264,10 +264,10 @@ def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) 
     )
 
 
-def _chunk_size(X: Tensor, num_train: int) -> int:
-    r"""Points per chunk, all batches counted."""
+def chunk_size(X: Tensor, num_columns: int) -> int:
+    r"""Points per chunk, all batches counted, of which each needs some columns of room."""
     entries = _CHUNK_ENTRIES.get(X.device.type, 2**17)
-    return max(64, entries // max(1, num_train * X.shape[:-2].numel()))
+    return max(64, entries // max(1, num_columns * X.shape[:-2].numel()))
 
 
 def _join(parts: Sequence[Tensor], dim: int) -> Tensor:

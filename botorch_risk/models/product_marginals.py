@@ -2,12 +2,14 @@ r"""Marginals at all pairs of a decision and an environmental value.
 
 The squared exponential is a product: k((x, w), (x', w')) = k(x, x') k(w, w'). The factor over
 fixed values of w is computed once, and since it is smooth it has a low rank r, so that a new
-decision costs `n^2 r + n_w r^2` operations instead of `n_w n^2`.
+decision costs `n^2 r + n_w r^2` operations instead of `n_w n^2`. Values of w are taken in chunks,
+so that nothing larger than their coordinates, `n_w x r`, is held or kept for a gradient.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +19,23 @@ from botorch.models.model import Model
 from botorch.models.transforms.input import Normalize
 from gpytorch import settings
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from botorch_risk.models.marginals import MarginalPredictor, Marginals, has_closed_form
+from botorch_risk.models.marginals import (
+    MarginalPredictor,
+    Marginals,
+    chunk_size,
+    has_closed_form,
+)
 from botorch_risk.models.posterior_cache import PosteriorCache
 from botorch_risk.models.stationary import StationaryKernel, squared_distance
 
 # Singular values below this, relative to the largest, are rounding.
 _RANK_TOLERANCE = 1e-13
-# Entries of the products of basis functions that are held.
-_MAX_ENTRIES = 2**24
+# Entries of the coordinates of all values of w, half a gigabyte; more of them go pair by pair.
+_MAX_COORDINATES = 2**26
+# Entries of the products of their pairs, which are held only up to here.
+_MAX_PRODUCTS = 2**24
 
 
 @dataclass(frozen=True)
@@ -37,9 +47,9 @@ class _Factors:
         train_X: `batch_shape x n x d_x`, the decisions of the training data, scaled.
         centre: `batch_shape x 1 x d_x`.
         lengthscale: `batch_shape x 1 x d_x`.
-        cross: `batch_shape x n_w x n`, the kernel between values of w and training data.
         basis: `batch_shape x r x n`, orthonormal rows.
-        products: `batch_shape x n_w x r (r + 1) / 2`, products of pairs of coordinates.
+        coordinates: `batch_shape x n_w x r`.
+        products: `batch_shape x n_w x r (r + 1) / 2`, products of pairs of coordinates, if few.
         constant: `batch_shape x 1 x 1`, the prior mean.
     """
 
@@ -47,10 +57,22 @@ class _Factors:
     train_X: Tensor
     centre: Tensor
     lengthscale: Tensor
-    cross: Tensor
     basis: Tensor
-    products: Tensor
+    coordinates: Tensor
+    products: Tensor | None
     constant: Tensor
+
+    def quadratic_forms(self, M: Tensor) -> Tensor:
+        r"""`c' M c` at the coordinates of each value of w, `batch_shape x m x n_w`.
+
+        Args:
+            M: Symmetric, `batch_shape x m x r x r`.
+        """
+        if self.products is None:
+            forms: Tensor = _QuadraticForms.apply(M, self.coordinates)
+            return forms
+        rows, columns = torch.triu_indices(*M.shape[-2:], device=M.device)
+        return M[..., rows, columns] @ self.products.mT
 
 
 class ProductMarginals:
@@ -106,16 +128,14 @@ class ProductMarginals:
             W = self.points[..., :1, :].to(X).expand(*X.shape[:-2], 1, self.points.shape[-1])
             Z = (self._transformed(X, W)[..., : X.shape[-1]] - factors.centre) / factors.lengthscale
             k_x = kernel.correlation(squared_distance(Z, factors.train_X))
-            mean = (k_x * factors.cache.weights) @ factors.cross.mT  # batch_shape x m x n_w
+            mean = (k_x * factors.cache.weights) @ factors.basis.mT @ factors.coordinates.mT
             # |L^-1 (k_x o k_w)|^2 = u' M u,  M = G' G,  G = L^-1 diag(k_x) V'
             spread = k_x.unsqueeze(-1) * factors.basis.mT.unsqueeze(-3)
             G = factors.cache.factor.unsqueeze(-3) @ spread  # batch_shape x m x n x r
-            M = G.mT @ G
-            rows, columns = torch.triu_indices(*M.shape[-2:], device=M.device)
-            explained = M[..., rows, columns] @ factors.products.mT
+            explained = factors.quadratic_forms(G.mT @ G)  # batch_shape x m x n_w
             scale = kernel.outputscale
             variance = (scale * (1 - explained)).clamp_min(settings.min_variance.value(X.dtype))
-            mean = mean + factors.constant
+            mean = mean + factors.constant  # batch_shape x m x n_w
             shape = mean.shape
             moments = self.predictor.to_outcome(mean.flatten(-2), variance.flatten(-2), X)
             return Marginals(*(moment.reshape(shape) for moment in moments))
@@ -155,40 +175,81 @@ class ProductMarginals:
         kernel, d_w = cache.kernel, self.points.shape[-1]
         if not isinstance(kernel, StationaryKernel) or kernel.nu != math.inf:
             return None
-        X = cache.train_inputs  # centred and scaled
-        too_large = X.shape[:-1].numel() * self.points.shape[-2] > _MAX_ENTRIES
-        if cache.constant is None or too_large:
+        if cache.constant is None:
             return None
+        X = cache.train_inputs  # centred and scaled
         d_x = X.shape[-1] - d_w
         lengthscale = kernel.lengthscale.expand(*kernel.lengthscale.shape[:-1], X.shape[-1])
         centre = cache.centre
         points = self.points.to(X).expand(*X.shape[:-2], *self.points.shape[-2:])
         W = self._transformed(X.new_zeros(*X.shape[:-2], 1, d_x), points)[..., d_x:]
         Z = (W - centre[..., d_x:]) / lengthscale[..., d_x:]
-        cross = kernel.correlation(squared_distance(Z, X[..., d_x:]))  # batch_shape x n_w x n
-        basis = _row_basis(cross)
-        rank = basis.shape[-2]
-        if cross.shape[:-1].numel() * rank * (rank + 1) // 2 > _MAX_ENTRIES:
+
+        def cross() -> Iterator[Tensor]:
+            for chunk in Z.split(chunk_size(Z, X.shape[-2]), dim=-2):
+                yield kernel.correlation(squared_distance(chunk, X[..., d_x:]))
+
+        basis = _row_basis(cross())
+        if Z.shape[:-1].numel() * basis.shape[-2] > _MAX_COORDINATES:
             return None
-        coordinates = cross @ basis.mT
-        rows, columns = torch.triu_indices(rank, rank, device=X.device)
-        products = coordinates[..., rows] * coordinates[..., columns]
-        products[..., rows != columns] *= 2
+        coordinates = torch.cat([chunk @ basis.mT for chunk in cross()], dim=-2)
         return _Factors(
             cache=cache,
             train_X=X[..., :d_x],
             centre=centre[..., :d_x],
             lengthscale=lengthscale[..., :d_x],
-            cross=cross,
             basis=basis,
-            products=products,
+            coordinates=coordinates,
+            products=_products(coordinates),
             constant=cache.constant.unsqueeze(-1),
         )
 
 
-def _row_basis(matrix: Tensor) -> Tensor:
-    r"""Orthonormal rows `... x r x n` that span those of a matrix `... x n_w x n`."""
-    _, values, basis = torch.linalg.svd(matrix, full_matrices=False)
+class _QuadraticForms(torch.autograd.Function):
+    r"""`c' M c` at rows c of coordinates, chunk by chunk in both directions."""
+
+    @staticmethod
+    def forward(ctx: Any, M: Tensor, coordinates: Tensor) -> Tensor:
+        ctx.save_for_backward(coordinates)
+        forms = [((c @ M) * c).sum(dim=-1) for c in _QuadraticForms.chunks(M, coordinates)]
+        return torch.cat(forms, dim=-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (coordinates,) = ctx.saved_tensors
+        M = gradient.new_zeros(*gradient.shape[:-1], *2 * coordinates.shape[-1:])
+        start = 0
+        for c in _QuadraticForms.chunks(M, coordinates):
+            part = gradient.narrow(-1, start, c.shape[-2]).unsqueeze(-1)
+            M += (part * c).mT @ c
+            start += c.shape[-2]
+        return M, None
+
+    @staticmethod
+    def chunks(M: Tensor, coordinates: Tensor) -> tuple[Tensor, ...]:
+        r"""Coordinates `batch_shape x 1 x chunk x r` of some values of w at a time."""
+        size = chunk_size(coordinates, M.shape[-3] * M.shape[-1])
+        return coordinates.unsqueeze(-3).split(size, dim=-2)
+
+
+def _products(coordinates: Tensor) -> Tensor | None:
+    r"""Products of pairs of coordinates, those of different ones doubled; None if too many."""
+    rank = coordinates.shape[-1]
+    if coordinates.shape[:-1].numel() * rank * (rank + 1) // 2 > _MAX_PRODUCTS:
+        return None
+    rows, columns = torch.triu_indices(rank, rank, device=coordinates.device)
+    products = coordinates[..., rows] * coordinates[..., columns]
+    products[..., rows != columns] *= 2
+    return products
+
+
+def _row_basis(chunks: Iterator[Tensor]) -> Tensor:
+    r"""Orthonormal rows `... x r x n` that span those of a matrix `... x n_w x n`, in chunks."""
+    root = next(chunks)  # of as many rows as columns, with the same row space and singular values
+    for chunk in chunks:
+        root = torch.linalg.qr(torch.cat([root, chunk], dim=-2), mode="r").R
+    _, values, basis = torch.linalg.svd(root, full_matrices=False)
     rank = int((values > _RANK_TOLERANCE * values[..., :1]).sum(dim=-1).max())
     return basis[..., :rank, :]
 

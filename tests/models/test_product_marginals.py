@@ -11,6 +11,8 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Warp
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 
+from botorch_risk.models import marginals as predictor_module
+from botorch_risk.models import product_marginals as module
 from botorch_risk.models.product_marginals import ProductMarginals
 
 BATCHES: list[tuple[int, ...]] = [(), (2,), (2, 3)]
@@ -106,6 +108,60 @@ def test_gradient() -> None:
     X = torch.rand(3, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda X: tuple(marginals(X)), X)
     assert not marginals(X.detach()).mean.requires_grad
+
+
+def at_all_pairs(model: SingleTaskGP, X: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+    r"""Means and variances through one call of `model.posterior`, each pair in its t-batch."""
+    pairs = torch.stack(
+        [
+            torch.cat([x, w.expand(*x.shape[:-1], w.shape[-1])], dim=-1)
+            for x in X.unbind(dim=-2)
+            for w in points.unbind(dim=-2)
+        ]
+    )
+    posterior = model.posterior(pairs.unsqueeze(-2))
+    moments = torch.stack([posterior.mean, posterior.variance])[..., 0, 0].movedim(1, -1)
+    return moments.unflatten(-1, (X.shape[-2], points.shape[-2]))
+
+
+@pytest.mark.parametrize("products", [True, False], ids=["products", "no products"])
+@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
+@pytest.mark.parametrize("n_w", [64, 65, 129])
+def test_values_and_gradients_do_not_depend_on_the_chunks(
+    n_w: int, batch: tuple[int, ...], products: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(predictor_module._CHUNK_ENTRIES, "cpu", 1)  # 64 values of w at a time
+    if not products:
+        monkeypatch.setattr(module, "_MAX_PRODUCTS", 0)
+    model = build(batch)
+    points = torch.rand(*batch, n_w, 2, generator=torch.Generator().manual_seed(1)).double()
+    X = torch.rand(*batch, 3, 1, generator=torch.Generator().manual_seed(2)).double()
+    marginals = ProductMarginals(model, points)
+    sides = []
+    for moments in (
+        lambda X: torch.stack([*marginals(X)]),
+        lambda X: at_all_pairs(model, X, points),
+    ):
+        trial = X.clone().requires_grad_()
+        values = moments(trial)
+        weights = torch.linspace(-1, 1, n_w).double()  # each value of w its own
+        (gradient,) = torch.autograd.grad((values.sum(dim=0) * weights).sum(), trial)
+        sides.append((values.detach(), gradient))
+    factors = marginals._current_factors()
+    assert factors is not None
+    assert (factors.products is not None) == products
+    torch.testing.assert_close(*sides, rtol=1e-7, atol=1e-8)
+
+
+def test_more_coordinates_than_there_is_room_for_go_pair_by_pair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_MAX_COORDINATES", 10)
+    model, points, X = build(), torch.rand(6, 1).double(), torch.rand(4, 2).double()
+    marginals = ProductMarginals(model, points)
+    ours = torch.stack([*marginals(X)])
+    assert marginals._current_factors() is None
+    torch.testing.assert_close(ours, pair_by_pair(model, X, points), rtol=1e-8, atol=1e-8)
 
 
 def test_follows_the_model_and_the_sign() -> None:
