@@ -6,16 +6,17 @@ Hartmann (2, 1), n = 60 random observations, 100 equally spaced values of W, lev
 one replicate, the model fitted beforehand. The plain way is `model.posterior` at all (x, w), one
 by one or jointly for a decision, a sort for the value-at-risk of the upper bound, `optimize_acqf`
 with as many starts and raw points, and the set of lacing values by hand. Beside it a step, fit
-included, of the outside baselines. Then an evaluation of the acquisition function, without and
-with its gradient, as n_w grows.
+included, of the outside baselines. Then a step, and an evaluation of the acquisition function at 4
+decisions, without and with its gradient, as n_w grows. All in CPU time.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from botorch.acquisition import AcquisitionFunction
@@ -93,8 +94,8 @@ def plain_step(model: SingleTaskGP, joint: bool) -> tuple[Tensor, float]:
     return torch.cat([X[0], LAW.points[most_probable]]), float(value)
 
 
-def our_step(model: SingleTaskGP) -> tuple[Tensor, float]:
-    bound = RiskUpperConfidenceBound(model, LAW, ValueAtRisk(LEVEL), BETA)
+def our_step(model: SingleTaskGP, law: DiscreteEnvironment = LAW) -> tuple[Tensor, float]:
+    bound = RiskUpperConfidenceBound(model, law, ValueAtRisk(LEVEL), BETA)
     X, value = optimize_acqf_replicates(
         bound, BOUNDS, seeds=0, num_restarts=RESTARTS, raw_samples=RAW
     )
@@ -123,7 +124,7 @@ def steps(repeats: int, outside: int) -> None:
         "plain BoTorch, the (x, w) of a decision jointly": lambda: plain_step(model, joint=True),
         "ours": lambda: our_step(model),
     }
-    seconds = interleaved(ways, repeats)
+    seconds = interleaved(ways, repeats, clock=time.process_time)
     print("| the choice of x and w | ms | times ours | value of the bound | query |")
     print("|---|---|---|---|---|")
     for name, way in ways.items():
@@ -134,7 +135,7 @@ def steps(repeats: int, outside: int) -> None:
         )
         print(f"| {name} | {1e3 * seconds[name]:.0f} | {ratio:.1f} | {value:.6f} | {rounded} |")
     print("\n| a step of a strategy, fit included | seconds |\n|---|---|", flush=True)
-    for name, value in interleaved(strategies(), outside).items():
+    for name, value in interleaved(strategies(), outside, clock=time.process_time).items():
         print(f"| {name} | {value:.2f} |", flush=True)
 
 
@@ -155,28 +156,33 @@ def growth(repeats: int) -> None:
         ) -> tuple[Tensor, ...]:
             return torch.autograd.grad(bound.upper(trial).sum(), trial)
 
-        seconds = interleaved({"value": value, "gradient": gradient}, repeats)
-        rows.append((n_w, seconds["value"], seconds["gradient"]))
-    print("\n| n_w, 4 decisions | value, ms | with gradient, ms |\n|---|---|---|")
-    for n_w, *both in rows:
-        print(f"| {n_w:,} | " + " | ".join(f"{1e3 * each:.2f}" for each in both) + " |")
-    for column, name in ((1, "value"), (2, "with gradient")):
-        slopes = [slope(rows, column, log=log) for log in (False, True)]
-        print(f"\nSlope, {name}, from 10^3: {slopes[0]:.2f}; of n_w log n_w {slopes[1]:.2f}.")
+        ways: dict[str, Callable[[], object]] = {"value": value, "gradient": gradient}
+        seconds = interleaved(ways, repeats, clock=time.process_time)
+        start = time.process_time()
+        our_step(model, law)
+        step = time.process_time() - start
+        rows.append((n_w, step, seconds["value"], seconds["gradient"]))
+    print("\n| n_w | step, s | value, ms | with gradient, ms | the same / (n_w log n_w), ns |")
+    print("|---|---|---|---|---|")
+    for n_w, step, *both in rows:
+        shown = [f"{step:.2f}", *(f"{1e3 * each:.1f}" for each in both)]
+        scaled = [f"{1e9 * each / (n_w * math.log(n_w)):.0f}" for each in (step, *both)]
+        print(f"| {n_w:,} | {' | '.join(shown)} | {', '.join(scaled)} |")
+    for column, name in ((1, "step"), (2, "value"), (3, "with gradient")):
+        slopes = [slope(rows, column), slope([(n, n * math.log(n)) for n, *_ in rows], 1)]
+        print(f"\nSlope, {name}: {slopes[0]:.2f}; of n_w log n_w {slopes[1]:.2f}.")
 
 
-def slope(rows: list[tuple[int, float, float]], column: int, log: bool) -> float:
-    r"""Of log seconds, or for `log` of n_w log n_w, against log n_w, from the second size on."""
-    first, last = rows[1], rows[-1]
-    run = math.log(last[0] / first[0])
-    growth = math.log(math.log(last[0]) / math.log(first[0]))
-    return 1 + growth / run if log else math.log(last[column] / first[column]) / run
+def slope(rows: Sequence[tuple[float, ...]], column: int) -> float:
+    r"""Of the logarithm of a column against that of the first, from the first row to the last."""
+    first, last = rows[0], rows[-1]
+    return math.log(last[column] / first[column]) / math.log(last[0] / first[0])
 
 
 def main(repeats: int = 5, outside: int = 1) -> None:
     print(f"\n## A step of V-UCB\n\n{environment('cpu')}.\n")
     steps(repeats, outside)
-    growth(2 * repeats)
+    growth(repeats)
 
 
 if __name__ == "__main__":
