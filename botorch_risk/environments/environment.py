@@ -73,8 +73,10 @@ class IndependentEnvironment(Environment, ABC):
             BotorchTensorDimensionError: If the batch shapes do not broadcast.
         """
         n_w, d_w = self.points.shape[-2:]
+        batch = X.shape[:-2]
         try:
-            batch = torch.broadcast_shapes(X.shape[:-2], self.batch_shape)
+            if self.batch_shape not in (torch.Size(), batch):
+                batch = torch.broadcast_shapes(batch, self.batch_shape)
         except RuntimeError as error:
             raise BotorchTensorDimensionError(
                 "Expected `X` to have shape `batch_shape x m x d_x`. "

@@ -83,7 +83,8 @@ class RiskMeasure(ABC):
 def check_law(values: Tensor, weights: Tensor) -> None:
     r"""Raises unless the values are finite and the weights are probabilities that fit them."""
     try:
-        fits = torch.broadcast_shapes(values.shape, weights.shape) == values.shape
+        weights.expand(values.shape)
+        fits = True
     except RuntimeError:
         fits = False
     if not fits or values.dim() == 0 or weights.shape[-1:] != values.shape[-1:]:
