@@ -53,11 +53,11 @@ def expected_regret_reduction(
     R, size = noise.shape
     mask = top_candidates(posterior, min(num_recommended, size)).reshape(R, size)
     places = mask.nonzero()[:, 1].reshape(R, -1)  # R x c
-    every = torch.arange(size, device=mask.device).expand(R, -1)
+    whole = slice(None)
     mean = posterior.mean.reshape(R, size)
     deviation = (posterior.variance.reshape(R, size) + noise).sqrt()
     # How the means of recommendable points move with y, R x |D| x c.
-    slope = posterior.covariance_with(places)(every) / deviation.unsqueeze(-1)
+    slope = posterior.covariance_between(None, places)(whole, whole, whole) / deviation.unsqueeze(-1)
     height, best = mean.gather(-1, places).sort(dim=-1, descending=True, stable=True)
     slope = slope.gather(-1, best.unsqueeze(-2).expand_as(slope))
     behind = (height - height[:, :1]).unsqueeze(-2)  # R x 1 x c, 0 for the present recommendation

@@ -1,6 +1,9 @@
-r"""The posterior covariance over a finite domain, held as a matrix."""
+r"""The posterior covariance over a finite domain: held as a matrix, or made block by block."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -30,20 +33,6 @@ class DenseCovariance:
         twin = DenseCovariance.__new__(DenseCovariance)
         twin.matrix = self.matrix.clone()
         return twin
-
-    def block(self, rows: Tensor, columns: Tensor | None) -> Tensor:
-        r"""Some rows and columns, `B x m x a`: a view where that is possible."""
-        row = rows[0]
-        if len(row) > 0 and bool((row.diff() == 1).all() & (rows == row).all()):
-            block = self.matrix.narrow(-2, int(row[0]), len(row))
-        else:
-            spread = rows.unsqueeze(-1).expand(*rows.shape, self.matrix.shape[-1])
-            block = self.matrix.gather(-2, spread)
-        if columns is None:
-            return block
-        if len(self.matrix) == 1:
-            return block.index_select(-1, columns[0])
-        return block.gather(-1, columns.unsqueeze(-2).expand(*rows.shape, columns.shape[-1]))
 
     def subtract(
         self,
@@ -79,3 +68,75 @@ class DenseCovariance:
             block = matrix.narrow(-2, int(rows[0]), len(rows))
             block.copy_(process.covariance(domain.take(rows.expand(batch, -1)), domain))
         return matrix
+
+
+class CovarianceBlocks(Protocol):
+    r"""Covariances between two lists of points of the domain, a block at a time.
+
+    Attributes:
+        together: Whether blocks are made for all replicates at once only.
+    """
+
+    @property
+    def together(self) -> bool: ...
+
+    def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
+        r"""The block of some places in both lists, for some replicates. Not to be changed."""
+        ...
+
+
+@dataclass(frozen=True)
+class HeldBlocks:
+    r"""Blocks of a matrix, which are views of it where that is possible.
+
+    Attributes:
+        matrix: `B x |D| x |D|`.
+        rows: `B x m` places in the domain; `None` for all in order.
+        columns: `B x a` places; `None` for all in order.
+    """
+
+    matrix: Tensor
+    rows: Tensor | None
+    columns: Tensor | None
+    together: bool = False
+
+    def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
+        r"""The block of some places in both lists, for some replicates."""
+        block = self.matrix[replicates]
+        if self.rows is None:
+            block = block[:, rows]
+        else:
+            places = self.rows[replicates, rows].unsqueeze(-1)
+            block = block.gather(-2, places.expand(*places.shape[:-1], block.shape[-1]))
+        if self.columns is None:
+            return block[..., columns]
+        places = self.columns[replicates, columns].unsqueeze(-2)
+        if len(block) == 1:
+            return block.index_select(-1, places.flatten())
+        return block.gather(-1, places.expand(*block.shape[:-1], places.shape[-1]))
+
+
+@dataclass(frozen=True)
+class MadeBlocks:
+    r"""Blocks that are made from the factor, without gradients.
+
+    Attributes:
+        process: The posterior.
+        rows: `B x m` points.
+        columns: `B x a` points.
+    """
+
+    process: ConditionedProcess
+    rows: ConditionedPoints
+    columns: ConditionedPoints
+
+    @property
+    def together(self) -> bool:
+        r"""Whether the kernel is one that GPyTorch evaluates, for all replicates."""
+        return self.process.process.cache.kernel is None
+
+    @torch.no_grad()
+    def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
+        r"""The block of some places in both lists, for some replicates."""
+        first, second = self.rows.part(replicates, rows), self.columns.part(replicates, columns)
+        return self.process.covariance(first, second)

@@ -117,9 +117,12 @@ def test_replicates_noise_and_gaps_equal_the_loop(dense: bool) -> None:
         assert both.num_samples[r] == posterior.num_samples
         assert both.outcome_range[0][r] == posterior.outcome_range[0]
     rows, columns = torch.tensor([[1, 5], [2, 0]]), torch.tensor([[3, 4, 9], [0, 1, 2]])
-    block = both.covariance_with(columns)(rows)
+    blocks, every = both.covariance_between(rows, columns), slice(None)
     for r in range(2):
-        torch.testing.assert_close(block[r], both.covariance[r][rows[r]][:, columns[r]])
+        expected = both.covariance[r][rows[r]][:, columns[r]]
+        torch.testing.assert_close(blocks(every, every, every)[r], expected)
+        part = blocks(slice(r, r + 1), slice(1, 2), slice(0, 2))
+        torch.testing.assert_close(part[0], expected[1:, :2])
 
 
 @dense
