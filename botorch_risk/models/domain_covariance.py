@@ -71,14 +71,12 @@ class DenseCovariance:
 
 
 class CovarianceBlocks(Protocol):
-    r"""Covariances between two lists of points of the domain, a block at a time.
-
-    Attributes:
-        together: Whether blocks are made for all replicates at once only.
-    """
+    r"""Covariances between two lists of points of the domain, a block at a time."""
 
     @property
-    def together(self) -> bool: ...
+    def together(self) -> bool:
+        r"""Whether blocks are made for all replicates at once only."""
+        ...
 
     def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
         r"""The block of some places in both lists, for some replicates. Not to be changed."""
@@ -102,10 +100,10 @@ class HeldBlocks:
 
     def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
         r"""The block of some places in both lists, for some replicates."""
-        block = self.matrix[replicates]
         if self.rows is None:
-            block = block[:, rows]
+            block = self.matrix[replicates, rows]
         else:
+            block = self.matrix[replicates]
             places = self.rows[replicates, rows].unsqueeze(-1)
             block = block.gather(-2, places.expand(*places.shape[:-1], block.shape[-1]))
         if self.columns is None:

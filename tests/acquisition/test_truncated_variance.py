@@ -347,6 +347,33 @@ def test_optimisers_of_botorch_and_of_replicates() -> None:
     assert values > 0.9 * acqf.evaluate_domain().max()
 
 
+def test_a_loop_off_the_grid_by_gradients() -> None:
+    def f(X: Tensor) -> Tensor:
+        return (6 * X).sin().sum(dim=-1)  # maximal at pi / 12, between points of the grid
+
+    domain = torch.linspace(0, 1, 15, dtype=torch.float64).unsqueeze(-1)
+    weights = torch.full((15,), 1 / 15, dtype=torch.float64)
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    model = build_model(domain[[7]], f(domain[[7]]).unsqueeze(-1), 1e-6)
+    posterior = DomainPosterior(model, domain)
+    state = TruncatedVarianceState.initial(domain, "maximize").update(posterior)
+    sampled = []
+    for _ in range(8):
+        acqf = TruncatedVarianceReduction(posterior, state, noise=1e-6, weights=weights)
+        on_grid = acqf.evaluate_domain()
+        starts = domain[on_grid.topk(4).indices].unsqueeze(-2)
+        X, value = optimize_acqf(acqf, bounds, q=1, num_restarts=4, batch_initial_conditions=starts)
+        assert value >= on_grid.max()
+        posterior.observe_at(X[0], f(X), 1e-6)
+        state = state.update(posterior, cost=1.0)
+        sampled.append(X[0])
+    distance = (torch.stack(sampled) - domain.T).abs().amin(dim=-1)
+    assert (distance > 0.01).any()  # only the gradient leads off the grid
+    assert state.cost == 8 and state.unclassified.sum() < 15
+    nearest = (domain.squeeze(-1) - torch.pi / 12).abs().argmin()
+    assert state.unclassified[nearest] and posterior.mean.argmax() == nearest
+
+
 def test_pickle_input_constructor_and_new_hyperparameters() -> None:
     posterior, state = build(eta=0.5)
     acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE)
