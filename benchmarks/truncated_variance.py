@@ -4,8 +4,8 @@ r"""A step of TRUVAR on a finite domain, against its equations candidate by cand
 
 |D| = |M| = 2,500 (a 50 x 50 grid), t = 200, a squared exponential of lengthscale 0.1, noise 1e-3.
 The plain way is Eqs. (18) to (20) for each candidate with a cached Cholesky factor, as the paper
-proposes. "Read" streams the |D| x |D| covariance once through memory (its sum), "update" is the
-rank-one update of an observation. Then one step at |D| = 10^5 without a |D| x |D| matrix, where
+proposes. "Read" streams the |D| x |D| covariance once through memory (its sum). A step selects
+and observes: the rank-one update of its observation is made as the next step reads the rows. Then one step at |D| = 10^5 without a |D| x |D| matrix, where
 M is all of D, and the candidates are those with the best upper bounds, or all (--full, minutes).
 Times are CPU seconds on a CPU, so that other programs count for less.
 """
@@ -87,8 +87,8 @@ def step(device: str, repeats: int) -> None:
     covariance, trial = given.covariance, given.copy()
 
     def sample() -> None:
-        place = acqf.select().place
-        trial.observe(place, 0.5, NOISE)
+        step = TruncatedVarianceReduction(trial, sets, noise=NOISE)
+        trial.observe(step.select().place, 0.5, NOISE)
 
     ways: dict[str, Callable[[], object]] = {
         "Eqs. (18)-(20), candidate by candidate": lambda: candidate_by_candidate(given, sets),

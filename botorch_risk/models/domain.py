@@ -166,7 +166,7 @@ class DomainPosterior:
         """
         domain = self._current()
         if self._covariance is not None:
-            return HeldBlocks(self._covariance.matrix, rows, columns)
+            return HeldBlocks(self._covariance, rows, columns)
         first, second = (domain if i is None else domain.take(i) for i in (rows, columns))
         return MadeBlocks(self._process, first, second)
 
