@@ -5,9 +5,10 @@ r"""A step of TRUVAR on a finite domain, against its equations candidate by cand
 |D| = |M| = 2,500 (a 50 x 50 grid), t = 200, a squared exponential of lengthscale 0.1, noise 1e-3.
 The plain way is Eqs. (18) to (20) for each candidate with a cached Cholesky factor, as the paper
 proposes. "Read" streams the |D| x |D| covariance once through memory (its sum). A step selects
-and observes: the rank-one update of its observation is made as the next step reads the rows. Then one step at |D| = 10^5 without a |D| x |D| matrix, where
-M is all of D, and the candidates are those with the best upper bounds, or all (--full, minutes).
-Times are CPU seconds on a CPU, so that other programs count for less.
+and observes: the rank-one update of its observation is made as the next step reads the rows. Then
+one step at |D| = 10^5 without a |D| x |D| matrix, where M is all of D, and the candidates are those
+with the best upper bounds, or all (--full, minutes). Times are CPU seconds on a CPU, so that other
+programs count for less.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from botorch_risk.models.domain_covariance import CovarianceBlocks
 
 # Entries of a covariance that is held, or made by a matrix product, at hand at once: they stay in
 # a core's cache, or fill a GPU.
-_HELD_ENTRIES = {"cpu": 2**17, "cuda": 2**26}
+_HELD_ENTRIES = {"cpu": 2**16, "cuda": 2**26}
 _MADE_ENTRIES = {"cpu": 2**18, "cuda": 2**26}
 _SMALLEST_SIDE = 64
 
@@ -99,7 +99,7 @@ def map_rows(
 ) -> Tensor:
     r"""Applies a function of `B x c x a` covariances and `B x c x K` inverses, chunk by chunk."""
     blocks, every = _blocks(posterior, candidates, targets), slice(None)
-    limit = _HELD_ENTRIES.get(inverse.device.type, 2**17)
+    limit = _HELD_ENTRIES.get(inverse.device.type, 2**16)
     size = max(1, limit // max(1, targets.place.numel()))
     with torch.no_grad():
         parts = [
@@ -147,7 +147,7 @@ def _tiles(
     group = count if blocks.together or device != "cpu" else 1
     if dense:
         width = max(1, num_columns)
-        height = max(1, _HELD_ENTRIES.get(device, 2**17) // (group * width))
+        height = max(1, _HELD_ENTRIES.get(device, 2**16) // (group * width))
     else:
         entries = _MADE_ENTRIES.get(device, 2**18)
         height = width = max(_SMALLEST_SIDE, math.isqrt(entries // group))
