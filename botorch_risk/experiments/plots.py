@@ -192,7 +192,8 @@ def plot_classes(
     with require_extra("matplotlib").rc_context({**_STYLE, "axes.grid": False}):
         figure, axes = _empty_figure()
         for name, (points, color) in classes.items():
-            axes.scatter(*domain[points].T, s=14, marker="s", lw=0, color=color, label=name)
+            x, y = domain[points].T
+            axes.scatter(x, y, s=14, marker="s", lw=0, color=color, label=name)
         taken = path[~np.isnan(path).any(axis=-1)]
         axes.plot(*taken.T, ".-", color="black", lw=0.7, ms=4, label="measurements")
         axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
