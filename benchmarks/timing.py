@@ -17,7 +17,10 @@ def interleaved(
     device: str = "cpu",
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    r"""Median seconds of each way, after one call of each to warm up."""
+    r"""Median seconds of each way, after one call of each to warm up.
+
+    With `clock=time.process_time` they are CPU seconds, for a machine that others use as well.
+    """
 
     def timed(way: Callable[[], object]) -> float:
         start = clock()

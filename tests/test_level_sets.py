@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 
 from botorch_risk.acquisition import ImplicitThreshold, TruncatedVarianceState
 from botorch_risk.level_sets import (
@@ -15,6 +15,7 @@ from botorch_risk.level_sets import (
     classify_by_confidence,
     classify_by_mean,
     level_set_scores,
+    status,
 )
 from tests.acquisition.lake import build_posterior, grid
 
@@ -80,3 +81,20 @@ def test_accuracy_of_definition_3_1() -> None:
     assert accuracy(replace(right, low=values < 2.15), values) == torch.inf
     empty = replace(right, unclassified=values > 10)
     assert accuracy(empty, values) == 0
+
+
+def test_status_of_replicates() -> None:
+    posterior = build_posterior(torch.tensor([[3, 13, 30], [0, 8, 35]]))
+    start = TruncatedVarianceState.initial(grid(), "maximize", eta=2.0, batch_shape=(2,))
+    state = start.update(posterior, cost=torch.tensor([2.0, 5.0]))
+    report = status(state, posterior)
+    variance, within = posterior.variance.numpy(), state.unclassified.numpy()
+    assert report.num_unclassified.tolist() == within.sum(axis=-1).tolist()
+    largest = [np.sqrt(variance[r][within[r]].max()) for r in range(2)]
+    np.testing.assert_allclose(report.largest_deviation, largest)
+    np.testing.assert_allclose(report.target, 2 * 0.1 ** (state.epoch.numpy() - 1.0))  # sd is 1
+    assert torch.equal(report.epoch, state.epoch)
+    assert report.cost.tolist() == [2.0, 5.0]
+    other = build_posterior(torch.tensor([[3], [0]]), grid() + 1)
+    with pytest.raises(InputDataError, match="the domain that the state was built for"):
+        status(state, other)

@@ -10,15 +10,9 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from torch import Tensor
 from torch.nn.functional import pad
 
+from botorch_risk.acquisition.domain_gain import Candidates, gain_on_domain, map_rows
 from botorch_risk.acquisition.sampling_terms import SamplingTerms
-from botorch_risk.acquisition.truncated_gain import (
-    Targets,
-    anticipated_gain,
-    gain_on_domain,
-    inverse_variance,
-    map_rows,
-    padded_index,
-)
+from botorch_risk.acquisition.truncated_gain import Targets, anticipated_gain, inverse_variance
 from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
 from botorch_risk.models.domain import DomainPosterior
 
@@ -63,7 +57,7 @@ class GreedyCovering:
 
     def values(self, posterior: DomainPosterior, previous: Tensor | None) -> Tensor:
         r"""Gains per cost, `B x |D| x K`; minus infinity where there is no candidate."""
-        return self._values(posterior, self._candidate_rows(), previous)
+        return self._values(posterior, self._mask, previous)
 
     def targets(self, posterior: DomainPosterior) -> Targets:
         r"""The points whose variances are to fall."""
@@ -75,10 +69,10 @@ class GreedyCovering:
         A replicate that is finished gets none.
         """
         batch, count = posterior.batch_shape.numel(), self.terms.num_levels
-        rows, picks = self._candidate_rows(), []
+        picks = []
         going = ~self.state.finished.reshape(batch)
         for pick in range(q):
-            values = self._values(posterior, rows, previous).flatten(1)  # B x (|D| K)
+            values = self._values(posterior, self._mask, previous).flatten(1)  # B x (|D| K)
             best, choice = self._best(values, posterior, previous)
             going = going & (best > 0)
             picks.append((choice, best.where(going, 0.0), going))
@@ -115,36 +109,46 @@ class GreedyCovering:
     def _values(
         self,
         posterior: DomainPosterior,
-        rows: tuple[Tensor, Tensor],
+        mask: Tensor,
         previous: Tensor | None,
         truncate: bool = True,
     ) -> Tensor:
-        r"""Values on the domain, `B x |D| x K`; minus infinity outside the rows."""
-        index, valid = rows
-        noise = self.terms.domain_noise(posterior)  # B x |D| x K
+        r"""Values on the domain, `B x |D| x K`; minus infinity outside a `B x |D|` mask."""
+        anticipate = self.anticipate and truncate
+        targets = Targets.of(posterior, self.state, self.weights, truncate and not anticipate)
+        candidates = Candidates.of(mask, targets, posterior.dense or anticipate)
+        index, noise = candidates.place, self.terms.domain_noise(posterior)  # B x |D| x K
         variance = posterior.variance.reshape(noise.shape[:-1])
         inverse = inverse_variance(variance.unsqueeze(-1) + noise, posterior)
         spread = index.unsqueeze(-1).expand(*index.shape, noise.shape[-1])
         inverse = inverse.gather(-2, spread)
-        if self.anticipate and truncate:
-            targets = self.targets(posterior)
-
-            def anticipated(block: Tensor, inverse: Tensor) -> Tensor:
-                levels = inverse.unbind(dim=-1)
-                gains = [anticipated_gain(block, i, targets, posterior, self.state) for i in levels]
-                return torch.stack(gains, dim=-1)
-
-            gains = map_rows(anticipated, posterior, index, inverse, targets)
+        if anticipate:
+            gains = self._anticipated(posterior, candidates, inverse, targets)
         else:
-            targets = Targets.of(posterior, self.state, self.weights, truncate)
-            gains = gain_on_domain(posterior, index, inverse, targets)
+            gains = gain_on_domain(posterior, candidates, inverse, targets)
         cost = self.terms.cost_at(
             domain_points(posterior, index), previous_row(previous, len(index))
         )
-        scored = (gains / cost).where(valid.unsqueeze(-1), -torch.inf)  # Eq. (3)
+        scored = (gains / cost).where(candidates.valid.unsqueeze(-1), -torch.inf)  # Eq. (3)
         values = torch.full_like(noise, -torch.inf)
         # Filling has the lowest value, so that a point keeps its own.
         return values.scatter_reduce(-2, spread, scored, "amax")
+
+    def _anticipated(
+        self,
+        posterior: DomainPosterior,
+        candidates: Candidates,
+        inverse: Tensor,
+        targets: Targets,
+    ) -> Tensor:
+        r"""Gains `B x m x K` with the M that is expected after the sample."""
+
+        def of_block(block: Tensor, inverse: Tensor) -> Tensor:
+            levels = inverse.unbind(dim=-1)
+            gains = [anticipated_gain(block, i, targets, posterior, self.state) for i in levels]
+            return torch.stack(gains, dim=-1)
+
+        return map_rows(of_block, posterior, candidates, inverse, targets)
 
     def _best(
         self, values: Tensor, posterior: DomainPosterior, previous: Tensor | None
@@ -154,15 +158,16 @@ class GreedyCovering:
         tied = values >= (best - _TIE * best.abs()).unsqueeze(-1)
         if bool((tied.sum(dim=-1) > 1).any()):
             places = tied.unflatten(-1, (-1, self.terms.num_levels)).any(dim=-1)
-            rows = padded_index(places)
-            whole = self._values(posterior, rows, previous, truncate=False).flatten(1)
+            whole = self._values(posterior, places, previous, truncate=False).flatten(1)
             whole = whole.where(tied, -torch.inf)
             most = whole.amax(dim=-1, keepdim=True)
             tied = whole >= most - _TIE * most.abs()
         return best, tied.to(torch.uint8).argmax(dim=-1)
 
-    def _candidate_rows(self) -> tuple[Tensor, Tensor]:
-        return padded_index(self.candidates.reshape(-1, self.candidates.shape[-1]))
+    @property
+    def _mask(self) -> Tensor:
+        r"""Which points may be sampled, `B x |D|`."""
+        return self.candidates.reshape(-1, self.candidates.shape[-1])
 
 
 def domain_points(posterior: DomainPosterior, index: Tensor) -> Tensor:

@@ -17,6 +17,8 @@ from botorch_risk.models.domain import DomainPosterior
 
 # The next outcome, in standard deviations from its mean: an equidistant rule for a normal law.
 _REACH, _NUM_OUTCOMES = 6.0, 49
+# Means after an outcome that are held at once.
+_CHUNK_ENTRIES = {"cpu": 2**16, "cuda": 2**26}
 
 
 def expected_regret_reduction(
@@ -53,11 +55,12 @@ def expected_regret_reduction(
     R, size = noise.shape
     mask = top_candidates(posterior, min(num_recommended, size)).reshape(R, size)
     places = mask.nonzero()[:, 1].reshape(R, -1)  # R x c
-    every = torch.arange(size, device=mask.device).expand(R, -1)
     mean = posterior.mean.reshape(R, size)
     deviation = (posterior.variance.reshape(R, size) + noise).sqrt()
     # How the means of recommendable points move with y, R x |D| x c.
-    slope = posterior.covariance_with(places)(every) / deviation.unsqueeze(-1)
+    every = slice(None)
+    covariance = posterior.covariance_between(None, places)(every, every, every)
+    slope = covariance / deviation.unsqueeze(-1)
     height, best = mean.gather(-1, places).sort(dim=-1, descending=True, stable=True)
     slope = slope.gather(-1, best.unsqueeze(-2).expand_as(slope))
     behind = (height - height[:, :1]).unsqueeze(-2)  # R x 1 x c, 0 for the present recommendation
@@ -66,6 +69,10 @@ def expected_regret_reduction(
     weights = torch.exp(-0.5 * outcomes.square()) / math.sqrt(2 * math.pi)
     weights = weights / weights.sum()
     score = torch.zeros_like(mean)
-    for z, weight in zip(outcomes, weights, strict=True):
-        score += weight * (behind + z * ahead).amax(dim=-1)
+    rows = max(1, _CHUNK_ENTRIES.get(mean.device.type, 2**16) // places.shape[-1])
+    for r, heights in enumerate(behind):  # one replicate at a time, in a core's cache
+        for total, slopes in zip(score[r].split(rows), ahead[r].split(rows), strict=True):
+            means = torch.empty_like(slopes)
+            for z, weight in zip(outcomes.tolist(), weights.tolist(), strict=True):
+                total += weight * torch.add(heights, slopes, alpha=z, out=means).amax(dim=-1)
     return score.reshape(*posterior.batch_shape, size)

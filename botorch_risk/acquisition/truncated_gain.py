@@ -7,7 +7,6 @@ The difference of the two sums is exact in this form, and points below the targe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -16,11 +15,6 @@ from torch import Tensor
 from botorch_risk.acquisition.confidence_sets import classify
 from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
 from botorch_risk.models.domain import DomainPosterior
-
-# Entries of the covariance at hand at once: they stay in a core's cache, or fill a GPU.
-_CHUNK_ENTRIES = {"cpu": 2**17, "cuda": 2**26}
-# Columns at hand at once where the covariance is made on demand, by a matrix product.
-_TILE_COLUMNS = {"cpu": 512, "cuda": 2**14}
 
 
 class Targets(NamedTuple):
@@ -75,22 +69,6 @@ class Targets(NamedTuple):
             whole=whole or bool(within.all()),
         )
 
-    def tiles(self, posterior: DomainPosterior) -> list[Targets]:
-        r"""The targets some columns at a time; all at once where the covariance is held."""
-        if posterior.dense:
-            return [self]
-        size = _TILE_COLUMNS.get(self.place.device.type, 512)
-        caps = [None] * len(self.place.split(size, dim=-1))
-        return [
-            Targets(place, weights, cap, whole=False)
-            for place, weights, cap in zip(
-                self.place.split(size, dim=-1),
-                self.weights.split(size, dim=-1),
-                caps if self.cap is None else self.cap.split(size, dim=-1),
-                strict=True,
-            )
-        ]
-
 
 def padded_index(mask: Tensor) -> tuple[Tensor, Tensor]:
     r"""The places of a `B x n` mask in order, `B x a`, and which of them are not filling."""
@@ -117,78 +95,7 @@ def gain(covariance: Tensor, inverse: Tensor, targets: Targets) -> Tensor:
     reduction = covariance.square() * inverse.unsqueeze(-1)  # Eq. (18)
     if targets.cap is not None:
         reduction = torch.minimum(reduction, targets.cap.unsqueeze(-2))
-    return _weighted_sum(reduction, targets.weights)
-
-
-def gain_on_domain(
-    posterior: DomainPosterior, rows: Tensor, inverse: Tensor, targets: Targets
-) -> Tensor:
-    r"""The gain of samples at points of the domain, in bounded memory, without gradients.
-
-    Args:
-        posterior: Supplies the covariance.
-        rows: `B x m` candidates.
-        inverse: `B x m x K`, one over the variance of the outcome at each noise level.
-        targets: The points whose variances are to fall.
-
-    Returns:
-        `B x m x K` gains.
-    """
-    total = torch.zeros_like(inverse)
-    room = Room()
-    for tile in targets.tiles(posterior):
-        cap = None if tile.cap is None else tile.cap.unsqueeze(-2)
-
-        def of_block(
-            block: Tensor, inverse: Tensor, tile: Targets = tile, cap: Tensor | None = cap
-        ) -> Tensor:
-            square, gains = torch.mul(block, block, out=room.like(block)), []
-            for level, factor in enumerate(inverse.unbind(dim=-1)):
-                last = level + 1 == inverse.shape[-1]  # the squares are needed no more
-                fall = square if last else room.like(block, "fall")
-                torch.mul(square, factor.unsqueeze(-1), out=fall)
-                if cap is not None:
-                    torch.minimum(fall, cap, out=fall)
-                gains.append(_weighted_sum(fall, tile.weights))
-            return torch.stack(gains, dim=-1)
-
-        total += map_rows(of_block, posterior, rows, inverse, tile)
-    return total
-
-
-class Room:
-    r"""Memory that is used again and again: fresh pages cost more than the arithmetic."""
-
-    def __init__(self) -> None:
-        self._rooms: dict[str, Tensor] = {}
-
-    def like(self, block: Tensor, name: str = "square") -> Tensor:
-        r"""Room of the shape of a block, under a name."""
-        held = self._rooms.get(name)
-        if held is None or held.shape != block.shape:
-            held = self._rooms[name] = block.new_empty(block.shape)
-        return held
-
-
-def map_rows(
-    function: Callable[[Tensor, Tensor], Tensor],
-    posterior: DomainPosterior,
-    rows: Tensor,
-    inverse: Tensor,
-    targets: Targets,
-) -> Tensor:
-    r"""Applies a function of `B x c x a` covariances and `B x c x K` inverses, chunk by chunk."""
-    limit = _CHUNK_ENTRIES.get(rows.device.type, 2**17)
-    size = max(1, limit // max(1, targets.place.numel()))
-    with torch.no_grad():
-        block = posterior.covariance_with(None if targets.whole else targets.place)
-        parts = [
-            function(block(some), inverses)
-            for some, inverses in zip(
-                rows.split(size, dim=-1), inverse.split(size, dim=-2), strict=True
-            )
-        ]
-    return torch.cat(parts, dim=-2)
+    return weighted_sum(reduction, targets.weights)
 
 
 def anticipated_gain(
@@ -236,7 +143,7 @@ def anticipated_gain(
     )
     capped = torch.minimum(reduction, (variance - target).clamp_min(0.0))
     fall = torch.where(stays, capped, torch.maximum(variance, target))
-    return _weighted_sum(fall, targets.weights)
+    return weighted_sum(fall, targets.weights)
 
 
 def inverse_variance(variance: Tensor, posterior: DomainPosterior) -> Tensor:
@@ -245,7 +152,7 @@ def inverse_variance(variance: Tensor, posterior: DomainPosterior) -> Tensor:
     return torch.where(known, variance, 1.0).reciprocal().where(known, 0.0)
 
 
-def _weighted_sum(values: Tensor, weights: Tensor) -> Tensor:
+def weighted_sum(values: Tensor, weights: Tensor) -> Tensor:
     r"""`B x m` sums of `B x m x a` values, one matrix-vector product where `B` is 1."""
     if len(values) == 1:
         return (values[0] @ weights[0]).unsqueeze(0)

@@ -69,6 +69,17 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         >>> acqf = TruncatedVarianceReduction(posterior, state, noise=1e-4)
         >>> acqf.evaluate_domain().shape, acqf.select().X.shape
         (torch.Size([60]), torch.Size([1, 1]))
+
+        Between the points of the domain, from the best of them:
+
+        >>> from botorch.optim import optimize_acqf
+        >>> starts = domain[acqf.evaluate_domain().topk(2).indices].unsqueeze(-2)
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> X, _ = optimize_acqf(
+        ...     acqf, bounds, q=1, num_restarts=2, batch_initial_conditions=starts
+        ... )
+        >>> posterior.observe_at(X[0], (6 * X).sin(), noise=1e-4)
+        >>> state = state.update(posterior, cost=1.0)
     """
 
     _q_twin = "`select(q)` on the domain"

@@ -1,4 +1,4 @@
-r"""Pictures: regret with two-standard-error bands, and a model of one input with its noise.
+r"""Pictures: regret with two-standard-error bands, a model of one input, classes of a domain.
 
 They take arrays, know no model, and return a `matplotlib.figure.Figure` to be changed or
 saved. Colours are those of Okabe and Ito, which colour-blind readers can tell apart;
@@ -144,6 +144,59 @@ def plot_model(
         axes.plot(X, means, "o", color="black", ms=5, mfc="white", label="their mean")
         axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
         axes.margins(x=0.01)
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def plot_classes(
+    domain: ArrayLike,
+    high: ArrayLike,
+    low: ArrayLike,
+    path: ArrayLike,
+    xlabel: str = "",
+    ylabel: str = "",
+    title: str = "",
+) -> Figure:
+    r"""A domain of two inputs, coloured by class, with the path of the measurements on it.
+
+    Args:
+        domain: The points, `n x 2`.
+        high: Which are above the level, `n`.
+        low: Which are below it, `n`; the others are open.
+        path: The points measured, in their order, `m x 2`; rows of NaN are left out.
+        xlabel: The first input, with its unit.
+        ylabel: The second input, with its unit.
+        title: The title, if any.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ImportError: If matplotlib is missing.
+        ValueError: If the shapes do not fit each other.
+
+    Example:
+        >>> domain = np.random.default_rng(0).random((50, 2))
+        >>> high, low = domain[:, 0] > 0.6, domain[:, 0] < 0.4
+        >>> figure = plot_classes(domain, high, low, domain[:5])
+    """
+    domain, path = np.asarray(domain), np.asarray(path)
+    high, low = np.asarray(high, dtype=bool), np.asarray(low, dtype=bool)
+    fits = domain.ndim == path.ndim == 2 and domain.shape[1] == path.shape[1] == 2
+    if not fits or not domain.shape[:1] == high.shape == low.shape:
+        raise ValueError(
+            "Expected `domain` to have shape `n x 2`, `high` and `low` `n`, `path` `m x 2`. "
+            f"Got {domain.shape=}, {high.shape=}, {low.shape=}, {path.shape=}."
+        )
+    classes = {"high": (high, COLORS[4]), "open": (~high & ~low, "0.88"), "low": (low, COLORS[5])}
+    with require_extra("matplotlib").rc_context({**_STYLE, "axes.grid": False}):
+        figure, axes = _empty_figure()
+        for name, (points, color) in classes.items():
+            x, y = domain[points].T
+            axes.scatter(x, y, s=14, marker="s", lw=0, color=color, label=name)
+        taken = path[~np.isnan(path).any(axis=-1)]
+        axes.plot(*taken.T, ".-", color="black", lw=0.7, ms=4, label="measurements")
+        axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 

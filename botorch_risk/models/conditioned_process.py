@@ -37,6 +37,17 @@ class ConditionedPoints(NamedTuple):
             self.variance.gather(-1, index),
         )
 
+    def part(self, replicates: slice, places: slice) -> ConditionedPoints:
+        r"""Some of the points of some replicates, as views."""
+        inputs = self.prior.inputs.expand(*self.mean.shape, -1)
+        prior = Points(inputs, *self.prior[1:])
+        return ConditionedPoints(
+            Points(*(field[replicates, places] for field in prior)),
+            self.whitened[replicates, :, places],
+            self.mean[replicates, places],
+            self.variance[replicates, places],
+        )
+
 
 @dataclass(frozen=True)
 class ConditionedProcess:

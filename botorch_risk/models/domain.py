@@ -3,7 +3,6 @@ r"""The joint posterior of a GP over a finite domain, updated one observation at
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -20,7 +19,12 @@ from botorch_risk.models.domain_arguments import (
     guard_memory,
     per_replicate,
 )
-from botorch_risk.models.domain_covariance import DenseCovariance
+from botorch_risk.models.domain_covariance import (
+    CovarianceBlocks,
+    DenseCovariance,
+    HeldBlocks,
+    MadeBlocks,
+)
 from botorch_risk.models.marginals import MarginalPredictor
 from botorch_risk.models.posterior_cache import PosteriorCache
 from botorch_risk.models.prior_process import PriorProcess
@@ -142,26 +146,29 @@ class DomainPosterior:
     @property
     def covariance(self) -> Tensor:
         r"""The posterior covariance, `batch_shape x |D| x |D|`; made anew unless dense."""
-        every = torch.arange(self.domain.shape[-2], device=self.domain.device)
-        matrix = self.covariance_with()(every.expand(self._B, -1))
+        every = slice(None)
+        matrix = self.covariance_between()(every, every, every)
         return matrix.reshape(*self.batch_shape, *matrix.shape[-2:])
 
-    def covariance_with(self, columns: Tensor | None = None) -> Callable[[Tensor], Tensor]:
-        r"""The covariance of points of the domain with some of them, a few rows at a time.
+    def covariance_between(
+        self, rows: Tensor | None = None, columns: Tensor | None = None
+    ) -> CovarianceBlocks:
+        r"""The covariance between points of the domain, to be had a block at a time.
 
         Args:
-            columns: `B x a` indices, for the `B` replicates (1 if the batch shape is []);
-                `None` for the whole domain.
+            rows: `B x m` indices, for the `B` replicates (1 if the batch shape is []); `None`
+                for the whole domain in order.
+            columns: `B x a` indices, in the same way.
 
         Returns:
-            A function from `B x m` indices to `B x m x a` covariances, which are a view of the
-            dense covariance where that is possible.
+            A function of the slices of replicates, of `m` and of `a`, to a block of covariances:
+            a view of the dense covariance where that is possible.
         """
-        domain, dense = self._current(), self._covariance
-        if dense is not None:
-            return lambda rows: dense.block(rows, columns)
-        process, others = self._process, domain if columns is None else domain.take(columns)
-        return torch.no_grad()(lambda rows: process.covariance(domain.take(rows), others))
+        domain = self._current()
+        if self._covariance is not None:
+            return HeldBlocks(self._covariance, rows, columns)
+        first, second = (domain if i is None else domain.take(i) for i in (rows, columns))
+        return MadeBlocks(self._process, first, second)
 
     def points(self, index: Tensor) -> ConditionedPoints:
         r"""The posterior at points of the domain, from `B x a` indices."""

@@ -1,6 +1,10 @@
-r"""The posterior covariance over a finite domain, held as a matrix."""
+r"""The posterior covariance over a finite domain: held as a matrix, or made block by block."""
 
 from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -19,31 +23,37 @@ class DenseCovariance:
     It is a running difference. Each update compares the column that the factor gives with
     its own, and the matrix is computed anew from the factor when they differ by more than
     `1e4` units of rounding of the prior variance.
+
+    Memory traffic is what an update costs: a row is brought up to date when it is first read, so
+    that who reads the rows in order has them in the cache, and the matrix is streamed once.
     """
 
     def __init__(self, process: ConditionedProcess, domain: ConditionedPoints) -> None:
         r"""Computes the matrix, `B x |D| x |D|`."""
-        self.matrix = self._make(process, domain)
+        self._rebase(process, domain)
+
+    @property
+    def matrix(self) -> Tensor:
+        r"""The matrix, `B x |D| x |D|`."""
+        every = slice(None)
+        return self.rows(every, every)
+
+    def rows(self, replicates: slice, rows: slice) -> Tensor:
+        r"""Some rows of some replicates, as a view; those before them are made up to date too."""
+        batch, size, _ = self._matrix.shape
+        stop = rows.indices(size)[1]
+        for r in range(*replicates.indices(batch)):
+            start, row = self._current[r], self._row[r]
+            if start < stop:
+                self._matrix[r, start:stop].addr_(row[start:stop], row, alpha=-1.0)
+                self._current[r] = stop
+        return self._matrix[replicates, rows]
 
     def copy(self) -> DenseCovariance:
         r"""An independent one."""
-        twin = DenseCovariance.__new__(DenseCovariance)
-        twin.matrix = self.matrix.clone()
+        twin = copy.copy(self)
+        twin._matrix, twin._current = self.matrix.clone(), list(self._current)
         return twin
-
-    def block(self, rows: Tensor, columns: Tensor | None) -> Tensor:
-        r"""Some rows and columns, `B x m x a`: a view where that is possible."""
-        row = rows[0]
-        if len(row) > 0 and bool((row.diff() == 1).all() & (rows == row).all()):
-            block = self.matrix.narrow(-2, int(row[0]), len(row))
-        else:
-            spread = rows.unsqueeze(-1).expand(*rows.shape, self.matrix.shape[-1])
-            block = self.matrix.gather(-2, spread)
-        if columns is None:
-            return block
-        if len(self.matrix) == 1:
-            return block.index_select(-1, columns[0])
-        return block.gather(-1, columns.unsqueeze(-2).expand(*rows.shape, columns.shape[-1]))
 
     def subtract(
         self,
@@ -62,20 +72,91 @@ class DenseCovariance:
             root: `B` inverse standard deviations of the outcome.
             index: `B` rows of the point, -1 off the domain.
         """
-        batch = torch.arange(len(self.matrix), device=index.device)
-        error = (self.matrix[batch, index.clamp_min(0)] - column).abs().amax(dim=-1)
+        matrix = self.matrix
+        batch = torch.arange(len(matrix), device=index.device)
+        error = (matrix[batch, index.clamp_min(0)] - column).abs().amax(dim=-1)
         unit = torch.finfo(column.dtype).eps * domain.prior.variance.amax(dim=-1)
         if bool((error.where(index >= 0, 0.0) > _ROUND_OFF * unit).any()):
-            self.matrix = self._make(process, domain)
-        for matrix, row in zip(self.matrix, column * root.unsqueeze(-1), strict=True):
-            matrix.addr_(row, row, alpha=-1.0)
+            self._rebase(process, domain)
+        self._row = column * root.unsqueeze(-1)
+        self._current = [0] * len(matrix)
 
-    @staticmethod
-    def _make(process: ConditionedProcess, domain: ConditionedPoints) -> Tensor:
+    def _rebase(self, process: ConditionedProcess, domain: ConditionedPoints) -> None:
+        r"""Computes the matrix from the factor."""
         batch, size = domain.mean.shape
-        matrix = domain.mean.new_empty(batch, size, size)
-        chunk = max(1, _CHUNK_ENTRIES.get(matrix.device.type, 2**20) // (batch * size))
-        for rows in torch.arange(size, device=matrix.device).split(chunk):
-            block = matrix.narrow(-2, int(rows[0]), len(rows))
+        self._matrix = domain.mean.new_empty(batch, size, size)
+        self._row, self._current = domain.mean, [size] * batch  # no row waits for an update
+        chunk = max(1, _CHUNK_ENTRIES.get(domain.mean.device.type, 2**20) // (batch * size))
+        for rows in torch.arange(size, device=domain.mean.device).split(chunk):
+            block = self._matrix.narrow(-2, int(rows[0]), len(rows))
             block.copy_(process.covariance(domain.take(rows.expand(batch, -1)), domain))
-        return matrix
+
+
+class CovarianceBlocks(Protocol):
+    r"""Covariances between two lists of points of the domain, a block at a time."""
+
+    @property
+    def together(self) -> bool:
+        r"""Whether blocks are made for all replicates at once only."""
+        ...
+
+    def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
+        r"""The block of some places in both lists, for some replicates. Not to be changed."""
+        ...
+
+
+@dataclass(frozen=True)
+class HeldBlocks:
+    r"""Blocks of a matrix, which are views of it where that is possible.
+
+    Attributes:
+        covariance: Of the domain.
+        rows: `B x m` places in the domain; `None` for all in order.
+        columns: `B x a` places; `None` for all in order.
+    """
+
+    covariance: DenseCovariance
+    rows: Tensor | None
+    columns: Tensor | None
+    together: bool = False
+
+    def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
+        r"""The block of some places in both lists, for some replicates."""
+        if self.rows is None:
+            block = self.covariance.rows(replicates, rows)
+        else:
+            block = self.covariance.matrix[replicates]
+            places = self.rows[replicates, rows].unsqueeze(-1)
+            block = block.gather(-2, places.expand(*places.shape[:-1], block.shape[-1]))
+        if self.columns is None:
+            return block[..., columns]
+        places = self.columns[replicates, columns].unsqueeze(-2)
+        if len(block) == 1:
+            return block.index_select(-1, places.flatten())
+        return block.gather(-1, places.expand(*block.shape[:-1], places.shape[-1]))
+
+
+@dataclass(frozen=True)
+class MadeBlocks:
+    r"""Blocks that are made from the factor, without gradients.
+
+    Attributes:
+        process: The posterior.
+        rows: `B x m` points.
+        columns: `B x a` points.
+    """
+
+    process: ConditionedProcess
+    rows: ConditionedPoints
+    columns: ConditionedPoints
+
+    @property
+    def together(self) -> bool:
+        r"""Whether the kernel is one that GPyTorch evaluates, for all replicates."""
+        return self.process.process.cache.kernel is None
+
+    @torch.no_grad()
+    def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
+        r"""The block of some places in both lists, for some replicates."""
+        first, second = self.rows.part(replicates, rows), self.columns.part(replicates, columns)
+        return self.process.covariance(first, second)

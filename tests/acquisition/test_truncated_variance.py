@@ -347,6 +347,33 @@ def test_optimisers_of_botorch_and_of_replicates() -> None:
     assert values > 0.9 * acqf.evaluate_domain().max()
 
 
+def test_a_loop_off_the_grid_by_gradients() -> None:
+    def f(X: Tensor) -> Tensor:
+        return (6 * X).sin().sum(dim=-1)  # maximal at pi / 12, between points of the grid
+
+    domain = torch.linspace(0, 1, 15, dtype=torch.float64).unsqueeze(-1)
+    weights = torch.full((15,), 1 / 15, dtype=torch.float64)
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    model = build_model(domain[[7]], f(domain[[7]]).unsqueeze(-1), 1e-6)
+    posterior = DomainPosterior(model, domain)
+    state = TruncatedVarianceState.initial(domain, "maximize").update(posterior)
+    sampled = []
+    for _ in range(8):
+        acqf = TruncatedVarianceReduction(posterior, state, noise=1e-6, weights=weights)
+        on_grid = acqf.evaluate_domain()
+        starts = domain[on_grid.topk(4).indices].unsqueeze(-2)
+        X, value = optimize_acqf(acqf, bounds, q=1, num_restarts=4, batch_initial_conditions=starts)
+        assert value >= on_grid.max()
+        posterior.observe_at(X[0], f(X), 1e-6)
+        state = state.update(posterior, cost=1.0)
+        sampled.append(X[0])
+    distance = (torch.stack(sampled) - domain.T).abs().amin(dim=-1)
+    assert (distance > 0.01).any()  # only the gradient leads off the grid
+    assert state.cost == 8 and state.unclassified.sum() < 15
+    nearest = (domain.squeeze(-1) - torch.pi / 12).abs().argmin()
+    assert state.unclassified[nearest] and posterior.mean.argmax() == nearest
+
+
 def test_pickle_input_constructor_and_new_hyperparameters() -> None:
     posterior, state = build(eta=0.5)
     acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE)
@@ -376,17 +403,36 @@ def test_nothing_left_to_gain() -> None:
     assert (acqf.select(2).place == -1).all()
 
 
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("HELD_ENTRIES", {"cpu": 50}), ("MADE_ENTRIES", {"cpu": 25})):
+        monkeypatch.setattr(f"botorch_risk.acquisition.domain_gain._{name}", value)
+    monkeypatch.setattr("botorch_risk.acquisition.domain_gain._SMALLEST_SIDE", 5)
+
+
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
 def test_chunks_and_tiles(monkeypatch: pytest.MonkeyPatch, dense: bool) -> None:
     posterior, state = build(eta=0.5, dense=dense)
     acqf = TruncatedVarianceReduction(posterior, state, levels=LEVELS)
     X = torch.cat([torch.rand(7, 2).double(), torch.ones(7, 1)], dim=-1)
     values, off_grid = acqf.evaluate_domain(), acqf.evaluate(X)
-    monkeypatch.setattr("botorch_risk.acquisition.truncated_gain._CHUNK_ENTRIES", {"cpu": 50})
-    monkeypatch.setattr("botorch_risk.acquisition.truncated_gain._TILE_COLUMNS", {"cpu": 7})
+    small_tiles(monkeypatch)
     monkeypatch.setattr("botorch_risk.acquisition.truncated_variance._CHUNK_ENTRIES", {"cpu": 50})
     torch.testing.assert_close(acqf.evaluate_domain(), values)
     torch.testing.assert_close(acqf.evaluate(X), off_grid)
+
+
+@pytest.mark.parametrize("candidates", ["domain", "unclassified"])
+def test_tiles_of_replicates_with_sets_of_other_sizes(
+    monkeypatch: pytest.MonkeyPatch, candidates: Any
+) -> None:
+    posterior, state = build(torch.tensor([[3, 13, 30], [0, 8, 35], [22, 13, 24]]), dense=False)
+    size = torch.tensor([[36], [23], [2]])  # 36 is the domain; the others end within a tile
+    state = replace(state, unclassified=torch.arange(36).flip(0) < size)
+    acqf = TruncatedVarianceReduction(posterior, state, levels=LEVELS, candidates=candidates)
+    dense = DomainPosterior(posterior.model, posterior.domain)
+    held = TruncatedVarianceReduction(dense, state, levels=LEVELS, candidates=candidates)
+    small_tiles(monkeypatch)
+    torch.testing.assert_close(acqf.evaluate_domain(), held.evaluate_domain())
 
 
 def test_kernel_of_the_oracle() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from matplotlib.image import imread
 
-from botorch_risk.experiments.plots import plot_model, plot_regret, save_png
+from botorch_risk.experiments.plots import plot_classes, plot_model, plot_regret, save_png
 
 CURVES = {"a": torch.rand(8, 60).cumsum(-1), "b": torch.rand(8, 30), "c": torch.rand(1, 60)}
 
@@ -51,7 +51,27 @@ def test_the_model_is_shown_with_its_noise_and_all_repeats(tmp_path: Path) -> No
     assert save_png(figure, tmp_path / "model.png").stat().st_size < 200_000
 
 
+def test_classes_and_the_path_of_measurements(tmp_path: Path) -> None:
+    domain = np.stack([np.arange(6.0), np.arange(6.0) ** 2], axis=-1)
+    high, low = np.arange(6) >= 4, np.arange(6) < 1
+    path = np.array([domain[3], [np.nan, np.nan], domain[1]])
+    figure = plot_classes(domain, high, low, path, xlabel="km east", title="coast")
+    (axes,) = figure.axes
+    assert (axes.get_xlabel(), axes.get_title()) == ("km east", "coast")
+    drawn = {dots.get_label(): np.asarray(dots.get_offsets()) for dots in axes.collections}
+    assert list(drawn) == ["high", "open", "low"]
+    for name, points in (("high", domain[4:]), ("open", domain[1:4]), ("low", domain[:1])):
+        np.testing.assert_array_equal(drawn[name], points)
+    assert len({tuple(dots.get_facecolor()[0]) for dots in axes.collections}) == 3
+    np.testing.assert_array_equal(axes.lines[0].get_xydata(), domain[[3, 1]])
+    assert save_png(figure, tmp_path / "classes.png").stat().st_size < 200_000
+
+
 def test_shapes_are_checked() -> None:
+    with pytest.raises(ValueError, match=r"`path` `m x 2`\. Got .*low.shape=\(3,\)"):
+        plot_classes(np.zeros((4, 2)), np.zeros(4), np.zeros(3), np.zeros((1, 2)))
+    with pytest.raises(ValueError, match=r"Got domain.shape=\(4, 3\)"):
+        plot_classes(np.zeros((4, 3)), np.zeros(4), np.zeros(4), np.zeros((1, 3)))
     x = np.linspace(0, 1, 4)
     with pytest.raises(ValueError, match=r"`Y` `m x k`\. Got .*Y.shape=\(3, 2\)"):
         plot_model(x, x, x, x, x, X=x[:2], Y=np.zeros((3, 2)))

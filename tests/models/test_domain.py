@@ -117,9 +117,12 @@ def test_replicates_noise_and_gaps_equal_the_loop(dense: bool) -> None:
         assert both.num_samples[r] == posterior.num_samples
         assert both.outcome_range[0][r] == posterior.outcome_range[0]
     rows, columns = torch.tensor([[1, 5], [2, 0]]), torch.tensor([[3, 4, 9], [0, 1, 2]])
-    block = both.covariance_with(columns)(rows)
+    blocks, every = both.covariance_between(rows, columns), slice(None)
     for r in range(2):
-        torch.testing.assert_close(block[r], both.covariance[r][rows[r]][:, columns[r]])
+        expected = both.covariance[r][rows[r]][:, columns[r]]
+        torch.testing.assert_close(blocks(every, every, every)[r], expected)
+        part = blocks(slice(r, r + 1), slice(1, 2), slice(0, 2))
+        torch.testing.assert_close(part[0], expected[1:, :2])
 
 
 @dense
@@ -170,14 +173,33 @@ def test_the_running_covariance_is_rebased_when_rounding_has_grown() -> None:
     D = domain()
     posterior = DomainPosterior(build(D[:2], truth(D[:2]), 1e-3), D)
     exact = DomainPosterior(build(D[:2], truth(D[:2]), 1e-3), D, dense=False)
-    posterior._covariance.matrix += 1e-9  # far more than rounding
+    posterior._covariance.matrix.add_(1e-9)  # far more than rounding
     for place in (5, 11):
         posterior.observe(place, 1.0, 1e-3)
         exact.observe(place, 1.0, 1e-3)
     torch.testing.assert_close(posterior.covariance, exact.covariance, rtol=0, atol=1e-14)
     matrix = posterior._covariance.matrix
     posterior.observe(3, 1.0, 1e-3)
-    assert posterior._covariance.matrix is matrix  # updated in place
+    assert posterior._covariance.matrix.data_ptr() == matrix.data_ptr()  # updated in place
+
+
+def test_rows_are_up_to_date_whatever_the_order_they_are_read_in() -> None:
+    D = domain()
+    X = torch.stack([D[:2], D[5:7]])
+    model = build(X, truth(X), 1e-3, RBFKernel(batch_shape=torch.Size([2])))
+    posterior, exact = DomainPosterior(model, D), DomainPosterior(model, D, dense=False)
+    for place in (5, 11):  # the second observation finds rows that nobody has read
+        posterior.observe(place, 1.0, 1e-3)
+        exact.observe(place, 1.0, 1e-3)
+        blocks, expected = posterior.covariance_between(), exact.covariance
+        for r, start, stop in ((1, 10, 20), (0, 3, 7), (1, 0, 12), (0, 5, 30)):
+            block = blocks(slice(r, r + 1), slice(start, stop), slice(None))[0]
+            torch.testing.assert_close(block, expected[r, start:stop], rtol=0, atol=1e-13)
+    trial = posterior.copy()
+    trial.observe(2, 1.0, 1e-3)
+    torch.testing.assert_close(posterior.covariance, exact.covariance, rtol=0, atol=1e-13)
+    exact.observe(2, 1.0, 1e-3)
+    torch.testing.assert_close(trial.covariance, exact.covariance, rtol=0, atol=1e-13)
 
 
 def test_a_copy_is_on_trial() -> None:
