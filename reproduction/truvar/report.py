@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +17,21 @@ from botorch.exceptions.warnings import BotorchWarning
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from botorch_risk.experiments.plots import COLORS, LINE_STYLES
+from botorch_risk.experiments.plots import COLORS, LINE_STYLES, plot_classes, save_png
 from botorch_risk.experiments.registry import get_experiment
-from botorch_risk.experiments.replay import LevelSetCurves, level_set_curves
-from botorch_risk.experiments.store import ExperimentStore, RoundRecord
+from botorch_risk.experiments.replay import LevelSetCurves, level_set_curves, replay
+from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.truvar import LEVELS, svm
-from botorch_risk.regret import mean_and_standard_error, paired_difference
+from botorch_risk.level_sets import classify_by_confidence
+from botorch_risk.regret import mean_and_standard_error
+from reproduction.tables import cell, paired, table
 from reproduction.truvar.run import PARTS
 
 LEVEL_SETS = ("coast", "coast-travel", "noise-levels")
 REFERENCE = "TRUVAR"
 SMALLEST = 1e-4  # regret below it, 0 where the best point of the grid is found, is drawn as it
 TRIMMED = 0.05
-
-
-def cell(values: Tensor, digits: int = 3) -> str:
-    value = mean_and_standard_error(values.double())
-    return f"{value.mean:.{digits}g} ± {value.two_standard_errors:.2g}"
-
-
-def paired(values: Tensor, reference: Tensor) -> str:
-    common = min(len(values), len(reference))
-    difference = paired_difference(values[:common], reference[:common])
-    return f"{difference.mean:.3g} ± {difference.two_standard_errors:.2g}"
-
-
-def table(header: list[str], rows: Iterable[list[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+CONFIDENCE = 9.0  # of the classes in the pictures: mean +- 3 standard deviations
 
 
 def stores(out: Path, name: str) -> Iterable[tuple[ExperimentStore, list[str]]]:
@@ -103,44 +91,51 @@ def level_set_rows(every: dict[str, LevelSetCurves]) -> list[list[str]]:
     ]
 
 
-def draw_map(axes: Any, values: Tensor, threshold: float) -> None:
-    r"""The coast: altitude, and the true level as a line."""
+def terrain_picture() -> Figure:
+    r"""Fig. 2(d): the function, with its true level as a line."""
     problem: Any = get_experiment("coast").problem()
     terrain = problem.problem
     east, north = (column.unique() for column in terrain.domain.T)
-    grid = values.reshape(terrain.shape).T
-    axes.pcolormesh(east, north, grid, cmap="RdBu_r", vmin=-1, vmax=1, shading="auto")
-    axes.contour(east, north, terrain.values.reshape(terrain.shape).T, [threshold], colors="black")
+    height = terrain.values.reshape(terrain.shape).T
+    figure = Figure(figsize=(4.4, 4.6), layout="constrained")
+    axes = figure.subplots()
+    axes.pcolormesh(east, north, height, cmap="RdBu_r", vmin=-1, vmax=1, shading="auto")
+    axes.contour(east, north, height, [problem.threshold], colors="black")
     axes.set(xlabel="km east", ylabel="km north", aspect="equal")
-
-
-def coast_picture(out: Path) -> Figure:
-    r"""Fig. 2(d), (e), (f): the function, and the paths of one run at equal cost."""
-    definition = get_experiment("coast-travel")
-    problem: Any = definition.problem()
-    figure = Figure(figsize=(10.5, 4.6), layout="constrained")
-    panels = figure.subplots(1, 3, sharey=True)
-    draw_map(panels[0], problem.problem.values, problem.threshold)
-    panels[0].set_title("mean altitude; black: coastline")
-    labels = ("TRUVAR", "GCHK")
-    with ExperimentStore(out / "coast-travel.sqlite") as store:
-        runs = {label: store.rounds(label) for label in labels}
-        every = {label: level_set_curves(store, definition, label) for label in labels}
-    budget = min(curves.cost[0, -1] for curves in every.values())
-    for axes, label in zip(panels[1:], labels, strict=True):
-        paid = every[label].cost[0] <= budget
-        X = path_of(runs[label])[: int(paid.sum())]
-        draw_map(axes, torch.zeros_like(problem.problem.values), problem.threshold)
-        axes.plot(*X.T, ".-", color=COLORS[0], lw=0.7, ms=4)
-        f1 = every[label].f1[0][paid][-1]
-        axes.set_title(f"{label}: {len(X)} samples for {float(budget):.0f}, F1 {f1:.2f}")
+    axes.set_title("mean altitude; black: coastline")
     return figure
 
 
-def path_of(records: list[RoundRecord]) -> Tensor:
-    r"""The samples of the first replicate in their order."""
-    X = torch.cat([record.X[0] for record in records])
-    return X[~X.isnan().any(dim=-1)]
+def path_picture(out: Path, label: str, budget: Tensor) -> Figure:
+    r"""Fig. 2(e), (f): the first run at a cost, with the classes by its confidence bounds."""
+    definition = get_experiment("coast-travel")
+    problem: Any = definition.problem()
+    with ExperimentStore(out / "coast-travel.sqlite") as store:
+        curves = level_set_curves(store, definition, label)
+        affordable = int((curves.cost[0] <= budget).sum())
+        X = torch.cat([record.X[0] for record in store.rounds(label)])[:affordable]
+        strategy = next(islice(replay(store, definition, label), affordable - 1, None))
+    sets = classify_by_confidence(strategy.posterior, problem.threshold, beta=CONFIDENCE)
+    return plot_classes(
+        problem.problem.domain,
+        sets.high[0],
+        sets.low[0],
+        X,
+        xlabel="km east",
+        ylabel="km north",
+        title=f"{label}: {len(X)} samples for {float(budget):.0f}, "
+        f"F1 {float(curves.f1[0, affordable - 1]):.2f}",
+    )
+
+
+def path_pictures(out: Path, to: Path, labels: tuple[str, ...] = ("TRUVAR", "GCHK")) -> None:
+    r"""The first runs at the cost that all of them have paid."""
+    definition = get_experiment("coast-travel")
+    with ExperimentStore(out / "coast-travel.sqlite") as store:
+        paid = [level_set_curves(store, definition, label).cost[0, -1] for label in labels]
+    for label in labels:
+        picture = path_picture(out, label, min(paid))
+        save_png(picture, to / f"path_{label.lower()}.png")
 
 
 def spent_by_level(out: Path) -> Tensor:
@@ -260,7 +255,8 @@ def level_set_page(out: Path, to: Path) -> list[str]:
             axes.set_title(name)
         figure.savefig(to / "level_sets.png", dpi=110)
     if "coast-travel" in found:
-        coast_picture(out).savefig(to / "paths.png", dpi=110)
+        save_png(terrain_picture(), to / "terrain.png")
+        path_pictures(out, to)
     if "noise-levels" in found:
         noise_picture(out).savefig(to / "noise_levels.png", dpi=110)
         spent = spent_by_level(out).double()
