@@ -116,7 +116,7 @@ def path_picture(out: Path, label: str, budget: Tensor) -> Figure:
         X = torch.cat([record.X[0] for record in store.rounds(label)])[:affordable]
         strategy = next(islice(replay(store, definition, label), affordable - 1, None))
     sets = classify_by_confidence(strategy.posterior, problem.threshold, beta=CONFIDENCE)
-    return plot_classes(
+    figure = plot_classes(
         problem.problem.domain,
         sets.high[0],
         sets.low[0],
@@ -126,6 +126,9 @@ def path_picture(out: Path, label: str, budget: Tensor) -> Figure:
         title=f"{label}: {len(X)} samples for {float(budget):.0f}, "
         f"F1 {float(curves.f1[0, affordable - 1]):.2f}",
     )
+    figure.axes[0].set_aspect("equal")
+    figure.set_size_inches(5.6, 5.2)
+    return figure
 
 
 def path_pictures(out: Path, to: Path, labels: tuple[str, ...] = ("TRUVAR", "GCHK")) -> None:
