@@ -1,12 +1,12 @@
 r"""The experiments of UHE-BO (Ha et al. 2023, Sec. 7 and Appendix C).
 
-GP-UCB throughout (the paper's text names no other acquisition function), its width 1.96 taken as the
-multiplier of the standard deviation; a Matern-5/2 ARD kernel with Gamma(1e-3, 10) priors; M_t = 2
-|D|. The paper leaves open, and here are ours: budgets; an initial design of three points an input;
-no noise; two inputs for Deceptive; [-25, 25]^2 for h1, since [-100, 100]^2 holds some sixty ripples
-a side; 10 as the rate of the priors, which are densities of the logarithms. The tables of the two
-tuning problems come with no package: scikit-learn's wine table stands in. MCMC samples under
-BoTorch's priors, which its fully Bayesian model has built in.
+GP-UCB throughout, as the paper's text names no other acquisition function, its width 1.96 taken as
+the multiplier of the standard deviation; a Matern-5/2 ARD kernel with Gamma(1e-3, 10) priors;
+M_t = 2 |D|. The paper leaves open, and here are ours: budgets; an initial design of three points an
+input; no noise; two inputs for Deceptive; [-25, 25]^2 for h1, since [-100, 100]^2 holds some sixty
+ripples a side; 10 as the rate of the priors, which are densities of the logarithms. The tables of
+the two tuning problems come with no package: scikit-learn's wine table stands in. MCMC samples
+under BoTorch's priors, which its fully Bayesian model has built in.
 """
 
 from __future__ import annotations

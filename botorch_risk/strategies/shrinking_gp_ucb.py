@@ -25,9 +25,9 @@ from botorch_risk.strategies.uhebo import GPUCB, gp_ucb
 class AGPUCB(GPUCB):
     r"""A-GP-UCB: the function class grows with every round [Berkenkamp2019agpucb]_.
 
-    Lengthscales are the estimate over g(t), `botorch_risk.fit.shrinkage.expansion_factor`. In theory
-    the bound on the norm, of which sqrt(beta) is a multiple, grows with them, as `g(t)^(d / 2)`;
-    UHE-BO's comparison keeps the width constant, as does the default.
+    Lengthscales are the estimate over g(t), `botorch_risk.fit.shrinkage.expansion_factor`. In
+    theory the bound on the norm, of which sqrt(beta) is a multiple, grows with them, as
+    `g(t)^(d / 2)`; UHE-BO's comparison keeps the width constant, as does the default.
     """
 
     def __init__(

@@ -2,10 +2,10 @@ r"""What fits to the data and to pseudo-data recover of hyperparameters that are
 
 python -m reproduction.uhe.recovery [NAME ...] [--functions 50] [--out results/uhe/recovery]
 
-Functions are drawn from a zero-mean process of variance 1, exactly and jointly on 2048 Sobol points,
-which GP-UCB and the uniform design choose from, and on 512 uniform points that are held out.
-Outcomes have noise of standard deviation 0.05. GP-UCB fits its hyperparameters before each point,
-by MAP under BoTorch's priors. All functions of a case are one batch; a case whose
+Functions are drawn from a zero-mean process of variance 1, exactly and jointly on 2048 Sobol
+points, which GP-UCB and the uniform design choose from, and on 512 uniform points that are held
+out. Outcomes have noise of standard deviation 0.05. GP-UCB fits its hyperparameters before each
+point, by MAP under BoTorch's priors. All functions of a case are one batch; a case whose
 results are in the folder is not run again.
 """
 
@@ -74,11 +74,11 @@ class Truth:
 TRUTHS = {
     "short": Truth(2.5, (0.15, 0.15)),
     "long": Truth(2.5, (0.5, 0.5)),
-    "unequal": Truth(2.5, (0.15, 0.6)),
+    "rough-corner": Truth(2.5, (0.3, 0.3), warp=3.0),
     "four-inputs": Truth(2.5, (0.4, 0.4, 1.2, 1.2)),
     "matern-3-2": Truth(1.5, (0.3, 0.3)),
+    "unequal": Truth(2.5, (0.15, 0.6)),
     "squared-exponential": Truth(math.inf, (0.2, 0.2)),
-    "rough-corner": Truth(2.5, (0.3, 0.3), warp=3.0),
 }
 
 
@@ -158,9 +158,11 @@ class Functions:
         return cls(domain, values[:, :NUM_DOMAIN], held_out, values[:, NUM_DOMAIN:])
 
 
-def collect(functions: Functions, design: str, seeds: list[int]) -> tuple[Tensor, Tensor]:
+def collect(
+    functions: Functions, design: str, seeds: list[int], most: int = max(SIZES)
+) -> tuple[Tensor, Tensor]:
     r"""Data `R x n x d` and `R x n x 1`; both designs begin with the same uniform points."""
-    most, d = max(SIZES), functions.domain.shape[-1]
+    d = functions.domain.shape[-1]
     streams = generators(seeds, "uniform design")
     rows = torch.stack([torch.randperm(NUM_DOMAIN, generator=g)[:most] for g in streams])
     streams = generators(seeds, "noise")
@@ -257,7 +259,7 @@ def report(collected: dict[str, Results]) -> str:
 
 
 def picture(collected: dict[str, Results], prior: str) -> Figure:
-    r"""Bias of the lengthscales, and what pseudo-data gain or cost in prediction, at the largest n."""
+    r"""Bias of the lengthscales, and what pseudo-data are worth in prediction, at the largest n."""
     figure = Figure(figsize=(10.5, 6.2), layout="constrained")
     panels = figure.subplots(2, 2, sharey=True, sharex="row")
     for column, design in zip(panels.T, DESIGNS, strict=True):
@@ -308,9 +310,7 @@ def main() -> None:
             torch.save(results, path)
             print(f"{name}: {time.process_time() - start:.0f} s of CPU time", flush=True)
         collected[name] = torch.load(path)
-    text = (
-        f"Mean ± two standard errors over {arguments.functions} functions; differences paired.\n\n"
-    )
+    text = f"Mean ± two standard errors over {arguments.functions} functions, paired.\n\n"
     (arguments.page / "recovery.md").write_text(text + report(collected), encoding="utf-8")
     picture(collected, next(iter(PRIORS))).savefig(arguments.page / "recovery.png", dpi=110)
 
