@@ -94,7 +94,7 @@ def main() -> None:
         for axes in panels[1:]:
             axes.set_xlabel("lengthscale")
     figure.suptitle(
-        f"{NUM_POINTS} points; coloured: the first function; grey: {arguments.functions} functions; "
+        f"{NUM_POINTS} points; coloured: the first function; grey: {arguments.functions} of them; "
         "black: their mean; dashed: the truth, or the closest lengthscale",
         fontsize=10,
     )
