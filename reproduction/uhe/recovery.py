@@ -48,6 +48,7 @@ ESTIMATORS: dict[str, Estimator] = {
     SOBOL: PseudoData(points="sobol", redraw=False),
 }
 Results = dict[tuple[str, ...], dict[str, Tensor]]
+KERNELS = {2.5: "Matern-5/2", 1.5: "Matern-3/2", math.inf: "squared exponential"}
 ModelFactory = Callable[[Tensor, Tensor], SingleTaskGP]
 
 
@@ -234,7 +235,7 @@ def report(collected: dict[str, Results]) -> str:
     lines = [
         [
             name,
-            "squared exponential" if truth.nu == math.inf else f"Matern-{truth.nu:g}",
+            KERNELS[truth.nu],
             str(truth.lengthscales),
             f"x^{truth.warp:g}" if truth.warp != 1 else "",
             ", ".join(f"{value:.3g}" for value in closest_lengthscales(truth).tolist()),
@@ -284,7 +285,7 @@ def picture(collected: dict[str, Results], prior: str) -> Figure:
                     )
             axes.axvline(0.0, color="black", linewidth=0.8)
             axes.set_yticks(range(len(collected)), list(collected))
-        column[0].set(title=f"{max(SIZES)} points by {design}", xlabel="bias of log lengthscales")
+        column[0].set(title=f"{max(SIZES)} points, {design}", xlabel="bias of log lengthscales")
         column[1].set_xlabel("negative log predictive density minus that of MAP")
     panels[0, 0].invert_yaxis()
     panels[0, 0].legend(frameon=False, fontsize=8)
