@@ -85,9 +85,13 @@ def logarithm(regret: Tensor) -> Tensor:
     return regret.clamp_min(SMALLEST).log10()
 
 
-def final_rows(curves: dict[str, Tensor]) -> list[list[str]]:
-    last = min(regret.shape[-1] for regret in curves.values()) - 1
-    at_end = {label: regret[:, last] for label, regret in curves.items()}
+def last_evaluations(curves: dict[str, Tensor]) -> list[int]:
+    r"""Where the curves end, the longest first: some methods are run for fewer evaluations."""
+    return sorted({regret.shape[-1] - 1 for regret in curves.values()}, reverse=True)
+
+
+def final_rows(curves: dict[str, Tensor], last: int) -> list[list[str]]:
+    at_end = {label: each[:, last] for label, each in curves.items() if each.shape[-1] > last}
     logs = {label: logarithm(regret) for label, regret in at_end.items()}
     lines = []
     for label, regret in at_end.items():
@@ -101,9 +105,11 @@ def final_rows(curves: dict[str, Tensor]) -> list[list[str]]:
 
 
 def by_round(curves: dict[str, Tensor]) -> list[list[str]]:
-    last = min(regret.shape[-1] for regret in curves.values()) - 1
-    shown = sorted({0, last // 4, last // 2, 3 * last // 4, last})
-    return [[str(t), *(cell(regret[:, t]) for regret in curves.values())] for t in shown]
+    last, *_ = last_evaluations(curves)
+    return [
+        [str(t), *(cell(each[:, t]) if t < each.shape[-1] else "" for each in curves.values())]
+        for t in sorted({0, last // 4, last // 2, 3 * last // 4, last})
+    ]
 
 
 def curves_picture(axes: Any, title: str, curves: dict[str, Tensor]) -> None:
@@ -133,20 +139,16 @@ def panels(results: dict[str, dict[str, Tensor]], labels: tuple[str, ...]) -> Fi
 
 def page_of(out: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
     definition = get_experiment(f"uhe-{name}")
-    last = min(regret.shape[-1] for regret in curves.values()) - 1
     known = definition.optimal_value is not None
     reference = "the optimum" if known else "the best value that any method found"
     header = ["strategy", "seeds", "simple regret", "first ten seeds", "log10 regret"]
     header += [
         f"{what}minus {each}, paired" for each in (REFERENCE, RIVAL) for what in ("", "log ")
     ]
-    page = [
-        f"### {name}: after {last} evaluations, {definition.num_initial} initial points\n",
-        f"Against {reference}.\n",
-        table(header, final_rows(curves)),
-        "Simple regret by evaluation:\n",
-        table(["evaluation", *curves], by_round(curves)),
-    ]
+    page = [f"### {name}: {definition.num_initial} initial points, against {reference}\n"]
+    for last in last_evaluations(curves):
+        page += [f"After {last} evaluations:\n", table(header, final_rows(curves, last))]
+    page += ["Simple regret by evaluation:\n", table(["evaluation", *curves], by_round(curves))]
     lines = [
         [label, *(cell(share) for share in bandit.random), cell(bandit.saturated)]
         for label, bandit in bandits(out, name).items()
