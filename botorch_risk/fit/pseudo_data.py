@@ -15,8 +15,9 @@ are distinct, so that repeated outcomes do not make the matrix any smaller.
 When to use it, as measured on functions of known processes (`reproduction/uhe/recovery.md`):
 
 - Where the kernel fits the function, keep the ordinary loss. A design that depends on the data
-  alone drops out of the likelihood: there is no bias to remove. Pseudo-data shorten lengthscales,
-  to less than half of MAP's at worst, inflate the noise, and predict worse.
+  alone drops out of the likelihood: there is hardly any bias to remove. Pseudo-data shorten
+  lengthscales, to less than half of MAP's at worst, inflate the noise, and predict no better and
+  often worse.
 - Where the function is much rougher in one part than in another, so that no stationary kernel fits,
   and a strategy chose the data, pseudo-data make the model less sure of itself, and rightly so: the
   predictive density of held-out values is better. The mean is not. A loop then explores more.
