@@ -69,7 +69,7 @@ def row(panels: Any, title: str, truth: Truth, num_functions: int) -> None:
     sets = {
         "data of GP-UCB": data["GP-UCB"],
         "uniform data": data["uniform"],
-        "pseudo-data of GP-UCB's": (drawn.X, drawn.of_neighbours(Y.squeeze(-1)).unsqueeze(-1)),
+        "its pseudo-data": (drawn.X, drawn.of_neighbours(Y.squeeze(-1)).unsqueeze(-1)),
     }
     place = closest_lengthscales(truth).item()
     for axes, (name, (inputs, outcomes)), color in zip(others, sets.items(), COLORS, strict=False):
@@ -78,7 +78,7 @@ def row(panels: Any, title: str, truth: Truth, num_functions: int) -> None:
         axes.plot(LOG_LENGTHSCALES.exp(), densities[0], color=color, lw=1.2)
         axes.plot(LOG_LENGTHSCALES.exp(), densities.mean(dim=0), color="black", lw=1.5)
         axes.axvline(place, color="black", ls="--", lw=1)
-        axes.set(title=f"posterior, {name}", xscale="log", ylim=(0, 8))
+        axes.set(title=f"posterior, {name}", xscale="log", ylim=(0, 5))
 
 
 def main() -> None:
