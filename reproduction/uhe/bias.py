@@ -69,7 +69,7 @@ def row(panels: Any, title: str, truth: Truth, num_functions: int) -> None:
     sets = {
         "data of GP-UCB": data["GP-UCB"],
         "uniform data": data["uniform"],
-        "its pseudo-data": (drawn.X, drawn.of_neighbours(Y.squeeze(-1)).unsqueeze(-1)),
+        "GP-UCB pseudo-data": (drawn.X, drawn.of_neighbours(Y.squeeze(-1)).unsqueeze(-1)),
     }
     place = closest_lengthscales(truth).item()
     for axes, (name, (inputs, outcomes)), color in zip(others, sets.items(), COLORS, strict=False):
