@@ -21,6 +21,7 @@ DEFINITION_MODULES: tuple[str, ...] = (
     "botorch_risk.experiments.kde",
     "botorch_risk.experiments.value_at_risk",
     "botorch_risk.experiments.truvar",
+    "botorch_risk.experiments.uhe",
 )
 _EXPERIMENTS: dict[str, ExperimentDefinition] = {}
 

@@ -25,8 +25,9 @@ from botorch_risk.strategies.uhebo import GPUCB, gp_ucb
 class AGPUCB(GPUCB):
     r"""A-GP-UCB: the function class grows with every round [Berkenkamp2019agpucb]_.
 
-    Lengthscales are the estimate over g(t), and the bound on the norm, of which sqrt(beta) is a
-    multiple, grows as `g(t)^d`; g is `botorch_risk.fit.shrinkage.expansion_factor`.
+    Lengthscales are the estimate over g(t), `botorch_risk.fit.shrinkage.expansion_factor`. In
+    theory the bound on the norm, of which sqrt(beta) is a multiple, grows with them, as
+    `g(t)^(d / 2)`; UHE-BO's comparison keeps the width constant, as does the default.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class AGPUCB(GPUCB):
         seeds: int | Sequence[int],
         *,
         regret_exponent: float = 0.9,
+        widen: bool = False,
         **options: Any,
     ) -> None:
         r"""Builds the strategy.
@@ -43,6 +45,7 @@ class AGPUCB(GPUCB):
             bounds: The lower and the upper bounds of the box, `2 x d`.
             seeds: One seed per replicate.
             regret_exponent: Of the reference regret, which sets g.
+            widen: Whether the bound grows with the norm.
             options: Further arguments of `GPUCB`.
 
         Raises:
@@ -50,7 +53,7 @@ class AGPUCB(GPUCB):
         """
         super().__init__(bounds, seeds, **options)
         expansion_factor(1, bounds.shape[-1], regret_exponent)
-        self.regret_exponent = regret_exponent
+        self.regret_exponent, self.widen = regret_exponent, widen
 
     @property
     def _factor(self) -> float:
@@ -60,7 +63,8 @@ class AGPUCB(GPUCB):
         return divide_lengthscales(super()._fit(replicates), self._factor)
 
     def _acquisition(self, model: Any) -> AcquisitionFunction:
-        return gp_ucb(model, self.beta * self._factor ** (2 * self.bounds.shape[-1]))
+        growth = self._factor ** self.bounds.shape[-1] if self.widen else 1.0
+        return gp_ucb(model, self.beta * growth)
 
 
 class WangDeFreitasGPUCB(GPUCB):

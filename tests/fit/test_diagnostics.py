@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 from botorch.models import SingleTaskGP
+from botorch.settings import validate_input_scaling
+from gpytorch.kernels import RBFKernel
 from scipy.stats import norm
 from torch import Tensor
 
@@ -56,3 +58,42 @@ def test_calibration_counts_what_lies_within(batch_shape: tuple[int, ...]) -> No
         assert found.root_mean_square[at].item() == pytest.approx(
             z.square().mean().sqrt().item(), rel=1e-3
         )
+
+
+@pytest.mark.parametrize("factor", [1.0, 4.0])
+def test_calibration_of_a_model_that_is_right_and_of_one_that_is_not(factor: float) -> None:
+    r"""A draw of the model itself is covered as often as claimed; not if it is far rougher."""
+    replicates, generator = 40, torch.Generator().manual_seed(1)
+    centers = torch.rand(replicates, 300, 2, dtype=torch.double, generator=generator)
+    normal = torch.randn(replicates, 300, 1, dtype=torch.double, generator=generator)
+
+    def kernel(left: Tensor, right: Tensor) -> Tensor:
+        return torch.exp(-0.5 * torch.cdist(left, right).square() / 0.3**2)
+
+    K = kernel(centers, centers) + 1e-6 * torch.eye(300).double()
+    weights = torch.linalg.solve_triangular(torch.linalg.cholesky(K).mT, normal, upper=True)
+
+    def function(
+        X: Tensor,
+    ) -> Tensor:  # the mean given 300 exact values, at all of which it is a draw
+        return (kernel(X, centers) @ weights).squeeze(-1)
+
+    X = torch.rand(replicates, 12, 2, dtype=torch.double, generator=generator)
+    Y = function(X).unsqueeze(-1)
+    with validate_input_scaling(False):
+        model = SingleTaskGP(
+            X,
+            Y,
+            torch.full_like(Y, 1e-6),
+            covar_module=RBFKernel(batch_shape=torch.Size([replicates])).double(),
+            outcome_transform=None,
+        )
+    model.covar_module.lengthscale = 0.3 * factor
+    found = calibration(model, function, BOUNDS, seeds=range(replicates), num_points=200)
+    coverage, error = found.coverage.mean(dim=0), found.coverage.std(dim=0) / replicates**0.5
+    if factor == 1.0:
+        assert ((coverage - found.levels).abs() <= 3 * error).all()
+        assert found.root_mean_square.square().mean().item() == pytest.approx(1.0, abs=0.15)
+    else:
+        assert (coverage < found.levels - 5 * error).all()
+        assert (found.root_mean_square > 1.5).all()

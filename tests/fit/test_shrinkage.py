@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from botorch.models import SingleTaskGP
@@ -38,7 +39,18 @@ def test_of_a_scaled_kernel() -> None:
 
 def test_regret_grows_as_the_reference() -> None:
     for d in (1, 3):
-        regret = [t**0.5 * expansion_factor(t, d) ** (1.5 * d) / t**0.9 for t in (1, 10, 1000)]
+        regret = [t**0.5 * expansion_factor(t, d) ** d / t**0.9 for t in (1, 10, 1000)]
         assert regret == pytest.approx([1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match="`regret_exponent` in"):
         expansion_factor(1, 1, 0.4)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_squared_norms_grow_no_faster_than_the_volume(d: int) -> None:
+    r"""The norm of k(., 0.5) with lengthscales halved and quartered, from its values alone."""
+    X = np.random.default_rng(0).random((40, d))
+    squares = ((X[:, None] - X) ** 2).sum(-1)
+    values = np.exp(-((X - 0.5) ** 2).sum(-1) / (2 * 0.4**2))  # of norm 1 at lengthscale 0.4
+    for g in (2.0, 4.0):
+        K = np.exp(-squares / (2 * (0.4 / g) ** 2)) + 1e-9 * np.eye(40)
+        assert 0.25 * g**d < values @ np.linalg.solve(K, values) <= g**d

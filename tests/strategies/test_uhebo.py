@@ -87,7 +87,7 @@ def test_pseudo_data_are_those_of_the_round() -> None:
     assert torch.equal(fitted, expected.covar_module.lengthscale)
 
 
-def test_a_gp_ucb_shrinks_lengthscales_and_widens_the_bound() -> None:
+def test_a_gp_ucb_shrinks_lengthscales_and_may_widen_the_bound() -> None:
     strategy = AGPUCB(BOUNDS, [0, 1], **SMALL)
     play(strategy, 4)
     t, model = 4, strategy._fit([0, 1])
@@ -98,7 +98,9 @@ def test_a_gp_ucb_shrinks_lengthscales_and_widens_the_bound() -> None:
     torch.testing.assert_close(
         model.covar_module.lengthscale * factor, expected.covar_module.lengthscale
     )
-    assert strategy._acquisition(model).beta.item() == pytest.approx(1.96**2 * factor**2)
+    assert strategy._acquisition(model).beta.item() == pytest.approx(1.96**2)
+    strategy.widen = True
+    assert strategy._acquisition(model).beta.item() == pytest.approx(1.96**2 * factor)
     with pytest.raises(ValueError, match="`regret_exponent` in"):
         AGPUCB(BOUNDS, 0, regret_exponent=1.0, **SMALL)
 

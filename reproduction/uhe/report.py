@@ -1,0 +1,179 @@
+r"""Writes the tables and pictures behind this folder's README from what run.py has stored.
+
+python -m reproduction.uhe.report [--out results/uhe] [--to reproduction/uhe]
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from botorch_risk.experiments.plots import COLORS, LINE_STYLES
+from botorch_risk.experiments.registry import get_experiment
+from botorch_risk.experiments.replay import replay
+from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.experiments.summary import regret_curves
+from botorch_risk.regret import mean_and_standard_error
+from reproduction.tables import cell, paired, table
+from reproduction.uhe.run import METHODS, PARTS
+
+REFERENCE = "UHE-BO"
+RIVAL = "MAP"
+BANDITS = ("UHE-BO", "Random+EXP3", "Portfolio")
+SMALLEST = 1e-6  # of a regret, for its logarithm
+GROUPS = {
+    "figure_2_synthetic": ("branin", "deceptive", "h1", "hartmann3", "hartmann6"),
+    "figure_2_real": ("logistic", "boosting", "lunar"),
+}
+ABLATION = ("UHE-BO", "Random+EXP3", "RA-BO", "pseudo-data", "MAP")  # Fig. 4, left and middle
+STYLES = {
+    label: (COLORS[index % len(COLORS)], LINE_STYLES[index // len(COLORS)])
+    for index, label in enumerate((*METHODS, "MCMC"))
+}
+
+
+@dataclass(frozen=True)
+class Bandit:
+    r"""What a bandit did.
+
+    Args:
+        random: The share of choices that were the random arm, in the first and in the second half
+            of the budget, `R` each.
+        saturated: The share of rewards that lay beyond the initial outcomes, `R`.
+    """
+
+    random: tuple[Tensor, Tensor]
+    saturated: Tensor
+
+
+def collected(out: Path, name: str) -> dict[str, Tensor]:
+    r"""Simple regret `R x (T + 1)` of all strategies of a problem."""
+    curves: dict[str, Tensor] = {}
+    for part in PARTS:
+        if part.name == name and part.path(out).exists():
+            with ExperimentStore(part.path(out)) as store:
+                curves |= {label: each.simple for label, each in regret_curves(store).items()}
+    return {label: curves[label] for label in STYLES if label in curves}
+
+
+def bandits(out: Path, name: str) -> dict[str, Bandit]:
+    r"""The choices of the strategies with a bandit, found by telling them their data again."""
+    found = {}
+    path = next(part.path(out) for part in PARTS if part.name == name)
+    with ExperimentStore(path) as store:
+        for label in (each for each in BANDITS if each in store.labels()):
+            chosen, last = [], len(store.rounds(label)) - 1
+            for t, strategy in enumerate(replay(store, get_experiment(f"uhe-{name}"), label), 1):
+                if (t - 1) % strategy.steps == 0 and t <= last:
+                    chosen.append(strategy.chosen(t) == 0)
+            arms = torch.stack(chosen, dim=-1).double()  # R x choices
+            half = arms.shape[-1] // 2
+            found[label] = Bandit(
+                (arms[:, : max(half, 1)].mean(dim=-1), arms[:, half:].mean(dim=-1)),
+                strategy.num_saturated / strategy.num_rewards.clamp_min(1),
+            )
+    return found
+
+
+def logarithm(regret: Tensor) -> Tensor:
+    return regret.clamp_min(SMALLEST).log10()
+
+
+def last_evaluations(curves: dict[str, Tensor]) -> list[int]:
+    r"""Where the curves end, the longest first: some methods are run for fewer evaluations."""
+    return sorted({regret.shape[-1] - 1 for regret in curves.values()}, reverse=True)
+
+
+def final_rows(curves: dict[str, Tensor], last: int) -> list[list[str]]:
+    at_end = {label: each[:, last] for label, each in curves.items() if each.shape[-1] > last}
+    logs = {label: logarithm(regret) for label, regret in at_end.items()}
+    lines = []
+    for label, regret in at_end.items():
+        line = [label, str(len(regret)), cell(regret), cell(regret[:10]), cell(logs[label])]
+        for rival in (REFERENCE, RIVAL):
+            same = label == rival or rival not in at_end
+            line += ["" if same else paired(regret, at_end[rival])]
+            line += ["" if same else paired(logs[label], logs[rival])]
+        lines.append(line)
+    return lines
+
+
+def by_round(curves: dict[str, Tensor]) -> list[list[str]]:
+    last, *_ = last_evaluations(curves)
+    return [
+        [str(t), *(cell(each[:, t]) if t < each.shape[-1] else "" for each in curves.values())]
+        for t in sorted({0, last // 4, last // 2, 3 * last // 4, last})
+    ]
+
+
+def curves_picture(axes: Any, title: str, curves: dict[str, Tensor]) -> None:
+    for label, regret in curves.items():
+        color, style = STYLES[label]
+        value = mean_and_standard_error(regret)
+        x, band = torch.arange(regret.shape[1]), value.two_standard_errors
+        lower = (value.mean - band).maximum(value.mean / 10)
+        axes.plot(x, value.mean, color=color, linestyle=style, label=f"{label} ({len(regret)})")
+        axes.fill_between(x, lower, value.mean + band, color=color, alpha=0.1, lw=0)
+    axes.set(title=title, xlabel="evaluations after the initial design", yscale="log")
+    axes.legend(frameon=False, fontsize=6.5)
+
+
+def panels(results: dict[str, dict[str, Tensor]], labels: tuple[str, ...]) -> Figure:
+    lines = -(-len(results) // 2)
+    figure = Figure(figsize=(10.0, 3.6 * lines), layout="constrained")
+    places = figure.subplots(lines, 2, squeeze=False).flatten()
+    for axes, (name, curves) in zip(places, results.items(), strict=False):
+        curves_picture(axes, name, {each: curves[each] for each in labels if each in curves})
+    for axes in places[::2]:
+        axes.set_ylabel("simple regret, mean and two standard errors")
+    for axes in places[len(results) :]:
+        axes.set_axis_off()
+    return figure
+
+
+def page_of(out: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
+    definition = get_experiment(f"uhe-{name}")
+    known = definition.optimal_value is not None
+    reference = "the optimum" if known else "the best value that any method found"
+    header = ["strategy", "seeds", "simple regret", "first ten seeds", "log10 regret"]
+    header += [
+        f"{what}minus {each}, paired" for each in (REFERENCE, RIVAL) for what in ("", "log ")
+    ]
+    page = [f"### {name}: {definition.num_initial} initial points, against {reference}\n"]
+    for last in last_evaluations(curves):
+        page += [f"After {last} evaluations:\n", table(header, final_rows(curves, last))]
+    page += ["Simple regret by evaluation:\n", table(["evaluation", *curves], by_round(curves))]
+    lines = [
+        [label, *(cell(share) for share in bandit.random), cell(bandit.saturated)]
+        for label, bandit in bandits(out, name).items()
+    ]
+    header = ["strategy", "random arm, first half", "second half", "rewards beyond D_0"]
+    return [*page, "What the bandits chose:\n", table(header, lines)] if lines else page
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("results/uhe"))
+    parser.add_argument("--to", type=Path, default=Path(__file__).parent)
+    arguments = parser.parse_args()
+    page: list[str] = []
+    for figure, names in GROUPS.items():
+        found = {name: collected(arguments.out, name) for name in names}
+        there = {name: curves for name, curves in found.items() if curves}
+        for name, curves in there.items():
+            page += page_of(arguments.out, name, curves)
+        if there:
+            panels(there, tuple(STYLES)).savefig(arguments.to / f"{figure}.png", dpi=110)
+            if figure == "figure_2_synthetic":
+                panels(there, ABLATION).savefig(arguments.to / "figure_4.png", dpi=110)
+    (arguments.to / "tables.md").write_text("\n".join(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
