@@ -7,6 +7,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator, Tensor
 
+from botorch_risk.environments import IndependentEnvironment
+from botorch_risk.experiments.remembered import RememberedFunction
+
 
 class EnvironmentalProblem:
     r"""A problem with an environment that is drawn, or chosen by the strategy.
@@ -14,14 +17,16 @@ class EnvironmentalProblem:
     Args:
         problem: Has `bounds: 2 x d` with those of the decision in the first `num_decision`
             columns, an `environment` to sample from, and the true `objective` of decisions.
+        environment: The law of w in place of the problem's.
     """
 
     noise_std: ClassVar[float] = 0.0
 
-    def __init__(self, problem: Any) -> None:
-        r"""Takes the problem of (x, w)."""
+    def __init__(self, problem: Any, environment: IndependentEnvironment | None = None) -> None:
+        r"""Takes the problem of (x, w), and the law of w if it has none itself."""
         self.problem = problem
-        self.environment = problem.environment
+        self.environment = problem.environment if environment is None else environment
+        self._remembered = RememberedFunction(self._true_risk)
 
     @property
     def bounds(self) -> Tensor:
@@ -43,6 +48,10 @@ class EnvironmentalProblem:
 
     def objective(self, X: Tensor) -> Tensor:
         r"""The true risk objective, `R x q x d_x -> R x q`."""
+        return self._remembered(X)
+
+    def _true_risk(self, X: Tensor) -> Tensor:
+        r"""The true risk objective, `n x d_x -> n`."""
         return self.problem.objective(X)
 
     def _evaluate(self, X: Tensor) -> Tensor:

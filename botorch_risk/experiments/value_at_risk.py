@@ -79,19 +79,16 @@ class InexactPushing(EnvironmentalProblem):
 
     def __init__(self) -> None:
         r"""Builds the simulation."""
-        self.problem = RobotPushing()
-        perturbation = self.problem.perturbation
-        self.environment = DiscreteEnvironment(
-            perturbation.perturbations[:, :2], perturbation.weights
-        )
+        problem = RobotPushing()
+        law = problem.perturbation
+        super().__init__(problem, DiscreteEnvironment(law.perturbations[:, :2], law.weights))
 
     @property
     def bounds(self) -> Tensor:
         r"""The box of the decisions, `2 x 3`."""
         return self.problem.decision_bounds
 
-    def objective(self, X: Tensor) -> Tensor:
-        r"""The true value-at-risk, `R x q x 3 -> R x q`."""
+    def _true_risk(self, X: Tensor) -> Tensor:
         return self.problem.objective(X, ValueAtRisk(self.risk_level))
 
     def _evaluate(self, X: Tensor) -> Tensor:
