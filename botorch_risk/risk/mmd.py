@@ -104,17 +104,18 @@ class _KernelBalls:
         self.kernel_matrix, self.radius = kernel_matrix, radius
         eigenvalues, vectors = eigen(_without_copies(kernel_matrix))
         roots = (vectors * eigenvalues.sqrt().unsqueeze(-2)).mT
-        self.roots = roots.reshape(-1, *roots.shape[-2:])  # K = root' root
+        roots = roots.reshape(-1, *roots.shape[-2:])  # K = root' root
+        self._balls = [_Ball(root, radius, keep=len(roots) == 1) for root in roots]
 
     def worst_law(self, values: Tensor, weights: Tensor) -> Tensor:
         r"""The worst law of each row of `values: batch_shape x ... x n_w`."""
         check_size(self.kernel_matrix, values)
-        rows = values.detach().double().reshape(len(self.roots), -1, values.shape[-1])
+        rows = values.detach().double().reshape(len(self._balls), -1, values.shape[-1])
         centres = weights.detach().double().expand(values.shape).reshape(rows.shape)
         centres = centres / centres.sum(dim=-1, keepdim=True)
         if self.radius > 0:
-            each = zip(rows, centres, self.roots, strict=True)
-            centres = torch.stack([_worst_law(*ball, self.radius) for ball in each])
+            each = zip(self._balls, rows, centres, strict=True)
+            centres = torch.stack([ball.worst_law(row, centre) for ball, row, centre in each])
         return centres.view(values.shape).to(values)
 
 
@@ -126,34 +127,58 @@ def _without_copies(kernel_matrix: Tensor) -> Tensor:
     return matrices[0] if torch.equal(matrices, matrices[:1].expand_as(matrices)) else matrices
 
 
-def _worst_law(values: Tensor, centres: Tensor, root: Tensor, radius: float) -> Tensor:
-    r"""Worst laws `b x n_w` in the ball `|root (q - centre)| <= radius`."""
-    lowest, place = values.min(dim=-1, keepdim=True)
-    spread = (values.amax(dim=-1, keepdim=True) - lowest).clamp_min(1e-300)
-    costs, images = (values - lowest) / spread, centres @ root.T
-    program = LawProgram.start(costs, centres, images)
-    at_lowest = (root.T[place.squeeze(-1)] - images).norm(dim=-1) <= radius
-    certain = torch.zeros_like(centres).scatter(-1, place, 1.0)
-    program.law = torch.where(at_lowest.unsqueeze(-1), certain, program.law)
-    program.value = torch.where(at_lowest, 0.0, program.value)
+class _Ball:
+    r"""The ball `|root (q - centre)| <= radius` around any centre.
 
-    # Directions below the cut change the squared discrepancy of two laws by at most twice the cut.
-    squares = root.square().sum(dim=-1)
-    kept = squares > torch.clamp(1e-15 * squares.max(), min=0.5e-8 * radius**2)
-    reference = images[:, kept].mean(dim=0)
-    shared = BallRows((root[kept] - reference.unsqueeze(-1)) / radius, len(values))
-    program.image = (images[:, kept] - reference) / radius
-    solve_laws(shared, program, TARGET_GAP)
+    Args:
+        root: `r x n_w`.
+        radius: Positive.
+        keep: Whether to keep what the programs share from one call to the next.
+    """
 
-    distance = ((program.law - centres) @ root.T).norm(dim=-1, keepdim=True)
-    law = torch.lerp(centres, program.law, (radius / distance).clamp_max(1.0))
-    gap = ((costs * law).sum(dim=-1) - program.bound).max()
-    if not gap <= ACCEPTED_GAP:
-        raise UncertifiedWorstCaseError(
-            f"Expected a duality gap of at most {ACCEPTED_GAP} of the range of the values. "
-            f"Got {gap:.3g} at {radius=} with {values.shape[-1]} points."
-        )
-    return law
+    def __init__(self, root: Tensor, radius: float, keep: bool) -> None:
+        self.root, self.radius, self.keep = root, radius, keep
+        # Directions below the cut change the squared discrepancy of two laws by at most twice it.
+        squares = root.square().sum(dim=-1)
+        self._rows = squares > torch.clamp(1e-15 * squares.max(), min=0.5e-8 * radius**2)
+        self._shared: tuple[Tensor, BallRows] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        r"""What the programs share is made anew, never stored."""
+        return {**self.__dict__, "_shared": None}
+
+    def worst_law(self, values: Tensor, centres: Tensor) -> Tensor:
+        r"""Worst laws `b x n_w` of rows of values."""
+        lowest, place = values.min(dim=-1, keepdim=True)
+        spread = (values.amax(dim=-1, keepdim=True) - lowest).clamp_min(1e-300)
+        costs, images = (values - lowest) / spread, centres @ self.root.T
+        program = LawProgram.start(costs, centres, images)
+        at_lowest = (self.root.T[place.squeeze(-1)] - images).norm(dim=-1) <= self.radius
+        certain = torch.zeros_like(centres).scatter(-1, place, 1.0)
+        program.law = torch.where(at_lowest.unsqueeze(-1), certain, program.law)
+        program.value = torch.where(at_lowest, 0.0, program.value)
+        reference, shared = self._shared_about(images[:, self._rows].mean(dim=0))
+        program.image = (images[:, self._rows] - reference) / self.radius
+        solve_laws(shared, program, TARGET_GAP)
+
+        distance = ((program.law - centres) @ self.root.T).norm(dim=-1, keepdim=True)
+        law = torch.lerp(centres, program.law, (self.radius / distance).clamp_max(1.0))
+        gap = ((costs * law).sum(dim=-1) - program.bound).max()
+        if not gap <= ACCEPTED_GAP:
+            raise UncertifiedWorstCaseError(
+                f"Expected a duality gap of at most {ACCEPTED_GAP} of the range of the values. "
+                f"Got {gap:.3g} at radius={self.radius} with {values.shape[-1]} points."
+            )
+        return law
+
+    def _shared_about(self, reference: Tensor) -> tuple[Tensor, BallRows]:
+        r"""Rows in radii from a reference, which only has to be near the centres."""
+        shared = self._shared
+        if shared is None or (shared[0] - reference).norm() > self.radius:
+            rows = (self.root[self._rows] - reference.unsqueeze(-1)) / self.radius
+            shared = reference, BallRows(rows)
+        self._shared = shared if self.keep else None
+        return shared
 
 
 @dataclass(frozen=True)

@@ -37,27 +37,35 @@ PAIRS_LIMIT = 300e6 / 8  # numbers in the table of products of rows
 class BallRows:
     r"""What the candidates share: `G = (1'; B)` and the products of pairs of its rows.
 
+    The table of products is made when eight candidates or more first need it: for fewer it would
+    cost more than it saves.
+
     Args:
         B: `r x n_w`, in float64.
-        num_programs: How many candidates there are: for a few the table would cost too much.
     """
 
-    def __init__(self, B: Tensor, num_programs: int) -> None:
+    def __init__(self, B: Tensor) -> None:
         self.G = torch.cat([torch.ones_like(B[:1]), B])  # (1 + r) x n_w
-        size = len(self.G)
-        i, j = torch.tril_indices(size, size, device=B.device)
-        self.pairs: Tensor | None = None
-        if num_programs >= 8 and len(i) * B.shape[-1] < PAIRS_LIMIT:
-            self.pairs = (self.G[i] * self.G[j]).T.contiguous()  # n_w x pairs
-        self.position = torch.zeros(size, size, dtype=torch.long, device=B.device)
-        self.position[i, j] = self.position[j, i] = torch.arange(len(i), device=B.device)
+        self._table: tuple[Tensor, Tensor] | None = None
 
     def gram(self, diagonal: Tensor) -> Tensor:
         r"""`G diag(theta) G'` for each row theta of `diagonal`; one product for all."""
-        if self.pairs is None:
+        size, n_w = self.G.shape
+        small = n_w * size * (size + 1) / 2 < PAIRS_LIMIT
+        if self._table is None and small and len(diagonal) >= 8:
+            self._table = self._products()
+        if self._table is None:
             return (self.G * diagonal.unsqueeze(-2)) @ self.G.T
-        entries = (diagonal @ self.pairs).index_select(-1, self.position.flatten())
-        return entries.view(-1, *self.position.shape)
+        pairs, position = self._table
+        return (diagonal @ pairs).index_select(-1, position).view(-1, size, size)
+
+    def _products(self) -> tuple[Tensor, Tensor]:
+        r"""Products of pairs of rows, `n_w x pairs`, and the pair of each entry of a matrix."""
+        size = len(self.G)
+        i, j = torch.tril_indices(size, size, device=self.G.device)
+        position = torch.zeros(size, size, dtype=torch.long, device=self.G.device)
+        position[i, j] = position[j, i] = torch.arange(len(i), device=self.G.device)
+        return (self.G[i] * self.G[j]).T.contiguous(), position.flatten()
 
 
 @dataclass
