@@ -33,7 +33,14 @@ class ExpectationProblem(EnvironmentalProblem):
         return self.problem.optimal_expectation
 
 
-def _definition(name: str, description: str, problem: Any) -> ExperimentDefinition:
+# The paper's budget of the optimiser for its robust methods. Ours take it where the exact ball is
+# dearest: the 256 points of the grid in four dimensions are nearly independent.
+PAPER_BUDGET = {"num_restarts": 5, "raw_samples": 32}
+
+
+def _definition(
+    name: str, description: str, problem: Any, exact_budget: dict[str, int] | None = None
+) -> ExperimentDefinition:
     example = problem()
     context_bounds = example.bounds[:, example.num_decision :]
     kinds: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -41,7 +48,7 @@ def _definition(name: str, description: str, problem: Any) -> ExperimentDefiniti
         "DRBO-KDE": (DRBOKDE, {}),
         "StableOpt": (StableOpt, {}),
         "GP-UCB": (ContextFreeGPUCB, {}),
-        "DRBO-MMD": (DRBOMMD, {}),
+        "DRBO-MMD": (DRBOMMD, exact_budget or {}),
         "DRBO-MMD-minimax": (DRBOMMD, {"minimax": True, "num_points": 1024}),
     }
     return ExperimentDefinition(
@@ -60,9 +67,9 @@ def _definition(name: str, description: str, problem: Any) -> ExperimentDefiniti
     )
 
 
+register(_definition("ackley-4", "Ackley (2+4)", partial(EnvironmentalAckley, 4), PAPER_BUDGET))
 for _name, _description, _problem in (
     ("ackley", "Ackley (2+1)", partial(EnvironmentalAckley, 1)),
-    ("ackley-4", "Ackley (2+4)", partial(EnvironmentalAckley, 4)),
     ("branin-context", "Modified Branin (2+2)", EnvironmentalBranin),
     ("hartmann", "Hartmann (5+1), normal context", partial(EnvironmentalHartmann, "normal")),
     (

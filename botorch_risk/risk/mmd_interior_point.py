@@ -32,13 +32,14 @@ from botorch_risk.risk.second_order_cone import (
 # How far to step towards the boundary and how often: fast, then safe for few atoms in a tiny ball.
 ATTEMPTS = ((0.95, 25), (0.8, 100))
 PAIRS_LIMIT = 300e6 / 8  # numbers in the table of products of rows
+PAIRS_WORTHWHILE = 32  # candidates at once
 
 
 class BallRows:
     r"""What the candidates share: `G = (1'; B)` and the products of pairs of its rows.
 
-    The table of products is made when eight candidates or more first need it: for fewer it would
-    cost more than it saves.
+    The table of products is made when enough candidates first need it: for fewer, reading it takes
+    longer than it saves.
 
     Args:
         B: `r x n_w`, in float64.
@@ -52,10 +53,10 @@ class BallRows:
         r"""`G diag(theta) G'` for each row theta of `diagonal`; one product for all."""
         size, n_w = self.G.shape
         small = n_w * size * (size + 1) / 2 < PAIRS_LIMIT
-        if self._table is None and small and len(diagonal) >= 8:
-            self._table = self._products()
-        if self._table is None:
+        if not small or len(diagonal) < PAIRS_WORTHWHILE:
             return (self.G * diagonal.unsqueeze(-2)) @ self.G.T
+        if self._table is None:
+            self._table = self._products()
         pairs, position = self._table
         return (diagonal @ pairs).index_select(-1, position).view(-1, size, size)
 
