@@ -24,6 +24,7 @@ from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import RegretCurves, regret_curves
 from botorch_risk.regret import mean_and_standard_error
 from reproduction.kde.run import NUM_ROUNDS, NUM_SEEDS, PARTS
+from reproduction.parts import stores
 from reproduction.tables import cell, paired, table
 
 HERE = Path(__file__).parent
@@ -66,21 +67,20 @@ def collected(out: Path, name: str) -> tuple[dict[str, RegretCurves], dict[str, 
     r"""Regret, and the sum of the observed outcomes `R x T`, of all strategies of a problem."""
     curves: dict[str, RegretCurves] = {}
     rewards: dict[str, Tensor] = {}
-    for path in dict.fromkeys(part.path(out, name) for part in PARTS):
-        if not path.exists():
-            continue
+    for path in stores(PARTS, out, name):
         with ExperimentStore(path) as store:
             for label, curve in regret_curves(store).items():
                 outcomes = [record.Y.sum(dim=(-2, -1)) for record in store.rounds(label)[1:]]
-                if curve.cumulative.shape[-1] == NUM_ROUNDS:
-                    curves[label] = curve
-                    rewards[label] = torch.stack(outcomes, dim=-1)[:, :NUM_ROUNDS].cumsum(dim=-1)
+                curves[label] = curve
+                rewards[label] = torch.stack(outcomes, dim=-1)[:, :NUM_ROUNDS].cumsum(dim=-1)
     return curves, rewards
 
 
 def final_rows(curves: dict[str, RegretCurves], rewards: dict[str, Tensor]) -> list[list[str]]:
     reference, rows = curves[REFERENCE], []
     for label, curve in curves.items():
+        if curve.cumulative.shape[-1] < NUM_ROUNDS:
+            continue
         total, simple = curve.cumulative[:, -1], curve.simple[:, -1]
         is_reference = label == REFERENCE
         rows.append(
@@ -100,7 +100,13 @@ def final_rows(curves: dict[str, RegretCurves], rewards: dict[str, Tensor]) -> l
 
 def by_round(curves: dict[str, RegretCurves]) -> list[list[str]]:
     return [
-        [str(t), *(cell(curve.cumulative[:, t - 1]) for curve in curves.values())]
+        [
+            str(t),
+            *(
+                cell(curve.cumulative[:, t - 1]) if t <= curve.cumulative.shape[-1] else ""
+                for curve in curves.values()
+            ),
+        ]
         for t in (10, 25, 50, 75, NUM_ROUNDS)
     ]
 

@@ -5,16 +5,10 @@ python -m reproduction.kde.run [NAME ...] [--table portfolio.csv] [--out results
 
 from __future__ import annotations
 
-import argparse
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
-from botorch_risk.experiments.campaign import Campaign
 from botorch_risk.experiments.kde import register_portfolio
-from botorch_risk.experiments.registry import get_experiment
+from reproduction.parts import Part, parser, run
 
 # The paper has five seeds; where a run is cheap there are more, of which they are the first.
 NUM_SEEDS = {
@@ -28,49 +22,27 @@ NUM_SEEDS = {
     "ackley-4": 5,
 }
 NUM_ROUNDS = 100
-
-
-@dataclass(frozen=True)
-class Part:
-    r"""Strategies that are run on the same seeds, which start at 0; all if `num_seeds` is 0."""
-
-    suffix: str
-    num_seeds: int
-    labels: tuple[str, ...]
-
-    def path(self, out: Path, name: str) -> Path:
-        return out / f"{name}{self.suffix}.sqlite"
-
-
-PARTS = (  # the slowest last
-    Part("", 0, ("SBO-KDE", "DRBO-KDE", "GP-UCB")),
-    Part("-5", 5, ("StableOpt", "DRBO-MMD-minimax")),
-    Part("-5", 5, ("DRBO-MMD",)),
-)
+PARTS = [  # the slowest last
+    *(
+        Part(name, ("SBO-KDE", "DRBO-KDE", "GP-UCB"), num_seeds, NUM_ROUNDS)
+        for name, num_seeds in NUM_SEEDS.items()
+    ),
+    *(Part(name, ("StableOpt", "DRBO-MMD-minimax"), 5, NUM_ROUNDS, "-5") for name in NUM_SEEDS),
+    *(Part(name, ("DRBO-MMD",), 5, NUM_ROUNDS, "-5") for name in NUM_SEEDS),
+]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*NUM_SEEDS, []])
-    parser.add_argument("--table", type=Path, help="the back-tests of PortfolioOptimization")
-    parser.add_argument("--out", type=Path, default=Path("results/kde"))
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(1)
-    if arguments.table is not None:
-        register_portfolio(arguments.table)
-    names = arguments.names or NUM_SEEDS
-    if arguments.table is None:
+    arguments = parser(__doc__, PARTS, out="results/kde")
+    arguments.add_argument("--table", type=Path, help="the back-tests of PortfolioOptimization")
+    options = arguments.parse_args()
+    parts = PARTS
+    if options.table is not None:
+        register_portfolio(options.table)
+    else:
         print("portfolio: left out, it needs --table", flush=True)
-        names = [name for name in names if not name.startswith("portfolio")]
-    for part in PARTS:
-        for name in names:
-            start = time.perf_counter()
-            seeds = range(part.num_seeds or NUM_SEEDS[name])
-            path = part.path(arguments.out, name)
-            Campaign(get_experiment(name), path, seeds, part.labels, NUM_ROUNDS).run()
-            seconds = time.perf_counter() - start
-            print(f"{name}, {', '.join(part.labels)}: {seconds:.0f} s", flush=True)
+        parts = [part for part in PARTS if not part.name.startswith("portfolio")]
+    run(parts, options)
 
 
 if __name__ == "__main__":

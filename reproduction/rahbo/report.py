@@ -21,10 +21,11 @@ from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
 from botorch_risk.regret import mean_and_standard_error
 from botorch_risk.test_functions import ForestTuning
-from reproduction.rahbo.run import RUNS
+from reproduction.rahbo.run import PARTS
 from reproduction.tables import cell, paired, table
 
 HERE = Path(__file__).parent
+NUM_SEEDS = {part.name: part.num_seeds for part in PARTS}
 SYNTHETIC = ("sine", "branin", "sine-variance", "branin-variance")
 RULES = (
     "lower_confidence_bound",
@@ -235,7 +236,7 @@ def main() -> None:
     for name in SYNTHETIC:
         with ExperimentStore(out / f"{name}.sqlite") as store:
             page += [
-                f"### {name}: {RUNS[name][0]} seeds, {get_experiment(name).num_rounds} rounds\n"
+                f"### {name}: {NUM_SEEDS[name]} seeds, {get_experiment(name).num_rounds} rounds\n"
             ]
             header = [
                 "strategy",
@@ -268,7 +269,7 @@ def main() -> None:
             "standard deviation",
             "mean-variance",
         ]
-        page += [f"### forest: {RUNS['forest'][0]} seeds, 50 rounds, {NUM_SPLITS} fresh splits\n"]
+        page += [f"### forest: {NUM_SEEDS['forest']} seeds, 50 rounds, {NUM_SPLITS} fresh splits\n"]
         page.append(table(header, forest_rows(out)))
     (HERE / "tables.md").write_text("\n".join(page), encoding="utf-8")
 

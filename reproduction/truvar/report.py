@@ -24,6 +24,7 @@ from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.truvar import LEVELS, svm
 from botorch_risk.level_sets import classify_by_confidence
 from botorch_risk.regret import mean_and_standard_error
+from reproduction.parts import stores
 from reproduction.tables import cell, paired, table
 from reproduction.truvar.run import PARTS
 
@@ -34,12 +35,11 @@ TRIMMED = 0.05
 CONFIDENCE = 9.0  # of the classes in the pictures: mean +- 3 standard deviations
 
 
-def stores(out: Path, name: str) -> Iterable[tuple[ExperimentStore, list[str]]]:
+def begun(out: Path, name: str) -> Iterable[tuple[ExperimentStore, list[str]]]:
     r"""The stores of an experiment that are there, with the strategies that have begun."""
-    for path in dict.fromkeys(part.path(out) for part in PARTS if part.name == name):
-        if path.exists():
-            with ExperimentStore(path) as store:
-                yield store, [label for label in store.labels() if store.progress(label)[0] > 0]
+    for path in stores(PARTS, out, name):
+        with ExperimentStore(path) as store:
+            yield store, [label for label in store.labels() if store.progress(label)[0] > 0]
 
 
 def style(label: str, labels: Iterable[str]) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def noise_picture(out: Path) -> Figure:
 def reported_regret(out: Path) -> dict[str, Tensor]:
     r"""Regret of the reported point, `R x (T + 1)`, on the synthetic functions."""
     regret = {}
-    for store, labels in stores(out, "synthetic-maximum"):
+    for store, labels in begun(out, "synthetic-maximum"):
         for label in labels:
             known = [record.recommended_objective for record in store.rounds(label)]
             regret[label] = -torch.stack([value for value in known if value is not None], dim=-1)
@@ -186,7 +186,7 @@ def svm_errors(out: Path) -> dict[str, Tensor]:
     r"""The smallest validation error so far, `R x (T + 1)`."""
     errors = {}
     smallest = -svm().maximum.item()
-    for store, labels in stores(out, "svm"):
+    for store, labels in begun(out, "svm"):
         for label in labels:
             best = [record.objective.amax(dim=-1) for record in store.rounds(label)]
             seen = torch.stack(best, dim=-1).nan_to_num(-torch.inf).cummax(dim=-1).values
@@ -240,7 +240,7 @@ def level_set_page(out: Path, to: Path) -> list[str]:
     found: dict[str, dict[str, LevelSetCurves]] = {}
     for name in LEVEL_SETS:
         definition, every = get_experiment(name), {}
-        for store, labels in stores(out, name):
+        for store, labels in begun(out, name):
             every |= {label: level_set_curves(store, definition, label) for label in labels}
         if REFERENCE not in every:
             continue

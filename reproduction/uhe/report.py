@@ -20,6 +20,7 @@ from botorch_risk.experiments.replay import replay
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
 from botorch_risk.regret import mean_and_standard_error
+from reproduction.parts import stores
 from reproduction.tables import cell, paired, table
 from reproduction.uhe.run import METHODS, PARTS
 
@@ -28,8 +29,14 @@ RIVAL = "MAP"
 BANDITS = ("UHE-BO", "Random+EXP3", "Portfolio")
 SMALLEST = 1e-6  # of a regret, for its logarithm
 GROUPS = {
-    "figure_2_synthetic": ("branin", "deceptive", "h1", "hartmann3", "hartmann6"),
-    "figure_2_real": ("logistic", "boosting", "lunar"),
+    "figure_2_synthetic": (
+        "uhe-branin",
+        "uhe-deceptive",
+        "uhe-h1",
+        "uhe-hartmann3",
+        "uhe-hartmann6",
+    ),
+    "figure_2_real": ("uhe-logistic", "uhe-boosting", "uhe-lunar"),
 }
 ABLATION = ("UHE-BO", "Random+EXP3", "RA-BO", "pseudo-data", "MAP")  # Fig. 4, left and middle
 STYLES = {
@@ -55,21 +62,20 @@ class Bandit:
 def collected(out: Path, name: str) -> dict[str, Tensor]:
     r"""Simple regret `R x (T + 1)` of all strategies of a problem."""
     curves: dict[str, Tensor] = {}
-    for part in PARTS:
-        if part.name == name and part.path(out).exists():
-            with ExperimentStore(part.path(out)) as store:
-                curves |= {label: each.simple for label, each in regret_curves(store).items()}
+    for path in stores(PARTS, out, name):
+        with ExperimentStore(path) as store:
+            curves |= {label: each.simple for label, each in regret_curves(store).items()}
     return {label: curves[label] for label in STYLES if label in curves}
 
 
 def bandits(out: Path, name: str) -> dict[str, Bandit]:
     r"""The choices of the strategies with a bandit, found by telling them their data again."""
     found = {}
-    path = next(part.path(out) for part in PARTS if part.name == name)
+    path = stores(PARTS, out, name)[0]
     with ExperimentStore(path) as store:
         for label in (each for each in BANDITS if each in store.labels()):
             chosen, last = [], len(store.rounds(label)) - 1
-            for t, strategy in enumerate(replay(store, get_experiment(f"uhe-{name}"), label), 1):
+            for t, strategy in enumerate(replay(store, get_experiment(name), label), 1):
                 if (t - 1) % strategy.steps == 0 and t <= last:
                     chosen.append(strategy.chosen(t) == 0)
             arms = torch.stack(chosen, dim=-1).double()  # R x choices
@@ -138,7 +144,7 @@ def panels(results: dict[str, dict[str, Tensor]], labels: tuple[str, ...]) -> Fi
 
 
 def page_of(out: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
-    definition = get_experiment(f"uhe-{name}")
+    definition = get_experiment(name)
     known = definition.optimal_value is not None
     reference = "the optimum" if known else "the best value that any method found"
     header = ["strategy", "seeds", "simple regret", "first ten seeds", "log10 regret"]

@@ -18,6 +18,7 @@ from botorch_risk.experiments.plots import COLORS, LINE_STYLES
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
 from botorch_risk.regret import mean_and_standard_error
+from reproduction.parts import stores
 from reproduction.tables import cell, paired, table
 from reproduction.vucb.run import NUM_SEEDS, PARTS
 
@@ -33,10 +34,9 @@ def logarithm(regret: Tensor) -> Tensor:
 
 def collected(out: Path, name: str) -> dict[str, Tensor]:
     r"""Regret of the reports of all strategies of a problem that are through, of all parts."""
-    paths = dict.fromkeys(part.path(out, name) for part in PARTS)
     with ExitStack() as stack:
-        stores = [stack.enter_context(ExperimentStore(path)) for path in paths if path.exists()]
-        curves = {label: curve.simple for label, curve in regret_curves(*stores).items()}
+        opened = [stack.enter_context(ExperimentStore(path)) for path in stores(PARTS, out, name)]
+        curves = {label: curve.simple for label, curve in regret_curves(*opened).items()}
     longest = max(regret.shape[-1] for regret in curves.values())
     return {label: regret for label, regret in curves.items() if regret.shape[-1] == longest}
 

@@ -8,16 +8,10 @@ Hartmann (1, 2), so 2 labels x 5 seeds x 60 queries x 6 problems take about 2.3 
 
 from __future__ import annotations
 
-import argparse
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
-from botorch_risk.experiments.campaign import Campaign
-from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.value_at_risk import register_value_at_risk_portfolio
+from reproduction.parts import Part, parser, run
 
 # The paper has ten seeds, which cannot tell these methods apart; they are the first of ours.
 NUM_SEEDS = {
@@ -40,55 +34,31 @@ OURS = (
     "contextual-GP-UCB",
     "random",
 )
-OUTSIDE = ("rho-KG-apx", "qLogNEI-VaR")
-
-
-@dataclass(frozen=True)
-class Part:
-    r"""Strategies that are run on the same seeds, which start at 0; all if `num_seeds` is 0."""
-
-    suffix: str
-    num_seeds: int
-    labels: tuple[str, ...]
-    names: tuple[str, ...]
-
-    def path(self, out: Path, name: str) -> Path:
-        return out / f"{name}{self.suffix}.sqlite"
-
-
-PARTS = (  # the slowest last
-    Part("", 0, OURS, tuple(NUM_SEEDS)),
-    Part("-outside", 5, OUTSIDE, ("var-branin-discrete", "var-hartmann12-discrete")),
-    Part(
-        "-outside",
-        5,
-        OUTSIDE,
-        ("var-goldstein-discrete", "var-hartmann21-discrete", "var-portfolio", "var-robot"),
-    ),
+WITH_OUTSIDE = (
+    "var-branin-discrete",
+    "var-hartmann12-discrete",
+    "var-goldstein-discrete",
+    "var-hartmann21-discrete",
+    "var-portfolio",
+    "var-robot",
 )
+PARTS = [  # the slowest last
+    *(Part(name, OURS, num_seeds) for name, num_seeds in NUM_SEEDS.items()),
+    *(Part(name, ("rho-KG-apx", "qLogNEI-VaR"), 5, suffix="-outside") for name in WITH_OUTSIDE),
+]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*NUM_SEEDS, []])
-    parser.add_argument("--table", type=Path, help="the back-tests of PortfolioOptimization")
-    parser.add_argument("--out", type=Path, default=Path("results/vucb"))
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(1)
-    names = list(arguments.names or NUM_SEEDS)
-    if arguments.table is not None:
-        register_value_at_risk_portfolio(arguments.table)
-    elif "var-portfolio" in names:
-        names.remove("var-portfolio")
+    arguments = parser(__doc__, PARTS, out="results/vucb")
+    arguments.add_argument("--table", type=Path, help="the back-tests of PortfolioOptimization")
+    options = arguments.parse_args()
+    parts = PARTS
+    if options.table is not None:
+        register_value_at_risk_portfolio(options.table)
+    else:
         print("var-portfolio: left out, it needs --table", flush=True)
-    for part in PARTS:
-        for name in [name for name in names if name in part.names]:
-            start = time.perf_counter()
-            path, seeds = part.path(arguments.out, name), range(part.num_seeds or NUM_SEEDS[name])
-            Campaign(get_experiment(name), path, seeds, part.labels).run()
-            seconds = time.perf_counter() - start
-            print(f"{name}, {', '.join(part.labels)}: {seconds:.0f} s", flush=True)
+        parts = [part for part in PARTS if part.name != "var-portfolio"]
+    run(parts, options)
 
 
 if __name__ == "__main__":

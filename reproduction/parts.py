@@ -1,0 +1,81 @@
+r"""What a reproduction runs, part by part; every part can be stopped at any moment and resumes."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from botorch_risk.experiments.campaign import Campaign
+from botorch_risk.experiments.registry import get_experiment
+
+
+@dataclass(frozen=True)
+class Part:
+    r"""Strategies of an experiment that are run on the same seeds, which start at 0.
+
+    Args:
+        name: The experiment.
+        labels: The strategies.
+        num_seeds: How many seeds.
+        num_rounds: How many rounds; the experiment's own if omitted.
+        suffix: Of the file, where an experiment has several with different seeds.
+        needs: Modules of an extra, without which the part is left out.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    num_seeds: int
+    num_rounds: int | None = None
+    suffix: str = ""
+    needs: tuple[str, ...] = ()
+
+    def path(self, out: Path) -> Path:
+        r"""The store."""
+        return out / f"{self.name}{self.suffix}.sqlite"
+
+    @property
+    def missing(self) -> list[str]:
+        r"""The modules that are needed and not installed."""
+        return [module for module in self.needs if importlib.util.find_spec(module) is None]
+
+
+def parser(description: str | None, parts: Sequence[Part], out: str) -> argparse.ArgumentParser:
+    r"""The arguments that every `run.py` takes."""
+    arguments = argparse.ArgumentParser(description=description)
+    names = dict.fromkeys(part.name for part in parts)
+    arguments.add_argument("names", nargs="*", choices=[*names, []], metavar="NAME")
+    arguments.add_argument("--out", type=Path, default=Path(out))
+    arguments.add_argument("--seeds", type=int, help="the most seeds of a part, for a trial")
+    arguments.add_argument("--rounds", type=int, help="the most rounds of a part, for a trial")
+    return arguments
+
+
+def run(parts: Iterable[Part], arguments: argparse.Namespace) -> None:
+    r"""Runs the parts of the experiments that were named, in their order; all if none was."""
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    for part in parts:
+        if arguments.names and part.name not in arguments.names:
+            continue
+        title = f"{part.name}, {', '.join(part.labels)}"
+        if part.missing:
+            print(f"{title}: left out, needs {' and '.join(part.missing)}", flush=True)
+            continue
+        start, definition = time.process_time(), get_experiment(part.name)
+        seeds = range(min(part.num_seeds, arguments.seeds or part.num_seeds))
+        rounds = part.num_rounds or definition.num_rounds
+        rounds = min(rounds, arguments.rounds or rounds)
+        Campaign(definition, part.path(arguments.out), seeds, part.labels, rounds).run()
+        print(f"{title}: {time.process_time() - start:.0f} s of CPU time", flush=True)
+
+
+def stores(parts: Iterable[Part], out: Path, name: str) -> list[Path]:
+    r"""The stores of an experiment that are there."""
+    paths = dict.fromkeys(part.path(out) for part in parts if part.name == name)
+    return [path for path in paths if path.exists()]
