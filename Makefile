@@ -19,7 +19,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@ $(VENV)/.experiments
 
-demo: $(VENV)/.experiments  ## tune a random forest, risk-averse against risk-neutral (about 3 minutes)
+demo: $(VENV)/.experiments  ## tune a random forest, risk-averse against risk-neutral (a few minutes)
 	$(BIN)/python -m botorch_risk.experiments.demo $(ARGS)
 
 test: $(VENV)/.dev  ## everything but the tests marked slow (under 10 minutes on 2 cores)
