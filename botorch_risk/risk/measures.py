@@ -82,12 +82,12 @@ class RiskMeasure(ABC):
 
 def check_law(values: Tensor, weights: Tensor) -> None:
     r"""Raises unless the values are finite and the weights are probabilities that fit them."""
+    fits = values.dim() > 0 and weights.shape[-1:] == values.shape[-1:]
     try:
         weights.expand(values.shape)
-        fits = True
     except RuntimeError:
         fits = False
-    if not fits or values.dim() == 0 or weights.shape[-1:] != values.shape[-1:]:
+    if not fits:
         raise BotorchTensorDimensionError(
             "Expected `values: ... x n_w` and `weights` that broadcast to them. "
             f"Got {values.shape=}, {weights.shape=}."
