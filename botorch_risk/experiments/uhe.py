@@ -7,7 +7,7 @@ input; no noise; two inputs for Deceptive; [-25, 25]^2 for h1, since [-100, 100]
 ripples a side; 10 as the scale of the priors, which are densities of the logarithms: as a rate it
 holds lengthscales near zero in four inputs and more (`reproduction/uhe/recovery.md`). The tables of
 the two tuning problems come with no package: scikit-learn's wine table stands in. MCMC samples
-under BoTorch's priors, which its fully Bayesian model has built in.
+under BoTorch's priors, which its fully Bayesian model has built in, in every fifth round.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from botorch_risk.test_functions import (
 )
 
 H1_HALF_WIDTH = 25.0
+MCMC_EVERY = 5  # rounds: some 14 s a fit
 
 
 class NoiselessProblem:
@@ -114,7 +115,7 @@ _KINDS: dict[str, tuple[Any, Mapping[str, Any]]] = {
     "Wang-de-Freitas": (WangDeFreitasGPUCB, _MODEL),
     "Portfolio": (PortfolioEXP3, _MODEL),
     "Random": (RandomSearch, {}),
-    "MCMC": (FullyBayesianGPUCB, _MODEL),  # only the data of the model count
+    "MCMC": (FullyBayesianGPUCB, {"sample_every": MCMC_EVERY}),
 }
 
 
@@ -131,6 +132,7 @@ def _definition(
         num_repeats=1,
         objective="f(x)",
         optimal_value=(lambda problem: problem.optimal_value) if optimum else None,
+        settings={"rounds from one sampling of MCMC to the next": MCMC_EVERY},
     )
 
 

@@ -90,10 +90,7 @@ class AcquiringStrategy(ReplicatedStrategy):
 
     def _fit(self, replicates: list[int]) -> Any:
         r"""A fitted model: of all the given replicates, or of one without a batch dimension."""
-        X, Y = (data[replicates] for data in self._observed())
-        Y = Y.nanmean(dim=-1, keepdim=True)
-        observed = Y.isfinite().squeeze(-1)  # R x n
-        X = (X - self.bounds[0]) / (self.bounds[1] - self.bounds[0])
+        X, Y, observed = self._unit_data(replicates)
         seeds = [self.seeds[replicate] for replicate in replicates]
         if not self.batched:
             return self.estimator(self.model(X[observed], Y[observed]), seeds, self._round)
@@ -102,6 +99,13 @@ class AcquiringStrategy(ReplicatedStrategy):
             row = row.where(observed, observed.to(torch.uint8).argmax(dim=-1, keepdim=True))
             X, Y = (t.gather(-2, row.unsqueeze(-1).expand(t.shape)) for t in (X, Y))
         return self.estimator(self.model(X, Y), seeds, self._round, observed)
+
+    def _unit_data(self, replicates: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Points on the unit cube `R x n x d`, mean outcomes `R x n x 1`, which are there."""
+        X, Y = (data[replicates] for data in self._observed())
+        Y = Y.nanmean(dim=-1, keepdim=True)
+        X = (X - self.bounds[0]) / (self.bounds[1] - self.bounds[0])
+        return X, Y, Y.isfinite().squeeze(-1)
 
     def _acquisition(self, model: Any) -> AcquisitionFunction:
         r"""The acquisition function of this round."""

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
+import torch
 from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound
 from torch import Tensor
 
@@ -124,6 +125,57 @@ class FullyBayesianGPUCB(GPUCB):
 
     _estimator = FullyBayesian
     _defaults: ClassVar[dict[str, Any]] = {"arms": "acquisition", "batched": False}
+
+    def __init__(
+        self, bounds: Tensor, seeds: int | Sequence[int], *, sample_every: int = 1, **options: Any
+    ) -> None:
+        r"""Builds the strategy.
+
+        Args:
+            bounds: The lower and the upper bounds of the box, `2 x d`.
+            seeds: One seed per replicate.
+            sample_every: Rounds from one sampling to the next. In between the samples stay, and
+                the process of each is conditioned on what has been told since.
+            options: Further arguments of `GPUCB`.
+
+        Raises:
+            ValueError: If a number is out of its range or a seed repeats.
+        """
+        if sample_every < 1:
+            raise ValueError(f"Expected `sample_every` to be at least 1. Got {sample_every}.")
+        super().__init__(bounds, seeds, **options)
+        self.sample_every = sample_every
+        self._num_sampled = 0  # rows that hyperparameters are sampled from
+        self._samples: dict[int, tuple[int, Any]] = {}  # replicate: rows, model
+
+    def tell(self, X: Tensor, Y: Tensor) -> None:  # noqa: D102
+        super().tell(X, Y)
+        if (self._round - 1) % self.sample_every == 0:
+            self._num_sampled = self._X.shape[-2]
+
+    def state_dict(self) -> dict[str, Any]:  # noqa: D102
+        return {**super().state_dict(), "num_sampled": self._num_sampled}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: D102
+        super().load_state_dict(state)
+        self._num_sampled, self._samples = state["num_sampled"], {}
+
+    def _fit(self, replicates: list[int]) -> Any:
+        (replicate,) = replicates
+        X, Y, observed = (data.squeeze(0) for data in self._unit_data(replicates))
+        sampled = observed.clone()
+        sampled[self._num_sampled :] = False
+        num_rows, model = self._samples.get(replicate, (0, None))
+        if num_rows != self._num_sampled:
+            t = self._round - (self._round - 1) % self.sample_every
+            model = self.estimator(self.model(X[sampled], Y[sampled]), [self.seeds[replicate]], t)
+            self._samples[replicate] = self._num_sampled, model
+        since = observed & ~sampled
+        if model is None or not since.any():
+            return model
+        with torch.no_grad():
+            model.posterior(X[:1])  # its caches are what is conditioned
+        return model.condition_on_observations(X[since], Y[since])
 
     def _acquisition(self, model: Any) -> AcquisitionFunction:
         return UpperConfidenceBound(model, beta=self.beta)

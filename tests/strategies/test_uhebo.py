@@ -134,3 +134,34 @@ def test_mcmc_proposes() -> None:
     strategy = FullyBayesianGPUCB(BOUNDS, [0, 1], estimator=estimator, **SMALL)
     _, X = play(strategy, 2)
     assert X.shape == (2, 1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_mcmc_samples_now_and_then() -> None:
+    r"""In between, the samples stay, with the data since; a resumed run does the same."""
+    pytest.importorskip("numpyro")
+
+    def build() -> FullyBayesianGPUCB:
+        estimator = FullyBayesian(warmup_steps=16, num_samples=4)
+        return FullyBayesianGPUCB(BOUNDS, [3], estimator=estimator, sample_every=2, **SMALL)
+
+    strategy = build()
+    play(strategy, 1)
+    first = strategy._fit([0])
+    play(strategy, 1)
+    second = strategy._fit([0])
+    X = torch.rand(7, 1, dtype=torch.double)
+    assert torch.equal(first.covar_module.lengthscale, second.covar_module.lengthscale)
+    told, Y = strategy._X[0, -1:] / 2, strategy._Y[0, -1:]
+    expected = first.condition_on_observations(told, Y).posterior(X)
+    torch.testing.assert_close(second.posterior(X).mean, expected.mean)
+    assert not torch.allclose(second.posterior(X).mean, first.posterior(X).mean)
+    resumed = build()
+    resumed.load_state_dict(strategy.state_dict())
+    torch.testing.assert_close(resumed.ask(), strategy.ask())
+    play(strategy, 1)
+    third = strategy._fit([0])
+    assert not torch.allclose(first.covar_module.lengthscale, third.covar_module.lengthscale)
+    with pytest.raises(ValueError, match="`sample_every` to be at least 1"):
+        FullyBayesianGPUCB(BOUNDS, 0, sample_every=0, **SMALL)
