@@ -58,7 +58,7 @@ def maximize_value_at_risk(
     quasi-random or quantile points and h a gradient, as an upper confidence bound has, prefer
     `RiskUpperConfidenceBound` over a `ContinuousEnvironment` with
     `optimize_acqf_replicates`: on continuous problems of the paper, 64 quantile midpoints come at
-    least as near the maximum and are nine times faster or more (`benchmarks/value_at_risk.py`).
+    least as near the maximum and are four times faster or more (`reproduction/vucb/continuous.md`).
 
     Where the paper is silent or slips: its test at line 4 has `x^(i)` before it is computed, here
     the previous `x`; its delta_x is the radius; step sizes are not given. Here x is on the unit
@@ -141,7 +141,7 @@ def _ascend(training: _Training, X: Tensor, num_steps: int, step_size: float) ->
         moved = torch.full_like(left, True) if step == 0 else left
         if moved.any():
             centre = torch.where(moved.unsqueeze(-1), X, centre)  # line 6
-            network = network.replaced(training(network, centre, step), moved)
+            network = training(network, centre, step, moved)
         slope = network.slope((X - centre) / radius)
         X = (X + step_size * radius * slope).clamp(0, 1)  # lines 14 and 15
     return X
@@ -193,17 +193,16 @@ class _Target:
         values = self.values(X, self.draw(num_samples, "comparison"))
         return self.measure(values, values.new_tensor([1 / num_samples]).expand(num_samples))
 
-    def around(self, centre: Tensor, radius: float, n: int, stream: str) -> Tensor:
-        r"""Uniform draws in balls round `R x S x d_x`, moved into the cube, `R x S x n x d_x`."""
-        *batch, d_x = centre.shape
+    def in_ball(self, shape: tuple[int, ...], stream: str) -> Tensor:
+        r"""Uniform draws in the unit ball of `d_x` dimensions, `R x shape x d_x`."""
+        d_x = self.bounds.shape[-1]
         draws = [
-            torch.randn(*batch[1:], n, d_x + 2, generator=generator, dtype=torch.double)
+            torch.randn(*shape, d_x + 2, generator=generator, dtype=torch.double)
             for generator in generators(self.seeds, "LNSO balls", stream)
         ]
-        normal = torch.stack(draws).to(centre)
+        normal = torch.stack(draws).to(self.bounds)
         # The first d coordinates of a uniform point of the sphere in d + 2 are uniform in the ball.
-        inside = (normal / normal.norm(dim=-1, keepdim=True))[..., :d_x]
-        return (centre.unsqueeze(-2) + radius * inside).clamp(0, 1)
+        return (normal / normal.norm(dim=-1, keepdim=True))[..., :d_x]
 
 
 @dataclass(frozen=True)
@@ -247,10 +246,18 @@ class _Networks:
         (gradient,) = torch.autograd.grad(self(Z).sum(), Z)
         return gradient.squeeze(-2)
 
-    def replaced(self, other: _Networks, where: Tensor) -> _Networks:
-        r"""The other networks at the starts `R x S` where it says so."""
-        pairs = zip(self.parameters, other.parameters, strict=True)
-        parameters = [torch.where(where[..., None, None], new, old) for old, new in pairs]
+    def take(self, index: Tensor) -> _Networks:
+        r"""Those of some starts, `R x k`, to be trained."""
+        parameters = [_rows(part, index).clone().requires_grad_() for part in self.parameters]
+        return _Networks(parameters, _rows(self.shift, index), _rows(self.scale, index))
+
+    def put(self, index: Tensor, other: _Networks, where: Tensor) -> _Networks:
+        r"""The other networks at the starts `R x k`, where it says so."""
+        parameters = []
+        for old, new in zip(self.parameters, other.parameters, strict=True):
+            kept = where[..., None, None]
+            new = torch.where(kept, new.detach(), _rows(old, index))
+            parameters.append(old.scatter(1, index[..., None, None].expand(new.shape), new))
         return _Networks(parameters, self.shift, self.scale)
 
 
@@ -265,24 +272,33 @@ class _Training:
     num_samples: int
     learning_rate: float
 
-    def __call__(self, network: _Networks, centre: Tensor, step: int) -> _Networks:
-        r"""Networks for balls round `R x S x d_x`, from those that are there."""
-        parameters = [part.detach().clone().requires_grad_() for part in network.parameters]
-        trained = _Networks(parameters, network.shift, network.scale)
-        optimizer = torch.optim.Adam(parameters, lr=self.learning_rate)
+    def __call__(self, network: _Networks, centre: Tensor, step: int, moved: Tensor) -> _Networks:
+        r"""Networks for balls round `R x S x d_x`, those that have moved, from what is there."""
+        # Replicates with fewer balls to fit are padded by some that stay.
+        index = moved.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)
+        index = index[:, : int(moved.sum(dim=-1).max())]  # R x k
+        trained, centre = network.take(index), _rows(centre, index).unsqueeze(-2)
+        optimizer = torch.optim.Adam(trained.parameters, lr=self.learning_rate)
         for iteration in range(self.num_steps):
             stream = f"{step}, {iteration}"
-            X = self.target.around(centre, self.radius, self.num_decisions, stream)  # line 9
+            inside = self.target.in_ball((moved.shape[-1], self.num_decisions), stream)
+            X = (centre + self.radius * _rows(inside, index)).clamp(0, 1)  # line 9
             W = self.target.draw(self.num_samples, stream)  # line 8
             values = self.target.values(X.flatten(1, 2), W).reshape(*X.shape[:-1], -1)
-            values = (values - network.shift.unsqueeze(-1)) / network.scale.unsqueeze(-1)
+            values = (values - trained.shift.unsqueeze(-1)) / trained.scale.unsqueeze(-1)
             optimizer.zero_grad()
-            excess = values - trained((X - centre.unsqueeze(-2)) / self.radius).unsqueeze(-1)
+            excess = values - trained((X - centre) / self.radius).unsqueeze(-1)
             level = self.target.measure.risk_level
             pinball = torch.maximum(level * excess, (level - 1) * excess)
             pinball.mean(dim=(-2, -1)).sum().backward()  # Eq. (14) of each network
             optimizer.step()
-        return _Networks([part.detach() for part in parameters], network.shift, network.scale)
+        return network.put(index, trained, moved.gather(-1, index))
+
+
+def _rows(values: Tensor, index: Tensor) -> Tensor:
+    r"""Of `R x S x ...` values those of the starts `R x k`."""
+    index = index.reshape(*index.shape, *(1 for _ in values.shape[2:]))
+    return values.gather(1, index.expand(*index.shape[:2], *values.shape[2:]))
 
 
 def _best(X: Tensor, values: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -74,10 +74,12 @@ def picture(name: str, curves: dict[str, Tensor], axes: Any) -> None:
         value = mean_and_standard_error(logarithm(regret))
         x = torch.arange(regret.shape[-1])
         band = value.two_standard_errors
-        axes.plot(x, value.mean, color=color, linestyle=style, label=f"{label} ({len(regret)})")
+        axes.plot(x, value.mean, color=color, linestyle=style, label=label)
         axes.fill_between(x, value.mean - band, value.mean + band, color=color, alpha=0.12, lw=0)
-    axes.set(title=name.removeprefix("var-"), xlabel="queries after the initial design")
-    axes.legend(frameon=False, fontsize=7)
+    numbers = sorted({len(regret) for regret in curves.values()}, reverse=True)
+    seeds = " and ".join(str(number) for number in numbers)
+    title = f"{name.removeprefix('var-')}, {seeds} seeds"
+    axes.set(title=title, xlabel="queries after the initial design")
 
 
 def main() -> None:
@@ -96,7 +98,7 @@ def main() -> None:
             continue
         columns = 2
         lines = -(-len(there) // columns)
-        figure = Figure(figsize=(10.0, 3.4 * lines), layout="constrained")
+        figure = Figure(figsize=(10.0, 3.4 * lines + 0.5), layout="constrained")
         panels = figure.subplots(lines, columns, squeeze=False).flatten()
         for axes, name in zip(panels, there, strict=False):
             curves = collected(out, name)
@@ -117,6 +119,9 @@ def main() -> None:
             axes.set_ylabel("log10 regret of the report")
         for axes in panels[len(there) :]:
             axes.set_axis_off()
+        legends = [each.get_legend_handles_labels() for each in panels]
+        longest = max(legends, key=lambda legend: len(legend[1]))
+        figure.legend(*longest, loc="outside lower center", ncols=4, frameon=False)
         figure.savefig(HERE / f"{group}.png", dpi=110)
     (HERE / "tables.md").write_text("\n".join(page), encoding="utf-8")
 
