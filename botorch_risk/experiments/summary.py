@@ -28,15 +28,17 @@ class RegretCurves:
     simple: Tensor
 
 
-def regret_curves(store: ExperimentStore, *others: ExperimentStore) -> dict[str, RegretCurves]:
+def regret_curves(
+    store: ExperimentStore, *others: ExperimentStore, optimum: float | None = None
+) -> dict[str, RegretCurves]:
     r"""The regret of each strategy over its completed rounds.
-
-    The optimum is the known one, or else the best true objective of any evaluated or
-    recommended point in the stores.
 
     Args:
         store: The store of an experiment whose problem knows its true risk objective.
         others: Stores of other strategies of the same experiment.
+        optimum: What to take the regret against. By default the experiment's optimal value if it
+            is known, else the best true objective of any evaluated or recommended point in the
+            stores.
 
     Returns:
         The curves by the label of the strategy.
@@ -55,7 +57,8 @@ def regret_curves(store: ExperimentStore, *others: ExperimentStore) -> dict[str,
         raise ValueError(
             f"Expected a completed round after the initial design in {store.path}. Got none."
         )
-    optimum = store.identity.get("optimal_value")
+    if optimum is None:
+        optimum = store.identity.get("optimal_value")
     if optimum is None:
         seen = [
             value.nan_to_num(-math.inf).max().item()

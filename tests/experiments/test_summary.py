@@ -41,6 +41,8 @@ def test_an_unknown_optimum_is_the_best_value_seen(tmp_path: Path) -> None:
         best = max(record.objective.max() for record in store.rounds("random"))
         last = store.rounds("random")[-1].recommended_objective
         assert torch.equal(regret_curves(store)["random"].simple[:, -1], best - last)
+        given = regret_curves(store, optimum=7.0)["random"].simple[:, -1]
+        assert torch.equal(given, 7.0 - last)
         assert "best value seen" in summary_markdown(store)
 
 
