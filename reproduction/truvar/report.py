@@ -106,12 +106,11 @@ def terrain_picture() -> Figure:
     return figure
 
 
-def path_picture(out: Path, label: str, budget: Tensor) -> Figure:
+def path_picture(out: Path, label: str, curves: LevelSetCurves, budget: Tensor) -> Figure:
     r"""Fig. 2(e), (f): the first run at a cost, with the classes by its confidence bounds."""
     definition = get_experiment("coast-travel")
     problem: Any = definition.problem()
     with ExperimentStore(out / "coast-travel.sqlite") as store:
-        curves = level_set_curves(store, definition, label)
         affordable = int((curves.cost[0] <= budget).sum())
         X = torch.cat([record.X[0] for record in store.rounds(label)])[:affordable]
         strategy = next(islice(replay(store, definition, label), affordable - 1, None))
@@ -131,13 +130,11 @@ def path_picture(out: Path, label: str, budget: Tensor) -> Figure:
     return figure
 
 
-def path_pictures(out: Path, to: Path, labels: tuple[str, ...] = ("TRUVAR", "GCHK")) -> None:
+def path_pictures(out: Path, to: Path, every: dict[str, LevelSetCurves]) -> None:
     r"""The first runs at the cost that all of them have paid."""
-    definition = get_experiment("coast-travel")
-    with ExperimentStore(out / "coast-travel.sqlite") as store:
-        paid = [level_set_curves(store, definition, label).cost[0, -1] for label in labels]
-    for label in labels:
-        picture = path_picture(out, label, min(paid))
+    budget = min(curves.cost[0, -1] for curves in every.values())
+    for label, curves in every.items():
+        picture = path_picture(out, label, curves, budget)
         save_png(picture, to / f"path_{label.lower()}.png")
 
 
@@ -259,7 +256,7 @@ def level_set_page(out: Path, to: Path) -> list[str]:
         figure.savefig(to / "level_sets.png", dpi=110)
     if "coast-travel" in found:
         save_png(terrain_picture(), to / "terrain.png")
-        path_pictures(out, to)
+        path_pictures(out, to, found["coast-travel"])
     if "noise-levels" in found:
         noise_picture(out).savefig(to / "noise_levels.png", dpi=110)
         spent = spent_by_level(out).double()
