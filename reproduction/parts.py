@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +73,21 @@ def run(parts: Iterable[Part], arguments: argparse.Namespace) -> None:
         rounds = min(rounds, arguments.rounds or rounds)
         Campaign(definition, part.path(arguments.out), seeds, part.labels, rounds).run()
         print(f"{title}: {time.process_time() - start:.0f} s of CPU time", flush=True)
+
+
+def run_with_portfolio(
+    description: str | None, parts: Sequence[Part], out: str, register: Callable[[Path], object]
+) -> None:
+    r"""The main of a `run.py`; parts with a portfolio run if the table is there to be registered."""
+    arguments = parser(description, parts, out)
+    arguments.add_argument("--table", type=Path, help="the back-tests of PortfolioOptimization")
+    options = arguments.parse_args()
+    if options.table is not None:
+        register(options.table)
+    else:
+        print("portfolio: left out, it needs --table", flush=True)
+        parts = [part for part in parts if "portfolio" not in part.name]
+    run(parts, options)
 
 
 def stores(parts: Iterable[Part], out: Path, name: str) -> list[Path]:

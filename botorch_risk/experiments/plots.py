@@ -189,11 +189,19 @@ def plot_classes(
             f"Got {domain.shape=}, {high.shape=}, {low.shape=}, {path.shape=}."
         )
     classes = {"high": (high, COLORS[4]), "open": (~high & ~low, "0.88"), "low": (low, COLORS[5])}
+    (x, column), (y, row) = (np.unique(each, return_inverse=True) for each in domain.T)
+    is_grid = len(x) * len(y) == len(domain)
     with require_extra("matplotlib").rc_context({**_STYLE, "axes.grid": False}):
         figure, axes = _empty_figure()
+        if is_grid:
+            cells = np.zeros((len(y), len(x)))
+            cells[row, column] = low.astype(int) - high  # high, open, low
+            colors = [color for _, color in classes.values()]
+            colormap = require_extra("matplotlib.colors").ListedColormap(colors)
+            axes.pcolormesh(x, y, cells, cmap=colormap, vmin=-1, vmax=1, shading="nearest")
         for name, (points, color) in classes.items():
-            x, y = domain[points].T
-            axes.scatter(x, y, s=14, marker="s", lw=0, color=color, label=name)
+            first, second = domain[points & (not is_grid)].T  # of a grid, the legend alone
+            axes.scatter(first, second, s=14, marker="s", lw=0, color=color, label=name)
         taken = path[~np.isnan(path).any(axis=-1)]
         axes.plot(*taken.T, ".-", color="black", lw=0.7, ms=4, label="measurements")
         axes.set(xlabel=xlabel, ylabel=ylabel, title=title)

@@ -5,10 +5,8 @@ python -m reproduction.kde.run [NAME ...] [--table portfolio.csv] [--out results
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from botorch_risk.experiments.kde import register_portfolio
-from reproduction.parts import Part, parser, run
+from reproduction.parts import Part, run_with_portfolio
 
 # The paper has five seeds; where a run is cheap there are more, of which they are the first.
 NUM_SEEDS = {
@@ -33,16 +31,7 @@ PARTS = [  # the slowest last
 
 
 def main() -> None:
-    arguments = parser(__doc__, PARTS, out="results/kde")
-    arguments.add_argument("--table", type=Path, help="the back-tests of PortfolioOptimization")
-    options = arguments.parse_args()
-    parts = PARTS
-    if options.table is not None:
-        register_portfolio(options.table)
-    else:
-        print("portfolio: left out, it needs --table", flush=True)
-        parts = [part for part in PARTS if not part.name.startswith("portfolio")]
-    run(parts, options)
+    run_with_portfolio(__doc__, PARTS, "results/kde", register_portfolio)
 
 
 if __name__ == "__main__":

@@ -169,7 +169,8 @@ def reported_regret(out: Path) -> dict[str, Tensor]:
     for store, labels in begun(out, "synthetic-maximum"):
         for label in labels:
             known = [record.recommended_objective for record in store.rounds(label)]
-            regret[label] = -torch.stack([value for value in known if value is not None], dim=-1)
+            found = torch.stack([value for value in known if value is not None], dim=-1)
+            regret[label] = 0.0 - found  # not the -0 of an exact optimum
     return regret
 
 

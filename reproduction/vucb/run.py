@@ -8,10 +8,8 @@ again: 1 to 3 s a query and seed.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from botorch_risk.experiments.value_at_risk import register_value_at_risk_portfolio
-from reproduction.parts import Part, parser, run
+from reproduction.parts import Part, run_with_portfolio
 
 # The paper has ten seeds, which cannot tell these methods apart; they are the first of ours.
 NUM_SEEDS = {
@@ -44,16 +42,7 @@ PARTS = [  # the slowest last
 
 
 def main() -> None:
-    arguments = parser(__doc__, PARTS, out="results/vucb")
-    arguments.add_argument("--table", type=Path, help="the back-tests of PortfolioOptimization")
-    options = arguments.parse_args()
-    parts = PARTS
-    if options.table is not None:
-        register_value_at_risk_portfolio(options.table)
-    else:
-        print("var-portfolio: left out, it needs --table", flush=True)
-        parts = [part for part in PARTS if part.name != "var-portfolio"]
-    run(parts, options)
+    run_with_portfolio(__doc__, PARTS, "results/vucb", register_value_at_risk_portfolio)
 
 
 if __name__ == "__main__":

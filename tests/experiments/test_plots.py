@@ -67,6 +67,20 @@ def test_classes_and_the_path_of_measurements(tmp_path: Path) -> None:
     assert save_png(figure, tmp_path / "classes.png").stat().st_size < 200_000
 
 
+def test_classes_on_a_grid_are_cells() -> None:
+    east, north = np.array([0.0, 1.0, 3.0]), np.array([0.0, 5.0])
+    domain = np.stack(np.meshgrid(east, north, indexing="ij"), axis=-1).reshape(-1, 2)
+    high, low = domain[:, 0] == 3.0, domain[:, 1] + domain[:, 0] < 1.0
+    figure = plot_classes(domain, high, low, domain[:2])
+    cells = figure.axes[0].collections[0]
+    np.testing.assert_array_equal(cells.get_array(), [[1, 0, -1], [0, 0, -1]])  # north x east
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()][:3] == ["high", "open", "low"]
+    drawn = [cells.to_rgba(each) for each in (-1, 0, 1)]
+    assert drawn == [tuple(dots.get_facecolor()[0]) for dots in figure.axes[0].collections[1:]]
+
+
 def test_shapes_are_checked() -> None:
     with pytest.raises(ValueError, match=r"`path` `m x 2`\. Got .*low.shape=\(3,\)"):
         plot_classes(np.zeros((4, 2)), np.zeros(4), np.zeros(3), np.zeros((1, 2)))
