@@ -78,7 +78,7 @@ def run(parts: Iterable[Part], arguments: argparse.Namespace) -> None:
 def run_with_portfolio(
     description: str | None, parts: Sequence[Part], out: str, register: Callable[[Path], object]
 ) -> None:
-    r"""The main of a `run.py`; parts with a portfolio run if the table is there to be registered."""
+    r"""The main of a `run.py`; parts with a portfolio run if their table is there."""
     arguments = parser(description, parts, out)
     arguments.add_argument("--table", type=Path, help="the back-tests of PortfolioOptimization")
     options = arguments.parse_args()
