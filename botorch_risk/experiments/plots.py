@@ -159,6 +159,8 @@ def plot_classes(
 ) -> Figure:
     r"""A domain of two inputs, coloured by class, with the path of the measurements on it.
 
+    A grid is drawn as cells, any other domain as dots.
+
     Args:
         domain: The points, `n x 2`.
         high: Which are above the level, `n`.

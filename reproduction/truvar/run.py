@@ -11,8 +11,8 @@ from botorch.exceptions.warnings import BotorchWarning
 
 from reproduction.parts import Part, parser, run
 
-# The paper has 100 starting points, and 200 functions. With three noise levels, rounds are about
-# what the same cost of 800 buys.
+# The paper has 100 starting points, and 200 functions. With three noise levels, rounds of GCHK are
+# what a cost of 800 buys; those of TRUVAR come to some 550.
 PARTS = (
     Part("coast", ("TRUVAR", "GCHK", "straddle", "variance"), 100, 120),
     Part("coast-travel", ("TRUVAR", "GCHK"), 100, 120),
