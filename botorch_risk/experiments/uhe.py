@@ -6,8 +6,9 @@ M_t = 2 |D|. The paper leaves open, and here are ours: budgets; an initial desig
 input; no noise; two inputs for Deceptive; [-25, 25]^2 for h1, since [-100, 100]^2 holds some sixty
 ripples a side; 10 as the scale of the priors, which are densities of the logarithms: as a rate it
 holds lengthscales near zero in four inputs and more (`reproduction/uhe/recovery.md`). The tables of
-the two tuning problems come with no package: scikit-learn's wine table stands in. MCMC samples
-under BoTorch's priors, which its fully Bayesian model has built in, in every fifth round.
+the two tuning problems come with no package: scikit-learn's digits and breast-cancer data stand in.
+MCMC samples under BoTorch's priors, which its fully Bayesian model has built in, in every fifth
+round.
 """
 
 from __future__ import annotations
