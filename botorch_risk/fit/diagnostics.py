@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from botorch.models import SingleTaskGP
@@ -14,6 +14,7 @@ from torch import Tensor
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.parameters import read_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
+from botorch_risk.models.marginals import MarginalPredictor
 from botorch_risk.seeding import generators
 
 
@@ -111,12 +112,8 @@ def calibration(
     X = bounds[0] + (bounds[1] - bounds[0]) * unit.to(bounds)
     X = X if model.batch_shape else X.squeeze(0)
     with torch.no_grad():
-        posterior: Any = model.posterior(X.movedim(-2, 0).unsqueeze(-2))  # m x batch_shape x 1 x d
-        mean, deviation = (
-            value.squeeze((-2, -1)).movedim(0, -1)
-            for value in (posterior.mean, posterior.variance.sqrt())
-        )
-    z = (function(X) - mean) / deviation
+        mean, variance = MarginalPredictor(model)(X)
+    z = (function(X) - mean) / variance.sqrt()
     probabilities = torch.as_tensor(levels, dtype=dtype, device=z.device)
     width = torch.special.ndtri((1 + probabilities) / 2)
     return Calibration(

@@ -6,6 +6,7 @@ python -m reproduction.uhe.report [--out results/uhe] [--to reproduction/uhe]
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from reproduction.tables import cell, paired, table
 from reproduction.uhe.run import METHODS, PARTS
 
 REFERENCE = "UHE-BO"
-RIVAL = "MAP"
+COMPARED_WITH = (REFERENCE, "MAP")
 BANDITS = ("UHE-BO", "Random+EXP3", "Portfolio")
 SMALLEST = 1e-6  # of a regret, for its logarithm
 GROUPS = {
@@ -60,12 +61,13 @@ class Bandit:
 
 
 def collected(out: Path, name: str) -> dict[str, Tensor]:
-    r"""Simple regret `R x (T + 1)` of all strategies of a problem."""
-    curves: dict[str, Tensor] = {}
-    for path in stores(PARTS, out, name):
-        with ExperimentStore(path) as store:
-            curves |= {label: each.simple for label, each in regret_curves(store).items()}
-    return {label: curves[label] for label in STYLES if label in curves}
+    r"""Simple regret `R x (T + 1)` of all strategies of a problem; none if it was not run."""
+    paths = stores(PARTS, out, name)
+    if not paths:
+        return {}
+    with ExitStack() as stack:
+        found = regret_curves(*(stack.enter_context(ExperimentStore(path)) for path in paths))
+    return {label: found[label].simple for label in STYLES if label in found}
 
 
 def bandits(out: Path, name: str) -> dict[str, Bandit]:
@@ -91,31 +93,37 @@ def logarithm(regret: Tensor) -> Tensor:
     return regret.clamp_min(SMALLEST).log10()
 
 
-def last_evaluations(curves: dict[str, Tensor]) -> list[int]:
-    r"""Where the curves end, the longest first: some methods are run for fewer evaluations."""
-    return sorted({regret.shape[-1] - 1 for regret in curves.values()}, reverse=True)
+def compared(name: str, regret: Tensor) -> Tensor:
+    r"""What methods are compared by: log10 regret where the optimum is known, else regret."""
+    return logarithm(regret) if get_experiment(name).optimal_value is not None else regret
 
 
-def final_rows(curves: dict[str, Tensor], last: int) -> list[list[str]]:
-    at_end = {label: each[:, last] for label, each in curves.items() if each.shape[-1] > last}
-    logs = {label: logarithm(regret) for label, regret in at_end.items()}
+def final_rows(name: str, curves: dict[str, Tensor], last: int) -> list[list[str]]:
+    at_end = {label: compared(name, each[:, last]) for label, each in curves.items()}
     lines = []
-    for label, regret in at_end.items():
-        line = [label, str(len(regret)), cell(regret), cell(regret[:10]), cell(logs[label])]
-        for rival in (REFERENCE, RIVAL):
-            same = label == rival or rival not in at_end
-            line += ["" if same else paired(regret, at_end[rival])]
-            line += ["" if same else paired(logs[label], logs[rival])]
+    for label, values in at_end.items():
+        regret = curves[label][:, last]
+        line = [label, str(len(regret)), cell(regret), cell(regret[:10]), cell(values)]
+        line += ["" if label == each else paired(values, at_end[each]) for each in COMPARED_WITH]
         lines.append(line)
     return lines
 
 
-def by_round(curves: dict[str, Tensor]) -> list[list[str]]:
-    last, *_ = last_evaluations(curves)
-    return [
-        [str(t), *(cell(each[:, t]) if t < each.shape[-1] else "" for each in curves.values())]
-        for t in sorted({0, last // 4, last // 2, 3 * last // 4, last})
-    ]
+def summary(results: dict[str, dict[str, Tensor]]) -> str:
+    r"""How much worse each method is than UHE-BO at the end, in every problem."""
+    lines = []
+    for label in (each for each in STYLES if each != REFERENCE):
+        line = [label]
+        for name, curves in results.items():
+            ends = {each: compared(name, curves[each][:, -1]) for each in curves}
+            line.append(paired(ends[label], ends[REFERENCE]) if label in ends else "")
+        lines.append(line)
+    return table([f"minus {REFERENCE}", *results], lines)
+
+
+def by_round(curves: dict[str, Tensor], last: int) -> list[list[str]]:
+    shown = sorted({0, last // 4, last // 2, 3 * last // 4, last})
+    return [[str(t), *(cell(regret[:, t]) for regret in curves.values())] for t in shown]
 
 
 def curves_picture(axes: Any, title: str, curves: dict[str, Tensor]) -> None:
@@ -147,14 +155,17 @@ def page_of(out: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
     definition = get_experiment(name)
     known = definition.optimal_value is not None
     reference = "the optimum" if known else "the best value that any method found"
-    header = ["strategy", "seeds", "simple regret", "first ten seeds", "log10 regret"]
-    header += [
-        f"{what}minus {each}, paired" for each in (REFERENCE, RIVAL) for what in ("", "log ")
+    what = "log10 regret" if known else "simple regret"
+    last = min(regret.shape[-1] for regret in curves.values()) - 1
+    header = ["strategy", "seeds", "simple regret", "first ten seeds", what]
+    header += [f"{what} minus {each}'s" for each in COMPARED_WITH]
+    page = [
+        f"### {name}: {definition.num_initial} initial points, against {reference}\n",
+        f"After {last} evaluations:\n",
+        table(header, final_rows(name, curves, last)),
+        "Simple regret by evaluation:\n",
+        table(["evaluation", *curves], by_round(curves, last)),
     ]
-    page = [f"### {name}: {definition.num_initial} initial points, against {reference}\n"]
-    for last in last_evaluations(curves):
-        page += [f"After {last} evaluations:\n", table(header, final_rows(curves, last))]
-    page += ["Simple regret by evaluation:\n", table(["evaluation", *curves], by_round(curves))]
     lines = [
         [label, *(cell(share) for share in bandit.random), cell(bandit.saturated)]
         for label, bandit in bandits(out, name).items()
@@ -172,12 +183,15 @@ def main() -> None:
     for figure, names in GROUPS.items():
         found = {name: collected(arguments.out, name) for name in names}
         there = {name: curves for name, curves in found.items() if curves}
+        if not there:
+            continue
+        unit = "log10 regret" if figure == "figure_2_synthetic" else "regret"
+        page += [f"## {unit} at the end, paired by seed\n", summary(there)]
         for name, curves in there.items():
             page += page_of(arguments.out, name, curves)
-        if there:
-            panels(there, tuple(STYLES)).savefig(arguments.to / f"{figure}.png", dpi=110)
-            if figure == "figure_2_synthetic":
-                panels(there, ABLATION).savefig(arguments.to / "figure_4.png", dpi=110)
+        panels(there, tuple(STYLES)).savefig(arguments.to / f"{figure}.png", dpi=110)
+        if figure == "figure_2_synthetic":
+            panels(there, ABLATION).savefig(arguments.to / "figure_4.png", dpi=110)
     (arguments.to / "tables.md").write_text("\n".join(page), encoding="utf-8")
 
 
