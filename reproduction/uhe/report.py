@@ -93,9 +93,13 @@ def logarithm(regret: Tensor) -> Tensor:
     return regret.clamp_min(SMALLEST).log10()
 
 
+def is_known(name: str) -> bool:
+    return get_experiment(name).optimal_value is not None
+
+
 def compared(name: str, regret: Tensor) -> Tensor:
     r"""What methods are compared by: log10 regret where the optimum is known, else regret."""
-    return logarithm(regret) if get_experiment(name).optimal_value is not None else regret
+    return logarithm(regret) if is_known(name) else regret
 
 
 def final_rows(name: str, curves: dict[str, Tensor], last: int) -> list[list[str]]:
@@ -103,7 +107,8 @@ def final_rows(name: str, curves: dict[str, Tensor], last: int) -> list[list[str
     lines = []
     for label, values in at_end.items():
         regret = curves[label][:, last]
-        line = [label, str(len(regret)), cell(regret), cell(regret[:10]), cell(values)]
+        line = [label, str(len(regret)), cell(regret), cell(regret[:10])]
+        line += [cell(values)] if is_known(name) else []
         line += ["" if label == each else paired(values, at_end[each]) for each in COMPARED_WITH]
         lines.append(line)
     return lines
@@ -152,15 +157,14 @@ def panels(results: dict[str, dict[str, Tensor]], labels: tuple[str, ...]) -> Fi
 
 
 def page_of(out: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
-    definition = get_experiment(name)
-    known = definition.optimal_value is not None
-    reference = "the optimum" if known else "the best value that any method found"
-    what = "log10 regret" if known else "simple regret"
-    last = min(regret.shape[-1] for regret in curves.values()) - 1
-    header = ["strategy", "seeds", "simple regret", "first ten seeds", what]
+    reference = "the optimum" if is_known(name) else "the best value that any method found"
+    what = "log10 regret" if is_known(name) else "simple regret"
+    num_initial, last = get_experiment(name).num_initial, curves[REFERENCE].shape[-1] - 1
+    header = ["strategy", "seeds", "simple regret", "first ten seeds"]
+    header += ["log10 regret"] if is_known(name) else []
     header += [f"{what} minus {each}'s" for each in COMPARED_WITH]
     page = [
-        f"### {name}: {definition.num_initial} initial points, against {reference}\n",
+        f"### {name}: {num_initial} initial points, against {reference}\n",
         f"After {last} evaluations:\n",
         table(header, final_rows(name, curves, last)),
         "Simple regret by evaluation:\n",
