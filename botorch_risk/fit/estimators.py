@@ -8,6 +8,7 @@ r"""Ways of estimating hyperparameters behind one call, for strategies to exchan
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ from botorch_risk.fit.exact_gp import FitResult, FitStatus, fit_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
 from botorch_risk.fit.pseudo_points import Design
 from botorch_risk.seeding import as_seeds, derive_seed
+
+FITS_BETWEEN_CLEARING = 32
+_num_fits = itertools.count(1)
 
 
 @runtime_checkable
@@ -113,7 +117,8 @@ class FullyBayesian:
 
     The samples are those of a model of its own, of the same data, with BoTorch's Matern 5/2 kernel
     and BoTorch's priors; the kernel of the given model does not matter. One replicate at a time.
-    Needs NumPyro, the extra `bayesian`.
+    Needs NumPyro, the extra `bayesian`. Every 32nd fit of a process clears JAX's caches of compiled
+    programs, which would else fill its memory map.
 
     Args:
         warmup_steps: Steps that are thrown away; 200 in [Ha2023uhe]_.
@@ -155,6 +160,7 @@ class FullyBayesian:
         if observed is not None:
             X, Y = X[observed], Y[observed]
         sampled = FullyBayesianSingleTaskGP(X, Y, outcome_transform=Standardize(m=1))
+        _drop_compiled_programs()
         fit_fully_bayesian_model_nuts(
             sampled,
             max_tree_depth=self.max_tree_depth,
@@ -165,6 +171,18 @@ class FullyBayesian:
             seed=seed % 2**31,
         )
         return sampled
+
+
+def _drop_compiled_programs() -> None:
+    r"""Lets JAX forget, now and then.
+
+    It keeps some 500 mappings of memory for every fit, and a process dies at Linux's limit of
+    65,530, after some 130 fits. Fits of one size share most of what is compiled, hence not always.
+    """
+    if next(_num_fits) % FITS_BETWEEN_CLEARING == 0:
+        import jax
+
+        jax.clear_caches()
 
 
 def _of_round(seeds: Sequence[int], t: int) -> list[int]:

@@ -14,6 +14,7 @@ from botorch_risk.fit import (
     FullyBayesian,
     MaximumAPosteriori,
     PseudoData,
+    estimators,
     fit_exact_gp,
     fit_pseudo_data,
 )
@@ -87,3 +88,14 @@ def test_mcmc_samples_hyperparameters() -> None:
     assert torch.equal(sampled.covar_module.lengthscale, again.covar_module.lengthscale)
     with pytest.raises(UnsupportedError, match="a model of one replicate"):
         estimator(model_of(2), [0, 1], 1)
+
+
+def test_mcmc_lets_jax_forget_what_it_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("numpyro")
+    cleared: list[int] = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(1))
+    monkeypatch.setattr(estimators, "fit_fully_bayesian_model_nuts", lambda *_, **__: None)
+    for t in range(2 * estimators.FITS_BETWEEN_CLEARING):
+        FullyBayesian()(model_of(), [0], t)
+    assert len(cleared) == 2
