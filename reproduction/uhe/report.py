@@ -131,28 +131,33 @@ def by_round(curves: dict[str, Tensor], last: int) -> list[list[str]]:
     return [[str(t), *(cell(regret[:, t]) for regret in curves.values())] for t in shown]
 
 
-def curves_picture(axes: Any, title: str, curves: dict[str, Tensor]) -> None:
+def draw(axes: Any, name: str, curves: dict[str, Tensor]) -> None:
     for label, regret in curves.items():
         color, style = STYLES[label]
-        value = mean_and_standard_error(regret)
+        value = mean_and_standard_error(compared(name, regret))
         x, band = torch.arange(regret.shape[1]), value.two_standard_errors
-        lower = (value.mean - band).maximum(value.mean / 10)
-        axes.plot(x, value.mean, color=color, linestyle=style, label=f"{label} ({len(regret)})")
-        axes.fill_between(x, lower, value.mean + band, color=color, alpha=0.1, lw=0)
-    axes.set(title=title, xlabel="evaluations after the initial design", yscale="log")
-    axes.legend(frameon=False, fontsize=6.5)
+        axes.plot(x, value.mean, color=color, linestyle=style, label=label)
+        axes.fill_between(x, value.mean - band, value.mean + band, color=color, alpha=0.1, lw=0)
+    what = "log10 simple regret" if is_known(name) else "simple regret"
+    axes.set(title=name.removeprefix("uhe-"), ylabel=what)
 
 
 def panels(results: dict[str, dict[str, Tensor]], labels: tuple[str, ...]) -> Figure:
-    lines = -(-len(results) // 2)
-    figure = Figure(figsize=(10.0, 3.6 * lines), layout="constrained")
-    places = figure.subplots(lines, 2, squeeze=False).flatten()
+    r"""Means and two standard errors, a panel a problem."""
+    lines = -(-len(results) // 3)
+    figure = Figure(figsize=(14.0, 0.5 + 3.6 * lines), layout="constrained")
+    places = figure.subplots(lines, 3, squeeze=False).flatten()
     for axes, (name, curves) in zip(places, results.items(), strict=False):
-        curves_picture(axes, name, {each: curves[each] for each in labels if each in curves})
-    for axes in places[::2]:
-        axes.set_ylabel("simple regret, mean and two standard errors")
+        draw(axes, name, {each: curves[each] for each in labels if each in curves})
+        axes.set_xlabel("evaluations after the initial design")
     for axes in places[len(results) :]:
         axes.set_axis_off()
+    drawn = {
+        label: line
+        for axes in places
+        for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=5, frameon=False)
     return figure
 
 
