@@ -31,7 +31,7 @@ COLLECTED = ("MAP", "UHE-BO")
 LOSSES = {"MAP": MaximumAPosteriori(), "pseudo-data": PseudoData()}
 OWN = {"UHE-BO": "pseudo-data", "MAP": "MAP"}  # the loss that each method fits by
 DRAWN, SIZES, GRID = "deceptive", (20, 50, 100), 80
-NUM_SETS, NUM_UNIFORM = 2, 1500  # of uniform points, for the reference
+MANY = (2, 1500)  # sets and uniform points in a set, for the reference
 
 
 class Runs:
@@ -73,11 +73,11 @@ def lengthscales(model: Any) -> Tensor:
     return model.covar_module.base_kernel.lengthscale.detach().log().mean(dim=(-2, -1)).exp()
 
 
-def reference(runs: Runs) -> Tensor:
-    r"""The lengthscales that many uniform points ask for, as far as one process can say."""
-    X = torch.rand(NUM_SETS, NUM_UNIFORM, runs.bounds.shape[-1], dtype=torch.double)
+def of_uniform_points(runs: Runs, num_sets: int, num_points: int) -> Tensor:
+    r"""The lengthscales that MAP finds from uniform points, one a set."""
+    X = torch.rand(num_sets, num_points, runs.bounds.shape[-1], dtype=torch.double)
     model = matern_process(X, runs.function(X).unsqueeze(-1))
-    return lengthscales(MaximumAPosteriori()(model, range(NUM_SETS), 1))
+    return lengthscales(MaximumAPosteriori()(model, range(num_sets), 1))
 
 
 def measured(runs: Runs) -> list[list[str]]:
@@ -136,10 +136,13 @@ def main() -> None:
     page = []
     for name in PROBLEMS:
         runs = Runs(arguments.out, name)
-        even = ", ".join(f"{each:.3g}" for each in reference(runs).tolist())
+        num_points = runs.data["MAP"][0].shape[-2]
+        many = of_uniform_points(runs, *MANY).tolist()
+        as_many = of_uniform_points(runs, len(runs.seeds), num_points)
         page += [
-            f"### {name}, {len(runs.seeds)} seeds; {NUM_UNIFORM} uniform points, twice: "
-            f"lengthscales {even}\n",
+            f"### {name}, {len(runs.seeds)} seeds\n",
+            f"Lengthscale, MAP: of {num_points} uniform points {cell(as_many)}; of {MANY[1]}, "
+            f"{MANY[0]} times, {', '.join(f'{each:.3g}' for each in many)}.\n",
             table(header, measured(runs)),
         ]
         if name == DRAWN:
