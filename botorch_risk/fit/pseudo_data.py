@@ -12,15 +12,20 @@ between copies look like a rough or noisy function, so lengthscales come out sho
 larger. And a likelihood of twice as many points costs up to eight times as much: all pseudo-points
 are distinct, so that repeated outcomes do not make the matrix any smaller.
 
-When to use it, as measured on functions of known processes (`reproduction/uhe/recovery.md`):
+When to use it, as measured on functions of known processes and on the paper's benchmarks
+(`reproduction/uhe/README.md`):
 
 - Where the kernel fits the function, keep the ordinary loss. A design that depends on the data
   alone drops out of the likelihood: there is hardly any bias to remove. Pseudo-data shorten
   lengthscales, to less than half of MAP's at worst, inflate the noise, and predict no better and
   often worse.
-- Where the function is much rougher in one part than in another, so that no stationary kernel fits,
-  and a strategy chose the data, pseudo-data make the model less sure of itself, and rightly so: the
-  predictive density of held-out values is better. The mean is not. A loop then explores more.
+- Where no stationary kernel fits, data that a strategy chose do mislead the ordinary loss, and a
+  share of random points corrects it. Pseudo-data replace that bias by another: their lengthscales
+  are those of the gaps between the points. A model of a function that is much rougher in one part
+  than in another becomes less sure of itself, and rightly so, but where they are too short, as on
+  Branin, a loop loses by them.
+- Over a hill below ripples that no budget resolves (`test_functions.H1`) they overlook the ripples,
+  and a loop climbs the hill.
 - Under BoTorch's priors Sobol points are better than uniform ones, or as good, nearly everywhere.
 
 .. [Ha2023uhe]
