@@ -46,6 +46,7 @@ PARTS = (  # the slowest last; the paper has ten seeds, which are the first
     ),
     # Tenths of a second a flight, fifty flights an evaluation.
     Part("uhe-lunar", METHODS, 10, 60, needs=LANDER),
+    Part("uhe-lunar", ("MCMC",), 10, 60, suffix="-mcmc", needs=SAMPLER + LANDER),
 )
 
 
