@@ -46,7 +46,7 @@ from botorch_risk.test_functions import (
 )
 
 H1_HALF_WIDTH = 25.0
-MCMC_EVERY = 5  # rounds: some 14 s a fit
+MCMC_EVERY = 5  # rounds: 3 s to 5 s a seed, and some 10 s to compile
 
 
 class NoiselessProblem:

@@ -176,8 +176,9 @@ class FullyBayesian:
 def _drop_compiled_programs() -> None:
     r"""Lets JAX forget, now and then.
 
-    It keeps some 500 mappings of memory for every fit, and a process dies at Linux's limit of
-    65,530, after some 130 fits. Fits of one size share most of what is compiled, hence not always.
+    It keeps 500 to 900 mappings of memory for every fit, and a process dies at Linux's limit of
+    65,530, after some hundred fits. Fits of one size share most of what is compiled, hence not
+    always.
     """
     if next(_num_fits) % FITS_BETWEEN_CLEARING == 0:
         import jax

@@ -19,11 +19,11 @@ When to use it, as measured on functions of known processes and on the paper's b
   alone drops out of the likelihood: there is hardly any bias to remove. Pseudo-data shorten
   lengthscales, to less than half of MAP's at worst, inflate the noise, and predict no better and
   often worse.
-- Where no stationary kernel fits, data that a strategy chose do mislead the ordinary loss, and a
-  share of random points corrects it. Pseudo-data replace that bias by another: their lengthscales
-  are those of the gaps between the points. A model of a function that is much rougher in one part
-  than in another becomes less sure of itself, and rightly so, but where they are too short, as on
-  Branin, a loop loses by them.
+- Where no stationary kernel fits, data that a strategy chose can mislead the ordinary loss, and a
+  share of random points corrects some of it. Pseudo-data replace that bias by another: their
+  lengthscales are those of the gaps between the points. A model of a function that is much rougher
+  in one part than in another becomes less sure of itself, and rightly so, but where they are too
+  short, as on Branin, a loop loses by them.
 - Over a hill below ripples that no budget resolves (`test_functions.H1`) they overlook the ripples,
   and a loop climbs the hill.
 - Under BoTorch's priors Sobol points are better than uniform ones, or as good, nearly everywhere.

@@ -23,7 +23,7 @@ class ClassifierTuning(SyntheticTestFunction, ABC):
     """
 
     _is_minimization_by_default = False
-    _default_table: str  # the name of its loader in scikit-learn
+    _default_table = "load_breast_cancer"  # its loader in scikit-learn
 
     def __init__(
         self,
@@ -110,7 +110,6 @@ class BoostedTreesTuning(ClassifierTuning):
 
     dim = 4
     continuous_inds: list[int] = [0, 1, 2, 3]  # noqa: RUF012 as in BoTorch
-    _default_table = "load_breast_cancer"
     _bounds: list[tuple[float, float]] = [  # noqa: RUF012
         (-10.0, 0.0),
         (0.0, float(np.log(50.0))),

@@ -29,6 +29,7 @@ REFERENCE = "UHE-BO"
 COMPARED_WITH = (REFERENCE, "MAP")
 BANDITS = ("UHE-BO", "Random+EXP3", "Portfolio")
 SMALLEST = 1e-6  # of a regret, for its logarithm
+FOUND = 0.05  # the regret below which a run has found the top
 GROUPS = {
     "figure_2_synthetic": (
         "uhe-branin",
@@ -108,7 +109,8 @@ def final_rows(name: str, curves: dict[str, Tensor], last: int) -> list[list[str
     for label, values in at_end.items():
         regret = curves[label][:, last]
         line = [label, str(len(regret)), cell(regret), cell(regret[:10])]
-        line += [cell(values)] if is_known(name) else []
+        if is_known(name):
+            line += [cell(values), f"{int((regret < FOUND).sum())} of {len(regret)}"]
         line += ["" if label == each else paired(values, at_end[each]) for each in COMPARED_WITH]
         lines.append(line)
     return lines
@@ -166,7 +168,7 @@ def page_of(out: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
     what = "log10 regret" if is_known(name) else "simple regret"
     num_initial, last = get_experiment(name).num_initial, curves[REFERENCE].shape[-1] - 1
     header = ["strategy", "seeds", "simple regret", "first ten seeds"]
-    header += ["log10 regret"] if is_known(name) else []
+    header += ["log10 regret", f"below {FOUND}"] if is_known(name) else []
     header += [f"{what} minus {each}'s" for each in COMPARED_WITH]
     page = [
         f"### {name}: {num_initial} initial points, against {reference}\n",

@@ -32,6 +32,7 @@ LOSSES = {"MAP": MaximumAPosteriori(), "pseudo-data": PseudoData()}
 OWN = {"UHE-BO": "pseudo-data", "MAP": "MAP"}  # the loss that each method fits by
 DRAWN, SIZES, GRID = "deceptive", (20, 50, 100), 80
 MANY = (2, 1500)  # sets and uniform points in a set, for the reference
+NEAR = 0.05  # on the unit cube
 
 
 class Runs:
@@ -71,6 +72,13 @@ class Runs:
 def lengthscales(model: Any) -> Tensor:
     r"""Geometric means over the inputs, one a seed."""
     return model.covar_module.base_kernel.lengthscale.detach().log().mean(dim=(-2, -1)).exp()
+
+
+def share_near_best(X: Tensor, Y: Tensor) -> Tensor:
+    r"""How much of the second half of the data lies close to the best point, one a seed."""
+    best = Y.argmax(dim=-2, keepdim=True)  # R x 1 x 1
+    distance = (X - X.take_along_dim(best, dim=-2)).norm(dim=-1)
+    return (distance[:, X.shape[-2] // 2 :] < NEAR).double().mean(dim=-1)
 
 
 def of_uniform_points(runs: Runs, num_sets: int, num_points: int) -> Tensor:
@@ -143,6 +151,9 @@ def main() -> None:
             f"### {name}, {len(runs.seeds)} seeds\n",
             f"Lengthscale, MAP: of {num_points} uniform points {cell(as_many)}; of {MANY[1]}, "
             f"{MANY[0]} times, {', '.join(f'{each:.3g}' for each in many)}.\n",
+            f"Share of the second half of the data within {NEAR} of the best point: "
+            + ", ".join(f"{each} {cell(share_near_best(*runs.data[each]))}" for each in COLLECTED)
+            + ".\n",
             table(header, measured(runs)),
         ]
         if name == DRAWN:
