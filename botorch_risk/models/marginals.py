@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
-from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
-from botorch.models.gpytorch import GPyTorchModel
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models.gpytorch import GPyTorchModel, MultiTaskGPyTorchModel
 from botorch.models.model import Model
 from gpytorch import settings
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
@@ -21,6 +21,7 @@ from gpytorch.models import ExactGP
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from botorch_risk.models.model_inputs import as_points, check_points
 from botorch_risk.models.posterior_cache import PosteriorCache
 from botorch_risk.models.t_batch import TBatch
 
@@ -108,11 +109,19 @@ class MarginalPredictor:
 
         Returns:
             Mean and variance, `batch_shape x m` each.
+
+        Raises:
+            BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
+            UnsupportedError: If the model answers with several values for a point, as one with
+                an input transform to several points does, and the `posterior_transform` does not
+                reduce them to one.
         """
-        if X.dim() < 2:
-            raise BotorchTensorDimensionError(
-                f"Expected `X` to have shape `batch_shape x m x d`. Got {X.shape=}."
-            )
+        check_points("X", X, self.model)
+        X = as_points(X, self.model)
+        if 0 in X.shape[:-1]:
+            nothing = X.sum(dim=-1)  # with the graph that the caller may ask for
+            shape = _joint_shape(X.shape[:-2], self.model.batch_shape)
+            return Marginals(*2 * (nothing.expand(*shape, X.shape[-2]),))
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
             if not has_closed_form(self.model, self.posterior_transform):
                 return self._from_posterior(X)
@@ -170,6 +179,13 @@ class MarginalPredictor:
             single = points.movedim(-2, 0).unsqueeze(-2)  # m x batch_shape x 1 x d
             posterior = self.model.posterior(single, posterior_transform=self.posterior_transform)
             moments = (posterior.mean, posterior.variance)
+            if moments[0].shape[-2:] != (1, 1):
+                raise UnsupportedError(
+                    f"Expected one value for each point. Got {tuple(moments[0].shape[-2:])}, of an "
+                    "input transform to several points or of several outputs; pass a "
+                    "`posterior_transform` that reduces them, such as BoTorch's "
+                    "`ExpectationPosteriorTransform`."
+                )
             chunks.append(tuple(value[..., 0, 0].movedim(0, -1) for value in moments))
         return Marginals(*(_join(parts, -1) for parts in zip(*chunks, strict=True)))
 
@@ -250,6 +266,8 @@ def _pull_back(sensitivity: Tensor, Z: Tensor, train_Z: Tensor) -> Tensor:
 def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) -> bool:
     r"""Whether the marginals of a model are those of an exact GP with one linear output."""
     if not (isinstance(model, ExactGP) and isinstance(model, GPyTorchModel)):
+        return False
+    if isinstance(model, MultiTaskGPyTorchModel):  # its inputs may lack the column of the task
         return False
     input_transform = model._modules.get("input_transform")
     outcome_transform = model._modules.get("outcome_transform")

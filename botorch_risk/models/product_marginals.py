@@ -156,6 +156,7 @@ class ProductMarginals:
         transform = getattr(model, "input_transform", None)
         return (
             X.dtype == torch.float64
+            and X.shape[-2] > 0
             and X.shape[:-2] == model.batch_shape  # not so where one model meets many laws
             and has_closed_form(model, self.predictor.posterior_transform)
             and (transform is None or type(transform) is Normalize)
