@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError
@@ -30,6 +31,7 @@ from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.marginals import MarginalPredictor
 from botorch_risk.models.product_marginals import ProductMarginals
+from botorch_risk.models.t_batch import TBatch
 from botorch_risk.risk import RiskMeasure
 
 # Values of the environment, all candidates counted, whose marginals are held at once.
@@ -209,11 +211,14 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         def of_chunk(X: Tensor) -> Tensor:
             return reduce(*self.pointwise_bounds(X))
 
-        inputs, weights = self.environment.expand(X[..., :1, :])
+        one = X.detach().reshape(-1, X.shape[-1])[:1]  # of it we see what the environment adds
+        inputs, weights = self.environment.expand(one)
         self._check_inputs(inputs.shape[-1])
+        batch_shape = torch.broadcast_shapes(self.model.batch_shape, inputs.shape[:-3])
+        t_batch = TBatch.of(X, batch_shape)
         entries = _CHUNK_VALUES.get(X.device.type, 2**18)
-        size = entries // (weights.shape[-1] * X.shape[:-2].numel())
-        return evaluate_in_chunks(of_chunk, X, max(1, size))
+        size = entries // (weights.shape[-1] * t_batch.shape[t_batch.dims :].numel())
+        return t_batch.unfold(evaluate_in_chunks(of_chunk, t_batch.fold(X), max(1, size)))
 
     def _check_inputs(self, made: int) -> None:
         r"""Raises unless decisions and environment make the inputs of the model."""
@@ -268,9 +273,9 @@ class _DependentMarginals:
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         inputs, weights = self.environment.expand(X)  # batch_shape x m x n_w x d
-        mean, variance = self.marginals(inputs.flatten(-3, -2))
-        shape = inputs.shape[:-1]
-        return mean.reshape(shape), variance.reshape(shape), weights
+        moments = self.marginals(inputs.flatten(-3, -2))
+        mean, variance = (moment.unflatten(-1, inputs.shape[-3:-1]) for moment in moments)
+        return mean, variance, weights
 
 
 @acqf_input_constructor(RiskUpperConfidenceBound)

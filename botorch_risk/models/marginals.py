@@ -23,6 +23,7 @@ from torch.autograd.function import once_differentiable
 
 from botorch_risk.models.fixed_noise import NoiseOfMeans
 from botorch_risk.models.posterior_cache import PosteriorCache
+from botorch_risk.models.t_batch import TBatch
 
 # Entries of the m x n cross-covariance held at once: it stays in a core's cache on a CPU and
 # fills a GPU without filling its memory.
@@ -121,11 +122,10 @@ class MarginalPredictor:
                 return self._from_posterior(X)
             if self.model.training:
                 self.model.eval()
-            shape = _joint_shape(X.shape[:-2], self.model.batch_shape) + X.shape[-2:-1]
-            if not self.model.batch_shape:  # all share one model: a long list of points is fastest
-                X = X.reshape(-1, X.shape[-1])
+            t_batch = TBatch.of(X, self.model.batch_shape)
+            X = t_batch.fold(X)  # all that share a model: a long list of points is fastest
             moments = self.to_outcome(*self._latent(self.model.transform_inputs(X)), X)
-            return Marginals(*(moment.reshape(shape) for moment in moments))
+            return Marginals(*(t_batch.unfold(moment) for moment in moments))
 
     def _latent(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Moments in the space of the transformed outcomes, at transformed inputs."""

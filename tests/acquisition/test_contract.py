@@ -102,6 +102,33 @@ def test_forward_on_batched_models(case: AcquisitionCase, batch_shape: tuple[int
     assert acqf(X).shape == (4, *batch_shape)
 
 
+@pointwise
+@batches
+def test_replicates_may_share_their_points(
+    case: AcquisitionCase, batch_shape: tuple[int, ...]
+) -> None:
+    r"""`evaluate` broadcasts, and the gradient is the sum over those who share a point."""
+    acqf, data = build(case, batch_shape)
+    X = points(4, like=data.X).requires_grad_()
+    each = X.expand(*batch_shape, 4, 2)
+    values, expected = acqf.evaluate(X), acqf.evaluate(each)
+    torch.testing.assert_close(values, expected)
+    weights = torch.linspace(-1, 2, values.numel()).double().reshape(values.shape)
+    gradients = [torch.autograd.grad((weights * v).sum(), X)[0] for v in (values, expected)]
+    torch.testing.assert_close(gradients[0], gradients[1])
+
+
+@pointwise
+@batches
+def test_forward_of_a_t_batch_is_evaluate_of_its_points(
+    case: AcquisitionCase, batch_shape: tuple[int, ...]
+) -> None:
+    acqf, data = build(case, batch_shape)
+    X = points(6, *batch_shape, 1, like=data.X)
+    expected = acqf.evaluate(X.squeeze(-2).movedim(0, -2)).movedim(-1, 0)
+    torch.testing.assert_close(acqf(X), expected)
+
+
 @every
 def test_gradient(case: AcquisitionCase) -> None:
     acqf, data = build(case)

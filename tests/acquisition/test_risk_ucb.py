@@ -27,7 +27,7 @@ from botorch_risk.risk import (
     ValueAtRisk,
     WorstCase,
 )
-from tests.contracts import ENVIRONMENTS, EnvironmentCase
+from tests.contracts import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
 
 BETA = 2.25
 KERNEL = RBFKernel()
@@ -129,6 +129,43 @@ def test_chunks_change_nothing(measure: RiskMeasure, monkeypatch: pytest.MonkeyP
     torch.testing.assert_close(
         torch.autograd.grad(pieces.sum(), X)[0], gradient, rtol=1e-4, atol=1e-4
     )
+
+
+@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
+@pytest.mark.parametrize("case", [*ENVIRONMENTS, PERTURBATIONS], ids=lambda case: case.name)
+def test_botorch_and_our_optimiser_see_the_same_values(
+    case: EnvironmentCase, batch: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    r"""`b x batch_shape x 1 x d_x` of the one, `batch_shape x b x d_x` of the other, in chunks."""
+    d, d_x = (2, 2) if case is PERTURBATIONS else (3, 1)
+    model, environment = build_model(batch, d=d), case.law(contexts(*batch), n_w=case.few)
+    acqf = RiskUpperConfidenceBound(model, environment, Expectation(), beta=BETA)
+    X = torch.rand(*batch, 5, d_x, dtype=torch.float64)
+    t_batch = X.movedim(-2, 0).unsqueeze(-2).requires_grad_()
+    expected = acqf.evaluate(X)
+    for limit in (2**18, 50):
+        monkeypatch.setattr(risk_ucb, "_CHUNK_VALUES", {"cpu": limit})
+        torch.testing.assert_close(acqf(t_batch).movedim(0, -1), expected)
+        first = X[(0,) * len(batch)]  # points that all replicates share
+        each = acqf.evaluate(first.expand(*batch, *first.shape))
+        torch.testing.assert_close(acqf.evaluate(first), each)
+    assert torch.autograd.gradcheck(acqf, t_batch)
+
+
+@pytest.mark.parametrize("laws", [(), (3,)], ids=str)
+def test_one_model_meets_the_laws_of_many_replicates(laws: tuple[int, ...]) -> None:
+    generator = torch.Generator().manual_seed(3)
+    points = torch.rand(*laws, 8, 2, generator=generator, dtype=torch.float64)
+    model, X = build_model(), torch.rand(5, 1, dtype=torch.float64)
+    acqf = RiskUpperConfidenceBound(model, DiscreteEnvironment(points), Expectation(), beta=BETA)
+    each = [
+        RiskUpperConfidenceBound(model, DiscreteEnvironment(law), Expectation(), beta=BETA)
+        for law in points.reshape(-1, 8, 2)
+    ]
+    expected = torch.stack([alone.evaluate(X) for alone in each]).reshape(*laws, 5)
+    torch.testing.assert_close(acqf.evaluate(X), expected)
+    t_batch = X.reshape(5, *[1 for _ in laws], 1, 1).expand(5, *laws, 1, 1)
+    torch.testing.assert_close(acqf(t_batch), expected.movedim(-1, 0))
 
 
 def test_minimisation_flips_the_outcome() -> None:

@@ -66,6 +66,21 @@ def test_equals_the_posterior_pair_by_pair(
         torch.testing.assert_close(ours, pair_by_pair(model, X, points), rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
+def test_a_t_batch_stays_a_product(batch: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    r"""BoTorch's optimisers call with `b x batch_shape x 1 x d_x`, which is no other question."""
+    model, points = build(batch), torch.rand(6, 1).double()
+    marginals = ProductMarginals(model, points)
+    X = torch.rand(5, *batch, 1, 2, dtype=torch.float64)
+    expected = torch.stack([*marginals._at_every_pair(X)])
+    monkeypatch.delattr(ProductMarginals, "_at_every_pair")
+    ours = torch.stack([*marginals(X)])
+    assert ours.shape == (2, 5, *batch, 1, 6)
+    torch.testing.assert_close(ours, expected, rtol=1e-8, atol=1e-8)
+    shared = torch.stack([*marginals(X.reshape(-1, 2)[:3])])
+    assert shared.shape == (2, *batch, 3, 6)
+
+
 @pytest.mark.parametrize(
     "kernel",
     [
