@@ -71,7 +71,7 @@ def run_strategy(
         start = time.perf_counter()
         strategy.tell(X, Y)
         recommendation = strategy.recommend()
-        seconds = time.perf_counter() - start
+        seconds = _seconds_since(start)
         truth = _objective(problem, recommendation.cpu().unsqueeze(-2))  # R x 1
         truth = None if truth is None else truth.squeeze(-1)
         store.record_tell(label, index, recommendation, truth, strategy.state_dict(), seconds)
@@ -140,11 +140,11 @@ def _outcomes(
     r"""The points of a round and their outcomes: those in the store, else new ones."""
     start = time.perf_counter()
     X = strategy.ask()
-    asked = time.perf_counter()
+    ask_seconds, asked = _seconds_since(start), time.perf_counter()
     pending = store.rounds(label, first=index)
     if not pending:
         points, Y = evaluate(problem, X, strategy.seeds, num_repeats, index)
-        seconds = asked - start, time.perf_counter() - asked
+        seconds = ask_seconds, _seconds_since(asked)
         store.record_outcomes(label, index, points, Y, _objective(problem, X.cpu()), seconds)
         return points.to(X), Y.to(X)
     stored = pending[0]
@@ -156,6 +156,11 @@ def _outcomes(
             stacklevel=3,
         )
     return stored.X.to(X), stored.Y.to(X)
+
+
+def _seconds_since(start: float) -> float:
+    r"""The time since `start`; 0 if the clock has gone back, as clocks of virtual machines may."""
+    return max(0.0, time.perf_counter() - start)
 
 
 def _same(left: Tensor, right: Tensor) -> bool:
