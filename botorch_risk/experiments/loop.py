@@ -55,27 +55,41 @@ def run_strategy(
         BotorchTensorDimensionError: If the strategy or the problem returns other shapes
             than those asked for.
         StoreError: If the store holds another kind of strategy under this label, or if
-            another process writes to it.
+            another process runs it and does not end within ten seconds.
         ValueError: If `num_rounds` or `num_repeats` is below 1.
     """
     if min(num_rounds, num_repeats) < 1:
         raise ValueError(
             f"Expected at least 1 round and 1 repeat. Got {num_rounds=}, {num_repeats=}."
         )
-    store.add_strategy(label, kind=f"{type(strategy).__module__}.{type(strategy).__qualname__}")
-    last_round, state = store.progress(label)
-    if state is not None:
-        strategy.load_state_dict(state)
-    for index in range(last_round + 1, num_rounds + 1):
-        X, Y = _outcomes(strategy, problem, store, label, index, num_repeats)
-        start = time.perf_counter()
-        strategy.tell(X, Y)
-        recommendation = strategy.recommend()
-        seconds = _seconds_since(start)
-        truth = _objective(problem, recommendation.cpu().unsqueeze(-2))  # R x 1
-        truth = None if truth is None else truth.squeeze(-1)
-        store.record_tell(label, index, recommendation, truth, strategy.state_dict(), seconds)
-        on_round(index)
+    kind = f"{type(strategy).__module__}.{type(strategy).__qualname__}"
+    with store.claim(label):
+        store.add_strategy(label, kind)
+        last_round, state = store.progress(label)
+        if state is not None:
+            strategy.load_state_dict(state)
+        for index in range(last_round + 1, num_rounds + 1):
+            _play(strategy, problem, store, label, index, num_repeats)
+            on_round(index)
+
+
+def _play(
+    strategy: Strategy,
+    problem: Problem,
+    store: ExperimentStore,
+    label: str,
+    index: int,
+    num_repeats: int,
+) -> None:
+    r"""One round."""
+    X, Y = _outcomes(strategy, problem, store, label, index, num_repeats)
+    start = time.perf_counter()
+    strategy.tell(X, Y)
+    recommendation = strategy.recommend()
+    seconds = _seconds_since(start)
+    truth = _objective(problem, recommendation.cpu().unsqueeze(-2))  # R x 1
+    truth = None if truth is None else truth.squeeze(-1)
+    store.record_tell(label, index, recommendation, truth, strategy.state_dict(), seconds)
 
 
 def evaluate(

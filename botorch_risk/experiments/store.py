@@ -18,12 +18,14 @@ are refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from torch import Tensor
 
+from botorch_risk.experiments.claims import claim
 from botorch_risk.experiments.database import (
     check_row,
     clear_errors,
@@ -34,12 +36,14 @@ from botorch_risk.experiments.database import (
 from botorch_risk.experiments.records import COLUMNS, RoundRecord, check_shapes, name_of
 from botorch_risk.experiments.serialization import StoreError, checksum, decode, encode
 
+WAIT_SECONDS = 10.0  # for another process to end
+
 
 class ExperimentStore:
     r"""The rounds of one experiment in a SQLite file; a context manager.
 
-    Any number of processes may read and write: each round can be recorded only once, and
-    who comes second gets a `StoreError`.
+    Any number of processes may read, and run different strategies; `claim` keeps a second one from
+    running the same. Each round can be recorded only once: the second writer gets a `StoreError`.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -80,6 +84,21 @@ class ExperimentStore:
     def close(self) -> None:
         r"""Closes the file."""
         self._connection.close()
+
+    def claim(self, label: str, wait_seconds: float = WAIT_SECONDS) -> AbstractContextManager[None]:
+        r"""Keeps other processes from running a strategy for as long as the context lasts.
+
+        The claim ends with the process, however that ends: a run that is started in the moment
+        when another is killed waits for the workers of that, which end within a second.
+
+        Args:
+            label: The strategy.
+            wait_seconds: How long to wait for another process that runs it.
+
+        Raises:
+            StoreError: If another process still runs it then; the error names it.
+        """
+        return claim(self.path, label, wait_seconds)
 
     @property
     def identity(self) -> dict[str, Any]:
