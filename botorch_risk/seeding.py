@@ -11,7 +11,8 @@ import hashlib
 from collections.abc import Sequence
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
+from torch.quasirandom import SobolEngine
 
 
 def as_seeds(seeds: int | Sequence[int], num_replicates: int | None = None) -> list[int]:
@@ -73,3 +74,24 @@ def generators(seeds: int | Sequence[int], *stream: int | str) -> list[Generator
         False
     """
     return [torch.Generator().manual_seed(derive_seed(seed, *stream)) for seed in as_seeds(seeds)]
+
+
+def sobol_points(seed: int, num_points: int, dim: int) -> Tensor:
+    r"""Scrambled Sobol points in the unit cube, a function of the seed alone.
+
+    Args:
+        seed: Of the scrambling; see `derive_seed`.
+        num_points: The number of points, at least 1.
+        dim: The number of coordinates.
+
+    Returns:
+        A `num_points x dim` tensor in float64 on the CPU.
+
+    Example:
+        >>> sobol_points(0, num_points=4, dim=2).shape
+        torch.Size([4, 2])
+    """
+    engine = SobolEngine(dim, scramble=True, seed=seed)
+    points = engine.draw(num_points, dtype=torch.double)
+    points[0] = engine.shift.double() / 2**engine.MAXBIT  # PyTorch rounds it to the default dtype
+    return points

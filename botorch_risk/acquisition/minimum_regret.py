@@ -65,7 +65,7 @@ def expected_regret_reduction(
     slope = slope.gather(-1, best.unsqueeze(-2).expand_as(slope))
     behind = (height - height[:, :1]).unsqueeze(-2)  # R x 1 x c, 0 for the present recommendation
     ahead = slope - slope[..., :1]
-    outcomes = torch.linspace(-_REACH, _REACH, _NUM_OUTCOMES).to(mean)
+    outcomes = torch.linspace(-_REACH, _REACH, _NUM_OUTCOMES, dtype=mean.dtype)
     weights = torch.exp(-0.5 * outcomes.square()) / math.sqrt(2 * math.pi)
     weights = weights / weights.sum()
     score = torch.zeros_like(mean)

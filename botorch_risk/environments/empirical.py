@@ -94,7 +94,8 @@ def regular_grid(bounds: Tensor, num_points: int) -> Tensor:
     check_bounds(bounds)
     check_num_points(num_points)
     size = math.ceil(num_points ** (1 / bounds.shape[-1]) - 1e-9)  # 1000 ** (1 / 3) exceeds 10
-    axes = [torch.linspace(0, 1, size).to(bounds) * (b - a) + a for a, b in bounds.mT]
+    unit = torch.linspace(0, 1, size, dtype=bounds.dtype, device=bounds.device)
+    axes = [unit * (b - a) + a for a, b in bounds.mT]
     return tensor_grid(axes)
 
 

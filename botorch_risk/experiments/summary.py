@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_risk.experiments.store import ExperimentStore, RoundRecord
+from botorch_risk.experiments.records import RoundRecord
+from botorch_risk.experiments.store import ExperimentStore
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.gpytorch import GPyTorchModel, MultiTaskGPyTorchModel
 from botorch.models.model import Model
 from gpytorch import settings
@@ -21,6 +21,7 @@ from gpytorch.models import ExactGP
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from botorch_risk.models.fixed_noise import NoiseOfMeans
 from botorch_risk.models.model_inputs import as_points, check_points
 from botorch_risk.models.posterior_cache import PosteriorCache
 from botorch_risk.models.t_batch import TBatch
@@ -28,6 +29,9 @@ from botorch_risk.models.t_batch import TBatch
 # Entries of the m x n cross-covariance held at once: it stays in a core's cache on a CPU and
 # fills a GPU without filling its memory.
 _CHUNK_ENTRIES = {"cpu": 2**17, "cuda": 2**26}
+
+
+_LIKELIHOODS = (GaussianLikelihood, FixedNoiseGaussianLikelihood, NoiseOfMeans)
 
 
 class Marginals(NamedTuple):
@@ -276,7 +280,7 @@ def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) 
         and (
             posterior_transform is None or type(posterior_transform) is ScalarizedPosteriorTransform
         )
-        and type(model.likelihood) in (GaussianLikelihood, FixedNoiseGaussianLikelihood)
+        and type(model.likelihood) in _LIKELIHOODS
         and (input_transform is None or not input_transform.is_one_to_many)
         and (outcome_transform is None or bool(outcome_transform._is_linear))
     )
@@ -294,3 +298,30 @@ def _join(parts: Sequence[Tensor], dim: int) -> Tensor:
 
 def _joint_shape(first: torch.Size, second: torch.Size) -> torch.Size:
     return first if first == second else torch.broadcast_shapes(first, second)
+
+
+def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) -> Tensor:
+    r"""The number of standard deviations of a bound, broadcastable to `batch_shape x m`.
+
+    Args:
+        beta: Squared width: one for all, one a replicate (`batch_shape`), or one a point
+            (`batch_shape x m`).
+        mean: `batch_shape x m` values that the bound is for.
+        batch_shape: That of the model.
+
+    Raises:
+        BotorchTensorDimensionError: If `beta` has another shape.
+    """
+    beta = torch.as_tensor(beta, dtype=mean.dtype, device=mean.device)
+    if beta.shape == batch_shape and beta.dim():
+        beta = beta.unsqueeze(-1)
+    broadcasts = beta.dim() in (0, len(batch_shape) + 1, mean.dim())
+    if not broadcasts or any(
+        size not in (1, full)
+        for size, full in zip(beta.shape[::-1], mean.shape[::-1], strict=False)
+    ):
+        raise BotorchTensorDimensionError(
+            "Expected `beta` to be a number, or to have shape `batch_shape` or `batch_shape x m`. "
+            f"Got {beta.shape=}, batch_shape={tuple(batch_shape)}, m={mean.shape[-1]}."
+        )
+    return beta.sqrt()

@@ -228,7 +228,9 @@ class _Networks:
         parameters = []
         for rows, columns in ((d_x, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, 1)):
             shape = (starts, rows, columns)
-            weight = torch.stack([torch.randn(shape, generator=g).double() for g in streams])
+            weight = torch.stack(
+                [torch.randn(shape, generator=g, dtype=torch.float) for g in streams]
+            )
             parameters += [weight.to(X) * (3 / rows**0.5), X.new_zeros(*X.shape[:-1], 1, columns)]
         parameters[-2] /= 10  # nearly flat at first
         values = target.values(X, target.draw(max(64, num_samples), "scale"))

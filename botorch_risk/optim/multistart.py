@@ -16,12 +16,11 @@ from botorch.exceptions.errors import (
 from botorch.exceptions.warnings import OptimizationWarning
 from numpy import ndarray
 from torch import Tensor
-from torch.quasirandom import SobolEngine
 
 from botorch_risk.acquisition.protocol import PointwiseAcquisition
 from botorch_risk.optim.pointwise import PointwiseEvaluator
 from botorch_risk.projected_bfgs import RowStatus, minimize_rows
-from botorch_risk.seeding import as_seeds, derive_seed
+from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
 
 
 def optimize_acqf_replicates(
@@ -124,8 +123,8 @@ def _box(bounds: Tensor, fixed_features: Mapping[int, float]) -> Tensor:
 def _sobol_points(seeds: Sequence[int], count: int, box: Tensor, pick: int) -> ndarray:
     r"""Raw points in the unit cube, `R x count x d`."""
     d = box.shape[-1]
-    engines = [SobolEngine(d, True, derive_seed(seed, "raw points", pick)) for seed in seeds]
-    return torch.stack([engine.draw(count, dtype=torch.float64) for engine in engines]).numpy()
+    streams = [derive_seed(seed, "raw points", pick) for seed in seeds]
+    return torch.stack([sobol_points(stream, count, d) for stream in streams]).numpy()
 
 
 def _choose_starts(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import functools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -106,6 +108,20 @@ def test_another_experiment_or_file_is_refused_unchanged(out: Path, tmp_path: Pa
         assert message in result.stderr
         assert result.stderr.count("\n") == 1
         assert before == (path.read_bytes() if path.is_file() else None)
+
+
+def test_a_run_names_the_process_that_it_has_waited_for(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = functools.partialmethod(ExperimentStore.claim, wait_seconds=0.1)
+    with ExperimentStore(out) as store, store.claim("neutral"):
+        monkeypatch.setattr(ExperimentStore, "claim", short)
+        result = run(out, "--rounds", "3", "--seed", "7")
+    assert result.exit_code == 2
+    expected = (
+        f"Error: Expected no other process to run 'neutral' of {out}. Got process {os.getpid()}"
+    )
+    assert expected in result.stderr
 
 
 @pytest.mark.parametrize("command", ["status", "plot"])

@@ -2,6 +2,8 @@ r"""The laws of every strategy."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
@@ -55,6 +57,23 @@ def test_a_replicate_does_not_depend_on_its_company(case: StrategyCase) -> None:
     alone = play(case.build(0), 4, problem=case.problem)
     for many, one in zip(together, alone, strict=True):
         torch.testing.assert_close(many[1:2], one, atol=1e-6, rtol=0)
+
+
+@every
+@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")  # BoTorch tries again
+def test_the_default_dtype_changes_nothing(
+    case: StrategyCase, default_dtype: Callable[..., None]
+) -> None:
+    loops = []
+    for dtype in (torch.float, torch.double):
+        default_dtype(dtype)
+        strategy = case.build(SEEDS)
+        loops.append([*play(strategy, 3, problem=case.problem), strategy.recommend()])
+    single, double = loops
+    assert torch.equal(single[0], double[0])
+    for left, right in zip(single, double, strict=True):
+        # BoTorch keeps the parameters of its priors in the default dtype.
+        torch.testing.assert_close(left, right, atol=1e-6, rtol=0)
 
 
 @every
