@@ -19,17 +19,12 @@ from gpytorch import settings
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.models import ExactGP
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from botorch_risk.models.fixed_noise import NoiseOfMeans
 from botorch_risk.models.model_inputs import as_points, check_points
 from botorch_risk.models.posterior_cache import PosteriorCache
+from botorch_risk.models.stationary_moments import chunk_size, stationary_moments
 from botorch_risk.models.t_batch import TBatch
-
-# Entries of the m x n cross-covariance held at once: it stays in a core's cache on a CPU and
-# fills a GPU without filling its memory.
-_CHUNK_ENTRIES = {"cpu": 2**17, "cuda": 2**26}
-
 
 _LIKELIHOODS = (GaussianLikelihood, FixedNoiseGaussianLikelihood, NoiseOfMeans)
 
@@ -143,7 +138,7 @@ class MarginalPredictor:
             mean, variance = self._through_kernel(X, cache)
         else:
             Z = (X - cache.centre) / cache.kernel.lengthscale
-            mean, explained = _StationaryMoments.apply(Z, cache)
+            mean, explained = stationary_moments(Z, cache)
             variance = cache.kernel.outputscale.squeeze(-1) * (1 - explained)
         prior_mean = self.model.mean_module(X) if cache.constant is None else cache.constant
         return mean + prior_mean, variance.clamp_min(settings.min_variance.value(X.dtype))
@@ -200,73 +195,6 @@ class MarginalPredictor:
         return self._cache
 
 
-class _StationaryMoments(torch.autograd.Function):
-    r"""`k (K + S)^-1 (y - m)` and `|L^-1 k|^2 / outputscale` with their gradients in one pass.
-
-    Where a gradient is wanted the derivatives (as large as the inputs) are computed while
-    a chunk is at hand, so that nothing of the size of the cross-covariance is kept.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, Z: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
-        grad = ctx.needs_input_grad[0]
-        size = chunk_size(Z, cache.train_inputs.shape[-2])
-        results: list[Tensor] = []
-        for start in range(0, Z.shape[-2], size):
-            parts = _moments(Z.narrow(-2, start, min(size, Z.shape[-2] - start)), cache, grad)
-            if Z.shape[-2] <= size:
-                results = list(parts)
-                break
-            results = results or [_room(p, dim, Z) for p, dim in zip(parts, _DIMS, strict=False)]
-            for result, part, dim in zip(results, parts, _DIMS, strict=False):
-                result.narrow(dim, start, part.shape[dim]).copy_(part)
-        mean, explained, *gradients = results
-        if grad:
-            ctx.save_for_backward(*gradients)
-            ctx.shape = Z.shape
-        return mean, explained
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_mean: Tensor, grad_explained: Tensor) -> tuple[Any, ...]:
-        d_mean, d_explained = ctx.saved_tensors
-        gradient = grad_mean.unsqueeze(-1) * d_mean + grad_explained.unsqueeze(-1) * d_explained
-        return gradient.sum_to_size(ctx.shape), None
-
-
-def _room(part: Tensor, dim: int, Z: Tensor) -> Tensor:
-    r"""Room for the results at all points, given those of the first chunk."""
-    shape = list(part.shape)
-    shape[dim] = Z.shape[-2]
-    return part.new_empty(shape)
-
-
-_DIMS = (-1, -1, -2, -2)  # of the points in a mean, an explained variance and their gradients
-
-
-def _moments(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor, ...]:
-    kernel, train_Z, factor = cache.kernel, cache.train_inputs, cache.factor
-    assert kernel is not None  # for the type checker: the caller has looked
-    distance = kernel.squared_distance(Z, train_Z)
-    if not grad:
-        correlation = kernel.correlation(distance)
-        whitened = correlation @ factor.mT
-        return (correlation @ cache.weights.mT).squeeze(-1), whitened.square().sum(dim=-1)
-    correlation, slope = kernel.correlation_and_slope(distance)
-    whitened = correlation @ factor.mT
-    return (
-        (correlation @ cache.weights.mT).squeeze(-1),
-        whitened.square().sum(dim=-1),
-        _pull_back(cache.weights * slope, Z, train_Z),
-        _pull_back((whitened @ factor).mul_(slope), Z, train_Z).mul_(2),
-    )
-
-
-def _pull_back(sensitivity: Tensor, Z: Tensor, train_Z: Tensor) -> Tensor:
-    r"""`sum_j s_j (z_j - z)`: the gradient of `sum_j w_j k(z, z_j)` with `s = w * slope`."""
-    return (sensitivity @ train_Z).sub_(sensitivity.sum(dim=-1, keepdim=True) * Z)
-
-
 def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) -> bool:
     r"""Whether the marginals of a model are those of an exact GP with one linear output."""
     if not (isinstance(model, ExactGP) and isinstance(model, GPyTorchModel)):
@@ -284,12 +212,6 @@ def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) 
         and (input_transform is None or not input_transform.is_one_to_many)
         and (outcome_transform is None or bool(outcome_transform._is_linear))
     )
-
-
-def chunk_size(X: Tensor, num_columns: int) -> int:
-    r"""Points per chunk, all batches counted, of which each needs some columns of room."""
-    entries = _CHUNK_ENTRIES.get(X.device.type, 2**17)
-    return max(64, entries // max(1, num_columns * X.shape[:-2].numel()))
 
 
 def _join(parts: Sequence[Tensor], dim: int) -> Tensor:
