@@ -8,12 +8,14 @@ r"""A Gaussian process for the mean and one for the noise, learnt together from 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.warnings import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.model import FantasizeMixin, Model
@@ -51,7 +53,7 @@ from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes, pool_repeat
 from botorch_risk.models.validation import (
     validate_inputs,
     validate_outcomes,
-    warn_of_small_scale,
+    warning_of_small_scale,
 )
 
 
@@ -220,7 +222,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
             input_transform=input_transform,
         )
         self._mean_marginals = MarginalPredictor(self.mean_model)
-        warn_of_small_scale(self.mean_model)
+        self._warning = warning_of_small_scale(self.mean_model)
         self._is_noise_current = self._set_noise()
         self.train()
 
@@ -362,6 +364,8 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         if output_indices not in (None, [0]):
             raise UnsupportedError(f"Expected `output_indices` None or [0]. Got {output_indices}.")
         self._require_noise()
+        if self._warning is not None:
+            warnings.warn(self._warning, InputDataWarning, stacklevel=2)
         if observation_noise is True:
             observation_noise = transform_variance(self.mean_model, self.predicted_noise(X))
         return self.mean_model.posterior(
