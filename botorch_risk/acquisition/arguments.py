@@ -73,4 +73,6 @@ def register_weights(module: Module, **weights: float | Tensor) -> None:
 
 def per_point(weight: Tensor, X: Tensor) -> Tensor:
     r"""A weight, one for all or one per replicate, broadcastable to `batch_shape x m`."""
+    if not X.is_floating_point():  # a weight is not to be cut off to a whole number
+        X = X.double()
     return weight.to(X).unsqueeze(-1) if weight.dim() else weight.to(X)

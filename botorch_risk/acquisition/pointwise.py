@@ -13,6 +13,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from botorch_risk.models.model_inputs import as_points
 from botorch_risk.models.t_batch import TBatch
 
 
@@ -37,6 +38,14 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         Returns:
             `batch_shape x m` values.
         """
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        r"""Keeps points under evaluation; a subclass conditions its model on them.
+
+        Args:
+            X_pending: `batch_shape x n' x d` points, or `None`; integers count as floats.
+        """
+        super().set_X_pending(None if X_pending is None else as_points(X_pending, self.model))
 
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:

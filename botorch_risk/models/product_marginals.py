@@ -21,14 +21,10 @@ from gpytorch import settings
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from botorch_risk.models.marginals import (
-    MarginalPredictor,
-    Marginals,
-    chunk_size,
-    has_closed_form,
-)
+from botorch_risk.models.marginals import MarginalPredictor, Marginals, has_closed_form
 from botorch_risk.models.posterior_cache import PosteriorCache
 from botorch_risk.models.stationary import StationaryKernel, squared_distance
+from botorch_risk.models.stationary_moments import chunk_size
 from botorch_risk.models.t_batch import TBatch
 
 # Singular values below this, relative to the largest, are rounding.
@@ -156,6 +152,7 @@ class ProductMarginals:
         transform = getattr(model, "input_transform", None)
         return (
             X.dtype == torch.float64
+            and X.shape[-2] > 0
             and X.shape[:-2] == model.batch_shape  # not so where one model meets many laws
             and has_closed_form(model, self.predictor.posterior_transform)
             and (transform is None or type(transform) is Normalize)

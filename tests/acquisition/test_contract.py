@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed
 from torch import Tensor
 
@@ -127,6 +127,40 @@ def test_forward_of_a_t_batch_is_evaluate_of_its_points(
     X = points(6, *batch_shape, 1, like=data.X)
     expected = acqf.evaluate(X.squeeze(-2).movedim(0, -2)).movedim(-1, 0)
     torch.testing.assert_close(acqf(X), expected)
+
+
+@pointwise
+@pytest.mark.parametrize("batch_shape", [(), (2,)], ids=str)
+def test_no_points_have_no_values(case: AcquisitionCase, batch_shape: tuple[int, ...]) -> None:
+    acqf, data = build(case, batch_shape)
+    X = points(*batch_shape, 0, like=data.X).requires_grad_()
+    values = acqf.evaluate(X)
+    assert values.shape == (*batch_shape, 0)
+    assert torch.autograd.grad(values.sum(), X)[0].shape == X.shape
+
+
+@pointwise
+def test_whole_numbers_are_points(case: AcquisitionCase) -> None:
+    acqf, _ = build(case)
+    X = torch.tensor([[[0, 1]], [[1, 1]]])
+    torch.testing.assert_close(acqf(X), acqf(X.double()))
+    acqf.set_X_pending(X[0])
+    pending = acqf(X)
+    acqf.set_X_pending(X[0].double())
+    torch.testing.assert_close(acqf(X.double()), pending)
+
+
+@pointwise
+@pytest.mark.parametrize("batch_shape", [(), (2,)], ids=str)
+@pytest.mark.parametrize("columns", [1, 3])
+def test_other_columns_than_the_model_has_are_refused(
+    case: AcquisitionCase, columns: int, batch_shape: tuple[int, ...]
+) -> None:
+    r"""One column would broadcast to both, and be answered."""
+    acqf, _ = build(case, batch_shape)
+    message = r"the 2 columns of the model|make the 3 inputs of the model|batch_shape x m x 2"
+    with pytest.raises(BotorchTensorDimensionError, match=message):
+        acqf.evaluate(torch.rand(*batch_shape, 4, columns, dtype=torch.float64))
 
 
 @every

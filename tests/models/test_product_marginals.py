@@ -11,8 +11,8 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Warp
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 
-from botorch_risk.models import marginals as predictor_module
 from botorch_risk.models import product_marginals as module
+from botorch_risk.models import stationary_moments
 from botorch_risk.models.product_marginals import ProductMarginals
 
 BATCHES: list[tuple[int, ...]] = [(), (2,), (2, 3)]
@@ -145,7 +145,7 @@ def at_all_pairs(model: SingleTaskGP, X: torch.Tensor, points: torch.Tensor) -> 
 def test_values_and_gradients_do_not_depend_on_the_chunks(
     n_w: int, batch: tuple[int, ...], products: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(predictor_module._CHUNK_ENTRIES, "cpu", 1)  # 64 values of w at a time
+    monkeypatch.setitem(stationary_moments._CHUNK_ENTRIES, "cpu", 1)  # 64 values of w at a time
     if not products:
         monkeypatch.setattr(module, "_MAX_PRODUCTS", 0)
     model = build(batch)
