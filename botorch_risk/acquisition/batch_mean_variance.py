@@ -126,7 +126,7 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
         r"""Upper bounds `batch_shape x q` of f, each after the points before it."""
         model: Any = self.model
         transform: Any = self.posterior_transform
-        posterior = model.posterior(X, posterior_transform=transform)
+        posterior = model.mean_model.posterior(X, posterior_transform=transform)
         noise = model.noise_of_means(X, model.num_repeats).squeeze(-1)
         if transform is not None:
             noise = transform.weights.to(noise).square() * noise
