@@ -104,7 +104,7 @@ class TargetedIntegratedVariance(PointwiseAcquisitionFunction):
             X = self.X_pending.expand(*trial.batch_shape, *X_pending.shape[-2:])
             for x in X.unbind(dim=-2):
                 noise = self.terms.noise_at(x.reshape(-1, 1, x.shape[-1]), trial)
-                trial.observe_at(x, None, noise)
+                trial.hallucinate(x, noise)
         self._conditioned = (trial,)
 
     def evaluate(self, X: Tensor) -> Tensor:

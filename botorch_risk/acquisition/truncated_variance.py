@@ -112,7 +112,8 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
                 A), or a mask `batch_shape x |D|` such as that of `top_candidates`.
             weights: `|D|` weights > 0 of the points in the sum.
             previous: `batch_shape x d`, where the last sample was taken; `None` before the first.
-            anticipate: Whether to sum over the M that is expected after the sample (Appendix A).
+            anticipate: Whether to sum over the M that is expected after the sample (Appendix A);
+                with `monotone=False` points that come back are in it.
             X_pending: `batch_shape x n' x d` points under evaluation, with levels if any.
 
         Raises:
@@ -149,7 +150,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
             for point in X.unbind(dim=-2):
                 x, level = self.terms.split(point.unsqueeze(-2), self.posterior.domain.shape[-1])
                 noise = self._noise(x.reshape(-1, *x.shape[-2:]), level.reshape(-1, 1), trial)
-                trial.observe_at(x.squeeze(-2), None, noise.reshape(trial.batch_shape))
+                trial.hallucinate(x, noise)
             self._conditioned = (trial,)
 
     def evaluate(self, X: Tensor) -> Tensor:
