@@ -9,6 +9,7 @@ import torch
 
 from benchmarks import (
     branching,
+    environment_step,
     fit_quality,
     marginals,
     multistart,
@@ -40,6 +41,7 @@ def main() -> None:
         branching.main(replicates=2 if quick else 16)
         robustness.main(repeats=1 if quick else 5)
         value_at_risk_step.main(repeats=1 if quick else 5)
+        environment_step.main(repeats=1 if quick else 5)
     else:
         for replicates in (32, 128, 512):
             rahbo_loop.main(replicates=replicates, plain=1 if quick else 4, device=device)

@@ -149,8 +149,7 @@ class AcquisitionCase:
         name: Names the case.
         build: From a model and further arguments to the acquisition function.
         oracle: From an unbatched model, its repeats and `m x d` points to `m` values.
-        joint: Whether it scores q points jointly (then the oracle is for q = 1, and
-            `tolerance` is that of Monte Carlo).
+        joint: Whether it scores q points jointly (then the oracle is for q = 1).
         model: From repeated data to the kind of model that it takes.
         arguments: What its input constructor cannot do without.
     """
@@ -246,7 +245,6 @@ ACQUISITIONS = [
         lambda model, **kwargs: qRiskAverseUpperConfidenceBound(model, **_WEIGHTS, **kwargs),
         _bound(optimistic=True),
         joint=True,
-        tolerance=2e-2,
     ),
     risk_bound(
         "risk_ucb",

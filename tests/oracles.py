@@ -55,7 +55,7 @@ def rahbo_moments(model: Any, repeats: np.ndarray, X: np.ndarray) -> dict[str, n
     means, s2 = repeats.mean(axis=1), repeats.var(axis=1, ddof=1)  # Eq. (12)
     half = (k - 1) / 2
     logs = np.log(s2) - (digamma(half) - np.log(half))
-    centre, spread = logs.mean(), logs.std(ddof=1)
+    centre, spread = logs.mean(), spread_of_the_noise(logs, polygamma(1, half))
 
     def noise_process(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         mean, variance = gp_posterior(
@@ -86,6 +86,18 @@ def rahbo_moments(model: Any, repeats: np.ndarray, X: np.ndarray) -> dict[str, n
         "log_mean": log_mean,
         "log_variance": log_variance,
     }
+
+
+def spread_of_the_noise(logs: np.ndarray, noise: float) -> float:
+    r"""Prior standard deviation of log rho^2: the spread of log s^2 less its known noise.
+
+    The difference and the typical variance, 0.75, are averaged by their precisions; the typical
+    one is as uncertain as the larger of the two.
+    """
+    signal = max(logs.var(ddof=1) - noise, 0.0)
+    errors = [2 * (signal + noise) ** 2 / (len(logs) - 1), max(signal, 0.75) ** 2]
+    average = np.average([signal, 0.75], weights=1 / np.array(errors))
+    return float(np.sqrt(max(average, 0.25)))
 
 
 def risk_averse_bound(

@@ -16,12 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.model import Model
-from botorch.models.transforms.input import Normalize
-from gpytorch.models import ExactGP
 from torch import Tensor
 
 from botorch_risk.acquisition.arguments import per_point, register_weights
@@ -29,7 +28,9 @@ from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, eva
 from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.marginals import MarginalPredictor
+from botorch_risk.models.model_inputs import as_points, input_widths
 from botorch_risk.models.product_marginals import ProductMarginals
+from botorch_risk.models.t_batch import TBatch
 from botorch_risk.risk import RiskMeasure
 
 # Values of the environment, all candidates counted, whose marginals are held at once.
@@ -118,7 +119,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         """
         super().__init__(model=model)
         register_weights(self, beta=beta)
-        self._num_inputs = _num_inputs(model)
+        self._widths = input_widths(model)
         self.environment = environment
         self.risk_measure = risk_measure.bind(environment)
         self.posterior_transform = posterior_transform
@@ -189,6 +190,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         Returns:
             Lower and upper bounds, `batch_shape x m x n_w`, and the weights.
         """
+        X = as_points(X, self.model)
         mean, variance, weights = self._marginals[0](X)
         width = per_point(self.beta, X).sqrt().unsqueeze(-1) * variance.sqrt()
         return PointwiseBounds(mean - width, mean + width, weights)
@@ -209,18 +211,23 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         def of_chunk(X: Tensor) -> Tensor:
             return reduce(*self.pointwise_bounds(X))
 
-        inputs, weights = self.environment.expand(X[..., :1, :])
+        X = as_points(X, self.model)
+        one = X.detach().reshape(-1, X.shape[-1])[:1]  # of it we see what the environment adds
+        inputs, weights = self.environment.expand(one)
         self._check_inputs(inputs.shape[-1])
+        batch_shape = torch.broadcast_shapes(self.model.batch_shape, inputs.shape[:-3])
+        t_batch = TBatch.of(X, batch_shape)
         entries = _CHUNK_VALUES.get(X.device.type, 2**18)
-        size = entries // (weights.shape[-1] * X.shape[:-2].numel())
-        return evaluate_in_chunks(of_chunk, X, max(1, size))
+        size = entries // (weights.shape[-1] * t_batch.shape[t_batch.dims :].numel())
+        return t_batch.unfold(evaluate_in_chunks(of_chunk, t_batch.fold(X), max(1, size)))
 
     def _check_inputs(self, made: int) -> None:
         r"""Raises unless decisions and environment make the inputs of the model."""
-        if self._num_inputs not in (None, made):
+        if self._widths is not None and made not in self._widths:
+            inputs = " or ".join(str(width) for width in self._widths)
             raise BotorchTensorDimensionError(
-                f"Expected decisions and environment to make the {self._num_inputs} inputs of the "
-                f"model. Got {made}."
+                f"Expected decisions and environment to make the {inputs} inputs of the model. "
+                f"Got {made}."
             )
 
     def _marginals_of(self, model: Model) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
@@ -231,15 +238,6 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
                 ProductMarginals(model, environment.points, self.posterior_transform), environment
             )
         return _DependentMarginals(MarginalPredictor(model, self.posterior_transform), environment)
-
-
-def _num_inputs(model: Model) -> int | None:
-    r"""How many inputs an exact GP takes; None where only the model knows."""
-    transform = model._modules.get("input_transform")
-    kept = transform is None or type(transform) is Normalize
-    if not (kept and isinstance(model, ExactGP)) or model.train_inputs is None:
-        return None
-    return int(model.train_inputs[0].shape[-1])
 
 
 def _follow_the_state(acquisition: RiskUpperConfidenceBound, incompatible_keys: Any) -> None:
@@ -268,9 +266,9 @@ class _DependentMarginals:
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         inputs, weights = self.environment.expand(X)  # batch_shape x m x n_w x d
-        mean, variance = self.marginals(inputs.flatten(-3, -2))
-        shape = inputs.shape[:-1]
-        return mean.reshape(shape), variance.reshape(shape), weights
+        moments = self.marginals(inputs.flatten(-3, -2))
+        mean, variance = (moment.unflatten(-1, inputs.shape[-3:-1]) for moment in moments)
+        return mean, variance, weights
 
 
 @acqf_input_constructor(RiskUpperConfidenceBound)

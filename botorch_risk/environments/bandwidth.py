@@ -10,6 +10,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.environments.density import AtBounds, KernelDensity
+from botorch_risk.environments.environment import as_floating
 from botorch_risk.projected_bfgs import minimize_rows
 
 NARROWEST, WIDEST = 0.02, 3.0  # multiples of Silverman's bandwidth among which a better one lies
@@ -34,6 +35,7 @@ def silverman_bandwidth(observed: Tensor, ddof: int = 0) -> Tensor:
         >>> silverman_bandwidth(torch.tensor([[0.0], [0.5], [1.0]]))
         tensor([0.3471])
     """
+    observed = as_floating(observed)
     t, d_w = observed.shape[-2:]
     if t <= ddof:
         return torch.zeros_like(observed[..., 0, :])
@@ -69,6 +71,7 @@ def leave_one_out_bandwidth(
     Returns:
         `batch_shape x d_w`.
     """
+    observed = as_floating(observed)
     silverman = torch.maximum(silverman_bandwidth(observed), floor)
     if observed.shape[-2] < 3:
         return silverman

@@ -10,7 +10,12 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from botorch_risk.environments.bounded import Beyond, BoundedMarginals
-from botorch_risk.environments.environment import IndependentEnvironment, check_bounds, inside
+from botorch_risk.environments.environment import (
+    IndependentEnvironment,
+    as_floating,
+    check_bounds,
+    inside,
+)
 from botorch_risk.environments.uniforms import (
     box_points,
     checked_seeds,
@@ -80,6 +85,7 @@ class ContinuousEnvironment(IndependentEnvironment):
             ValueError: If an option is unknown, seeds are missing, the bounds are not in order,
                 `n_w` is not positive, fills no grid or is too small for a quadrature of this law.
         """
+        bounds = as_floating(bounds)
         check_bounds(bounds)
         if rule not in get_args(Rule):
             raise ValueError(f"Expected `rule` to be one of {get_args(Rule)}. Got {rule=}.")
@@ -104,7 +110,7 @@ class ContinuousEnvironment(IndependentEnvironment):
 
     def log_density(self, W: Tensor) -> Tensor:
         r"""Log density at `... x n x d_w` values, -inf outside the box; raises if clipped."""
-        return self._law.log_prob(W.double().cpu()).to(W)
+        return self._law.log_prob(W.double().cpu()).to(as_floating(W))
 
     @property
     def range(self) -> Tensor:

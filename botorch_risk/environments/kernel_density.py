@@ -15,6 +15,7 @@ from botorch_risk.environments.bandwidth import leave_one_out_bandwidth, silverm
 from botorch_risk.environments.density import AtBounds, KernelDensity
 from botorch_risk.environments.environment import (
     IndependentEnvironment,
+    as_floating,
     check_bounds,
     check_values,
     inside,
@@ -102,6 +103,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
                 bounds are missing where a ball or a quadrature needs them, or a quadrature does
                 not resolve the density.
         """
+        observed = as_floating(observed)
         check_values("observed", observed)
         _check_options(bandwidth, rule, bounds, n_ball)
         if ddof not in (0, 1) or not 0 < relative_floor < math.inf:
@@ -235,8 +237,8 @@ def _check_options(
     if rule not in get_args(Rule):
         raise ValueError(f"Expected `rule` to be one of {get_args(Rule)}. Got {rule=}.")
     if isinstance(bandwidth, Tensor):
-        if not (bandwidth > 0).all():
-            raise ValueError(f"Expected a positive bandwidth. Got {bandwidth=}.")
+        if not ((bandwidth > 0) & bandwidth.isfinite()).all():
+            raise ValueError(f"Expected a finite `bandwidth` > 0. Got {bandwidth=}.")
     elif bandwidth not in get_args(Bandwidth):
         raise ValueError(
             f"Expected `bandwidth` to be a tensor or one of {get_args(Bandwidth)}. "

@@ -79,7 +79,7 @@ class PseudoData:
 
     Args:
         bounds: The lower and the upper bounds of the domain, `2 x d`; the unit cube if omitted.
-        num_pseudo: The number of pseudo-points; twice that of the data if omitted.
+        num_pseudo: The number of pseudo-points; twice that of the inputs if omitted.
         points: `"uniform"` or `"sobol"`.
         redraw: Whether each round has pseudo-points of its own, as in the paper. Otherwise they
             stay and are only added to, so that the estimate does not jump between rounds.

@@ -9,8 +9,11 @@ of the whole domain instead, each with the outcome of the nearest observation:
 Prediction keeps the real data (Eq. 3). Two things to know. The M_t = 2 |D| outcomes are copies of
 |D| values, which the likelihood takes for independent ones: it counts each about twice, and steps
 between copies look like a rough or noisy function, so lengthscales come out shorter and noise
-larger. And a likelihood of twice as many points costs up to eight times as much: all pseudo-points
-are distinct, so that repeated outcomes do not make the matrix any smaller.
+larger. And a likelihood of twice as many points costs up to eight times as much.
+
+Where an input was observed several times, |D| is the number of inputs that differ, and a
+pseudo-point has all the outcomes of its nearest input: again each counts about twice, and what
+repeats tell of the noise is kept.
 
 When to use it, as measured on functions of known processes and on the paper's benchmarks
 (`reproduction/uhe/README.md`):
@@ -35,6 +38,7 @@ When to use it, as measured on functions of known processes and on the paper's b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -47,6 +51,7 @@ from botorch.models.transforms.input import AffineInputTransform
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, Likelihood
 from gpytorch.mlls import ExactMarginalLogLikelihood
+from linear_operator.operators import DiagLinearOperator
 from torch import Tensor
 
 from botorch_risk.fit.exact_gp import FitResult, fit_by_botorch, fit_parts
@@ -64,8 +69,10 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
     It takes the place of `ExactMarginalLogLikelihood` in a line that fits a model: the
     hyperparameters, with the model's own priors, are those of [Ha2023uhe]_, and the model predicts
     from its own data. Pseudo-points are drawn once, here; their outcomes and their noise, where it
-    is fixed, are those of the nearest observation. With the data themselves as `points` it is the
-    ordinary likelihood. `fit_pseudo_data` does the same in closed form, several times faster.
+    is fixed, are those of the nearest observation, or of all observations of the nearest input.
+    With the data themselves as `points` it is the ordinary likelihood, also where inputs repeat.
+    Additional noise, which is learnt beside fixed noise, is common to all pseudo-points.
+    `fit_pseudo_data` does the same in closed form, several times faster.
 
     A `SingleTaskGP` of any batch shape, or a `MeanVarianceGP`, whose noise and mean are each
     fitted to their own pseudo-data. Integer or categorical inputs need `points` of the user's.
@@ -84,6 +91,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
     pseudo_inputs: Tensor
     pseudo_targets: Tensor
     pseudo_noise: Tensor | None
+    pseudo_counted: Tensor | None
 
     def __init__(
         self,
@@ -102,7 +110,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
             model: The model.
             bounds: The lower and the upper bounds of the domain, `2 x d`, in the units of the
                 model's inputs, before any input transform.
-            num_pseudo: The number of pseudo-points M_t; twice that of the data if omitted.
+            num_pseudo: The number of pseudo-points M_t; twice that of the inputs if omitted.
             seeds: One seed for each replicate, the batch flattened. Other seeds in each round
                 redraw the points, as the paper does.
             points: `"uniform"`, `"sobol"` or the points themselves; see `pseudo_points`.
@@ -111,17 +119,20 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
             BotorchTensorDimensionError: If a shape does not fit.
             InputDataError: If there are fewer than two observations, or one out of bounds.
             UnsupportedError: If the model has several tasks.
-            ValueError: If there are fewer pseudo-points than observations.
+            ValueError: If there are fewer pseudo-points than inputs that differ.
         """
         super().__init__(likelihood, model)
         drawn = _draw(model, bounds, num_pseudo, seeds=seeds, points=points)
         noise = None
         if isinstance(likelihood, FixedNoiseGaussianLikelihood):
-            noise = drawn.of_neighbours(likelihood.noise).detach()
+            # Without what is learnt in addition, which `forward` adds as it then is.
+            noise = drawn.of_neighbours(likelihood.noise_covar.noise).detach()
         self.register_buffer("pseudo_inputs", drawn.X, persistent=False)
         targets = drawn.of_neighbours(model.train_targets).detach()
         self.register_buffer("pseudo_targets", targets, persistent=False)
         self.register_buffer("pseudo_noise", noise, persistent=False)
+        counted = None if drawn.counted.all() else drawn.counted
+        self.register_buffer("pseudo_counted", counted, persistent=False)
         self._arguments: dict[str, Any] = {
             "bounds": bounds,
             "num_pseudo": num_pseudo,
@@ -130,7 +141,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
         }
 
     def of_process(self, model: SingleTaskGP) -> PseudoDataMarginalLogLikelihood:
-        r"""The same loss of another model, drawn anew from its data as they are now."""
+        r"""The same loss of another model, drawn again from its data as they are now."""
         return type(self)(model.likelihood, model, **self._arguments)
 
     def forward(
@@ -144,8 +155,29 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
         with _coefficients_kept(self.model):
             prior = self.model.forward(self.pseudo_inputs)
             inputs = self.model.transform_inputs(self.pseudo_inputs)
-        noise = {} if self.pseudo_noise is None else {"noise": self.pseudo_noise}
-        return super().forward(prior, self.pseudo_targets, inputs, **noise, **kwargs)  # Eq. (2)
+        log_density, number = self._log_density(self._with_noise(prior, inputs, **kwargs))
+        return self._add_other_terms(log_density, (inputs,)) / number  # Eq. (2)
+
+    def _with_noise(self, prior: MultivariateNormal, inputs: Tensor, **kwargs: Any) -> Any:
+        r"""The distribution of the outcomes at the pseudo-points."""
+        if self.pseudo_noise is None:
+            return self.likelihood(prior, inputs, **kwargs)
+        # Not by the likelihood's argument `noise`, which would also replace the additional noise.
+        noise = DiagLinearOperator(self.pseudo_noise + self.likelihood.second_noise)
+        return MultivariateNormal(prior.mean, prior.lazy_covariance_matrix + noise)
+
+    def _log_density(self, outcomes: MultivariateNormal) -> tuple[Tensor, Tensor | int]:
+        r"""That of the pseudo-data, `batch_shape`, and how many they are in each replicate."""
+        if self.pseudo_counted is None:
+            return outcomes.log_prob(self.pseudo_targets), self.pseudo_targets.shape[-1]
+        # What does not count becomes independent, standard normal and equal to its mean.
+        counted = self.pseudo_counted
+        pairs = counted.unsqueeze(-1) & counted.unsqueeze(-2)
+        covariance = outcomes.covariance_matrix * pairs + (~counted).to(outcomes.mean).diag_embed()
+        masked = MultivariateNormal(outcomes.mean * counted, covariance)
+        left_out = (~counted).sum(dim=-1)
+        log_density = masked.log_prob(self.pseudo_targets * counted)
+        return log_density + 0.5 * math.log(2 * math.pi) * left_out, counted.sum(dim=-1)
 
 
 def fit_pseudo_data(
@@ -173,7 +205,7 @@ def fit_pseudo_data(
         model: The model. Its current hyperparameters are the first start.
         bounds: The lower and the upper bounds of the domain, `2 x d`, in the units of the model's
             inputs, before any input transform.
-        num_pseudo: The number of pseudo-points M_t; twice that of the data if omitted.
+        num_pseudo: The number of pseudo-points M_t; twice that of the inputs if omitted.
         seeds: One seed for each replicate, the batch flattened, for the points and the restarts.
         points: `"uniform"`, `"sobol"` or the points themselves; see `pseudo_points`.
         observed: An optional boolean mask of the data, `batch_shape x n`.
@@ -189,7 +221,7 @@ def fit_pseudo_data(
         BotorchTensorDimensionError: If a shape does not fit.
         InputDataError: If a replicate has fewer than two observations, or one out of bounds.
         UnsupportedError: If a restart or a mask is asked for and the model is not known.
-        ValueError: If there are fewer pseudo-points than observations.
+        ValueError: If there are fewer pseudo-points than inputs that differ.
 
     Example:
         >>> import torch
@@ -219,7 +251,7 @@ def fit_pseudo_data(
     shape = inputs.shape[:-1]
     noise = None
     if parts.fixed_noise is not None:
-        noise = drawn.of_neighbours(model.likelihood.noise).reshape(shape)
+        noise = drawn.of_neighbours(model.likelihood.noise_covar.noise).reshape(shape)
     result = fit_parts(
         replace(
             parts,

@@ -23,10 +23,11 @@ class PseudoPoints(NamedTuple):
     r"""Points of the domain and where their outcomes come from.
 
     Args:
-        X: The points, `batch_shape x M x d`, in the units of the bounds.
-        neighbours: The row of the data that is nearest to each, `batch_shape x M`.
-        counted: Which of them count, `batch_shape x M`: replicates with fewer observations have
-            fewer pseudo-points, and copies of their first one fill the rest.
+        X: The points, `batch_shape x M x d`, in the units of the bounds. One whose nearest input
+            was observed several times stands as often, once for each observation.
+        neighbours: The observation of each, a row of the data, `batch_shape x M`.
+        counted: Which of them count, `batch_shape x M`: replicates may have different numbers of
+            them, and copies fill the rest.
     """
 
     X: Tensor
@@ -54,19 +55,23 @@ def pseudo_points(
         neighbour_j = argmin_i |x_i - x'_j|
 
     Distances are those in the unit cube of `bounds`, so that no input dominates by its unit (the
-    paper does not say in which). Ties go to the lowest row.
+    paper does not say in which). Where an input was observed several times, which the paper leaves
+    open, a point has all of its outcomes, so that they tell of the noise, and all points together
+    are counted by the inputs that differ. Of two inputs at the same distance the one with the
+    smaller first coordinate is taken (then the second, and so on): nothing depends on the order of
+    the rows.
 
     Args:
         X: Inputs of the observations, `batch_shape x n x d`.
         bounds: The lower and the upper bounds of the domain, `2 x d`.
-        num_pseudo: How many points, M_t >= the number of observations; twice their number if
+        num_pseudo: How many points, M_t >= the number of inputs that differ; twice that if
             omitted, the paper's choice.
         seeds: One seed for each replicate, the batch flattened.
         points: `"uniform"`, independent draws (the paper's); `"sobol"`, scrambled Sobol points,
             which cover the domain more evenly and, from one seed, stay where they are when their
-            number grows; or points of the user's, `batch_shape x M x d` or `M x d`.
-        observed: An optional boolean mask, `batch_shape x n`, of rows that exist. Without
-            `num_pseudo`, a replicate has twice as many points as it has rows.
+            number grows; or points of the user's, `batch_shape x M x d` or `M x d`, of which
+            equal ones count once.
+        observed: An optional boolean mask, `batch_shape x n`, of rows that exist.
 
     Returns:
         The points, in the dtype and on the device of `X`.
@@ -74,8 +79,8 @@ def pseudo_points(
     Raises:
         BotorchTensorDimensionError: If a shape does not fit.
         InputDataError: If a replicate has fewer than two observations, or one out of bounds.
-        ValueError: If there are fewer pseudo-points than observations, the bounds are no box, the
-            design is unknown, or the number of seeds is not that of replicates.
+        ValueError: If there are fewer pseudo-points than inputs that differ, the bounds are no
+            box, the design is unknown, or the number of seeds is not that of replicates.
 
     Example:
         >>> X, bounds = torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0], [1.0]])
@@ -88,50 +93,92 @@ def pseudo_points(
     rows = rows if observed is None else observed
     _check(X, bounds, rows)
     bounds = bounds.to(X)
-    sizes = rows.sum(dim=-1).flatten().tolist()
+    inputs = _group(X, rows)
+    sizes = inputs.number.flatten().tolist()
     if isinstance(points, Tensor):
         drawn = points.to(X).expand(*batch_shape, *points.shape[-2:])
-        counts = [points.shape[-2]] * len(sizes)
+        counted = _group(drawn, torch.ones_like(drawn[..., 0], dtype=torch.bool)).is_first
+        counts = counted.sum(dim=-1).flatten().tolist()
     else:
         counts = [2 * size if num_pseudo is None else num_pseudo for size in sizes]
         drawn = _draw(bounds, counts, seeds, points).view(*batch_shape, max(counts), -1)
-    if any(count < size for count, size in zip(counts, sizes, strict=True)):
-        raise ValueError(
-            "Expected at least as many pseudo-points as observations, M_t >= |D|. "
-            f"Got {min(counts)} and {max(sizes)}."
-        )
-    number = torch.tensor(counts, device=X.device).view(*batch_shape, 1)
-    return PseudoPoints(
-        X=drawn,
-        neighbours=nearest_rows(drawn, X, bounds, rows),
-        counted=torch.arange(max(counts), device=X.device) < number,
-    )
+        number = torch.tensor(counts, device=X.device).view(*batch_shape, 1)
+        counted = torch.arange(max(counts), device=X.device) < number
+    for count, size in zip(counts, sizes, strict=True):
+        if count < size:
+            raise ValueError(
+                "Expected at least as many pseudo-points as different inputs, M_t >= |D|. "
+                f"Got {count} and {size}."
+            )
+    return _with_all_observations(drawn, counted, X, bounds, inputs)
 
 
-def nearest_rows(
-    points: Tensor, X: Tensor, bounds: Tensor, observed: Tensor | None = None
-) -> Tensor:
-    r"""The row of `X` that is nearest to each point in the unit cube of `bounds`.
+class _Groups(NamedTuple):
+    r"""Rows sorted so that equal ones stand together, and rows that do not exist at the end."""
 
-    Args:
-        points: `batch_shape x M x d`.
-        X: `batch_shape x n x d`.
-        bounds: `2 x d`.
-        observed: An optional boolean mask of the rows, `batch_shape x n`.
+    order: Tensor  # the row at each position, batch_shape x n
+    exists: Tensor  # whether it exists, batch_shape x n
+    start: Tensor  # the position at which its group begins, batch_shape x n
+    size: Tensor  # of its group, batch_shape x n
 
-    Returns:
-        `batch_shape x M` rows, the lowest one of those that tie.
-    """
+    @property
+    def number(self) -> Tensor:
+        r"""Of groups, `batch_shape`."""
+        return (self.is_start & self.exists).sum(dim=-1)
+
+    @property
+    def is_start(self) -> Tensor:
+        r"""Whether a group begins at each position."""
+        return self.start == torch.arange(self.start.shape[-1], device=self.start.device)
+
+    @property
+    def is_first(self) -> Tensor:
+        r"""Whether each row, in the order of the data, is the first one of its group."""
+        return torch.zeros_like(self.exists).scatter(-1, self.order, self.is_start)
+
+
+def _group(X: Tensor, exists: Tensor) -> _Groups:
+    r"""Sorts rows `batch_shape x n x d` lexicographically, each replicate by itself."""
+    position = torch.arange(X.shape[-2], device=X.device)
+    order = position.expand(X.shape[:-1])
+    for key in (*X.unbind(dim=-1)[::-1], ~exists):
+        order = order.gather(-1, key.gather(-1, order).argsort(dim=-1, stable=True))
+    exists, X = exists.gather(-1, order), _rows(X, order)
+    begins = torch.ones_like(exists)
+    begins[..., 1:] = (X[..., 1:, :] != X[..., :-1, :]).any(dim=-1) | ~exists[..., 1:]
+    start = torch.where(begins, position, 0).cummax(dim=-1).values
+    members = torch.zeros_like(order).scatter_add(-1, start, torch.ones_like(order))
+    return _Groups(order, exists, start, members.gather(-1, start))
+
+
+def _rows(X: Tensor, index: Tensor) -> Tensor:
+    r"""Rows of `batch_shape x n x d`, each replicate's own."""
+    return X.gather(-2, index.unsqueeze(-1).expand(*index.shape, X.shape[-1]))
+
+
+def _with_all_observations(
+    points: Tensor, counted: Tensor, X: Tensor, bounds: Tensor, inputs: _Groups
+) -> PseudoPoints:
+    r"""Finds the nearest input of each point and repeats the point for its observations."""
     lower, upper = bounds
     # The matrix-product form of distances would make ties a matter of rounding.
     distance = torch.cdist(
         (points - lower) / (upper - lower),
-        ((X - lower) / (upper - lower)).nan_to_num(0.0),
+        ((_rows(X, inputs.order) - lower) / (upper - lower)).nan_to_num(0.0),
         compute_mode="donot_use_mm_for_euclid_dist",
     )
-    if observed is not None:
-        distance = distance.masked_fill(~observed.unsqueeze(-2), torch.inf)
-    return distance.argmin(dim=-1)
+    nearest = distance.masked_fill(~inputs.exists.unsqueeze(-2), torch.inf).argmin(dim=-1)
+    size = torch.where(counted, inputs.size.gather(-1, nearest), 0)  # batch_shape x points
+    end = size.cumsum(dim=-1)
+    total = end[..., -1:]
+    slot = torch.arange(int(total.max()), device=X.device).expand(*end.shape[:-1], -1)
+    point = torch.searchsorted(end, slot.contiguous(), right=True)
+    point = torch.where(slot < total, point, 0)
+    turn = torch.where(slot < total, slot - (end - size).gather(-1, point), 0)
+    row = inputs.start.gather(-1, nearest).gather(-1, point) + turn
+    return PseudoPoints(
+        X=_rows(points, point), neighbours=inputs.order.gather(-1, row), counted=slot < total
+    )
 
 
 def _draw(bounds: Tensor, counts: Sequence[int], seeds: int | Sequence[int], design: str) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Generator, Tensor
 
-from botorch_risk.environments.environment import check_bounds
+from botorch_risk.environments.environment import as_floating, check_bounds
 from botorch_risk.environments.uniforms import seeded_uniforms
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.risk.measures import check_risk_level
@@ -107,6 +107,7 @@ def maximize_value_at_risk(
         True
     """
     check_risk_level(risk_level)
+    bounds = as_floating(bounds)
     check_bounds(bounds)
     counts = (num_starts, raw_samples, num_steps, num_training_steps)
     if min(*counts, num_decisions, num_samples, num_final) < 1 or num_starts > raw_samples:

@@ -15,6 +15,7 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
+from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies.replicated import ReplicatedStrategy
@@ -40,7 +41,7 @@ class AcquiringStrategy(ReplicatedStrategy):
         num_initial: int = 10,
         batch_size: int = 1,
         batched: bool = False,
-        model: ModelFactory = SingleTaskGP,
+        model: ModelFactory = standardized_gp,
         estimator: Estimator | None = None,
         num_restarts: int = 10,
         raw_samples: int = 256,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed
 from torch import Tensor
 
@@ -102,6 +102,67 @@ def test_forward_on_batched_models(case: AcquisitionCase, batch_shape: tuple[int
     assert acqf(X).shape == (4, *batch_shape)
 
 
+@pointwise
+@batches
+def test_replicates_may_share_their_points(
+    case: AcquisitionCase, batch_shape: tuple[int, ...]
+) -> None:
+    r"""`evaluate` broadcasts, and the gradient is the sum over those who share a point."""
+    acqf, data = build(case, batch_shape)
+    X = points(4, like=data.X).requires_grad_()
+    each = X.expand(*batch_shape, 4, 2)
+    values, expected = acqf.evaluate(X), acqf.evaluate(each)
+    torch.testing.assert_close(values, expected)
+    weights = torch.linspace(-1, 2, values.numel()).double().reshape(values.shape)
+    gradients = [torch.autograd.grad((weights * v).sum(), X)[0] for v in (values, expected)]
+    torch.testing.assert_close(gradients[0], gradients[1])
+
+
+@pointwise
+@batches
+def test_forward_of_a_t_batch_is_evaluate_of_its_points(
+    case: AcquisitionCase, batch_shape: tuple[int, ...]
+) -> None:
+    acqf, data = build(case, batch_shape)
+    X = points(6, *batch_shape, 1, like=data.X)
+    expected = acqf.evaluate(X.squeeze(-2).movedim(0, -2)).movedim(-1, 0)
+    torch.testing.assert_close(acqf(X), expected)
+
+
+@pointwise
+@pytest.mark.parametrize("batch_shape", [(), (2,)], ids=str)
+def test_no_points_have_no_values(case: AcquisitionCase, batch_shape: tuple[int, ...]) -> None:
+    acqf, data = build(case, batch_shape)
+    X = points(*batch_shape, 0, like=data.X).requires_grad_()
+    values = acqf.evaluate(X)
+    assert values.shape == (*batch_shape, 0)
+    assert torch.autograd.grad(values.sum(), X)[0].shape == X.shape
+
+
+@pointwise
+def test_whole_numbers_are_points(case: AcquisitionCase) -> None:
+    acqf, _ = build(case)
+    X = torch.tensor([[[0, 1]], [[1, 1]]])
+    torch.testing.assert_close(acqf(X), acqf(X.double()))
+    acqf.set_X_pending(X[0])
+    pending = acqf(X)
+    acqf.set_X_pending(X[0].double())
+    torch.testing.assert_close(acqf(X.double()), pending)
+
+
+@pointwise
+@pytest.mark.parametrize("batch_shape", [(), (2,)], ids=str)
+@pytest.mark.parametrize("columns", [1, 3])
+def test_other_columns_than_the_model_has_are_refused(
+    case: AcquisitionCase, columns: int, batch_shape: tuple[int, ...]
+) -> None:
+    r"""One column would broadcast to both, and be answered."""
+    acqf, _ = build(case, batch_shape)
+    message = r"the 2 columns of the model|make the 3 inputs of the model|batch_shape x m x 2"
+    with pytest.raises(BotorchTensorDimensionError, match=message):
+        acqf.evaluate(torch.rand(*batch_shape, 4, columns, dtype=torch.float64))
+
+
 @every
 def test_gradient(case: AcquisitionCase) -> None:
     acqf, data = build(case)
@@ -130,10 +191,7 @@ def test_pending_points_lower_the_value_of_staying_close(case: AcquisitionCase) 
     X = points(1, 1, like=data.X)
     pending = X[0] + 0.01
     conditioned = case.build(acqf.model, X_pending=pending)
-    if case.joint:
-        alone = acqf(torch.cat([X, pending.unsqueeze(0)], dim=-2))
-        torch.testing.assert_close(conditioned(X), alone)
-    elif "lcb" in case.name:
+    if "lcb" in case.name:
         assert conditioned(X) > acqf(X)
     else:
         assert conditioned(X) < acqf(X)

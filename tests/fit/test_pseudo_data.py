@@ -16,6 +16,7 @@ from botorch.models.utils.gpytorch_modules import (
     get_matern_kernel_with_gamma_prior,
 )
 from gpytorch.kernels import LinearKernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from scipy.stats import multivariate_normal
 from torch import Tensor
@@ -50,10 +51,19 @@ def fixed_noise(X: Tensor, Y: Tensor) -> SingleTaskGP:
     return SingleTaskGP(X, Y, 0.01 + 0.1 * X[..., :1])
 
 
+def additional_noise(X: Tensor, Y: Tensor) -> SingleTaskGP:
+    likelihood = FixedNoiseGaussianLikelihood(
+        0.01 + 0.1 * X[..., 0], learn_additional_noise=True, batch_shape=X.shape[:-2]
+    )
+    likelihood.second_noise = 0.5
+    return SingleTaskGP(X, Y, likelihood=likelihood)
+
+
 MODELS: dict[str, Callable[[Tensor, Tensor], SingleTaskGP]] = {
     "default": SingleTaskGP,
     "scaled_matern": scaled_matern,
     "fixed_noise": fixed_noise,
+    "additional_noise": additional_noise,
     "normalised": lambda X, Y: SingleTaskGP(
         X, Y, input_transform=Normalize(2, batch_shape=X.shape[:-2])
     ),
@@ -68,39 +78,93 @@ def value(mll: ExactMarginalLogLikelihood) -> Tensor:
         return mll(model(*model.train_inputs), model.train_targets, *inputs)
 
 
-def losses(name: str, *batch_shape: int, **options: Any) -> tuple[Any, Any]:
-    X, Y = data(*batch_shape)
+def losses(name: str, X: Tensor, Y: Tensor, **options: Any) -> tuple[Any, Any]:
     model = MODELS[name](X, Y)
     pseudo = PseudoDataMarginalLogLikelihood(
         model.likelihood,
         model,
         BOUNDS,
-        **{"points": X, "seeds": list(range(X[..., 0, 0].numel()))} | options,
+        **{"seeds": list(range(X[..., 0, 0].numel()))} | options,
     )
     return pseudo, ExactMarginalLogLikelihood(model.likelihood, model)
 
 
+def with_repeats(X: Tensor) -> Tensor:
+    r"""Some inputs several times, another pattern in each replicate."""
+    first = torch.arange(X.shape[-2])
+    patterns = [first.clamp_max(5), torch.where(first % 3 == 0, 0, first), first // 2, first]
+    rows = [patterns[r % 4] for r in range(X[..., 0, 0].numel())]
+    return torch.stack([x[i] for x, i in zip(X.flatten(0, -3), rows, strict=True)]).view_as(X)
+
+
 @every
+@pytest.mark.parametrize("repeats", [False, True])
 @pytest.mark.parametrize("batch_shape", [(), (2,), (2, 2)])
 def test_of_the_data_themselves_is_the_ordinary_loss(
-    name: str, batch_shape: tuple[int, ...]
+    name: str, batch_shape: tuple[int, ...], repeats: bool
 ) -> None:
-    pseudo, ordinary = losses(name, *batch_shape)
+    X, Y = data(*batch_shape)
+    X = with_repeats(X.view(-1, 9, 2)).view_as(X) if repeats else X
+    pseudo, ordinary = losses(name, X, Y, points=X)
     torch.testing.assert_close(value(pseudo), value(ordinary))
-    pseudo.zero_grad()
-    gradients = []
-    for mll in (pseudo, ordinary):
-        model = mll.train().model
-        mll.zero_grad()
-        mll(model(*model.train_inputs), model.train_targets).sum().backward()
-        gradients.append([p.grad.clone() for p in mll.parameters()])
-    for left, right in zip(*gradients, strict=True):
+    assert any(name.endswith("noise") for name, _ in pseudo.named_parameters()) or "fixed" in name
+    for left, right in zip(gradient(pseudo), gradient(ordinary), strict=True):
+        assert (left != 0).all()
         torch.testing.assert_close(left, right)
+
+
+def gradient(mll: ExactMarginalLogLikelihood) -> list[Tensor]:
+    model = mll.train().model
+    mll.zero_grad()
+    inputs = [model.transform_inputs(X) for X in model.train_inputs]
+    mll(model(*model.train_inputs), model.train_targets, *inputs).sum().backward()
+    return [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in mll.parameters()]
+
+
+@every
+def test_equal_inputs_all_count_in_whatever_order(name: str) -> None:
+    X, Y = data(2)
+    X = with_repeats(X)
+    found = []
+    for order in (torch.arange(9), torch.arange(9).flip(0)):
+        pseudo, _ = losses(name, X[:, order], Y[:, order], points="sobol")
+        targets = pseudo.model.train_targets
+        near = (pseudo.pseudo_inputs.unsqueeze(-2) - X[:, order].unsqueeze(-3)).norm(dim=-1)
+        for r in range(2):  # every outcome of an input that is the nearest of any point
+            inputs = {tuple(X[r, order][i].tolist()) for i in near[r].argmin(dim=-1)}
+            mine = [tuple(x.tolist()) in inputs for x in X[r, order]]
+            expected = set(targets[r, torch.tensor(mine)].tolist())
+            assert set(pseudo.pseudo_targets[r].tolist()) == expected
+            assert len(expected) > len(inputs)
+        found.append((value(pseudo), *gradient(pseudo)))
+        fitted = MODELS[name](X[:, order], Y[:, order])
+        fit_pseudo_data(fitted, BOUNDS, seeds=[0, 1])
+        found[-1] += tuple(p.detach() for p in fitted.parameters())
+    for left, right in zip(*found, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-6)
+
+
+def test_additional_noise_is_learnt() -> None:
+    X, Y = data(n=20)
+    Y = Y + torch.randn_like(Y)  # much more than what is known
+    for fit in (
+        lambda model: fit_pseudo_data(model, BOUNDS, seeds=0, points=X),
+        lambda model: fit_gpytorch_mll(
+            PseudoDataMarginalLogLikelihood(model.likelihood, model, BOUNDS, seeds=0, points=X)
+        ),
+    ):
+        model, ordinary = (additional_noise(X, Y) for _ in range(2))
+        model.likelihood.second_noise = ordinary.likelihood.second_noise = 0.01
+        fit(model)
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(ordinary.likelihood, ordinary))
+        learnt = model.likelihood.second_noise.item()
+        assert learnt == pytest.approx(ordinary.likelihood.second_noise.item(), rel=1e-2)
+        assert learnt > 0.1
 
 
 @pytest.mark.parametrize("name", ["default", "fixed_noise"])
 def test_loss_equals_scipy(name: str) -> None:
-    pseudo, _ = losses(name, points="uniform")
+    pseudo, _ = losses(name, *data(), points="uniform")
     model = pseudo.model
     with torch.no_grad():
         points, X = pseudo.pseudo_inputs, model.train_inputs[0]

@@ -19,7 +19,7 @@ def data(*batch_shape: int, n: int = 7) -> Tensor:
 
 
 def nearest(point: list[float], rows: list[list[float]]) -> int:
-    r"""By a loop, in the unit cube; the first of those that tie."""
+    r"""By a loop, in the unit cube; the first one of those that tie."""
 
     def unit(x: list[float]) -> list[float]:
         return [(a - lo) / (hi - lo) for a, lo, hi in zip(x, *BOUNDS.tolist(), strict=True)]
@@ -39,14 +39,46 @@ def test_neighbours_equal_brute_force(points: str) -> None:
         assert drawn.neighbours[r].tolist() == expected
 
 
-def test_ties_go_to_the_lowest_row() -> None:
+def test_ties_do_not_depend_on_the_order_of_the_rows() -> None:
     lattice = torch.tensor([[i / 4, j - 2.0] for i in range(5) for j in range(5)]).double()
-    X = lattice[torch.randperm(25)].repeat(2, 1)  # and each row twice
     middle = torch.tensor([[i / 8, j / 2 - 2.0] for i in range(9) for j in range(9)]).double()
-    drawn = pseudo_points(X, BOUNDS, seeds=0, points=middle)
-    expected = [nearest(point, X.tolist()) for point in middle.tolist()]
-    assert drawn.neighbours.tolist() == expected
-    assert max(expected) < 25
+    for rows in (torch.randperm(25), torch.arange(25)):
+        X = lattice[rows]
+        drawn = pseudo_points(X, BOUNDS, seeds=0, points=middle)
+        # The lattice is in lexicographic order, whose first row a loop over it finds first.
+        expected = [lattice[nearest(point, lattice.tolist())] for point in middle.tolist()]
+        assert torch.equal(X[drawn.neighbours], torch.stack(expected))
+
+
+def test_a_point_has_every_observation_of_its_nearest_input() -> None:
+    single = data(2)
+    X = torch.cat([single, single[:, :3], single[:, :1]], dim=1)
+    X[1, 8:] = 0.5  # three repeats of an input that the first replicate does not have
+    drawn = pseudo_points(X, BOUNDS, seeds=[0, 1], points="sobol")
+    for r in range(2):
+        counted = drawn.counted[r]
+        pairs = [
+            (tuple(x), row)
+            for x, row in zip(
+                drawn.X[r, counted].tolist(), drawn.neighbours[r, counted].tolist(), strict=True
+            )
+        ]
+        distinct = {tuple(x) for x in X[r].tolist()}
+        points = {point for point, _ in pairs}
+        assert len(points) == 2 * len(distinct)  # twice that of the inputs, not of the rows
+        expected = []
+        for point in points:
+            closest = X[r, nearest(list(point), X[r].tolist())]
+            expected += [(point, row) for row in range(11) if torch.equal(X[r, row], closest)]
+        assert sorted(pairs) == sorted(expected)
+
+
+def test_equal_points_count_once() -> None:
+    X = data()
+    points = data(n=8)
+    once = pseudo_points(X, BOUNDS, seeds=0, points=points)
+    twice = pseudo_points(X, BOUNDS, seeds=0, points=torch.cat([points, points.flip(0)]))
+    assert all(torch.equal(left, right) for left, right in zip(once, twice, strict=True))
 
 
 def test_distances_are_those_of_the_unit_cube() -> None:
