@@ -325,7 +325,11 @@ HARDSHIPS = [
         ),
     ),
     Hardship("without gradients", lambda data: replace(data, mode=torch.no_grad)),
-    Hardship("in inference mode", lambda data: replace(data, mode=torch.inference_mode)),
+    Hardship(
+        "in inference mode",
+        lambda data: replace(data, mode=torch.inference_mode),
+        exceptions=only({"fit", "optimise"}, "Expected gradients, which .* needs"),
+    ),
     Hardship(
         "single precision",
         lambda data: replace(data, X=data.X.float(), Y=data.Y.float(), x=data.x.float()),
@@ -344,7 +348,7 @@ HARDSHIPS = [
     Hardship(
         "no columns",
         lambda data: replace(data, X=data.X[:, :0], x=data.x[:, :0]),
-        refused="row and column|at least one|column|environment",
+        refused="row and column|at least one|column|environment|empty",
     ),
     Hardship(
         "one reading a row",

@@ -27,6 +27,7 @@ from botorch_risk.acquisition.arguments import (
     register_weights,
     select_mean_variance_gp,
 )
+from botorch_risk.models.model_inputs import check_points
 from botorch_risk.models.noise_process import variances_in_sequence
 
 
@@ -116,6 +117,7 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
         Returns:
             `batch_shape` values.
         """
+        check_points("X", X, self.model)
         q = X.shape[-2]
         if self.X_pending is not None:
             X = torch.cat([match_batch_shape(self.X_pending, X), X], dim=-2)
