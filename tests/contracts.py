@@ -53,25 +53,6 @@ from botorch_risk.risk import (
     ValueAtRisk,
     WorstCase,
 )
-from botorch_risk.strategies import (
-    AGPUCB,
-    GPUCB,
-    RABO,
-    RAHBO,
-    RAHBOUS,
-    UHEBO,
-    VUCB,
-    AdversarialStableOpt,
-    ContextualGPUCB,
-    HeteroscedasticGPUCB,
-    MeanVarianceLogNEI,
-    PortfolioEXP3,
-    PseudoDataGPUCB,
-    RandomEXP3,
-    RandomPairs,
-    RandomSearch,
-    WangDeFreitasGPUCB,
-)
 from botorch_risk.test_functions import (
     H1,
     Deceptive,
@@ -661,87 +642,4 @@ PROBLEMS = [
         num_points=64,
         marks=(needs_table, pytest.mark.slow),
     ),
-]
-
-
-PROBLEM = HeteroscedasticSine()
-NUM_REPEATS = 4
-_OPTIONS = {"num_initial": 6, "num_restarts": 3, "raw_samples": 32}
-
-
-class NoisyPairs:
-    r"""A problem of pairs `(x, w)` with the law of W known, which gives repeats as `PROBLEM` does.
-
-    `bounds` are those of the decision, which has as many variables as that of `PROBLEM`.
-    """
-
-    def __init__(self) -> None:
-        self.outcome = ValueAtRiskBranin()
-        self.bounds, self.environment = self.outcome.bounds[:, :1], self.outcome.environment
-
-    def sample_repeats(self, X: Tensor, num_repeats: int, streams: Any) -> Tensor:
-        shape = (X.shape[-2], num_repeats)
-        noise = [torch.randn(shape, generator=each, dtype=torch.double) for each in streams]
-        return self.outcome(X, noise=False).unsqueeze(-1) + 0.1 * torch.stack(noise)
-
-
-PAIRS = NoisyPairs()
-
-
-@dataclass(frozen=True)
-class StrategyCase:
-    r"""A strategy, built as `build(seeds, **options)`.
-
-    Args:
-        name: Names the case.
-        build: From seeds and options to the strategy.
-        problem: What it is played on.
-        num_inputs: How many columns it asks for, of which the first is the decision.
-    """
-
-    name: str
-    build: Callable[..., Any]
-    problem: Any = PROBLEM
-    num_inputs: int = 1
-
-
-def model_based(kind: Any) -> Callable[..., Any]:
-    return lambda seeds, **options: kind(
-        PROBLEM.bounds, NUM_REPEATS, 1.0, seeds, **{**_OPTIONS, **options}
-    )
-
-
-def of_outcomes(kind: Any) -> Callable[..., Any]:
-    return lambda seeds, **options: kind(PROBLEM.bounds, seeds, **{**_OPTIONS, **options})
-
-
-def of_pairs(name: str, kind: Any, *arguments: Any) -> StrategyCase:
-    def build(seeds: Any, **options: Any) -> Any:
-        options = {"num_initial": 6, "num_restarts": 2, "raw_samples": 16, **options}
-        return kind(PAIRS.bounds, PAIRS.environment, *arguments, seeds, **options)
-
-    return StrategyCase(name, build, PAIRS, num_inputs=2)
-
-
-STRATEGIES = [
-    StrategyCase("rahbo", model_based(RAHBO)),
-    StrategyCase("rahbo_us", model_based(RAHBOUS)),
-    StrategyCase("heteroscedastic_gp_ucb", model_based(HeteroscedasticGPUCB)),
-    StrategyCase("mean_variance_log_nei", model_based(MeanVarianceLogNEI)),
-    StrategyCase(
-        "random_search",
-        lambda seeds, **options: RandomSearch(PROBLEM.bounds, seeds, 6, 1.0, **options),
-    ),
-    StrategyCase("uhe_bo", of_outcomes(UHEBO)),
-    StrategyCase("gp_ucb", of_outcomes(GPUCB)),
-    StrategyCase("pseudo_data_gp_ucb", of_outcomes(PseudoDataGPUCB)),
-    StrategyCase("random_exp3", of_outcomes(RandomEXP3)),
-    StrategyCase("ra_bo", of_outcomes(RABO)),
-    StrategyCase("portfolio_exp3", of_outcomes(PortfolioEXP3)),
-    StrategyCase("a_gp_ucb", of_outcomes(AGPUCB)),
-    StrategyCase("wang_de_freitas", of_outcomes(WangDeFreitasGPUCB)),
-    of_pairs("vucb", VUCB, 0.1),
-    of_pairs("adversarial_stable_opt", AdversarialStableOpt),
-    of_pairs("contextual_gp_ucb", ContextualGPUCB, 0.1),
-    of_pairs("random_pairs", RandomPairs, 0.1),
 ]

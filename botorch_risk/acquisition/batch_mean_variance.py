@@ -27,6 +27,7 @@ from botorch_risk.acquisition.arguments import (
     register_weights,
     select_mean_variance_gp,
 )
+from botorch_risk.models.model_inputs import check_points
 from botorch_risk.models.noise_process import variances_in_sequence
 
 
@@ -116,6 +117,7 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
         Returns:
             `batch_shape` values.
         """
+        check_points("X", X, self.model)
         q = X.shape[-2]
         if self.X_pending is not None:
             X = torch.cat([match_batch_shape(self.X_pending, X), X], dim=-2)
@@ -126,7 +128,7 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
         r"""Upper bounds `batch_shape x q` of f, each after the points before it."""
         model: Any = self.model
         transform: Any = self.posterior_transform
-        posterior = model.posterior(X, posterior_transform=transform)
+        posterior = model.mean_model.posterior(X, posterior_transform=transform)
         noise = model.noise_of_means(X, model.num_repeats).squeeze(-1)
         if transform is not None:
             noise = transform.weights.to(noise).square() * noise

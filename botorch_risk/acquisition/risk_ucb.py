@@ -212,6 +212,10 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             return reduce(*self.pointwise_bounds(X))
 
         X = as_points(X, self.model)
+        if X.shape[-1] == 0:
+            raise BotorchTensorDimensionError(
+                f"Expected decisions with at least one column. Got {X.shape=}."
+            )
         one = X.detach().reshape(-1, X.shape[-1])[:1]  # of it we see what the environment adds
         inputs, weights = self.environment.expand(one)
         self._check_inputs(inputs.shape[-1])

@@ -144,8 +144,8 @@ class Campaign:
         """
         if num_jobs < 1:
             raise ValueError(f"Expected `num_jobs` to be at least 1. Got {num_jobs=}.")
+        joblib, _ = require_extra("joblib"), require_extra("tqdm")  # before anything is written
         self.prepare()
-        joblib = require_extra("joblib")
         labels = dict.fromkeys(self.labels or self.definition.strategies)
         # Processes of our own: what else joblib can be told to use may not be children of this one.
         joblib.Parallel(n_jobs=min(num_jobs, len(labels)), backend="loky")(

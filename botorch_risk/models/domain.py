@@ -17,6 +17,7 @@ from botorch_risk.models.domain_arguments import (
     check_domain,
     check_model,
     check_noise,
+    check_observed,
     checked_index,
     checked_point,
     guard_memory,
@@ -87,6 +88,7 @@ class DomainPosterior:
         dense: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         max_bytes: int = 2**32,
+        observed: Tensor | None = None,
     ) -> None:
         r"""Builds the posterior of the model's data.
 
@@ -96,9 +98,13 @@ class DomainPosterior:
             dense: Whether to hold the `|D| x |D|` covariance, of each replicate.
             posterior_transform: A scalarization of the one output (BoTorch's sign).
             max_bytes: The most memory that the dense covariance may take.
+            observed: A boolean mask of the rows of the model's data that are samples,
+                `batch_shape x n`; all by default. Rows that only fill up a replicate's data are
+                neither counted nor part of the range of the outcomes.
 
         Raises:
-            BotorchTensorDimensionError: If `domain` does not fit the model, or is empty.
+            BotorchTensorDimensionError: If `domain` or `observed` does not fit the model, or the
+                domain is empty.
             InputDataError: If `domain` is not finite.
             UnsupportedError: If the model has no closed form, or the dense covariance does not
                 fit in `max_bytes`.
@@ -110,6 +116,7 @@ class DomainPosterior:
         check_domain(domain, self.batch_shape)
         check_points("domain", domain, model)
         self.domain = domain.detach()
+        self._observed = check_observed(observed, self.model)
         self.dense = dense
         self._B: int = self.batch_shape.numel()
         if dense:
@@ -306,9 +313,12 @@ class DomainPosterior:
             process = PriorProcess(self.model, self._predictor, cache)
             self._process = ConditionedProcess.of(process)
             self._domain = self._process.at(self.domain)
-            outcomes = process.outcomes()
-            self._range = outcomes.amin(dim=-1), outcomes.amax(dim=-1)
-            self._count = torch.full((self._B,), outcomes.shape[-1], device=outcomes.device)
+            outcomes, observed = process.outcomes(), self._observed.reshape(self._B, -1)
+            self._range = (
+                outcomes.where(observed, torch.inf).amin(dim=-1),
+                outcomes.where(observed, -torch.inf).amax(dim=-1),
+            )
+            self._count = observed.sum(dim=-1)
             dense = DenseCovariance(self._process, self._domain) if self.dense else None
             self._covariance = dense
         for observation in self._observations:

@@ -114,6 +114,19 @@ def check_domain(domain: Tensor, batch_shape: torch.Size) -> None:
         raise InputDataError("Expected a finite `domain`. Got NaN or infinity.")
 
 
+def check_observed(observed: Tensor | None, model: Any) -> Tensor:
+    r"""The mask of the rows of the model's data that are samples, `batch_shape x n`."""
+    targets = model.train_targets
+    if observed is None:
+        return torch.ones_like(targets, dtype=torch.bool)
+    if observed.shape != targets.shape or observed.dtype != torch.bool:
+        raise BotorchTensorDimensionError(
+            f"Expected `observed` to be a boolean mask of shape `{tuple(targets.shape)}`. "
+            f"Got {observed.shape=}, {observed.dtype=}."
+        )
+    return observed.detach().clone()
+
+
 def check_noise(noise: Tensor, prior_variance: Tensor) -> None:
     r"""Refuses noise variances that are negative, not finite or too small for float32."""
     if not bool((noise.isfinite() & (noise >= 0)).all()):

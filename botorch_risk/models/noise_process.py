@@ -16,7 +16,6 @@ from botorch.models.transforms.input import InputTransform
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.posteriors import Posterior
 from gpytorch.kernels import Kernel
-from gpytorch.settings import min_variance
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 from torch.nn import Module
@@ -247,10 +246,11 @@ class LearntNoise(NoiseProcess):
         self, X: Tensor, beta: float | Tensor | None, counts: Tensor
     ) -> tuple[Tensor, Tensor]:
         posterior = self.model.posterior(X)
-        mean, variance = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
+        covariance = posterior.distribution.covariance_matrix
+        mean, variance = posterior.mean.squeeze(-1), covariance.diagonal(dim1=-2, dim2=-1)
         if X.shape[-2] > 1:
             noise = self._noise_of_repeats(X, counts).expand_as(mean)
-            after = variances_in_sequence(posterior.distribution.covariance_matrix, noise)
+            after = variances_in_sequence(covariance, noise)
             variance = after.where(counts > 1, variance)
         if beta is None:
             expected = self.link.mean(mean, variance)
@@ -373,7 +373,7 @@ def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:
     # The squared pivot of a point is its variance given those before it, with its own noise.
     factor = psd_safe_cholesky(covariance + torch.diag_embed(noise))
     pivots = factor.diagonal(dim1=-2, dim2=-1).square()
-    return (pivots - noise).clamp_min(min_variance.value(noise.dtype))
+    return (pivots - noise).clamp_min(torch.finfo(noise.dtype).tiny)
 
 
 def _choose(link: str, sample_noise: str | None, limits: NoiseLimits) -> tuple[Any, str | None]:

@@ -71,8 +71,8 @@ def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
     _check_not_constant(outcomes.means, (outcomes.counts > 0).sum(dim=-2))
 
 
-def warn_of_small_scale(model: Any) -> None:
-    r"""Warns where GPyTorch's absolute floors are as large as the variances of an outcome.
+def warning_of_small_scale(model: Any) -> str | None:
+    r"""What to say where GPyTorch's absolute floors are as large as an outcome's variances.
 
     `posterior(X).variance` is at least `gpytorch.settings.min_variance` (1e-10 in double
     precision) in the units of the outcome. Marginal predictions and bounds have no such floor.
@@ -80,18 +80,17 @@ def warn_of_small_scale(model: Any) -> None:
     transform = model._modules.get("outcome_transform")
     scale = getattr(transform, "stdvs", None)
     if scale is None:
-        return
+        return None
     floor = min_variance.value(scale.dtype)
     small = scale.square().squeeze(-1) < 100 * floor
-    if small.any():
-        warnings.warn(
-            f"Expected outcomes with a standard deviation above {math.sqrt(100 * floor):.0e}"
-            f"{describe(small)}. Got {scale[small.unsqueeze(-1)].min().item():.1e}: "
-            "`posterior(X).variance` will be GPyTorch's floor. Rescale the outcomes, or use "
-            "`mean_marginals` and `confidence_bounds`, which have none.",
-            InputDataWarning,
-            stacklevel=4,
-        )
+    if not small.any():
+        return None
+    return (
+        f"Expected outcomes with a standard deviation above {math.sqrt(100 * floor):.0e}"
+        f"{describe(small)}. Got {scale[small.unsqueeze(-1)].min().item():.1e}: "
+        "`posterior(X).variance` is GPyTorch's floor. Rescale the outcomes, or use "
+        "`mean_marginals` and `confidence_bounds`, which have none."
+    )
 
 
 def _check_not_constant(means: Tensor, num_observed: Tensor) -> None:

@@ -18,6 +18,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.acquisition.protocol import PointwiseAcquisition
+from botorch_risk.gradients import require_gradients
 from botorch_risk.optim.pointwise import PointwiseEvaluator
 from botorch_risk.projected_bfgs import RowStatus, minimize_rows
 from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
@@ -69,8 +70,8 @@ def optimize_acqf_replicates(
         BotorchTensorDimensionError: If `bounds` is not `2 x d`, or the model's batch shape does
             not fit the number of seeds. A `d` that the acquisition does not take is refused by it.
         CandidateGenerationError: If no raw point of a replicate has a finite value.
-        UnsupportedError: If the acquisition is a one-shot one, or `q > 1` and it does not support
-            pending points.
+        UnsupportedError: In `torch.inference_mode`, if the acquisition is a one-shot one, or if
+            `q > 1` and it does not support pending points.
         ValueError: If there are fewer raw points than starts, a seed repeats, bounds are not finite
             or in reverse order, or a fixed feature is no column.
 
@@ -85,6 +86,7 @@ def optimize_acqf_replicates(
         >>> X.round(decimals=4).flatten().tolist()
         [0.25, 0.5]
     """
+    require_gradients("optimize_acqf_replicates")
     listed = as_seeds(seeds)
     if not 1 <= num_restarts <= raw_samples:
         raise ValueError(

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
-from botorch.models import SingleTaskGP
 from torch import Tensor
 
 from botorch_risk.acquisition.arguments import as_nonnegative
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.environments import Environment
 from botorch_risk.fit.exact_gp import fit_exact_gp
+from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import derive_seed
@@ -131,7 +131,8 @@ class ContextualStrategy(ReplicatedStrategy):
 
     def _build(self) -> RiskUpperConfidenceBound:
         X, Y = self._complete()
-        model = SingleTaskGP(self._model_inputs(self._unit(X)), Y.nanmean(dim=-1, keepdim=True))
+        inputs = self._model_inputs(self._unit(X))
+        model = standardized_gp(inputs, Y.nanmean(dim=-1, keepdim=True))
         fit_exact_gp(model, observed=~self._missing())
         environment = self._environment(self._contexts())
         beta = self.beta(self._schedule_round) if callable(self.beta) else self.beta

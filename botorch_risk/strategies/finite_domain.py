@@ -29,7 +29,7 @@ class FiniteDomainStrategy(ReplicatedStrategy):
     failed. The model is built of all data at first and every `refit_every` rounds; samples in
     between are rank-one updates of the posterior. A row that is missing when the model is built
     enters as a copy of a known one with a large noise, or, where the noise is inferred, counts
-    the known one twice. The point of highest posterior mean is recommended.
+    the known one twice; it is no sample. The point of highest posterior mean is recommended.
     """
 
     def __init__(
@@ -211,4 +211,4 @@ class FiniteDomainStrategy(ReplicatedStrategy):
             large = 1e8 * (noise.amax() + y.square().amax())
             noise = noise.where(~missing, large).unsqueeze(-1)
         model = self.build_model(self.domain[place], y.unsqueeze(-1), noise)
-        return DomainPosterior(model, self.domain, dense=self.dense)
+        return DomainPosterior(model, self.domain, dense=self.dense, observed=~missing)

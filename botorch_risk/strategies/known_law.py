@@ -12,7 +12,6 @@ from botorch.exceptions.errors import (
     InputDataError,
     UnsupportedError,
 )
-from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
@@ -24,6 +23,7 @@ from botorch_risk.environments.environment import choose
 from botorch_risk.environments.uniforms import draw_uniforms
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.models.hallucination import condition_on_mean
+from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.recommend_risk import RiskRule, maximize_risk_of_mean, recommend_risk
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import derive_seed, generators
@@ -126,7 +126,7 @@ class KnownLawStrategy(ReplicatedStrategy):
             X = self._queries(X)
             transform = Normalize(X.shape[-1], bounds=self._box())
             outcomes = Y.nanmean(dim=-1, keepdim=True)
-            model = SingleTaskGP(X, outcomes, input_transform=transform)
+            model = standardized_gp(X, outcomes, input_transform=transform)
             fit_exact_gp(model, observed=~self._missing())
             bound = RiskUpperConfidenceBound(
                 model, self.environment, self.risk_measure, self._current_beta()

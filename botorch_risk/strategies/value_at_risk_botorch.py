@@ -24,6 +24,7 @@ from torch import Tensor
 
 from botorch_risk.environments import IndependentEnvironment
 from botorch_risk.environments.environment import choose
+from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.known_law import KnownLawStrategy
@@ -186,7 +187,7 @@ class BoTorchValueAtRisk(KnownLawStrategy, ABC):
             append=AppendFeatures(feature_set=w_set),
             normalize=Normalize(X.shape[-1], bounds=self._box()),
         )
-        return SingleTaskGP(X, Y, input_transform=transform)
+        return standardized_gp(X, Y, input_transform=transform)
 
     def _sampler(self, num_samples: int) -> SobolQMCNormalSampler:
         seed = int(torch.randint(2**31, (1,)))  # of the stream of this query

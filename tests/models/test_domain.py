@@ -125,6 +125,26 @@ def test_replicates_noise_and_gaps_equal_the_loop(dense: bool) -> None:
         torch.testing.assert_close(part[0], expected[1:, :2])
 
 
+def test_rows_that_only_fill_up_are_no_samples() -> None:
+    points = domain()
+    index = torch.tensor([[3, 7, 11, 20], [5, 5, 9, 5]])
+    X = points[index]
+    observed = torch.tensor([[True] * 4, [False, False, True, True]])
+    model = build(X, truth(X), torch.where(observed, 1e-2, 1e8).unsqueeze(-1))
+    posterior = DomainPosterior(model, points, observed=observed)
+    assert posterior.num_samples.tolist() == [4, 2]
+    low, high = posterior.outcome_range
+    kept = truth(points[[9, 5]])
+    assert low.tolist() == pytest.approx([truth(X[0]).min().item(), kept.min().item()])
+    assert high.tolist() == pytest.approx([truth(X[0]).max().item(), kept.max().item()])
+    posterior.observe(2, torch.tensor([1.0, torch.nan]), 1e-2)
+    model.covar_module.outputscale = 2.0  # builds the posterior again
+    assert posterior.num_samples.tolist() == [5, 2]
+    for wrong in (observed[:1], observed.double()):
+        with pytest.raises(BotorchTensorDimensionError, match="`observed` to be a boolean mask"):
+            DomainPosterior(model, points, observed=wrong)
+
+
 @dense
 def test_transforms_and_inferred_noise(dense: bool) -> None:
     D = 10 * domain() - 3
