@@ -45,7 +45,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
 
     Choose `bandwidth="leave_one_out"` for laws of several modes within bounds, once there are about
     100 values: see `leave_one_out_bandwidth` for its errors. With few values, with heavy tails on
-    the whole line or with one mode, Silverman's rule is as good or better.
+    the whole line or with one mode, Silverman's rule is as good or better. It sees rounding.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]])
