@@ -105,6 +105,8 @@ class KernelDensityEnvironment(IndependentEnvironment):
         """
         observed = as_floating(observed)
         check_values("observed", observed)
+        if isinstance(bandwidth, Tensor):
+            bandwidth = bandwidth.detach().clone()
         _check_options(bandwidth, rule, bounds, n_ball)
         if ddof not in (0, 1) or not 0 < relative_floor < math.inf:
             raise ValueError(
@@ -113,7 +115,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
             )
         if bounds is not None:
             check_bounds(bounds, observed.shape[-1])
-            bounds = bounds.detach().to(observed)
+            bounds = bounds.detach().to(observed).clone()
             _check_within(observed, bounds, at_bounds)
         floor = relative_floor * _range(observed, bounds)
         wanted = _bandwidth(bandwidth, observed, bounds, at_bounds, ddof, floor)
