@@ -147,10 +147,13 @@ class MinimaxApproximation(RiskMeasure):
             return least
         if root.dim() > 2:  # replicates with matrices of their own
             return torch.maximum(below_mean(root, centred, mean), least)
-        shape, decides = least.shape, decides.reshape(-1)
+        shape, places = least.shape, decides.reshape(-1).nonzero().squeeze(-1)
         centred, mean, least = centred.flatten(0, -2), mean.reshape(-1), least.reshape(-1)
-        bound = below_mean(root, centred[decides], mean[decides])
-        return least.index_put((decides,), torch.maximum(bound, least[decides])).reshape(shape)
+        with torch.no_grad():
+            above = below_mean(root, centred[places], mean[places]) > least[places]
+        places = places[above]  # a graph for these alone
+        bound = below_mean(root, centred[places], mean[places])
+        return least.index_put((places,), bound).reshape(shape)
 
     def _part_of_the_chord(self, weights: Tensor, values: Tensor) -> Tensor:
         r"""`min(radius / radius*, 1)` if the smallest value is at this point.
