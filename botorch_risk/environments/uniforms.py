@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
+from botorch_risk.seeding import as_seeds, derive_seed, is_one_seed, sobol_points
 
 SOBOL_RESOLUTION = 2.0**-30  # of torch's engine
 UNRESOLVED = 1e-3  # how far from 1 a quadrature may find the whole probability
@@ -54,7 +54,7 @@ def seeded_uniforms(
         torch.Size([2, 8, 2])
     """
     check_num_points(n)
-    if not isinstance(seeds, int):
+    if not is_one_seed(seeds):
         listed = as_seeds(seeds)
         return torch.stack([seeded_uniforms(n, dim, seed, stream, quasi) for seed in listed])
     seed = derive_seed(seeds, stream)

@@ -64,7 +64,7 @@ def maximize_value_at_risk(
     the previous `x`; its delta_x is the radius; step sizes are not given. Here x is on the unit
     cube and the network sees it relative to the ball, in radii; h is centred and scaled by its
     values around the start; theta moves by Adam; the starts are the best of some Sobol points,
-    and of their ends the one of largest value-at-risk over `num_final` samples is returned.
+    and of these and their ends that of largest value-at-risk over `num_final` samples is returned.
 
     Args:
         function: `h`, from queries `R x m x (d_x + d_w)` to `R x m` values.
@@ -127,9 +127,11 @@ def maximize_value_at_risk(
     )
     listed = [derive_seed(seed, "LNSO starts") for seed in target.seeds]
     raw = seeded_uniforms(raw_samples, bounds.shape[-1], listed, "LNSO").to(bounds)
-    X, _ = _best(raw, target.value_at_risk(raw, num_final), num_starts)
+    X, starting = _best(raw, target.value_at_risk(raw, num_final), num_starts)
     ends = _ascend(training, X, num_steps, step_size)
-    best, value = _best(ends, target.value_at_risk(ends, num_final), 1)
+    # The surrogate may lead downhill: a start that no end improves on is kept.
+    values = torch.cat([target.value_at_risk(ends, num_final), starting], dim=-1)
+    best, value = _best(torch.cat([ends, X], dim=-2), values, 1)
     return target.scale_up(best).squeeze(-2), value.squeeze(-1)
 
 

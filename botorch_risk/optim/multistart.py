@@ -50,7 +50,8 @@ def optimize_acqf_replicates(
     Args:
         acqf: An acquisition function on a model of batch shape `[R]`, or `[]` for `R = 1`. One
             without a `model` is taken to have batch shape `[R]`.
-        bounds: Lower and upper bounds, `2 x d`, in the units of the acquisition's inputs.
+        bounds: Lower and upper bounds, `2 x d`, in the units of the acquisition's inputs. Their
+            dtype is that of the points; integers count as float64.
         q: How many points to choose.
         seeds: One for each replicate; an integer means `R = 1`. A loop passes other seeds in
             every round, such as `derive_seed(seed, "round", t)`.
@@ -67,11 +68,12 @@ def optimize_acqf_replicates(
 
     Raises:
         BotorchTensorDimensionError: If `bounds` is not `2 x d`, or the model's batch shape does
-            not fit the number of seeds.
+            not fit the number of seeds. A `d` that the acquisition does not take is refused by it.
         CandidateGenerationError: If no raw point of a replicate has a finite value.
         UnsupportedError: In `torch.inference_mode`, if the acquisition is a one-shot one, or if
             `q > 1` and it does not support pending points.
-        ValueError: If there are fewer raw points than starts, or a seed repeats.
+        ValueError: If there are fewer raw points than starts, a seed repeats, bounds are not finite
+            or in reverse order, or a fixed feature is no column.
 
     Example:
         >>> import torch
@@ -116,8 +118,15 @@ def _box(bounds: Tensor, fixed_features: Mapping[int, float]) -> Tensor:
         raise BotorchTensorDimensionError(
             f"Expected `bounds` to have shape `2 x d`. Got {bounds.shape=}."
         )
-    box = bounds.detach().clone()
+    box = bounds.detach().clone() if bounds.is_floating_point() else bounds.double()
+    if not (box.isfinite().all() and (box[0] <= box[1]).all()):
+        raise ValueError(
+            f"Expected finite lower bounds, none above its upper bound. Got {bounds.tolist()}."
+        )
+    d = box.shape[-1]
     for column, value in fixed_features.items():
+        if not -d <= column < d:
+            raise ValueError(f"Expected columns in [0, {d}) in `fixed_features`. Got {column}.")
         box[:, column] = value
     return box
 

@@ -22,7 +22,7 @@ from botorch_risk.risk.kernel_matrices import (
     require_bound,
     same_points,
 )
-from botorch_risk.risk.measures import RiskMeasure, check_law, check_nonnegative
+from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
 
 Sensitivity = Literal["kernel", "identity"]
 
@@ -104,22 +104,12 @@ class MinimaxApproximation(RiskMeasure):
         root = _sensitivity_root(metric)
         return replace(self, _kernel_matrix=matrix, _root=root, _points=points.clone())
 
-    def bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    def _bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         r"""Bounds of the risk of any values between `lower` and `upper`.
 
         The risk lies between `(min v + chord) / 2` and `(E + chord) / 2`; the chords that fall
         fastest and slowest, whichever point has the smallest value, make these monotone in v.
-
-        Args:
-            lower: `... x n_w` lower bounds of the values.
-            upper: `... x n_w` upper bounds of the values.
-            weights: As in a call of the measure.
-
-        Returns:
-            The lower and the upper bound, each of shape `...`.
         """
-        weights = weights.to(lower)
-        check_law(torch.stack([lower, upper]), weights)
         weights = weights.expand_as(lower)
         part = self._part_of_the_chord(weights)
         slowest, fastest = part.amin(dim=-1), part.amax(dim=-1)
