@@ -147,11 +147,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
     def forward(
         self, function_dist: MultivariateNormal, target: Tensor, *params: Any, **kwargs: Any
     ) -> Tensor:
-        r"""The loss, per pseudo-point; the arguments, which come from the data, do not matter.
-
-        Returns:
-            A `batch_shape` tensor.
-        """
+        r"""The loss per pseudo-point, `batch_shape`; the arguments do not matter."""
         with _coefficients_kept(self.model):
             prior = self.model.forward(self.pseudo_inputs)
             inputs = self.model.transform_inputs(self.pseudo_inputs)
@@ -288,15 +284,11 @@ def _draw(model: Any, bounds: Tensor, num_pseudo: int | None, **options: Any) ->
 def _coefficients_kept(model: SingleTaskGP) -> Iterator[None]:
     r"""Keeps an input transform from learning the range of the inputs from pseudo-points."""
     transform = getattr(model, "input_transform", None)
-    learning = (
-        []
-        if transform is None
-        else [
-            part
-            for part in transform.modules()
-            if isinstance(part, AffineInputTransform) and part.learn_coefficients
-        ]
-    )
+    learning = [
+        part
+        for part in (() if transform is None else transform.modules())
+        if isinstance(part, AffineInputTransform) and part.learn_coefficients
+    ]
     for part in learning:
         part.learn_coefficients = False
     try:
