@@ -13,8 +13,7 @@ r"""Confidence bounds of a risk measure of the environment: one class for many p
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from botorch.acquisition.input_constructors import acqf_input_constructor
@@ -24,17 +23,19 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.arguments import per_point, register_weights
+from botorch_risk.acquisition.environment_marginals import marginals_of
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, evaluate_in_chunks
-from botorch_risk.environments import Environment, IndependentEnvironment
+from botorch_risk.environments import Environment
 from botorch_risk.models.hallucination import condition_on_mean
-from botorch_risk.models.marginals import MarginalPredictor
 from botorch_risk.models.model_inputs import as_points, input_widths
-from botorch_risk.models.product_marginals import ProductMarginals
 from botorch_risk.models.t_batch import TBatch
 from botorch_risk.risk import RiskMeasure
 
 # Values of the environment, all candidates counted, whose marginals are held at once.
 _CHUNK_VALUES = {"cpu": 2**18, "cuda": 2**24}
+
+
+Optimism = Literal["of_risk", "of_values"]
 
 
 class PointwiseBounds(NamedTuple):
@@ -63,11 +64,13 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
     - DRBO-KDE [Huang2024kde]_: the same density, `TotalVariationBall(radius)`;
     - V-UCB [Nguyen2021vucb]_: `ValueAtRisk(risk_level)`, with `select_lacing_value` for w;
     - StableOpt: a box of contexts, `WorstCase()`;
-    - DRBO-MMD: an empirical grid, `MaximumMeanDiscrepancyBall(radius, kernel)`.
+    - DRBO-MMD: an empirical grid, `MaximumMeanDiscrepancyBall(radius, kernel)`, or
+      `MinimaxApproximation(radius, kernel)` with `optimism="of_values"`.
 
     It is the expectation of the UCB, not the UCB of the expectation: an upper bound of the risk
     wherever the bounds hold pointwise. For a measure that is not monotone in the values
-    (mean-variance) the measure's own valid bound takes the place of risk(upper).
+    (mean-variance) the measure's own valid bound takes the place of risk(upper), unless
+    `optimism` asks for risk(upper) itself.
     Single-outcome, q = 1: use `sequential=True` for a batch.
 
     Example:
@@ -95,6 +98,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         beta: float | Tensor,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
+        optimism: Optimism = "of_risk",
     ) -> None:
         r"""Builds the bound.
 
@@ -110,15 +114,22 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
                 upper tail of it).
             X_pending: `batch_shape x n' x d_x` decisions under evaluation. The model is
                 conditioned on its own mean at each, at the environment's average.
+            optimism: What `evaluate` and `forward` score by. `"of_risk"`: `upper`, an upper bound
+                of the risk. `"of_values"`: the risk of the pointwise upper bounds, which is no
+                bound of the risk where the measure is not monotone; for approximations of a
+                monotone one, such as the minimax approximation of a worst case.
 
         Raises:
             BotorchTensorDimensionError: If pending decisions and the environment do not make the
                 inputs of the model; when called, if the decisions do not.
             UnsupportedError: If the measure needs points and the environment has none.
-            ValueError: If `beta` is negative or not finite.
+            ValueError: If `beta` is negative or not finite, or `optimism` unknown.
         """
+        if optimism not in get_args(Optimism):
+            raise ValueError(f"Expected `optimism` in {get_args(Optimism)}. Got {optimism!r}.")
         super().__init__(model=model)
         register_weights(self, beta=beta)
+        self.optimism = optimism
         self._widths = input_widths(model)
         self.environment = environment
         self.risk_measure = risk_measure.bind(environment)
@@ -140,10 +151,12 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             average = (inputs * weights.unsqueeze(-1)).sum(dim=-2)  # batch_shape x n' x d
             model = condition_on_mean(model, average)
         # In a tuple, the conditioned model is no part of the state.
-        self._marginals = (self._marginals_of(model),)
+        self._marginals = (marginals_of(model, self.environment, self.posterior_transform),)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Optimistic values at `batch_shape x m x d_x` decisions, `batch_shape x m`."""
+        if self.optimism == "of_values":
+            return self._reduce(X, lambda low, high, w: self.risk_measure(high, w))
         return self.upper(X)
 
     def upper(self, X: Tensor) -> Tensor:
@@ -234,45 +247,11 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
                 f"Got {made}."
             )
 
-    def _marginals_of(self, model: Model) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
-        r"""Mean and variance `batch_shape x m x n_w` of a model, and the weights."""
-        environment = self.environment
-        if isinstance(environment, IndependentEnvironment):
-            return _IndependentMarginals(
-                ProductMarginals(model, environment.points, self.posterior_transform), environment
-            )
-        return _DependentMarginals(MarginalPredictor(model, self.posterior_transform), environment)
-
 
 def _follow_the_state(acquisition: RiskUpperConfidenceBound, incompatible_keys: Any) -> None:
     r"""Derives anew what is no part of a state that was loaded."""
     acquisition.risk_measure = acquisition.risk_measure.bind(acquisition.environment)
     acquisition.set_X_pending(acquisition.X_pending)
-
-
-@dataclass(frozen=True)
-class _IndependentMarginals:
-    r"""At all pairs of a decision and a fixed point of the environment."""
-
-    marginals: ProductMarginals
-    environment: IndependentEnvironment
-
-    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return (*self.marginals(X), self.environment.weights.to(X).unsqueeze(-2))
-
-
-@dataclass(frozen=True)
-class _DependentMarginals:
-    r"""At the points that the environment makes of each decision."""
-
-    marginals: MarginalPredictor
-    environment: Environment
-
-    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        inputs, weights = self.environment.expand(X)  # batch_shape x m x n_w x d
-        moments = self.marginals(inputs.flatten(-3, -2))
-        mean, variance = (moment.unflatten(-1, inputs.shape[-3:-1]) for moment in moments)
-        return mean, variance, weights
 
 
 @acqf_input_constructor(RiskUpperConfidenceBound)
@@ -283,6 +262,7 @@ def construct_inputs_risk_ucb(
     beta: float | Tensor,
     posterior_transform: PosteriorTransform | None = None,
     X_pending: Tensor | None = None,
+    optimism: Optimism = "of_risk",
 ) -> dict[str, Any]:
     r"""Arguments of the bound, as `get_acqf_input_constructor` and Ax ask for them."""
     return {
@@ -292,4 +272,5 @@ def construct_inputs_risk_ucb(
         "beta": beta,
         "posterior_transform": posterior_transform,
         "X_pending": X_pending,
+        "optimism": optimism,
     }

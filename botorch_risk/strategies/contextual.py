@@ -12,7 +12,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.acquisition.arguments import as_nonnegative
-from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.acquisition.risk_ucb import Optimism, RiskUpperConfidenceBound
 from botorch_risk.environments import Environment
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.models.standardized_gp import standardized_gp
@@ -83,6 +83,7 @@ class ContextualStrategy(ReplicatedStrategy):
         self.beta = beta if callable(beta) else float(as_nonnegative("beta", beta))
         self.num_restarts, self.raw_samples = num_restarts, raw_samples
         self._acquisition: tuple[int, RiskUpperConfidenceBound] | None = None
+        self._optimism: Optimism = "of_risk"
 
     @property
     def acquisition(self) -> RiskUpperConfidenceBound:
@@ -136,7 +137,9 @@ class ContextualStrategy(ReplicatedStrategy):
         fit_exact_gp(model, observed=~self._missing())
         environment = self._environment(self._contexts())
         beta = self.beta(self._schedule_round) if callable(self.beta) else self.beta
-        return RiskUpperConfidenceBound(model, environment, self._risk_measure(), beta=beta)
+        return RiskUpperConfidenceBound(
+            model, environment, self._risk_measure(), beta=beta, optimism=self._optimism
+        )
 
     def _propose(self) -> Tensor:
         lower, upper = self.bounds

@@ -114,6 +114,28 @@ def test_a_kernel_that_is_no_product(measure: RiskMeasure) -> None:
         torch.testing.assert_close(ours, expected, rtol=1e-6, atol=1e-6)
 
 
+@every_measure
+def test_optimism_of_the_values_is_the_risk_of_their_upper_bounds(measure: RiskMeasure) -> None:
+    model, environment = build_model(), small()
+    X, bound = torch.rand(4, 1, dtype=torch.float64), measure.bind(environment)
+    expected = brute_force(model, environment, bound, X, 1.0)
+    plain, bold = (
+        RiskUpperConfidenceBound(model, environment, measure, beta=BETA, optimism=optimism)
+        for optimism in ("of_risk", "of_values")
+    )
+    torch.testing.assert_close(bold.evaluate(X), expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(bold(X.unsqueeze(-2)), bold.evaluate(X))
+    for side in ("lower", "mean", "upper"):  # the bounds stay bounds
+        assert torch.equal(getattr(bold, side)(X), getattr(plain, side)(X))
+    if measure.monotone:
+        assert torch.equal(bold.evaluate(X), plain.evaluate(X))
+    else:
+        assert (bold.evaluate(X) <= plain.evaluate(X) + 1e-12).all()
+        assert (bold.evaluate(X) < plain.evaluate(X) - 1e-4).any()
+    with pytest.raises(ValueError, match=r"Expected `optimism` in .* Got 'none'"):
+        RiskUpperConfidenceBound(model, environment, measure, beta=BETA, optimism="none")  # type: ignore[arg-type]
+
+
 def test_gradient_without_width() -> None:
     r"""At beta = 0 the square root of the width must not turn the gradient into NaN."""
     acqf = RiskUpperConfidenceBound(build_model(), small(), Expectation(), beta=0.0)
