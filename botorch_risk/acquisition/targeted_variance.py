@@ -22,7 +22,7 @@ from botorch_risk.acquisition.level_set import register_threshold
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
 from botorch_risk.acquisition.sampling_terms import Noise, SamplingTerms
 from botorch_risk.models.domain import DomainPosterior
-from botorch_risk.models.model_inputs import as_points, check_points
+from botorch_risk.models.model_inputs import as_points
 
 
 class TargetedIntegratedVariance(PointwiseAcquisitionFunction):
@@ -111,7 +111,6 @@ class TargetedIntegratedVariance(PointwiseAcquisitionFunction):
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Reductions at `batch_shape x m x d` points, `batch_shape x m`."""
         X = as_points(X, self.model)
-        check_points("X", X, self.model)
         return map_replicates(self._reduction, X, self.posterior.batch_shape)
 
     def _reduction(self, X: Tensor) -> Tensor:

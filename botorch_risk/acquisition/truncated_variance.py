@@ -38,6 +38,7 @@ from botorch_risk.acquisition.truncated_gain import (
 )
 from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
 from botorch_risk.models.domain import DomainPosterior
+from botorch_risk.models.model_inputs import as_points
 
 # Covariances with points off the domain that are held at once, with their gradients.
 _CHUNK_ENTRIES = {"cpu": 2**18, "cuda": 2**24}
@@ -167,6 +168,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
             BotorchTensorDimensionError: If `X` does not have the domain's columns.
             ValueError: If a level is not one of the levels, or a cost is not > 0.
         """
+        X = as_points(X, self.model)
         (posterior,) = self._conditioned
         targets = self._covering.targets(posterior)
         entries = _CHUNK_ENTRIES.get(X.device.type, 2**18)

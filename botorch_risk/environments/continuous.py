@@ -2,6 +2,7 @@ r"""A known continuous law of W on a box, whose coordinates are independent."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Literal, get_args
 
@@ -89,7 +90,9 @@ class ContinuousEnvironment(IndependentEnvironment):
         check_bounds(bounds)
         if rule not in get_args(Rule):
             raise ValueError(f"Expected `rule` to be one of {get_args(Rule)}. Got {rule=}.")
-        law = BoundedMarginals(marginals, bounds.detach().double().cpu(), beyond)
+        # Copies: the law stays as it is whatever becomes of the caller's parameters.
+        box = bounds.detach().double().cpu().clone()
+        law = BoundedMarginals(copy.deepcopy(marginals), box, beyond)
         if rule == "quadrature":
             points, weights = _quadrature(law, n_w)
         else:

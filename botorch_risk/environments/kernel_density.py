@@ -45,7 +45,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
 
     Choose `bandwidth="leave_one_out"` for laws of several modes within bounds, once there are about
     100 values: see `leave_one_out_bandwidth` for its errors. With few values, with heavy tails on
-    the whole line or with one mode, Silverman's rule is as good or better.
+    the whole line or with one mode, Silverman's rule is as good or better. It sees rounding.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]])
@@ -105,6 +105,8 @@ class KernelDensityEnvironment(IndependentEnvironment):
         """
         observed = as_floating(observed)
         check_values("observed", observed)
+        if isinstance(bandwidth, Tensor):
+            bandwidth = bandwidth.detach().clone()
         _check_options(bandwidth, rule, bounds, n_ball)
         if ddof not in (0, 1) or not 0 < relative_floor < math.inf:
             raise ValueError(
@@ -113,7 +115,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
             )
         if bounds is not None:
             check_bounds(bounds, observed.shape[-1])
-            bounds = bounds.detach().to(observed)
+            bounds = bounds.detach().to(observed).clone()
             _check_within(observed, bounds, at_bounds)
         floor = relative_floor * _range(observed, bounds)
         wanted = _bandwidth(bandwidth, observed, bounds, at_bounds, ddof, floor)

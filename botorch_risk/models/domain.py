@@ -193,9 +193,13 @@ class DomainPosterior:
 
         Args:
             X: `m x d`, or `B x m x d` for the `B` replicates.
+
+        Raises:
+            BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
         """
+        check_points("X", X, self.model)
         self._current()
-        return self._process.at(X)
+        return self._process.at(as_points(X, self.model))
 
     def cross_covariance(self, first: ConditionedPoints, second: ConditionedPoints) -> Tensor:
         r"""Posterior covariances of any points, `B x m x a`, differentiable in the first."""

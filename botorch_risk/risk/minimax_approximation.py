@@ -21,6 +21,7 @@ from botorch_risk.risk.kernel_matrices import (
     kernel_matrix_of,
     require_bound,
     same_points,
+    without_copies,
 )
 from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
 
@@ -98,7 +99,7 @@ class MinimaxApproximation(RiskMeasure):
         points = environment.points
         if same_points(self._points, points):
             return self
-        matrix = kernel_matrix_of(self.kernel, environment)
+        matrix = without_copies(kernel_matrix_of(self.kernel, environment))
         eigen(matrix)  # checks it
         metric = matrix if self.sensitivity == "kernel" else torch.eye(matrix.shape[-1]).to(matrix)
         root = _sensitivity_root(metric)
@@ -110,8 +111,7 @@ class MinimaxApproximation(RiskMeasure):
         The risk lies between `(min v + chord) / 2` and `(E + chord) / 2`; the chords that fall
         fastest and slowest, whichever point has the smallest value, make these monotone in v.
         """
-        weights = weights.expand_as(lower)
-        part = self._part_of_the_chord(weights)
+        part = self._part_of_the_chord(weights, lower)
         slowest, fastest = part.amin(dim=-1), part.amax(dim=-1)
         mean, least = (weights * lower).sum(dim=-1), lower.min(dim=-1).values
         pessimistic = torch.lerp(mean, least, (1 + fastest) / 2)
@@ -120,21 +120,26 @@ class MinimaxApproximation(RiskMeasure):
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         root = require_bound(self._root, self)
-        weights = weights.expand_as(values)
-        part = self._part_of_the_chord(weights)
+        part = self._part_of_the_chord(weights, values)
         mean = (weights * values).sum(dim=-1)
         least, place = values.min(dim=-1)
-        part = part.gather(-1, place.unsqueeze(-1)).squeeze(-1)
+        part = part.expand_as(values).gather(-1, place.unsqueeze(-1)).squeeze(-1)
         centred = (values - values.mean(dim=-1, keepdim=True)).double()
         sensitivity = _matvec(root, centred).norm(dim=-1).to(values)
         lower = torch.maximum(mean - self.radius * sensitivity, least)
         upper = torch.lerp(mean, least, part)
         return torch.where(part >= 1, least, (lower + upper) / 2)
 
-    def _part_of_the_chord(self, weights: Tensor) -> Tensor:
-        r"""`min(radius / radius*, 1)` if the smallest value is at this point, `... x n_w`."""
-        matrix, law = require_bound(self._kernel_matrix, self), weights.double()
-        check_size(matrix, law)
+    def _part_of_the_chord(self, weights: Tensor, values: Tensor) -> Tensor:
+        r"""`min(radius / radius*, 1)` if the smallest value is at this point.
+
+        As large as the weights are, `batch_shape x ... x n_w`, and not as the values: rows that
+        share their weights share one product with the kernel matrix.
+        """
+        matrix = require_bound(self._kernel_matrix, self)
+        check_size(matrix, values)
+        law = weights.double().reshape(*[1] * (values.dim() - weights.dim()), *weights.shape)
+        law = law.expand(*matrix.shape[:-2], *law.shape[matrix.dim() - 2 :])
         image = _matvec(matrix, law)
         diagonal = matrix.diagonal(dim1=-2, dim2=-1)
         diagonal = diagonal.view(*matrix.shape[:-2], *[1] * (law.dim() + 1 - matrix.dim()), -1)

@@ -567,3 +567,16 @@ def test_bad_points() -> None:
     gridded = TruncatedVarianceReduction(posterior, state, noise=torch.ones(36).double())
     with pytest.raises(ValueError, match="`noise` as a function of the point"):
         gridded.evaluate(torch.rand(2, 2).double())
+
+
+def test_whole_numbers_no_points_and_other_columns() -> None:
+    acqf, X = (
+        TruncatedVarianceReduction(*build(eta=0.5), travel, noise=lambda X: 0.1 + X[..., 0]),
+        torch.tensor([[0, 1], [1, 0]]),
+    )
+    torch.testing.assert_close(acqf.evaluate(X), acqf.evaluate(X.double()))
+    torch.testing.assert_close(acqf(X.unsqueeze(-2)), acqf.evaluate(X.double()))
+    assert acqf.evaluate(X[:0].double()).shape == (0,)
+    for columns in (1, 3):
+        with pytest.raises(BotorchTensorDimensionError, match=r"2 columns"):
+            acqf.evaluate(torch.rand(3, columns, dtype=torch.float64))
