@@ -180,8 +180,11 @@ def test_bad_input(case: RiskMeasureCase) -> None:
         measure(values.long(), weights)
     with pytest.raises(InputDataError, match=r"Got the smallest weight -"):
         measure(values, weights - weights.amax(dim=-1, keepdim=True))
-    with pytest.raises(InputDataError, match=r"that sum to 1. Got .* sums 2\.\.2"):
-        measure(values, 2 * weights)
+    for factor in (0.5, 2, 1 - 2e-6, 1 + 2e-6):
+        for call in (measure, lambda v, w: measure.bounds(v, v + 1, w)):
+            with pytest.raises(InputDataError, match=r"that sum to 1. Got .* sums [012]"):
+                call(values, factor * weights)
+    close(measure(values, (1 - 1e-7) * weights), measure(values, weights), 1e-5)
 
 
 @every
