@@ -23,7 +23,7 @@ def marginals_of(
 
     Args:
         model: A model with one output.
-        environment: The law of w, or of a perturbation of the decision.
+        environment: The distribution of w, or of a perturbation of the decision.
         posterior_transform: As in `MarginalPredictor`.
 
     Returns:

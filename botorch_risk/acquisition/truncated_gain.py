@@ -103,8 +103,8 @@ def gain(covariance: Tensor, inverse: Tensor, targets: Targets) -> Tensor:
 def anticipated_set(posterior: DomainPosterior, state: TruncatedVarianceState) -> Tensor:
     r"""The points that may be in the set `M` after a sample, `batch_shape x |D|`.
 
-    Those of `M_t`; and where sets are formed from scratch (`monotone=False`) those that the
-    present bounds leave open, since a new epoch has wider ones: points come back. A sample
+    The points of `M_t`; and where sets are formed from scratch (`monotone=False`) all points that
+    the present bounds leave open, since a new epoch has wider ones: points come back. A sample
     at its mean narrows bounds only, so that there are no others.
     """
     if state.monotone:
@@ -137,7 +137,7 @@ def anticipated_gain(
     Args:
         covariance: `B x m x a`.
         inverse: `B x m`.
-        targets: Those of `anticipated_set`, `truncate=False`.
+        targets: The points of `anticipated_set`, `truncate=False`.
         posterior: Means and variances.
         state: The sets, the threshold, `eta` and `beta`.
 

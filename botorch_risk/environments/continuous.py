@@ -90,7 +90,7 @@ class ContinuousEnvironment(IndependentEnvironment):
         check_bounds(bounds)
         if rule not in get_args(Rule):
             raise ValueError(f"Expected `rule` to be one of {get_args(Rule)}. Got {rule=}.")
-        # Copies: the law stays as it is whatever becomes of the caller's parameters.
+        # Copies: the caller may change the parameters later.
         box = bounds.detach().double().cpu().clone()
         law = BoundedMarginals(copy.deepcopy(marginals), box, beyond)
         if rule == "quadrature":

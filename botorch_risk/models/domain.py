@@ -266,7 +266,7 @@ class DomainPosterior:
         r"""Conditions on the posterior mean at a point: the mean stays, the variance shrinks.
 
         What greedy choices of a batch ask for. `observe(index, None)` takes the noise in the
-        units of the data, this in those of `variance`.
+        units of the data, this method in the units of `variance`.
 
         Args:
             X: The point, `d` for all, `batch_shape x d` or `batch_shape x 1 x d`.

@@ -40,7 +40,7 @@ class Units(NamedTuple):
 
     @classmethod
     def of(cls, posterior_transform: Any) -> Units:
-        r"""The units after a transform, or those of the data.
+        r"""The units after a transform; the units of the data without one.
 
         Raises:
             ValueError: If the weight is 0 or not finite: there is nothing left to model.

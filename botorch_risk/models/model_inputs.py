@@ -54,7 +54,7 @@ def check_points(name: str, X: Tensor, model: Model) -> None:
 
 
 def as_points(X: Tensor, model: Model) -> Tensor:
-    r"""Points in a floating-point dtype: integers in that of the model's data, else in float64."""
+    r"""Points in a floating-point dtype: integers get the dtype of the model's data, or float64."""
     if X.is_floating_point():
         return X
     exact: Any = model

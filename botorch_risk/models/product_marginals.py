@@ -153,7 +153,7 @@ class ProductMarginals:
         return (
             X.dtype == torch.float64
             and X.shape[-2] > 0
-            and X.shape[:-2] == model.batch_shape  # not so where one model meets many laws
+            and X.shape[:-2] == model.batch_shape  # one model may meet many distributions
             and has_closed_form(model, self.predictor.posterior_transform)
             and (transform is None or type(transform) is Normalize)
         )

@@ -18,7 +18,7 @@ class TBatch:
     r"""How points of any batch shape become points of the replicates of a model, and back.
 
     Attributes:
-        shape: The batch shape of the points, once broadcast with that of the model.
+        shape: The batch shape of the points, broadcast with the model's.
         dims: How many dimensions in front are a t-batch.
         num_points: The number m of points of each of it.
 
@@ -40,7 +40,7 @@ class TBatch:
 
         Args:
             X: `... x m x d`, where `...` broadcasts with the batch shape.
-            batch_shape: That of the model.
+            batch_shape: The model's.
         """
         m = X.shape[-2]
         if X.shape[:-2] == batch_shape:
@@ -64,7 +64,7 @@ class TBatch:
         return X.flatten(-2 - self.dims, -2)
 
     def unfold(self, values: Tensor, points_dim: int = -1) -> Tensor:
-        r"""Values of folded points, one dimension of which is that of the points.
+        r"""Gives values of folded points the shape of the points as they came.
 
         Args:
             values: `batch_shape x (t-batch m) x ...`.

@@ -63,8 +63,8 @@ def maximize_value_at_risk(
     Where the paper is silent or slips: its test at line 4 has `x^(i)` before it is computed, here
     the previous `x`; its delta_x is the radius; step sizes are not given. Here x is on the unit
     cube and the network sees it relative to the ball, in radii; h is centred and scaled by its
-    values around the start; theta moves by Adam; the starts are the best of some Sobol points,
-    and of these and their ends that of largest value-at-risk over `num_final` samples is returned.
+    values around the start; theta moves by Adam; the starts are the best of some Sobol points;
+    the start or end with the largest value-at-risk over `num_final` samples is returned.
 
     Args:
         function: `h`, from queries `R x m x (d_x + d_w)` to `R x m` values.

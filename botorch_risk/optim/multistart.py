@@ -50,8 +50,8 @@ def optimize_acqf_replicates(
     Args:
         acqf: An acquisition function on a model of batch shape `[R]`, or `[]` for `R = 1`. One
             without a `model` is taken to have batch shape `[R]`.
-        bounds: Lower and upper bounds, `2 x d`, in the units of the acquisition's inputs. Their
-            dtype is that of the points; integers count as float64.
+        bounds: Lower and upper bounds, `2 x d`, in the units of the acquisition's inputs. The
+            points have their dtype; integers count as float64.
         q: How many points to choose.
         seeds: One for each replicate; an integer means `R = 1`. A loop passes other seeds in
             every round, such as `derive_seed(seed, "round", t)`.

@@ -25,6 +25,8 @@ from botorch_risk.risk.kernel_matrices import (
 )
 from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
 
+_FIRST_ROWS = 16  # of the root of the sensitivity, those of the smallest eigenvalues
+
 Sensitivity = Literal["kernel", "identity"]
 
 
@@ -119,16 +121,39 @@ class MinimaxApproximation(RiskMeasure):
         return pessimistic, torch.lerp(mean, least, slowest / 2)
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
-        root = require_bound(self._root, self)
         part = self._part_of_the_chord(weights, values)
         mean = (weights * values).sum(dim=-1)
         least, place = values.min(dim=-1)
         part = part.expand_as(values).gather(-1, place.unsqueeze(-1)).squeeze(-1)
-        centred = (values - values.mean(dim=-1, keepdim=True)).double()
-        sensitivity = _matvec(root, centred).norm(dim=-1).to(values)
-        lower = torch.maximum(mean - self.radius * sensitivity, least)
         upper = torch.lerp(mean, least, part)
+        lower = self._lower_bound(values, mean, least)
         return torch.where(part >= 1, least, (lower + upper) / 2)
+
+    def _lower_bound(self, values: Tensor, mean: Tensor, least: Tensor) -> Tensor:
+        r"""`max(E - radius S, min v)`, with S only where it decides.
+
+        For smooth kernels S is so large that `min v` is the maximum nearly everywhere. A few rows
+        of the root of S, a sum of squares, bound it from below and mostly show that.
+        """
+        root = require_bound(self._root, self)
+        centred = torch.atleast_2d(values - values.mean(dim=-1, keepdim=True)).double()
+
+        def below_mean(root: Tensor, rows: Tensor, mean: Tensor) -> Tensor:
+            return mean - self.radius * _matvec(root, rows).norm(dim=-1).to(values)
+
+        with torch.no_grad():
+            decides = below_mean(root[..., :_FIRST_ROWS, :], centred, mean) > least
+        if not decides.any():
+            return least
+        if root.dim() > 2:  # replicates with matrices of their own
+            return torch.maximum(below_mean(root, centred, mean), least)
+        shape, places = least.shape, decides.reshape(-1).nonzero().squeeze(-1)
+        centred, mean, least = centred.flatten(0, -2), mean.reshape(-1), least.reshape(-1)
+        with torch.no_grad():
+            above = below_mean(root, centred[places], mean[places]) > least[places]
+        places = places[above]  # a graph for these alone
+        bound = below_mean(root, centred[places], mean[places])
+        return least.index_put((places,), bound).reshape(shape)
 
     def _part_of_the_chord(self, weights: Tensor, values: Tensor) -> Tensor:
         r"""`min(radius / radius*, 1)` if the smallest value is at this point.
