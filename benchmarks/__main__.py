@@ -11,6 +11,7 @@ from benchmarks import (
     branching,
     environment_step,
     fit_quality,
+    long_loops,
     marginals,
     multistart,
     pseudo_data,
@@ -39,6 +40,7 @@ def main() -> None:
         risk_measures.main()
         pseudo_data.main(repeats=1 if quick else 9)
         branching.main(replicates=2 if quick else 16)
+        long_loops.main((20, 40) if quick else long_loops.MILESTONES)
         robustness.main(repeats=1 if quick else 5)
         value_at_risk_step.main(repeats=1 if quick else 5)
         environment_step.main(repeats=1 if quick else 5)

@@ -1,13 +1,11 @@
 r"""Many small minimisations in boxes, run as one: BFGS with projection, vectorised over rows.
 
 Each row is a problem of its own with its own metric, line search, iteration count and status;
-only the evaluations are shared. A row that has finished leaves the batch, so nothing is
-evaluated for it any more. The hyperparameter fits of replicates (`fit`) and the multi-start
-optimisation of acquisition functions (`optim`) both run on it.
+only the evaluations are shared, and a row that has finished is not evaluated any more. The fits of
+replicates (`fit`) and the multi-start optimisation of acquisitions (`optim`) run on it.
 
-The state is a few numbers a row. It lives on the host in NumPy and float64, where an operation
-on a small array costs a tenth of a call into torch; the caller's objective moves the points to
-its own device and precision. Hence the one design serves 1 row and 10,000.
+The state, a few numbers a row, lives in NumPy, where an operation on a small array costs a tenth
+of a call into torch. The caller's objective moves the points to its own device and precision.
 """
 
 from __future__ import annotations
@@ -19,8 +17,8 @@ from enum import IntEnum
 import numpy as np
 from numpy import ndarray
 
-# Constants of the method, not of a problem: a sufficient decrease, the range of a backtracking
-# factor, trials before the metric is dropped, and what counts as lying on a bound.
+# A sufficient decrease, the range of a backtracking factor, trials before the metric is dropped,
+# and what counts as lying on a bound.
 SUFFICIENT_DECREASE = 1e-4
 SHRINK_RANGE = (0.1, 0.5)
 MAX_TRIALS = 20
@@ -46,9 +44,8 @@ class Minima:
     Args:
         x: The best points, `rows x p`; the start where a row failed.
         value: The objective there, `rows`.
-        status: A `RowStatus` for each row: converged; stopped at the iteration limit; stalled
-            (not even a steepest descent step lowers the objective); failed (the objective or its
-            gradient is not finite at the start).
+        status: A `RowStatus` for each row: converged; at the iteration limit; stalled (not even
+            steepest descent lowers the objective); failed (it is not finite at the start).
         num_evaluations: How often each row was evaluated.
     """
 
@@ -91,28 +88,31 @@ def minimize_rows(
     relative_tolerance: float = 1e-9,
     max_step: float = np.inf,
     precision: float = float(np.finfo(np.float64).eps),
+    decrease_tolerance: float = np.inf,
 ) -> Minima:
     r"""Minimises each row of a batch of smooth functions within a box.
 
     Projected BFGS [Bertsekas1982projected]_: `x <- clip(x - step * H g, lower, upper)` where `H`
-    acts on the coordinates that are not held at a bound by the gradient, and backtracking on the
-    projected path. Local, and a row never ends above its start. The metric is dense: meant for
-    `p` up to a few hundred.
+    acts on the coordinates that the gradient does not hold at a bound, and backtracking on that
+    path. Local; a row never ends above its start. The metric is dense: for `p` up to some hundred.
 
     Args:
         objective: Takes the points `rows x p` and the index of each among the rows of `start`
-            (finished rows are absent) and returns values `rows` and gradients `rows x p`. A value
-            that is not finite is a rejected step of its row.
+            (finished ones are absent), returns values `rows` and gradients `rows x p`. Where a
+            value is not finite, the step of the row is rejected.
         start: `rows x p`. Moved into the box if it lies outside.
-        lower: Lower bounds, broadcastable to `rows x p`. Equal bounds fix a coordinate.
-        upper: Upper bounds, likewise.
+        lower: Lower bounds, broadcastable to `rows x p`.
+        upper: Upper bounds, likewise. Equal bounds fix a coordinate.
         max_iterations: The most accepted steps of a row.
-        gradient_tolerance: A row has converged when no entry of its projected gradient exceeds it.
-        relative_tolerance: A row has also converged when two steps running changed its value by
+        gradient_tolerance: A row has converged when no entry of its projected gradient exceeds it
+            and the metric expects no more decrease than `decrease_tolerance`.
+        relative_tolerance: A row has also converged when each of two steps changed its value by
             less than this times `max(1, |value|)`.
         max_step: The most that a coordinate may move in one step.
-        precision: The relative rounding error of the objective: a row has also converged when
-            the decrease to be expected lies below it.
+        precision: The relative rounding error of the objective; a row has also converged when the
+            decrease to be expected lies below it.
+        decrease_tolerance: What a step may still promise: where a function falls off as an
+            exponential, gradients are small a long way before its end.
 
     Returns:
         The minima, their values, statuses and evaluation counts.
@@ -144,7 +144,7 @@ def minimize_rows(
             _advance(rows, accepted, trial, value, gradient, free)
             rows.small = np.where(accepted, np.where(small, rows.small + 1, 0), rows.small)
             status[accepted & (rows.iterations >= max_iterations)] = RowStatus.ITERATION_LIMIT
-            done = (rows.small >= 2) | (_projected_gradient(rows) <= gradient_tolerance)
+            done = (rows.small >= 2) | _is_flat(rows, gradient_tolerance, decrease_tolerance)
             status[accepted & done] = RowStatus.CONVERGED
             rows = _retire(rows, status, result)
     return result
@@ -189,6 +189,16 @@ def _projected_gradient(rows: _Rows) -> ndarray:
     return np.abs(rows.x - moved).max(axis=1, initial=0.0)
 
 
+def _is_flat(rows: _Rows, gradient_tolerance: float, decrease_tolerance: float) -> ndarray:
+    r"""Whether neither the gradient nor the metric promises more."""
+    flat = _projected_gradient(rows) <= gradient_tolerance
+    if np.isfinite(decrease_tolerance) and flat.any():
+        gradient = np.where(_held(rows), 0.0, rows.gradient)
+        decrease = np.einsum("ri,rij,rj->r", gradient, rows.metric, gradient)
+        flat &= decrease <= decrease_tolerance
+    return flat
+
+
 def _reset_metric(rows: _Rows, mask: ndarray) -> None:
     r"""Steepest descent with a first step of at most unit length."""
     free_gradient = np.where(_held(rows), 0.0, rows.gradient)
@@ -228,7 +238,7 @@ def _backtrack(
     status: ndarray,
     precision: float,
 ) -> None:
-    r"""Shortens the step of rejected rows to the minimum of a parabola, or gives up on them."""
+    r"""Shortens the step of rejected rows to the minimum of a parabola."""
     parabola = -slope / (2.0 * (value - rows.value - slope))
     shrink = np.where(np.isfinite(parabola), parabola, SHRINK_RANGE[0]).clip(*SHRINK_RANGE)
     rows.step = np.where(rejected, rows.step * shrink, rows.step)

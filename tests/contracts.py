@@ -29,6 +29,9 @@ from botorch_risk.acquisition import (
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
     Straddle,
+    TargetedIntegratedVariance,
+    TruncatedVarianceReduction,
+    TruncatedVarianceState,
     qRiskAverseUpperConfidenceBound,
 )
 from botorch_risk.environments import (
@@ -41,7 +44,7 @@ from botorch_risk.environments import (
     StandardDeviationBox,
     regular_grid,
 )
-from botorch_risk.models import MeanVarianceGP
+from botorch_risk.models import DomainPosterior, MeanVarianceGP
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
@@ -152,6 +155,7 @@ class AcquisitionCase:
         joint: Whether it scores q points jointly (then the oracle is for q = 1).
         model: From repeated data to the kind of model that it takes.
         arguments: What its input constructor cannot do without.
+        batch_dims: How many batch dimensions its model may have.
     """
 
     name: str
@@ -161,6 +165,7 @@ class AcquisitionCase:
     tolerance: float = 1e-7
     model: Callable[[RepeatedData], Any] = mean_variance_gp
     arguments: dict[str, Any] = field(default_factory=dict)
+    batch_dims: int = 2
 
     def replicate(self, model: Any, data: RepeatedData, index: tuple[int, ...]) -> Any:
         r"""The model of one entry of a batch, with that entry's hyperparameters."""
@@ -205,6 +210,22 @@ def risk_bound(
         return np.array([risk(oracles.upper_bound(model, repeats, x, 2.25), law) for x in each])
 
     return AcquisitionCase(name, build, oracle, model=model, arguments=arguments)
+
+
+_GRID = torch.cartesian_prod(*[torch.linspace(0, 1, 4, dtype=torch.float64)] * 2)
+_STATE = partial(TruncatedVarianceState.initial, _GRID, "maximize", eta=0.2)
+
+
+def targeted(model: Any, **options: Any) -> TargetedIntegratedVariance:
+    return TargetedIntegratedVariance(model, 1.2, _GRID.to(model.train_targets), **options)
+
+
+def truncated(model: Any, **options: Any) -> TruncatedVarianceReduction:
+    domain = _GRID.to(model.train_targets)
+    state = TruncatedVarianceState.initial(
+        domain, "maximize", eta=0.2, batch_shape=model.batch_shape
+    )
+    return TruncatedVarianceReduction(DomainPosterior(model, domain), state, **options)
 
 
 ACQUISITIONS = [
@@ -252,6 +273,26 @@ ACQUISITIONS = [
         DiscreteEnvironment(_CONTEXTS),
         ConditionalValueAtRisk(0.4),
         lambda values, law: oracles.conditional_value_at_risk(values, law, level=0.4),
+    ),
+    AcquisitionCase(
+        "targeted_variance",
+        targeted,
+        lambda model, repeats, X: oracles.targeted_reduction(
+            model, repeats, X, oracles.to_numpy(_GRID), 1.2
+        ),
+        model=of_decision,
+        arguments={"threshold": 1.2, "points": _GRID},
+        batch_dims=1,
+    ),
+    AcquisitionCase(
+        "truncated_variance",
+        truncated,
+        lambda model, repeats, X: oracles.truncated_reduction(
+            model, repeats, X, oracles.to_numpy(_GRID), beta=_STATE().beta.item(), eta=0.2
+        ),
+        model=of_decision,
+        arguments={"state": _STATE(), "domain": _GRID},
+        batch_dims=1,
     ),
     risk_bound(
         "risk_ucb_of_perturbations",

@@ -126,6 +126,49 @@ def straddle(
     return np.minimum(moments["mean"] + reach - threshold, threshold - moments["mean"] + reach)
 
 
+def variances_with(
+    model: Any, repeats: np.ndarray, points: np.ndarray, candidate: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Moments at points of an ordinary GP of the means of repeats, in the units of the outcome.
+
+    With a candidate, the variances are those after a sample there, by refitting.
+    """
+    targets, train_X = repeats.mean(axis=1), to_numpy(model.train_inputs[0])
+    centre, scale = targets.mean(), targets.std(ddof=1)
+    targets = (targets - centre) / scale
+    if candidate is not None:
+        train_X, targets = np.vstack([train_X, candidate]), np.append(targets, 0.0)
+    mean, variance = gp_posterior(
+        points,
+        train_X,
+        targets,
+        np.full(len(targets), model.likelihood.noise.item()),
+        to_numpy(model.covar_module.lengthscale).ravel(),
+        model.mean_module.constant.item(),
+    )
+    return centre + scale * mean, scale**2 * variance
+
+
+def targeted_reduction(
+    model: Any, repeats: np.ndarray, X: np.ndarray, points: np.ndarray, threshold: float
+) -> np.ndarray:
+    r"""How much a sample lowers the variances near the level, weighted by the density there."""
+    mean, before = variances_with(model, repeats, points)
+    density = norm.pdf(mean, threshold, np.sqrt(before)) / len(points)
+    after = [variances_with(model, repeats, points, x)[1] for x in X]
+    return np.array([(density * (before - each)).sum() for each in after])
+
+
+def truncated_reduction(
+    model: Any, repeats: np.ndarray, X: np.ndarray, points: np.ndarray, beta: float, eta: float
+) -> np.ndarray:
+    r"""The numerator of TRUVAR's Eq. (3) as printed; `eta` in prior standard deviations."""
+    floor = (eta * repeats.mean(axis=1).std(ddof=1)) ** 2
+    before = np.maximum(beta * variances_with(model, repeats, points)[1], floor)
+    after = [np.maximum(beta * variances_with(model, repeats, points, x)[1], floor) for x in X]
+    return np.array([(before - each).sum() for each in after])
+
+
 def upper_bound(model: Any, repeats: np.ndarray, X: np.ndarray, beta: float) -> np.ndarray:
     r"""`mean + sqrt(beta) sigma` of an ordinary GP of the means of repeats, standardised."""
     targets = repeats.mean(axis=1)

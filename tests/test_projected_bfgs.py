@@ -146,3 +146,22 @@ def test_no_step_is_longer_than_allowed() -> None:
 def test_bad_input(start: ndarray, lower: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         minimize_rows(rosenbrock, start, np.full(2, lower), np.ones(2))
+
+
+def test_an_exponential_is_followed_until_it_promises_nothing() -> None:
+    def exponential(x: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        value = np.exp(-x[:, 0])
+        return value, -value[:, None]
+
+    options = {"start": np.zeros((1, 1)), "lower": np.zeros(1), "upper": np.full(1, 50.0)}
+    soon = minimize_rows(exponential, gradient_tolerance=1e-3, relative_tolerance=0.0, **options)
+    late = minimize_rows(
+        exponential,
+        gradient_tolerance=1e-3,
+        relative_tolerance=0.0,
+        decrease_tolerance=1e-9,
+        **options,
+    )
+    assert 1e-6 < soon.value[0] <= 1e-3
+    assert late.value[0] < 1e-8
+    assert late.status.tolist() == [RowStatus.CONVERGED]

@@ -46,7 +46,9 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
     Every point of a batch is evaluated, so that every point pays for its risk. (A maximum over
     the batch, as in BoTorch's `qUpperConfidenceBound`, would be indifferent to all points but
     the best.) Where no bound of the noise is negative, always with the log link and with
-    `clip_noise=True`, the score never rises with the aversion.
+    `clip_noise=True`, the score never rises with the aversion. A sum over points has a local
+    optimum for each combination of theirs: give `optimize_acqf` about 1,000 `raw_samples` for
+    q = 4, or start it from the sequential batch by `batch_initial_conditions`.
 
     Example:
         >>> import torch

@@ -15,8 +15,9 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from numpy import ndarray
 from torch import Tensor
 
-from botorch_risk.fit.objective import ROUGHER, MarginalLikelihoodObjective
+from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
+from botorch_risk.fit.starts import ROUGHER, make_starts
 from botorch_risk.gradients import require_gradients
 from botorch_risk.projected_bfgs import Minima, RowStatus, minimize_rows
 from botorch_risk.seeding import as_seeds, derive_seed
@@ -25,9 +26,17 @@ from botorch_risk.seeding import as_seeds, derive_seed
 # basin of the start on the strength of one gradient.
 MAX_LOG_STEP = 4.0
 
+# Nor has a start converged while its next step promises more than this, per observed point: towards
+# a hyperparameter of 0 or infinity the objective flattens as an exponential does.
+PROMISE = 1e-7
+
 
 class FitStatus(StrEnum):
-    r"""How the fit of one replicate ended."""
+    r"""How the fit of one replicate ended.
+
+    `CONVERGED` is said of an optimum: at the best of the starts no small step raises the objective.
+    An objective may have several, of which the starts find the highest in most cases, not in all.
+    """
 
     CONVERGED = "converged"
     ITERATION_LIMIT = "iteration limit"
@@ -84,9 +93,10 @@ def fit_exact_gp(
 
     The objective is the model's own, `ExactMarginalLogLikelihood(model.likelihood, model)`: what
     `fit_gpytorch_mll` maximises, by closed-form gradients over the logarithms of the positive
-    hyperparameters. Every replicate converges on its own. One that fails numerically says so in
-    its status and keeps its hyperparameters; the others do not notice. Parameters that do not
-    require gradients stay. The model is left in evaluation mode.
+    hyperparameters, with the best constant mean to these by generalised least squares. Outcomes
+    may have any unit and any offset. Every replicate converges on its own. One that fails
+    numerically says so in its status and keeps its hyperparameters; the others do not notice.
+    Parameters that do not require gradients stay. The model is left in evaluation mode.
 
     Known to the closed form: a `SingleTaskGP` (or a subclass with its `forward`) of any batch
     shape; RBF and Matern kernels, ARD or not, alone or in a `ScaleKernel`; constant and zero mean;
@@ -98,7 +108,8 @@ def fit_exact_gp(
         model: The model. Its current hyperparameters are the first start.
         rough_start: Whether to start a second time at shorter lengthscales and less noise, and to
             keep the better result: the optimum that is found depends on the start. It doubles
-            the cost; `benchmarks/fit_quality.py` tells what it is worth.
+            the cost; `benchmarks/fit_quality.py` tells what it is worth. A replicate whose targets
+            are far from standardised has two further starts, in their units, in any case.
         num_restarts: Further starts for each replicate, drawn from the priors (about the first
             start where there is no prior that can be drawn from); the best result counts.
         seeds: One seed for each replicate, the batch flattened; needed by `num_restarts` only.
@@ -173,18 +184,20 @@ def fit_parts(
         tolerance: The largest entry of the gradient per observed point.
     """
     objective = MarginalLikelihoodObjective(parts, observed)
-    starts = objective.starts(rougher, num_restarts, _generators(parts, num_restarts, seeds))
+    generators = _generators(parts, num_restarts, seeds)
+    starts, rows = make_starts(objective, parts.batch_shape, rougher, num_restarts, generators)
     minima = minimize_rows(
-        objective,
+        lambda theta, index: objective(theta, rows[index]),
         starts,
-        *objective.bounds(len(starts)),
+        *objective.bounds(rows),
         max_iterations=max_iterations,
         gradient_tolerance=tolerance,
         relative_tolerance=1e-11,
         max_step=MAX_LOG_STEP,
         precision=float(torch.finfo(parts.Y.dtype).eps),
+        decrease_tolerance=PROMISE,
     )
-    return _collect(parts, objective, minima)
+    return _collect(parts, objective, minima, rows)
 
 
 def _mask(parts: ExactGPParts, observed: Tensor | None) -> Tensor | None:
@@ -211,13 +224,17 @@ def _generators(
 
 
 def _collect(
-    parts: ExactGPParts, objective: MarginalLikelihoodObjective, minima: Minima
+    parts: ExactGPParts, objective: MarginalLikelihoodObjective, minima: Minima, rows: ndarray
 ) -> FitResult:
     r"""Writes the best start of each replicate into the model and reports on it."""
     count = parts.batch_shape.numel()
-    values = minima.value.reshape(-1, count)  # starts x R
-    failed = minima.status.reshape(-1, count) == RowStatus.FAILED
-    best = np.where(failed, np.inf, values).argmin(axis=0) * count + np.arange(count)
+    failed = minima.status == RowStatus.FAILED
+    values = np.full((rows[-1] // count + 1) * count, np.inf)
+    values[rows] = np.where(failed, np.inf, minima.value)
+    lowest = values.reshape(-1, count).argmin(axis=0) * count + np.arange(count)
+    best = np.searchsorted(rows, lowest)
+    evaluations = np.zeros(count, dtype=np.int64)
+    np.add.at(evaluations, rows % count, minima.num_evaluations)
     outcomes = [_STATUS[RowStatus(code)] for code in minima.status[best]]
     for replicate, reason in objective.broken_data().items():
         outcomes[replicate] = (FitStatus.FAILED, reason)
@@ -231,7 +248,7 @@ def _collect(
         objective=batch(np.where(lost, np.nan, -minima.value[best]), parts.Y.dtype),
         status=tuple(status for status, _ in outcomes),
         reasons=tuple(reason for _, reason in outcomes),
-        num_evaluations=batch(minima.num_evaluations.reshape(-1, count).sum(axis=0), torch.long),
+        num_evaluations=batch(evaluations, torch.long),
         method="closed form",
     )
 

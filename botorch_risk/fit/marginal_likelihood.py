@@ -35,6 +35,22 @@ class Hyperparameters(NamedTuple):
     constant: Tensor
 
 
+class BestConstant(NamedTuple):
+    r"""What the best prior mean, of the highest likelihood times density, is sought by.
+
+    Args:
+        lower: Its lower bounds, `rows`.
+        upper: Its upper bounds, `rows`.
+        location: The mean of a normal density of it, `rows`.
+        precision: The inverse of its variance, `rows`; 0 for none.
+    """
+
+    lower: Tensor
+    upper: Tensor
+    location: Tensor
+    precision: Tensor
+
+
 class LogMarginalLikelihood(NamedTuple):
     r"""The log marginal likelihood and its derivatives.
 
@@ -42,10 +58,12 @@ class LogMarginalLikelihood(NamedTuple):
         value: `rows`, not divided by the number of points. NaN where the covariance matrix of
             the row is not positive definite to working precision.
         gradient: The derivatives, in the shapes of the hyperparameters.
+        constant: The prior means, `rows`: those that were given or the best ones.
     """
 
     value: Tensor
     gradient: Hyperparameters
+    constant: Tensor
 
 
 def log_marginal_likelihood(
@@ -54,8 +72,18 @@ def log_marginal_likelihood(
     hyperparameters: Hyperparameters,
     nu: float = math.inf,
     observed: Tensor | None = None,
+    best_constant: BestConstant | None = None,
 ) -> LogMarginalLikelihood:
     r"""Value and gradient of `log N(Y | constant, outputscale * K + diag(noise))`.
+
+    With `best_constant` the constant is not given but the best one, by generalised least squares:
+
+        constant = (1' A^-1 Y + precision * location) / (1' A^-1 1 + precision)
+        A = outputscale * K + diag(noise)
+
+    moved to the nearer of its bounds where it lies outside. The value is the likelihood at this
+    constant, without the density; the derivatives in the other hyperparameters are also those of
+    likelihood times density at its maximum over the constant (the envelope theorem).
 
     Args:
         X: Inputs, `rows x n x d`, distinct points or not.
@@ -64,6 +92,8 @@ def log_marginal_likelihood(
         nu: The smoothness of the Matern kernel; infinite for the squared exponential.
         observed: An optional boolean mask, `rows x n`. What it leaves out does not count, as if
             it had been removed from the data; `X` and `Y` must be finite there too.
+        best_constant: What to seek the best constant by; what `hyperparameters` has for it then
+            does not matter.
 
     Returns:
         The values and the derivatives. A row that fails leaves the others untouched.
@@ -83,12 +113,18 @@ def log_marginal_likelihood(
     distance = torch.cdist(Z, Z, compute_mode="donot_use_mm_for_euclid_dist")
     correlation, slope = correlation_and_slope(distance.square_(), nu)  # rows x n x n
     covariance = outputscale[:, None, None] * correlation
-    residual = Y - constant.unsqueeze(-1)
     if observed is not None:
-        covariance, noise, residual = _leave_out(observed, covariance, noise, residual)
+        covariance, noise = _leave_out(observed, covariance, noise)
     covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
     factor, info = torch.linalg.cholesky_ex(covariance)
+    if info.any():  # what is left of a matrix without a factor may be singular: no inverse
+        whole = torch.eye(Y.shape[-1], dtype=Y.dtype, device=Y.device)
+        factor = torch.where((info == 0)[:, None, None], factor, whole)
     inverse = torch.cholesky_inverse(factor)
+    if best_constant is not None:
+        constant = _solve_constant(inverse, Y, observed, best_constant)
+    residual = Y - constant.unsqueeze(-1)
+    residual = residual if observed is None else residual * observed
     weights = inverse @ residual.unsqueeze(-1)  # rows x n x 1
     log_determinant = 2.0 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     count = Y.shape[-1] if observed is None else observed.sum(-1).to(Y)
@@ -108,16 +144,25 @@ def log_marginal_likelihood(
         outputscale=0.5 * signal / outputscale,
         constant=weights.sum((-2, -1)),
     )
-    return LogMarginalLikelihood(value, gradient)
+    return LogMarginalLikelihood(value, gradient, constant)
 
 
-def _leave_out(
-    observed: Tensor, covariance: Tensor, noise: Tensor, residual: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Makes what was not observed an independent standard normal whose residual is 0."""
+def _solve_constant(
+    inverse: Tensor, Y: Tensor, observed: Tensor | None, sought: BestConstant
+) -> Tensor:
+    r"""The best constant; what was not observed is independent of the rest."""
+    if observed is None:
+        pull = inverse.sum(-1)  # A^-1 1
+    else:
+        pull = (inverse @ observed.to(Y).unsqueeze(-1)).squeeze(-1) * observed
+    numerator = (pull * Y).sum(-1) + sought.precision * sought.location
+    return (numerator / (pull.sum(-1) + sought.precision)).clamp(sought.lower, sought.upper)
+
+
+def _leave_out(observed: Tensor, covariance: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Makes what was not observed an independent standard normal; its residual shall be 0."""
     pairs = observed.unsqueeze(-1) & observed.unsqueeze(-2)
-    noise = torch.where(observed, noise, 1.0)
-    return covariance * pairs, noise, residual * observed
+    return covariance * pairs, torch.where(observed, noise, 1.0)
 
 
 def _lengthscale_gradient(

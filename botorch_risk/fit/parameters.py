@@ -15,7 +15,7 @@ from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.means import ConstantMean, ZeroMean
 from gpytorch.module import Module
-from gpytorch.priors import Prior, UniformPrior
+from gpytorch.priors import NormalPrior, Prior, UniformPrior
 from numpy import ndarray
 from torch import Tensor
 from torch.nn import Parameter
@@ -23,7 +23,8 @@ from torch.nn import Parameter
 from botorch_risk.models.fixed_noise import NoiseOfMeans
 
 _FIXED_NOISE = (FixedNoiseGaussianLikelihood, NoiseOfMeans)
-# Keeps logarithms finite where a constraint is open at 0 or at infinity.
+# Keeps logarithms finite where a constraint is open at 0 or at infinity. Units of the data that are
+# larger or smaller than 1 widen it.
 POSITIVE_RANGE = (1e-10, 1e10)
 
 
@@ -69,20 +70,30 @@ class Hyperparameter:
         expanded = values.detach().double().cpu().expand(self.raw.shape)
         return expanded.reshape(self.batch_shape.numel(), -1).numpy()
 
-    def bounds(self) -> tuple[ndarray, ndarray]:
-        r"""The closed interval of natural values that the raw parameter can express, `R x k`."""
+    @property
+    def is_profiled(self) -> bool:
+        r"""Whether its best value, given the others, has a closed form."""
+        normal = all(
+            type(prior) is NormalPrior and prior._transform is None for prior in self.priors
+        )
+        return self.name == "constant" and self.raw.requires_grad and normal
+
+    def bounds(self, unit: ndarray | float = 1.0) -> tuple[ndarray, ndarray]:
+        r"""The closed interval of natural values that the raw parameter can express, `R x k`.
+
+        Args:
+            unit: What is of order 1, for the ends of an interval that is open there.
+        """
         lower, upper = np.full((2, *self.rows(self.raw).shape), [[[-np.inf]], [[np.inf]]])
         if self.constraint is not None:
             lower = self.rows(self.constraint.lower_bound)
             upper = self.rows(self.constraint.upper_bound)
             if self.constraint.enforced:  # open at its bounds: softplus never reaches 0
-                lower = lower + _margin(lower, self.raw.dtype)
-                upper = upper - _margin(upper, self.raw.dtype)
+                lower = lower + _margin(lower, self.raw.dtype, unit)
+                upper = upper - _margin(upper, self.raw.dtype, unit)
         if self.is_positive:
-            lower, upper = (
-                np.maximum(lower, POSITIVE_RANGE[0]),
-                np.minimum(upper, POSITIVE_RANGE[1]),
-            )
+            lower = np.maximum(lower, POSITIVE_RANGE[0] * np.minimum(unit, 1.0))
+            upper = np.minimum(upper, POSITIVE_RANGE[1] * np.maximum(unit, 1.0))
         if not self.raw.requires_grad:
             lower = upper = np.clip(self.rows(self.natural), lower, upper)
         return lower, upper
@@ -256,6 +267,8 @@ def _is_same(value: Tensor, hyperparameter: Hyperparameter) -> bool:
     return slope is not None and own is not None and torch.equal(slope, own)
 
 
-def _margin(bound: ndarray, dtype: torch.dtype) -> ndarray:
+def _margin(bound: ndarray, dtype: torch.dtype, unit: ndarray | float) -> ndarray:
     r"""How far inside an open bound the raw parameter is finite and exact."""
-    return np.where(np.isfinite(bound), 1e-8 + 8 * torch.finfo(dtype).eps * np.abs(bound), 0.0)
+    relative = max(1e-8, 8 * torch.finfo(dtype).eps)
+    margin = np.where(bound == 0, POSITIVE_RANGE[0] * unit, relative * np.abs(bound))
+    return np.where(np.isfinite(bound), margin, 0.0)

@@ -3,7 +3,7 @@ r"""Log densities of GPyTorch's priors with their derivatives, for the rows of a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -77,6 +77,32 @@ def draw(
         return generator.gamma(first, 1.0 / second)
     normal = generator.normal(first, np.sqrt(second))
     return np.exp(normal) if isinstance(prior, LogNormalPrior) else normal
+
+
+def normal_precision(
+    priors: Sequence[Prior], shape: torch.Size, batch_shape: torch.Size
+) -> tuple[ndarray, ndarray]:
+    r"""The normal density that a product of normal priors is proportional to.
+
+    Args:
+        priors: Normal priors on one parameter; none for a precision of 0.
+        shape: The shape of the parameter, which starts with `batch_shape`.
+        batch_shape: The batch shape of the model.
+
+    Returns:
+        Its location and its precision, `R x k` each.
+    """
+    size = shape.numel() // batch_shape.numel()
+    weighted, precision = np.zeros((2, batch_shape.numel(), size))
+    for prior in priors:
+        parameters = _parameters(prior, shape, batch_shape)
+        if parameters is None:
+            raise ValueError(f"Expected normal `priors`. Got {type(prior).__name__}.")
+        location, variance, _ = parameters
+        weighted, precision = weighted + location / variance, precision + 1.0 / variance
+    return np.divide(
+        weighted, precision, out=np.zeros_like(weighted), where=precision > 0
+    ), precision
 
 
 def _normal(

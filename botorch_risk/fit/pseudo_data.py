@@ -57,6 +57,7 @@ from torch import Tensor
 from botorch_risk.fit.exact_gp import FitResult, fit_by_botorch, fit_parts
 from botorch_risk.fit.parameters import NotInClosedFormError, kernel_inputs, read_exact_gp
 from botorch_risk.fit.pseudo_points import Design, PseudoPoints, pseudo_points
+from botorch_risk.gradients import require_gradients
 
 # From the start of the fit to the second one. Copies of outcomes are explained by noise or by steps
 # between the copies, and the two optima lie farther apart than those of ordinary data.
@@ -147,11 +148,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
     def forward(
         self, function_dist: MultivariateNormal, target: Tensor, *params: Any, **kwargs: Any
     ) -> Tensor:
-        r"""The loss, per pseudo-point; the arguments, which come from the data, do not matter.
-
-        Returns:
-            A `batch_shape` tensor.
-        """
+        r"""The loss per pseudo-point, `batch_shape`; the arguments do not matter."""
         with _coefficients_kept(self.model):
             prior = self.model.forward(self.pseudo_inputs)
             inputs = self.model.transform_inputs(self.pseudo_inputs)
@@ -232,6 +229,7 @@ def fit_pseudo_data(
         >>> len(result.status), result.method
         (3, 'closed form')
     """
+    require_gradients("fit_pseudo_data")
     drawn = _draw(model, bounds, num_pseudo, seeds=seeds, points=points, observed=observed)
     model.train()
     try:
@@ -288,15 +286,11 @@ def _draw(model: Any, bounds: Tensor, num_pseudo: int | None, **options: Any) ->
 def _coefficients_kept(model: SingleTaskGP) -> Iterator[None]:
     r"""Keeps an input transform from learning the range of the inputs from pseudo-points."""
     transform = getattr(model, "input_transform", None)
-    learning = (
-        []
-        if transform is None
-        else [
-            part
-            for part in transform.modules()
-            if isinstance(part, AffineInputTransform) and part.learn_coefficients
-        ]
-    )
+    learning = [
+        part
+        for part in (() if transform is None else transform.modules())
+        if isinstance(part, AffineInputTransform) and part.learn_coefficients
+    ]
     for part in learning:
         part.learn_coefficients = False
     try:

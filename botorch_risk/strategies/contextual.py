@@ -19,7 +19,7 @@ from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import derive_seed
-from botorch_risk.strategies.replicated import ReplicatedStrategy, fill_rows
+from botorch_risk.strategies.replicated import ReplicatedStrategy, as_data, fill_rows
 
 
 class ContextualStrategy(ReplicatedStrategy):
@@ -78,7 +78,7 @@ class ContextualStrategy(ReplicatedStrategy):
                 "Expected finite `context_bounds` with each lower bound below its upper bound. "
                 f"Got {context_bounds.tolist()}."
             )
-        self.context_bounds = context_bounds.to(bounds)
+        self.context_bounds = as_data(context_bounds).to(as_data(bounds))
         super().__init__(bounds, seeds, num_initial, batch_size)
         self.beta = beta if callable(beta) else float(as_nonnegative("beta", beta))
         self.num_restarts, self.raw_samples = num_restarts, raw_samples

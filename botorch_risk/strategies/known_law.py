@@ -27,7 +27,7 @@ from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.recommend_risk import RiskRule, maximize_risk_of_mean, recommend_risk
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import derive_seed, generators
-from botorch_risk.strategies.replicated import ReplicatedStrategy
+from botorch_risk.strategies.replicated import ReplicatedStrategy, as_data
 
 Reporting = Literal[RiskRule, "posterior_mean_everywhere"]
 Beta = float | Callable[[int], float]
@@ -116,7 +116,7 @@ class KnownLawStrategy(ReplicatedStrategy):
         self.w_is_chosen, self.reporting = w_is_chosen, reporting
         self.num_restarts, self.raw_samples = num_restarts, raw_samples
         self._acquisition: tuple[int, RiskUpperConfidenceBound] | None = None
-        self._recorded = bounds.new_empty(len(self.seeds), 0)  # R x n
+        self._recorded = self.bounds.new_empty(len(self.seeds), 0)  # R x n
 
     @property
     def acquisition(self) -> RiskUpperConfidenceBound:
@@ -147,7 +147,7 @@ class KnownLawStrategy(ReplicatedStrategy):
             InputDataError: If a value is infinite, an outcome comes without its point, or a w is
                 outside the support of its law.
         """
-        rows = self._as_rows(X)
+        rows = self._as_rows(as_data(X))
         self._validate(rows, Y)
         if self._round:
             self._recorded = self._bounds_of_round(rows.to(self.bounds))

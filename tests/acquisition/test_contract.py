@@ -31,7 +31,13 @@ every = pytest.mark.parametrize("case", ACQUISITIONS, ids=lambda case: case.name
 pointwise = pytest.mark.parametrize("case", POINTWISE, ids=lambda case: case.name)
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
 devices = pytest.mark.parametrize("device", DEVICES)
-batches = pytest.mark.parametrize("batch_shape", BATCH_SHAPES, ids=str)
+
+
+def with_batches(cases: list[AcquisitionCase]) -> Any:
+    r"""Every case with every batch shape that its model may have."""
+    pairs = [(case, b) for case in cases for b in BATCH_SHAPES if len(b) <= case.batch_dims]
+    names = [f"{case.name}-{batch_shape}" for case, batch_shape in pairs]
+    return pytest.mark.parametrize(("case", "batch_shape"), pairs, ids=names)
 
 
 def points(*shape: int, like: Tensor, seed: int = 1) -> Tensor:
@@ -44,10 +50,9 @@ def build(case: AcquisitionCase, batch_shape: tuple[int, ...] = (), **kwargs: An
     return case.build(case.model(data)), data
 
 
-@pointwise
+@with_batches(POINTWISE)
 @dtypes
 @devices
-@batches
 def test_evaluate_equals_the_oracle(
     case: AcquisitionCase, dtype: torch.dtype, device: str, batch_shape: tuple[int, ...]
 ) -> None:
@@ -94,16 +99,14 @@ def test_forward_equals_the_oracle(case: AcquisitionCase) -> None:
     )
 
 
-@every
-@batches
+@with_batches(ACQUISITIONS)
 def test_forward_on_batched_models(case: AcquisitionCase, batch_shape: tuple[int, ...]) -> None:
     acqf, data = build(case, batch_shape)
     X = points(4, *batch_shape, 1, like=data.X)
     assert acqf(X).shape == (4, *batch_shape)
 
 
-@pointwise
-@batches
+@with_batches(POINTWISE)
 def test_replicates_may_share_their_points(
     case: AcquisitionCase, batch_shape: tuple[int, ...]
 ) -> None:
@@ -118,8 +121,7 @@ def test_replicates_may_share_their_points(
     torch.testing.assert_close(gradients[0], gradients[1])
 
 
-@pointwise
-@batches
+@with_batches(POINTWISE)
 def test_forward_of_a_t_batch_is_evaluate_of_its_points(
     case: AcquisitionCase, batch_shape: tuple[int, ...]
 ) -> None:
@@ -158,7 +160,7 @@ def test_other_columns_than_the_model_has_are_refused(
 ) -> None:
     r"""One column would broadcast to both, and be answered."""
     acqf, _ = build(case, batch_shape)
-    message = r"the 2 columns of the model|make the 3 inputs of the model|batch_shape x m x 2"
+    message = r"have (the )?2 columns|make the 3 inputs of the model|batch_shape x m x 2"
     with pytest.raises(BotorchTensorDimensionError, match=message):
         acqf.evaluate(torch.rand(*batch_shape, 4, columns, dtype=torch.float64))
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.fit.marginal_likelihood import (
+    BestConstant,
     Hyperparameters,
     log_marginal_likelihood,
 )
@@ -97,6 +98,65 @@ def test_a_mask_is_the_same_as_fewer_points(name: str, fixed: bool) -> None:
         )
         for mine, theirs in zip(gradient, alone.gradient, strict=True):
             torch.testing.assert_close(mine[row], theirs[0], rtol=1e-10, atol=1e-12)
+
+
+def log_posterior(
+    X: Tensor, Y: Tensor, theta: Hyperparameters, sought: BestConstant, seen: Tensor
+) -> Tensor:
+    r"""Likelihood times density for each constant of a row."""
+    values = [
+        dense("rbf", x[s].unsqueeze(0), y[s].unsqueeze(0), Hyperparameters(*(t[None] for t in one)))
+        for x, y, s, *one in zip(X, Y, seen, *theta, strict=True)
+    ]
+    density = -0.5 * sought.precision * (theta.constant - sought.location).square()
+    return torch.cat(values) + density
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("precision", [0.0, 3.0])
+def test_the_best_constant_is_the_best_one_and_its_gradient_that_of_the_maximum(
+    masked: bool, bounded: bool, precision: float
+) -> None:
+    X, Y, theta = draw()
+    Y = Y + 2.0
+    seen = torch.rand(Y.shape) > 0.3 if masked else torch.ones_like(Y, dtype=torch.bool)
+    upper = torch.tensor([0.5, 1.0, 9.0] if bounded else [math.inf] * 3).double()
+    location, precisions = torch.tensor([1.0, 0.0, -4.0]).double(), torch.full((3,), precision)
+    sought = BestConstant(-upper, upper, location, precisions.double())
+    found = log_marginal_likelihood(
+        X, Y, theta, observed=seen if masked else None, best_constant=sought
+    )
+
+    def best(other: Hyperparameters) -> tuple[Tensor, Tensor]:
+        lowest, highest = (end.clamp(-9, 9) for end in (sought.lower, sought.upper))
+        middle, half = (lowest + highest) / 2, (highest - lowest) / 2
+        # A parabola in the constant: three points are all of it.
+        a, b, c = (
+            log_posterior(X, Y, other._replace(constant=end), sought, seen)
+            for end in (lowest, middle, highest)
+        )
+        vertex = middle + half * (a - c) / (2 * (a - 2 * b + c))
+        constant = vertex.clamp(lowest, highest)
+        return constant, log_posterior(X, Y, other._replace(constant=constant), sought, seen)
+
+    leaves = Hyperparameters(*(tensor.clone().requires_grad_() for tensor in theta))
+    constant, maximum = best(leaves)
+    torch.testing.assert_close(found.constant, constant.detach())
+    density = -0.5 * sought.precision * (found.constant - location).square()
+    torch.testing.assert_close(found.value + density, maximum.detach())
+    gradients = torch.autograd.grad(maximum.sum(), leaves[:3])
+    for mine, theirs in zip(found.gradient[:3], gradients, strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_a_singular_matrix_fails_its_row_alone() -> None:
+    X, Y, theta = draw()
+    expected = log_marginal_likelihood(X, Y, theta)
+    theta.noise[1], theta.outputscale[1] = 0.0, 0.0
+    found = log_marginal_likelihood(X, Y, theta)
+    assert found.value.isnan().tolist() == [False, True, False]
+    torch.testing.assert_close(found.value[[0, 2]], expected.value[[0, 2]])
 
 
 def test_a_row_whose_covariance_is_not_positive_definite_is_nan_and_alone() -> None:

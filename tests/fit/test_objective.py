@@ -5,9 +5,9 @@ import torch
 from botorch.models import SingleTaskGP
 from scipy.optimize import check_grad
 
-from botorch_risk.fit import objective as module
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import read_exact_gp
+from botorch_risk.fit.starts import ROUGHER, make_starts
 
 
 def objective(n: int = 7) -> MarginalLikelihoodObjective:
@@ -18,7 +18,7 @@ def objective(n: int = 7) -> MarginalLikelihoodObjective:
 
 def test_gradient_equals_differences() -> None:
     loss = objective()
-    theta = loss.starts(module.ROUGHER, 0, [])
+    theta = make_starts(loss, torch.Size([3]), ROUGHER, 0, []).theta
 
     for row in range(len(theta)):
 
@@ -33,18 +33,11 @@ def test_gradient_equals_differences() -> None:
 
 def test_any_selection_of_rows_in_any_chunks_gives_the_same() -> None:
     loss = objective()
-    theta = loss.starts(module.ROUGHER, 1, [np.random.default_rng(seed) for seed in range(3)])
-    assert theta.shape == (9, 4)
+    generators = [np.random.default_rng(seed) for seed in range(3)]
+    theta = make_starts(loss, torch.Size([3]), ROUGHER, 1, generators).theta
+    assert theta.shape == (9, 3)  # the constant is no parameter
     value, gradient = loss(theta, np.arange(9))
     some = np.array([1, 4, 5, 8])
     loss._chunk, loss._selected = 3, None
     np.testing.assert_allclose(loss(theta[some], some)[0], value[some], atol=1e-13)
     np.testing.assert_allclose(loss(theta[some], some)[1], gradient[some], atol=1e-12)
-
-
-def test_the_rough_start_moves_faster_and_is_known_better() -> None:
-    theta = objective().starts(module.ROUGHER, 0, [])
-    shift = np.exp(theta[3:] - theta[:3])
-    rougher = module.ROUGHER
-    expected = [rougher["lengthscale"], rougher["lengthscale"], rougher["noise"], 1.0]
-    np.testing.assert_allclose(shift, np.tile(expected, (3, 1)))

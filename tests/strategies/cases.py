@@ -178,7 +178,7 @@ def _upper_bound(model: Any) -> UpperConfidenceBound:
     return UpperConfidenceBound(model, beta=4.0)
 
 
-_TINY = {"n_w": 4, "num_samples": 4, "num_restarts": 1, "raw_samples": 4, "max_iterations": 2}
+_TINY = {"n_w": 2, "num_samples": 2, "num_restarts": 1, "raw_samples": 2, "max_iterations": 1}
 
 STRATEGIES = [
     of_mean_and_variance(RAHBO),
@@ -199,8 +199,8 @@ STRATEGIES = [
     StrategyCase(RandomOrAcquire, (_upper_bound, PROBLEM.bounds), options=_FAST, batch_size=1),
     of_contexts(SBOKDE, n_w=16),
     of_contexts(DRBOKDE, n_w=16),
-    of_contexts(DRBOMMD, num_points=8, radius_scale=0.1),
-    of_contexts(DRBOMMD, label="-minimax", num_points=8, radius_scale=0.1, minimax=True),
+    of_contexts(DRBOMMD, num_points=5, radius_scale=0.1, raw_samples=8, num_restarts=2),
+    of_contexts(DRBOMMD, label="-minimax", num_points=5, radius_scale=0.1, minimax=True),
     of_contexts(StableOpt, n_w=16),
     of_contexts(ContextFreeGPUCB),
     of_pairs(VUCB, 0.1),

@@ -1,0 +1,104 @@
+r"""Where the fits of replicates start from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy import ndarray
+from numpy.random import Generator
+from torch import Size
+
+from botorch_risk.fit.objective import MarginalLikelihoodObjective
+from botorch_risk.fit.priors import draw
+
+# From the start of the fit to the second one: a function that moves faster and is known better.
+# Of the data that a loop collects this start often finds the better of two explanations.
+ROUGHER = {"lengthscale": 0.3, "noise": 0.1}
+# Starts for targets that are not standardised: the shares of noise and of signal in their variance,
+# and the factor of the lengthscales. One for a rough function that is known well, and one for a
+# smooth one below noise.
+IN_UNITS_OF_TARGETS = (
+    {"noise": 1e-3, "outputscale": 1.0, "lengthscale": 0.5},
+    {"noise": 1.0, "outputscale": 1.0, "lengthscale": 3.0},
+)
+
+
+class Starts(NamedTuple):
+    r"""Starts of several replicates.
+
+    Args:
+        theta: Parameters, `rows x p`.
+        rows: Which row of `R` times the number of starts each is; replicates may have fewer.
+    """
+
+    theta: ndarray
+    rows: ndarray
+
+
+def make_starts(
+    objective: MarginalLikelihoodObjective,
+    batch_shape: Size,
+    rougher: Mapping[str, float] | None,
+    num_restarts: int,
+    generators: Sequence[Generator],
+) -> Starts:
+    r"""The model's own values, the rough start and draws; more where targets are not standard.
+
+    Args:
+        objective: The loss.
+        batch_shape: The batch shape of the model.
+        rougher: The factors from the first start to a second one, by the name of the
+            hyperparameter; None for no second start.
+        num_restarts: How many starts to draw.
+        generators: One for each replicate to draw them from.
+    """
+    moved = objective.moved
+    own = objective.transform(np.concatenate([h.rows(h.natural) for h in moved], axis=1))
+    blocks = [own]
+    if rougher is not None:
+        shift = [np.full(h.size, np.log(rougher.get(h.name, 1.0))) for h in moved]
+        blocks.append(own + np.concatenate(shift))
+    for _ in range(num_restarts):
+        pairs = enumerate(generators)
+        blocks.append(np.stack([_draw(objective, own[r], r, g, batch_shape) for r, g in pairs]))
+    every, replicates = np.concatenate(blocks), np.arange(len(own))
+    far = replicates[~(objective.units.is_standard | objective.lost)]
+    if not far.size:
+        return Starts(every, np.arange(len(every)))
+    scaled = [_in_units_of_targets(objective, own, shares)[far] for shares in IN_UNITS_OF_TARGETS]
+    rows = [len(every) + k * len(own) + far for k in range(len(scaled))]
+    return Starts(np.concatenate([every, *scaled]), np.concatenate([np.arange(len(every)), *rows]))
+
+
+def _in_units_of_targets(
+    objective: MarginalLikelihoodObjective, own: ndarray, shares: Mapping[str, float]
+) -> ndarray:
+    start, variance = own.copy(), objective.units.scale[:, None] ** 2
+    for one, slice_ in zip(objective.moved, objective.slices, strict=True):
+        if one.name == "constant":
+            start[:, slice_] = 0.0  # about the centre
+        elif one.name == "lengthscale":
+            start[:, slice_] += np.log(shares[one.name])
+        else:
+            start[:, slice_] = np.log(shares[one.name] * variance)
+    return start
+
+
+def _draw(
+    objective: MarginalLikelihoodObjective,
+    own: ndarray,
+    replicate: int,
+    generator: Generator,
+    batch_shape: Size,
+) -> ndarray:
+    r"""One replicate's parameters from the priors, or around its first start without them."""
+    row = own + generator.standard_normal(own.shape)
+    centre, scale = objective.units.centre[replicate], objective.units.scale[replicate]
+    for h, slice_ in zip(objective.moved, objective.slices, strict=True):
+        for prior in h.priors:
+            drawn = draw(prior, h.raw.shape, batch_shape, generator, replicate)
+            if drawn is not None:
+                row[slice_] = np.log(drawn) if h.is_positive else (drawn - centre) / scale
+    return row
