@@ -6,9 +6,15 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models import SingleTaskGP
 from torch import Tensor
 
-from botorch_risk.acquisition.pointwise import evaluate_in_chunks, map_replicates
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisitionFunction,
+    evaluate_in_chunks,
+    map_replicates,
+)
 
 # From X that broadcasts with R = 3 replicates, or has their batch shape, to one value each.
 SCALES = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).reshape(3, 1)
@@ -59,3 +65,26 @@ def test_replicates_are_mapped_with_their_points() -> None:
         values = map_replicates(function, X, torch.Size([3]))
         torch.testing.assert_close(values, torch.arange(3).unsqueeze(-1) + X.sum(dim=-1))
         torch.testing.assert_close(map_replicates(function, X, torch.Size()), X.sum(dim=-1))
+
+
+class Height(PointwiseAcquisitionFunction):
+    r"""The sum of the coordinates, once for each replicate."""
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        return X.sum(dim=-1)
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (3, 2)], ids=str)
+def test_forward_is_evaluate_of_one_point(batch: tuple[int, ...]) -> None:
+    data = torch.rand(*batch, 4, 2, dtype=torch.float64)
+    acqf = Height(SingleTaskGP(data, data[..., :1]))
+    X = torch.rand(5, *batch, 1, 2, dtype=torch.float64)
+    assert torch.equal(acqf(X), X.sum(dim=-1).squeeze(-1))
+    assert acqf(X).shape == (5, *batch)
+    for q in (0, 2):
+        with pytest.raises(UnsupportedError, match=rf"q = 1 in Height. Got {q} points; pass `seq"):
+            acqf(torch.rand(5, *batch, q, 2, dtype=torch.float64))
+    acqf.set_X_pending(torch.tensor([[0, 1]]))
+    assert acqf.X_pending.dtype == torch.float64
+    acqf.set_X_pending(None)
+    assert acqf.X_pending is None

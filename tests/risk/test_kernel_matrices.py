@@ -76,6 +76,13 @@ def test_rounding_is_allowed_for_in_the_units_of_the_matrix(scale: float) -> Non
         eigen(eye)
 
 
+def test_a_kernel_that_tells_nothing_apart_is_a_kernel() -> None:
+    for matrix in (torch.zeros(3, 3), torch.ones(3, 3)):
+        eigenvalues, _ = eigen(matrix)
+        torch.testing.assert_close(eigenvalues[:2], torch.zeros(2).double())
+        assert eigenvalues[2].item() == pytest.approx(matrix.sum().item() / 3)
+
+
 def test_float32_has_its_own_rounding() -> None:
     matrix = risk_kernel(points(), points()).float()
     matrix[0, 1] += 1e-7
