@@ -2,6 +2,7 @@ r"""The laws of every acquisition function."""
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from typing import Any
 
@@ -219,6 +220,16 @@ def test_botorch_optimisers(case: AcquisitionCase) -> None:
     fixed = [{0: 0.0}, {0: 1.0}]
     X, _ = optimize_acqf_mixed(acqf, bounds, q=1, fixed_features_list=fixed, **FAST)
     assert X[0, 0] in (0.0, 1.0)
+
+
+@every
+def test_input_constructor_has_the_defaults_of_the_class(case: AcquisitionCase) -> None:
+    acqf, _ = build(case)
+    constructor = inspect.unwrap(get_acqf_input_constructor(type(acqf)))
+    of_class = inspect.signature(type(acqf).__init__).parameters
+    for name, parameter in inspect.signature(constructor).parameters.items():
+        if name in of_class and parameter.default is not parameter.empty:
+            assert parameter.default == of_class[name].default, name
 
 
 @every
