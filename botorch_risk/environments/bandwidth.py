@@ -61,10 +61,10 @@ def leave_one_out_bandwidth(
 
     Values that are equal make the likelihood infinite at h = 0. Where they are rounded, all of a
     column multiples of a step apart and some equal, each counts as one somewhere in its cell, and
-    h is at least 0.4 steps: on a normal distribution of standard deviation 0.1, rounded to 0.1,
-    the l1 error at t = 100 is 0.19 (0.15 unrounded; 1.29 without this care), on the eight-mode
-    one 0.33 (0.29; 0.89). Other equal values, such as a context that is observed twice, are not
-    the evidence for each other. W that takes a few values by nature is better served by a
+    h is at least 0.4 steps. On a normal distribution of standard deviation 0.1, rounded to 0.1, the
+    l1 error at t = 100 is then 0.19 (0.15 unrounded; 1.29 without this care), on the eight-mode one
+    0.33 (0.29; 0.89). Other equal values, such as a context that is observed twice, are not the
+    evidence for each other. W that takes a few values by nature is better served by a
     `DiscreteEnvironment` or an `EmpiricalGrid`.
 
     Each dimension has its own bandwidth, at a local maximum near Silverman's or a third of it,
