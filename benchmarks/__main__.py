@@ -9,7 +9,9 @@ import torch
 
 from benchmarks import (
     branching,
+    environment_step,
     fit_quality,
+    long_loops,
     marginals,
     multistart,
     pseudo_data,
@@ -38,8 +40,10 @@ def main() -> None:
         risk_measures.main()
         pseudo_data.main(repeats=1 if quick else 9)
         branching.main(replicates=2 if quick else 16)
+        long_loops.main((20, 40) if quick else long_loops.MILESTONES)
         robustness.main(repeats=1 if quick else 5)
         value_at_risk_step.main(repeats=1 if quick else 5)
+        environment_step.main(repeats=1 if quick else 5)
     else:
         for replicates in (32, 128, 512):
             rahbo_loop.main(replicates=replicates, plain=1 if quick else 4, device=device)

@@ -11,12 +11,13 @@ from typing import Literal, NamedTuple, get_args
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
 from botorch_risk.acquisition.arguments import as_nonnegative, require_mean_variance_gp
 from botorch_risk.acquisition.mean_variance import RiskAverseLowerConfidenceBound
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
+from botorch_risk.models.model_inputs import check_points
 
 Rule = Literal[
     "lower_confidence_bound", "recorded_lower_confidence_bound", "posterior_mean", "best_observed"
@@ -69,7 +70,8 @@ def recommend(
         risk_aversion: Weight of the variance, >= 0 (the paper's alpha).
         beta: Squared width of the bound of f.
         noise_beta: Squared width of the bound of the noise.
-        recorded: `batch_shape x n` lower bounds, for the rule that asks for them.
+        recorded: `batch_shape x n` lower bounds, for the rule that asks for them; NaN where none
+            was recorded.
         posterior_transform: Applied to f alone: with BoTorch's weight of -1 f is minimised, and
             the noise is still penalised.
 
@@ -77,9 +79,10 @@ def recommend(
         The point, its score and its row.
 
     Raises:
+        BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
         ValueError: If the rule is not known, or `recorded` is missing.
         InputDataError: If `"best_observed"` is asked of points that were not evaluated, or
-            none of which was repeated.
+            none of which was repeated; or if a replicate has no recorded bound.
 
     Example:
         >>> train_X = torch.rand(10, 1, dtype=torch.double)
@@ -89,10 +92,7 @@ def recommend(
         torch.Size([1])
     """
     require_mean_variance_gp(model)
-    if X.dim() < 2:
-        raise BotorchTensorDimensionError(
-            f"Expected `X` to have shape `batch_shape x n x d`. Got {X.shape=}."
-        )
+    check_points("X", X, model)
     bound = RiskAverseLowerConfidenceBound(
         model,
         beta=beta,
@@ -231,8 +231,21 @@ def _observed_mean_variance(
 
 
 def best_of(X: Tensor, scores: Tensor) -> Recommendation:
-    r"""The point, of `batch_shape x n x d`, with the largest score, of `batch_shape x n`."""
-    value, index = scores.max(dim=-1)
+    r"""The point, of `batch_shape x n x d`, with the largest score, of `batch_shape x n`.
+
+    NaN is no score: such a point is not offered.
+
+    Raises:
+        InputDataError: If all scores of a replicate are NaN.
+    """
+    missing = scores.isnan()
+    nothing = missing.all(dim=-1)
+    if nothing.any():
+        raise InputDataError(
+            "Expected a score of at least one point in each replicate. Got NaN alone in "
+            f"{int(nothing.sum())} of {nothing.numel()}: {nothing.nonzero().tolist()}."
+        )
+    value, index = scores.masked_fill(missing, -torch.inf).max(dim=-1)
     rows = index[..., None, None].expand(*index.shape, 1, X.shape[-1])
     X = X.expand(*index.shape, *X.shape[-2:])
     return Recommendation(point=X.gather(-2, rows).squeeze(-2), value=value, row=index)

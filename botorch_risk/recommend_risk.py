@@ -45,13 +45,15 @@ def recommend_risk(
         acqf: The confidence bound of the final model.
         X: Decisions to choose from, `batch_shape x n x d_x`, as a rule the visited ones.
         rule: The reporting rule.
-        recorded: `batch_shape x n` lower bounds, for the rule that asks for them.
+        recorded: `batch_shape x n` lower bounds, for the rule that asks for them; NaN where none
+            was recorded.
 
     Returns:
         The decision, its score and its row.
 
     Raises:
         BotorchTensorDimensionError: If `X` is not `batch_shape x n x d_x`.
+        InputDataError: If a replicate has no recorded bound.
         ValueError: If the rule is not known, or `recorded` is missing.
 
     Example:

@@ -7,6 +7,8 @@ Makarova et al., "Risk-averse Heteroscedastic Bayesian Optimization", 2021.
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
 from typing import NamedTuple
 
 import torch
@@ -32,6 +34,35 @@ class MeanAndStandardError(NamedTuple):
     def two_standard_errors(self) -> Tensor:
         r"""The half-width that the paper's figures show."""
         return 2.0 * self.standard_error
+
+
+def format_with_error(mean: float, error: float) -> str:
+    r"""`mean ± error` to two significant digits of the error, never in scientific notation.
+
+    Without an error that is a positive number the mean has four significant digits.
+
+    Args:
+        mean: The mean.
+        error: Its error, in the same units.
+
+    Example:
+        >>> format_with_error(608.4, 214.2), format_with_error(-0.123456, 0.00234)
+        ('608 ± 210', '-0.1235 ± 0.0023')
+        >>> format_with_error(1.23456e-7, 0.0), format_with_error(608.44, float("nan"))
+        ('0.0000001235 ± 0', '608.4 ± nan')
+    """
+    if not (math.isfinite(mean) and 0 < error < math.inf):
+        return f"{_positional(mean, 4)} ± {_positional(error, 2)}"
+    shown = _positional(error, 2)
+    decimals = len(shown.partition(".")[2])
+    return f"{round(mean, decimals) + 0.0:.{decimals}f} ± {shown}"  # + 0.0: never minus 0
+
+
+def _positional(value: float, digits: int) -> str:
+    r"""A number to so many significant digits, without an exponent."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value + 0.0:g}"
+    return f"{Decimal(f'{value:.{digits - 1}e}'):f}"
 
 
 def instantaneous_regret(values: Tensor, optimal_value: float | Tensor) -> Tensor:

@@ -8,30 +8,36 @@ that the draws of one replicate do not depend on which other replicates run besi
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, TypeGuard
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
+from torch.quasirandom import SobolEngine
 
 
 def as_seeds(seeds: int | Sequence[int], num_replicates: int | None = None) -> list[int]:
     r"""One seed per replicate.
 
     Args:
-        seeds: An integer, which means one replicate, or one distinct integer per replicate.
+        seeds: An integer, which means one replicate, or one distinct integer per replicate;
+            Python's own, NumPy's or torch's alike.
         num_replicates: The number of replicates that the caller needs, if it knows.
 
     Returns:
         The seeds as a list of length `R`.
 
     Raises:
-        ValueError: If a seed repeats or their number is not `num_replicates`.
+        ValueError: If a seed is no integer or repeats, or their number is not `num_replicates`.
 
     Example:
         >>> as_seeds(3), as_seeds([0, 1])
         ([3], [0, 1])
     """
-    listed = [seeds] if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    each: Any = [seeds] if is_one_seed(seeds) else seeds
+    listed = [_integer(seed) for seed in each]
     if len(set(listed)) != len(listed) or not listed:
         raise ValueError(f"Expected one distinct seed per replicate. Got {seeds=}.")
     if num_replicates is not None and len(listed) != num_replicates:
@@ -41,8 +47,28 @@ def as_seeds(seeds: int | Sequence[int], num_replicates: int | None = None) -> l
     return listed
 
 
+def is_one_seed(seeds: Any) -> TypeGuard[int]:
+    r"""Whether seeds are one integer, also one of NumPy's or a tensor without dimensions."""
+    return isinstance(seeds, Integral) or (isinstance(seeds, torch.Tensor) and seeds.dim() == 0)
+
+
+def _integer(value: Any) -> int:
+    r"""An integer of any library as Python's own, which all streams are named by."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"Expected integer seeds and rounds. Got {value!r}.") from None
+
+
 def derive_seed(seed: int, *stream: int | str) -> int:
     r"""A 63-bit seed that is a pure function of `seed` and the name of the stream.
+
+    Args:
+        seed: The seed.
+        stream: Integers and words that name the stream.
+
+    Raises:
+        ValueError: If one of them is neither.
 
     Example:
         >>> derive_seed(0, "noise", 1) == derive_seed(0, "noise", 1)
@@ -50,7 +76,8 @@ def derive_seed(seed: int, *stream: int | str) -> int:
         >>> derive_seed(0, "noise", 1) == derive_seed(0, "noise", 2)
         False
     """
-    digest = hashlib.blake2b(repr((int(seed), *stream)).encode(), digest_size=8).digest()
+    names = (part if isinstance(part, str) else _integer(part) for part in stream)
+    digest = hashlib.blake2b(repr((_integer(seed), *names)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
@@ -73,3 +100,24 @@ def generators(seeds: int | Sequence[int], *stream: int | str) -> list[Generator
         False
     """
     return [torch.Generator().manual_seed(derive_seed(seed, *stream)) for seed in as_seeds(seeds)]
+
+
+def sobol_points(seed: int, num_points: int, dim: int) -> Tensor:
+    r"""Scrambled Sobol points in the unit cube, a function of the seed alone.
+
+    Args:
+        seed: Of the scrambling; see `derive_seed`.
+        num_points: The number of points, at least 1.
+        dim: The number of coordinates.
+
+    Returns:
+        A `num_points x dim` tensor in float64 on the CPU.
+
+    Example:
+        >>> sobol_points(0, num_points=4, dim=2).shape
+        torch.Size([4, 2])
+    """
+    engine = SobolEngine(dim, scramble=True, seed=seed)
+    points = engine.draw(num_points, dtype=torch.double)
+    points[0] = engine.shift.double() / 2**engine.MAXBIT  # PyTorch rounds it to the default dtype
+    return points

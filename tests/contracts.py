@@ -29,6 +29,9 @@ from botorch_risk.acquisition import (
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
     Straddle,
+    TargetedIntegratedVariance,
+    TruncatedVarianceReduction,
+    TruncatedVarianceState,
     qRiskAverseUpperConfidenceBound,
 )
 from botorch_risk.environments import (
@@ -41,7 +44,7 @@ from botorch_risk.environments import (
     StandardDeviationBox,
     regular_grid,
 )
-from botorch_risk.models import MeanVarianceGP
+from botorch_risk.models import DomainPosterior, MeanVarianceGP
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
@@ -52,25 +55,6 @@ from botorch_risk.risk import (
     TotalVariationBall,
     ValueAtRisk,
     WorstCase,
-)
-from botorch_risk.strategies import (
-    AGPUCB,
-    GPUCB,
-    RABO,
-    RAHBO,
-    RAHBOUS,
-    UHEBO,
-    VUCB,
-    AdversarialStableOpt,
-    ContextualGPUCB,
-    HeteroscedasticGPUCB,
-    MeanVarianceLogNEI,
-    PortfolioEXP3,
-    PseudoDataGPUCB,
-    RandomEXP3,
-    RandomPairs,
-    RandomSearch,
-    WangDeFreitasGPUCB,
 )
 from botorch_risk.test_functions import (
     H1,
@@ -168,10 +152,10 @@ class AcquisitionCase:
         name: Names the case.
         build: From a model and further arguments to the acquisition function.
         oracle: From an unbatched model, its repeats and `m x d` points to `m` values.
-        joint: Whether it scores q points jointly (then the oracle is for q = 1, and
-            `tolerance` is that of Monte Carlo).
+        joint: Whether it scores q points jointly (then the oracle is for q = 1).
         model: From repeated data to the kind of model that it takes.
         arguments: What its input constructor cannot do without.
+        batch_dims: How many batch dimensions its model may have.
     """
 
     name: str
@@ -181,6 +165,7 @@ class AcquisitionCase:
     tolerance: float = 1e-7
     model: Callable[[RepeatedData], Any] = mean_variance_gp
     arguments: dict[str, Any] = field(default_factory=dict)
+    batch_dims: int = 2
 
     def replicate(self, model: Any, data: RepeatedData, index: tuple[int, ...]) -> Any:
         r"""The model of one entry of a batch, with that entry's hyperparameters."""
@@ -227,6 +212,22 @@ def risk_bound(
     return AcquisitionCase(name, build, oracle, model=model, arguments=arguments)
 
 
+_GRID = torch.cartesian_prod(*[torch.linspace(0, 1, 4, dtype=torch.float64)] * 2)
+_STATE = partial(TruncatedVarianceState.initial, _GRID, "maximize", eta=0.2)
+
+
+def targeted(model: Any, **options: Any) -> TargetedIntegratedVariance:
+    return TargetedIntegratedVariance(model, 1.2, _GRID.to(model.train_targets), **options)
+
+
+def truncated(model: Any, **options: Any) -> TruncatedVarianceReduction:
+    domain = _GRID.to(model.train_targets)
+    state = TruncatedVarianceState.initial(
+        domain, "maximize", eta=0.2, batch_shape=model.batch_shape
+    )
+    return TruncatedVarianceReduction(DomainPosterior(model, domain), state, **options)
+
+
 ACQUISITIONS = [
     AcquisitionCase(
         "risk_averse_ucb",
@@ -265,7 +266,6 @@ ACQUISITIONS = [
         lambda model, **kwargs: qRiskAverseUpperConfidenceBound(model, **_WEIGHTS, **kwargs),
         _bound(optimistic=True),
         joint=True,
-        tolerance=2e-2,
     ),
     risk_bound(
         "risk_ucb",
@@ -273,6 +273,26 @@ ACQUISITIONS = [
         DiscreteEnvironment(_CONTEXTS),
         ConditionalValueAtRisk(0.4),
         lambda values, law: oracles.conditional_value_at_risk(values, law, level=0.4),
+    ),
+    AcquisitionCase(
+        "targeted_variance",
+        targeted,
+        lambda model, repeats, X: oracles.targeted_reduction(
+            model, repeats, X, oracles.to_numpy(_GRID), 1.2
+        ),
+        model=of_decision,
+        arguments={"threshold": 1.2, "points": _GRID},
+        batch_dims=1,
+    ),
+    AcquisitionCase(
+        "truncated_variance",
+        truncated,
+        lambda model, repeats, X: oracles.truncated_reduction(
+            model, repeats, X, oracles.to_numpy(_GRID), beta=_STATE().beta.item(), eta=0.2
+        ),
+        model=of_decision,
+        arguments={"state": _STATE(), "domain": _GRID},
+        batch_dims=1,
     ),
     risk_bound(
         "risk_ucb_of_perturbations",
@@ -675,87 +695,4 @@ PROBLEMS = [
         num_points=64,
         marks=(needs_table, pytest.mark.slow),
     ),
-]
-
-
-PROBLEM = HeteroscedasticSine()
-NUM_REPEATS = 4
-_OPTIONS = {"num_initial": 6, "num_restarts": 3, "raw_samples": 32}
-
-
-class NoisyPairs:
-    r"""A problem of pairs `(x, w)` with the law of W known, which gives repeats as `PROBLEM` does.
-
-    `bounds` are those of the decision, which has as many variables as that of `PROBLEM`.
-    """
-
-    def __init__(self) -> None:
-        self.outcome = ValueAtRiskBranin()
-        self.bounds, self.environment = self.outcome.bounds[:, :1], self.outcome.environment
-
-    def sample_repeats(self, X: Tensor, num_repeats: int, streams: Any) -> Tensor:
-        shape = (X.shape[-2], num_repeats)
-        noise = [torch.randn(shape, generator=each, dtype=torch.double) for each in streams]
-        return self.outcome(X, noise=False).unsqueeze(-1) + 0.1 * torch.stack(noise)
-
-
-PAIRS = NoisyPairs()
-
-
-@dataclass(frozen=True)
-class StrategyCase:
-    r"""A strategy, built as `build(seeds, **options)`.
-
-    Args:
-        name: Names the case.
-        build: From seeds and options to the strategy.
-        problem: What it is played on.
-        num_inputs: How many columns it asks for, of which the first is the decision.
-    """
-
-    name: str
-    build: Callable[..., Any]
-    problem: Any = PROBLEM
-    num_inputs: int = 1
-
-
-def model_based(kind: Any) -> Callable[..., Any]:
-    return lambda seeds, **options: kind(
-        PROBLEM.bounds, NUM_REPEATS, 1.0, seeds, **{**_OPTIONS, **options}
-    )
-
-
-def of_outcomes(kind: Any) -> Callable[..., Any]:
-    return lambda seeds, **options: kind(PROBLEM.bounds, seeds, **{**_OPTIONS, **options})
-
-
-def of_pairs(name: str, kind: Any, *arguments: Any) -> StrategyCase:
-    def build(seeds: Any, **options: Any) -> Any:
-        options = {"num_initial": 6, "num_restarts": 2, "raw_samples": 16, **options}
-        return kind(PAIRS.bounds, PAIRS.environment, *arguments, seeds, **options)
-
-    return StrategyCase(name, build, PAIRS, num_inputs=2)
-
-
-STRATEGIES = [
-    StrategyCase("rahbo", model_based(RAHBO)),
-    StrategyCase("rahbo_us", model_based(RAHBOUS)),
-    StrategyCase("heteroscedastic_gp_ucb", model_based(HeteroscedasticGPUCB)),
-    StrategyCase("mean_variance_log_nei", model_based(MeanVarianceLogNEI)),
-    StrategyCase(
-        "random_search",
-        lambda seeds, **options: RandomSearch(PROBLEM.bounds, seeds, 6, 1.0, **options),
-    ),
-    StrategyCase("uhe_bo", of_outcomes(UHEBO)),
-    StrategyCase("gp_ucb", of_outcomes(GPUCB)),
-    StrategyCase("pseudo_data_gp_ucb", of_outcomes(PseudoDataGPUCB)),
-    StrategyCase("random_exp3", of_outcomes(RandomEXP3)),
-    StrategyCase("ra_bo", of_outcomes(RABO)),
-    StrategyCase("portfolio_exp3", of_outcomes(PortfolioEXP3)),
-    StrategyCase("a_gp_ucb", of_outcomes(AGPUCB)),
-    StrategyCase("wang_de_freitas", of_outcomes(WangDeFreitasGPUCB)),
-    of_pairs("vucb", VUCB, 0.1),
-    of_pairs("adversarial_stable_opt", AdversarialStableOpt),
-    of_pairs("contextual_gp_ucb", ContextualGPUCB, 0.1),
-    of_pairs("random_pairs", RandomPairs, 0.1),
 ]

@@ -55,7 +55,7 @@ def rahbo_moments(model: Any, repeats: np.ndarray, X: np.ndarray) -> dict[str, n
     means, s2 = repeats.mean(axis=1), repeats.var(axis=1, ddof=1)  # Eq. (12)
     half = (k - 1) / 2
     logs = np.log(s2) - (digamma(half) - np.log(half))
-    centre, spread = logs.mean(), logs.std(ddof=1)
+    centre, spread = logs.mean(), spread_of_the_noise(logs, polygamma(1, half))
 
     def noise_process(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         mean, variance = gp_posterior(
@@ -88,6 +88,18 @@ def rahbo_moments(model: Any, repeats: np.ndarray, X: np.ndarray) -> dict[str, n
     }
 
 
+def spread_of_the_noise(logs: np.ndarray, noise: float) -> float:
+    r"""Prior standard deviation of log rho^2: the spread of log s^2 less its known noise.
+
+    The difference and the typical variance, 0.75, are averaged by their precisions; the typical
+    one is as uncertain as the larger of the two.
+    """
+    signal = max(logs.var(ddof=1) - noise, 0.0)
+    errors = [2 * (signal + noise) ** 2 / (len(logs) - 1), max(signal, 0.75) ** 2]
+    average = np.average([signal, 0.75], weights=1 / np.array(errors))
+    return float(np.sqrt(max(average, 0.25)))
+
+
 def risk_averse_bound(
     model: Any,
     repeats: np.ndarray,
@@ -112,6 +124,49 @@ def straddle(
     moments = rahbo_moments(model, repeats, X)
     reach = width * np.sqrt(moments["variance"])
     return np.minimum(moments["mean"] + reach - threshold, threshold - moments["mean"] + reach)
+
+
+def variances_with(
+    model: Any, repeats: np.ndarray, points: np.ndarray, candidate: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Moments at points of an ordinary GP of the means of repeats, in the units of the outcome.
+
+    With a candidate, the variances are those after a sample there, by refitting.
+    """
+    targets, train_X = repeats.mean(axis=1), to_numpy(model.train_inputs[0])
+    centre, scale = targets.mean(), targets.std(ddof=1)
+    targets = (targets - centre) / scale
+    if candidate is not None:
+        train_X, targets = np.vstack([train_X, candidate]), np.append(targets, 0.0)
+    mean, variance = gp_posterior(
+        points,
+        train_X,
+        targets,
+        np.full(len(targets), model.likelihood.noise.item()),
+        to_numpy(model.covar_module.lengthscale).ravel(),
+        model.mean_module.constant.item(),
+    )
+    return centre + scale * mean, scale**2 * variance
+
+
+def targeted_reduction(
+    model: Any, repeats: np.ndarray, X: np.ndarray, points: np.ndarray, threshold: float
+) -> np.ndarray:
+    r"""How much a sample lowers the variances near the level, weighted by the density there."""
+    mean, before = variances_with(model, repeats, points)
+    density = norm.pdf(mean, threshold, np.sqrt(before)) / len(points)
+    after = [variances_with(model, repeats, points, x)[1] for x in X]
+    return np.array([(density * (before - each)).sum() for each in after])
+
+
+def truncated_reduction(
+    model: Any, repeats: np.ndarray, X: np.ndarray, points: np.ndarray, beta: float, eta: float
+) -> np.ndarray:
+    r"""The numerator of TRUVAR's Eq. (3) as printed; `eta` in prior standard deviations."""
+    floor = (eta * repeats.mean(axis=1).std(ddof=1)) ** 2
+    before = np.maximum(beta * variances_with(model, repeats, points)[1], floor)
+    after = [np.maximum(beta * variances_with(model, repeats, points, x)[1], floor) for x in X]
+    return np.array([(before - each).sum() for each in after])
 
 
 def upper_bound(model: Any, repeats: np.ndarray, X: np.ndarray, beta: float) -> np.ndarray:

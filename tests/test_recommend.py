@@ -96,7 +96,7 @@ def test_bad_input() -> None:
         recommend(model, data.X, rule="luck")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="risk_aversion"):
         recommend(model, data.X, risk_aversion=-1.0)
-    with pytest.raises(BotorchTensorDimensionError, match="`batch_shape x n x d`"):
+    with pytest.raises(BotorchTensorDimensionError, match="`batch_shape x m x d`"):
         recommend(model, data.X[0])
     with pytest.raises(UnsupportedError, match="Expected a MeanVarianceGP"):
         recommend(SingleTaskGP(data.X, data.Y[:, :1]), data.X)  # type: ignore[arg-type]
@@ -141,3 +141,32 @@ def test_advice_repeats_where_noise_dominates() -> None:
     assert (dear.num_repeats >= free.num_repeats).all()
     assert (dear.rate < free.rate).all()
     assert (dear.num_repeats > 1).all()
+
+
+def test_points_without_a_recorded_bound_are_not_offered() -> None:
+    data = RepeatedData.make((2,))
+    model = mean_variance_gp(data)
+    recorded = torch.full((2, 9), torch.nan, dtype=torch.float64)
+    recorded[0, [2, 5]], recorded[1, 7] = torch.tensor([0.5, 0.2]).double(), -3.0
+    options = {"rule": "recorded_lower_confidence_bound"}
+    chosen = recommend(model, data.X, recorded=recorded, **options)
+    assert chosen.row.tolist() == [2, 7]
+    assert chosen.value.tolist() == [0.5, -3.0]
+    recorded[1] = torch.nan
+    with pytest.raises(InputDataError, match=r"at least one point in each .* 1 of 2: \[\[1\]\]"):
+        recommend(model, data.X, recorded=recorded, **options)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "lower_confidence_bound",
+        "posterior_mean",
+        "best_observed",
+        "recorded_lower_confidence_bound",
+    ],
+)
+def test_a_missing_column_is_refused(rule: str) -> None:
+    data = RepeatedData.make()
+    with pytest.raises(BotorchTensorDimensionError, match="`X` to have the 2 columns of the model"):
+        recommend(mean_variance_gp(data), data.X[:, :1], rule=rule, recorded=torch.zeros(9))

@@ -54,6 +54,13 @@ def test_recorded_bounds_need_only_themselves() -> None:
     assert torch.equal(chosen.point, X[torch.arange(2), chosen.row])
 
 
+def test_decisions_without_a_recorded_bound_are_not_offered() -> None:
+    X = torch.rand(3, 1).double()
+    recorded = torch.tensor([torch.nan, -2.0, torch.nan]).double()
+    chosen = recommend_risk(build(), X, "recorded_lower_confidence_bound", recorded)
+    assert (chosen.row.item(), chosen.value.item()) == (1, -2.0)
+
+
 def test_best_decision_anywhere() -> None:
     acqf, bounds = build((3,)), torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     X, value = maximize_risk_of_mean(acqf, bounds, seeds=[0, 1, 2])

@@ -2,6 +2,8 @@ r"""Regret against plain loops, and the statistics over replicates against scipy
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from scipy import stats
 
 from botorch_risk.regret import (
     cumulative_regret,
+    format_with_error,
     instantaneous_regret,
     mean_and_standard_error,
     paired_difference,
@@ -105,3 +108,27 @@ def test_paired_difference_drops_broken_pairs():
 def test_paired_difference_refuses_other_shapes():
     with pytest.raises(BotorchTensorDimensionError, match=r"Got a.shape=.*b.shape="):
         paired_difference(torch.zeros(3), torch.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "shown"),
+    [
+        (608.4, 214.2, "608 ± 210"),
+        (3.14159, 9.96, "3 ± 10"),
+        (3.14159, 0.996, "3.1 ± 1.0"),
+        (1e9, 3.4e7, "1000000000 ± 34000000"),
+        (12345678.0, 34567.0, "12345678 ± 35000"),
+        (0.5, 2.34e-8, "0.500000000 ± 0.000000023"),
+        (-0.001, 4.0, "0.0 ± 4.0"),
+        (-1.26, 0.31, "-1.26 ± 0.31"),
+        (123456.0, 0.0, "123500 ± 0"),
+        (0.0, 0.0, "0 ± 0"),
+        (608.44, math.nan, "608.4 ± nan"),
+        (math.nan, math.nan, "nan ± nan"),
+        (math.inf, 2.0, "inf ± 2.0"),
+    ],
+)
+def test_two_digits_of_the_error_and_never_an_exponent(
+    mean: float, error: float, shown: str
+) -> None:
+    assert format_with_error(mean, error) == shown

@@ -1,52 +1,57 @@
-r"""The joint Monte-Carlo form of the risk-averse upper confidence bound.
+r"""The joint form of the risk-averse upper confidence bound.
+
+.. [Desautels2014batch]
+    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs in
+    Gaussian Process Bandit Optimization. Journal of Machine Learning Research 15, 2014.
 
 .. [Makarova2021rahbo]
     A. Makarova, I. Usmanova, I. Bogunovic, A. Krause. Risk-averse Heteroscedastic Bayesian
     Optimization. Advances in Neural Information Processing Systems 34, 2021.
-
-.. [Wilson2017reparam]
-    J. T. Wilson, R. Moriconi, F. Hutter, M. P. Deisenroth. The reparameterization trick for
-    acquisition functions. NeurIPS Workshop on Bayesian Optimization, 2017.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
+from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.input_constructors import acqf_input_constructor
-from botorch.acquisition.monte_carlo import MCAcquisitionFunction
-from botorch.acquisition.objective import PosteriorTransform
+from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
-from botorch.sampling.base import MCSampler
-from botorch.sampling.normal import SobolQMCNormalSampler
-from botorch.utils.transforms import concatenate_pending_points, t_batch_mode_transform
+from botorch.utils.transforms import match_batch_shape, t_batch_mode_transform
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import register_weights, require_mean_variance_gp
-from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.models.noise_process import LearntNoise
+from botorch_risk.acquisition.arguments import (
+    as_nonnegative,
+    register_weights,
+    select_mean_variance_gp,
+)
+from botorch_risk.models.model_inputs import check_points
+from botorch_risk.models.noise_process import variances_in_sequence
 
 
-class qRiskAverseUpperConfidenceBound(MCAcquisitionFunction):
+class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
     r"""Joint batch of q points for a mean-variance objective.
 
-        score(X) = E max_j [ mean_j + |f_j - mean_j| sqrt(beta pi / 2)
-                             - risk_aversion (c_j - |z_j| sqrt(pi / 2) (c_j - lcb_var_j)) ]
+        score(X) = 1 / q sum_j [ mean_j + sqrt(beta) sigma_j - risk_aversion lcb_var_j ]
 
-    f and the standardised noise process z are sampled jointly over the batch and
-    independently of each other; c is the centre of the noise variance (its process mean
-    through the link) and lcb_var its lower bound at `noise_beta`. Since
-    `E |z| = sqrt(2 / pi)`, q = 1 gives `RiskAverseUpperConfidenceBound` for either link, as
-    BoTorch's `qUpperConfidenceBound` [Wilson2017reparam]_ gives `UpperConfidenceBound`, to
-    which this reduces at `risk_aversion=0`. Two near points share their samples, so that the
-    maximum rewards the batch for spreading out over unknown means and unknown noise alike.
+    `sigma_j` is the standard deviation of f at point j, and `lcb_var_j` the lower bound of the
+    noise variance at `noise_beta`, once the points before j (pending ones first) were repeated
+    and came out as expected: the hallucinated observations of batch UCB [Desautels2014batch]_.
+    A term is what `RiskAverseUpperConfidenceBound` with the points before j pending says of
+    point j, so that `sequential=True` maximises the same sum greedily, and q = 1 is the analytic
+    bound [Makarova2021rahbo]_.
 
-    Pending points are added to the batch.
+    Every point of a batch is evaluated, so that every point pays for its risk. (A maximum over
+    the batch, as in BoTorch's `qUpperConfidenceBound`, would be indifferent to all points but
+    the best.) Where no bound of the noise is negative, always with the log link and with
+    `clip_noise=True`, the score never rises with the aversion. A sum over points has a local
+    optimum for each combination of theirs: give `optimize_acqf` about 1,000 `raw_samples` for
+    q = 4, or start it from the sequential batch by `batch_initial_conditions`.
 
     Example:
+        >>> import torch
         >>> from botorch_risk.models import MeanVarianceGP
         >>> train_X = torch.rand(10, 1, dtype=torch.double)
         >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
@@ -57,58 +62,53 @@ class qRiskAverseUpperConfidenceBound(MCAcquisitionFunction):
     """
 
     beta: Tensor
-    noise_beta: Tensor
+    noise_beta: Tensor | None
     risk_aversion: Tensor
 
     def __init__(
         self,
-        model: MeanVarianceGP,
+        model: Model,
         beta: float = 4.0,
-        noise_beta: float = 4.0,
+        noise_beta: float | None = 4.0,
         risk_aversion: float = 1.0,
-        sampler: MCSampler | None = None,
-        noise_sampler: MCSampler | None = None,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
-        seed: int = 0,
+        clip_noise: bool = False,
     ) -> None:
         r"""Builds the acquisition function.
 
         Args:
-            model: A fitted mean-variance model.
+            model: A fitted mean-variance model; or a list of models from which
+                `posterior_transform`, with one weight that is not 0, selects one.
             beta: Squared width of the bound of f (the paper's beta_t, squared).
-            noise_beta: Squared width of the bound of the noise (the paper's beta^var_t, squared).
+            noise_beta: Squared width of the bound of the noise (the paper's beta^var_t, squared);
+                `None` for the predicted noise.
             risk_aversion: Weight of the variance, >= 0 (the paper's alpha).
-            sampler: Draws f; 512 scrambled Sobol points from `seed` if omitted.
-            noise_sampler: Draws the noise process, with the same `sample_shape` and another
-                seed; if omitted, as many Sobol points from `seed + 1`.
-            posterior_transform: Applied to f alone (BoTorch's sign of minimisation).
+            posterior_transform: A `ScalarizedPosteriorTransform` of f alone (BoTorch's sign of
+                minimisation).
             X_pending: `n' x d` points under evaluation.
-            seed: Seed of the samplers that are not given.
+            clip_noise: Whether the lower bound of the noise is raised to the model's
+                `min_noise_variance`, or to 0.
 
         Raises:
-            UnsupportedError: If the model is not a `MeanVarianceGP`, or the two samplers
-                draw different numbers.
+            UnsupportedError: If the model is not a `MeanVarianceGP`, or the transform is another.
             ValueError: If a beta or `risk_aversion` is negative or not finite.
         """
-        require_mean_variance_gp(model)
-        sampler = sampler or SobolQMCNormalSampler(torch.Size([512]), seed=seed)
-        noise_sampler = noise_sampler or SobolQMCNormalSampler(sampler.sample_shape, seed=seed + 1)
-        if sampler.sample_shape != noise_sampler.sample_shape:
+        model, posterior_transform = select_mean_variance_gp(model, posterior_transform)
+        if type(posterior_transform) not in (type(None), ScalarizedPosteriorTransform):
             raise UnsupportedError(
-                "Expected samplers of one `sample_shape`. "
-                f"Got {sampler.sample_shape} and {noise_sampler.sample_shape}."
+                "Expected `posterior_transform` to be a `ScalarizedPosteriorTransform` or None. "
+                f"Got {type(posterior_transform).__name__}."
             )
-        super().__init__(
-            model=model,
-            sampler=sampler,
-            posterior_transform=posterior_transform,
-            X_pending=X_pending,
+        super().__init__(model=model)
+        register_weights(self, beta=beta, risk_aversion=risk_aversion)
+        self.register_buffer(
+            "noise_beta", None if noise_beta is None else as_nonnegative("noise_beta", noise_beta)
         )
-        self.noise_sampler = noise_sampler
-        register_weights(self, beta=beta, noise_beta=noise_beta, risk_aversion=risk_aversion)
+        self.posterior_transform = posterior_transform
+        self.clip_noise = clip_noise
+        self.set_X_pending(X_pending)
 
-    @concatenate_pending_points
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         r"""Values of joint batches.
@@ -119,24 +119,33 @@ class qRiskAverseUpperConfidenceBound(MCAcquisitionFunction):
         Returns:
             `batch_shape` values.
         """
-        _, f = self._get_samples_and_objectives(X)  # samples x batch_shape x q
-        mean = f.mean(dim=0)
-        optimistic = mean + (self.beta.to(X) * math.pi / 2).sqrt() * (f - mean).abs()
-        scores = optimistic - self.risk_aversion.to(X) * self._optimistic_noise(X)
-        return scores.amax(dim=-1).mean(dim=0)
+        check_points("X", X, self.model)
+        q = X.shape[-2]
+        if self.X_pending is not None:
+            X = torch.cat([match_batch_shape(self.X_pending, X), X], dim=-2)
+        bound = self._optimistic_means(X) - self.risk_aversion.to(X) * self._optimistic_noise(X)
+        return bound[..., -q:].mean(dim=-1)
+
+    def _optimistic_means(self, X: Tensor) -> Tensor:
+        r"""Upper bounds `batch_shape x q` of f, each after the points before it."""
+        model: Any = self.model
+        transform: Any = self.posterior_transform
+        posterior = model.mean_model.posterior(X, posterior_transform=transform)
+        noise = model.noise_of_means(X, model.num_repeats).squeeze(-1)
+        if transform is not None:
+            noise = transform.weights.to(noise).square() * noise
+        variance = variances_in_sequence(posterior.distribution.covariance_matrix, noise)
+        return posterior.mean.squeeze(-1) + (self.beta.to(X) * variance).sqrt()
 
     def _optimistic_noise(self, X: Tensor) -> Tensor:
-        r"""Noise variances `samples x batch_shape x q`, folded to their optimistic side."""
+        r"""Lower bounds `batch_shape x q` of the noise, each after the points before it."""
         model: Any = self.model
-        noise = model.noise
-        if not isinstance(noise, LearntNoise):
-            return noise.expected(X)
-        process = noise.model.posterior(X)
-        deviation = self.noise_sampler(process) - process.mean
-        z = (deviation / process.variance.sqrt()).squeeze(-1)
-        centre = noise.link.inverse(process.mean).squeeze(-1)
-        lower, _ = model.noise_confidence_bounds(X, self.noise_beta.to(X))
-        return centre - math.sqrt(math.pi / 2) * z.abs() * (centre - lower)
+        counts = torch.as_tensor(model.num_repeats).to(X)
+        beta = None if self.noise_beta is None else self.noise_beta.to(X)
+        noise, _ = model.noise.bounds_in_sequence(X, beta, counts)
+        if beta is None:
+            noise = model.noise.limits.apply(noise).clamp_min(0.0)
+        return noise.clamp_min(model.noise.limits.floor or 0.0) if self.clip_noise else noise
 
 
 @acqf_input_constructor(qRiskAverseUpperConfidenceBound)
@@ -144,22 +153,18 @@ def construct_inputs_batch_mean_variance(
     model: Model,
     posterior_transform: PosteriorTransform | None = None,
     X_pending: Tensor | None = None,
-    sampler: MCSampler | None = None,
-    noise_sampler: MCSampler | None = None,
     beta: float = 4.0,
-    noise_beta: float = 4.0,
+    noise_beta: float | None = 4.0,
     risk_aversion: float = 1.0,
-    seed: int = 0,
+    clip_noise: bool = False,
 ) -> dict[str, Any]:
     r"""Arguments of the joint bound, as `get_acqf_input_constructor` and Ax ask for them."""
     return {
         "model": model,
         "posterior_transform": posterior_transform,
         "X_pending": X_pending,
-        "sampler": sampler,
-        "noise_sampler": noise_sampler,
         "beta": beta,
         "noise_beta": noise_beta,
         "risk_aversion": risk_aversion,
-        "seed": seed,
+        "clip_noise": clip_noise,
     }

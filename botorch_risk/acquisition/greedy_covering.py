@@ -12,7 +12,12 @@ from torch.nn.functional import pad
 
 from botorch_risk.acquisition.domain_gain import Candidates, gain_on_domain, map_rows
 from botorch_risk.acquisition.sampling_terms import SamplingTerms
-from botorch_risk.acquisition.truncated_gain import Targets, anticipated_gain, inverse_variance
+from botorch_risk.acquisition.truncated_gain import (
+    Targets,
+    anticipated_gain,
+    anticipated_set,
+    inverse_variance,
+)
 from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
 from botorch_risk.models.domain import DomainPosterior
 
@@ -61,7 +66,10 @@ class GreedyCovering:
 
     def targets(self, posterior: DomainPosterior) -> Targets:
         r"""The points whose variances are to fall."""
-        return Targets.of(posterior, self.state, self.weights, truncate=not self.anticipate)
+        if not self.anticipate:
+            return Targets.of(posterior, self.state, self.weights)
+        within = anticipated_set(posterior, self.state)
+        return Targets.of(posterior, self.state, self.weights, truncate=False, within=within)
 
     def select(self, posterior: DomainPosterior, previous: Tensor | None, q: int) -> Selection:
         r"""The next `q` points, each given the ones before it; the batch may end short.
@@ -81,12 +89,10 @@ class GreedyCovering:
             posterior = posterior.copy() if pick == 0 else posterior
             place = choice // count
             noise = self.terms.domain_noise(posterior).flatten(1).gather(-1, choice[:, None])
-            mean = posterior.mean.reshape(batch, -1).gather(-1, place[:, None]).squeeze(-1)
-            outcome = mean.where(going, torch.nan)
-            posterior.observe(place.reshape(posterior.batch_shape), outcome, noise)
             previous = domain_points(posterior, place.unsqueeze(-1)).reshape(
                 *posterior.batch_shape, -1
             )
+            posterior.hallucinate(previous, noise, index=place, within=going)
         return self._selection(picks, q, posterior)
 
     def _selection(
@@ -115,7 +121,10 @@ class GreedyCovering:
     ) -> Tensor:
         r"""Values on the domain, `B x |D| x K`; minus infinity outside a `B x |D|` mask."""
         anticipate = self.anticipate and truncate
-        targets = Targets.of(posterior, self.state, self.weights, truncate and not anticipate)
+        if truncate:
+            targets = self.targets(posterior)
+        else:
+            targets = Targets.of(posterior, self.state, self.weights, truncate=False)
         candidates = Candidates.of(mask, targets, posterior.dense or anticipate)
         index, noise = candidates.place, self.terms.domain_noise(posterior)  # B x |D| x K
         variance = posterior.variance.reshape(noise.shape[:-1])

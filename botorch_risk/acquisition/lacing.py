@@ -214,6 +214,9 @@ def _checked_risks(
     measure: RiskMeasure, lower: Tensor, upper: Tensor, weights: Tensor
 ) -> tuple[Tensor, Tensor]:
     r"""The risks of the lower and of the upper bounds."""
+    for bound in (lower, upper):
+        if not bound.isfinite().all():
+            raise InputDataError(f"Expected finite bounds. Got {bound[~bound.isfinite()][0]}.")
     low, high = measure(lower, weights), measure(upper, weights)
     if not (lower <= upper).all():
         raise ValueError(f"Expected `lower <= upper`. Got {(lower - upper).max()} above it.")

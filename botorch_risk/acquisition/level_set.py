@@ -24,6 +24,7 @@ from botorch_risk.acquisition.arguments import per_point, register_weights
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.marginals import MarginalPredictor, Marginals
+from botorch_risk.models.model_inputs import as_points
 
 
 def straddle(
@@ -78,6 +79,7 @@ class _MarginalAcquisition(PointwiseAcquisitionFunction):
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Scores at `batch_shape x m x d` points, `batch_shape x m`."""
+        X = as_points(X, self.model)
         return self._score(self._marginals[0](X), X)
 
     @abstractmethod

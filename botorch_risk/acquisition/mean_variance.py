@@ -16,12 +16,12 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.arguments import (
+    as_nonnegative,
     per_point,
     register_weights,
-    require_mean_variance_gp,
+    select_mean_variance_gp,
 )
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
-from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.marginals import MarginalPredictor
 
 
@@ -30,14 +30,14 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
 
     _q_twin = "qRiskAverseUpperConfidenceBound"
     beta: Tensor
-    noise_beta: Tensor
+    noise_beta: Tensor | None
     risk_aversion: Tensor
 
     def __init__(
         self,
-        model: MeanVarianceGP,
+        model: Model,
         beta: float | Tensor = 4.0,
-        noise_beta: float | Tensor = 4.0,
+        noise_beta: float | Tensor | None = 4.0,
         risk_aversion: float | Tensor = 1.0,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
@@ -46,10 +46,13 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         r"""Builds the bound.
 
         Args:
-            model: A fitted mean-variance model.
+            model: A fitted mean-variance model; or a list of models from which
+                `posterior_transform`, with one weight that is not 0, selects one.
             beta: Squared width of the bound of f, `mean +- sqrt(beta) sigma`. The paper's
                 beta_t = 2 multiplies sigma, which is `beta=4` here.
-            noise_beta: Squared width of the bound of the noise; likewise.
+            noise_beta: Squared width of the bound of the noise; likewise. `None` for the predicted
+                noise, its posterior mean. With the log link a width of 0 is the median, which is
+                lower.
             risk_aversion: Weight of the variance, >= 0 (the paper's alpha), in units of one
                 over the outcome.
             posterior_transform: Applied to f alone: with BoTorch's weight of -1 f is
@@ -64,9 +67,12 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
             UnsupportedError: If the model is not a `MeanVarianceGP`.
             ValueError: If a beta or `risk_aversion` is negative or not finite.
         """
-        require_mean_variance_gp(model)
+        model, posterior_transform = select_mean_variance_gp(model, posterior_transform)
         super().__init__(model=model)
-        register_weights(self, beta=beta, noise_beta=noise_beta, risk_aversion=risk_aversion)
+        register_weights(self, beta=beta, risk_aversion=risk_aversion)
+        self.register_buffer(
+            "noise_beta", None if noise_beta is None else as_nonnegative("noise_beta", noise_beta)
+        )
         self.posterior_transform = posterior_transform
         self.clip_noise = clip_noise
         self.set_X_pending(X_pending)
@@ -126,8 +132,11 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         model, marginals = self._conditioned
         mean, variance = marginals(X)  # batch_shape x m
         width = per_point(self.beta, X).sqrt() * variance.sqrt()
-        noise_lower, noise_upper = model.noise_confidence_bounds(X, per_point(self.noise_beta, X))
-        noise = noise_lower if optimistic else noise_upper
+        if self.noise_beta is None:
+            noise = model.predicted_noise(X).squeeze(-1)
+        else:
+            bounds = model.noise_confidence_bounds(X, per_point(self.noise_beta, X))
+            noise = bounds[0] if optimistic else bounds[1]
         if self.clip_noise:
             noise = noise.clamp_min(model.noise.limits.floor or 0.0)
         return mean + (width if optimistic else -width) - per_point(self.risk_aversion, X) * noise
@@ -141,7 +150,8 @@ class RiskAverseUpperConfidenceBound(_MeanVarianceBound):
 
     Source: [Makarova2021rahbo]_, Sec. 3.3 with Eqs. (7), (15); with the noise known, Eq. (9).
     With `risk_aversion=0` it is BoTorch's `UpperConfidenceBound` on the heteroscedastic
-    model; with `noise_beta=0` it is the second stage of RAHBO-US. Single-outcome, q = 1: use
+    model; with `noise_beta=None`, which trusts the predicted noise, it is the second stage of
+    RAHBO-US. Single-outcome, q = 1: use
     `sequential=True`, or `qRiskAverseUpperConfidenceBound` for a joint batch.
 
     Example:
@@ -183,7 +193,7 @@ def construct_inputs_mean_variance_bound(
     posterior_transform: PosteriorTransform | None = None,
     X_pending: Tensor | None = None,
     beta: float | Tensor = 4.0,
-    noise_beta: float | Tensor = 4.0,
+    noise_beta: float | Tensor | None = 4.0,
     risk_aversion: float | Tensor = 1.0,
     clip_noise: bool = False,
 ) -> dict[str, Any]:

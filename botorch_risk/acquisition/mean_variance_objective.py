@@ -3,7 +3,7 @@ r"""A Monte-Carlo objective that makes any acquisition function of BoTorch risk-
 from __future__ import annotations
 
 from botorch.acquisition.objective import MCAcquisitionObjective
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition.arguments import (
@@ -40,7 +40,11 @@ class MeanVarianceObjective(MCAcquisitionObjective):
     risk_aversion: Tensor
 
     def __init__(
-        self, model: MeanVarianceGP, risk_aversion: float, noise_beta: float | None = None
+        self,
+        model: MeanVarianceGP,
+        risk_aversion: float,
+        noise_beta: float | None = None,
+        outcome_index: int = 0,
     ) -> None:
         r"""Builds the objective.
 
@@ -49,6 +53,8 @@ class MeanVarianceObjective(MCAcquisitionObjective):
             risk_aversion: Weight of the variance, >= 0 (the paper's alpha).
             noise_beta: Squared width of the lower bound of the noise; the predicted noise if
                 omitted.
+            outcome_index: Which outcome of the samples is f, where the acquisition function is
+                built on a list of models (constraints, say) of which `model` is one.
 
         Raises:
             UnsupportedError: If the model is not a `MeanVarianceGP`.
@@ -59,13 +65,14 @@ class MeanVarianceObjective(MCAcquisitionObjective):
         # In a tuple, the model is no part of the state: the acquisition function owns it.
         self._model = (model,)
         self.noise_beta = None if noise_beta is None else as_nonnegative("noise_beta", noise_beta)
+        self.outcome_index = outcome_index
         register_weights(self, risk_aversion=risk_aversion)
 
     def forward(self, samples: Tensor, X: Tensor | None = None) -> Tensor:
         r"""Objective values of samples.
 
         Args:
-            samples: `sample_shape x batch_shape x q x 1` samples of f.
+            samples: `sample_shape x batch_shape x q x m` samples, of which f is one outcome.
             X: The `batch_shape x q x d` points that they were drawn at.
 
         Returns:
@@ -73,15 +80,20 @@ class MeanVarianceObjective(MCAcquisitionObjective):
 
         Raises:
             UnsupportedError: If the acquisition function does not pass its points.
+            BotorchTensorDimensionError: If the samples lack the outcome.
         """
         if X is None:
             raise UnsupportedError(
                 "Expected an acquisition function that passes its points to the objective. "
                 "Got `X=None`."
             )
+        if not -samples.shape[-1] <= self.outcome_index < samples.shape[-1]:
+            raise BotorchTensorDimensionError(
+                f"Expected samples with the outcome {self.outcome_index}. Got {samples.shape=}."
+            )
         (model,) = self._model
         if self.noise_beta is None:
             noise = model.predicted_noise(X).squeeze(-1)
         else:
             noise, _ = model.noise_confidence_bounds(X, self.noise_beta.to(X))
-        return samples.squeeze(-1) - self.risk_aversion.to(samples) * noise
+        return samples[..., self.outcome_index] - self.risk_aversion.to(samples) * noise

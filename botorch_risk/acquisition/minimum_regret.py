@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.top_candidates import top_candidates
+from botorch_risk.acquisition.truncated_gain import inverse_variance
 from botorch_risk.models.domain import DomainPosterior
 
 # The next outcome, in standard deviations from its mean: an equidistant rule for a normal law.
@@ -43,7 +44,7 @@ def expected_regret_reduction(
             `mean + 2 sigma`.
 
     Returns:
-        `batch_shape x |D|` scores >= 0.
+        `batch_shape x |D|` scores >= 0; 0 where the outcome is known already.
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -56,16 +57,17 @@ def expected_regret_reduction(
     mask = top_candidates(posterior, min(num_recommended, size)).reshape(R, size)
     places = mask.nonzero()[:, 1].reshape(R, -1)  # R x c
     mean = posterior.mean.reshape(R, size)
-    deviation = (posterior.variance.reshape(R, size) + noise).sqrt()
+    # A point that is known without noise tells nothing: its slope is 0, not 0 / 0.
+    precision = inverse_variance(posterior.variance.reshape(R, size) + noise, posterior)
     # How the means of recommendable points move with y, R x |D| x c.
     every = slice(None)
     covariance = posterior.covariance_between(None, places)(every, every, every)
-    slope = covariance / deviation.unsqueeze(-1)
+    slope = covariance * precision.sqrt().unsqueeze(-1)
     height, best = mean.gather(-1, places).sort(dim=-1, descending=True, stable=True)
     slope = slope.gather(-1, best.unsqueeze(-2).expand_as(slope))
     behind = (height - height[:, :1]).unsqueeze(-2)  # R x 1 x c, 0 for the present recommendation
     ahead = slope - slope[..., :1]
-    outcomes = torch.linspace(-_REACH, _REACH, _NUM_OUTCOMES).to(mean)
+    outcomes = torch.linspace(-_REACH, _REACH, _NUM_OUTCOMES, dtype=mean.dtype)
     weights = torch.exp(-0.5 * outcomes.square()) / math.sqrt(2 * math.pi)
     weights = weights / weights.sum()
     score = torch.zeros_like(mean)

@@ -167,8 +167,9 @@ def drbo_mmd(
 ) -> RiskUpperConfidenceBound:
     r"""DRBO-MMD: the worst law in a discrepancy ball round the empirical one, on a grid.
 
-    Kirschner et al. 2020 as used by [Huang2024kde]_, Sec. B.1; or its minimax approximation by
-    Tay et al. 2022. The radius is `radius_scale * maximum_mean_discrepancy_radius(t)`.
+    Kirschner et al. 2020 as used by [Huang2024kde]_, Sec. B.1, maximise the worst expectation of
+    the upper bounds; Tay et al. 2022 the minimax approximation of it. The radius is
+    `radius_scale * maximum_mean_discrepancy_radius(t)`.
 
     Args:
         model: A fitted model of (x, w) with one output.
@@ -179,7 +180,8 @@ def drbo_mmd(
             holds every law for many rounds.
         num_points: Points of the grid, rounded up to a power of `d_w`.
         radius_scale: Factor of the radius.
-        minimax: Whether to approximate the worst case.
+        minimax: Whether to approximate the worst case: then `evaluate` is the approximation at
+            the upper bounds, and `upper` a bound of the approximation at f.
         beta: Squared width of the bound.
         options: Further arguments of `RiskUpperConfidenceBound`.
 
@@ -188,8 +190,11 @@ def drbo_mmd(
     """
     grid = EmpiricalGrid(observed, regular_grid(bounds, num_points))
     radius = radius_scale * maximum_mean_discrepancy_radius(t)
-    ball = MinimaxApproximation if minimax else MaximumMeanDiscrepancyBall
-    return RiskUpperConfidenceBound(model, grid, ball(radius, kernel), beta, **options)
+    if minimax:
+        approximation, of_values = MinimaxApproximation(radius, kernel), {"optimism": "of_values"}
+        return RiskUpperConfidenceBound(model, grid, approximation, beta, **(of_values | options))
+    ball = MaximumMeanDiscrepancyBall(radius, kernel)
+    return RiskUpperConfidenceBound(model, grid, ball, beta, **options)
 
 
 def stable_opt(

@@ -13,6 +13,9 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from botorch_risk.models.model_inputs import as_points
+from botorch_risk.models.t_batch import TBatch
+
 
 class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     r"""An acquisition function that scores points independently of each other.
@@ -35,6 +38,14 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         Returns:
             `batch_shape x m` values.
         """
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        r"""Keeps points under evaluation; a subclass conditions its model on them.
+
+        Args:
+            X_pending: `batch_shape x n' x d` points, or `None`; integers count as floats.
+        """
+        super().set_X_pending(None if X_pending is None else as_points(X_pending, self.model))
 
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
@@ -66,7 +77,9 @@ def evaluate_in_chunks(function: Callable[[Tensor], Tensor], X: Tensor, chunk_si
     function's intermediate results is kept: memory is that of one chunk.
 
     Args:
-        function: Maps `batch_shape x m x d` points to `batch_shape x m` values.
+        function: Maps `batch_shape x m x d` points to `batch_shape x m` values. Where the points
+            broadcast, so that several replicates share them, the values have the batch shape of
+            the replicates.
         X: The points, `batch_shape x m x d`.
         chunk_size: How many of the m points to evaluate at a time.
 
@@ -92,35 +105,48 @@ def map_replicates(
     Returns:
         `... x m` values.
     """
-    shape = torch.broadcast_shapes(X.shape[:-2], batch_shape)
-    X = X.expand(*shape, *X.shape[-2:])
-    if batch_shape:
-        X = X.movedim(-3, 0)
-    values = function(X.reshape(batch_shape.numel(), -1, X.shape[-1])).reshape(X.shape[:-1])
-    return values.movedim(0, -2) if batch_shape else values
+    t_batch = TBatch.of(X, batch_shape)
+    folded = t_batch.fold(X)  # batch_shape x m' x d
+    values = function(folded.reshape(batch_shape.numel(), *folded.shape[-2:]))
+    return t_batch.unfold(values.reshape(folded.shape[:-1]))
 
 
 class _Chunked(torch.autograd.Function):
-    r"""Keeps one gradient row for each point."""
+    r"""Keeps one gradient row for each point of each replicate."""
 
     @staticmethod
     def forward(
         ctx: Any, X: Tensor, function: Callable[[Tensor], Tensor], chunk_size: int
     ) -> Tensor:
-        values, gradients = [], []
-        for points in X.split(chunk_size, dim=-2):
-            with torch.set_grad_enabled(ctx.needs_input_grad[0]):
-                points = points.detach().requires_grad_(ctx.needs_input_grad[0])
-                value = function(points)
-                if ctx.needs_input_grad[0]:
-                    gradients += torch.autograd.grad(value.sum(), points)
-            values.append(value.detach())
-        if gradients:
-            ctx.save_for_backward(torch.cat(gradients, dim=-2))
+        ctx.shape = X.shape
+        if not ctx.needs_input_grad[0]:
+            return torch.cat([function(points) for points in X.split(chunk_size, dim=-2)], dim=-1)
+        parts = []
+        for start in range(0, X.shape[-2], chunk_size):
+            size = min(chunk_size, X.shape[-2] - start)
+            part = _value_and_gradient(function, X.narrow(-2, start, size))
+            batch = part[0].shape[:-1]
+            if X.shape[:-2] != batch:  # replicates share the points: each has a gradient there
+                X = X.expand(*batch, *X.shape[-2:])
+                part = _value_and_gradient(function, X.narrow(-2, start, size))
+            parts.append(part)
+        values, gradients = zip(*parts, strict=True)
+        ctx.save_for_backward(torch.cat(gradients, dim=-2))
         return torch.cat(values, dim=-1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_values: Tensor) -> tuple[Any, ...]:
         (gradient,) = ctx.saved_tensors
-        return (grad_values.unsqueeze(-1) * gradient).sum_to_size(gradient.shape), None, None
+        return (grad_values.unsqueeze(-1) * gradient).sum_to_size(ctx.shape), None, None
+
+
+def _value_and_gradient(
+    function: Callable[[Tensor], Tensor], points: Tensor
+) -> tuple[Tensor, Tensor]:
+    r"""Values of a pointwise function and the gradient of each in its own point."""
+    with torch.enable_grad():
+        points = points.detach().requires_grad_()
+        values = function(points)
+        (gradient,) = torch.autograd.grad(values.sum(), points)
+    return values.detach(), gradient

@@ -13,27 +13,29 @@ r"""Confidence bounds of a risk measure of the environment: one class for many p
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
+import torch
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.model import Model
-from botorch.models.transforms.input import Normalize
-from gpytorch.models import ExactGP
 from torch import Tensor
 
 from botorch_risk.acquisition.arguments import per_point, register_weights
+from botorch_risk.acquisition.environment_marginals import marginals_of
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, evaluate_in_chunks
-from botorch_risk.environments import Environment, IndependentEnvironment
+from botorch_risk.environments import Environment
 from botorch_risk.models.hallucination import condition_on_mean
-from botorch_risk.models.marginals import MarginalPredictor
-from botorch_risk.models.product_marginals import ProductMarginals
+from botorch_risk.models.model_inputs import as_points, input_widths
+from botorch_risk.models.t_batch import TBatch
 from botorch_risk.risk import RiskMeasure
 
 # Values of the environment, all candidates counted, whose marginals are held at once.
 _CHUNK_VALUES = {"cpu": 2**18, "cuda": 2**24}
+
+
+Optimism = Literal["of_risk", "of_values"]
 
 
 class PointwiseBounds(NamedTuple):
@@ -62,11 +64,13 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
     - DRBO-KDE [Huang2024kde]_: the same density, `TotalVariationBall(radius)`;
     - V-UCB [Nguyen2021vucb]_: `ValueAtRisk(risk_level)`, with `select_lacing_value` for w;
     - StableOpt: a box of contexts, `WorstCase()`;
-    - DRBO-MMD: an empirical grid, `MaximumMeanDiscrepancyBall(radius, kernel)`.
+    - DRBO-MMD: an empirical grid, `MaximumMeanDiscrepancyBall(radius, kernel)`, or
+      `MinimaxApproximation(radius, kernel)` with `optimism="of_values"`.
 
     It is the expectation of the UCB, not the UCB of the expectation: an upper bound of the risk
     wherever the bounds hold pointwise. For a measure that is not monotone in the values
-    (mean-variance) the measure's own valid bound takes the place of risk(upper).
+    (mean-variance) the measure's own valid bound takes the place of risk(upper), unless
+    `optimism` asks for risk(upper) itself.
     Single-outcome, q = 1: use `sequential=True` for a batch.
 
     Example:
@@ -94,6 +98,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         beta: float | Tensor,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
+        optimism: Optimism = "of_risk",
     ) -> None:
         r"""Builds the bound.
 
@@ -109,16 +114,23 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
                 upper tail of it).
             X_pending: `batch_shape x n' x d_x` decisions under evaluation. The model is
                 conditioned on its own mean at each, at the environment's average.
+            optimism: What `evaluate` and `forward` score by. `"of_risk"`: `upper`, an upper bound
+                of the risk. `"of_values"`: the risk of the pointwise upper bounds, which is no
+                bound of the risk where the measure is not monotone; for approximations of a
+                monotone one, such as the minimax approximation of a worst case.
 
         Raises:
             BotorchTensorDimensionError: If pending decisions and the environment do not make the
                 inputs of the model; when called, if the decisions do not.
             UnsupportedError: If the measure needs points and the environment has none.
-            ValueError: If `beta` is negative or not finite.
+            ValueError: If `beta` is negative or not finite, or `optimism` unknown.
         """
+        if optimism not in get_args(Optimism):
+            raise ValueError(f"Expected `optimism` in {get_args(Optimism)}. Got {optimism!r}.")
         super().__init__(model=model)
         register_weights(self, beta=beta)
-        self._num_inputs = _num_inputs(model)
+        self.optimism = optimism
+        self._widths = input_widths(model)
         self.environment = environment
         self.risk_measure = risk_measure.bind(environment)
         self.posterior_transform = posterior_transform
@@ -139,10 +151,12 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             average = (inputs * weights.unsqueeze(-1)).sum(dim=-2)  # batch_shape x n' x d
             model = condition_on_mean(model, average)
         # In a tuple, the conditioned model is no part of the state.
-        self._marginals = (self._marginals_of(model),)
+        self._marginals = (marginals_of(model, self.environment, self.posterior_transform),)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Optimistic values at `batch_shape x m x d_x` decisions, `batch_shape x m`."""
+        if self.optimism == "of_values":
+            return self._reduce(X, lambda low, high, w: self.risk_measure(high, w))
         return self.upper(X)
 
     def upper(self, X: Tensor) -> Tensor:
@@ -189,6 +203,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         Returns:
             Lower and upper bounds, `batch_shape x m x n_w`, and the weights.
         """
+        X = as_points(X, self.model)
         mean, variance, weights = self._marginals[0](X)
         width = per_point(self.beta, X).sqrt().unsqueeze(-1) * variance.sqrt()
         return PointwiseBounds(mean - width, mean + width, weights)
@@ -209,68 +224,34 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         def of_chunk(X: Tensor) -> Tensor:
             return reduce(*self.pointwise_bounds(X))
 
-        inputs, weights = self.environment.expand(X[..., :1, :])
+        X = as_points(X, self.model)
+        if X.shape[-1] == 0:
+            raise BotorchTensorDimensionError(
+                f"Expected decisions with at least one column. Got {X.shape=}."
+            )
+        one = X.detach().reshape(-1, X.shape[-1])[:1]  # of it we see what the environment adds
+        inputs, weights = self.environment.expand(one)
         self._check_inputs(inputs.shape[-1])
+        batch_shape = torch.broadcast_shapes(self.model.batch_shape, inputs.shape[:-3])
+        t_batch = TBatch.of(X, batch_shape)
         entries = _CHUNK_VALUES.get(X.device.type, 2**18)
-        size = entries // (weights.shape[-1] * X.shape[:-2].numel())
-        return evaluate_in_chunks(of_chunk, X, max(1, size))
+        size = entries // (weights.shape[-1] * t_batch.shape[t_batch.dims :].numel())
+        return t_batch.unfold(evaluate_in_chunks(of_chunk, t_batch.fold(X), max(1, size)))
 
     def _check_inputs(self, made: int) -> None:
         r"""Raises unless decisions and environment make the inputs of the model."""
-        if self._num_inputs not in (None, made):
+        if self._widths is not None and made not in self._widths:
+            inputs = " or ".join(str(width) for width in self._widths)
             raise BotorchTensorDimensionError(
-                f"Expected decisions and environment to make the {self._num_inputs} inputs of the "
-                f"model. Got {made}."
+                f"Expected decisions and environment to make the {inputs} inputs of the model. "
+                f"Got {made}."
             )
-
-    def _marginals_of(self, model: Model) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
-        r"""Mean and variance `batch_shape x m x n_w` of a model, and the weights."""
-        environment = self.environment
-        if isinstance(environment, IndependentEnvironment):
-            return _IndependentMarginals(
-                ProductMarginals(model, environment.points, self.posterior_transform), environment
-            )
-        return _DependentMarginals(MarginalPredictor(model, self.posterior_transform), environment)
-
-
-def _num_inputs(model: Model) -> int | None:
-    r"""How many inputs an exact GP takes; None where only the model knows."""
-    transform = model._modules.get("input_transform")
-    kept = transform is None or type(transform) is Normalize
-    if not (kept and isinstance(model, ExactGP)) or model.train_inputs is None:
-        return None
-    return int(model.train_inputs[0].shape[-1])
 
 
 def _follow_the_state(acquisition: RiskUpperConfidenceBound, incompatible_keys: Any) -> None:
     r"""Derives anew what is no part of a state that was loaded."""
     acquisition.risk_measure = acquisition.risk_measure.bind(acquisition.environment)
     acquisition.set_X_pending(acquisition.X_pending)
-
-
-@dataclass(frozen=True)
-class _IndependentMarginals:
-    r"""At all pairs of a decision and a fixed point of the environment."""
-
-    marginals: ProductMarginals
-    environment: IndependentEnvironment
-
-    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return (*self.marginals(X), self.environment.weights.to(X).unsqueeze(-2))
-
-
-@dataclass(frozen=True)
-class _DependentMarginals:
-    r"""At the points that the environment makes of each decision."""
-
-    marginals: MarginalPredictor
-    environment: Environment
-
-    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        inputs, weights = self.environment.expand(X)  # batch_shape x m x n_w x d
-        mean, variance = self.marginals(inputs.flatten(-3, -2))
-        shape = inputs.shape[:-1]
-        return mean.reshape(shape), variance.reshape(shape), weights
 
 
 @acqf_input_constructor(RiskUpperConfidenceBound)
@@ -281,6 +262,7 @@ def construct_inputs_risk_ucb(
     beta: float | Tensor,
     posterior_transform: PosteriorTransform | None = None,
     X_pending: Tensor | None = None,
+    optimism: Optimism = "of_risk",
 ) -> dict[str, Any]:
     r"""Arguments of the bound, as `get_acqf_input_constructor` and Ax ask for them."""
     return {
@@ -290,4 +272,5 @@ def construct_inputs_risk_ucb(
         "beta": beta,
         "posterior_transform": posterior_transform,
         "X_pending": X_pending,
+        "optimism": optimism,
     }

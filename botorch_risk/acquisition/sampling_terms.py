@@ -30,7 +30,7 @@ class Cost(Protocol):
         tensor([4.2500, 4.2500, 4.2500])
     """
 
-    def __call__(self, X: Tensor, previous: Tensor | None, level: int | None) -> Tensor:
+    def __call__(self, X: Tensor, previous: Tensor | None, level: int | None) -> Tensor | float:
         r"""Costs, finite and > 0.
 
         Args:
@@ -39,7 +39,7 @@ class Cost(Protocol):
             level: The number of the noise level, from 0; `None` if there is no choice.
 
         Returns:
-            `batch_shape x m` costs, or what broadcasts to them.
+            `batch_shape x m` costs, or what broadcasts to them: a number, if all cost the same.
         """
         ...
 
@@ -170,7 +170,10 @@ class SamplingTerms:
     def noise_at(
         self, X: Tensor, posterior: DomainPosterior, place: Tensor | None = None
     ) -> Tensor:
-        r"""Noise variances at `m x d` or `B x m x d` points, `B x m x K`, checked."""
+        r"""Noise variances at `m x d` or `B x m x d` points, `B x m x K`, checked.
+
+        In the units of the posterior's variance: a `posterior_transform` scales known noise too.
+        """
         noise = self.known_noise(X, place)
         if noise is None:
             inferred = posterior.inferred_noise(X)
@@ -179,6 +182,8 @@ class SamplingTerms:
                     "Expected `noise` or `levels`, as the noise of the model is fixed. Got neither."
                 )
             noise = inferred.unsqueeze(-1)
+        else:
+            noise = posterior.units.noise_factor * noise
         check_noise(noise.detach(), posterior.prior_variance)
         return noise.expand(posterior.batch_shape.numel(), X.shape[-2], self.num_levels)
 
@@ -215,9 +220,8 @@ class SamplingTerms:
             )
             return X.new_tensor(costs).expand(*X.shape[:-1], -1)
         levels = [None] if self.levels is None else range(len(self.levels))
-        cost = torch.stack(
-            [self.cost(X, previous, level).expand(X.shape[:-1]) for level in levels], dim=-1
-        )
+        each = [torch.as_tensor(self.cost(X, previous, level)).to(X) for level in levels]
+        cost = torch.stack([value.expand(X.shape[:-1]) for value in each], dim=-1)
         bad = ~(cost.isfinite() & (cost > 0))
         if bool(bad.any()):
             where = tuple(bad.nonzero()[0].tolist())

@@ -22,6 +22,7 @@ from botorch_risk.acquisition.level_set import register_threshold
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
 from botorch_risk.acquisition.sampling_terms import Noise, SamplingTerms
 from botorch_risk.models.domain import DomainPosterior
+from botorch_risk.models.model_inputs import as_points
 
 
 class TargetedIntegratedVariance(PointwiseAcquisitionFunction):
@@ -104,11 +105,12 @@ class TargetedIntegratedVariance(PointwiseAcquisitionFunction):
             X = self.X_pending.expand(*trial.batch_shape, *X_pending.shape[-2:])
             for x in X.unbind(dim=-2):
                 noise = self.terms.noise_at(x.reshape(-1, 1, x.shape[-1]), trial)
-                trial.observe_at(x, None, noise)
+                trial.hallucinate(x, noise)
         self._conditioned = (trial,)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Reductions at `batch_shape x m x d` points, `batch_shape x m`."""
+        X = as_points(X, self.model)
         return map_replicates(self._reduction, X, self.posterior.batch_shape)
 
     def _reduction(self, X: Tensor) -> Tensor:

@@ -39,6 +39,7 @@ class Targets(NamedTuple):
         state: TruncatedVarianceState,
         weights: Tensor | None = None,
         truncate: bool = True,
+        within: Tensor | None = None,
     ) -> Targets:
         r"""The points of `M_t`, or those of them that are above the target if truncated.
 
@@ -47,9 +48,10 @@ class Targets(NamedTuple):
             state: The set `M_t`, `eta` and `beta`.
             weights: `|D|` weights of the points as representers of a continuous domain.
             truncate: Whether to stop at the target.
+            within: `batch_shape x |D|`, the points in the place of `M_t`.
         """
         variance = posterior.variance.reshape(-1, posterior.domain.shape[-2])
-        within = state.unclassified.reshape(variance.shape)
+        within = (state.unclassified if within is None else within).reshape(variance.shape)
         beta = state.beta.to(variance).reshape(-1, 1)
         cap = None
         if truncate:
@@ -98,6 +100,26 @@ def gain(covariance: Tensor, inverse: Tensor, targets: Targets) -> Tensor:
     return weighted_sum(reduction, targets.weights)
 
 
+def anticipated_set(posterior: DomainPosterior, state: TruncatedVarianceState) -> Tensor:
+    r"""The points that may be in the set `M` after a sample, `batch_shape x |D|`.
+
+    The points of `M_t`; and where sets are formed from scratch (`monotone=False`) all points that
+    the present bounds leave open, since a new epoch has wider ones: points come back. A sample
+    at its mean narrows bounds only, so that there are no others.
+    """
+    if state.monotone:
+        return state.unclassified
+    half_width = (state.beta.unsqueeze(-1) * posterior.variance).sqrt()
+    open_now, _, _ = classify(
+        (state.unclassified, state.high, state.low),
+        posterior.mean - half_width,
+        posterior.mean + half_width,
+        state.threshold,
+        monotone=False,
+    )
+    return state.unclassified | open_now
+
+
 def anticipated_gain(
     covariance: Tensor,
     inverse: Tensor,
@@ -108,14 +130,14 @@ def anticipated_gain(
     r"""The gain where the set `M` after the sample is anticipated (Appendix A).
 
     The outcome is replaced by its mean, so that only the variances change. The second sum of
-    Eq. (3) then runs over the points that would stay in M; the first still runs over M, else
-    there were no merit in ruling points out. One that would be ruled out thus counts with all
-    of `max(beta s^2, eta^2)`.
+    Eq. (3) then runs over the points that would be in M; the first runs over all that may be,
+    `anticipated_set`, else there were no merit in ruling points out. One that would be ruled out
+    thus counts with all of `max(beta s^2, eta^2)`.
 
     Args:
         covariance: `B x m x a`.
         inverse: `B x m`.
-        targets: All of M, `truncate=False`.
+        targets: The points of `anticipated_set`, `truncate=False`.
         posterior: Means and variances.
         state: The sets, the threshold, `eta` and `beta`.
 
@@ -127,16 +149,16 @@ def anticipated_gain(
         part.reshape(-1, size).gather(-1, targets.place).unsqueeze(-2)
         for part in (posterior.mean, posterior.variance)
     )
-    within, high, low = (
-        part.reshape(-1, size).gather(-1, targets.place).unsqueeze(-2)
-        for part in (state.unclassified, state.high, state.low)
+    high, low = (
+        part.reshape(-1, size).gather(-1, targets.place).unsqueeze(-2) & state.monotone
+        for part in (state.high, state.low)
     )
     beta = state.beta.to(variance).reshape(-1, 1, 1)
     target = state.target_variance(posterior).to(variance).reshape(-1, 1, 1)
     reduction = torch.minimum(covariance.square() * inverse.unsqueeze(-1), variance)
     half_width = (beta * (variance - reduction)).clamp_min(torch.finfo(mean.dtype).tiny).sqrt()
     stays, _, _ = classify(
-        (within & (targets.weights > 0).unsqueeze(-2), high, low),
+        ((targets.weights > 0).unsqueeze(-2), high, low),
         mean - half_width,
         mean + half_width,
         state.threshold,

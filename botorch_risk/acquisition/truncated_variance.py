@@ -38,6 +38,7 @@ from botorch_risk.acquisition.truncated_gain import (
 )
 from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
 from botorch_risk.models.domain import DomainPosterior
+from botorch_risk.models.model_inputs import as_points
 
 # Covariances with points off the domain that are held at once, with their gradients.
 _CHUNK_ENTRIES = {"cpu": 2**18, "cuda": 2**24}
@@ -112,7 +113,8 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
                 A), or a mask `batch_shape x |D|` such as that of `top_candidates`.
             weights: `|D|` weights > 0 of the points in the sum.
             previous: `batch_shape x d`, where the last sample was taken; `None` before the first.
-            anticipate: Whether to sum over the M that is expected after the sample (Appendix A).
+            anticipate: Whether to sum over the M that is expected after the sample (Appendix A);
+                with `monotone=False` points that come back are in it.
             X_pending: `batch_shape x n' x d` points under evaluation, with levels if any.
 
         Raises:
@@ -149,7 +151,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
             for point in X.unbind(dim=-2):
                 x, level = self.terms.split(point.unsqueeze(-2), self.posterior.domain.shape[-1])
                 noise = self._noise(x.reshape(-1, *x.shape[-2:]), level.reshape(-1, 1), trial)
-                trial.observe_at(x.squeeze(-2), None, noise.reshape(trial.batch_shape))
+                trial.hallucinate(x, noise)
             self._conditioned = (trial,)
 
     def evaluate(self, X: Tensor) -> Tensor:
@@ -166,6 +168,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
             BotorchTensorDimensionError: If `X` does not have the domain's columns.
             ValueError: If a level is not one of the levels, or a cost is not > 0.
         """
+        X = as_points(X, self.model)
         (posterior,) = self._conditioned
         targets = self._covering.targets(posterior)
         entries = _CHUNK_ENTRIES.get(X.device.type, 2**18)

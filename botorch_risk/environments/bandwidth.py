@@ -2,17 +2,19 @@ r"""How wide the kernels of a density estimate are."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.environments.density import AtBounds, KernelDensity
+from botorch_risk.environments.environment import as_floating
+from botorch_risk.environments.rounding import copies, rounding_step, spread_within_cells
 from botorch_risk.projected_bfgs import minimize_rows
 
 NARROWEST, WIDEST = 0.02, 3.0  # multiples of Silverman's bandwidth among which a better one lies
+# Of the rounding step: narrower kernels leave gaps between the values that instruments show.
+RESOLVED = 0.4
 
 
 def silverman_bandwidth(observed: Tensor, ddof: int = 0) -> Tensor:
@@ -34,6 +36,7 @@ def silverman_bandwidth(observed: Tensor, ddof: int = 0) -> Tensor:
         >>> silverman_bandwidth(torch.tensor([[0.0], [0.5], [1.0]]))
         tensor([0.3471])
     """
+    observed = as_floating(observed)
     t, d_w = observed.shape[-2:]
     if t <= ddof:
         return torch.zeros_like(observed[..., 0, :])
@@ -56,6 +59,14 @@ def leave_one_out_bandwidth(
     t = 100; at t = 10, or on a normal law, it is up to a tenth larger. On the whole line with
     Cauchy tails it gains nothing.
 
+    Values that are equal make the likelihood infinite at h = 0. Where they are rounded, all of a
+    column multiples of a step apart and some equal, each counts as one somewhere in its cell, and
+    h is at least 0.4 steps. On a normal distribution of standard deviation 0.1, rounded to 0.1, the
+    l1 error at t = 100 is then 0.19 (0.15 unrounded; 1.29 without this care), on the eight-mode one
+    0.33 (0.29; 0.89). Other equal values, such as a context that is observed twice, are not the
+    evidence for each other. W that takes a few values by nature is better served by a
+    `DiscreteEnvironment` or an `EmpiricalGrid`.
+
     Each dimension has its own bandwidth, at a local maximum near Silverman's or a third of it,
     whichever is better. Needs memory for `batch_shape x t x t x d_w` numbers. A clipped estimate
     has no density, so its bandwidth is that without bounds.
@@ -69,23 +80,29 @@ def leave_one_out_bandwidth(
     Returns:
         `batch_shape x d_w`.
     """
+    observed = as_floating(observed)
     silverman = torch.maximum(silverman_bandwidth(observed), floor)
     if observed.shape[-2] < 3:
         return silverman
     t, d_w = observed.shape[-2:]
     rows = observed.detach().double().reshape(-1, t, d_w)
     box = None if bounds is None or at_bounds == "clip" else bounds.to(rows)
-    reference = silverman.double().reshape(-1, d_w)
+    step = rounding_step(rows)
+    others = ~copies(rows, step)
+    rows = spread_within_cells(rows, step, box)
+    reference = torch.maximum(silverman.double().reshape(-1, d_w), RESOLVED * step)
     least = torch.maximum(floor.double().reshape(-1, d_w), NARROWEST * reference)
+    least = torch.maximum(least, RESOLVED * step)
 
     def loss(log_h: ndarray, index: ndarray) -> tuple[ndarray, ndarray]:
         parameter = torch.from_numpy(log_h).to(rows).requires_grad_()
-        kde = KernelDensity(rows[index % len(rows)], parameter.exp(), box, at_bounds)
-        values = -_leave_one_out(kde)
+        replicate = index % len(rows)
+        kde = KernelDensity(rows[replicate], parameter.exp(), box, at_bounds)
+        values = -_leave_one_out(kde, others[replicate])
         (gradient,) = torch.autograd.grad(values.sum(), parameter)
         return values.detach().cpu().numpy(), gradient.cpu().numpy()
 
-    starts = torch.cat([reference, reference / 3]).log().cpu().numpy()
+    starts = torch.cat([reference, torch.maximum(reference / 3, least)]).log().cpu().numpy()
     lower, upper = least.log().cpu().numpy(), (WIDEST * reference).log().cpu().numpy()
     found = minimize_rows(loss, starts, np.tile(lower, (2, 1)), np.tile(upper, (2, 1)))
     values = found.value.reshape(2, -1)
@@ -93,12 +110,18 @@ def leave_one_out_bandwidth(
     return torch.from_numpy(x).exp().reshape(silverman.shape).to(observed)
 
 
-def _leave_one_out(kde: KernelDensity) -> Tensor:
-    r"""Mean log density of each observed value under the others, `batch_shape`."""
-    t = kde.observed.shape[-2]
+def _leave_one_out(kde: KernelDensity, others: Tensor) -> Tensor:
+    r"""Mean log density of each observed value under its others, `batch_shape`.
+
+    Args:
+        kde: The estimate, of `batch_shape x t x d_w` values.
+        others: `batch_shape x t x t` booleans. A value without others, as all are where every value
+            is a copy of one, says nothing.
+    """
     values = kde.observed.movedim(-2, 0)  # t x batch_shape x d_w
-    logs = kde.kernel_log_prob(values)  # t x batch_shape x t
-    own = torch.eye(t, dtype=torch.bool, device=logs.device)
-    own = own.reshape(t, *[1] * (logs.dim() - 2), t)
-    logs = logs.masked_fill(own, -torch.inf).logsumexp(dim=-1) - math.log(t - 1)
-    return logs.mean(dim=0)
+    logs = kde.kernel_log_prob(values).movedim(0, -2)  # batch_shape x t x t
+    count = others.sum(dim=-1)
+    known = count > 0
+    logs = logs.masked_fill(~others & known.unsqueeze(-1), -torch.inf).logsumexp(dim=-1)
+    logs = (logs - count.clamp_min(1).log()).where(known, 0.0)
+    return logs.sum(dim=-1) / known.sum(dim=-1).clamp_min(1)

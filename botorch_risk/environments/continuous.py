@@ -2,6 +2,7 @@ r"""A known continuous law of W on a box, whose coordinates are independent."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Literal, get_args
 
@@ -10,7 +11,12 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from botorch_risk.environments.bounded import Beyond, BoundedMarginals
-from botorch_risk.environments.environment import IndependentEnvironment, check_bounds, inside
+from botorch_risk.environments.environment import (
+    IndependentEnvironment,
+    as_floating,
+    check_bounds,
+    inside,
+)
 from botorch_risk.environments.uniforms import (
     box_points,
     checked_seeds,
@@ -80,10 +86,13 @@ class ContinuousEnvironment(IndependentEnvironment):
             ValueError: If an option is unknown, seeds are missing, the bounds are not in order,
                 `n_w` is not positive, fills no grid or is too small for a quadrature of this law.
         """
+        bounds = as_floating(bounds)
         check_bounds(bounds)
         if rule not in get_args(Rule):
             raise ValueError(f"Expected `rule` to be one of {get_args(Rule)}. Got {rule=}.")
-        law = BoundedMarginals(marginals, bounds.detach().double().cpu(), beyond)
+        # Copies: the caller may change the parameters later.
+        box = bounds.detach().double().cpu().clone()
+        law = BoundedMarginals(copy.deepcopy(marginals), box, beyond)
         if rule == "quadrature":
             points, weights = _quadrature(law, n_w)
         else:
@@ -104,7 +113,7 @@ class ContinuousEnvironment(IndependentEnvironment):
 
     def log_density(self, W: Tensor) -> Tensor:
         r"""Log density at `... x n x d_w` values, -inf outside the box; raises if clipped."""
-        return self._law.log_prob(W.double().cpu()).to(W)
+        return self._law.log_prob(W.double().cpu()).to(as_floating(W))
 
     @property
     def range(self) -> Tensor:

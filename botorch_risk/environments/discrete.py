@@ -7,6 +7,7 @@ from torch import Tensor
 
 from botorch_risk.environments.environment import (
     IndependentEnvironment,
+    as_floating,
     check_values,
     choose,
 )
@@ -30,7 +31,8 @@ class DiscreteEnvironment(IndependentEnvironment):
         r"""Builds the law.
 
         Args:
-            points: Values of W, `batch_shape x n_w x d_w`.
+            points: Values of W, `batch_shape x n_w x d_w`; integers count as float64, here and in
+                every law.
             probabilities: `batch_shape x n_w`, or `n_w` for all of the batch. Default: equal. A
                 point of probability 0 marks where a ball may put mass.
 
@@ -39,6 +41,7 @@ class DiscreteEnvironment(IndependentEnvironment):
             InputDataError: If a value is not finite.
             ValueError: If a probability is negative, or they do not sum to 1.
         """
+        points = as_floating(points)
         check_values("points", points)
         super().__init__(points, checked_probabilities(probabilities, points))
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from botorch_risk.environments.environment import (
     IndependentEnvironment,
+    as_floating,
     check_bounds,
     check_values,
     choose,
@@ -48,6 +49,7 @@ class EmpiricalGrid(IndependentEnvironment):
             BotorchTensorDimensionError: If the shapes do not match or are empty.
             InputDataError: If a value is not finite.
         """
+        observed, grid = as_floating(observed), as_floating(grid)
         check_values("observed", observed)
         check_values("grid", grid)
         if grid.dim() != 2 or grid.shape[-1] != observed.shape[-1]:
@@ -88,10 +90,12 @@ def regular_grid(bounds: Tensor, num_points: int) -> Tensor:
         >>> regular_grid(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), 1024).shape
         torch.Size([1024, 2])
     """
+    bounds = as_floating(bounds)
     check_bounds(bounds)
     check_num_points(num_points)
     size = math.ceil(num_points ** (1 / bounds.shape[-1]) - 1e-9)  # 1000 ** (1 / 3) exceeds 10
-    axes = [torch.linspace(0, 1, size).to(bounds) * (b - a) + a for a, b in bounds.mT]
+    unit = torch.linspace(0, 1, size, dtype=bounds.dtype, device=bounds.device)
+    axes = [unit * (b - a) + a for a, b in bounds.mT]
     return tensor_grid(axes)
 
 
@@ -136,6 +140,7 @@ class StandardDeviationBox(IndependentEnvironment):
             ValueError: If the seeds do not fit, the bounds are not in order, or a number is out
                 of its range.
         """
+        observed = as_floating(observed)
         check_values("observed", observed)
         if not 0 <= num_deviations < math.inf:
             raise ValueError(f"Expected finite `num_deviations` >= 0. Got {num_deviations=}.")

@@ -30,7 +30,8 @@ class Environment(Module, ABC):
 
         Returns:
             The inputs of the model, `batch_shape x m x n_w x d` with W in the last columns, in
-            the dtype of `X`; and their weights, broadcastable to `batch_shape x m x n_w`.
+            the dtype of `X` (float64 for integers); and their weights, broadcastable to
+            `batch_shape x m x n_w`.
         """
 
 
@@ -72,6 +73,7 @@ class IndependentEnvironment(Environment, ABC):
         Raises:
             BotorchTensorDimensionError: If the batch shapes do not broadcast.
         """
+        X = as_floating(X)
         n_w, d_w = self.points.shape[-2:]
         batch = X.shape[:-2]
         try:
@@ -143,10 +145,12 @@ class IndependentEnvironment(Environment, ABC):
         Returns:
             `batch_shape x n` booleans.
         """
-        scale = self.points.abs().amax().clamp_min(1e-300)
-        tolerance = torch.finfo(W.dtype).eps ** 0.5 * scale
-        distance = (W.unsqueeze(-2) - self.points.to(W).unsqueeze(-3)).abs().amax(dim=-1)
-        return ((distance <= tolerance) & (self.weights > 0).unsqueeze(-2)).any(dim=-1)
+        W = as_floating(W)
+        points = self.points.to(W)
+        scale = points.abs().amax(dim=-2, keepdim=True)  # of each column: their units may differ
+        tolerance = torch.finfo(W.dtype).eps ** 0.5 * scale.unsqueeze(-3)
+        near = ((W.unsqueeze(-2) - points.unsqueeze(-3)).abs() <= tolerance).all(dim=-1)
+        return (near & (self.weights > 0).unsqueeze(-2)).any(dim=-1)
 
     @property
     @abstractmethod
@@ -156,6 +160,11 @@ class IndependentEnvironment(Environment, ABC):
     @abstractmethod
     def _from_uniforms(self, uniforms: Tensor) -> Tensor:
         r"""Values `... x n x d_w` from `... x n x num_uniforms` numbers in (0, 1), float64."""
+
+
+def as_floating(values: Tensor) -> Tensor:
+    r"""Values in a floating-point dtype: integers, in which no probability fits, in float64."""
+    return values if values.is_floating_point() else values.double()
 
 
 def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:
@@ -181,6 +190,7 @@ def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:
 
 def inside(W: Tensor, box: Tensor) -> Tensor:
     r"""Whether values `... x n x d_w` are within a box `... x 2 x d_w`, to rounding."""
+    W = as_floating(W)
     lower, upper = box.to(W).split(1, dim=-2)
     slack = 8 * torch.finfo(W.dtype).eps * torch.maximum(lower.abs(), upper.abs())
     return ((lower - slack <= W) & (upper + slack >= W)).all(dim=-1)

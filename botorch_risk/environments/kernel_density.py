@@ -15,6 +15,7 @@ from botorch_risk.environments.bandwidth import leave_one_out_bandwidth, silverm
 from botorch_risk.environments.density import AtBounds, KernelDensity
 from botorch_risk.environments.environment import (
     IndependentEnvironment,
+    as_floating,
     check_bounds,
     check_values,
     inside,
@@ -44,7 +45,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
 
     Choose `bandwidth="leave_one_out"` for laws of several modes within bounds, once there are about
     100 values: see `leave_one_out_bandwidth` for its errors. With few values, with heavy tails on
-    the whole line or with one mode, Silverman's rule is as good or better.
+    the whole line or with one mode, Silverman's rule is as good or better. It sees rounding.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]])
@@ -102,7 +103,10 @@ class KernelDensityEnvironment(IndependentEnvironment):
                 bounds are missing where a ball or a quadrature needs them, or a quadrature does
                 not resolve the density.
         """
+        observed = as_floating(observed)
         check_values("observed", observed)
+        if isinstance(bandwidth, Tensor):
+            bandwidth = bandwidth.detach().clone()
         _check_options(bandwidth, rule, bounds, n_ball)
         if ddof not in (0, 1) or not 0 < relative_floor < math.inf:
             raise ValueError(
@@ -111,7 +115,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
             )
         if bounds is not None:
             check_bounds(bounds, observed.shape[-1])
-            bounds = bounds.detach().to(observed)
+            bounds = bounds.detach().to(observed).clone()
             _check_within(observed, bounds, at_bounds)
         floor = relative_floor * _range(observed, bounds)
         wanted = _bandwidth(bandwidth, observed, bounds, at_bounds, ddof, floor)
@@ -235,8 +239,8 @@ def _check_options(
     if rule not in get_args(Rule):
         raise ValueError(f"Expected `rule` to be one of {get_args(Rule)}. Got {rule=}.")
     if isinstance(bandwidth, Tensor):
-        if not (bandwidth > 0).all():
-            raise ValueError(f"Expected a positive bandwidth. Got {bandwidth=}.")
+        if not ((bandwidth > 0) & bandwidth.isfinite()).all():
+            raise ValueError(f"Expected a finite `bandwidth` > 0. Got {bandwidth=}.")
     elif bandwidth not in get_args(Bandwidth):
         raise ValueError(
             f"Expected `bandwidth` to be a tensor or one of {get_args(Bandwidth)}. "

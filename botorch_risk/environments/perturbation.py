@@ -9,7 +9,12 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedEr
 from torch import Tensor
 
 from botorch_risk.environments.discrete import checked_probabilities
-from botorch_risk.environments.environment import Environment, check_bounds, check_values
+from botorch_risk.environments.environment import (
+    Environment,
+    as_floating,
+    check_bounds,
+    check_values,
+)
 
 
 class InputPerturbation(Environment):
@@ -50,6 +55,7 @@ class InputPerturbation(Environment):
                 not in order.
         """
         super().__init__()
+        perturbations = as_floating(perturbations)
         check_values("perturbations", perturbations)
         if bounds is not None:
             check_bounds(bounds, perturbations.shape[-1])
@@ -82,6 +88,7 @@ class InputPerturbation(Environment):
         """
         possible, weights = self.expand(X)
         scale = torch.maximum(possible.abs(), possible.new_ones(()))
+        perturbed = as_floating(perturbed)
         tolerance = torch.finfo(perturbed.dtype).eps ** 0.5 * scale
         near = ((possible - perturbed.unsqueeze(-2)).abs() <= tolerance).all(dim=-1)
         return (near & (weights > 0)).any(dim=-1)
@@ -104,6 +111,7 @@ class InputPerturbation(Environment):
                 f"Expected `X` to have shape `batch_shape x m x {self.perturbations.shape[-1]}`. "
                 f"Got {X.shape=}."
             )
+        X = as_floating(X)
         perturbed = X.unsqueeze(-2) + self.perturbations.to(X).unsqueeze(-3)
         if self.bounds is not None:
             lower, upper = self.bounds.to(X)

@@ -8,9 +8,8 @@ from functools import lru_cache
 import numpy as np
 import torch
 from torch import Generator, Tensor
-from torch.quasirandom import SobolEngine
 
-from botorch_risk.seeding import as_seeds, derive_seed
+from botorch_risk.seeding import as_seeds, derive_seed, is_one_seed, sobol_points
 
 SOBOL_RESOLUTION = 2.0**-30  # of torch's engine
 UNRESOLVED = 1e-3  # how far from 1 a quadrature may find the whole probability
@@ -55,14 +54,15 @@ def seeded_uniforms(
         torch.Size([2, 8, 2])
     """
     check_num_points(n)
-    if not isinstance(seeds, int):
+    if not is_one_seed(seeds):
         listed = as_seeds(seeds)
         return torch.stack([seeded_uniforms(n, dim, seed, stream, quasi) for seed in listed])
     seed = derive_seed(seeds, stream)
     if not quasi:
         return draw_uniforms((n, dim), torch.Generator().manual_seed(seed))
-    points = SobolEngine(dim, scramble=True, seed=seed).draw(n, dtype=torch.double)
-    return points + SOBOL_RESOLUTION / 2  # off 0, where quantiles may be infinite
+    return (
+        sobol_points(seed, n, dim) + SOBOL_RESOLUTION / 2
+    )  # off 0, where quantiles may be infinite
 
 
 def check_num_points(n: int) -> None:

@@ -1,15 +1,22 @@
 r"""Experiments over many seeds that can be stopped at any moment, resumed and plotted.
 
 Plots, progress bars and the command line need the extra: `pip install
-'botorch_risk[experiments]'`.
+'botorch_risk[experiments]'`. Names are imported when they are first used, so that the command
+line can show its help without loading PyTorch.
 """
 
-from botorch_risk.experiments.campaign import Campaign
-from botorch_risk.experiments.loop import run_strategy
-from botorch_risk.experiments.problem import Problem, ProblemFamily, ProblemWithObjective
-from botorch_risk.experiments.registry import ExperimentDefinition, get_experiment, register
-from botorch_risk.experiments.serialization import StoreError
-from botorch_risk.experiments.store import ExperimentStore
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from botorch_risk.experiments.campaign import Campaign
+    from botorch_risk.experiments.loop import run_strategy
+    from botorch_risk.experiments.problem import Problem, ProblemFamily, ProblemWithObjective
+    from botorch_risk.experiments.registry import ExperimentDefinition, get_experiment, register
+    from botorch_risk.experiments.serialization import StoreError
+    from botorch_risk.experiments.store import ExperimentStore
 
 __all__ = [
     "Campaign",
@@ -23,3 +30,26 @@ __all__ = [
     "register",
     "run_strategy",
 ]
+
+_MODULES = {
+    "Campaign": "campaign",
+    "ExperimentDefinition": "registry",
+    "ExperimentStore": "store",
+    "Problem": "problem",
+    "ProblemFamily": "problem",
+    "ProblemWithObjective": "problem",
+    "StoreError": "serialization",
+    "get_experiment": "registry",
+    "register": "registry",
+    "run_strategy": "loop",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

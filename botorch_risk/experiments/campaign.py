@@ -2,6 +2,7 @@ r"""Several strategies of one experiment, on the same seeds, in one store."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ from botorch_risk.experiments.loop import run_strategy
 from botorch_risk.experiments.problem import Problem, ProblemFamily
 from botorch_risk.experiments.registry import ExperimentDefinition
 from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.experiments.workers import end_with
 from botorch_risk.seeding import as_seeds
 
 
@@ -131,24 +133,28 @@ class Campaign:
         r"""Runs every strategy from where the store left it.
 
         Args:
-            num_jobs: The number of processes; each takes one strategy at a time.
+            num_jobs: The number of processes; each takes one strategy at a time. They end with
+                this one, even if it is killed.
             progress: Whether to show a bar for each strategy.
 
         Raises:
-            StoreError: If the store is not this experiment's.
+            StoreError: If the store is not this experiment's, or another process runs one of the
+                strategies and does not end within ten seconds.
             ValueError: If `num_jobs` is below 1.
         """
         if num_jobs < 1:
             raise ValueError(f"Expected `num_jobs` to be at least 1. Got {num_jobs=}.")
+        joblib, _ = require_extra("joblib"), require_extra("tqdm")  # before anything is written
         self.prepare()
-        joblib = require_extra("joblib")
         labels = dict.fromkeys(self.labels or self.definition.strategies)
-        joblib.Parallel(n_jobs=num_jobs)(
-            joblib.delayed(self._run_one)(label, position, progress)
+        # Processes of our own: what else joblib can be told to use may not be children of this one.
+        joblib.Parallel(n_jobs=min(num_jobs, len(labels)), backend="loky")(
+            joblib.delayed(self._run_one)(label, position, progress, os.getpid())
             for position, label in enumerate(labels)
         )
 
-    def _run_one(self, label: str, position: int, progress: bool) -> None:
+    def _run_one(self, label: str, position: int, progress: bool, parent: int) -> None:
+        end_with(parent)
         definition = self.definition
         bounds = self.problem.bounds.to(self.device)
         strategy = definition.strategies[label](bounds, list(self.seeds), definition.num_initial)
@@ -169,5 +175,5 @@ class Campaign:
                     label,
                     self.total_rounds,
                     definition.num_repeats,
-                    on_round=lambda index: bar.update(),
+                    on_round=lambda index: bar.update(index + 1 - bar.n),
                 )

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from botorch_risk.experiments.serialization import StoreError
+from botorch_risk.experiments.serialization import StoreError, checksum
 
-SCHEMA_VERSION = 1
+# 2: rows have checksums. Stores of version 1, from before the first release, are refused.
+SCHEMA_VERSION = 2
 _APPLICATION_ID = 0x42525831  # "BRX1", in the header of the file
 _TIMEOUT_SECONDS = 60.0
 _SCHEMA = (
-    "CREATE TABLE identity (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE identity (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum BLOB NOT NULL)",
     "CREATE TABLE strategies (label TEXT PRIMARY KEY, kind TEXT NOT NULL, "
-    "round INTEGER NOT NULL DEFAULT -1, state BLOB)",
+    "round INTEGER NOT NULL, state BLOB, checksum BLOB NOT NULL)",
     "CREATE TABLE rounds (label TEXT NOT NULL REFERENCES strategies, round INTEGER NOT NULL, "
     "X BLOB NOT NULL, Y BLOB NOT NULL, objective BLOB, "
     "recommendation BLOB, recommended_objective BLOB, "
     "ask_seconds REAL NOT NULL, evaluate_seconds REAL NOT NULL, tell_seconds REAL, "
-    "PRIMARY KEY (label, round))",
+    "checksum BLOB NOT NULL, PRIMARY KEY (label, round))",
     f"PRAGMA application_id = {_APPLICATION_ID}",
     f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
@@ -61,10 +62,28 @@ def open_database(path: Path, identity: Mapping[str, Any] | None) -> sqlite3.Con
     return connection
 
 
-def read_identity(connection: sqlite3.Connection) -> dict[str, Any]:
-    r"""The identity that a store was created with."""
-    rows = connection.execute("SELECT key, value FROM identity").fetchall()
-    return {key: json.loads(value) for key, value in rows}
+def read_identity(connection: sqlite3.Connection, path: Path) -> dict[str, Any]:
+    r"""The identity that a store was created with.
+
+    Raises:
+        StoreError: If a key or a value has been changed, added or removed since.
+    """
+    rows = connection.execute("SELECT key, value, checksum FROM identity ORDER BY key").fetchall()
+    expected = checksum(*(cell for row in rows for cell in row[:2]))
+    if not rows or any(stored != expected for _, _, stored in rows):
+        raise StoreError(
+            f"Expected the identity of {path} to be intact. Got {len(rows)} values that do not "
+            "fit their checksum."
+        )
+    return {key: json.loads(value) for key, value, _ in rows}
+
+
+def check_row(what: str, path: Path, values: Sequence[Any], stored: Any) -> None:
+    r"""Raises a StoreError that names the row unless its values fit their checksum."""
+    if stored != checksum(*values):
+        raise StoreError(
+            f"Expected {what} in {path} to be intact. Got values that do not fit their checksum."
+        )
 
 
 @contextmanager
@@ -110,17 +129,19 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 def _create(connection: sqlite3.Connection, identity: Mapping[str, Any]) -> None:
     for statement in _SCHEMA:
         connection.execute(statement)
-    connection.executemany(
-        "INSERT INTO identity VALUES (?, ?)",
-        [(key, json.dumps(value)) for key, value in identity.items()],
-    )
+    rows = sorted((key, json.dumps(value)) for key, value in identity.items())
+    whole = checksum(*(cell for row in rows for cell in row))
+    connection.executemany("INSERT INTO identity VALUES (?, ?, ?)", [(*row, whole) for row in rows])
 
 
 def _check_file(connection: sqlite3.Connection, path: Path) -> None:
     if _pragma(connection, "application_id") != _APPLICATION_ID:
         raise StoreError(f"Expected {path} to be an experiment store. Got another file.")
     if (found := _pragma(connection, "user_version")) != SCHEMA_VERSION:
-        raise StoreError(f"Expected schema {SCHEMA_VERSION} in {path}. Got {found}.")
+        raise StoreError(
+            f"Expected schema {SCHEMA_VERSION} of stores, with checksums, in {path}. Got schema "
+            f"{found}, which this version cannot read; run the experiment again into a new file."
+        )
     if (found := _pragma(connection, "quick_check")) != "ok":
         raise StoreError(f"Expected {path} to be intact. Got {found!r}.")
 
@@ -128,7 +149,7 @@ def _check_file(connection: sqlite3.Connection, path: Path) -> None:
 def _check_identity(
     connection: sqlite3.Connection, path: Path, identity: Mapping[str, Any]
 ) -> None:
-    stored = read_identity(connection)
+    stored = read_identity(connection, path)
     expected = json.loads(json.dumps(dict(identity)))
     differing = [
         f"{key}={_abridged(stored.get(key))} there, {_abridged(expected.get(key))} here"

@@ -7,22 +7,25 @@ has seen.
 
 from __future__ import annotations
 
+import argparse
+import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from botorch_risk.experiments.campaign import Campaign
-from botorch_risk.experiments.extras import require_extra
+from botorch_risk.experiments.cli import one_line_errors
+from botorch_risk.experiments.extras import MissingExtraError, require_extra
 from botorch_risk.experiments.plots import COLORS, save_png
 from botorch_risk.experiments.rahbo import FOREST_RISK_AVERSION
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.experiments.workers import end_with
 from botorch_risk.regret import mean_and_standard_error, paired_difference
 from botorch_risk.test_functions import ForestTuning
 
-typer = require_extra("typer")
 METHODS = ("RAHBO", "GP-UCB")
 AVERSE = "RAHBO"
 NEUTRAL = "GP-UCB, risk-neutral report"
@@ -38,16 +41,20 @@ RULE = (
 )
 
 
-def main(
-    quick: Annotated[bool, typer.Option("--quick", help="Two seeds and a few rounds.")] = False,
-    out: Annotated[Path, typer.Option(help="Where the results go.")] = Path("results/demo"),
-    jobs: Annotated[int, typer.Option(help="The number of processes.")] = 2,
-) -> None:
-    r"""Tunes a random forest with RAHBO and with GP-UCB, and measures what they report."""
+def main(quick: bool = False, out: Path = Path("results/demo"), jobs: int = 2) -> None:
+    r"""Tunes a random forest with RAHBO and with GP-UCB, and measures what they report.
+
+    Args:
+        quick: Whether to take two seeds and a few rounds only.
+        out: Where the results go.
+        jobs: The number of processes.
+    """
+    for name in ("joblib", "matplotlib", "sklearn", "tqdm"):
+        require_extra(name)
     seeds, rounds, fresh = (range(2), 2, 20) if quick else (range(4), 20, 100)
     out.mkdir(parents=True, exist_ok=True)
     store = out / ("quick.sqlite" if quick else "demo.sqlite")
-    typer.echo(
+    print(
         f"Tuning a random forest: {len(seeds)} seeds, 10 + {rounds} configurations of 5 splits "
         f"each, {jobs} processes. Stop it at any moment; it resumes."
     )
@@ -57,7 +64,7 @@ def main(
     page = _page(reported, scores, len(seeds), rounds, fresh)
     (out / "demo.md").write_text(page, encoding="utf-8")
     picture = save_png(_picture(scores), out / "demo.png")
-    typer.echo(f"\n{page}\nTable: {out / 'demo.md'}\nPicture: {picture}\nAll rounds: {store}")
+    print(f"\n{page}\nTable: {out / 'demo.md'}\nPicture: {picture}\nAll rounds: {store}")
 
 
 def _reported(path: Path) -> dict[str, Tensor]:
@@ -82,15 +89,16 @@ def _measure(reported: dict[str, Tensor], num_splits: int, jobs: int) -> dict[st
     joblib, tqdm = require_extra("joblib"), require_extra("tqdm").tqdm
     points = torch.cat(list(reported.values()))
     distinct, index = points.unique(dim=0, return_inverse=True)
-    values = joblib.Parallel(n_jobs=jobs)(
-        joblib.delayed(_measure_one)(x, num_splits)
+    values = joblib.Parallel(n_jobs=jobs, backend="loky")(
+        joblib.delayed(_measure_one)(x, num_splits, os.getpid())
         for x in tqdm(distinct, desc="measuring afresh", unit="configuration")
     )
     measured = torch.stack(values)[index]
     return dict(zip(reported, measured.split([len(x) for x in reported.values()]), strict=True))
 
 
-def _measure_one(x: Tensor, num_splits: int) -> Tensor:
+def _measure_one(x: Tensor, num_splits: int, parent: int) -> Tensor:
+    end_with(parent)
     torch.set_num_threads(1)
     return torch.stack(ForestTuning().reference_values(x, num_splits, seed=2**20))
 
@@ -178,5 +186,14 @@ def _picture(scores: dict[str, Tensor]) -> Any:
     return figure
 
 
+def _arguments() -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="two seeds and a few rounds")
+    parser.add_argument("--out", type=Path, default=Path("results/demo"), help="of the results")
+    parser.add_argument("--jobs", type=int, default=2, help="the number of processes")
+    return vars(parser.parse_args())
+
+
 if __name__ == "__main__":
-    typer.run(main)
+    with one_line_errors(MissingExtraError):
+        main(**_arguments())

@@ -6,6 +6,10 @@ import importlib
 from types import ModuleType
 
 
+class MissingExtraError(ImportError):
+    r"""A module of the extra `experiments` is not installed."""
+
+
 def require_extra(name: str) -> ModuleType:
     r"""Imports a module of the extra `experiments`.
 
@@ -16,7 +20,7 @@ def require_extra(name: str) -> ModuleType:
         The module.
 
     Raises:
-        ImportError: If it is not installed; the message names the extra.
+        MissingExtraError: If it is not installed; the message names the extra.
 
     Example:
         >>> require_extra("matplotlib").__name__
@@ -25,7 +29,7 @@ def require_extra(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(
+        raise MissingExtraError(
             f"Expected `{name}` to be installed with the extra `experiments`: "
             f"pip install 'botorch_risk[experiments]'. Got {error}."
         ) from error

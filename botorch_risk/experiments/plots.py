@@ -1,4 +1,4 @@
-r"""Pictures: regret with two-standard-error bands, a model of one input, classes of a domain.
+r"""Pictures: regret and scores with two standard errors, a model of one input, classes of a domain.
 
 They take arrays, know no model, and return a `matplotlib.figure.Figure` to be changed or
 saved. Colours are those of Okabe and Ito, which colour-blind readers can tell apart;
@@ -7,7 +7,7 @@ line styles tell the strategies apart in print.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from botorch_risk.experiments.extras import require_extra
-from botorch_risk.experiments.summary import mean_and_error
+from botorch_risk.experiments.replay import LevelSetCurves, common_costs, score_at_cost
+from botorch_risk.regret import mean_and_standard_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINE_STYLES = ("-", "--", "-.", ":")
+_NUM_COSTS = 200  # at which scores are drawn
 _STYLE: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -67,14 +69,8 @@ def plot_regret(
         figure, axes = _empty_figure()
         means: list[float] = []
         for position, (label, values) in enumerate(curves.items()):
-            mean, error = mean_and_error(values)
-            rounds = range(first_round, first_round + len(mean))
-            color = COLORS[position % len(COLORS)]
-            style = LINE_STYLES[position % len(LINE_STYLES)]
-            axes.plot(rounds, mean, color=color, linestyle=style, linewidth=1.8, label=label)
-            axes.fill_between(
-                rounds, mean - error, mean + error, color=color, alpha=0.18, linewidth=0
-            )
+            rounds = range(first_round, first_round + values.shape[-1])
+            mean = _draw_band(axes, rounds, values, position, label)
             means += mean[mean > 0].tolist()
         if log_scale and means:
             axes.set_yscale("log", nonpositive="clip")
@@ -84,6 +80,45 @@ def plot_regret(
         axes.margins(x=0.01)
         axes.set(xlabel="round", ylabel=ylabel, title=title)
         axes.legend(title="mean ± 2 standard errors", alignment="left")
+    return figure
+
+
+def plot_scores(
+    curves: Mapping[str, LevelSetCurves], ylabel: str = "F1 score", title: str = ""
+) -> Figure:
+    r"""The mean F1 score of each strategy against what had been paid, with two standard errors.
+
+    Costs are those that all runs have reached.
+
+    Args:
+        curves: Costs and scores by label.
+        ylabel: What is shown.
+        title: The title, if any.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ImportError: If matplotlib is missing.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.experiments.replay import LevelSetCurves
+        >>> cost = torch.arange(1.0, 21.0).expand(5, 20)
+        >>> figure = plot_scores({"random": LevelSetCurves(cost, torch.rand(5, 20))})
+    """
+    costs = common_costs(curves, _NUM_COSTS)
+    with require_extra("matplotlib").rc_context(_STYLE):
+        figure, axes = _empty_figure()
+        for position, (label, curve) in enumerate(curves.items()):
+            _draw_band(axes, costs.tolist(), score_at_cost(curve, costs), position, label)
+        axes.margins(x=0.01)
+        axes.set(xlabel="cost of all samples", ylabel=ylabel, title=title)
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, -0.02), min(high, 1.02))  # a band may leave the range of scores
+        # Outside, as the curves of a step function leave no corner free.
+        beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+        axes.legend(title="mean ± 2 standard errors", alignment="left", **beside)
     return figure
 
 
@@ -215,6 +250,21 @@ def save_png(figure: Figure, path: str | Path) -> Path:
     r"""Saves a figure as a PNG of moderate size and returns its path."""
     figure.savefig(path, dpi=130, format="png")
     return Path(path)
+
+
+def _draw_band(axes: Axes, x: Sequence[float], values: Tensor, position: int, label: str) -> Tensor:
+    r"""The mean of `R x T` values with two standard errors; returns the mean.
+
+    The label says of how many replicates it is at the end, if some have no value there.
+    """
+    value = mean_and_standard_error(values)
+    count = int(value.num_replicates[-1])
+    label = label if count == len(values) else f"{label} ({count} of {len(values)})"
+    color, style = COLORS[position % len(COLORS)], LINE_STYLES[position % len(LINE_STYLES)]
+    low, high = value.mean - value.two_standard_errors, value.mean + value.two_standard_errors
+    axes.plot(x, value.mean, color=color, linestyle=style, linewidth=1.8, label=label)
+    axes.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
+    return value.mean
 
 
 def _empty_figure() -> tuple[Figure, Axes]:

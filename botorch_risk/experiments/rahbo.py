@@ -1,8 +1,8 @@
 r"""The experiments of RAHBO (Makarova et al. 2021) that can be run with public data.
 
 The paper's text calls the sigmoid of its synthetic problems the variance of the noise, its
-program uses it as the standard deviation: both are registered. Its free-electron-laser
-and credit-card data are not public; the forest is tuned on scikit-learn's bundled data.
+program uses it as the standard deviation: both are registered. Its free-electron-laser data
+are not public, its credit-card data a download; the forest is tuned on scikit-learn's bundled data.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ in between, without asking for anything again: the posterior of each round need 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -28,6 +28,30 @@ class LevelSetCurves(NamedTuple):
 
     cost: Tensor
     f1: Tensor
+
+
+def common_costs(curves: Mapping[str, LevelSetCurves], num_costs: int) -> Tensor:
+    r"""Evenly spaced costs that all runs have reached, `num_costs`.
+
+    From the largest of what the first samples cost to the smallest of the strategies' median ends.
+    """
+    first = max(curve.cost[:, 0].max() for curve in curves.values())
+    last = min(curve.cost[:, -1].median() for curve in curves.values())
+    return torch.linspace(float(first), float(last), num_costs, dtype=torch.double)
+
+
+def score_at_cost(curve: LevelSetCurves, costs: Tensor) -> Tensor:
+    r"""F1 scores `R x n` for what had been paid by `n` costs; NaN before the first sample.
+
+    Example:
+        >>> curve = LevelSetCurves(torch.tensor([[1.0, 3.0]]), torch.tensor([[0.2, 0.6]]))
+        >>> score_at_cost(curve, torch.tensor([0.5, 2.0, 9.0]))
+        tensor([[  nan, 0.2000, 0.6000]])
+    """
+    asked = costs.expand(len(curve.cost), -1).contiguous()
+    last = torch.searchsorted(curve.cost.contiguous(), asked, right=True)
+    found = curve.f1.gather(-1, (last - 1).clamp_min(0))
+    return found.where(last > 0, torch.nan)
 
 
 def replay(store: ExperimentStore, definition: ExperimentDefinition, label: str) -> Iterator[Any]:

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_risk.experiments.store import ExperimentStore, RoundRecord
+from botorch_risk.experiments.records import RoundRecord
+from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.regret import (
+    cumulative_regret,
+    format_with_error,
+    mean_and_standard_error,
+    simple_regret,
+)
 
 
 @dataclass(frozen=True)
@@ -18,8 +25,8 @@ class RegretCurves:
 
     Args:
         cumulative: The sum over the rounds after the initial design of
-            `optimum - objective(x)`, over all points of a round: `R x T`. Nothing is added
-            for a replicate that asked for nothing.
+            `optimum - objective(x)`, over all points of a round: `R x T`. NaN from the first
+            round in which a replicate asked for nothing, as in `botorch_risk.regret`.
         simple: `optimum - objective(recommendation)` after the initial design and after
             each round, `R x (T + 1)`.
     """
@@ -68,32 +75,11 @@ def regret_curves(
         optimum = max(seen)
     return {
         label: RegretCurves(
-            cumulative=torch.stack([(optimum - value).nansum(-1) for value in at_X[1:]], -1).cumsum(
-                -1
-            ),
-            simple=optimum - torch.stack(recommended, dim=-1),
+            cumulative=_by_round(at_X[1:], optimum),
+            simple=simple_regret(torch.stack(recommended, dim=-1), optimum),
         )
         for label, (at_X, recommended) in completed.items()
     }
-
-
-def mean_and_error(values: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The mean over replicates and two standard errors of it.
-
-    Args:
-        values: One row per replicate, `R x ...`.
-
-    Returns:
-        The mean and twice its standard error; the latter is NaN for one replicate.
-
-    Example:
-        >>> mean_and_error(torch.tensor([[1.0], [3.0]]))
-        (tensor([2.]), tensor([2.]))
-    """
-    mean = values.mean(dim=0)
-    if len(values) < 2:
-        return mean, torch.full_like(mean, torch.nan)
-    return mean, 2 * values.std(dim=0) / math.sqrt(len(values))
 
 
 def summary_markdown(store: ExperimentStore) -> str:
@@ -119,19 +105,20 @@ def summary_markdown(store: ExperimentStore) -> str:
         f"# {identity['experiment']}: regret after {last} rounds",
         f"Risk objective: {identity['objective']}. Regret is measured against {reference}; "
         f"{len(identity['seeds'])} replicates, mean ± two standard errors. The initial design of "
-        f"{identity['num_initial']} points is round 0 and not part of the cumulative regret.",
-        _table(["strategy", "cumulative", "simple"], _final_rows(curves, last)),
+        f"{identity['num_initial']} points is round 0 and not part of the cumulative regret. From "
+        "a round that it did not play, a replicate has no cumulative regret, and is left out.",
+        table(["strategy", "cumulative", "simple"], _final_rows(curves, last)),
     ]
     if len(curves) > 1:
         first = next(iter(curves))
         parts += [
             f"## Paired differences to {first}, seed by seed",
-            _table(["strategy", "cumulative", "simple"], _paired_rows(curves, last)),
+            table(["strategy", "cumulative", "simple"], _paired_rows(curves, last)),
         ]
     for name, offset in (("cumulative", 1), ("simple", 0)):
         parts += [
             f"## {name.capitalize()} regret by round",
-            _table(["round", *curves], _rows_by_round(curves, name, offset, last)),
+            table(["round", *curves], _rows_by_round(curves, name, offset, last)),
         ]
     return "\n\n".join(parts) + "\n"
 
@@ -160,9 +147,15 @@ def _true_values(records: list[RoundRecord]) -> tuple[list[Tensor], list[Tensor]
     return at_X, recommended
 
 
+def _by_round(values: list[Tensor], optimum: float) -> Tensor:
+    r"""The cumulative regret after each round, `R x T`, of values `R x q` a round."""
+    last = torch.tensor([value.shape[-1] for value in values]).cumsum(dim=0) - 1
+    return cumulative_regret(torch.cat(values, dim=-1), optimum)[:, last]
+
+
 def _final_rows(curves: Mapping[str, RegretCurves], last: int) -> list[list[str]]:
     return [
-        [label, _cell(curve.cumulative[:, last - 1]), _cell(curve.simple[:, last])]
+        [label, cell(curve.cumulative[:, last - 1]), cell(curve.simple[:, last])]
         for label, curve in curves.items()
     ]
 
@@ -186,16 +179,25 @@ def _rows_by_round(
     curves: Mapping[str, RegretCurves], name: str, offset: int, last: int
 ) -> list[list[str]]:
     return [
-        [str(index), *(_cell(getattr(curve, name)[:, index - offset]) for curve in curves.values())]
+        [str(index), *(cell(getattr(curve, name)[:, index - offset]) for curve in curves.values())]
         for index in range(offset, last + 1)
     ]
 
 
-def _cell(values: Tensor) -> str:
-    mean, error = mean_and_error(values)
-    return f"{mean.item():.4g} ± {error.item():.2g}"
+def cell(values: Tensor) -> str:
+    r"""`mean ± two standard errors`, and of how many replicates if some have no value, `R`.
+
+    Example:
+        >>> cell(torch.tensor([503.4, 713.4])), cell(torch.tensor([1.0, 3.0, torch.nan]))
+        ('608 ± 210', '2.0 ± 2.0 (2 of 3)')
+    """
+    value = mean_and_standard_error(values)
+    shown = format_with_error(value.mean.item(), value.two_standard_errors.item())
+    count = int(value.num_replicates)
+    return shown if count == len(values) else f"{shown} ({count} of {len(values)})"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    r"""A table in Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

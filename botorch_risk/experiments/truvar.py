@@ -95,7 +95,7 @@ def squared_exponential(lengthscale: float = LENGTHSCALE) -> ModelBuilder:
 def coastal_process() -> ModelBuilder:
     r"""The builder of processes with the hyperparameters of the map's other half."""
     kernel = ScaleKernel(MaternKernel(nu=2.5, ard_num_dims=2)).double()
-    kernel.base_kernel.lengthscale = torch.tensor(COAST_LENGTHSCALE).double()
+    kernel.base_kernel.lengthscale = torch.tensor(COAST_LENGTHSCALE, dtype=torch.double)
     kernel.outputscale = COAST_OUTPUTSCALE
     return partial(known_process, kernel, COAST_MEAN)
 

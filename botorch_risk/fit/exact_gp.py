@@ -18,6 +18,7 @@ from torch import Tensor
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.starts import ROUGHER, make_starts
+from botorch_risk.gradients import require_gradients
 from botorch_risk.projected_bfgs import Minima, RowStatus, minimize_rows
 from botorch_risk.seeding import as_seeds, derive_seed
 
@@ -123,7 +124,8 @@ def fit_exact_gp(
 
     Raises:
         BotorchTensorDimensionError: If `observed` does not have the shape of the targets.
-        UnsupportedError: If a restart or a mask is asked for and the model is not known.
+        UnsupportedError: In `torch.inference_mode`, or if a restart or a mask is asked for and
+            the model is not known.
         ValueError: If restarts are asked for without seeds, or with the wrong number of them.
 
     Example:
@@ -135,6 +137,7 @@ def fit_exact_gp(
         >>> [status.value for status in result.status], result.method
         (['converged', 'converged', 'converged'], 'closed form')
     """
+    require_gradients("fit_exact_gp")
     model.train()
     try:
         parts = read_exact_gp(model)

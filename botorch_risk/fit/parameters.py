@@ -20,6 +20,9 @@ from numpy import ndarray
 from torch import Tensor
 from torch.nn import Parameter
 
+from botorch_risk.models.fixed_noise import NoiseOfMeans
+
+_FIXED_NOISE = (FixedNoiseGaussianLikelihood, NoiseOfMeans)
 # Keeps logarithms finite where a constraint is open at 0 or at infinity. Units of the data that are
 # larger or smaller than 1 widen it.
 POSITIVE_RANGE = (1e-10, 1e10)
@@ -151,7 +154,7 @@ def read_exact_gp(model: SingleTaskGP) -> ExactGPParts:
     parameters = _with_priors(model, _hyperparameters(model, correlation, batch_shape))
     X = kernel_inputs(model, model.train_inputs[0])
     fixed = None
-    if type(model.likelihood) is FixedNoiseGaussianLikelihood:
+    if type(model.likelihood) in _FIXED_NOISE:
         fixed = model.likelihood.noise_covar.noise.expand(model.train_targets.shape)
     return ExactGPParts(
         batch_shape=batch_shape,
@@ -192,7 +195,7 @@ def _check_model(model: SingleTaskGP) -> None:
     known: list[tuple[str, Module, tuple[type, ...]]] = [
         ("kernel", correlation, (RBFKernel, MaternKernel)),
         ("mean", model.mean_module, (ConstantMean, ZeroMean)),
-        ("likelihood", likelihood, (GaussianLikelihood, FixedNoiseGaussianLikelihood)),
+        ("likelihood", likelihood, (GaussianLikelihood, *_FIXED_NOISE)),
     ]
     for part, module, types in known:
         if type(module) not in types:

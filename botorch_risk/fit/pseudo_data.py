@@ -57,6 +57,7 @@ from torch import Tensor
 from botorch_risk.fit.exact_gp import FitResult, fit_by_botorch, fit_parts
 from botorch_risk.fit.parameters import NotInClosedFormError, kernel_inputs, read_exact_gp
 from botorch_risk.fit.pseudo_points import Design, PseudoPoints, pseudo_points
+from botorch_risk.gradients import require_gradients
 
 # From the start of the fit to the second one. Copies of outcomes are explained by noise or by steps
 # between the copies, and the two optima lie farther apart than those of ordinary data.
@@ -228,6 +229,7 @@ def fit_pseudo_data(
         >>> len(result.status), result.method
         (3, 'closed form')
     """
+    require_gradients("fit_pseudo_data")
     drawn = _draw(model, bounds, num_pseudo, seeds=seeds, points=points, observed=observed)
     model.train()
     try:

@@ -13,9 +13,8 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
-from torch.quasirandom import SobolEngine
 
-from botorch_risk.seeding import as_seeds, derive_seed
+from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
 
 Design = Literal["uniform", "sobol"]
 
@@ -190,7 +189,7 @@ def _draw(bounds: Tensor, counts: Sequence[int], seeds: int | Sequence[int], des
     for seed, count in zip(as_seeds(seeds, len(counts)), counts, strict=True):
         stream = derive_seed(seed, "pseudo-points")
         if design == "sobol":
-            unit = SobolEngine(d, scramble=True, seed=stream).draw(count, dtype=torch.double)
+            unit = sobol_points(stream, count, d)
         else:
             generator = torch.Generator().manual_seed(stream)
             unit = torch.rand(count, d, dtype=torch.double, generator=generator)

@@ -13,9 +13,13 @@ from torch import Tensor
 
 from botorch_risk.models.conditioned_process import ConditionedPoints, ConditionedProcess
 from botorch_risk.models.domain_arguments import (
+    Units,
     check_domain,
     check_model,
     check_noise,
+    check_observed,
+    checked_index,
+    checked_point,
     guard_memory,
     per_replicate,
 )
@@ -26,6 +30,7 @@ from botorch_risk.models.domain_covariance import (
     MadeBlocks,
 )
 from botorch_risk.models.marginals import MarginalPredictor
+from botorch_risk.models.model_inputs import as_points, check_points
 from botorch_risk.models.posterior_cache import PosteriorCache
 from botorch_risk.models.prior_process import PriorProcess
 
@@ -83,6 +88,7 @@ class DomainPosterior:
         dense: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         max_bytes: int = 2**32,
+        observed: Tensor | None = None,
     ) -> None:
         r"""Builds the posterior of the model's data.
 
@@ -92,9 +98,13 @@ class DomainPosterior:
             dense: Whether to hold the `|D| x |D|` covariance, of each replicate.
             posterior_transform: A scalarization of the one output (BoTorch's sign).
             max_bytes: The most memory that the dense covariance may take.
+            observed: A boolean mask of the rows of the model's data that are samples,
+                `batch_shape x n`; all by default. Rows that only fill up a replicate's data are
+                neither counted nor part of the range of the outcomes.
 
         Raises:
-            BotorchTensorDimensionError: If `domain` does not fit the model, or is empty.
+            BotorchTensorDimensionError: If `domain` or `observed` does not fit the model, or the
+                domain is empty.
             InputDataError: If `domain` is not finite.
             UnsupportedError: If the model has no closed form, or the dense covariance does not
                 fit in `max_bytes`.
@@ -102,12 +112,16 @@ class DomainPosterior:
         check_model(model, posterior_transform)
         self.model: Any = model
         self.batch_shape: torch.Size = self.model.batch_shape
+        domain = as_points(domain, model)
         check_domain(domain, self.batch_shape)
+        check_points("domain", domain, model)
         self.domain = domain.detach()
+        self._observed = check_observed(observed, self.model)
         self.dense = dense
         self._B: int = self.batch_shape.numel()
         if dense:
             guard_memory(self._B, self.domain, max_bytes)
+        self.units = Units.of(posterior_transform)
         self._predictor = MarginalPredictor(model, posterior_transform)
         self._observations: list[_Observation] = []
         self._build()
@@ -179,9 +193,13 @@ class DomainPosterior:
 
         Args:
             X: `m x d`, or `B x m x d` for the `B` replicates.
+
+        Raises:
+            BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
         """
+        check_points("X", X, self.model)
         self._current()
-        return self._process.at(X)
+        return self._process.at(as_points(X, self.model))
 
     def cross_covariance(self, first: ConditionedPoints, second: ConditionedPoints) -> Tensor:
         r"""Posterior covariances of any points, `B x m x a`, differentiable in the first."""
@@ -202,25 +220,21 @@ class DomainPosterior:
 
         Args:
             index: Which point, one for all or `batch_shape`.
-            y: The outcome in the units of the data, one for all or `batch_shape`; NaN where a
-                replicate observed nothing. `None` hallucinates the posterior mean: the
-                mean stays, the variance shrinks.
-            noise: Its noise variance >= 0, squared units of the outcome, taken as it is; the
-                inferred one if `None`. Without noise, a second look at a point changes nothing.
+            y: The outcome in the units of the data, before a `posterior_transform`, one for all or
+                `batch_shape`; NaN where a replicate observed nothing. `None` hallucinates the
+                posterior mean: the mean stays, the variance shrinks.
+            noise: Its noise variance >= 0, squared units of `y`, taken as it is; the inferred one
+                if `None`. Without noise, a second look at a point changes nothing.
 
         Raises:
-            InputDataError: If `index` is outside the domain, or float32 meets a noise below
-                1e-4 of the prior variance.
+            InputDataError: If `index` is no integer or outside the domain, or float32 meets a
+                noise below 1e-4 of the prior variance.
             ValueError: If the noise is missing, negative or not finite.
         """
-        index = per_replicate("index", index, self._B, self.domain).long()
-        if not bool(((index >= 0) & (index < self.domain.shape[-2])).all()):
-            raise InputDataError(
-                f"Expected `index` in [0, {self.domain.shape[-2]}). Got {index.tolist()}."
-            )
+        place = checked_index(index, self._B, self.domain)
         domain = self.domain.expand(self._B, *self.domain.shape[-2:])
-        X = domain[torch.arange(self._B, device=index.device), index].unsqueeze(-2)
-        self._record(X, y, noise, index)
+        X = domain[torch.arange(self._B, device=place.device), place].unsqueeze(-2)
+        self._record(X, *self.units.apply(y, noise, self.domain), place)
 
     def observe_at(
         self, X: Tensor, y: float | Tensor | None, noise: float | Tensor | None = None
@@ -228,19 +242,47 @@ class DomainPosterior:
         r"""Conditions on an outcome at a point on or off the domain.
 
         Args:
-            X: The point, `d` for all or `batch_shape x d`.
+            X: The point, `d` for all, `batch_shape x d`, or `batch_shape x 1 x d` as a selection
+                of one point has it.
             y: As in `observe`.
             noise: As in `observe`.
 
         Raises:
+            BotorchTensorDimensionError: If `X` is not one point of the domain's columns.
             InputDataError: If `X` is not finite, or float32 meets too small a noise.
             ValueError: If the noise is missing, negative or not finite.
         """
-        if not X.isfinite().all():
-            raise InputDataError(f"Expected finite `X`. Got {X.tolist()}.")
-        index = torch.full((self._B,), -1, device=self.domain.device)
-        point = X.detach().to(self.domain).expand(*self.batch_shape, X.shape[-1])
-        self._record(point.reshape(self._B, 1, -1), y, noise, index)
+        point = checked_point(X, self.batch_shape, self.domain)
+        nowhere = torch.full((self._B,), -1, device=self.domain.device)
+        self._record(point, *self.units.apply(y, noise, self.domain), nowhere)
+
+    def hallucinate(
+        self,
+        X: Tensor,
+        noise: Tensor,
+        index: Tensor | None = None,
+        within: Tensor | None = None,
+    ) -> None:
+        r"""Conditions on the posterior mean at a point: the mean stays, the variance shrinks.
+
+        What greedy choices of a batch ask for. `observe(index, None)` takes the noise in the
+        units of the data, this method in the units of `variance`.
+
+        Args:
+            X: The point, `d` for all, `batch_shape x d` or `batch_shape x 1 x d`.
+            noise: `batch_shape` noise variances >= 0, squared units of `mean`.
+            index: `batch_shape` rows of the points in the domain, if they are on it.
+            within: `batch_shape` booleans: which replicates take a sample; all by default.
+
+        Raises:
+            BotorchTensorDimensionError, InputDataError, ValueError: As for `observe_at`.
+        """
+        point = checked_point(X, self.batch_shape, self.domain)
+        y = self.at(point).mean.detach().reshape(self._B)
+        if within is not None:
+            y = y.where(within.reshape(self._B), torch.nan)
+        nowhere = torch.full((self._B,), -1, device=self.domain.device)
+        self._record(point, y, noise, nowhere if index is None else index.reshape(self._B))
 
     def copy(self) -> DomainPosterior:
         r"""An independent posterior of the same model, for observations on trial."""
@@ -253,7 +295,7 @@ class DomainPosterior:
     def _record(
         self, X: Tensor, y: float | Tensor | None, noise: float | Tensor | None, index: Tensor
     ) -> None:
-        r"""Checks an observation, then conditions on it."""
+        r"""Checks an observation in the units of this posterior, then conditions on it."""
         self._current()
         noise = self._process.process.inferred_noise(X) if noise is None else noise
         if noise is None:
@@ -275,9 +317,12 @@ class DomainPosterior:
             process = PriorProcess(self.model, self._predictor, cache)
             self._process = ConditionedProcess.of(process)
             self._domain = self._process.at(self.domain)
-            outcomes = process.outcomes()
-            self._range = outcomes.amin(dim=-1), outcomes.amax(dim=-1)
-            self._count = torch.full((self._B,), outcomes.shape[-1], device=outcomes.device)
+            outcomes, observed = process.outcomes(), self._observed.reshape(self._B, -1)
+            self._range = (
+                outcomes.where(observed, torch.inf).amin(dim=-1),
+                outcomes.where(observed, -torch.inf).amax(dim=-1),
+            )
+            self._count = observed.sum(dim=-1)
             dense = DenseCovariance(self._process, self._domain) if self.dense else None
             self._covariance = dense
         for observation in self._observations:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from botorch_risk.models.fixed_noise import condition
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
+from botorch_risk.models.model_inputs import check_points
 
 
 def condition_on_mean(model: Model, X: Tensor) -> Model:
@@ -33,6 +34,7 @@ def condition_on_mean(model: Model, X: Tensor) -> Model:
         >>> bool(conditioned.posterior(pending).variance < model.posterior(pending).variance)
         True
     """
+    check_points("X_pending", X, model)
     if isinstance(model, MeanVarianceGP):
         return model.condition_on_pending(X)
     exact: Any = model

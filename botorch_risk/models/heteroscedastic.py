@@ -8,17 +8,21 @@ r"""A Gaussian process for the mean and one for the noise, learnt together from 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.warnings import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.model import FantasizeMixin, Model
 from botorch.models.transforms.input import InputTransform
-from botorch.models.transforms.outcome import OutcomeTransform
+from botorch.models.transforms.outcome import OutcomeTransform, Standardize
+from botorch.models.utils.assorted import fantasize
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.posteriors import GPyTorchPosterior, Posterior, TransformedPosterior
 from botorch.sampling.base import MCSampler
 from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths, draw_matheron_paths
@@ -33,18 +37,34 @@ from gpytorch.models import GP
 from gpytorch.settings import min_fixed_noise
 from torch import Tensor
 
-from botorch_risk.fit.pseudo_data import PseudoDataMarginalLogLikelihood
 from botorch_risk.models.fixed_noise import (
+    NoiseOfMeans,
     condition,
+    is_one_to_many,
     load_process,
-    register_fixed_noise,
     set_fixed_noise,
     transform_variance,
 )
-from botorch_risk.models.marginals import MarginalPredictor
+from botorch_risk.models.marginals import MarginalPredictor, root_of_beta
+from botorch_risk.models.model_inputs import check_points
+from botorch_risk.models.noise_observations import stand_in_first
 from botorch_risk.models.noise_process import KnownNoise, LearntNoise, NoiseLimits, NoiseProcess
+from botorch_risk.models.outcome_scales import StandardDeviationScale
 from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes, pool_repeated_rows
-from botorch_risk.models.validation import validate_repeats
+from botorch_risk.models.validation import (
+    validate_inputs,
+    validate_outcomes,
+    warning_of_small_scale,
+)
+
+
+@runtime_checkable
+class LossOfEachProcess(Protocol):
+    r"""A loss that says itself how it applies to one process of a composed model."""
+
+    def of_process(self, model: Any) -> MarginalLogLikelihood:
+        r"""The loss of one `SingleTaskGP`."""
+        ...
 
 
 class MeanVarianceGP(Model, GP, FantasizeMixin):
@@ -63,8 +83,16 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
     and Eq. (16) is evaluated in between. All public quantities are in the units of the
     outcome (variances in their square), whatever the transforms inside.
 
-    Rows with equal inputs are pooled (not in batches, which keep their rows). Rows with a
-    single repeat inform the mean only.
+    Rows with equal inputs are pooled, so that a long table with one reading a row does (not in
+    batches, which keep their rows). Rows with a single repeat inform the mean only. Repeats
+    without any spread, which rounded instruments give, count with the log link as censored: their
+    sample variance is below the smallest positive one of the data. Readings
+    whose noise is known bring it as `train_Yvar`: it is then the noise of the mean process at
+    their points, and the noise process interpolates it elsewhere.
+
+    How well the noise is known depends on k. Where it is constant, 15 points of two repeats
+    predict 1.4 times the true variance in the median, with an upper bound (`noise_beta=4`) of 5
+    times; three repeats 1.2 and 3.4, five 1.2 and 2.4, ten 1.1 and 1.8 times.
 
     Example:
         >>> from botorch.fit import fit_gpytorch_mll
@@ -87,7 +115,8 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
     def __init__(
         self,
         train_X: Tensor,
-        train_Y: Tensor | RepeatedOutcomes,
+        train_Y: Tensor | Sequence[Tensor] | RepeatedOutcomes,
+        train_Yvar: Tensor | Sequence[Tensor] | None = None,
         *,
         variance_link: Literal["log", "identity"] = "log",
         sample_variance_noise: Literal["inferred", "bound", "pointwise"] | None = None,
@@ -105,13 +134,16 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
 
         Args:
             train_X: `batch_shape x n x d` inputs.
-            train_Y: `batch_shape x n x k` repeats, NaN where one is missing, or their
-                `RepeatedOutcomes`.
+            train_Y: `batch_shape x n x k` repeats, NaN where one is missing; a list of `n`
+                tensors of any lengths; or `RepeatedOutcomes`. One reading a row (`n x 1`) with
+                inputs that come back is the same table in long form.
+            train_Yvar: The noise variance of each reading, > 0, in the form of `train_Y`, if it
+                is known. Nothing is estimated from the spread of readings then.
             variance_link: `"log"` models the logarithm of the noise variance, whose
                 observation noise is known exactly for Gaussian repeats; `"identity"` models
                 the variance itself (the paper). The default is the better calibrated one
                 (reproduction/rahbo/calibration.md): fitted, the 95 % band of the noise covers
-                92 % with the log link, and 84 % with the identity link and inferred noise.
+                91 to 94 % with the log link, and 84 % with the identity link and inferred noise.
             sample_variance_noise: With the identity link, the noise of a sample variance:
                 `"inferred"` (one level, learnt; the paper's experiments and the default),
                 `"bound"` (`2 max_noise_variance^2 / (k - 1)`, the paper's theory), or
@@ -119,8 +151,9 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
             noise_beta: Squared width of the upper bound of the noise in Eq. (16): the
                 paper's beta^var multiplies sigma, so `noise_beta = (beta^var)^2`.
             min_noise_variance: A lower limit of the noise variance, the paper's assumption
-                `rho >= rho_low` squared. Without it the identity link raises where the
-                upper bound of Eq. (16) is not positive.
+                `rho >= rho_low` squared. It limits what is predicted, never a sample variance,
+                which may well be lower. Without it the identity link raises where the upper
+                bound of Eq. (16) is not positive, once that bound is needed.
             max_noise_variance: An upper limit of the noise variance (the paper's squared
                 `rho_bar`).
             known_noise: The noise variance as a function `... x d -> ... x 1`, if it is known
@@ -138,32 +171,29 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
             InputDataError: If an input is not finite, dtypes differ, a row has no repeat, no
                 row has two, or the outcomes of a single model are constant (in a batch a
                 constant replicate is named by a warning).
-            UnsupportedError: If the outcome transform is not linear.
+            UnsupportedError: If the outcome transform is not linear, or learns from the data while
+                a replicate of a batch misses rows.
             ValueError: If a limit, a beta or a choice is out of its range.
         """
         super().__init__()
-        outcomes = (
-            train_Y
-            if isinstance(train_Y, RepeatedOutcomes)
-            else RepeatedOutcomes.from_repeats(train_Y)
-        )
+        outcomes = _as_outcomes(train_Y, train_Yvar)
         limits = NoiseLimits(floor=min_noise_variance, ceiling=max_noise_variance)
         if not noise_beta >= 0:
             raise ValueError(f"Expected `noise_beta` >= 0. Got {noise_beta}.")
-        validate_repeats(train_X, outcomes, needs_spread=known_noise is None)
-        if isinstance(outcome_transform, OutcomeTransform) and not outcome_transform._is_linear:
-            raise UnsupportedError(
-                "Expected a linear `outcome_transform`: the mean of transformed repeats is not "
-                f"the transformed mean. Got {type(outcome_transform).__name__}."
-            )
+        validate_inputs(train_X, outcomes)
+        train_X, outcomes = train_X.detach(), outcomes.detach()
         if not train_X.shape[:-2]:
             train_X, outcomes = pool_repeated_rows(train_X, outcomes)
+        validate_outcomes(outcomes, needs_spread=known_noise is None)
+        observed = outcomes.counts > 0
+        outcome_transform = _for_observed(outcome_transform, observed)
         self.noise_beta = noise_beta
         self.is_conditioned = False
         self.register_buffer("train_X", train_X, persistent=False)
         self.register_buffer("train_counts", outcomes.counts, persistent=False)
         self.register_buffer("train_means", outcomes.means, persistent=False)
         self.register_buffer("train_variances", outcomes.variances, persistent=False)
+        self.knows_variances = outcomes.known_variances
         self.noise: NoiseProcess
         if known_noise is not None:
             self.noise = KnownNoise(known_noise, limits)
@@ -178,18 +208,23 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
                 covar_module=noise_covar_module,
                 input_transform=copy.deepcopy(input_transform),
             )
+        if covar_module is None and not bool(observed.all()):
+            # With a kernel given BoTorch does not ask whether the fillers are standardised.
+            covar_module = get_covar_module_with_dim_scaled_prior(
+                ard_num_dims=train_X.shape[-1], batch_shape=train_X.shape[:-2]
+            )
         self.mean_model = SingleTaskGP(
-            train_X,
+            stand_in_first(train_X, observed),
             outcomes.means,
-            train_Yvar=1 + outcomes.means.square(),  # of any size: Eq. (16) follows below
+            likelihood=NoiseOfMeans(outcomes.means.squeeze(-1).square() + 1),  # Eq. (16) below
             covar_module=covar_module,
             mean_module=mean_module,
             outcome_transform=outcome_transform,
             input_transform=input_transform,
         )
-        register_fixed_noise(self.mean_model)
-        self.refresh_noise()
-        self.mean_marginals = MarginalPredictor(self.mean_model)
+        self._mean_marginals = MarginalPredictor(self.mean_model)
+        self._warning = warning_of_small_scale(self.mean_model)
+        self._is_noise_current = self._set_noise()
         self.train()
 
     @classmethod
@@ -221,28 +256,45 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         r"""Arguments of the constructor from a dataset of BoTorch or Ax.
 
         Args:
-            training_data: With `Yvar`, `Y` holds means and `Yvar` their squared standard
-                errors, `n x 1` each. Without it, `Y` holds `n x k` repeats.
-            counts: `n x 1` numbers of repeats behind each mean; required with `Yvar`, since a
-                standard error alone does not say how noisy one repeat is.
-
-        Raises:
-            UnsupportedError: If `Yvar` comes without `counts`.
+            training_data: Without `Yvar`, `Y` holds `n x k` repeats. With `Yvar` and `counts`,
+                `Y` holds means and `Yvar` their squared standard errors, `n x 1` each. With `Yvar`
+                alone, `Y` holds readings and `Yvar` the noise variance of each.
+            counts: `n x 1` numbers of repeats behind each mean.
         """
+        inputs = {"train_X": training_data.X, "train_Y": training_data.Y}
         if training_data.Yvar is None:
-            return {"train_X": training_data.X, "train_Y": training_data.Y}
+            return inputs
         if counts is None:
-            raise UnsupportedError(
-                "Expected `counts`, the number of repeats behind each mean, with `Yvar`. Got None."
-            )
+            return {**inputs, "train_Yvar": training_data.Yvar}
         variances = training_data.Yvar * counts
         outcomes = RepeatedOutcomes.from_summary(training_data.Y, variances, counts)
         return {"train_X": training_data.X, "train_Y": outcomes}
 
     @property
+    def mean_marginals(self) -> MarginalPredictor:
+        r"""Marginal moments of f at points that do not interact; see `MarginalPredictor`."""
+        self._require_noise()
+        return self._mean_marginals
+
+    @property
     def likelihood(self) -> FixedNoiseGaussianLikelihood:
         r"""The likelihood of the mean process, so that the usual line of fitting works."""
         return self.mean_model.likelihood
+
+    @property
+    def mean_module(self) -> Any:
+        r"""The prior mean of f, as on `SingleTaskGP`."""
+        return self.mean_model.mean_module
+
+    @property
+    def covar_module(self) -> Any:
+        r"""The kernel of f, as on `SingleTaskGP`."""
+        return self.mean_model.covar_module
+
+    @property
+    def outcome_transform(self) -> Any:
+        r"""How f is scaled, as on `SingleTaskGP`; no such attribute without a transform."""
+        return self.mean_model.outcome_transform
 
     @property
     def train_inputs(self) -> tuple[Tensor, ...]:
@@ -271,12 +323,25 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
 
     @property
     def num_repeats(self) -> int:
-        r"""The median number of repeats of the training rows, assumed of rows to come."""
-        return int(self.train_counts.median())
+        r"""The median number of repeats of the rows with outcomes, assumed of rows to come."""
+        counts = self.train_counts[self.train_counts > 0]
+        return int(counts.median()) if counts.numel() else 1
 
     def forward(self, X: Tensor) -> MultivariateNormal:
         r"""The distribution of the mean process at X, in its own units (GPyTorch's protocol)."""
+        self._require_noise()
         return self.mean_model(X)
+
+    def set_train_data(self, *args: Any, **kwargs: Any) -> None:
+        r"""Refuses: the noise and its weight in the mean depend on all repeats.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        raise UnsupportedError(
+            "Expected new data to come with their repeats: build a new MeanVarianceGP and pass it "
+            "this one's `state_dict()`, or use `condition_on_observations`. Got `set_train_data`."
+        )
 
     def posterior(  # type: ignore[override]
         self,
@@ -299,6 +364,10 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         """
         if output_indices not in (None, [0]):
             raise UnsupportedError(f"Expected `output_indices` None or [0]. Got {output_indices}.")
+        check_points("X", X, self)
+        self._require_noise()
+        if self._warning is not None:
+            warnings.warn(self._warning, InputDataWarning, stacklevel=2)
         if observation_noise is True:
             observation_noise = transform_variance(self.mean_model, self.predicted_noise(X))
         return self.mean_model.posterior(
@@ -310,6 +379,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
 
         Gaussian with the identity link, log-normal with the log link.
         """
+        check_points("X", X, self)
         return self.noise.posterior(X)
 
     def predicted_noise(self, X: Tensor) -> Tensor:
@@ -319,22 +389,29 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
             X: `batch_shape x q x d` inputs.
 
         Returns:
-            `batch_shape x q x 1` variances of one repeat.
+            `batch_shape x q x 1` variances of one repeat; as many as `posterior` has values where
+            an input transform makes several inputs of one.
         """
-        return self.noise.limits.apply(self.noise.expected(X)).clamp_min(0.0).unsqueeze(-1)
+        if is_one_to_many(self.noise.model):
+            posterior: Any = self.noise.posterior(X)
+            expected = posterior.mean
+        else:
+            expected = self.noise.expected(X).unsqueeze(-1)
+        return self.noise.limits.apply(expected).clamp_min(0.0)
 
     def confidence_bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound of f, `mean -+ sqrt(beta) * standard deviation` (Eq. 7).
 
         Args:
             X: `batch_shape x m x d` points that do not interact.
-            beta: Squared width; the paper's beta_t multiplies sigma.
+            beta: Squared width, one for all, one a replicate (`batch_shape`) or one a point
+                (`batch_shape x m`); the paper's beta_t multiplies sigma.
 
         Returns:
             Two `batch_shape x m` tensors.
         """
         mean, variance = self.mean_marginals(X)
-        width = variance.sqrt() * torch.as_tensor(beta, dtype=mean.dtype, device=mean.device).sqrt()
+        width = variance.sqrt() * root_of_beta(beta, mean, self.batch_shape)
         return mean - width, mean + width
 
     def noise_confidence_bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
@@ -345,7 +422,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
 
         Args:
             X: `batch_shape x m x d` points that do not interact.
-            beta: Squared width; the paper's beta^var_t multiplies sigma.
+            beta: Squared width, in the same forms; the paper's beta^var_t multiplies sigma.
 
         Returns:
             Two `batch_shape x m` tensors.
@@ -365,22 +442,27 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         Raises:
             ValueError: If the upper bound of the noise is not positive and no floor is set.
         """
-        upper = self.noise.bounds(X, self.noise_beta)[1].unsqueeze(-1)
-        noise = self.noise.limits.apply(upper)  # Eq. (16)
+        noise = self._upper_noise(X)
         if not (noise > 0).all():
             raise ValueError(
                 "Expected a positive upper bound of the noise variance at every point. Got "
-                f"{noise.min().item():.3g}; set `min_noise_variance`, or use the log link."
+                f"{noise.min().item():.3g}; fit the model, set `min_noise_variance`, or use the "
+                "log link."
             )
         return noise / num_repeats
 
     def refresh_noise(self) -> None:
-        r"""Evaluates Eq. (16) anew at all training points; needed only after changes by hand."""
+        r"""Evaluates Eq. (16) again at all training points; needed only after changes by hand.
+
+        Raises:
+            ValueError: If the upper bound of the noise is not positive and no floor is set.
+        """
         if self.is_conditioned:
             raise UnsupportedError(
                 "Expected a model built from its data. Got one conditioned on further observations."
             )
-        set_fixed_noise(self.mean_model, self._noise_of_training_means())
+        self._is_noise_current = self._set_noise()
+        self._require_noise()
 
     def custom_fit(
         self,
@@ -409,7 +491,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
             )
 
         def fit(model: Any) -> bool:
-            if isinstance(mll, PseudoDataMarginalLogLikelihood):
+            if isinstance(mll, LossOfEachProcess):
                 part = mll.of_process(model)
             else:
                 part = type(mll)(model.likelihood, model)
@@ -426,6 +508,9 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
 
         Returns:
             Whether all fits succeeded.
+
+        Raises:
+            ValueError: If the upper bound of the fitted noise is not positive and no floor is set.
         """
         fitted = self.noise.fit(fit)
         self.refresh_noise()
@@ -440,31 +525,36 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         noise: Tensor | None = None,
         **kwargs: Any,
     ) -> MeanVarianceGP:
-        r"""Adds means of repeats without fitting anew.
+        r"""Adds means of repeats without another fit.
 
         The noise of the rows that are already there stays as it is (it can only be too
-        cautious): Eq. (16) is evaluated anew when the model is built from all data.
+        cautious): Eq. (16) is evaluated again when the model is built from all data.
 
         Args:
             X: `batch_shape x n' x d` inputs.
             Y: `... x n' x 1` means of repeats.
-            num_repeats: The number of repeats behind each mean; `self.num_repeats` if omitted.
-            variances: `... x n' x 1` sample variances. If given, the noise process learns too.
+            num_repeats: The number of repeats behind each mean, one for all or broadcastable to
+                `... x n' x 1`; `self.num_repeats` if omitted.
+            variances: `... x n' x 1` sample variances. If given, the noise process learns too,
+                from the rows with at least two repeats.
             noise: `... x n' x 1` variances of the means in the units of the transformed outcome,
                 as BoTorch passes them when it fantasizes; Eq. (16) if omitted.
             kwargs: Passed on to the mean process.
         """
-        counts = torch.as_tensor(num_repeats or self.num_repeats).to(X)
+        self._require_noise()
+        counts = self._counts(num_repeats, X)
         if noise is None:
             noise = transform_variance(self.mean_model, self.noise_of_means(X, counts))
         noise = noise.clamp_min(min_fixed_noise.value(noise.dtype))
         process = self.noise
         if variances is not None:
-            process = self.noise.conditioned(X, counts, variances)
+            process = self.noise.conditioned(X, counts.expand_as(variances), variances)
         mean_model = condition(self.mean_model, X, Y, noise=noise, **kwargs)
         return self._with_processes(mean_model, process)
 
-    def condition_on_pending(self, X: Tensor, num_repeats: int | None = None) -> MeanVarianceGP:
+    def condition_on_pending(
+        self, X: Tensor, num_repeats: int | Tensor | None = None
+    ) -> MeanVarianceGP:
         r"""Conditions both processes on their own means at points under evaluation.
 
         Means stay where they are and standard deviations shrink: the hallucinated
@@ -474,9 +564,10 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
             X: `batch_shape x n' x d` pending points.
             num_repeats: Repeats at each of them; `self.num_repeats` if omitted.
         """
-        counts = torch.as_tensor(num_repeats or self.num_repeats).to(X)
+        counts = self._counts(num_repeats, X)
         with torch.no_grad():
-            process = self.noise if counts < 2 else self.noise.conditioned(X, counts, None)
+            repeated = bool((counts > 1).any())
+            process = self.noise.conditioned(X, counts, None) if repeated else self.noise
             conditioned = self.condition_on_observations(X, self.posterior(X).mean, counts)
         return conditioned._with_processes(conditioned.mean_model, process)
 
@@ -485,7 +576,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         X: Tensor,
         sampler: MCSampler,
         observation_noise: Tensor | None = None,
-        num_repeats: int | None = None,
+        num_repeats: int | Tensor | None = None,
         **kwargs: Any,
     ) -> MeanVarianceGP:
         r"""Conditions the mean process on samples of means of repeats at X.
@@ -502,13 +593,14 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
             if X.shape[-2] == 0:
                 observation_noise = X.new_ones(*self.batch_shape, 1, 1)
             else:
-                noise = self.predicted_noise(X) / (num_repeats or self.num_repeats)
+                with fantasize():
+                    noise = self.predicted_noise(X) / self._counts(num_repeats, X)
                 observation_noise = transform_variance(self.mean_model, noise)
         return super().fantasize(X, sampler, observation_noise=observation_noise, **kwargs)
 
     def subset_output(self, idcs: list[int]) -> MeanVarianceGP:
         r"""A copy; the model has the one output 0."""
-        if [index % 1 for index in idcs] != [0] or idcs not in ([0], [-1]):
+        if idcs not in ([0], [-1]):
             raise UnsupportedError(f"Expected the one output `[0]`. Got {idcs=}.")
         return copy.deepcopy(self)
 
@@ -542,20 +634,88 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         load_process(self.mean_model, parts["mean_model"], **options)
         self.refresh_noise()
 
-    def _noise_of_training_means(self) -> Tensor:
-        r"""Eq. (16) at all training points; rows without an outcome get no weight."""
+    def _counts(self, num_repeats: int | Tensor | None, X: Tensor) -> Tensor:
+        r"""Numbers of repeats, those of the training rows if omitted; refuses less than one."""
+        counts = torch.as_tensor(self.num_repeats if num_repeats is None else num_repeats).to(X)
+        if not bool((counts >= 1).all()):
+            raise ValueError(f"Expected `num_repeats` >= 1. Got {num_repeats}.")
+        return counts
+
+    def _upper_noise(self, X: Tensor) -> Tensor:
+        r"""The upper bound of the noise variance within its limits, `batch_shape x n x 1`."""
+        with fantasize():  # at X itself, where an input transform would make several of it
+            upper = self.noise.bounds(X, self.noise_beta)[1].unsqueeze(-1)
+        return self.noise.limits.apply(upper)  # Eq. (16)
+
+    def _set_noise(self) -> bool:
+        r"""Eq. (16) at all training points, given noise where it is known; whether it is positive.
+
+        Rows without an outcome get no weight.
+        """
+        observed = self.train_counts > 0
         with torch.no_grad():
-            noise = self.noise_of_means(self.train_X, self.train_counts.clamp_min(1))
+            if self.knows_variances:
+                upper = self.train_variances
+            else:
+                upper = self._upper_noise(self.train_X)
+            upper = upper.where(observed, torch.ones_like(upper))
+            is_positive = bool((upper > 0).all())
+            noise = upper / self.train_counts.clamp_min(1)
             spread = self.train_means.square().mean(dim=-2, keepdim=True)
-            return noise.where(self.train_counts > 0, WORTHLESS * (spread + noise))
+            set_fixed_noise(self.mean_model, noise.where(observed, WORTHLESS * (1 + spread)))
+        return is_positive
+
+    def _require_noise(self) -> None:
+        r"""Raises unless Eq. (16) is positive at the training points."""
+        if not self._is_noise_current:
+            self.noise_of_means(self.train_X, self.train_counts.clamp_min(1))
 
     def _with_processes(self, mean_model: Any, noise: NoiseProcess) -> MeanVarianceGP:
         r"""This model with other processes; everything else is shared."""
         model = copy.copy(self)
+        model._buffers = dict(self._buffers)
         model._modules = {"noise": noise, "mean_model": mean_model}
-        model.mean_marginals = MarginalPredictor(mean_model)
+        model._mean_marginals = MarginalPredictor(mean_model)
         model.is_conditioned = True
         return model
+
+
+def _as_outcomes(
+    train_Y: Tensor | Sequence[Tensor] | RepeatedOutcomes,
+    train_Yvar: Tensor | Sequence[Tensor] | None,
+) -> RepeatedOutcomes:
+    if not isinstance(train_Y, RepeatedOutcomes):
+        return RepeatedOutcomes.from_repeats(train_Y, train_Yvar)
+    if train_Yvar is not None:
+        raise ValueError(
+            "Expected `train_Yvar` beside readings, not beside `RepeatedOutcomes`, which hold the "
+            "noise already. Got both."
+        )
+    return train_Y
+
+
+def _for_observed(
+    transform: OutcomeTransform | _DefaultType | None, observed: Tensor
+) -> OutcomeTransform | None:
+    r"""The outcome transform, with statistics of the observed rows alone."""
+    if transform == DEFAULT:
+        return StandardDeviationScale(observed)
+    if transform is None:
+        return None
+    assert isinstance(transform, OutcomeTransform)  # for the type checker
+    if not transform._is_linear:
+        raise UnsupportedError(
+            "Expected a linear `outcome_transform`: the mean of transformed repeats is not "
+            f"the transformed mean. Got {type(transform).__name__}."
+        )
+    if bool(observed.all()):
+        return transform
+    if type(transform) is Standardize:
+        return StandardDeviationScale(observed)
+    raise UnsupportedError(
+        "Expected `Standardize` or no `outcome_transform` where a replicate misses rows, since "
+        f"fillers would enter its statistics. Got {type(transform).__name__}."
+    )
 
 
 @DrawMatheronPaths.register(MeanVarianceGP)

@@ -13,19 +13,20 @@ from typing import Any, NamedTuple
 import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
-from botorch.models.gpytorch import GPyTorchModel
+from botorch.models.gpytorch import GPyTorchModel, MultiTaskGPyTorchModel
 from botorch.models.model import Model
 from gpytorch import settings
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.models import ExactGP
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from botorch_risk.models.fixed_noise import NoiseOfMeans
+from botorch_risk.models.model_inputs import as_points, check_points
 from botorch_risk.models.posterior_cache import PosteriorCache
+from botorch_risk.models.stationary_moments import chunk_size, stationary_moments
+from botorch_risk.models.t_batch import TBatch
 
-# Entries of the m x n cross-covariance held at once: it stays in a core's cache on a CPU and
-# fills a GPU without filling its memory.
-_CHUNK_ENTRIES = {"cpu": 2**17, "cuda": 2**26}
+_LIKELIHOODS = (GaussianLikelihood, FixedNoiseGaussianLikelihood, NoiseOfMeans)
 
 
 class Marginals(NamedTuple):
@@ -107,21 +108,28 @@ class MarginalPredictor:
 
         Returns:
             Mean and variance, `batch_shape x m` each.
+
+        Raises:
+            BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
+            UnsupportedError: If the model answers with several values for a point, as one with
+                an input transform to several points does, and the `posterior_transform` does not
+                reduce them to one.
         """
-        if X.dim() < 2:
-            raise BotorchTensorDimensionError(
-                f"Expected `X` to have shape `batch_shape x m x d`. Got {X.shape=}."
-            )
+        check_points("X", X, self.model)
+        X = as_points(X, self.model)
+        if 0 in X.shape[:-1]:
+            nothing = X.sum(dim=-1)  # with the graph that the caller may ask for
+            shape = _joint_shape(X.shape[:-2], self.model.batch_shape)
+            return Marginals(*2 * (nothing.expand(*shape, X.shape[-2]),))
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
             if not has_closed_form(self.model, self.posterior_transform):
                 return self._from_posterior(X)
             if self.model.training:
                 self.model.eval()
-            shape = _joint_shape(X.shape[:-2], self.model.batch_shape) + X.shape[-2:-1]
-            if not self.model.batch_shape:  # all share one model: a long list of points is fastest
-                X = X.reshape(-1, X.shape[-1])
+            t_batch = TBatch.of(X, self.model.batch_shape)
+            X = t_batch.fold(X)  # all that share a model: a long list of points is fastest
             moments = self.to_outcome(*self._latent(self.model.transform_inputs(X)), X)
-            return Marginals(*(moment.reshape(shape) for moment in moments))
+            return Marginals(*(t_batch.unfold(moment) for moment in moments))
 
     def _latent(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Moments in the space of the transformed outcomes, at transformed inputs."""
@@ -130,7 +138,7 @@ class MarginalPredictor:
             mean, variance = self._through_kernel(X, cache)
         else:
             Z = (X - cache.centre) / cache.kernel.lengthscale
-            mean, explained = _StationaryMoments.apply(Z, cache)
+            mean, explained = stationary_moments(Z, cache)
             variance = cache.kernel.outputscale.squeeze(-1) * (1 - explained)
         prior_mean = self.model.mean_module(X) if cache.constant is None else cache.constant
         return mean + prior_mean, variance.clamp_min(settings.min_variance.value(X.dtype))
@@ -170,6 +178,13 @@ class MarginalPredictor:
             single = points.movedim(-2, 0).unsqueeze(-2)  # m x batch_shape x 1 x d
             posterior = self.model.posterior(single, posterior_transform=self.posterior_transform)
             moments = (posterior.mean, posterior.variance)
+            if moments[0].shape[-2:] != (1, 1):
+                raise UnsupportedError(
+                    f"Expected one value for each point. Got {tuple(moments[0].shape[-2:])}, of an "
+                    "input transform to several points or of several outputs; pass a "
+                    "`posterior_transform` that reduces them, such as BoTorch's "
+                    "`ExpectationPosteriorTransform`."
+                )
             chunks.append(tuple(value[..., 0, 0].movedim(0, -1) for value in moments))
         return Marginals(*(_join(parts, -1) for parts in zip(*chunks, strict=True)))
 
@@ -180,76 +195,11 @@ class MarginalPredictor:
         return self._cache
 
 
-class _StationaryMoments(torch.autograd.Function):
-    r"""`k (K + S)^-1 (y - m)` and `|L^-1 k|^2 / outputscale` with their gradients in one pass.
-
-    Where a gradient is wanted the derivatives (as large as the inputs) are computed while
-    a chunk is at hand, so that nothing of the size of the cross-covariance is kept.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, Z: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
-        grad = ctx.needs_input_grad[0]
-        size = chunk_size(Z, cache.train_inputs.shape[-2])
-        results: list[Tensor] = []
-        for start in range(0, Z.shape[-2], size):
-            parts = _moments(Z.narrow(-2, start, min(size, Z.shape[-2] - start)), cache, grad)
-            if Z.shape[-2] <= size:
-                results = list(parts)
-                break
-            results = results or [_room(p, dim, Z) for p, dim in zip(parts, _DIMS, strict=False)]
-            for result, part, dim in zip(results, parts, _DIMS, strict=False):
-                result.narrow(dim, start, part.shape[dim]).copy_(part)
-        mean, explained, *gradients = results
-        if grad:
-            ctx.save_for_backward(*gradients)
-            ctx.shape = Z.shape
-        return mean, explained
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_mean: Tensor, grad_explained: Tensor) -> tuple[Any, ...]:
-        d_mean, d_explained = ctx.saved_tensors
-        gradient = grad_mean.unsqueeze(-1) * d_mean + grad_explained.unsqueeze(-1) * d_explained
-        return gradient.sum_to_size(ctx.shape), None
-
-
-def _room(part: Tensor, dim: int, Z: Tensor) -> Tensor:
-    r"""Room for the results at all points, given those of the first chunk."""
-    shape = list(part.shape)
-    shape[dim] = Z.shape[-2]
-    return part.new_empty(shape)
-
-
-_DIMS = (-1, -1, -2, -2)  # of the points in a mean, an explained variance and their gradients
-
-
-def _moments(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor, ...]:
-    kernel, train_Z, factor = cache.kernel, cache.train_inputs, cache.factor
-    assert kernel is not None  # for the type checker: the caller has looked
-    distance = kernel.squared_distance(Z, train_Z)
-    if not grad:
-        correlation = kernel.correlation(distance)
-        whitened = correlation @ factor.mT
-        return (correlation @ cache.weights.mT).squeeze(-1), whitened.square().sum(dim=-1)
-    correlation, slope = kernel.correlation_and_slope(distance)
-    whitened = correlation @ factor.mT
-    return (
-        (correlation @ cache.weights.mT).squeeze(-1),
-        whitened.square().sum(dim=-1),
-        _pull_back(cache.weights * slope, Z, train_Z),
-        _pull_back((whitened @ factor).mul_(slope), Z, train_Z).mul_(2),
-    )
-
-
-def _pull_back(sensitivity: Tensor, Z: Tensor, train_Z: Tensor) -> Tensor:
-    r"""`sum_j s_j (z_j - z)`: the gradient of `sum_j w_j k(z, z_j)` with `s = w * slope`."""
-    return (sensitivity @ train_Z).sub_(sensitivity.sum(dim=-1, keepdim=True) * Z)
-
-
 def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) -> bool:
     r"""Whether the marginals of a model are those of an exact GP with one linear output."""
     if not (isinstance(model, ExactGP) and isinstance(model, GPyTorchModel)):
+        return False
+    if isinstance(model, MultiTaskGPyTorchModel):  # its inputs may lack the column of the task
         return False
     input_transform = model._modules.get("input_transform")
     outcome_transform = model._modules.get("outcome_transform")
@@ -258,16 +208,10 @@ def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) 
         and (
             posterior_transform is None or type(posterior_transform) is ScalarizedPosteriorTransform
         )
-        and type(model.likelihood) in (GaussianLikelihood, FixedNoiseGaussianLikelihood)
+        and type(model.likelihood) in _LIKELIHOODS
         and (input_transform is None or not input_transform.is_one_to_many)
         and (outcome_transform is None or bool(outcome_transform._is_linear))
     )
-
-
-def chunk_size(X: Tensor, num_columns: int) -> int:
-    r"""Points per chunk, all batches counted, of which each needs some columns of room."""
-    entries = _CHUNK_ENTRIES.get(X.device.type, 2**17)
-    return max(64, entries // max(1, num_columns * X.shape[:-2].numel()))
 
 
 def _join(parts: Sequence[Tensor], dim: int) -> Tensor:
@@ -276,3 +220,30 @@ def _join(parts: Sequence[Tensor], dim: int) -> Tensor:
 
 def _joint_shape(first: torch.Size, second: torch.Size) -> torch.Size:
     return first if first == second else torch.broadcast_shapes(first, second)
+
+
+def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) -> Tensor:
+    r"""The number of standard deviations of a bound, broadcastable to `batch_shape x m`.
+
+    Args:
+        beta: Squared width: one for all, one a replicate (`batch_shape`), or one a point
+            (`batch_shape x m`).
+        mean: `batch_shape x m` values that the bound is for.
+        batch_shape: That of the model.
+
+    Raises:
+        BotorchTensorDimensionError: If `beta` has another shape.
+    """
+    beta = torch.as_tensor(beta, dtype=mean.dtype, device=mean.device)
+    if beta.shape == batch_shape and beta.dim():
+        beta = beta.unsqueeze(-1)
+    broadcasts = beta.dim() in (0, len(batch_shape) + 1, mean.dim())
+    if not broadcasts or any(
+        size not in (1, full)
+        for size, full in zip(beta.shape[::-1], mean.shape[::-1], strict=False)
+    ):
+        raise BotorchTensorDimensionError(
+            "Expected `beta` to be a number, or to have shape `batch_shape` or `batch_shape x m`. "
+            f"Got {beta.shape=}, batch_shape={tuple(batch_shape)}, m={mean.shape[-1]}."
+        )
+    return beta.sqrt()

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.transforms.input import InputTransform
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.posteriors import Posterior
 from gpytorch.kernels import Kernel
+from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 from torch.nn import Module
 
@@ -26,9 +27,10 @@ from botorch_risk.models.fixed_noise import (
     set_fixed_noise,
     transform_variance,
 )
-from botorch_risk.models.marginals import MarginalPredictor
-from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes
-from botorch_risk.models.variance_links import LINKS
+from botorch_risk.models.marginals import MarginalPredictor, root_of_beta
+from botorch_risk.models.noise_observations import NoiseObservations, worthless
+from botorch_risk.models.repeats import RepeatedOutcomes
+from botorch_risk.models.variance_links import LINKS, LogLink
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,18 @@ class NoiseProcess(Module, ABC):
             counts: Numbers of repeats, broadcastable to `batch_shape x m`.
         """
 
+    @abstractmethod
+    def bounds_in_sequence(
+        self, X: Tensor, beta: float | Tensor | None, counts: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        r"""The bounds at each point, had those before it been repeated and come out as expected.
+
+        Args:
+            X: `batch_shape x q x d` points, in the order in which they are looked at.
+            beta: Squared width of the bounds; `None` for the expected variance, twice.
+            counts: Numbers of repeats, broadcastable to `batch_shape x q`.
+        """
+
     def load(self, state_dict: Mapping[str, Any], **options: Any) -> None:
         r"""Loads the state of a process of the same structure."""
         self.load_state_dict(state_dict, strict=options["strict"], assign=options["assign"])
@@ -135,6 +149,12 @@ class KnownNoise(NoiseProcess):
     ) -> tuple[Tensor, Tensor]:
         return self.bounds(X, beta)
 
+    def bounds_in_sequence(  # noqa: D102
+        self, X: Tensor, beta: float | Tensor | None, counts: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        variance = self.expected(X)  # nothing is left to learn
+        return variance, variance
+
     def fit(self, fit_model: Callable[[Any], bool]) -> bool:  # noqa: D102
         return True
 
@@ -145,9 +165,14 @@ class KnownNoise(NoiseProcess):
 
 
 class LearntNoise(NoiseProcess):
-    r"""A Gaussian process on the sample variances of repeats (Eqs. 13-15, 32-33)."""
+    r"""A Gaussian process on the sample variances of repeats (Eqs. 13-15, 32-33).
+
+    Where noise levels came with the readings the process interpolates them, with a noise of its
+    own that is learnt.
+    """
 
     counts: Tensor
+    resolution: Tensor
 
     def __init__(
         self,
@@ -169,23 +194,29 @@ class LearntNoise(NoiseProcess):
         super().__init__()
         self.limits, self.beta = limits, beta
         self.link, self.sample_noise = _choose(link, sample_noise, limits)
-        rows = (outcomes.counts > 1).squeeze(-1).reshape(-1, train_X.shape[-2]).any(dim=0)
-        outcomes = outcomes.select(rows)
-        self.register_buffer("counts", outcomes.counts, persistent=False)
-        typical = outcomes.variances.nanmean(dim=-2, keepdim=True).nan_to_num(nan=1.0)
-        typical = typical.expand_as(outcomes.variances)
-        filled = outcomes.variances.where(outcomes.counts > 1, typical)
-        targets = self._observations(filled, outcomes.counts.clamp_min(2))
-        noise = self._observation_noise(typical, outcomes.counts)
+        data = NoiseObservations.of(train_X, outcomes, limits.floor)
+        self.register_buffer("counts", data.counts, persistent=False)
+        self.register_buffer("resolution", data.resolution, persistent=False)
+        if outcomes.known_variances:
+            self.sample_noise = "given"
+            targets, noise, sets_scale = self.link.apply(data.variances), None, data.informs
+        else:
+            noise = self._observation_noise(data.typical.expand_as(data.counts), data.counts)
+            targets, noise, sets_scale = data.on(self.link, noise)
+        if noise is None and not bool(data.informs.all()):
+            raise UnsupportedError(
+                "Expected repeats in the same rows of every replicate where one noise level of "
+                "the sample variances is inferred. Use the log link, or another noise."
+            )
         self.model = SingleTaskGP(
-            train_X[..., rows, :],
+            data.X,
             targets,
             train_Yvar=None if noise is None else 1 + targets.square(),  # set below
             covar_module=covar_module
             or get_covar_module_with_dim_scaled_prior(
                 ard_num_dims=train_X.shape[-1], batch_shape=train_X.shape[:-2]
             ),
-            outcome_transform=self.link.outcome_transform(train_X.shape[:-2]),
+            outcome_transform=self.link.outcome_transform(sets_scale, noise, data.resolution),
             input_transform=input_transform,
         )
         if noise is not None:
@@ -206,15 +237,25 @@ class LearntNoise(NoiseProcess):
         self, X: Tensor, beta: float | Tensor, counts: Tensor
     ) -> tuple[Tensor, Tensor]:
         mean, variance = self.marginals(X)
-        upper = self.limits.apply(self.bounds(X, self.beta)[1])
-        noise = self._observation_noise(upper, counts)
-        if noise is None:
-            level = self.model.likelihood.noise.unsqueeze(-1)
-            noise = level / transform_variance(self.model, torch.ones_like(level))
-            noise = noise.squeeze(-1)
+        noise = self._noise_of_repeats(X, counts)
         # Conditioning on one observation at the point itself: 1 / (1 / variance + 1 / noise).
         after = (variance * noise / (variance + noise)).where(counts > 1, variance)
         return self._quantiles(mean, after, beta)
+
+    def bounds_in_sequence(  # noqa: D102
+        self, X: Tensor, beta: float | Tensor | None, counts: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        posterior = self.model.posterior(X)
+        covariance = posterior.distribution.covariance_matrix
+        mean, variance = posterior.mean.squeeze(-1), covariance.diagonal(dim1=-2, dim2=-1)
+        if X.shape[-2] > 1:
+            noise = self._noise_of_repeats(X, counts).expand_as(mean)
+            after = variances_in_sequence(covariance, noise)
+            variance = after.where(counts > 1, variance)
+        if beta is None:
+            expected = self.link.mean(mean, variance)
+            return expected, expected
+        return self._quantiles(mean, variance, beta)
 
     def fit(self, fit_model: Callable[[Any], bool]) -> bool:  # noqa: D102
         fitted = fit_model(self.model)
@@ -236,14 +277,14 @@ class LearntNoise(NoiseProcess):
     def conditioned(  # noqa: D102
         self, X: Tensor, counts: Tensor, variances: Tensor | None
     ) -> LearntNoise:
-        if variances is None:
-            targets = self.model.posterior(X).mean
-        else:
-            targets = self._observations(variances, counts)
         upper = self.limits.apply(self.bounds(X, self.beta)[1].unsqueeze(-1))
         noise = self._observation_noise(upper, counts.expand_as(upper))
+        targets = self.model.posterior(X).mean
+        if variances is not None:
+            targets, noise = self._observe(variances, counts.expand_as(variances), targets, noise)
         options = {} if noise is None else {"noise": transform_variance(self.model, noise)}
         process = copy.copy(self)
+        process._buffers = dict(self._buffers)
         process._modules = {"model": condition(self.model, X, targets, **options)}
         process.marginals = MarginalPredictor(process.model)
         return process
@@ -261,29 +302,78 @@ class LearntNoise(NoiseProcess):
     def _quantiles(
         self, mean: Tensor, variance: Tensor, beta: float | Tensor
     ) -> tuple[Tensor, Tensor]:
-        width = variance.sqrt() * torch.as_tensor(beta, dtype=mean.dtype, device=mean.device).sqrt()
+        width = variance.sqrt() * root_of_beta(beta, mean, self.model.batch_shape)
         return self.link.inverse(mean - width), self.link.inverse(mean + width)
 
-    def _observations(self, variances: Tensor, counts: Tensor) -> Tensor:
-        floor = self.limits.floor
-        return self.link.observations(
-            variances if floor is None else variances.clamp_min(floor), counts
+    def _observe(
+        self, variances: Tensor, counts: Tensor, expected: Tensor, noise: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        r"""Observations from sample variances; what is expected where there is but one repeat."""
+        repeated = counts > 1
+        if self.sample_noise == "given":
+            raise UnsupportedError(
+                "Expected no `variances` where noise levels came with the readings: build the "
+                "model again from all readings. Got variances."
+            )
+        if noise is None and not bool(repeated.all()):
+            raise UnsupportedError(
+                "Expected at least two repeats in every row where one noise level of the sample "
+                f"variances is inferred. Got {counts.min().item():.0f}."
+            )
+        if not bool((~repeated | (variances.isfinite() & (variances >= 0))).all()):
+            raise InputDataError(
+                f"Expected finite `variances` >= 0. Got {variances.flatten().tolist()}."
+            )
+        counts = counts.clamp_min(2)
+        censored = repeated & (variances == 0) & isinstance(self.link, LogLink)
+        usable = variances.where(repeated & ~censored, torch.ones_like(variances))
+        targets = self.link.observations(usable, counts).where(repeated, expected)
+        if noise is None or not bool(censored.any()):
+            return targets, noise
+        scale = self.model.outcome_transform
+        sites, site_noise = self.link.censored_observations(
+            self.resolution.expand_as(counts),
+            counts,
+            scale.means.expand_as(counts),
+            scale.stdvs.square().expand_as(counts),
         )
+        return targets.where(~censored, sites), noise.where(~censored, site_noise)
+
+    def _noise_of_repeats(self, X: Tensor, counts: Tensor) -> Tensor:
+        r"""The variance of what repeats at X would tell about the noise, `batch_shape x m`."""
+        upper = self.limits.apply(self.bounds(X, self.beta)[1])
+        noise = self._observation_noise(upper, counts.expand_as(upper))
+        if noise is not None:
+            return noise
+        level = self.model.likelihood.noise.unsqueeze(-1)
+        return (level / transform_variance(self.model, torch.ones_like(level))).squeeze(-1)
 
     def _observation_noise(self, variances: Tensor, counts: Tensor) -> Tensor | None:
         r"""Known noise of the linked sample variances; `None` where it is inferred."""
-        if self.sample_noise == "inferred":
-            if (self.counts < 2).any():
-                raise UnsupportedError(
-                    "Expected repeats in the same rows of every replicate where one noise level of "
-                    "the sample variances is inferred. Use the log link, or another noise."
-                )
+        if self.sample_noise in ("inferred", "given"):
             return None
         if self.sample_noise == "bound":
             variances = torch.full_like(variances, float(self.limits.ceiling or 0.0))
         # At least two repeats here, lest the entries that are not used have no gradient.
         noise = self.link.observation_noise(variances, counts.clamp_min(2))
-        return noise.where(counts > 1, WORTHLESS * (1 + variances.square()))
+        return noise.where(counts > 1, worthless(variances))
+
+
+def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:
+    r"""The variance of each point once those before it were observed.
+
+    Args:
+        covariance: `batch_shape x q x q` covariance of the points.
+        noise: `batch_shape x q` variances of their observations, > 0.
+
+    Returns:
+        `batch_shape x q` variances.
+    """
+    noise = noise.expand(covariance.shape[:-1])
+    # The squared pivot of a point is its variance given those before it, with its own noise.
+    factor = psd_safe_cholesky(covariance + torch.diag_embed(noise))
+    pivots = factor.diagonal(dim1=-2, dim2=-1).square()
+    return (pivots - noise).clamp_min(torch.finfo(noise.dtype).tiny)
 
 
 def _choose(link: str, sample_noise: str | None, limits: NoiseLimits) -> tuple[Any, str | None]:

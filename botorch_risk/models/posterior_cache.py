@@ -22,13 +22,14 @@ class ModelState:
     one can take the place of an old one in memory; another view of the same memory counts as the
     same, since BoTorch's `Normalize` detaches its buffers anew in each call. Tensors that were
     written to have another version; parameters are compared by value too, since GPyTorch's
-    setters write through `.data`, which leaves the version as it is.
+    setters write through `.data`, which leaves the version as it is, and so are tensors made in
+    PyTorch's inference mode, which have none.
 
     Attributes:
         slots: Where each part is kept: a dictionary of a module, a key, the part.
         data: The training data of the model, and its fixed noise if it has one.
         versions: The versions of the tensors among the parts.
-        parameters: The parameters and copies of their values.
+        parameters: The parameters, and tensors without a version, with copies of their values.
     """
 
     model: Any
@@ -48,12 +49,13 @@ class ModelState:
         )
         data = _data(model)
         tensors = [*(part for _, _, part in slots if isinstance(part, Tensor)), *data]
+        unversioned = [tensor for tensor in tensors if tensor.is_inference()]
         return cls(
             model=model,
             slots=slots,
             data=data,
-            versions=tuple((tensor, tensor._version) for tensor in tensors),
-            parameters=tuple((p, p.detach().clone()) for p in model.parameters()),
+            versions=tuple((t, t._version) for t in tensors if not t.is_inference()),
+            parameters=tuple((p, p.detach().clone()) for p in (*model.parameters(), *unversioned)),
         )
 
     def is_current(self) -> bool:

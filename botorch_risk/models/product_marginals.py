@@ -21,14 +21,11 @@ from gpytorch import settings
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from botorch_risk.models.marginals import (
-    MarginalPredictor,
-    Marginals,
-    chunk_size,
-    has_closed_form,
-)
+from botorch_risk.models.marginals import MarginalPredictor, Marginals, has_closed_form
 from botorch_risk.models.posterior_cache import PosteriorCache
 from botorch_risk.models.stationary import StationaryKernel, squared_distance
+from botorch_risk.models.stationary_moments import chunk_size
+from botorch_risk.models.t_batch import TBatch
 
 # Singular values below this, relative to the largest, are rounding.
 _RANK_TOLERANCE = 1e-13
@@ -115,11 +112,21 @@ class ProductMarginals:
         r"""Marginal moments at each pair.
 
         Args:
-            X: `batch_shape x m x d_x` decisions.
+            X: `batch_shape x m x d_x` decisions, whose batch shape broadcasts with that of the
+                model; dimensions in front of it are BoTorch's t-batch.
 
         Returns:
             Mean and variance, `batch_shape x m x n_w` each.
         """
+        model_batch, batch = self.predictor.model.batch_shape, self.points.shape[:-2]
+        if batch != model_batch:
+            batch = torch.broadcast_shapes(batch, model_batch)
+        t_batch = TBatch.of(X, batch)
+        moments = self._of_replicates(t_batch.fold(X))
+        return Marginals(*(t_batch.unfold(moment, points_dim=-2) for moment in moments))
+
+    def _of_replicates(self, X: Tensor) -> Marginals:
+        r"""Moments at points `batch_shape x m x d_x`, with the batch shape of model and law."""
         factors = self._current_factors() if self._is_product(X) else None
         if factors is None:
             return self._at_every_pair(X)
@@ -145,7 +152,8 @@ class ProductMarginals:
         transform = getattr(model, "input_transform", None)
         return (
             X.dtype == torch.float64
-            and X.shape[:-2] == model.batch_shape
+            and X.shape[-2] > 0
+            and X.shape[:-2] == model.batch_shape  # one model may meet many distributions
             and has_closed_form(model, self.predictor.posterior_transform)
             and (transform is None or type(transform) is Normalize)
         )

@@ -2,20 +2,32 @@ r"""Repeated evaluations of one experiment and the statistics that the models ke
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 # Noise, in units of the signal, that leaves an observation without weight.
 WORTHLESS = 1e8
 
 
-def _first(mask: Tensor) -> str:
+def describe_first(mask: Tensor) -> str:
     r"""The position of the first `True` entry of a `batch_shape x n x 1` mask, in words."""
     *replicate, row, _ = mask.nonzero()[0].tolist()
     return f"row {row}" + (f" of replicate {tuple(replicate)}" if replicate else "")
+
+
+def describe(replicates: Tensor) -> str:
+    r"""The marked replicates of a `batch_shape x 1` mask in words; nothing for a single model."""
+    if replicates.dim() < 2:
+        return ""
+    names = [
+        tuple(index[:-1]) if len(index) > 2 else index[0] for index in replicates.nonzero().tolist()
+    ]
+    return f" in replicate {', '.join(map(str, names))}"
 
 
 @dataclass(frozen=True)
@@ -25,9 +37,12 @@ class RepeatedOutcomes:
     Attributes:
         means: `batch_shape x n x 1` sample means, in the units of the outcome.
         variances: `batch_shape x n x 1` unbiased sample variances of ONE repeat (not of the
-            mean), in squared units. Where `counts` is 1 the entry is NaN and never read.
+            mean), in squared units; exactly 0 where all repeats of a row are equal. Where `counts`
+            is 1 the entry is NaN and never read. With `known_variances` they are the noise
+            variances that came with the readings, also where `counts` is 1.
         counts: `batch_shape x n x 1` numbers of repeats in the dtype of `means`; 0 where a
             replicate of a batch has no outcome.
+        known_variances: Whether the variances are given, not estimated from the spread.
 
     Example:
         >>> outcomes = RepeatedOutcomes.from_repeats(torch.tensor([[1.0, 3.0], [2.0, torch.nan]]))
@@ -38,20 +53,32 @@ class RepeatedOutcomes:
     means: Tensor
     variances: Tensor
     counts: Tensor
+    known_variances: bool = False
 
     @classmethod
-    def from_repeats(cls, Y: Tensor, allow_missing: bool = False) -> RepeatedOutcomes:
+    def from_repeats(
+        cls,
+        Y: Tensor | Sequence[Tensor],
+        Yvar: Tensor | Sequence[Tensor] | None = None,
+        allow_missing: bool = False,
+    ) -> RepeatedOutcomes:
         r"""Summarises raw repeats.
 
         Args:
             Y: `batch_shape x n x k` repeats; NaN marks a missing one, so k may differ per row.
+                Or a list of `n` tensors, the repeats of each row, of any lengths.
+            Yvar: The noise variance of each repeat, in the form of `Y`, if it is known; repeats
+                are then averaged with weights `1 / Yvar`.
             allow_missing: Whether a row may have no repeat at all, as in a batch some of whose
                 replicates failed. Its count is 0, and models give it no weight; its mean is
                 filled with the average of its replicate.
 
         Raises:
-            InputDataError: If a repeat is infinite, or a row has no repeat at all.
+            BotorchTensorDimensionError: If the shapes are not those above.
+            InputDataError: If a repeat is infinite, a row has no repeat at all, or a noise
+                variance is not positive and finite.
         """
+        Y = _as_table("Y", Y)
         if Y.dim() < 2 or not Y.is_floating_point():
             raise BotorchTensorDimensionError(
                 "Expected repeats to be a floating point tensor of shape `batch_shape x n x k`. "
@@ -59,20 +86,24 @@ class RepeatedOutcomes:
             )
         if Y.isinf().any():
             raise InputDataError(
-                f"Expected finite repeats. Got an infinite one in {_first(Y.isinf())}."
+                f"Expected finite repeats. Got an infinite one in {describe_first(Y.isinf())}."
             )
         counts = Y.isfinite().sum(dim=-1, keepdim=True).to(Y)
         if (counts == 0).any() and not allow_missing:
             raise InputDataError(
-                f"Expected at least one repeat in every row. Got none in {_first(counts == 0)}."
+                "Expected at least one repeat in every row. "
+                f"Got none in {describe_first(counts == 0)}."
             )
-        means = Y.nanmean(dim=-1, keepdim=True)
+        if Yvar is None:
+            means, variances = _sample_statistics(Y, counts)
+        else:
+            means, variances = _weighted_statistics(Y, _as_table("Yvar", Yvar), counts)
         if allow_missing:
             average = means.nanmean(dim=-2, keepdim=True).nan_to_num(nan=0.0)
             means = means.where(counts > 0, average)
-        squares = (Y - means).square().nansum(dim=-1, keepdim=True)
-        variances = (squares / (counts - 1)).where(counts > 1, squares.new_tensor(torch.nan))
-        return cls(means=means, variances=variances, counts=counts)
+        return cls(
+            means=means, variances=variances, counts=counts, known_variances=Yvar is not None
+        )
 
     @classmethod
     def from_summary(cls, means: Tensor, variances: Tensor, counts: Tensor) -> RepeatedOutcomes:
@@ -80,14 +111,14 @@ class RepeatedOutcomes:
 
         Args:
             means: `batch_shape x n x 1` sample means.
-            variances: `batch_shape x n x 1` unbiased sample variances of one repeat, > 0
+            variances: `batch_shape x n x 1` unbiased sample variances of one repeat, >= 0
                 where `counts` is at least 2; ignored where it is 1. A standard error `sem`
                 of the mean corresponds to the variance `counts * sem**2`.
             counts: `batch_shape x n x 1` numbers of repeats.
 
         Raises:
             InputDataError: If a value is not finite, a count is not a whole number >= 1, or a
-                variance of at least two repeats is not positive.
+                variance of at least two repeats is negative.
         """
         if not means.shape == variances.shape == counts.shape or means.shape[-1:] != (1,):
             raise BotorchTensorDimensionError(
@@ -100,29 +131,49 @@ class RepeatedOutcomes:
             ("finite means", ~means.isfinite()),
             ("whole counts of at least 1", ~whole),
             ("finite variances", repeated & ~variances.isfinite()),
-            (
-                "positive variances (a sample variance of 0 says that the repeats were not "
-                "independent, or too few to differ)",
-                repeated & (variances <= 0),
-            ),
+            ("variances >= 0", repeated & (variances < 0)),
         ):
             if bad.any():
-                raise InputDataError(f"Expected {name}. Got another value in {_first(bad)}.")
+                raise InputDataError(
+                    f"Expected {name}. Got another value in {describe_first(bad)}."
+                )
         nan = means.new_tensor(torch.nan)
         return cls(
             means=means, variances=variances.to(means).where(repeated, nan), counts=counts.to(means)
         )
 
+    @property
+    def informs_noise(self) -> Tensor:
+        r"""Whether a row says something about the noise, `batch_shape x n x 1`."""
+        return self.counts > (0 if self.known_variances else 1)
+
+    @property
+    def variances_of_means(self) -> Tensor:
+        r"""The variance of each mean, `batch_shape x n x 1`; NaN where it has no estimate."""
+        return self.variances / self.counts
+
+    def detach(self) -> RepeatedOutcomes:
+        r"""The same outcomes without a history of gradients."""
+        return replace(
+            self,
+            means=self.means.detach(),
+            variances=self.variances.detach(),
+            counts=self.counts.detach(),
+        )
+
     def select(self, rows: Tensor) -> RepeatedOutcomes:
         r"""The outcomes of some rows, given by index or by a boolean mask over `n`."""
-        return RepeatedOutcomes(
-            *(value[..., rows, :] for value in (self.means, self.variances, self.counts))
+        return replace(
+            self,
+            means=self.means[..., rows, :],
+            variances=self.variances[..., rows, :],
+            counts=self.counts[..., rows, :],
         )
 
     def pool(self, rows: Tensor, num_rows: int) -> RepeatedOutcomes:
         r"""Merges rows as if their repeats had been taken together.
 
-        Exact: the pooled mean and unbiased variance are those of the concatenated repeats.
+        Exact: the pooled mean and variance are those of the concatenated repeats.
 
         Args:
             rows: For each of the `n` rows the row, below `num_rows`, that it goes to.
@@ -133,15 +184,80 @@ class RepeatedOutcomes:
             return values.new_zeros(num_rows, 1).index_add(0, rows, values)
 
         counts = add_up(self.counts)
+        if self.known_variances:
+            precisions = 1 / self.variances_of_means
+            precision = add_up(precisions)
+            return replace(
+                self,
+                means=add_up(precisions * self.means) / precision,
+                variances=counts / precision,
+                counts=counts,
+            )
         means = add_up(self.counts * self.means) / counts
         within = (self.counts - 1) * self.variances.nan_to_num(nan=0.0)
         between = self.counts * (self.means - means[rows]).square()
+        # The mean of equal means is rounded, so that their squares need not add up to 0.
+        group, empty = rows.unsqueeze(-1), means.new_empty(num_rows, 1)
+        ends = (
+            empty.scatter_reduce(0, group, self.means, end, include_self=False)
+            for end in ("amin", "amax")
+        )
+        equal = torch.eq(*ends)[rows]
+        between = between.where(~equal, torch.zeros_like(between))
         variances = add_up(within + between) / (counts - 1)
         return RepeatedOutcomes(
             means=means,
             variances=variances.where(counts > 1, variances.new_tensor(torch.nan)),
             counts=counts,
         )
+
+
+def _as_table(name: str, Y: Tensor | Sequence[Tensor]) -> Tensor:
+    r"""A table of repeats from itself, or from the readings of each row, filled with NaN."""
+    if isinstance(Y, Tensor):
+        return Y.detach()
+    rows = list(Y)
+    if not rows or not all(isinstance(row, Tensor) and row.dim() <= 1 for row in rows):
+        raise BotorchTensorDimensionError(
+            f"Expected `{name}` to be a tensor, or a list of tensors with the repeats of one row "
+            f"each. Got {[tuple(r.shape) if isinstance(r, Tensor) else type(r) for r in rows]}."
+        )
+    rows = [row.detach().reshape(-1) for row in rows]
+    return pad_sequence(rows, batch_first=True, padding_value=torch.nan)
+
+
+def _sample_statistics(Y: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Means and unbiased variances over the last dimension."""
+    means = Y.nanmean(dim=-1, keepdim=True)
+    squares = (Y - means).square().nansum(dim=-1, keepdim=True)
+    # The mean of equal numbers is rounded, so that their squares need not add up to 0.
+    largest = Y.nan_to_num(nan=-torch.inf).amax(dim=-1, keepdim=True)
+    smallest = Y.nan_to_num(nan=torch.inf).amin(dim=-1, keepdim=True)
+    squares = squares.where(largest > smallest, torch.zeros_like(squares))
+    variances = squares / (counts - 1)
+    return means, variances.where(counts > 1, squares.new_tensor(torch.nan))
+
+
+def _weighted_statistics(Y: Tensor, Yvar: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Means weighted by known precisions, and the noise variance of a typical repeat.
+
+    The variance of the mean, `1 / sum(1 / Yvar)`, is the returned variance over the count.
+    """
+    if Yvar.shape != Y.shape:
+        raise BotorchTensorDimensionError(
+            "Expected a noise variance for each repeat, in the form of the repeats. "
+            f"Got {Yvar.shape=}, {Y.shape=}."
+        )
+    bad = Y.isfinite() & ~(Yvar.isfinite() & (Yvar > 0))
+    if bad.any():
+        raise InputDataError(
+            "Expected finite noise variances > 0. "
+            f"Got {Yvar[bad][0].item()} in {describe_first(bad.any(dim=-1, keepdim=True))}."
+        )
+    precisions = (1 / Yvar).where(Y.isfinite(), torch.zeros_like(Y))
+    precision = precisions.sum(dim=-1, keepdim=True)
+    means = (precisions * Y.nan_to_num()).sum(dim=-1, keepdim=True) / precision
+    return means, counts / precision
 
 
 def pool_repeated_rows(X: Tensor, outcomes: RepeatedOutcomes) -> tuple[Tensor, RepeatedOutcomes]:

@@ -2,33 +2,39 @@ r"""Checks of training data that are made before anything is built from them."""
 
 from __future__ import annotations
 
+import math
 import warnings
+from typing import Any
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import InputDataWarning
+from gpytorch.settings import min_variance
 from torch import Tensor
 
-from botorch_risk.models.repeats import RepeatedOutcomes
+from botorch_risk.models.repeats import RepeatedOutcomes, describe, describe_first
 
 
-def validate_repeats(train_X: Tensor, outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
-    r"""Checks inputs and repeats of a model that learns from both.
+def validate_inputs(train_X: Tensor, outcomes: RepeatedOutcomes) -> None:
+    r"""Checks that inputs fit their repeats.
 
     Args:
         train_X: `batch_shape x n x d` inputs.
         outcomes: `batch_shape x n x 1` statistics.
-        needs_spread: Whether the noise is to be learnt, so that repeats are needed.
 
     Raises:
-        BotorchTensorDimensionError: If the shapes do not match.
-        InputDataError: If an input is not finite, dtypes differ, no row has two repeats where
-            they are needed, or the means of a single model are constant.
+        BotorchTensorDimensionError: If the shapes do not match, or there is no row or no column.
+        InputDataError: If an input is not finite, or dtypes differ.
     """
-    if train_X.dim() < 2 or train_X.shape[:-1] != outcomes.means.shape[:-1]:
+    if (
+        train_X.dim() < 2
+        or train_X.shape[:-1] != outcomes.means.shape[:-1]
+        or 0 in train_X.shape[-2:]
+    ):
         raise BotorchTensorDimensionError(
             "Expected `train_X` of shape `batch_shape x n x d` with one row for each row of "
-            f"repeats. Got {train_X.shape=}, {outcomes.means.shape[:-1]=}."
+            "repeats, and at least one row and column. "
+            f"Got {train_X.shape=}, {outcomes.means.shape[:-1]=}."
         )
     if train_X.dtype != outcomes.means.dtype:
         raise InputDataError(
@@ -36,24 +42,62 @@ def validate_repeats(train_X: Tensor, outcomes: RepeatedOutcomes, needs_spread: 
         )
     finite = train_X.isfinite().all(dim=-1)
     if not finite.all():
-        *replicate, row = (~finite).nonzero()[0].tolist()
-        where = f"row {row}" + (f" of replicate {tuple(replicate)}" if replicate else "")
-        raise InputDataError(f"Expected finite `train_X`. Got {train_X[~finite][0]} in {where}.")
+        raise InputDataError(
+            f"Expected finite `train_X`. Got {train_X[~finite][0]} in "
+            f"{describe_first(~finite.unsqueeze(-1))}."
+        )
+
+
+def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
+    r"""Checks that repeats have something to learn from, once equal rows are pooled.
+
+    Args:
+        outcomes: `batch_shape x n x 1` statistics.
+        needs_spread: Whether the noise is to be learnt, so that repeats are needed.
+
+    Raises:
+        InputDataError: If no row has two repeats where they are needed, or the means of a single
+            model are constant.
+    """
     observed = (outcomes.counts > 0).any(dim=-2)
-    repeated = (outcomes.counts > 1).any(dim=-2) | ~observed
-    if needs_spread and not repeated.all():
+    informed = outcomes.informs_noise.any(dim=-2) | ~observed
+    if needs_spread and not informed.all():
         raise InputDataError(
             "Expected at least one row with two repeats or more, to learn the noise from"
-            + _naming(~repeated)
-            + ". Got single repeats everywhere; repeat an experiment, or give `known_noise`."
+            + describe(~informed)
+            + ". Got single repeats everywhere; repeat an experiment, or give `known_noise` or "
+            "`train_Yvar`."
         )
-    _check_not_constant(outcomes.means)
+    _check_not_constant(outcomes.means, (outcomes.counts > 0).sum(dim=-2))
 
 
-def _check_not_constant(means: Tensor) -> None:
+def warning_of_small_scale(model: Any) -> str | None:
+    r"""What to say where GPyTorch's absolute floors are as large as an outcome's variances.
+
+    `posterior(X).variance` is at least `gpytorch.settings.min_variance` (1e-10 in double
+    precision) in the units of the outcome. Marginal predictions and bounds have no such floor.
+    """
+    transform = model._modules.get("outcome_transform")
+    scale = getattr(transform, "stdvs", None)
+    if scale is None:
+        return None
+    floor = min_variance.value(scale.dtype)
+    small = scale.square().squeeze(-1) < 100 * floor
+    if not small.any():
+        return None
+    return (
+        f"Expected outcomes with a standard deviation above {math.sqrt(100 * floor):.0e}"
+        f"{describe(small)}. Got {scale[small.unsqueeze(-1)].min().item():.1e}: "
+        "`posterior(X).variance` is GPyTorch's floor. Rescale the outcomes, or use "
+        "`mean_marginals` and `confidence_bounds`, which have none."
+    )
+
+
+def _check_not_constant(means: Tensor, num_observed: Tensor) -> None:
     spread = means.amax(dim=-2) - means.amin(dim=-2)
     constant = spread <= torch.finfo(means.dtype).eps * means.abs().amax(dim=-2)
-    if means.shape[-2] < 2 or not constant.any():
+    constant = constant & (num_observed > 1)
+    if not constant.any():
         return
     if means.dim() == 2:
         raise InputDataError(
@@ -61,17 +105,7 @@ def _check_not_constant(means: Tensor) -> None:
             f"{len(means)} rows."
         )
     warnings.warn(
-        f"The outcomes are constant{_naming(constant)}; its model says nothing about the inputs.",
+        f"The outcomes are constant{describe(constant)}; its model says nothing about the inputs.",
         InputDataWarning,
         stacklevel=4,
     )
-
-
-def _naming(replicates: Tensor) -> str:
-    r"""The marked replicates of a `batch_shape x 1` mask in words; nothing for a single model."""
-    if replicates.dim() < 2:
-        return ""
-    names = [
-        tuple(index[:-1]) if len(index) > 2 else index[0] for index in replicates.nonzero().tolist()
-    ]
-    return f" in replicate {', '.join(map(str, names))}"

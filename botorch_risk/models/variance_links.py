@@ -3,22 +3,31 @@ r"""The scale on which a Gaussian process models the noise variance.
 A link maps the variance to the scale that the process lives on. Both are increasing, so a
 quantile of the process maps to the quantile of the variance, and confidence bounds stay
 exact. The observations are sample variances `s^2` of k repeats.
+
+On the logarithmic scale repeats without any spread (s^2 = 0, as rounded instruments give) count as
+censored: their sample variance is known to be below the smallest positive one of the data. On the
+identity scale s^2 = 0 is an observation like any other.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import numpy as np
 import torch
-from botorch.exceptions.errors import InputDataError
-from botorch.models.transforms.outcome import Standardize
 from botorch.models.transforms.utils import norm_to_lognorm_mean, norm_to_lognorm_variance
 from botorch.posteriors import Posterior, TransformedPosterior
 from torch import Tensor
 
+from botorch_risk.models.outcome_scales import MeanScale, ObservedScale, SignalScale
+
 
 class VarianceLink(ABC):
     r"""An increasing map between the noise variance and the scale of its process."""
+
+    @abstractmethod
+    def apply(self, variances: Tensor) -> Tensor:
+        r"""From the variance to the scale of the process."""
 
     @abstractmethod
     def observations(self, variances: Tensor, counts: Tensor) -> Tensor:
@@ -41,8 +50,16 @@ class VarianceLink(ABC):
         r"""The posterior of the variance from that of the process."""
 
     @abstractmethod
-    def outcome_transform(self, batch_shape: torch.Size) -> Standardize:
-        r"""How the process scales its observations."""
+    def outcome_transform(
+        self, observed: Tensor, noise: Tensor | None, resolution: Tensor
+    ) -> ObservedScale:
+        r"""How the process scales its observations.
+
+        Args:
+            observed: `batch_shape x n x 1`, True where an entry is an observation.
+            noise: `batch_shape x n x 1` variances of the observations; `None` where inferred.
+            resolution: `batch_shape x 1 x 1`, the least sample variance that the data resolve.
+        """
 
 
 class IdentityLink(VarianceLink):
@@ -51,6 +68,9 @@ class IdentityLink(VarianceLink):
     `s^2` is unbiased with variance `2 rho^4 / (k - 1)` for Gaussian repeats; it is
     heavy-tailed for k = 2 and 3, so it is scaled by its mean, not by its standard deviation.
     """
+
+    def apply(self, variances: Tensor) -> Tensor:  # noqa: D102
+        return variances
 
     def observations(self, variances: Tensor, counts: Tensor) -> Tensor:  # noqa: D102
         return variances
@@ -67,8 +87,10 @@ class IdentityLink(VarianceLink):
     def posterior(self, posterior: Posterior) -> Posterior:  # noqa: D102
         return posterior
 
-    def outcome_transform(self, batch_shape: torch.Size) -> Standardize:  # noqa: D102
-        return _ScaleByMean(m=1, batch_shape=batch_shape)
+    def outcome_transform(  # noqa: D102
+        self, observed: Tensor, noise: Tensor | None, resolution: Tensor
+    ) -> ObservedScale:
+        return MeanScale(observed, resolution)
 
 
 class LogLink(VarianceLink):
@@ -81,16 +103,54 @@ class LogLink(VarianceLink):
         Var log s^2 = trigamma((k - 1) / 2)
     """
 
+    def apply(self, variances: Tensor) -> Tensor:  # noqa: D102
+        return variances.log()
+
     def observations(self, variances: Tensor, counts: Tensor) -> Tensor:  # noqa: D102
-        if (variances <= 0).any():
-            *replicate, row, _ = (variances <= 0).nonzero()[0].tolist()
-            where = f"row {row}" + (f" of replicate {tuple(replicate)}" if replicate else "")
-            raise InputDataError(
-                "Expected positive sample variances on the logarithmic scale. Got repeats without "
-                f"any spread in {where} of the rows with repeats; set `min_noise_variance`."
-            )
         half = (counts - 1) / 2
         return variances.log() - half.digamma() + half.log()
+
+    def censored_observations(
+        self, limits: Tensor, counts: Tensor, mean: Tensor, variance: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        r"""Gaussian observations that say what `s^2 <= limit` says.
+
+        Repeats without any spread have no logarithm. What they tell is that the sample
+        variance is below what the data resolve, of probability
+
+            P(s^2 <= limit | rho^2) = F((k - 1) limit / rho^2),   F chi-square with k - 1 degrees.
+
+        The observation is the Gaussian factor that turns the population of log noise variances,
+        N(mean, variance), into one with the mean and variance of its product with that
+        probability (a site of expectation propagation whose cavity is the population).
+
+        Args:
+            limits: The least sample variance that the data resolve, > 0.
+            counts: Numbers of repeats, at least 2.
+            mean: Mean of the log noise variance over the rows.
+            variance: Its variance over the rows.
+
+        Returns:
+            Observations of the log noise variance and their variances.
+        """
+        nodes, weights = (
+            torch.as_tensor(part).to(counts) for part in np.polynomial.hermite_e.hermegauss(64)
+        )
+        h = mean.unsqueeze(-1) + variance.sqrt().unsqueeze(-1) * nodes  # ... x 64
+        half = ((counts - 1) / 2).unsqueeze(-1).expand_as(h)
+        log_x = half.log() + limits.log().unsqueeze(-1) - h
+        probability = torch.special.gammainc(half, log_x.exp())
+        # The incomplete gamma function underflows where its leading term does not.
+        leading = half * log_x - (half + 1).lgamma()
+        tiny = torch.finfo(h.dtype).tiny
+        log_probability = probability.clamp_min(tiny).log().where(probability > tiny, leading)
+        weights = (weights.log() + log_probability).softmax(dim=-1)
+        deviation = h - mean.unsqueeze(-1)
+        shift = (weights * deviation).sum(dim=-1)
+        tilted = (weights * (deviation - shift.unsqueeze(-1)).square()).sum(dim=-1)
+        # The factor is log-concave, so that its precision is positive up to rounding.
+        noise = 1 / (1 / tilted - 1 / variance).clamp_min(1e-6 / variance)
+        return mean + shift * (1 + noise / variance), noise
 
     def observation_noise(self, variances: Tensor, counts: Tensor) -> Tensor:  # noqa: D102
         return torch.polygamma(1, (counts - 1) / 2)
@@ -109,24 +169,10 @@ class LogLink(VarianceLink):
             variance_transform=norm_to_lognorm_variance,
         )
 
-    def outcome_transform(self, batch_shape: torch.Size) -> Standardize:  # noqa: D102
-        return Standardize(m=1, batch_shape=batch_shape)
-
-
-class _ScaleByMean(Standardize):
-    r"""Centres outcomes and divides them by their mean instead of their standard deviation."""
-
-    def forward(
-        self, Y: Tensor, Yvar: Tensor | None = None, X: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        if self.training:
-            self._validate_training_inputs(Y=Y, Yvar=Yvar)
-            self.means = Y.mean(dim=-2, keepdim=True)
-            self.stdvs = self.means.where(self.means > 0, torch.ones_like(self.means))
-            self._stdvs_sq = self.stdvs.square()
-            self._is_trained = torch.tensor(True)
-        Y = (Y - self.means) / self.stdvs
-        return Y, None if Yvar is None else Yvar / self._stdvs_sq
+    def outcome_transform(  # noqa: D102
+        self, observed: Tensor, noise: Tensor | None, resolution: Tensor
+    ) -> ObservedScale:
+        return SignalScale(observed, noise)
 
 
 LINKS: dict[str, VarianceLink] = {"identity": IdentityLink(), "log": LogLink()}

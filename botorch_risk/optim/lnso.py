@@ -14,7 +14,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Generator, Tensor
 
-from botorch_risk.environments.environment import check_bounds
+from botorch_risk.environments.environment import as_floating, check_bounds
 from botorch_risk.environments.uniforms import seeded_uniforms
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.risk.measures import check_risk_level
@@ -63,8 +63,8 @@ def maximize_value_at_risk(
     Where the paper is silent or slips: its test at line 4 has `x^(i)` before it is computed, here
     the previous `x`; its delta_x is the radius; step sizes are not given. Here x is on the unit
     cube and the network sees it relative to the ball, in radii; h is centred and scaled by its
-    values around the start; theta moves by Adam; the starts are the best of some Sobol points,
-    and of their ends the one of largest value-at-risk over `num_final` samples is returned.
+    values around the start; theta moves by Adam; the starts are the best of some Sobol points;
+    the start or end with the largest value-at-risk over `num_final` samples is returned.
 
     Args:
         function: `h`, from queries `R x m x (d_x + d_w)` to `R x m` values.
@@ -107,6 +107,7 @@ def maximize_value_at_risk(
         True
     """
     check_risk_level(risk_level)
+    bounds = as_floating(bounds)
     check_bounds(bounds)
     counts = (num_starts, raw_samples, num_steps, num_training_steps)
     if min(*counts, num_decisions, num_samples, num_final) < 1 or num_starts > raw_samples:
@@ -126,9 +127,11 @@ def maximize_value_at_risk(
     )
     listed = [derive_seed(seed, "LNSO starts") for seed in target.seeds]
     raw = seeded_uniforms(raw_samples, bounds.shape[-1], listed, "LNSO").to(bounds)
-    X, _ = _best(raw, target.value_at_risk(raw, num_final), num_starts)
+    X, starting = _best(raw, target.value_at_risk(raw, num_final), num_starts)
     ends = _ascend(training, X, num_steps, step_size)
-    best, value = _best(ends, target.value_at_risk(ends, num_final), 1)
+    # The surrogate may lead downhill: a start that no end improves on is kept.
+    values = torch.cat([target.value_at_risk(ends, num_final), starting], dim=-1)
+    best, value = _best(torch.cat([ends, X], dim=-2), values, 1)
     return target.scale_up(best).squeeze(-2), value.squeeze(-1)
 
 
@@ -227,7 +230,9 @@ class _Networks:
         parameters = []
         for rows, columns in ((d_x, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, 1)):
             shape = (starts, rows, columns)
-            weight = torch.stack([torch.randn(shape, generator=g).double() for g in streams])
+            weight = torch.stack(
+                [torch.randn(shape, generator=g, dtype=torch.float) for g in streams]
+            )
             parameters += [weight.to(X) * (3 / rows**0.5), X.new_zeros(*X.shape[:-1], 1, columns)]
         parameters[-2] /= 10  # nearly flat at first
         values = target.values(X, target.draw(max(64, num_samples), "scale"))

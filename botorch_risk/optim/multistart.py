@@ -16,12 +16,12 @@ from botorch.exceptions.errors import (
 from botorch.exceptions.warnings import OptimizationWarning
 from numpy import ndarray
 from torch import Tensor
-from torch.quasirandom import SobolEngine
 
 from botorch_risk.acquisition.protocol import PointwiseAcquisition
+from botorch_risk.gradients import require_gradients
 from botorch_risk.optim.pointwise import PointwiseEvaluator
 from botorch_risk.projected_bfgs import RowStatus, minimize_rows
-from botorch_risk.seeding import as_seeds, derive_seed
+from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
 
 
 def optimize_acqf_replicates(
@@ -50,7 +50,8 @@ def optimize_acqf_replicates(
     Args:
         acqf: An acquisition function on a model of batch shape `[R]`, or `[]` for `R = 1`. One
             without a `model` is taken to have batch shape `[R]`.
-        bounds: Lower and upper bounds, `2 x d`, in the units of the acquisition's inputs.
+        bounds: Lower and upper bounds, `2 x d`, in the units of the acquisition's inputs. The
+            points have their dtype; integers count as float64.
         q: How many points to choose.
         seeds: One for each replicate; an integer means `R = 1`. A loop passes other seeds in
             every round, such as `derive_seed(seed, "round", t)`.
@@ -67,11 +68,12 @@ def optimize_acqf_replicates(
 
     Raises:
         BotorchTensorDimensionError: If `bounds` is not `2 x d`, or the model's batch shape does
-            not fit the number of seeds.
+            not fit the number of seeds. A `d` that the acquisition does not take is refused by it.
         CandidateGenerationError: If no raw point of a replicate has a finite value.
-        UnsupportedError: If the acquisition is a one-shot one, or `q > 1` and it does not support
-            pending points.
-        ValueError: If there are fewer raw points than starts, or a seed repeats.
+        UnsupportedError: In `torch.inference_mode`, if the acquisition is a one-shot one, or if
+            `q > 1` and it does not support pending points.
+        ValueError: If there are fewer raw points than starts, a seed repeats, bounds are not finite
+            or in reverse order, or a fixed feature is no column.
 
     Example:
         >>> import torch
@@ -84,6 +86,7 @@ def optimize_acqf_replicates(
         >>> X.round(decimals=4).flatten().tolist()
         [0.25, 0.5]
     """
+    require_gradients("optimize_acqf_replicates")
     listed = as_seeds(seeds)
     if not 1 <= num_restarts <= raw_samples:
         raise ValueError(
@@ -115,8 +118,15 @@ def _box(bounds: Tensor, fixed_features: Mapping[int, float]) -> Tensor:
         raise BotorchTensorDimensionError(
             f"Expected `bounds` to have shape `2 x d`. Got {bounds.shape=}."
         )
-    box = bounds.detach().clone()
+    box = bounds.detach().clone() if bounds.is_floating_point() else bounds.double()
+    if not (box.isfinite().all() and (box[0] <= box[1]).all()):
+        raise ValueError(
+            f"Expected finite lower bounds, none above its upper bound. Got {bounds.tolist()}."
+        )
+    d = box.shape[-1]
     for column, value in fixed_features.items():
+        if not -d <= column < d:
+            raise ValueError(f"Expected columns in [0, {d}) in `fixed_features`. Got {column}.")
         box[:, column] = value
     return box
 
@@ -124,8 +134,8 @@ def _box(bounds: Tensor, fixed_features: Mapping[int, float]) -> Tensor:
 def _sobol_points(seeds: Sequence[int], count: int, box: Tensor, pick: int) -> ndarray:
     r"""Raw points in the unit cube, `R x count x d`."""
     d = box.shape[-1]
-    engines = [SobolEngine(d, True, derive_seed(seed, "raw points", pick)) for seed in seeds]
-    return torch.stack([engine.draw(count, dtype=torch.float64) for engine in engines]).numpy()
+    streams = [derive_seed(seed, "raw points", pick) for seed in seeds]
+    return torch.stack([sobol_points(stream, count, d) for stream in streams]).numpy()
 
 
 def _choose_starts(

@@ -39,6 +39,22 @@ def kernel_matrix_of(kernel: Kernel, environment: Any) -> Tensor:
     return matrix
 
 
+def without_copies(kernel_matrix: Tensor) -> Tensor:
+    r"""One matrix in place of equal ones, so that replicates on one grid are served together.
+
+    Args:
+        kernel_matrix: `batch_shape x n_w x n_w`.
+
+    Returns:
+        `n_w x n_w` if all are equal, else what is given.
+    """
+    if kernel_matrix.dim() < 3:
+        return kernel_matrix
+    matrices = kernel_matrix.flatten(end_dim=-3)
+    same = torch.equal(matrices, matrices[:1].expand_as(matrices))
+    return matrices[0] if same else kernel_matrix
+
+
 def eigen(kernel_matrix: Tensor) -> tuple[Tensor, Tensor]:
     r"""Eigenvalues and eigenvectors in float64, with negative rounding errors set to 0.
 

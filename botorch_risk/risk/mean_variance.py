@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from botorch_risk.risk.measures import RiskMeasure, check_law, check_nonnegative
+from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,12 @@ class MeanVariance(RiskMeasure):
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         mean = (weights * values).sum(dim=-1, keepdim=True)
-        variance = (weights * (values - mean).square()).sum(dim=-1)
+        # Outside the support a square may be infinite, and 0 times it NaN.
+        deviation = (values - mean).where(weights > 0, 0.0)
+        variance = (weights * deviation.square()).sum(dim=-1)
         return mean.squeeze(-1) - self.risk_aversion * variance
 
-    def bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    def _bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         r"""Bounds of the risk of any values between `lower` and `upper`.
 
         With `Var[v] = min_c E[(v - c)^2]` and `h = 1 / (2 risk_aversion)`:
@@ -60,14 +62,6 @@ class MeanVariance(RiskMeasure):
         a combinatorial problem; the lower bound is its dual, exact up to dividing the probability
         of one point between its two ends.
 
-        Args:
-            lower: `... x n_w` lower bounds of the values.
-            upper: `... x n_w` upper bounds of the values, at least the lower ones.
-            weights: As in a call of the measure.
-
-        Returns:
-            The lower and the upper bound, each of shape `...`.
-
         Raises:
             ValueError: If an upper bound lies below its lower bound.
         """
@@ -75,10 +69,12 @@ class MeanVariance(RiskMeasure):
             raise ValueError(
                 f"Expected `lower <= upper`. Got {(lower - upper).max().item()} above it."
             )
-        weights = weights.to(lower)
-        check_law(torch.stack([lower, upper]), weights)
         if self.risk_aversion == 0:
             return self._evaluate(lower, weights), self._evaluate(upper, weights)
+        # Points outside the support may be anything: they are put amid the others.
+        lower, upper = (
+            v.where(weights > 0, (weights * v).sum(dim=-1, keepdim=True)) for v in (lower, upper)
+        )
         weights, half = weights.expand_as(lower), 0.5 / self.risk_aversion
         with torch.no_grad():
             level = _clipping_level(lower, upper, weights, half)

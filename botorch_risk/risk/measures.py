@@ -16,6 +16,7 @@ and larger is better. A point of weight 0 is not in the support: these measures 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
@@ -30,7 +31,7 @@ class RiskMeasure(ABC):
     r"""A functional of values and their probabilities.
 
     A subclass states in `monotone` whether raising a value can only raise the result: only then
-    is the risk of an upper bound an upper bound of the risk. One that is not overrides `bounds`.
+    is the risk of an upper bound an upper bound of the risk. One that is not overrides `_bounds`.
     """
 
     monotone: ClassVar[bool] = True
@@ -43,16 +44,18 @@ class RiskMeasure(ABC):
             weights: Probabilities, broadcastable to `... x n_w`, >= 0 with sum 1.
 
         Returns:
-            A tensor of shape `...` and the dtype of the values.
+            A tensor of shape `...` and the dtype of the values; NaN for a row with a value that
+            is not finite, so that a replicate that failed leaves the others as they are.
 
         Raises:
             BotorchTensorDimensionError: If the weights do not broadcast to the values.
-            InputDataError: If a value is no finite floating-point number or the weights are not
-                probabilities.
+            InputDataError: If no row is finite, the values are no floating-point numbers, or the
+                weights are not probabilities.
         """
         weights = weights.to(values)
         check_law(values, weights)
-        return self._evaluate(values, weights)
+        (risk,) = _of_finite_rows(lambda values: (self._evaluate(values, weights),), values)
+        return risk
 
     @abstractmethod
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
@@ -75,13 +78,45 @@ class RiskMeasure(ABC):
             weights: As in a call of the measure.
 
         Returns:
-            The lower and the upper bound, each of shape `...`.
+            The lower and the upper bound, each of shape `...`; NaN as in a call of the measure.
         """
-        return self(lower, weights), self(upper, weights)
+        weights = weights.to(lower)
+        for values in (lower, upper):
+            check_law(values, weights)
+        low, high = _of_finite_rows(
+            lambda lower, upper: self._bounds(lower, upper, weights), lower, upper
+        )
+        return low, high
+
+    def _bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Bounds of the risk between checked values; not the same if not monotone."""
+        return self._evaluate(lower, weights), self._evaluate(upper, weights)
+
+
+def _of_finite_rows(
+    function: Callable[..., tuple[Tensor, ...]], *values: Tensor
+) -> tuple[Tensor, ...]:
+    r"""Results of the rows all of whose values are finite, NaN for the others.
+
+    Args:
+        function: From tensors `... x n_w` to tensors `...`.
+        values: The tensors.
+
+    Raises:
+        InputDataError: If no row is finite.
+    """
+    finite = torch.stack([each.isfinite().all(dim=-1) for each in values]).all(dim=0)
+    if finite.all():
+        return function(*values)
+    if not finite.any():
+        bad = next(each for each in values if not each.isfinite().all())
+        raise InputDataError(f"Expected finite `values`. Got {bad[~bad.isfinite()][0]}.")
+    results = function(*(each.where(finite.unsqueeze(-1), 0.0) for each in values))
+    return tuple(result.where(finite, torch.nan) for result in results)
 
 
 def check_law(values: Tensor, weights: Tensor) -> None:
-    r"""Raises unless the values are finite and the weights are probabilities that fit them."""
+    r"""Raises unless the weights are probabilities that fit the values."""
     fits = values.dim() > 0 and weights.shape[-1:] == values.shape[-1:]
     try:
         weights.expand(values.shape)
@@ -94,8 +129,6 @@ def check_law(values: Tensor, weights: Tensor) -> None:
         )
     if not values.is_floating_point():
         raise InputDataError(f"Expected floating-point `values`. Got {values.dtype=}.")
-    if not values.isfinite().all():
-        raise InputDataError(f"Expected finite `values`. Got {values[~values.isfinite()][0]}.")
     total, smallest = weights.sum(dim=-1), weights.amin()
     tolerance = max(1e-6, torch.finfo(weights.dtype).eps ** 0.5)  # weights may have been float32
     if not (smallest >= 0 and ((total - 1).abs() <= tolerance).all()):

@@ -21,8 +21,11 @@ from botorch_risk.risk.kernel_matrices import (
     kernel_matrix_of,
     require_bound,
     same_points,
+    without_copies,
 )
-from botorch_risk.risk.measures import RiskMeasure, check_law, check_nonnegative
+from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
+
+_FIRST_ROWS = 16  # of the root of the sensitivity, those of the smallest eigenvalues
 
 Sensitivity = Literal["kernel", "identity"]
 
@@ -98,30 +101,19 @@ class MinimaxApproximation(RiskMeasure):
         points = environment.points
         if same_points(self._points, points):
             return self
-        matrix = kernel_matrix_of(self.kernel, environment)
+        matrix = without_copies(kernel_matrix_of(self.kernel, environment))
         eigen(matrix)  # checks it
         metric = matrix if self.sensitivity == "kernel" else torch.eye(matrix.shape[-1]).to(matrix)
         root = _sensitivity_root(metric)
         return replace(self, _kernel_matrix=matrix, _root=root, _points=points.clone())
 
-    def bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    def _bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         r"""Bounds of the risk of any values between `lower` and `upper`.
 
         The risk lies between `(min v + chord) / 2` and `(E + chord) / 2`; the chords that fall
         fastest and slowest, whichever point has the smallest value, make these monotone in v.
-
-        Args:
-            lower: `... x n_w` lower bounds of the values.
-            upper: `... x n_w` upper bounds of the values.
-            weights: As in a call of the measure.
-
-        Returns:
-            The lower and the upper bound, each of shape `...`.
         """
-        weights = weights.to(lower)
-        check_law(torch.stack([lower, upper]), weights)
-        weights = weights.expand_as(lower)
-        part = self._part_of_the_chord(weights)
+        part = self._part_of_the_chord(weights, lower)
         slowest, fastest = part.amin(dim=-1), part.amax(dim=-1)
         mean, least = (weights * lower).sum(dim=-1), lower.min(dim=-1).values
         pessimistic = torch.lerp(mean, least, (1 + fastest) / 2)
@@ -129,22 +121,50 @@ class MinimaxApproximation(RiskMeasure):
         return pessimistic, torch.lerp(mean, least, slowest / 2)
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
-        root = require_bound(self._root, self)
-        weights = weights.expand_as(values)
-        part = self._part_of_the_chord(weights)
+        part = self._part_of_the_chord(weights, values)
         mean = (weights * values).sum(dim=-1)
         least, place = values.min(dim=-1)
-        part = part.gather(-1, place.unsqueeze(-1)).squeeze(-1)
-        centred = (values - values.mean(dim=-1, keepdim=True)).double()
-        sensitivity = _matvec(root, centred).norm(dim=-1).to(values)
-        lower = torch.maximum(mean - self.radius * sensitivity, least)
+        part = part.expand_as(values).gather(-1, place.unsqueeze(-1)).squeeze(-1)
         upper = torch.lerp(mean, least, part)
+        lower = self._lower_bound(values, mean, least)
         return torch.where(part >= 1, least, (lower + upper) / 2)
 
-    def _part_of_the_chord(self, weights: Tensor) -> Tensor:
-        r"""`min(radius / radius*, 1)` if the smallest value is at this point, `... x n_w`."""
-        matrix, law = require_bound(self._kernel_matrix, self), weights.double()
-        check_size(matrix, law)
+    def _lower_bound(self, values: Tensor, mean: Tensor, least: Tensor) -> Tensor:
+        r"""`max(E - radius S, min v)`, with S only where it decides.
+
+        For smooth kernels S is so large that `min v` is the maximum nearly everywhere. A few rows
+        of the root of S, a sum of squares, bound it from below and mostly show that.
+        """
+        root = require_bound(self._root, self)
+        centred = torch.atleast_2d(values - values.mean(dim=-1, keepdim=True)).double()
+
+        def below_mean(root: Tensor, rows: Tensor, mean: Tensor) -> Tensor:
+            return mean - self.radius * _matvec(root, rows).norm(dim=-1).to(values)
+
+        with torch.no_grad():
+            decides = below_mean(root[..., :_FIRST_ROWS, :], centred, mean) > least
+        if not decides.any():
+            return least
+        if root.dim() > 2:  # replicates with matrices of their own
+            return torch.maximum(below_mean(root, centred, mean), least)
+        shape, places = least.shape, decides.reshape(-1).nonzero().squeeze(-1)
+        centred, mean, least = centred.flatten(0, -2), mean.reshape(-1), least.reshape(-1)
+        with torch.no_grad():
+            above = below_mean(root, centred[places], mean[places]) > least[places]
+        places = places[above]  # a graph for these alone
+        bound = below_mean(root, centred[places], mean[places])
+        return least.index_put((places,), bound).reshape(shape)
+
+    def _part_of_the_chord(self, weights: Tensor, values: Tensor) -> Tensor:
+        r"""`min(radius / radius*, 1)` if the smallest value is at this point.
+
+        As large as the weights are, `batch_shape x ... x n_w`, and not as the values: rows that
+        share their weights share one product with the kernel matrix.
+        """
+        matrix = require_bound(self._kernel_matrix, self)
+        check_size(matrix, values)
+        law = weights.double().reshape(*[1] * (values.dim() - weights.dim()), *weights.shape)
+        law = law.expand(*matrix.shape[:-2], *law.shape[matrix.dim() - 2 :])
         image = _matvec(matrix, law)
         diagonal = matrix.diagonal(dim1=-2, dim2=-1)
         diagonal = diagonal.view(*matrix.shape[:-2], *[1] * (law.dim() + 1 - matrix.dim()), -1)

@@ -19,6 +19,7 @@ from botorch_risk.risk.kernel_matrices import (
     eigen,
     kernel_matrix_of,
     require_bound,
+    without_copies,
 )
 from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
 from botorch_risk.risk.mmd_interior_point import BallRows, LawProgram, solve_laws
@@ -102,7 +103,7 @@ class _KernelBalls:
     def __init__(self, kernel_matrix: Tensor, radius: float) -> None:
         check_nonnegative(radius=radius)
         self.kernel_matrix, self.radius = kernel_matrix, radius
-        eigenvalues, vectors = eigen(_without_copies(kernel_matrix))
+        eigenvalues, vectors = eigen(without_copies(kernel_matrix))
         roots = (vectors * eigenvalues.sqrt().unsqueeze(-2)).mT
         roots = roots.reshape(-1, *roots.shape[-2:])  # K = root' root
         self._balls = [_Ball(root, radius, keep=len(roots) == 1) for root in roots]
@@ -117,14 +118,6 @@ class _KernelBalls:
             each = zip(self._balls, rows, centres, strict=True)
             centres = torch.stack([ball.worst_law(row, centre) for ball, row, centre in each])
         return centres.view(values.shape).to(values)
-
-
-def _without_copies(kernel_matrix: Tensor) -> Tensor:
-    r"""One matrix in place of equal ones: laws of replicates on one grid are solved together."""
-    if kernel_matrix.dim() < 3:
-        return kernel_matrix
-    matrices = kernel_matrix.flatten(end_dim=-3)
-    return matrices[0] if torch.equal(matrices, matrices[:1].expand_as(matrices)) else matrices
 
 
 class _Ball:

@@ -7,12 +7,15 @@ from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import AnalyticAcquisitionFunction
+from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
+from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies.replicated import ReplicatedStrategy
@@ -38,7 +41,7 @@ class AcquiringStrategy(ReplicatedStrategy):
         num_initial: int = 10,
         batch_size: int = 1,
         batched: bool = False,
-        model: ModelFactory = SingleTaskGP,
+        model: ModelFactory = standardized_gp,
         estimator: Estimator | None = None,
         num_restarts: int = 10,
         raw_samples: int = 256,
@@ -51,7 +54,8 @@ class AcquiringStrategy(ReplicatedStrategy):
             bounds: The lower and the upper bounds of the box, `2 x d`.
             seeds: One seed per replicate.
             num_initial: The number of points of the initial design.
-            batch_size: The number `q` of points of each later round.
+            batch_size: The number `q` of points of each later round; 1 if `acquisition` is one of
+                BoTorch's analytic ones, which take no pending points.
             batched: Whether `acquisition` takes a model of all replicates at once and scores each
                 by itself: ours do, and BoTorch's analytic ones if what they are given, such as
                 `best_f`, is one number a replicate. Otherwise replicates go one after the other,
@@ -120,6 +124,11 @@ class AcquiringStrategy(ReplicatedStrategy):
         seeds = [derive_seed(self.seeds[r], "acquisition", self._round) for r in replicates]
         unit_cube = torch.stack([torch.zeros_like(self.bounds[0]), torch.ones_like(self.bounds[0])])
         acquisition, q = self._acquisition(model), self.batch_size
+        if q > 1 and isinstance(acquisition, AnalyticAcquisitionFunction):
+            raise UnsupportedError(
+                "Expected an acquisition function that takes pending points, or a `batch_size` of "
+                f"1. Got {type(acquisition).__name__}, {q=}."
+            )
         if self.batched:
             return optimize_acqf_replicates(acquisition, unit_cube, q=q, seeds=seeds, **options)[0]
         seed = seeds[0] % 2**31

@@ -9,17 +9,17 @@ from typing import Any
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
-from botorch.models import SingleTaskGP
 from torch import Tensor
 
 from botorch_risk.acquisition.arguments import as_nonnegative
-from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.acquisition.risk_ucb import Optimism, RiskUpperConfidenceBound
 from botorch_risk.environments import Environment
 from botorch_risk.fit.exact_gp import fit_exact_gp
+from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import derive_seed
-from botorch_risk.strategies.replicated import ReplicatedStrategy, fill_rows
+from botorch_risk.strategies.replicated import ReplicatedStrategy, as_data, fill_rows
 
 
 class ContextualStrategy(ReplicatedStrategy):
@@ -78,11 +78,12 @@ class ContextualStrategy(ReplicatedStrategy):
                 "Expected finite `context_bounds` with each lower bound below its upper bound. "
                 f"Got {context_bounds.tolist()}."
             )
-        self.context_bounds = context_bounds.to(bounds)
+        self.context_bounds = as_data(context_bounds).to(as_data(bounds))
         super().__init__(bounds, seeds, num_initial, batch_size)
         self.beta = beta if callable(beta) else float(as_nonnegative("beta", beta))
         self.num_restarts, self.raw_samples = num_restarts, raw_samples
         self._acquisition: tuple[int, RiskUpperConfidenceBound] | None = None
+        self._optimism: Optimism = "of_risk"
 
     @property
     def acquisition(self) -> RiskUpperConfidenceBound:
@@ -131,11 +132,14 @@ class ContextualStrategy(ReplicatedStrategy):
 
     def _build(self) -> RiskUpperConfidenceBound:
         X, Y = self._complete()
-        model = SingleTaskGP(self._model_inputs(self._unit(X)), Y.nanmean(dim=-1, keepdim=True))
+        inputs = self._model_inputs(self._unit(X))
+        model = standardized_gp(inputs, Y.nanmean(dim=-1, keepdim=True))
         fit_exact_gp(model, observed=~self._missing())
         environment = self._environment(self._contexts())
         beta = self.beta(self._schedule_round) if callable(self.beta) else self.beta
-        return RiskUpperConfidenceBound(model, environment, self._risk_measure(), beta=beta)
+        return RiskUpperConfidenceBound(
+            model, environment, self._risk_measure(), beta=beta, optimism=self._optimism
+        )
 
     def _propose(self) -> Tensor:
         lower, upper = self.bounds

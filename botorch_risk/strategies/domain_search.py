@@ -33,7 +33,7 @@ class DomainSearch(FiniteDomainStrategy):
             asked = self.domain[place]
             if pick + 1 < self.batch_size:
                 posterior = posterior.copy()
-                posterior.observe(place, None, self._noise(asked, posterior, place))
+                posterior.hallucinate(asked, self._noise(asked, posterior, place), index=place)
             if self.terms.levels is not None:
                 level = torch.full_like(asked[..., :1], self.initial_level)
                 asked = torch.cat([asked, level], dim=-1)

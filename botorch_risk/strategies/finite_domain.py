@@ -15,7 +15,7 @@ from botorch_risk.acquisition.sampling_terms import Cost, Noise, NoiseLevels, Sa
 from botorch_risk.models.domain import DomainPosterior
 from botorch_risk.models.domain_arguments import check_domain
 from botorch_risk.seeding import generators
-from botorch_risk.strategies.replicated import ReplicatedStrategy
+from botorch_risk.strategies.replicated import ReplicatedStrategy, as_data
 
 ModelBuilder = Callable[[Tensor, Tensor, Tensor | None], Model]
 
@@ -29,7 +29,7 @@ class FiniteDomainStrategy(ReplicatedStrategy):
     failed. The model is built of all data at first and every `refit_every` rounds; samples in
     between are rank-one updates of the posterior. A row that is missing when the model is built
     enters as a copy of a known one with a large noise, or, where the noise is inferred, counts
-    the known one twice. The point of highest posterior mean is recommended.
+    the known one twice; it is no sample. The point of highest posterior mean is recommended.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class FiniteDomainStrategy(ReplicatedStrategy):
             ValueError: If a number is out of its range, or there are fewer points than
                 `num_initial`.
         """
+        domain = as_data(domain)
         check_domain(domain, torch.Size())
         self.domain, self.build_model, self.dense = domain, build_model, dense
         self.terms = SamplingTerms(noise=noise, levels=levels, cost=cost)
@@ -124,7 +125,7 @@ class FiniteDomainStrategy(ReplicatedStrategy):
             ValueError: If a level or a cost is out of its range.
         """
         self._validate(X, Y)
-        points, level, _ = self._places(X.to(self.bounds))
+        points, level, _ = self._places(as_data(X).to(self.bounds))
         paid = self.terms.cost_of(points, level, self._previous)
         rows, start = self._X.shape[-2], self._posterior
         super().tell(X, Y)
@@ -164,9 +165,8 @@ class FiniteDomainStrategy(ReplicatedStrategy):
     def _num_inputs(self) -> int:
         return self.domain.shape[-1] + (self.terms.levels is not None)
 
-    def _validate(self, X: Tensor, Y: Tensor) -> None:
-        super()._validate(X, Y)
-        self._places(X.to(self.bounds))
+    def _check_points(self, X: Tensor) -> None:
+        self._places(X)
 
     def _places(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         r"""Points `R x q x d`, levels and places in the domain `R x q`, -1 where missing."""
@@ -211,4 +211,4 @@ class FiniteDomainStrategy(ReplicatedStrategy):
             large = 1e8 * (noise.amax() + y.square().amax())
             noise = noise.where(~missing, large).unsqueeze(-1)
         model = self.build_model(self.domain[place], y.unsqueeze(-1), noise)
-        return DomainPosterior(model, self.domain, dense=self.dense)
+        return DomainPosterior(model, self.domain, dense=self.dense, observed=~missing)

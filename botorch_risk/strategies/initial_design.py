@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
-from botorch_risk.seeding import as_seeds, derive_seed, generators
+from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points
 
 
 def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) -> Tensor:
@@ -33,13 +32,10 @@ def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) 
     """
     if num_points < 1:
         raise ValueError(f"Expected `num_points` to be at least 1. Got {num_points=}.")
-    designs = [
-        draw_sobol_samples(
-            bounds.cpu(), n=num_points, q=1, seed=derive_seed(seed, "initial design")
-        )
-        for seed in as_seeds(seeds)
-    ]
-    return torch.stack([design.squeeze(-2) for design in designs]).to(bounds)
+    streams = [derive_seed(seed, "initial design") for seed in as_seeds(seeds)]
+    unit = torch.stack([sobol_points(stream, num_points, bounds.shape[-1]) for stream in streams])
+    lower, upper = bounds.cpu().double()
+    return (lower + (upper - lower) * unit).to(bounds)
 
 
 def uniform_points(

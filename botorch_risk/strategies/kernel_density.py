@@ -198,6 +198,8 @@ class DRBOMMD(ContextualStrategy):
         self.radius_scale = float(as_nonnegative("radius_scale", radius_scale))
         self.kernel = kernel or _discrepancy_kernel
         self.minimax = minimax
+        if minimax:  # of the worst expectation of the upper bounds, as the exact ball maximises it
+            self._optimism = "of_values"
 
     def _environment(self, contexts: Tensor) -> Environment:
         grid = regular_grid(self._unit_contexts(), self._grid_size(self.num_points))

@@ -12,7 +12,6 @@ from botorch.exceptions.errors import (
     InputDataError,
     UnsupportedError,
 )
-from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
@@ -24,10 +23,11 @@ from botorch_risk.environments.environment import choose
 from botorch_risk.environments.uniforms import draw_uniforms
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.models.hallucination import condition_on_mean
+from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.recommend_risk import RiskRule, maximize_risk_of_mean, recommend_risk
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import derive_seed, generators
-from botorch_risk.strategies.replicated import ReplicatedStrategy
+from botorch_risk.strategies.replicated import ReplicatedStrategy, as_data
 
 Reporting = Literal[RiskRule, "posterior_mean_everywhere"]
 Beta = float | Callable[[int], float]
@@ -116,7 +116,7 @@ class KnownLawStrategy(ReplicatedStrategy):
         self.w_is_chosen, self.reporting = w_is_chosen, reporting
         self.num_restarts, self.raw_samples = num_restarts, raw_samples
         self._acquisition: tuple[int, RiskUpperConfidenceBound] | None = None
-        self._recorded = bounds.new_empty(len(self.seeds), 0)  # R x n
+        self._recorded = self.bounds.new_empty(len(self.seeds), 0)  # R x n
 
     @property
     def acquisition(self) -> RiskUpperConfidenceBound:
@@ -126,7 +126,7 @@ class KnownLawStrategy(ReplicatedStrategy):
             X = self._queries(X)
             transform = Normalize(X.shape[-1], bounds=self._box())
             outcomes = Y.nanmean(dim=-1, keepdim=True)
-            model = SingleTaskGP(X, outcomes, input_transform=transform)
+            model = standardized_gp(X, outcomes, input_transform=transform)
             fit_exact_gp(model, observed=~self._missing())
             bound = RiskUpperConfidenceBound(
                 model, self.environment, self.risk_measure, self._current_beta()
@@ -147,7 +147,7 @@ class KnownLawStrategy(ReplicatedStrategy):
             InputDataError: If a value is infinite, an outcome comes without its point, or a w is
                 outside the support of its law.
         """
-        rows = self._as_rows(X)
+        rows = self._as_rows(as_data(X))
         self._validate(rows, Y)
         if self._round:
             self._recorded = self._bounds_of_round(rows.to(self.bounds))

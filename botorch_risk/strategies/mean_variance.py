@@ -20,7 +20,7 @@ from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.recommend import Rule, recommend
 from botorch_risk.seeding import derive_seed
-from botorch_risk.strategies.replicated import ReplicatedStrategy
+from botorch_risk.strategies.replicated import ReplicatedStrategy, as_data
 
 
 class MeanVarianceStrategy(ReplicatedStrategy):
@@ -101,7 +101,7 @@ class MeanVarianceStrategy(ReplicatedStrategy):
         self.num_restarts, self.raw_samples = num_restarts, raw_samples
         self._model: MeanVarianceGP | None = None
         self._hyperparameters: dict[str, Tensor] | None = None
-        self._recorded = bounds.new_empty(len(self.seeds), 0)  # R x n
+        self._recorded = self.bounds.new_empty(len(self.seeds), 0)  # R x n
 
     @property
     def model(self) -> MeanVarianceGP:
@@ -125,7 +125,7 @@ class MeanVarianceStrategy(ReplicatedStrategy):
         self._model = None
         bound = RiskAverseLowerConfidenceBound(chosen_by or self.model, **self._weights())
         with torch.no_grad():
-            recorded = bound.lower(self._unit(X.to(self.bounds)))
+            recorded = bound.lower(self._unit(as_data(X).to(self.bounds)))
         self._recorded = torch.cat([self._recorded, recorded], dim=-1)
 
     def recommend(self) -> Tensor:

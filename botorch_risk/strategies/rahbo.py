@@ -94,4 +94,4 @@ class RAHBOUS(MeanVarianceStrategy):
     def _acquisition(self, model: MeanVarianceGP) -> PointwiseAcquisitionFunction:
         if self._round <= self.num_uncertainty:
             return NoisePosteriorStandardDeviation(model)
-        return RiskAverseUpperConfidenceBound(model, **{**self._weights(), "noise_beta": 0.0})
+        return RiskAverseUpperConfidenceBound(model, **{**self._weights(), "noise_beta": None})

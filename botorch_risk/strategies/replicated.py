@@ -13,6 +13,9 @@ from torch import Tensor
 from botorch_risk.seeding import as_seeds
 from botorch_risk.strategies.initial_design import initial_design
 
+# How far outside the bounds a point may be by rounding, in units of their range.
+_ROUNDING = 1e-6
+
 
 class ReplicatedStrategy(ABC):
     r"""A strategy whose proposals are a function of its seeds and its data alone.
@@ -43,9 +46,9 @@ class ReplicatedStrategy(ABC):
             ValueError: If the bounds are reversed or not finite, a number is below 1, or a
                 seed repeats.
         """
-        if bounds.ndim != 2 or bounds.shape[0] != 2:
+        if bounds.ndim != 2 or bounds.shape[0] != 2 or bounds.shape[1] < 1:
             raise BotorchTensorDimensionError(
-                f"Expected `bounds` to have shape `2 x d`. Got {bounds.shape=}."
+                f"Expected `bounds` to have shape `2 x d`, d >= 1. Got {bounds.shape=}."
             )
         if not (bounds.isfinite().all() and (bounds[0] < bounds[1]).all()):
             raise ValueError(
@@ -57,11 +60,11 @@ class ReplicatedStrategy(ABC):
                 "Expected `num_initial` and `batch_size` to be at least 1. "
                 f"Got {num_initial=}, {batch_size=}."
             )
-        self.bounds = bounds
+        self.bounds = as_data(bounds)
         self._seeds = as_seeds(seeds)
         self.num_initial = num_initial
         self.batch_size = batch_size
-        self._X = bounds.new_empty(len(self._seeds), 0, self._num_inputs)  # R x n x d
+        self._X = self.bounds.new_empty(len(self._seeds), 0, self._num_inputs)  # R x n x d
         self._Y: Tensor | None = None  # R x n x k
         self._round = 0
         self._proposal: Tensor | None = None
@@ -92,12 +95,13 @@ class ReplicatedStrategy(ABC):
             Y: Their repeats, `R x q x k`. NaN marks a missing repeat.
 
         Raises:
-            BotorchTensorDimensionError: If the shapes do not fit each other, the bounds,
-                the seeds or the repeats told before.
-            InputDataError: If a value is infinite, or an outcome comes without its point.
+            BotorchTensorDimensionError: If there is no point, or the shapes do not fit each
+                other, the bounds, the seeds or the repeats told before.
+            InputDataError: If a value is infinite, a point is outside the bounds, or an outcome
+                comes without its point.
         """
         self._validate(X, Y)
-        X, Y = X.to(self.bounds), Y.to(self.bounds)
+        X, Y = as_data(X).to(self.bounds), as_data(Y).to(self.bounds)
         self._X = torch.cat([self._X, X], dim=-2)
         self._Y = Y if self._Y is None else torch.cat([self._Y, Y], dim=-2)
         self._round += 1
@@ -126,15 +130,28 @@ class ReplicatedStrategy(ABC):
         r"""Raises if `tell` cannot take these outcomes."""
         expected = (len(self.seeds), self._num_inputs)
         num_repeats = Y.shape[-1] if self._Y is None else self._Y.shape[-1]
-        if (X.shape[0], X.shape[-1]) != expected or Y.shape != (*X.shape[:-1], num_repeats):
+        fits = X.dim() == 3 and (X.shape[0], X.shape[-1]) == expected and X.shape[1] > 0
+        if not fits or Y.shape != (*X.shape[:-1], num_repeats):
             raise BotorchTensorDimensionError(
                 f"Expected `X` to have shape `{expected[0]} x q x {expected[1]}` and `Y` "
-                f"`{expected[0]} x q x {num_repeats}`. Got {X.shape=}, {Y.shape=}."
+                f"`{expected[0]} x q x {num_repeats}`, q >= 1. Got {X.shape=}, {Y.shape=}."
             )
         if X.isinf().any() or Y.isinf().any():
             raise InputDataError("Expected finite `X` and `Y`, NaN where missing. Got infinity.")
         if (X.isnan().any(dim=-1) & Y.isfinite().any(dim=-1)).any():
             raise InputDataError("Expected the point of every outcome. Got an outcome at NaN.")
+        self._check_points(as_data(X).to(self.bounds))
+
+    def _check_points(self, X: Tensor) -> None:
+        r"""Raises if a decision, the first columns of the told rows, is outside the bounds."""
+        lower, upper = self.bounds
+        decisions, slack = X[..., : len(lower)], _ROUNDING * (upper - lower)
+        outside = (decisions < lower - slack) | (decisions > upper + slack)
+        if outside.any():
+            row = decisions[outside.any(dim=-1)][0].tolist()
+            raise InputDataError(
+                f"Expected points within bounds={self.bounds.tolist()}. Got {row}."
+            )
 
     def _observed(self) -> tuple[Tensor, Tensor]:
         r"""The data so far, `R x n x d` and `R x n x k`."""
@@ -168,6 +185,11 @@ class ReplicatedStrategy(ABC):
     @abstractmethod
     def recommend(self) -> Tensor:
         r"""The point of each replicate to hand over if the experiment ended now, `R x d`."""
+
+
+def as_data(values: Tensor) -> Tensor:
+    r"""A copy of what a user passes, without its graph, integers as floating-point numbers."""
+    return values.detach().clone() if values.is_floating_point() else values.double()
 
 
 def fill_rows(rows: Tensor, missing: Tensor) -> Tensor:

@@ -120,7 +120,7 @@ class PortfolioEXP3(GPUCB):
 class FullyBayesianGPUCB(GPUCB):
     r"""GP-UCB averaged over hyperparameters that MCMC has sampled, seed by seed.
 
-    Needs NumPyro, the extra `bayesian`; see `botorch_risk.fit.FullyBayesian`.
+    Needs NumPyro, the extra `bayesian`; see `botorch_risk.fit.FullyBayesian`. One point a round.
     """
 
     _estimator = FullyBayesian

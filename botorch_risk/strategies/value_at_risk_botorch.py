@@ -24,6 +24,8 @@ from torch import Tensor
 
 from botorch_risk.environments import IndependentEnvironment
 from botorch_risk.environments.environment import choose
+from botorch_risk.gradients import require_gradients
+from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.known_law import KnownLawStrategy
@@ -172,6 +174,7 @@ class BoTorchValueAtRisk(KnownLawStrategy, ABC):
         r"""The model of all data of one replicate, its hyperparameters of the last estimate."""
         fitted_rows, fitted = self._fits.get(row, (0, None))
         if fitted is None or fitted_rows != self._num_fitted:
+            require_gradients("fit_gpytorch_mll")
             fitted = self._unfitted(w_set, *self._told(row, self._num_fitted))
             with manual_seed(derive_seed(self.seeds[row], "fit", self._num_fitted) % 2**31):
                 fit_gpytorch_mll(ExactMarginalLogLikelihood(fitted.likelihood, fitted))
@@ -186,7 +189,7 @@ class BoTorchValueAtRisk(KnownLawStrategy, ABC):
             append=AppendFeatures(feature_set=w_set),
             normalize=Normalize(X.shape[-1], bounds=self._box()),
         )
-        return SingleTaskGP(X, Y, input_transform=transform)
+        return standardized_gp(X, Y, input_transform=transform)
 
     def _sampler(self, num_samples: int) -> SobolQMCNormalSampler:
         seed = int(torch.randint(2**31, (1,)))  # of the stream of this query

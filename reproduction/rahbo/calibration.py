@@ -36,7 +36,7 @@ FLOOR = 1e-4  # min_noise_variance: a thousandth of the typical noise variance
 LOG_PRIOR = (math.log(0.1), 1.0)
 IDENTITY_PRIOR = (0.25, 0.1)
 SETTINGS = {"d=1, n=20": (1, 20, 200), "d=2, n=40": (2, 40, 400)}
-COUNTS = (3, 5, 10)
+COUNTS = (2, 3, 5, 10)
 VARIANTS = {
     "log": {"variance_link": "log"},
     "identity, inferred": {"variance_link": "identity", "sample_variance_noise": "inferred"},

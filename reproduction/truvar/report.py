@@ -19,7 +19,13 @@ from torch import Tensor
 
 from botorch_risk.experiments.plots import COLORS, LINE_STYLES, plot_classes, save_png
 from botorch_risk.experiments.registry import get_experiment
-from botorch_risk.experiments.replay import LevelSetCurves, level_set_curves, replay
+from botorch_risk.experiments.replay import (
+    LevelSetCurves,
+    common_costs,
+    level_set_curves,
+    replay,
+    score_at_cost,
+)
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.truvar import LEVELS, svm
 from botorch_risk.level_sets import classify_by_confidence
@@ -47,25 +53,10 @@ def style(label: str, labels: Iterable[str]) -> dict[str, Any]:
     return {"color": COLORS[place], "linestyle": LINE_STYLES[place % len(LINE_STYLES)]}
 
 
-def at_cost(curves: LevelSetCurves, costs: Tensor) -> Tensor:
-    r"""F1 scores `R x n` for what had been paid by `n` costs; NaN before the first sample."""
-    asked = costs.expand(len(curves.cost), -1).contiguous()
-    last = torch.searchsorted(curves.cost, asked, right=True)
-    found = curves.f1.gather(-1, (last - 1).clamp_min(0))
-    return found.where(last > 0, torch.nan)
-
-
-def common_costs(every: dict[str, LevelSetCurves], num: int) -> Tensor:
-    r"""Costs that all runs have reached."""
-    first = max(curves.cost[:, 0].max() for curves in every.values())
-    last = min(curves.cost[:, -1].median() for curves in every.values())
-    return torch.linspace(float(first), float(last), num, dtype=torch.double)
-
-
 def draw_f1(axes: Any, every: dict[str, LevelSetCurves], xlabel: str) -> None:
     costs = common_costs(every, 200)
     for label, curves in every.items():
-        value = mean_and_standard_error(at_cost(curves, costs))
+        value = mean_and_standard_error(score_at_cost(curves, costs))
         band = value.two_standard_errors
         look = style(label, every)
         axes.plot(costs, value.mean, label=label, **look)
@@ -79,7 +70,7 @@ def draw_f1(axes: Any, every: dict[str, LevelSetCurves], xlabel: str) -> None:
 def level_set_rows(every: dict[str, LevelSetCurves]) -> list[list[str]]:
     r"""F1 at a quarter, a half, and all of the common cost, with paired differences at the end."""
     costs = common_costs(every, 5)[[1, 2, 4]]
-    final = {label: at_cost(curves, costs) for label, curves in every.items()}
+    final = {label: score_at_cost(curves, costs) for label, curves in every.items()}
     return [
         [
             label,

@@ -2,13 +2,14 @@ r"""The laws of every acquisition function."""
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from typing import Any
 
 import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed
 from torch import Tensor
 
@@ -31,7 +32,13 @@ every = pytest.mark.parametrize("case", ACQUISITIONS, ids=lambda case: case.name
 pointwise = pytest.mark.parametrize("case", POINTWISE, ids=lambda case: case.name)
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
 devices = pytest.mark.parametrize("device", DEVICES)
-batches = pytest.mark.parametrize("batch_shape", BATCH_SHAPES, ids=str)
+
+
+def with_batches(cases: list[AcquisitionCase]) -> Any:
+    r"""Every case with every batch shape that its model may have."""
+    pairs = [(case, b) for case in cases for b in BATCH_SHAPES if len(b) <= case.batch_dims]
+    names = [f"{case.name}-{batch_shape}" for case, batch_shape in pairs]
+    return pytest.mark.parametrize(("case", "batch_shape"), pairs, ids=names)
 
 
 def points(*shape: int, like: Tensor, seed: int = 1) -> Tensor:
@@ -44,10 +51,9 @@ def build(case: AcquisitionCase, batch_shape: tuple[int, ...] = (), **kwargs: An
     return case.build(case.model(data)), data
 
 
-@pointwise
+@with_batches(POINTWISE)
 @dtypes
 @devices
-@batches
 def test_evaluate_equals_the_oracle(
     case: AcquisitionCase, dtype: torch.dtype, device: str, batch_shape: tuple[int, ...]
 ) -> None:
@@ -94,12 +100,70 @@ def test_forward_equals_the_oracle(case: AcquisitionCase) -> None:
     )
 
 
-@every
-@batches
+@with_batches(ACQUISITIONS)
 def test_forward_on_batched_models(case: AcquisitionCase, batch_shape: tuple[int, ...]) -> None:
     acqf, data = build(case, batch_shape)
     X = points(4, *batch_shape, 1, like=data.X)
     assert acqf(X).shape == (4, *batch_shape)
+
+
+@with_batches(POINTWISE)
+def test_replicates_may_share_their_points(
+    case: AcquisitionCase, batch_shape: tuple[int, ...]
+) -> None:
+    r"""`evaluate` broadcasts, and the gradient is the sum over those who share a point."""
+    acqf, data = build(case, batch_shape)
+    X = points(4, like=data.X).requires_grad_()
+    each = X.expand(*batch_shape, 4, 2)
+    values, expected = acqf.evaluate(X), acqf.evaluate(each)
+    torch.testing.assert_close(values, expected)
+    weights = torch.linspace(-1, 2, values.numel()).double().reshape(values.shape)
+    gradients = [torch.autograd.grad((weights * v).sum(), X)[0] for v in (values, expected)]
+    torch.testing.assert_close(gradients[0], gradients[1])
+
+
+@with_batches(POINTWISE)
+def test_forward_of_a_t_batch_is_evaluate_of_its_points(
+    case: AcquisitionCase, batch_shape: tuple[int, ...]
+) -> None:
+    acqf, data = build(case, batch_shape)
+    X = points(6, *batch_shape, 1, like=data.X)
+    expected = acqf.evaluate(X.squeeze(-2).movedim(0, -2)).movedim(-1, 0)
+    torch.testing.assert_close(acqf(X), expected)
+
+
+@pointwise
+@pytest.mark.parametrize("batch_shape", [(), (2,)], ids=str)
+def test_no_points_have_no_values(case: AcquisitionCase, batch_shape: tuple[int, ...]) -> None:
+    acqf, data = build(case, batch_shape)
+    X = points(*batch_shape, 0, like=data.X).requires_grad_()
+    values = acqf.evaluate(X)
+    assert values.shape == (*batch_shape, 0)
+    assert torch.autograd.grad(values.sum(), X)[0].shape == X.shape
+
+
+@pointwise
+def test_whole_numbers_are_points(case: AcquisitionCase) -> None:
+    acqf, _ = build(case)
+    X = torch.tensor([[[0, 1]], [[1, 1]]])
+    torch.testing.assert_close(acqf(X), acqf(X.double()))
+    acqf.set_X_pending(X[0])
+    pending = acqf(X)
+    acqf.set_X_pending(X[0].double())
+    torch.testing.assert_close(acqf(X.double()), pending)
+
+
+@pointwise
+@pytest.mark.parametrize("batch_shape", [(), (2,)], ids=str)
+@pytest.mark.parametrize("columns", [1, 3])
+def test_other_columns_than_the_model_has_are_refused(
+    case: AcquisitionCase, columns: int, batch_shape: tuple[int, ...]
+) -> None:
+    r"""One column would broadcast to both, and be answered."""
+    acqf, _ = build(case, batch_shape)
+    message = r"have (the )?2 columns|make the 3 inputs of the model|batch_shape x m x 2"
+    with pytest.raises(BotorchTensorDimensionError, match=message):
+        acqf.evaluate(torch.rand(*batch_shape, 4, columns, dtype=torch.float64))
 
 
 @every
@@ -130,10 +194,7 @@ def test_pending_points_lower_the_value_of_staying_close(case: AcquisitionCase) 
     X = points(1, 1, like=data.X)
     pending = X[0] + 0.01
     conditioned = case.build(acqf.model, X_pending=pending)
-    if case.joint:
-        alone = acqf(torch.cat([X, pending.unsqueeze(0)], dim=-2))
-        torch.testing.assert_close(conditioned(X), alone)
-    elif "lcb" in case.name:
+    if "lcb" in case.name:
         assert conditioned(X) > acqf(X)
     else:
         assert conditioned(X) < acqf(X)
@@ -159,6 +220,16 @@ def test_botorch_optimisers(case: AcquisitionCase) -> None:
     fixed = [{0: 0.0}, {0: 1.0}]
     X, _ = optimize_acqf_mixed(acqf, bounds, q=1, fixed_features_list=fixed, **FAST)
     assert X[0, 0] in (0.0, 1.0)
+
+
+@every
+def test_input_constructor_has_the_defaults_of_the_class(case: AcquisitionCase) -> None:
+    acqf, _ = build(case)
+    built = get_acqf_input_constructor(type(acqf))(model=acqf.model, **case.arguments)
+    defaults = inspect.signature(type(acqf).__init__).parameters
+    for name in built.keys() - {"model", *case.arguments}:
+        if defaults[name].default is not inspect.Parameter.empty:
+            assert built[name] == defaults[name].default, name
 
 
 @every

@@ -335,9 +335,9 @@ def test_bad_bounds_and_weights() -> None:
             lacing_mask(lower, upper, weights, level)
     with pytest.raises(BotorchTensorDimensionError, match=r"`weights` that broadcast to them"):
         lacing_mask(lower, upper, weights[:, :-1], 0.1)
-    with pytest.raises(InputDataError, match=r"Expected finite `values`\. Got nan"):
+    with pytest.raises(InputDataError, match=r"Expected finite bounds\. Got nan"):
         lacing_mask(lower, upper * torch.nan, weights, 0.1)
-    with pytest.raises(InputDataError, match=r"Expected finite `values`\. Got inf"):
+    with pytest.raises(InputDataError, match=r"Expected finite bounds\. Got inf"):
         covering_mask(WorstCase(), lower, upper + torch.inf, weights)
     with pytest.raises(ValueError, match=r"Expected `lower <= upper`\. Got 1\.0 above it"):
         lacing_mask(lower, lower - 1.0, weights, 0.1)

@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.exceptions.errors import BotorchTensorDimensionError
-from botorch.models import SingleTaskGP
+from botorch.acquisition.objective import (
+    ExpectationPosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.models import MultiTaskGP, SingleTaskGP
+from botorch.models.transforms.input import InputPerturbation as Perturbed
 from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
-from botorch_risk.acquisition import RiskUpperConfidenceBound, risk_ucb
+from botorch_risk.acquisition import RiskUpperConfidenceBound, Straddle, risk_ucb
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.risk import (
@@ -27,7 +31,7 @@ from botorch_risk.risk import (
     ValueAtRisk,
     WorstCase,
 )
-from tests.contracts import ENVIRONMENTS, EnvironmentCase
+from tests.contracts import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
 
 BETA = 2.25
 KERNEL = RBFKernel()
@@ -110,6 +114,28 @@ def test_a_kernel_that_is_no_product(measure: RiskMeasure) -> None:
         torch.testing.assert_close(ours, expected, rtol=1e-6, atol=1e-6)
 
 
+@every_measure
+def test_optimism_of_the_values_is_the_risk_of_their_upper_bounds(measure: RiskMeasure) -> None:
+    model, environment = build_model(), small()
+    X, bound = torch.rand(4, 1, dtype=torch.float64), measure.bind(environment)
+    expected = brute_force(model, environment, bound, X, 1.0)
+    plain, bold = (
+        RiskUpperConfidenceBound(model, environment, measure, beta=BETA, optimism=optimism)
+        for optimism in ("of_risk", "of_values")
+    )
+    torch.testing.assert_close(bold.evaluate(X), expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(bold(X.unsqueeze(-2)), bold.evaluate(X))
+    for side in ("lower", "mean", "upper"):  # the bounds stay bounds
+        assert torch.equal(getattr(bold, side)(X), getattr(plain, side)(X))
+    if measure.monotone:
+        assert torch.equal(bold.evaluate(X), plain.evaluate(X))
+    else:
+        assert (bold.evaluate(X) <= plain.evaluate(X) + 1e-12).all()
+        assert (bold.evaluate(X) < plain.evaluate(X) - 1e-4).any()
+    with pytest.raises(ValueError, match=r"Expected `optimism` in .* Got 'none'"):
+        RiskUpperConfidenceBound(model, environment, measure, beta=BETA, optimism="none")  # type: ignore[arg-type]
+
+
 def test_gradient_without_width() -> None:
     r"""At beta = 0 the square root of the width must not turn the gradient into NaN."""
     acqf = RiskUpperConfidenceBound(build_model(), small(), Expectation(), beta=0.0)
@@ -129,6 +155,43 @@ def test_chunks_change_nothing(measure: RiskMeasure, monkeypatch: pytest.MonkeyP
     torch.testing.assert_close(
         torch.autograd.grad(pieces.sum(), X)[0], gradient, rtol=1e-4, atol=1e-4
     )
+
+
+@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
+@pytest.mark.parametrize("case", [*ENVIRONMENTS, PERTURBATIONS], ids=lambda case: case.name)
+def test_botorch_and_our_optimiser_see_the_same_values(
+    case: EnvironmentCase, batch: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    r"""`b x batch_shape x 1 x d_x` of the one, `batch_shape x b x d_x` of the other, in chunks."""
+    d, d_x = (2, 2) if case is PERTURBATIONS else (3, 1)
+    model, environment = build_model(batch, d=d), case.law(contexts(*batch), n_w=case.few)
+    acqf = RiskUpperConfidenceBound(model, environment, Expectation(), beta=BETA)
+    X = torch.rand(*batch, 5, d_x, dtype=torch.float64)
+    t_batch = X.movedim(-2, 0).unsqueeze(-2).requires_grad_()
+    expected = acqf.evaluate(X)
+    for limit in (2**18, 50):
+        monkeypatch.setattr(risk_ucb, "_CHUNK_VALUES", {"cpu": limit})
+        torch.testing.assert_close(acqf(t_batch).movedim(0, -1), expected)
+        first = X[(0,) * len(batch)]  # points that all replicates share
+        each = acqf.evaluate(first.expand(*batch, *first.shape))
+        torch.testing.assert_close(acqf.evaluate(first), each)
+    assert torch.autograd.gradcheck(acqf, t_batch)
+
+
+@pytest.mark.parametrize("laws", [(), (3,)], ids=str)
+def test_one_model_meets_the_laws_of_many_replicates(laws: tuple[int, ...]) -> None:
+    generator = torch.Generator().manual_seed(3)
+    points = torch.rand(*laws, 8, 2, generator=generator, dtype=torch.float64)
+    model, X = build_model(), torch.rand(5, 1, dtype=torch.float64)
+    acqf = RiskUpperConfidenceBound(model, DiscreteEnvironment(points), Expectation(), beta=BETA)
+    each = [
+        RiskUpperConfidenceBound(model, DiscreteEnvironment(law), Expectation(), beta=BETA)
+        for law in points.reshape(-1, 8, 2)
+    ]
+    expected = torch.stack([alone.evaluate(X) for alone in each]).reshape(*laws, 5)
+    torch.testing.assert_close(acqf.evaluate(X), expected)
+    t_batch = X.reshape(5, *[1 for _ in laws], 1, 1).expand(5, *laws, 1, 1)
+    torch.testing.assert_close(acqf(t_batch), expected.movedim(-1, 0))
 
 
 def test_minimisation_flips_the_outcome() -> None:
@@ -199,3 +262,47 @@ def test_pointwise_bounds_are_those_of_the_posterior(
     torch.testing.assert_close(lower, mean - 1.5 * sd, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(upper, mean + 1.5 * sd, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close((weights * upper).sum(dim=-1), acqf.upper(X))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of linear_operator's interpolation
+def test_one_task_of_a_multi_task_model() -> None:
+    generator = torch.Generator().manual_seed(4)
+    X = torch.rand(12, 3, generator=generator, dtype=torch.float64)
+    tasks = torch.arange(12).remainder(2).unsqueeze(-1)
+    model = MultiTaskGP(
+        torch.cat([X, tasks], dim=-1),
+        X.sum(dim=-1, keepdim=True).sin(),
+        task_feature=-1,
+        output_tasks=[0],
+    )
+    acqf = RiskUpperConfidenceBound(model, small(), Expectation(), beta=BETA)
+    decisions = torch.rand(4, 1, dtype=torch.float64)
+    expected = brute_force(model, small(), Expectation(), decisions, 1.0)
+    torch.testing.assert_close(acqf.evaluate(decisions), expected)
+    torch.testing.assert_close(acqf(decisions.unsqueeze(-2)), expected)
+    with pytest.raises(BotorchTensorDimensionError, match=r"the 3 or 4 inputs of the model. Got 5"):
+        acqf.evaluate(torch.rand(4, 3, dtype=torch.float64))
+
+
+def test_transforms_to_several_points_are_refused_or_averaged() -> None:
+    r"""BoTorch's `InputPerturbation` on the model: the first of its points says nothing."""
+    X = torch.rand(12, 3, dtype=torch.float64)
+    shifts = 0.2 * torch.randn(4, 3, dtype=torch.float64)
+    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True).sin(), input_transform=Perturbed(shifts))
+    decisions = torch.rand(4, 1, dtype=torch.float64)
+    acqf = RiskUpperConfidenceBound(model, small(), Expectation(), beta=BETA)
+    with pytest.raises(UnsupportedError, match=r"one value for each point. Got \(4, 1\)"):
+        acqf.evaluate(decisions)
+    average = ExpectationPosteriorTransform(n_w=4)
+    averaged = RiskUpperConfidenceBound(
+        model, small(), Expectation(), beta=0.0, posterior_transform=average
+    )
+    inputs, weights = small().expand(decisions)
+    means = model.posterior(inputs.unsqueeze(-2), posterior_transform=average).mean[..., 0, 0]
+    torch.testing.assert_close(averaged.evaluate(decisions), (weights * means).sum(dim=-1))
+
+
+def test_pending_decisions_need_the_columns_of_the_model() -> None:
+    acqf = Straddle(build_model(), threshold=0.5)
+    with pytest.raises(BotorchTensorDimensionError, match="`X_pending` to have the 3 columns"):
+        acqf.set_X_pending(torch.rand(2, 1, dtype=torch.float64))

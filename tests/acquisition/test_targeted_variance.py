@@ -100,3 +100,13 @@ def test_input_constructor_and_bad_arguments() -> None:
     two = SingleTaskGP(POINTS, torch.cat([POINTS.sin(), POINTS[:, :1]], dim=-1))
     with pytest.raises(UnsupportedError, match="one output"):
         TargetedIntegratedVariance(two, 0.7, POINTS)
+
+
+def test_whole_numbers_no_points_and_other_columns() -> None:
+    acqf, X = build(noise=lambda X: 0.1 + X[..., 0]), torch.tensor([[0, 1], [1, 0]])
+    torch.testing.assert_close(acqf.evaluate(X), acqf.evaluate(X.double()))
+    torch.testing.assert_close(acqf(X.unsqueeze(-2)), acqf.evaluate(X.double()))
+    assert acqf.evaluate(X[:0].double()).shape == (0,)
+    for columns in (1, 3):
+        with pytest.raises(BotorchTensorDimensionError, match=r"2 columns"):
+            acqf.evaluate(torch.rand(3, columns, dtype=torch.float64))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions.errors import (
     BotorchTensorDimensionError,
     InputDataError,
@@ -265,6 +266,76 @@ def test_anticipated_changes_of_the_set(task: dict[str, Any]) -> None:
     acqf.select(3)
 
 
+@tasks
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
+def test_anticipated_sets_hold_the_points_that_come_back(task: dict[str, Any], dense: bool) -> None:
+    r"""Without monotone sets those of the next round, formed by its own update, are summed over."""
+    posterior, state = build(torch.arange(0, 36, 3), eta=0.6, dense=dense, **task)
+    state = replace(state, monotone=False, beta=4 * state.beta)  # a new epoch has wider bounds
+    acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE, anticipate=True)
+    beta, eta = state.beta.item(), state.eta.item()
+    now = state.unclassified | state.update(posterior).unclassified
+    first = (beta * posterior.variance[now]).clamp_min(eta**2).sum()
+    expected, back = [], torch.zeros_like(now)
+    for index in range(36):
+        told = posterior.copy()
+        told.observe(index, None, NOISE)
+        then = state.update(told).unclassified
+        back |= then & ~state.unclassified
+        expected.append(first - (beta * told.variance[then]).clamp_min(eta**2).sum())
+    assert back.any()
+    assert_close(acqf.evaluate_domain(), torch.stack(expected).numpy())
+    assert_close(acqf.evaluate(grid()), torch.stack(expected).numpy())
+    assert (acqf.evaluate_domain() >= 0).all()
+    assert acqf.select(3).place.min() >= 0
+
+
+@pytest.mark.parametrize("weight", [-1.0, 2.5])
+def test_a_posterior_transform_scales_everything(weight: float) -> None:
+    r"""Noise and outcomes are in the units of the data, levels in those after the transform."""
+    model, domain = build_model(grid()[PLACES]), grid()
+    pending = torch.tensor([[0.33, 0.41]], dtype=torch.float64)
+    plain, scaled = [], []
+    for values, factor in ((plain, 1.0), (scaled, weight)):
+        transform = ScalarizedPosteriorTransform(torch.tensor([factor]).double(), offset=0.5)
+        posterior = DomainPosterior(model, domain, posterior_transform=transform)
+        start = TruncatedVarianceState.initial(
+            domain, "level_set", threshold=0.5 + 0.7 * factor, eta=0.4
+        )
+        state = start.update(posterior)
+        for noise in (NOISE, lambda X: NOISE + 0.1 * X[..., 0]):
+            acqf = TruncatedVarianceReduction(posterior, state, noise=noise)
+            values += [acqf.evaluate_domain() / factor**2, acqf.select(4).place.double()]
+            acqf.set_X_pending(pending)
+            values.append(acqf.evaluate_domain() / factor**2)
+    for ours, theirs in zip(scaled, plain, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10)
+
+
+def test_the_loop_of_the_readme_from_the_first_sample_on() -> None:
+    r"""A cost that is a number without a previous point, and selections that are observed."""
+
+    def travel(X: Tensor, previous: Tensor | None, level: int | None) -> Tensor | float:
+        return 1 + (0 if previous is None else 10 * (X - previous).norm(dim=-1))
+
+    posterior, state = build(eta=0.4)
+    previous = None
+    for _ in range(3):
+        acqf = TruncatedVarianceReduction(posterior, state, travel, noise=NOISE, previous=previous)
+        values = acqf.evaluate_domain()
+        cost = torch.as_tensor(travel(grid(), previous, None)).expand(36)
+        plain = TruncatedVarianceReduction(posterior, state, noise=NOISE)
+        torch.testing.assert_close(values * cost, plain.evaluate_domain())
+        chosen = acqf.select().X
+        assert chosen.shape == (1, 2)
+        torch.testing.assert_close(acqf.evaluate(chosen), values.max().unsqueeze(0))
+        posterior.observe_at(chosen, truth(chosen), NOISE)
+        paid = acqf.terms.cost_at(chosen, previous).item()
+        state, previous = state.update(posterior, cost=paid), chosen
+    assert posterior.num_samples == 6
+    assert state.cost > 3
+
+
 def test_restricted_candidates() -> None:
     posterior, state = build(eta=0.4, **TASKS["maximize"])
     full = TruncatedVarianceReduction(posterior, state, noise=NOISE).evaluate_domain()
@@ -496,3 +567,16 @@ def test_bad_points() -> None:
     gridded = TruncatedVarianceReduction(posterior, state, noise=torch.ones(36).double())
     with pytest.raises(ValueError, match="`noise` as a function of the point"):
         gridded.evaluate(torch.rand(2, 2).double())
+
+
+def test_whole_numbers_no_points_and_other_columns() -> None:
+    acqf, X = (
+        TruncatedVarianceReduction(*build(eta=0.5), travel, noise=lambda X: 0.1 + X[..., 0]),
+        torch.tensor([[0, 1], [1, 0]]),
+    )
+    torch.testing.assert_close(acqf.evaluate(X), acqf.evaluate(X.double()))
+    torch.testing.assert_close(acqf(X.unsqueeze(-2)), acqf.evaluate(X.double()))
+    assert acqf.evaluate(X[:0].double()).shape == (0,)
+    for columns in (1, 3):
+        with pytest.raises(BotorchTensorDimensionError, match=r"2 columns"):
+            acqf.evaluate(torch.rand(3, columns, dtype=torch.float64))

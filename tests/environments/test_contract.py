@@ -10,7 +10,7 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
-from botorch_risk.environments import Environment
+from botorch_risk.environments import Environment, IndependentEnvironment
 from tests import oracles
 from tests.contracts import (
     BATCH_SHAPES,
@@ -204,3 +204,16 @@ def test_log_density_is_that_of_the_law(
         atol=5e-3,
     )
     assert (environment.log_density(grid + 2.0) == -torch.inf).all()
+
+
+@every
+def test_integers_are_the_numbers_that_they_stand_for(case: EnvironmentCase) -> None:
+    r"""Contexts that are counts: no weight may be cut off to 0, no point moved to a whole one."""
+    observed = torch.tensor([[0, 1], [1, 1], [0, 0], [1, 0], [0, 1], [1, 1], [0, 0]])
+    X = torch.tensor([[0, 1], [1, 2]])
+    law, expected = case.law(observed, [0]), case.law(observed.double(), [0])
+    for found, wanted in zip(law.expand(X), expected.expand(X.double()), strict=True):
+        assert found.dtype == torch.float64
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+    if isinstance(law, IndependentEnvironment):
+        assert torch.equal(law.contains(observed), law.contains(observed.double()))

@@ -83,6 +83,25 @@ def test_refuses_decisions_of_another_batch():
         environment.expand(torch.zeros(3, 4, 1))
 
 
+def test_the_support_has_a_scale_for_each_column():
+    r"""Pascal in one column must not make everything near in the other."""
+    points = torch.tensor([[1e8, 0.1], [1e8, 0.2]], dtype=torch.double)
+    environment = DiscreteEnvironment(points)
+    W = torch.tensor([[1e8, 0.9], [1e8, 0.2], [1e8 + 0.5, 0.1], [2e8, 0.1]], dtype=torch.double)
+    assert environment.contains(W).tolist() == [False, True, True, False]
+    both = DiscreteEnvironment(torch.stack([points, points / 1e8]))
+    assert both.contains(torch.stack([W, W / 1e8])).tolist() == [[False, True, True, False]] * 2
+    shifted = torch.stack([W[1:2], W[1:2] / 1e8 + 1e-3])
+    assert both.contains(shifted).tolist() == [[True], [False]]
+
+
+def test_whole_numbers_have_equal_probabilities():
+    environment = DiscreteEnvironment(torch.tensor([[0], [1], [3]]))
+    assert environment.weights.tolist() == pytest.approx([1 / 3] * 3)
+    grid = regular_grid(torch.tensor([[0], [1]]), 5)
+    assert grid.flatten().tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
+
+
 def test_ties_go_to_the_first_point_of_the_grid():
     observed = torch.tensor([[0.25], [0.25], [0.75], [5.0]], dtype=torch.double)
     assert EmpiricalGrid(observed, THREE).weights.tolist() == [0.5, 0.25, 0.25]

@@ -114,7 +114,9 @@ def test_refuses_unknown_options():
     for options, message in (
         ({"rule": "grid"}, "Expected `rule` to be one of"),
         ({"bandwidth": "scott"}, "Expected `bandwidth` to be a tensor or one of"),
-        ({"bandwidth": torch.tensor([0.0])}, "Expected a positive bandwidth"),
+        ({"bandwidth": torch.tensor([0.0])}, "Expected a finite `bandwidth` > 0"),
+        ({"bandwidth": torch.tensor([math.inf])}, "Expected a finite `bandwidth` > 0"),
+        ({"bandwidth": torch.tensor([math.nan])}, "Expected a finite `bandwidth` > 0"),
         ({"at_bounds": "fold"}, "Expected `at_bounds` to be one of"),
         ({"seeds": [0, 1]}, "Expected one seed for each of 1 replicates"),
         ({"n_w": 0}, "Expected at least one point or node. Got 0"),

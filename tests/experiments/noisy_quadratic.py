@@ -2,6 +2,7 @@ r"""A problem that costs nothing: -|x|^2 with a noise that grows with the first 
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 import time
 
@@ -84,5 +85,10 @@ SLOW = register(
         num_repeats=3,
         objective="mean - variance [1]",
         settings={"delay": DELAY_SECONDS},
+    )
+)
+SLOW_PAIR = register(
+    dataclasses.replace(
+        SLOW, name="slow-pair", strategies={"one": SlowRandomSearch, "two": SlowRandomSearch}
     )
 )

@@ -6,7 +6,8 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-SECONDS = {"ask_seconds", "evaluate_seconds", "tell_seconds"}
+# The checksum of a round is of its timings as well.
+SECONDS = {"ask_seconds", "evaluate_seconds", "tell_seconds", "checksum"}
 
 
 def table(path: Path) -> dict[str, list[dict[str, Any]]]:

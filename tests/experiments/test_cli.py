@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import functools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +10,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import tests.experiments.noisy_quadratic  # noqa: F401
-from botorch_risk.experiments import ExperimentStore
-from botorch_risk.experiments.cli import app
+from botorch_risk.experiments import Campaign, ExperimentStore, get_experiment
+from botorch_risk.experiments.commands import app
+from botorch_risk.experiments.replay import level_set_curves
+from botorch_risk.experiments.summary import cell
 from tests.experiments.table import table
 
 
@@ -108,6 +112,20 @@ def test_another_experiment_or_file_is_refused_unchanged(out: Path, tmp_path: Pa
         assert before == (path.read_bytes() if path.is_file() else None)
 
 
+def test_a_run_names_the_process_that_it_has_waited_for(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = functools.partialmethod(ExperimentStore.claim, wait_seconds=0.1)
+    with ExperimentStore(out) as store, store.claim("neutral"):
+        monkeypatch.setattr(ExperimentStore, "claim", short)
+        result = run(out, "--rounds", "3", "--seed", "7")
+    assert result.exit_code == 2
+    expected = (
+        f"Error: Expected no other process to run 'neutral' of {out}. Got process {os.getpid()}"
+    )
+    assert expected in result.stderr
+
+
 @pytest.mark.parametrize("command", ["status", "plot"])
 def test_reading_commands_refuse_what_is_no_store(command: str, tmp_path: Path) -> None:
     result = invoke(command, tmp_path / "none.sqlite")
@@ -120,3 +138,67 @@ def test_runs_as_a_module() -> None:
     command = [sys.executable, "-W", "error::RuntimeWarning", "-m", "botorch_risk.experiments.cli"]
     result = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
     assert "stopped at any moment" in result.stdout
+
+
+def in_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["plot", "--help"]], ids=str)
+def test_help_does_not_load_torch(arguments: list[str]) -> None:
+    code = "import sys, atexit\n"
+    code += "atexit.register(lambda: print('torch' in sys.modules, file=sys.stderr))\n"
+    code += "from botorch_risk.experiments.cli import main\nmain()"
+    result = in_python(code, *arguments)
+    assert "Usage:" in result.stdout
+    assert (result.returncode, result.stderr) == (0, "False\n")
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments"),
+    [
+        ("typer", ["--help"]),
+        ("joblib", ["run", "sine", "--replicates", "1", "--rounds", "1"]),
+        ("tqdm", ["run", "sine", "--replicates", "1", "--rounds", "1"]),
+        ("matplotlib", ["plot", "results.sqlite", "--to", "pictures"]),
+    ],
+)
+def test_a_missing_extra_is_one_line_and_changes_nothing(
+    missing: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = f"import sys; sys.modules[{missing!r}] = None\n"
+    code += "from botorch_risk.experiments.cli import main\nmain()"
+    result = in_python(code, *arguments)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"Error: Expected `{missing}` to be installed with the extra")
+    assert result.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_level_set_is_plotted_as_f1_against_cost(tmp_path: Path) -> None:
+    out, folder = tmp_path / "coast.sqlite", tmp_path / "pictures"
+    arguments = ["--replicates", "2", "--rounds", "3", "--out", out]
+    chosen = ["--strategy", "straddle", "--strategy", "GCHK"]
+    assert invoke("run", "coast", *arguments, *chosen).exit_code == 0
+    result = invoke("plot", out, "--to", folder)
+    assert result.exit_code == 0, result.stderr
+    assert {file.name for file in folder.iterdir()} == {"f1.png", "summary.md"}
+    assert (folder / "f1.png").stat().st_size < 200_000
+    page = (folder / "summary.md").read_text(encoding="utf-8")
+    assert page.startswith("# coast: F1 score of the set f >= 0\n")
+    assert "| strategy | at cost 1.75 | at cost 2.5 | at cost 4 |" in page
+    with ExperimentStore(out) as store:
+        curves = level_set_curves(store, get_experiment("coast"), "GCHK")
+    assert f"| {cell(curves.f1[:, -1])} |\n" in page
+    assert "Paired differences to straddle" in page
+
+
+def test_a_level_set_without_a_round_is_refused_in_one_line(tmp_path: Path) -> None:
+    out, definition = tmp_path / "coast.sqlite", get_experiment("coast")
+    Campaign(definition, out, range(2)).prepare()
+    result = invoke("plot", out, "--to", tmp_path)
+    assert result.exit_code == 2
+    assert "Expected a completed round after the initial design" in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -5,11 +5,13 @@ import sys
 
 import pytest
 
-from botorch_risk.experiments.extras import require_extra
+from botorch_risk.experiments.extras import MissingExtraError, require_extra
 
 
 def test_a_missing_module_names_the_extra() -> None:
-    with pytest.raises(ImportError, match=r"`no_such_module` .* 'botorch_risk\[experiments\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"`no_such_module` .* 'botorch_risk\[experiments\]'"
+    ):
         require_extra("no_such_module")
 
 

@@ -154,7 +154,7 @@ def test_replay_restores_every_round(tmp_path: Path) -> None:
     assert left.getvalue() == right.getvalue()
 
 
-def test_no_regret_is_added_once_finished(tmp_path: Path) -> None:
+def test_a_finished_replicate_has_no_cumulative_regret_from_then_on(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     given = definition(
         problem=lambda: RegretProblem(problem()),
@@ -168,15 +168,12 @@ def test_no_regret_is_added_once_finished(tmp_path: Path) -> None:
         curves = regret_curves(store)["TRUVAR"]
         records = store.rounds("TRUVAR")
     asked = torch.stack([~record.X.isnan().any(dim=-1)[:, 0] for record in records[1:]], dim=-1)
-    assert not asked.all()
-    added = curves.cumulative.diff(dim=-1, prepend=torch.zeros(3, 1).double())
-    assert (added[~asked] == 0).all()
-    assert curves.cumulative.isfinite().all() and (added >= 0).all()
+    played = asked.cumprod(dim=-1).bool()
+    assert not played.all() and torch.equal(played, curves.cumulative.isfinite())
     values = truth(grid())[:, 0]
-    for record, at in zip(records, [None, *added.unbind(dim=-1)], strict=True):
-        if at is not None and record.X.isfinite().all():
-            expected = values.max() - truth(record.X)[:, 0, 0]
-            torch.testing.assert_close(at, expected)
+    each = [values.max() - truth(record.X)[:, 0, 0] for record in records[1:]]
+    expected = torch.stack(each, dim=-1).cumsum(dim=-1)
+    torch.testing.assert_close(curves.cumulative, expected, equal_nan=True)
     assert (curves.simple[:, -1] < 0.05).all()
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+import time
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +140,17 @@ def test_a_problem_may_not_know_its_objective(tmp_path: Path) -> None:
     with ExperimentStore(path) as store:
         assert all(record.objective is None for record in store.rounds("random"))
         assert all(record.recommended_objective is None for record in store.rounds("random"))
+
+
+def test_a_clock_that_goes_back_stores_no_negative_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, clock = tmp_path / "results.sqlite", itertools.count(1e9, -100.0)
+    for name in ("time", "perf_counter", "monotonic"):
+        monkeypatch.setattr(time, name, lambda: next(clock))
+    run(path, num_rounds=1)
+    with ExperimentStore(path) as store:
+        assert [record.seconds for record in store.rounds("random")] == [(0.0, 0.0, 0.0)] * 2
 
 
 def test_errors(tmp_path: Path) -> None:

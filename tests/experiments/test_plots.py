@@ -7,7 +7,14 @@ import pytest
 import torch
 from matplotlib.image import imread
 
-from botorch_risk.experiments.plots import plot_classes, plot_model, plot_regret, save_png
+from botorch_risk.experiments.plots import (
+    plot_classes,
+    plot_model,
+    plot_regret,
+    plot_scores,
+    save_png,
+)
+from botorch_risk.experiments.replay import LevelSetCurves
 
 CURVES = {"a": torch.rand(8, 60).cumsum(-1), "b": torch.rand(8, 30), "c": torch.rand(1, 60)}
 
@@ -30,6 +37,27 @@ def test_regret_shows_the_mean_and_two_standard_errors(log_scale: bool, tmp_path
     path = save_png(figure, tmp_path / "regret.png")
     assert path.stat().st_size < 200_000
     assert imread(path).shape[:2] == (520, 832)
+
+
+def test_scores_are_drawn_at_costs_that_all_runs_have_reached(tmp_path: Path) -> None:
+    steps = torch.arange(1.0, 11.0).expand(4, 10)
+    curves = {
+        "cheap": LevelSetCurves(steps, steps / 10),
+        "expensive": LevelSetCurves(3 * steps, steps / 20 + torch.arange(4.0)[:, None] / 10),
+    }
+    figure = plot_scores(curves, title="coast")
+    (axes,) = figure.axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("cost of all samples", "F1 score")
+    assert axes.get_title() == "coast"
+    assert axes.get_ylim()[1] <= 1.02
+    for line, (label, curve) in zip(axes.lines, curves.items(), strict=True):
+        assert line.get_label() == label
+        x, y = line.get_xdata(), line.get_ydata()
+        assert (x[0], x[-1]) == (3.0, 10.0)
+        for cost, score in list(zip(x, y, strict=True))[::23]:
+            reached = (curve.cost[0] <= cost).sum() - 1  # the last that was paid by then
+            assert score == pytest.approx(curve.f1[:, reached].mean())
+    assert save_png(figure, tmp_path / "f1.png").stat().st_size < 200_000
 
 
 def test_a_log_axis_stays_where_the_means_are() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,5 +26,20 @@ def test_views_do_not_drag_their_storage_along() -> None:
 def test_decode_runs_no_code() -> None:
     with pytest.raises(StoreError, match="plain Python values"):
         decode(encode(Path("x")))
-    with pytest.raises(StoreError, match="plain Python values"):
-        decode(b"nonsense")
+
+
+@pytest.mark.parametrize("blob", [b"", b"nonsense", "abc", 7, bytes(99), torch.zeros(2)], ids=repr)
+def test_what_encode_never_made_is_refused(blob: Any) -> None:
+    with pytest.raises(StoreError, match="Expected stored"):
+        decode(blob)
+
+
+def test_no_flipped_bit_is_decoded() -> None:
+    blob = encode(torch.arange(4.0))
+    for index in range(len(blob)):
+        data = bytearray(blob)
+        data[index] ^= 0x10
+        with pytest.raises(StoreError, match="Expected stored"):
+            decode(bytes(data))
+    with pytest.raises(StoreError, match="Expected stored"):
+        decode(blob[:-1])

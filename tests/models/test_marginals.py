@@ -9,19 +9,23 @@ import warnings
 
 import pytest
 import torch
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.acquisition.objective import (
+    ExpectationPosteriorTransform,
+    PosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning
-from botorch.models import ModelListGP, SingleTaskGP
+from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
-from botorch.models.transforms.input import AppendFeatures, Normalize, Warp
+from botorch.models.transforms.input import AppendFeatures, InputPerturbation, Normalize, Warp
 from botorch.models.transforms.outcome import Log, Standardize
 from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.kernels import MaternKernel, RBFKernel, RQKernel, ScaleKernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from botorch_risk.models import MarginalPredictor, marginals
+from botorch_risk.models import MarginalPredictor, stationary_moments
 
 SHAPES = [(), (2,), (2, 3)]
 KERNELS = {
@@ -173,7 +177,7 @@ def test_gradients_are_those_of_finite_differences(kernel, batch_shape):
 
 
 def test_gradients_equal_those_of_the_posterior_over_several_chunks(monkeypatch):
-    monkeypatch.setitem(marginals._CHUNK_ENTRIES, "cpu", 12 * 64)
+    monkeypatch.setitem(stationary_moments._CHUNK_ENTRIES, "cpu", 12 * 64)
     model = make_model()
     X = torch.rand(150, 2, dtype=torch.double, requires_grad=True)
     gradients = []
@@ -421,14 +425,100 @@ def test_refuses_what_it_cannot_predict():
         MarginalPredictor(make_model())(torch.rand(2, dtype=torch.double))
 
 
-def test_transforms_to_several_points_are_not_taken_for_one():
-    features = torch.rand(3, 1, dtype=torch.double)
+def to_several_points(kind):
+    r"""A model whose transform makes three points of each, and points for it."""
     X = torch.rand(8, 2, dtype=torch.double)
-    model = SingleTaskGP(X, X[:, :1].sin(), input_transform=AppendFeatures(features))
+    if kind is AppendFeatures:
+        transform, d = AppendFeatures(torch.rand(3, 1, dtype=torch.double)), 1
+    else:
+        transform, d = InputPerturbation(0.1 * torch.randn(3, 2, dtype=torch.double)), 2
+    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True).sin(), input_transform=transform)
+    return model.eval(), torch.rand(5, d, dtype=torch.double)
+
+
+@pytest.mark.parametrize("kind", [AppendFeatures, InputPerturbation])
+def test_transforms_to_several_points_are_not_taken_for_one(kind):
+    model, X = to_several_points(kind)
+    with pytest.raises(UnsupportedError, match=r"one value for each point. Got \(3, 1\), of an"):
+        MarginalPredictor(model)(X)
+
+
+@pytest.mark.parametrize("kind", [AppendFeatures, InputPerturbation])
+def test_several_points_may_be_reduced_to_one(kind):
+    model, X = to_several_points(kind)
+    average = ExpectationPosteriorTransform(n_w=3)
+    mean, variance = MarginalPredictor(model, average)(X)
+    posterior = model.posterior(X.unsqueeze(-2), posterior_transform=average)
+    torch.testing.assert_close(mean, posterior.mean.flatten())
+    torch.testing.assert_close(variance, posterior.variance.flatten())
+
+
+class FirstTwo(PosteriorTransform):
+    r"""Reduces nothing."""
+
+    scalarize = False
+
+    def evaluate(self, Y, X=None):
+        return Y
+
+    def forward(self, posterior, X=None):
+        return posterior
+
+
+def test_outputs_that_are_not_reduced_are_refused():
+    with pytest.raises(UnsupportedError, match=r"one value for each point. Got \(1, 2\)"):
+        MarginalPredictor(model_list(), FirstTwo())(torch.rand(3, 2, dtype=torch.double))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of linear_operator's interpolation
+@pytest.mark.parametrize("fixed", [False, True])
+def test_one_task_of_a_multi_task_model(fixed):
+    X, tasks = torch.rand(12, 2).double(), torch.arange(12).remainder(2).unsqueeze(-1)
+    model = MultiTaskGP(
+        torch.cat([X, tasks], dim=-1),
+        X.sum(dim=-1, keepdim=True).sin(),
+        task_feature=-1,
+        output_tasks=[1],
+        train_Yvar=torch.full((12, 1), 1e-3).double() if fixed else None,
+    )
+    points = torch.rand(2, 5, 2).double()
     predictor = MarginalPredictor(model)
-    mean, _ = predictor(torch.rand(5, 1, dtype=torch.double))
-    assert predictor._cache is None
-    assert mean.shape == (5,)
+    posterior = model.posterior(points.unsqueeze(-2))
+    for inputs in (points, torch.cat([points, torch.ones(2, 5, 1)], dim=-1)):
+        mean, variance = predictor(inputs)
+        torch.testing.assert_close(mean, posterior.mean[..., 0, 0])
+        torch.testing.assert_close(variance, posterior.variance[..., 0, 0])
+    with pytest.raises(BotorchTensorDimensionError, match=r"the 2 or 3 columns of the model"):
+        predictor(points[..., :1])
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("inputs", [None, "normalize", "warp"])
+@pytest.mark.parametrize("batch_shape", [(), (2,)], ids=str)
+def test_a_missing_column_does_not_broadcast(batch_shape, inputs, training):
+    model = make_model("rbf", batch_shape=batch_shape, inputs=inputs).train(training)
+    for columns in (1, 3):
+        X = torch.rand(*batch_shape, 4, columns, dtype=torch.double)
+        message = rf"Expected `X` to have the 2 columns of the model's inputs. Got .* {columns}\)"
+        with pytest.raises(BotorchTensorDimensionError, match=message):
+            MarginalPredictor(model)(X)
+
+
+@pytest.mark.parametrize("make", [make_model, lambda: make_model("rq"), log_outcomes])
+@pytest.mark.parametrize("shape", [(0, 2), (3, 0, 2), (0, 4, 2)], ids=str)
+def test_no_points_have_no_moments(make, shape):
+    X = torch.rand(shape, dtype=torch.double, requires_grad=True)
+    mean, variance = MarginalPredictor(make())(X)
+    assert mean.shape == variance.shape == shape[:-1]
+    assert torch.autograd.grad((mean + variance).sum(), X)[0].shape == shape
+    batched = MarginalPredictor(make_model(batch_shape=(2, 3)))(torch.rand(0, 2).double())
+    assert batched.mean.shape == (2, 3, 0)
+
+
+@pytest.mark.parametrize("make", [make_model, lambda: make_model("rq"), log_outcomes])
+def test_whole_numbers_are_points(make):
+    predictor, X = MarginalPredictor(make()), torch.tensor([[0, 1], [1, 1]])
+    torch.testing.assert_close(predictor(X), predictor(X.double()))
 
 
 def test_single_precision_keeps_four_digits():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions.errors import InputDataError, UnsupportedError
+from botorch.exceptions.errors import UnsupportedError
 from scipy import stats
 
 from botorch_risk.models import MeanVarianceGP
@@ -233,23 +233,22 @@ def test_refuses_one_noise_level_for_ragged_batches():
         MeanVarianceGP(X, Y, variance_link="identity")
 
 
-def test_a_floor_stands_in_for_repeats_without_spread():
-    X, Y = repeats()
-    Y[3] = Y[3, 0]
-    with pytest.raises(InputDataError, match="without any spread in row 3"):
-        MeanVarianceGP(X, Y)
-    model = MeanVarianceGP(X, Y, min_noise_variance=1e-4)
-    assert (model.noise_confidence_bounds(X, 4.0)[0] > 0).all()
-
-
-def test_identity_link_refuses_a_noise_that_is_not_positive():
+def test_identity_link_refuses_a_noise_that_is_not_positive_once_it_is_needed():
     # Sixteen quiet points and a loud one: the process falls below zero between them.
     X = torch.linspace(0, 1, 17, dtype=torch.double).unsqueeze(-1)
     Y = X.sin() + 0.01 * torch.randn(17, 5, dtype=torch.double)
     Y[8] = 5 * torch.randn(5, dtype=torch.double)
     options = {"variance_link": "identity", "noise_beta": 0.0}
-    with pytest.raises(ValueError, match=r"positive upper bound.*set `min_noise_variance`"):
-        MeanVarianceGP(X, Y, **options)
+    refused = MeanVarianceGP(X, Y, **options)  # the bound is not needed before the fit
+    assert refused.predicted_noise(X).shape == (17, 1)
+    for need in (
+        lambda: refused.posterior(X),
+        lambda: refused.confidence_bounds(X, 4.0),
+        lambda: refused(X),
+        refused.refresh_noise,
+    ):
+        with pytest.raises(ValueError, match=r"positive upper bound.*set `min_noise_variance`"):
+            need()
     model = MeanVarianceGP(X, Y, min_noise_variance=1e-4, **options)
     noise = model.noise_of_means(X, 5)
     assert noise.min().item() == pytest.approx(1e-4 / 5)

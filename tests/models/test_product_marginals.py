@@ -11,8 +11,8 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Warp
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 
-from botorch_risk.models import marginals as predictor_module
 from botorch_risk.models import product_marginals as module
+from botorch_risk.models import stationary_moments
 from botorch_risk.models.product_marginals import ProductMarginals
 
 BATCHES: list[tuple[int, ...]] = [(), (2,), (2, 3)]
@@ -64,6 +64,21 @@ def test_equals_the_posterior_pair_by_pair(
         assert marginals._current_factors() is not None
         assert ours.shape == (2, *batch, 4, 6)
         torch.testing.assert_close(ours, pair_by_pair(model, X, points), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
+def test_a_t_batch_stays_a_product(batch: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    r"""BoTorch's optimisers call with `b x batch_shape x 1 x d_x`, which is no other question."""
+    model, points = build(batch), torch.rand(6, 1).double()
+    marginals = ProductMarginals(model, points)
+    X = torch.rand(5, *batch, 1, 2, dtype=torch.float64)
+    expected = torch.stack([*marginals._at_every_pair(X)])
+    monkeypatch.delattr(ProductMarginals, "_at_every_pair")
+    ours = torch.stack([*marginals(X)])
+    assert ours.shape == (2, 5, *batch, 1, 6)
+    torch.testing.assert_close(ours, expected, rtol=1e-8, atol=1e-8)
+    shared = torch.stack([*marginals(X.reshape(-1, 2)[:3])])
+    assert shared.shape == (2, *batch, 3, 6)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +145,7 @@ def at_all_pairs(model: SingleTaskGP, X: torch.Tensor, points: torch.Tensor) -> 
 def test_values_and_gradients_do_not_depend_on_the_chunks(
     n_w: int, batch: tuple[int, ...], products: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(predictor_module._CHUNK_ENTRIES, "cpu", 1)  # 64 values of w at a time
+    monkeypatch.setitem(stationary_moments._CHUNK_ENTRIES, "cpu", 1)  # 64 values of w at a time
     if not products:
         monkeypatch.setattr(module, "_MAX_PRODUCTS", 0)
     model = build(batch)

@@ -115,8 +115,7 @@ def test_refuses_repeats_that_are_none(Y, error, message):
         ("counts", 0.0, "whole counts of at least 1"),
         ("counts", 2.5, "whole counts of at least 1"),
         ("variances", NAN, "finite variances"),
-        ("variances", 0.0, "positive variances"),
-        ("variances", -1.0, "positive variances"),
+        ("variances", -1.0, "variances >= 0"),
     ],
 )
 def test_refuses_summaries_that_are_none(name, value, message):
@@ -130,3 +129,55 @@ def test_refuses_summaries_that_are_none(name, value, message):
 def test_refuses_summaries_of_different_shapes(shape):
     with pytest.raises(BotorchTensorDimensionError, match=r"one shape `batch_shape x n x 1`"):
         RepeatedOutcomes.from_summary(torch.ones(3, 1), torch.ones(shape), torch.ones(3, 1))
+
+
+@pytest.mark.parametrize("k", [2, 3, 5, 6, 7, 100])
+def test_equal_repeats_have_no_spread_whatever_their_mean_is_rounded_to(k):
+    values = torch.rand(500, 1, dtype=torch.double)
+    assert (RepeatedOutcomes.from_repeats(values.expand(500, k)).variances == 0).all()
+    X = torch.arange(500).repeat(k).unsqueeze(-1).double()
+    _, pooled = pool_repeated_rows(X, RepeatedOutcomes.from_repeats(values.repeat(k, 1)))
+    assert (pooled.counts == k).all()
+    assert (pooled.variances == 0).all()
+
+
+def test_a_spread_just_above_rounding_is_kept():
+    Y = torch.tensor([[1.0, 1.0 + 1e-12]], dtype=torch.double)
+    assert RepeatedOutcomes.from_repeats(Y).variances.item() == pytest.approx(5e-25, rel=1e-3)
+
+
+def test_rows_of_any_lengths_come_as_a_list():
+    rows = [torch.rand(k, dtype=torch.double) for k in (2, 1, 5)]
+    outcomes = RepeatedOutcomes.from_repeats(rows)
+    expected = torch.tensor([numpy_statistics(row.tolist()) for row in rows], dtype=torch.double)
+    torch.testing.assert_close(as_rows(outcomes), expected, equal_nan=True)
+    for wrong in ([], [torch.rand(2), 3.0], [torch.rand(2, 2)]):
+        with pytest.raises(BotorchTensorDimensionError, match="a list of tensors"):
+            RepeatedOutcomes.from_repeats(wrong)
+
+
+def test_known_noise_levels_weigh_the_readings():
+    Y = torch.tensor([[1.0, 4.0, NAN], [2.0, NAN, NAN]], dtype=torch.double)
+    Yvar = torch.tensor([[0.1, 0.4, NAN], [0.3, NAN, NAN]], dtype=torch.double)
+    outcomes = RepeatedOutcomes.from_repeats(Y, Yvar)
+    weights = np.array([10.0, 2.5])
+    assert outcomes.means.flatten().tolist() == pytest.approx([weights @ [1, 4] / 12.5, 2.0])
+    variances = outcomes.variances_of_means.flatten().tolist()
+    assert variances == pytest.approx([1 / 12.5, 0.3])
+    assert outcomes.informs_noise.all()
+    # One reading a row, pooled, is the same as several in a row.
+    long = RepeatedOutcomes.from_repeats(
+        Y[Y.isfinite()].unsqueeze(-1), Yvar[Y.isfinite()].unsqueeze(-1)
+    )
+    pooled = long.pool(torch.tensor([0, 0, 1]), 2)
+    torch.testing.assert_close(as_rows(pooled), as_rows(outcomes))
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, NAN, float("inf")])
+def test_refuses_noise_levels_that_are_none(bad):
+    Yvar = torch.full((3, 2), 0.1)
+    Yvar[1, 1] = bad
+    with pytest.raises(InputDataError, match=r"finite noise variances > 0.*in row 1"):
+        RepeatedOutcomes.from_repeats(torch.rand(3, 2), Yvar)
+    with pytest.raises(BotorchTensorDimensionError, match="noise variance for each repeat"):
+        RepeatedOutcomes.from_repeats(torch.rand(3, 2), Yvar[:2])

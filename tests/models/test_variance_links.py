@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions.errors import InputDataError
 from scipy import stats
-from scipy.special import digamma, polygamma
+from scipy.integrate import quad
+from scipy.optimize import minimize_scalar
+from scipy.special import digamma, gammaln, polygamma
 
 from botorch_risk.models.variance_links import LINKS
 
@@ -45,17 +46,40 @@ def test_log_link_has_the_moments_of_a_log_normal():
     assert torch.equal(LINKS["log"].inverse(mean), mean.exp())
 
 
-def test_refuses_the_logarithm_of_no_spread():
-    variances = torch.tensor([[[0.1], [0.2]], [[0.1], [0.0]]])
-    with pytest.raises(InputDataError, match=r"row 1 of replicate \(1,\).*min_noise_variance"):
-        LINKS["log"].observations(variances, torch.full_like(variances, 3))
+@pytest.mark.parametrize("k", [2, 3, 10])
+@pytest.mark.parametrize("limit", [1e-30, 1e-3, 0.1, 10.0])
+def test_no_spread_says_that_the_sample_variance_is_below_the_resolution(k, limit):
+    r"""The observation turns the population into the posterior of a censored one."""
+    mean, variance = -2.0, 0.8
+    half = (k - 1) / 2
+
+    def log_density(h):  # with the leading term of the gamma function where it underflows
+        x = half * limit * np.exp(-h)
+        if half * np.log(x) < -600:
+            log_cdf = half * np.log(x) - gammaln(half + 1)
+        else:
+            log_cdf = stats.gamma.logcdf(x, half)
+        return log_cdf + stats.norm.logpdf(h, mean, np.sqrt(variance))
+
+    peak = minimize_scalar(lambda h: -log_density(h), bounds=(-80, 20), method="bounded").x
+    moments = [
+        quad(lambda h, p=p: h**p * np.exp(log_density(h) - log_density(peak)), peak - 9, peak + 9)[
+            0
+        ]
+        for p in range(3)
+    ]
+    expected_mean = moments[1] / moments[0]
+    expected_variance = moments[2] / moments[0] - expected_mean**2
+    column = torch.ones(1, 1, dtype=torch.double)
+    target, noise = LINKS["log"].censored_observations(
+        limit * column, k * column, mean * column, variance * column
+    )
+    precision = 1 / variance + 1 / noise.item()
+    combined = (mean / variance + target.item() / noise.item()) / precision
+    assert combined == pytest.approx(expected_mean, rel=1e-4)
+    assert 1 / precision == pytest.approx(expected_variance, rel=1e-4)
 
 
-def test_identity_link_scales_by_the_mean():
-    transform = LINKS["identity"].outcome_transform(torch.Size())
-    Y = torch.tensor([[1.0], [2.0], [6.0]])
-    scaled, scaled_variance = transform(Y, torch.ones_like(Y))
-    torch.testing.assert_close(scaled, (Y - 3.0) / 3.0)
-    torch.testing.assert_close(scaled_variance, torch.ones_like(Y) / 9)
-    transform.eval()
-    torch.testing.assert_close(transform.untransform(scaled)[0], Y)
+def test_identity_link_takes_no_spread_as_an_observation():
+    variances = torch.tensor([[0.1], [0.0]])
+    assert torch.equal(LINKS["identity"].observations(variances, 3 * variances), variances)

@@ -11,7 +11,10 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from scipy.stats import norm
 from torch import Generator, Tensor
 
+from botorch_risk.environments.uniforms import seeded_uniforms
 from botorch_risk.optim import maximize_value_at_risk
+from botorch_risk.risk import ValueAtRisk
+from botorch_risk.seeding import derive_seed, generators
 
 SMALL: dict[str, Any] = {"num_starts": 2, "num_steps": 30, "num_training_steps": 60}
 BOX = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.float64)
@@ -46,6 +49,41 @@ def test_stays_within_the_bounds() -> None:
 
     X, _ = maximize_value_at_risk(slope, normal, BOX, 0.1, seeds=0, **SMALL)
     torch.testing.assert_close(X, torch.tensor([[1.0, 0.0]]).double(), atol=1e-3, rtol=0)
+
+
+def test_never_ends_below_its_starts() -> None:
+    r"""The surrogate of a wave that is faster than the ball leads anywhere."""
+
+    def wave(queries: Tensor) -> Tensor:
+        return (60 * queries[..., 0]).sin() - queries[..., 1].square()
+
+    options: dict[str, Any] = {"num_training_steps": 5, "num_final": 128}
+    box, seeds = BOX[:, :1], range(6)
+    starts = [
+        maximize_value_at_risk(
+            wave, normal, box, 0.1, seeds=seeds, num_starts=1, num_steps=k, **options
+        )
+        for k in (1, 20)
+    ]
+    raw = [derive_seed(seed, "LNSO starts") for seed in seeds]
+    X = seeded_uniforms(256, 1, raw, "LNSO")
+    W = normal(128, generators(seeds, "LNSO", "comparison"))
+    pairs = torch.cat(
+        [X.unsqueeze(-2).expand(6, 256, 128, 1), W.unsqueeze(-3).expand(6, 256, 128, 1)], dim=-1
+    )
+    risk = ValueAtRisk(0.1)(wave(pairs), torch.full((128,), 1 / 128).double())
+    for X_best, value in starts:
+        assert (value >= risk.amax(dim=-1) - 1e-12).all()
+        pairs = torch.cat([X_best.unsqueeze(-2).expand(6, 128, 1), W], dim=-1)
+        own = ValueAtRisk(0.1)(wave(pairs), torch.full((128,), 1 / 128).double())
+        torch.testing.assert_close(own, value)
+
+
+def test_whole_bounds_are_numbers() -> None:
+    quick: dict[str, Any] = {**SMALL, "num_steps": 2, "num_training_steps": 2}
+    found = maximize_value_at_risk(bump, normal, BOX.long(), 0.1, seeds=0, **quick)
+    expected = maximize_value_at_risk(bump, normal, BOX, 0.1, seeds=0, **quick)
+    assert torch.equal(found[0], expected[0])
 
 
 def test_batch_equals_loop() -> None:

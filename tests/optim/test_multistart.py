@@ -20,7 +20,10 @@ from botorch.models import SingleTaskGP
 from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
 
+from botorch_risk.acquisition import MaximumVariance, RiskUpperConfidenceBound
+from botorch_risk.environments import InputPerturbation
 from botorch_risk.optim import optimize_acqf_replicates
+from botorch_risk.risk import Expectation
 
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 
@@ -195,8 +198,42 @@ def test_dtype_and_device(device: torch.device) -> None:
     torch.testing.assert_close(X[:, 0].double(), acqf.centers, atol=2e-3, rtol=0)
 
 
+def test_reversed_bounds_are_refused() -> None:
+    r"""Clipping to them would move every point to a corner."""
+    acqf, partly = Peaks(centers(2)), BOUNDS.clone()
+    partly[:, 1] = partly[:, 1].flip(0)
+    for bad in (BOUNDS.flip(0), partly, BOUNDS * torch.inf, BOUNDS * torch.nan):
+        with pytest.raises(ValueError, match="finite lower bounds, none above its upper bound"):
+            optimize_acqf_replicates(acqf, bad, seeds=[0, 1])
+    held = torch.tensor([[0.25, 0.0], [0.25, 1.0]], dtype=torch.float64)  # an empty side holds
+    X, _ = optimize_acqf_replicates(acqf, held, seeds=[0, 1])
+    assert (X[..., 0] == 0.25).all()
+
+
+def test_whole_bounds_are_numbers() -> None:
+    options = {"seeds": [0, 1], "fixed_features": {1: 0.25}}
+    X, values = optimize_acqf_replicates(Peaks(centers(2)), BOUNDS.long(), **options)
+    expected, _ = optimize_acqf_replicates(Peaks(centers(2)), BOUNDS, **options)
+    assert X.dtype == values.dtype == torch.float64
+    assert torch.equal(X, expected)
+
+
+def test_a_box_of_another_width_is_refused() -> None:
+    acqf = RiskUpperConfidenceBound(
+        model(2), InputPerturbation(torch.zeros(1, 2).double()), Expectation(), beta=1.0
+    )
+    for wrong in (BOUNDS[:, :1], torch.cat([BOUNDS, BOUNDS], dim=-1)):
+        with pytest.raises(BotorchTensorDimensionError, match="`batch_shape x m x 2`"):
+            optimize_acqf_replicates(acqf, wrong, seeds=[0, 1])
+        with pytest.raises(BotorchTensorDimensionError, match="the 2 columns of the model's inp"):
+            optimize_acqf_replicates(MaximumVariance(model(2)), wrong, seeds=[0, 1])
+
+
 def test_bad_input() -> None:
     acqf = Peaks(centers(2))
+    for column in (2, -3):
+        with pytest.raises(ValueError, match=rf"columns in \[0, 2\) .* Got {column}"):
+            optimize_acqf_replicates(acqf, BOUNDS, seeds=[0, 1], fixed_features={column: 0.5})
     with pytest.raises(BotorchTensorDimensionError, match="`bounds` to have shape `2 x d`"):
         optimize_acqf_replicates(acqf, BOUNDS[0], seeds=[0, 1])
     with pytest.raises(ValueError, match="as many raw points as starts"):

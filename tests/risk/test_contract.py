@@ -174,12 +174,66 @@ def test_bad_input(case: RiskMeasureCase) -> None:
         measure(values, weights[..., :-1])
     with pytest.raises(InputDataError, match=r"finite `values`. Got nan"):
         measure(values.index_fill(-1, torch.tensor([1]), torch.nan), weights)
+    with pytest.raises(InputDataError, match=r"finite `values`. Got inf"):
+        measure.bounds(values, values.index_fill(-1, torch.tensor([1]), torch.inf), weights)
     with pytest.raises(InputDataError, match=r"floating-point `values`. Got values.dtype="):
         measure(values.long(), weights)
     with pytest.raises(InputDataError, match=r"Got the smallest weight -"):
         measure(values, weights - weights.amax(dim=-1, keepdim=True))
-    with pytest.raises(InputDataError, match=r"that sum to 1. Got .* sums 2\.\.2"):
-        measure(values, 2 * weights)
+    for factor in (0.5, 2, 1 - 2e-6, 1 + 2e-6):
+        for call in (measure, lambda v, w: measure.bounds(v, v + 1, w)):
+            with pytest.raises(InputDataError, match=r"that sum to 1. Got .* sums [012]"):
+                call(values, factor * weights)
+    close(measure(values, (1 - 1e-7) * weights), measure(values, weights), 1e-5)
+
+
+@every
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_a_replicate_that_is_not_finite_leaves_the_others_alone(
+    case: RiskMeasureCase, bad: float
+) -> None:
+    values, weights, points = draw(3, 4)
+    measure, broken = case.bind(points), values.clone()
+    broken[1, :, 5] = bad
+    broken[2, 3, 2] = bad  # of weight 0
+    failed = torch.zeros(3, 4, dtype=torch.bool)
+    failed[1], failed[2, 3] = True, True
+    broken.requires_grad_()
+    width = torch.rand(3, 4, N_W, dtype=torch.float64)
+    results = (
+        (measure(broken, weights), measure(values, weights)),
+        *zip(
+            measure.bounds(broken, broken + width, weights),
+            measure.bounds(values, values + width, weights),
+            strict=True,
+        ),
+    )
+    for found, expected in results:
+        assert found[failed].isnan().all()
+        close(found[~failed], expected[~failed], 1e-8)
+    (gradient,) = torch.autograd.grad(results[0][0][~failed].sum(), broken)
+    assert gradient.isfinite().all()
+    assert (gradient[failed] == 0).all()
+
+
+@every
+@examples
+@seeds
+def test_huge_values_outside_the_support_are_not_seen(case: RiskMeasureCase, seed: int) -> None:
+    if case.sees_weight_zero:
+        return
+    values, weights, points = draw(seed=seed)
+    measure = case.bind(points)
+    expected = (measure(values, weights), *measure.bounds(values, values + 1, weights))
+    for huge in (1e300, -1e300, 1e200):
+        lower, upper = values.clone(), values + 1
+        lower[2] = upper[2] = huge
+        lower.requires_grad_()
+        found = (measure(lower, weights), *measure.bounds(lower, upper, weights))
+        close(torch.stack(found), torch.stack(expected), 1e-12)
+        (gradient,) = torch.autograd.grad(sum(found), lower)
+        assert gradient.isfinite().all()
+        assert gradient[2] == 0
 
 
 @every

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Strategy
-from tests.contracts import NUM_REPEATS, PROBLEM
+from tests.strategies.cases import NUM_REPEATS, PROBLEM
 
 
 def evaluate(strategy: Strategy, X: Tensor, index: int, problem: Any = PROBLEM) -> Tensor:
+    r"""Repeats at points, with their contexts if the problem has any."""
     streams = generators(strategy.seeds, "observations", index)
     return problem.sample_repeats(X, NUM_REPEATS, streams)
+
+
+def meet(strategy: Strategy, X: Tensor, index: int, problem: Any = PROBLEM) -> Tensor:
+    r"""What is told of points that were asked for: with the contexts that they met, if any."""
+    if X.shape[-1] > problem.bounds.shape[-1] or not hasattr(problem, "draw_contexts"):
+        return X
+    streams = generators(strategy.seeds, "contexts", index)
+    return torch.cat([X, problem.draw_contexts(X, streams)], dim=-1)
 
 
 def play(strategy: Strategy, rounds: int, first: int = 0, problem: Any = PROBLEM) -> list[Tensor]:
@@ -21,5 +31,6 @@ def play(strategy: Strategy, rounds: int, first: int = 0, problem: Any = PROBLEM
     asked = []
     for index in range(first, first + rounds):
         asked.append(strategy.ask())
-        strategy.tell(asked[-1], evaluate(strategy, asked[-1], index, problem))
+        told = meet(strategy, asked[-1], index, problem)
+        strategy.tell(told, evaluate(strategy, told, index, problem))
     return asked

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from tests.contracts import STRATEGIES, StrategyCase
+from botorch_risk.strategies import RAHBO, HeteroscedasticGPUCB
+from tests.strategies.cases import STRATEGIES, StrategyCase
 from tests.strategies.loops import play
 
-BATCHED = [case for case in STRATEGIES if case.name in ("rahbo", "heteroscedastic_gp_ucb")]
+BATCHED = [case for case in STRATEGIES if case.kind in (RAHBO, HeteroscedasticGPUCB)]
 SEEDS = list(range(20))
 TOLERANCE = 1e-6  # in units of the bounds, [0, 2]
 

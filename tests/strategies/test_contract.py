@@ -2,31 +2,44 @@ r"""The laws of every strategy."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from torch import Tensor
 
-from botorch_risk.strategies import Strategy
-from tests.contracts import STRATEGIES, StrategyCase
-from tests.strategies.loops import evaluate, play
+from botorch_risk.strategies import RandomSearch, Strategy
+from tests.strategies.cases import NUM_INITIAL, STRATEGIES, StrategyCase
+from tests.strategies.loops import evaluate, meet, play
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Expected a threshold within:botorch.exceptions.warnings.InputDataWarning"
+)
 every = pytest.mark.parametrize("case", STRATEGIES, ids=lambda case: case.name)
 SEEDS = (0, 1, 2)
 
 
 @every
 def test_protocol_and_shapes(case: StrategyCase) -> None:
-    strategy = case.build(SEEDS, batch_size=2)
+    strategy = case.build(SEEDS, batch_size=case.batch_size)
     assert isinstance(strategy, Strategy)
     first, second = play(strategy, 2, problem=case.problem)
-    assert first.shape == (3, 6, case.num_inputs)
-    assert second.shape == (3, 2, case.num_inputs)
+    assert first.shape == (3, NUM_INITIAL, case.num_asked)
+    assert second.shape == (3, case.batch_size, case.num_asked)
     lower, upper = case.problem.bounds
-    assert ((second[..., :1] >= lower) & (second[..., :1] <= upper)).all()
+    nothing = second.isnan().any(dim=-1)  # a batch may end short
+    assert not (nothing[:, 0] if case.of_a_domain else nothing).any()
+    for X in (first, second[~nothing]):
+        assert ((X[..., :1] >= lower) & (X[..., :1] <= upper)).all()
     reported = strategy.recommend()
     assert reported.shape == (3, 1)
-    evaluated = torch.cat([first, second], dim=-2)[..., :1]
-    assert (evaluated == reported.unsqueeze(-2)).all(dim=-1).any(dim=-1).all()
+    assert ((reported >= lower) & (reported <= upper)).all()
+    if not case.of_a_domain:
+        evaluated = torch.cat([first, second], dim=-2)[..., :1]
+        assert (evaluated == reported.unsqueeze(-2)).all(dim=-1).any(dim=-1).all()
 
 
 @every
@@ -58,35 +71,145 @@ def test_a_replicate_does_not_depend_on_its_company(case: StrategyCase) -> None:
 
 
 @every
+@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")  # BoTorch tries again
+def test_the_default_dtype_changes_nothing(
+    case: StrategyCase, default_dtype: Callable[..., None]
+) -> None:
+    loops = []
+    for dtype in (torch.float, torch.double):
+        default_dtype(dtype)
+        strategy = case.build(SEEDS)
+        loops.append([*play(strategy, 3, problem=case.problem), strategy.recommend()])
+    single, double = loops
+    assert torch.equal(single[0], double[0])
+    for left, right in zip(single, double, strict=True):
+        # BoTorch keeps the parameters of its priors in the default dtype.
+        torch.testing.assert_close(left, right, atol=1e-5, rtol=0)
+
+
+@every
 def test_missing_outcomes_of_a_replicate_leave_the_others_untouched(case: StrategyCase) -> None:
     whole, holed = case.build(SEEDS), case.build(SEEDS)
     for index in range(4):
         X = whole.ask()
-        Y = evaluate(whole, X, index, case.problem)
-        whole.tell(X, Y)
+        rows = meet(whole, X, index, case.problem)
+        whole.tell(rows, evaluate(whole, rows, index, case.problem))
         asked = holed.ask()
         torch.testing.assert_close(asked[[0, 2]], X[[0, 2]], atol=1e-6, rtol=0)
-        Z = evaluate(holed, asked, index, case.problem)
+        rows = meet(holed, asked, index, case.problem)
+        Z = evaluate(holed, rows, index, case.problem)
         Z[1, :3] = torch.nan  # replicate 1 fails, at first in part, then wholly
-        holed.tell(asked, Z)
-    rows = holed._Y[1].isfinite().any(dim=-1)
-    assert (holed._X[1][rows][:, :1] == holed.recommend()[1]).all(dim=-1).any()
-    assert holed.recommend().isfinite().all()
+        holed.tell(rows, Z)
+    reported = holed.recommend()
+    assert reported.isfinite().all()
+    if not case.of_a_domain:
+        known = holed._Y[1].isfinite().any(dim=-1)
+        assert (holed._X[1][known][:, :1] == reported[1]).all(dim=-1).any()
+
+
+@every
+def test_data_with_a_graph_and_integers_are_taken_as_numbers(case: StrategyCase) -> None:
+    r"""And as a copy: what the caller does to a tensor afterwards is the caller's."""
+    plain, strategy = case.build(SEEDS), case.build(SEEDS)
+    for index in range(2):
+        rows = meet(plain, plain.ask(), index, case.problem)
+        Y = evaluate(plain, rows, index, case.problem)
+        whole = index == 1 and bool(Y.isfinite().all())
+        Y = Y.mul(1 if case.of_a_domain else 10).round() if whole else Y
+        plain.tell(rows, Y)
+        told = rows.clone().requires_grad_(), Y.long() if whole else Y.clone().requires_grad_()
+        strategy.tell(*told)
+        with torch.no_grad():
+            for each in told:
+                each.zero_()
+    for left, right in (
+        (plain.ask(), strategy.ask()),
+        (plain.recommend(), strategy.recommend()),
+        (plain._X, strategy._X),
+        (plain._Y, strategy._Y),
+    ):
+        assert torch.equal(left.nan_to_num(), right.nan_to_num())
+    tensors = [value for value in strategy.state_dict().values() if isinstance(value, Tensor)]
+    assert not any(each.requires_grad for each in (*tensors, strategy.ask()))
+
+
+@every
+def test_bounds_with_a_graph_or_of_integers_are_taken_as_numbers(case: StrategyCase) -> None:
+    def passed(change: Callable[[Tensor], Tensor]) -> Any:
+        r"""The strategy with its boxes changed, and then overwritten."""
+        boxes = [each for each in case.arguments if isinstance(each, Tensor)]
+        changed = {id(each): change(each) for each in boxes}
+        arguments = tuple(changed.get(id(each), each) for each in case.arguments)
+        strategy = dataclasses.replace(case, arguments=arguments).build(SEEDS)
+        with torch.no_grad():
+            for each in changed.values():
+                each.zero_()
+        return strategy
+
+    expected = case.build(SEEDS)
+    play(expected, 2, problem=case.problem)
+    strategy = passed(lambda box: box.clone().requires_grad_())
+    play(strategy, 2, problem=case.problem)
+    assert torch.equal(strategy.ask().nan_to_num(), expected.ask().nan_to_num())
+    assert not strategy.ask().requires_grad
+    whole = passed(lambda box: torch.arange(len(box)).reshape(-1, 1))
+    assert whole.ask().dtype == torch.double
+
+
+@every
+def test_points_outside_the_bounds_and_empty_rounds_are_refused(case: StrategyCase) -> None:
+    strategy = case.build(SEEDS)
+    asked = strategy.ask()
+    X = meet(strategy, asked, 0, case.problem)
+    Y = evaluate(strategy, X, 0, case.problem)
+    far = X + torch.eye(X.shape[-1])[0] * 500
+    for bad_X, bad_Y, error, message in (
+        (far, Y, InputDataError, r"within bounds=|of the domain"),
+        (X[:, :0], Y[:, :0], BotorchTensorDimensionError, "q >= 1"),
+        (X[0], Y[0], BotorchTensorDimensionError, "q >= 1"),
+    ):
+        with pytest.raises(error, match=message):
+            strategy.tell(bad_X, bad_Y)
+    assert torch.equal(strategy.ask(), asked)
+    strategy.tell(X, Y)
+
+
+SINGLY = [case for case in STRATEGIES if case.batch_size == 1]
+
+
+@pytest.mark.parametrize("case", SINGLY, ids=lambda case: case.name)
+def test_batches_are_refused_in_words_where_points_come_singly(case: StrategyCase) -> None:
+    with pytest.raises(UnsupportedError, match=r"`batch_size` of 1|pending points"):
+        strategy = case.build(SEEDS, batch_size=2)
+        play(strategy, 3, problem=case.problem)
 
 
 @every
 def test_bad_input_changes_nothing(case: StrategyCase) -> None:
     strategy = case.build(SEEDS)
-    X = strategy.ask()
+    asked = strategy.ask()
+    X = meet(strategy, asked, 0, case.problem)
     Y = evaluate(strategy, X, 0, case.problem)
     for bad_X, bad_Y, error, message in (
-        (X[:2], Y[:2], BotorchTensorDimensionError, f"`3 x q x {case.num_inputs}`"),
+        (X[:2], Y[:2], BotorchTensorDimensionError, f"`3 x q x {case.num_told}`"),
         (X, Y[..., :1, :], BotorchTensorDimensionError, "`3 x q x 4`"),
         (X, Y.masked_fill(Y > 0, torch.inf), InputDataError, "Got infinity"),
         (X * torch.nan, Y, InputDataError, "Got an outcome at NaN"),
     ):
         with pytest.raises(error, match=message):
             strategy.tell(bad_X, bad_Y)
-    assert torch.equal(strategy.ask(), X)
+    assert torch.equal(strategy.ask(), asked)
     with pytest.raises(ValueError, match="Expected outcomes before a recommendation"):
         strategy.recommend()
+
+
+def test_a_box_without_inputs_is_refused() -> None:
+    with pytest.raises(BotorchTensorDimensionError, match="`2 x d`, d >= 1"):
+        RandomSearch(torch.empty(2, 0), seeds=0, num_initial=2)
+
+
+def test_a_point_on_the_bounds_up_to_rounding_is_taken() -> None:
+    strategy = RandomSearch(torch.tensor([[0.0], [3.0]]).double(), seeds=0, num_initial=2)
+    strategy.tell(torch.tensor([[[-1e-7], [3.0 + 1e-7]]]), torch.zeros(1, 2, 1))
+    with pytest.raises(InputDataError, match=r"within bounds=\[\[0.0\], \[3.0\]\]\. Got \[3.09"):
+        strategy.tell(torch.tensor([[[1.0], [3.1]]]), torch.zeros(1, 2, 1))

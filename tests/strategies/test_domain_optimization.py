@@ -82,6 +82,16 @@ def test_state_continues_bit_for_bit(kind: Any) -> None:
         assert torch.equal(left, right)
 
 
+@pytest.mark.filterwarnings("ignore:Very small noise values detected")  # of the model's own data
+@every
+def test_asks_points_of_the_domain_without_noise_to_the_end(kind: Any) -> None:
+    r"""Also when all but one are known exactly, and scores are 0 / 0."""
+    domain = grid(3)
+    strategy = kind(domain, SEEDS, build_model, noise=0.0, num_initial=3)
+    for X in play(strategy, 9):
+        assert (X.unsqueeze(-2) == domain).all(dim=-1).any(dim=-1).all()
+
+
 @every
 def test_finds_the_maximum(kind: Any) -> None:
     strategy = build(kind, SEEDS)

@@ -134,6 +134,27 @@ def test_missing_outcomes_leave_the_others_untouched(build: Any) -> None:
 
 
 @every
+@pytest.mark.parametrize("rows", [[0], [2], [0, 1]], ids=str)
+def test_a_row_without_an_outcome_is_no_sample(build: Any, rows: list[int]) -> None:
+    strategy = build(SEEDS)
+    X = strategy.ask()
+    Y = evaluate(strategy, X, 0)
+    Y[1, rows] = torch.nan
+    strategy.tell(X, Y)
+    expected = [3, 3 - len(rows), 3]
+    assert strategy.posterior.num_samples.tolist() == expected
+    X = strategy.ask()
+    Y = evaluate(strategy, X, 1)
+    Y[2] = torch.nan
+    strategy.tell(X, Y)
+    assert strategy.posterior.num_samples.tolist() == [4, 4 - len(rows), 3]
+    low, high = strategy.posterior.outcome_range
+    outcomes = strategy._Y[1].nanmean(dim=-1)
+    known = outcomes[outcomes.isfinite()]
+    assert (low[1], high[1]) == (known.min(), known.max())
+
+
+@every
 def test_bad_input_changes_nothing(build: Any) -> None:
     strategy = build(SEEDS)
     X = strategy.ask()

@@ -1,0 +1,61 @@
+r"""Mean and variance of a model at what an environment makes of decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_risk.environments import Environment, IndependentEnvironment
+from botorch_risk.models.marginals import MarginalPredictor
+from botorch_risk.models.product_marginals import ProductMarginals
+
+EnvironmentMarginals = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+
+
+def marginals_of(
+    model: Model, environment: Environment, posterior_transform: PosteriorTransform | None
+) -> EnvironmentMarginals:
+    r"""From decisions to the moments of the outcome over the environment.
+
+    Args:
+        model: A model with one output.
+        environment: The distribution of w, or of a perturbation of the decision.
+        posterior_transform: As in `MarginalPredictor`.
+
+    Returns:
+        A function of `batch_shape x m x d_x` decisions: mean and variance,
+        `batch_shape x m x n_w` each, and the weights, which broadcast to them.
+    """
+    if isinstance(environment, IndependentEnvironment):
+        product = ProductMarginals(model, environment.points, posterior_transform)
+        return _IndependentMarginals(product, environment)
+    return _DependentMarginals(MarginalPredictor(model, posterior_transform), environment)
+
+
+@dataclass(frozen=True)
+class _IndependentMarginals:
+    r"""At all pairs of a decision and a fixed point of the environment."""
+
+    marginals: ProductMarginals
+    environment: IndependentEnvironment
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return (*self.marginals(X), self.environment.weights.to(X).unsqueeze(-2))
+
+
+@dataclass(frozen=True)
+class _DependentMarginals:
+    r"""At the points that the environment makes of each decision."""
+
+    marginals: MarginalPredictor
+    environment: Environment
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        inputs, weights = self.environment.expand(X)  # batch_shape x m x n_w x d
+        moments = self.marginals(inputs.flatten(-3, -2))
+        mean, variance = (moment.unflatten(-1, inputs.shape[-3:-1]) for moment in moments)
+        return mean, variance, weights

@@ -1,0 +1,156 @@
+r"""The commands of `botorch-risk`. What needs PyTorch is imported by the command that needs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from botorch_risk.experiments.cli import one_line_errors
+from botorch_risk.experiments.extras import MissingExtraError, require_extra
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from botorch_risk.experiments.registry import ExperimentDefinition
+    from botorch_risk.experiments.store import ExperimentStore
+
+typer = require_extra("typer")
+app = typer.Typer(
+    help="Experiments under risk that can be stopped at any moment and resumed.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+StorePath = Annotated[Path, typer.Argument(help="The file that `run --out` wrote.")]
+
+
+@app.command("list")
+def list_experiments() -> None:
+    r"""Lists the experiments and their strategies."""
+    from botorch_risk.experiments.registry import experiments
+
+    for definition in experiments().values():
+        typer.echo(f"{definition.name}: {definition.description}")
+        typer.echo(f"    strategies: {', '.join(definition.strategies)}")
+        typer.echo(f"    rounds: {definition.num_rounds}, repeats: {definition.num_repeats}")
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(help="The experiment; see `list`.")],
+    strategy: Annotated[list[str], typer.Option(help="May be repeated; default: all.")] = [],  # noqa: B006
+    replicates: Annotated[int, typer.Option(help="The number R of seeds.")] = 10,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds after the initial design; default: see `list`.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The first of the seeds s, ..., s + R - 1.")] = 0,
+    device: Annotated[str, typer.Option(help="Where the strategies compute.")] = "cpu",
+    out: Annotated[Path, typer.Option(help="The results; resumed if there.")] = Path(
+        "results.sqlite"
+    ),
+    jobs: Annotated[int, typer.Option(help="The number of processes.")] = 1,
+) -> None:
+    r"""Runs strategies of an experiment, or resumes them from `--out`."""
+    with one_line_errors(MissingExtraError):
+        require_extra("joblib"), require_extra("tqdm")
+    from botorch_risk.experiments.campaign import Campaign
+    from botorch_risk.experiments.registry import get_experiment
+    from botorch_risk.experiments.serialization import StoreError
+
+    with one_line_errors(ValueError):
+        if jobs < 1:
+            raise ValueError(f"Expected `--jobs` to be at least 1. Got {jobs=}.")
+        seeds = range(seed, seed + replicates)
+        campaign = Campaign(get_experiment(name), out, seeds, strategy, rounds, device)
+        campaign.prepare()
+    with one_line_errors(StoreError, MissingExtraError):
+        campaign.run(num_jobs=jobs)
+    typer.echo(f"Done: {out}")
+
+
+@app.command()
+def status(path: StorePath) -> None:
+    r"""Shows how far each strategy has come."""
+    from botorch_risk.experiments.serialization import StoreError
+    from botorch_risk.experiments.store import ExperimentStore
+    from botorch_risk.experiments.summary import failed_points
+
+    with one_line_errors(StoreError), ExperimentStore(path) as store:
+        identity = store.identity
+        seeds = identity["seeds"]
+        typer.echo(f"{identity['experiment']}: {len(seeds)} replicates, seeds from {seeds[0]}")
+        for label in store.labels():
+            records = store.rounds(label)
+            seconds = sum(part or 0.0 for record in records for part in record.seconds)
+            typer.echo(
+                f"    {label}: {store.progress(label)[0]} rounds after the initial design, "
+                f"{seconds:.1f} s, {failed_points(records)} failed points"
+            )
+
+
+@app.command()
+def plot(
+    path: StorePath,
+    to: Annotated[Path, typer.Option(help="The folder of the pictures.")] = Path("."),
+    log: Annotated[bool, typer.Option(help="Logarithmic axis for simple regret.")] = False,
+) -> None:
+    r"""Writes summary.md and pictures: regret by round, or F1 by cost for level sets.
+
+    The pictures are cumulative_regret.png and simple_regret.png, and for a single input the
+    models too; where a level set is sought, f1.png.
+    """
+    with one_line_errors(MissingExtraError):
+        require_extra("matplotlib")
+    from botorch_risk.experiments.finite_domain import LevelSetProblem
+    from botorch_risk.experiments.plots import save_png
+    from botorch_risk.experiments.registry import get_experiment
+    from botorch_risk.experiments.store import ExperimentStore
+
+    with one_line_errors(ValueError, MissingExtraError), ExperimentStore(path) as store:
+        definition = get_experiment(store.identity["experiment"])
+        if isinstance(definition.problem(), LevelSetProblem):
+            pictures, page = _level_set_pictures(store, definition)
+        else:
+            pictures, page = _regret_pictures(store, definition, log)
+    to.mkdir(parents=True, exist_ok=True)
+    for name, figure in pictures.items():
+        typer.echo(save_png(figure, to / f"{name}.png"))
+    (to / "summary.md").write_text(page, encoding="utf-8")
+    typer.echo(to / "summary.md")
+
+
+def _title(identity: dict[str, Any]) -> str:
+    return f"{identity['experiment']}, {len(identity['seeds'])} seeds"
+
+
+def _regret_pictures(
+    store: ExperimentStore, definition: ExperimentDefinition, log: bool
+) -> tuple[dict[str, Figure], str]:
+    from botorch_risk.experiments.model_picture import plot_final_model
+    from botorch_risk.experiments.plots import plot_regret
+    from botorch_risk.experiments.summary import regret_curves, summary_markdown
+
+    curves, page, identity = regret_curves(store), summary_markdown(store), store.identity
+    models = {label: plot_final_model(store, definition, label) for label in store.labels()}
+    pictures = {f"{label}_model": each for label, each in models.items() if each is not None}
+    for name, first_round, log_scale in (("cumulative", 1, False), ("simple", 0, log)):
+        pictures[f"{name}_regret"] = plot_regret(
+            {label: getattr(curve, name) for label, curve in curves.items()},
+            f"{name} regret of {identity['objective']}",
+            first_round,
+            log_scale,
+            _title(identity),
+        )
+    return pictures, page
+
+
+def _level_set_pictures(
+    store: ExperimentStore, definition: ExperimentDefinition
+) -> tuple[dict[str, Figure], str]:
+    from botorch_risk.experiments.level_set_summary import level_set_markdown, store_curves
+    from botorch_risk.experiments.plots import plot_scores
+
+    curves, identity = store_curves(store, definition), store.identity
+    figure = plot_scores(curves, identity["objective"], _title(identity))
+    return {"f1": figure}, level_set_markdown(curves, identity)

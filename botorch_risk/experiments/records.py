@@ -1,0 +1,83 @@
+r"""One round of one strategy, as a row of the store and as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from botorch_risk.experiments.database import check_row
+from botorch_risk.experiments.serialization import StoreError, decode
+
+COLUMNS = (
+    "label, round, X, Y, objective, recommendation, recommended_objective, "
+    "ask_seconds, evaluate_seconds, tell_seconds"
+)
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    r"""One round of one strategy; what `tell` adds is None while it is pending.
+
+    Args:
+        index: The number of the round; 0 is the initial design.
+        seconds: The time that asking, evaluating and telling took.
+        X: The evaluated points, `R x q x d`.
+        Y: Their repeats, `R x q x k`, NaN where one failed.
+        objective: The true risk objective at `X`, `R x q`, if the problem knows it.
+        recommendation: The recommended points after this round, `R x d`.
+        recommended_objective: The true risk objective there, `R`.
+    """
+
+    index: int
+    seconds: tuple[float, float, float | None]
+    X: Tensor
+    Y: Tensor
+    objective: Tensor | None
+    recommendation: Tensor | None
+    recommended_objective: Tensor | None
+
+    @classmethod
+    def read(cls, row: Sequence[Any], path: Path, completed: bool) -> RoundRecord:
+        r"""The record of a row of the table.
+
+        Args:
+            row: The values of `COLUMNS` and their checksum.
+            path: The file that it is from.
+            completed: Whether the strategy has to have been told.
+
+        Raises:
+            StoreError: If the row is not the one that was recorded.
+        """
+        *values, stored = row
+        label, index, *blobs = values[:7]
+        check_row(name_of(label, index), path, values, stored)
+        X, Y, objective, recommendation, recommended = map(decode, blobs)
+        if completed and recommendation is None:
+            raise StoreError(
+                f"Expected {name_of(label, index)} in {path} to be completed, as the strategy has "
+                "gone on. Got one without a recommendation."
+            )
+        check_shapes(name_of(label, index), path, X, Y, objective)
+        ask, evaluate, tell = values[7:]
+        return cls(index, (ask, evaluate, tell), X, Y, objective, recommendation, recommended)
+
+
+def name_of(label: str, index: int) -> str:
+    r"""What a round is called in an error."""
+    return f"round {index} of {label!r}"
+
+
+def check_shapes(name: str, path: Path, X: Any, Y: Any, objective: Any) -> None:
+    r"""Raises a StoreError unless these are the outcomes of one round."""
+    given = [each for each in (X, Y, objective) if each is not None]
+    fits = all(isinstance(each, Tensor) for each in given) and X.ndim == Y.ndim == 3
+    if not fits or any(each.shape[:2] != X.shape[:2] for each in given):
+        shapes = [tuple(each.shape) for each in given if isinstance(each, Tensor)]
+        raise StoreError(
+            f"Expected {name} in {path} to have `X: R x q x d`, `Y: R x q x k` and "
+            f"`objective: R x q`. Got the shapes {shapes}."
+        )

@@ -1,0 +1,157 @@
+r"""What the noise process is trained on: linked sample variances, with what each is worth."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import torch
+from botorch.exceptions.warnings import InputDataWarning
+from torch import Tensor
+
+from botorch_risk.models.outcome_scales import SignalScale
+from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes, describe
+from botorch_risk.models.variance_links import LogLink, VarianceLink
+
+_NUM_REVISIONS = 30  # of the population's mean, each of which adds the censored rows to it
+
+
+@dataclass(frozen=True)
+class NoiseObservations:
+    r"""Linked sample variances of the rows where at least one replicate has repeats.
+
+    An entry of a batch in which its own replicate has no repeats is a filler: it stands at an
+    input of that replicate that was repeated, so that input transforms do not see it, is not
+    `observed`, and gets a noise that makes it worthless.
+
+    Attributes:
+        X: `batch_shape x n x d` inputs.
+        counts: `batch_shape x n x 1` numbers of repeats.
+        informs: `batch_shape x n x 1`, False where the entry is a filler.
+        variances: `batch_shape x n x 1` sample variances, fillers included; 0 where censored.
+        resolution: `batch_shape x 1 x 1`, the least sample variance that the data resolve.
+    """
+
+    X: Tensor
+    counts: Tensor
+    informs: Tensor
+    variances: Tensor
+    resolution: Tensor
+
+    @classmethod
+    def of(
+        cls, train_X: Tensor, outcomes: RepeatedOutcomes, floor: float | None
+    ) -> NoiseObservations:
+        r"""Selects the rows.
+
+        Args:
+            train_X: `batch_shape x n x d` inputs of all rows.
+            outcomes: The statistics of all rows.
+            floor: The least noise variance, which is the resolution where all sample variances
+                of a replicate are 0. Without it that is the machine's, with a warning.
+        """
+        rows = outcomes.informs_noise.squeeze(-1).reshape(-1, train_X.shape[-2]).any(dim=0)
+        X, kept = train_X[..., rows, :], outcomes.select(rows)
+        informs = kept.informs_noise
+        positive = informs & (kept.variances > 0)
+        resolution = _resolution(outcomes, kept.variances, positive, informs, floor)
+        zeros = torch.zeros_like(kept.variances)
+        typical = kept.variances.where(positive, zeros).sum(dim=-2, keepdim=True)
+        typical = typical / positive.sum(dim=-2, keepdim=True).clamp_min(1)
+        typical = typical.where(typical > 0, resolution)
+        return cls(
+            X=stand_in_first(X, informs),
+            counts=kept.counts,
+            informs=informs,
+            variances=kept.variances.where(informs, typical),
+            resolution=resolution,
+        )
+
+    @property
+    def typical(self) -> Tensor:
+        r"""The average sample variance, `batch_shape x 1 x 1`; 1 for a replicate without any."""
+        zeros = torch.zeros_like(self.variances)
+        total = self.variances.where(self.informs, zeros).sum(dim=-2, keepdim=True)
+        count = self.informs.sum(dim=-2, keepdim=True)
+        return (total / count.clamp_min(1)).where(count > 0, torch.ones_like(total))
+
+    def on(self, link: VarianceLink, noise: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor]:
+        r"""Observations of the linked noise variance.
+
+        Args:
+            link: The scale of the process.
+            noise: `batch_shape x n x 1` variances of the observations; `None` where inferred.
+
+        Returns:
+            Observations, their variances, and which of them set the scale of the process, each
+            `batch_shape x n x 1`.
+        """
+        counts = self.counts.clamp_min(2)
+        censored = self.informs & (self.variances <= 0)
+        if not isinstance(link, LogLink) or not censored.any():
+            return link.observations(self.variances, counts), noise, self.informs
+        assert noise is not None  # known on the logarithmic scale
+        measured = self.informs & ~censored
+        resolved = self.variances.where(~censored, self.resolution)
+        targets = link.observations(resolved, counts)
+        scale = SignalScale(measured, noise)
+        scale(targets)
+        has_measured = measured.any(dim=-2, keepdim=True)
+        mean = scale.means.where(has_measured, self.resolution.log())
+        variance = scale.stdvs.square()
+        for _ in range(_NUM_REVISIONS):
+            sites, site_noise = link.censored_observations(
+                self.resolution, counts, mean.expand_as(counts), variance.expand_as(counts)
+            )
+            believed = (mean * site_noise + sites * variance) / (variance + site_noise)
+            revised = SignalScale(self.informs, noise)
+            revised(targets.where(measured, believed))
+            mean = revised.means.where(has_measured, mean)
+        sets_scale = measured | (censored & ~has_measured)
+        return targets.where(~censored, sites), noise.where(~censored, site_noise), sets_scale
+
+
+def _resolution(
+    outcomes: RepeatedOutcomes,
+    variances: Tensor,
+    positive: Tensor,
+    informs: Tensor,
+    floor: float | None,
+) -> Tensor:
+    r"""The least sample variance that the data of each replicate resolve, `batch_shape x 1 x 1`."""
+    infinite = torch.full_like(variances, torch.inf)
+    resolution = variances.where(positive, infinite).amin(dim=-2, keepdim=True)
+    observed = outcomes.counts > 0
+    means = outcomes.means.where(observed, outcomes.means[..., :1, :])
+    scale = (means.amax(dim=-2, keepdim=True) - means.amin(dim=-2, keepdim=True)).square()
+    machine = torch.finfo(scale.dtype).eps * scale.where(scale > 0, torch.ones_like(scale))
+    default = machine if floor is None else torch.full_like(machine, floor)
+    unresolved = informs.any(dim=-2) & ~positive.any(dim=-2)
+    if floor is None and bool(unresolved.any()):
+        warnings.warn(
+            f"Expected repeats that differ. Got equal ones in every row{describe(unresolved)}: the "
+            "noise is taken to be below the resolution of the machine. Set `min_noise_variance` "
+            "where it is not.",
+            InputDataWarning,
+            stacklevel=5,
+        )
+    return resolution.where(resolution.isfinite(), default)
+
+
+def worthless(like: Tensor) -> Tensor:
+    r"""A noise variance beside which an observation of the given size has no weight."""
+    return WORTHLESS * (1 + like.square())
+
+
+def stand_in_first(X: Tensor, observed: Tensor) -> Tensor:
+    r"""Inputs in which rows that a replicate did not observe repeat its first observed row.
+
+    Args:
+        X: `batch_shape x n x d` inputs.
+        observed: `batch_shape x n x 1`, in which a replicate without any row keeps its inputs.
+    """
+    if bool(observed.all()):
+        return X
+    first = observed.to(torch.uint8).argmax(dim=-2, keepdim=True)  # batch_shape x 1 x 1
+    stand_in = X.gather(-2, first.expand(*first.shape[:-1], X.shape[-1]))
+    return X.where(observed | ~observed.any(dim=-2, keepdim=True), stand_in)

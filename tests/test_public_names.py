@@ -1,0 +1,132 @@
+r"""Nothing public is left out: every class with a contract has a case, every function a test."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import botorch_risk
+from tests.contracts import (
+    ACQUISITIONS,
+    ENVIRONMENTS,
+    PERTURBATIONS,
+    PROBLEMS,
+    RISK_MEASURES,
+    RepeatedData,
+)
+from tests.models.cases import MODELS
+from tests.strategies.cases import STRATEGIES
+
+# Classes that obey no contract of a list: records, and parts that have tests of their own.
+WITHOUT_CONTRACT = {
+    "acquisition": {
+        "GuaranteedWidth",  # of a confidence bound
+        "ImplicitThreshold",
+        "MeanVarianceObjective",  # for BoTorch's Monte-Carlo acquisition functions
+        "NoiseLevels",
+        "PracticalWidth",
+        "Selection",
+        "TruncatedVarianceState",
+    },
+    "bandits": {"Exp3", "ScaledReward"},
+    "environments": {"BoundedMarginals", "KernelDensity", "Mixture"},  # distributions, of PyTorch's
+    "experiments": {"Campaign", "ExperimentDefinition", "ExperimentStore"},
+    "fit": {
+        "Calibration",
+        "Estimates",
+        "FitResult",
+        "FitStatus",
+        "FullyBayesian",
+        "Hyperparameters",
+        "LogMarginalLikelihood",
+        "MaximumAPosteriori",
+        "PseudoData",
+        "PseudoDataMarginalLogLikelihood",
+        "PseudoPoints",
+    },
+    "models": {"Marginals", "RepeatedOutcomes"},  # records
+    "test_functions": {
+        "StratifiedSplitter",
+        "SurveyCost",
+        "TimeOrderedSplitter",
+        # Problems of one dtype, on real data or drawn from a seed, or of an extra.
+        "BoostedTreesTuning",
+        "CoastalTerrain",
+        "GaussianProcessSample",
+        "LogisticRegressionTuning",
+        "LunarLanding",
+        "PosteriorMeanFunctions",
+        "SVMValidationError",
+        # In the list, but built only where there is a table of back-tests.
+        "PortfolioOptimization",
+        "ValueAtRiskPortfolio",
+    },
+}
+
+
+def packages() -> list[str]:
+    return [each.name for each in pkgutil.iter_modules(botorch_risk.__path__) if each.ispkg]
+
+
+def public(package: str) -> dict[str, Any]:
+    module = importlib.import_module(f"botorch_risk.{package}")
+    return {name: getattr(module, name) for name in module.__all__}
+
+
+def may_have_a_contract(value: Any) -> bool:
+    r"""Whether it is a class that can be built: no function, alias, protocol, base or error."""
+    return (
+        inspect.isclass(value)
+        and not getattr(value, "_is_protocol", False)
+        and not inspect.isabstract(value)
+        and not issubclass(value, Exception)
+    )
+
+
+@functools.cache
+def with_cases() -> set[type]:
+    r"""The classes of all cases."""
+    data = RepeatedData.make()
+    values = torch.rand(7, 2, dtype=torch.float64)
+    built = [case.build(case.model(data)) for case in ACQUISITIONS]
+    built += [case.measure for case in RISK_MEASURES]
+    built += [case.law(values, n_w=case.few) for case in (*ENVIRONMENTS, PERTURBATIONS)]
+    built += [case.build(torch.float64) for case in PROBLEMS if not case.marks]
+    kinds = [case.kind for case in (*MODELS, *STRATEGIES)]
+    return {type(each) for each in built} | set(kinds)
+
+
+@functools.cache
+def words_of_the_tests() -> set[str]:
+    folder = Path(__file__).parent
+    texts = [path.read_text() for path in folder.rglob("*.py") if path != Path(__file__)]
+    return set(re.findall(r"\w+", "\n".join(texts)))
+
+
+@pytest.mark.parametrize("package", packages())
+def test_every_public_class_has_a_case(package: str) -> None:
+    classes = {name for name, value in public(package).items() if may_have_a_contract(value)}
+    without = WITHOUT_CONTRACT.get(package, set())
+    names = {kind.__name__ for kind in with_cases()}
+    assert classes - names == without  # neither more nor less: the list is not to outlive its need
+
+
+@pytest.mark.parametrize("package", packages())
+def test_every_public_function_is_in_some_test(package: str) -> None:
+    functions = {name for name, value in public(package).items() if inspect.isfunction(value)}
+    assert functions - words_of_the_tests() == set()
+
+
+@pytest.mark.parametrize("package", packages())
+def test_public_names_are_there_once(package: str) -> None:
+    module = importlib.import_module(f"botorch_risk.{package}")
+    assert len(set(module.__all__)) == len(module.__all__)
+    assert set(module.__all__) <= set(dir(module))
