@@ -149,3 +149,31 @@ def test_parts_that_bind_makes_are_required() -> None:
     assert require_bound(3, "measure") == 3
     with pytest.raises(RuntimeError, match=r"call `bind\(environment\)` first. Got measure"):
         require_bound(None, "measure")
+
+
+@pytest.mark.parametrize("kernel", [risk_kernel, rough], ids=["smooth", "rough"])
+@pytest.mark.parametrize("batch", [(3,), (2, 3)], ids=str)
+def test_replicates_with_points_of_their_own_equal_the_loop(
+    kernel: Any, batch: tuple[int, ...]
+) -> None:
+    generator = torch.Generator().manual_seed(2)
+    W = torch.rand(*batch, 9, 2, generator=generator, dtype=torch.float64)
+    values = torch.randn(*batch, 5, 9, generator=generator, dtype=torch.float64)
+    weights = torch.rand(*batch, 1, 9, generator=generator, dtype=torch.float64).softmax(dim=-1)
+    exact = [(MaximumMeanDiscrepancyBall, 0.1)]
+    for kind, radius in exact + [(MinimaxApproximation, each) for each in (0.02, 0.2, 0.5)]:
+        measure = kind(radius, kernel)
+        together = measure.bind(SimpleNamespace(points=W))
+        trial = values.clone().requires_grad_()
+        found = together(trial, weights)
+        (gradient,) = torch.autograd.grad(found.sum(), trial)
+        for index in np.ndindex(*batch):
+            alone = measure.bind(SimpleNamespace(points=W[index]))
+            row = values[index].clone().requires_grad_()
+            expected = alone(row, weights[index])
+            torch.testing.assert_close(found[index], expected, rtol=1e-7, atol=1e-7)
+            (slope,) = torch.autograd.grad(expected.sum(), row)
+            torch.testing.assert_close(gradient[index], slope, rtol=1e-4, atol=1e-4)
+            bounds = alone.bounds(values[index], values[index] + 1, weights[index])
+            both = together.bounds(values, values + 1, weights)
+            torch.testing.assert_close([each[index] for each in both], list(bounds))
