@@ -85,7 +85,7 @@ def run_with_portfolio(
     if options.table is not None:
         register(options.table)
     else:
-        print("portfolio: left out, it needs --table", flush=True)
+        print("portfolio: left out, the papers' back-tests need --table", flush=True)
         parts = [part for part in parts if "portfolio" not in part.name]
     run(parts, options)
 

@@ -31,5 +31,5 @@ def _devices() -> list[object]:
 def device(request: pytest.FixtureRequest) -> torch.device:
     r"""Every device that is there."""
     if request.param.type == "cuda" and not torch.cuda.is_available():
-        pytest.skip("no GPU")
+        pytest.skip("needs a GPU")
     return request.param

@@ -619,10 +619,19 @@ def small_forest(dtype: torch.dtype) -> ForestTuning:
     return ForestTuning(rows.normal(size=(60, 6)) + labels[:, None], labels, dtype=dtype)
 
 
+# The path of the papers' back-tests, which are not part of the project.
 PORTFOLIO_TABLE = os.environ.get("BOTORCH_RISK_PORTFOLIO_TABLE")
 needs_table = pytest.mark.skipif(
     PORTFOLIO_TABLE is None,
-    reason="needs the path of the table of back-tests in BOTORCH_RISK_PORTFOLIO_TABLE",
+    reason="needs the papers' table of back-tests: its path in BOTORCH_RISK_PORTFOLIO_TABLE",
+)
+# Tables of back-tests: the bundled one and the papers'.
+portfolio_tables = pytest.mark.parametrize(
+    "portfolio_table",
+    [
+        pytest.param(None, id="bundled"),
+        pytest.param(PORTFOLIO_TABLE, marks=needs_table, id="papers"),
+    ],
 )
 
 PROBLEMS = [
@@ -635,19 +644,19 @@ PROBLEMS = [
     environmental("hartmann", EnvironmentalHartmann, 5),
     environmental("complicated_hartmann", partial(EnvironmentalHartmann, "complicated"), 5),
     environmental("newsvendor", Newsvendor, 1),
-    environmental(
-        "portfolio",
-        partial(PortfolioOptimization, PORTFOLIO_TABLE, "uniform"),
-        3,
-        num_points=64,
-        marks=(needs_table, pytest.mark.slow),
-    ),
-    environmental(
-        "portfolio_normal",
-        partial(PortfolioOptimization, PORTFOLIO_TABLE, "normal"),
-        3,
-        num_points=64,
-        marks=(needs_table, pytest.mark.slow),
+    *(
+        environmental(
+            f"portfolio_{law}{name}",
+            partial(PortfolioOptimization, table, law),
+            3,
+            num_points=64,
+            marks=(*marks, pytest.mark.slow),
+        )
+        for name, table, marks in (
+            ("", None, ()),
+            ("_of_the_papers", PORTFOLIO_TABLE, (needs_table,)),
+        )
+        for law in ("uniform", "normal")
     ),
     ProblemCase(
         "forest",
@@ -677,7 +686,10 @@ PROBLEMS = [
     ),
     value_at_risk("hartmann_1_2", partial(ValueAtRiskHartmann, 1), 1),
     value_at_risk(
-        "portfolio_3_2",
+        "portfolio_3_2", ValueAtRiskPortfolio, 3, num_points=64, marks=(pytest.mark.slow,)
+    ),
+    value_at_risk(
+        "portfolio_3_2_of_the_papers",
         partial(ValueAtRiskPortfolio, PORTFOLIO_TABLE),
         3,
         num_points=64,

@@ -82,11 +82,21 @@ for _name, _description, _problem in (
     register(_definition(_name, _description, _problem))
 
 
+for _law in ("normal", "uniform"):
+    register(
+        _definition(
+            f"bundled-portfolio-{_law}",
+            f"Portfolio (3+2), bundled back-tests, {_law} context",
+            partial(PortfolioOptimization, law=_law),
+        )
+    )
+
+
 def register_portfolio(table: str | PathLike[str]) -> tuple[ExperimentDefinition, ...]:
-    r"""Makes `portfolio-normal` and `portfolio-uniform` known, which need the user's data.
+    r"""Makes `portfolio-normal` and `portfolio-uniform` of the papers' back-tests known.
 
     Args:
-        table: The table that `PortfolioOptimization` reads.
+        table: The path of the papers' table; see `PortfolioOptimization`.
 
     Returns:
         The two experiments.

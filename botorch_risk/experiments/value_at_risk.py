@@ -154,11 +154,21 @@ for _law in get_args(Law):
 register(_definition("var-robot", "Robot pushing (3, 2)", InexactPushing, 30, False))
 
 
+register(
+    _definition(
+        "var-bundled-portfolio",
+        "Portfolio (3, 2), bundled back-tests",
+        partial(ValueAtRiskProblem, ValueAtRiskPortfolio),
+        20,
+    )
+)
+
+
 def register_value_at_risk_portfolio(table: str | PathLike[str]) -> ExperimentDefinition:
-    r"""Makes `var-portfolio` known, which needs the user's data.
+    r"""Makes `var-portfolio` of the paper's back-tests known.
 
     Args:
-        table: The table that `PortfolioOptimization` reads.
+        table: The path of the papers' table; see `PortfolioOptimization`.
 
     Returns:
         The experiment.

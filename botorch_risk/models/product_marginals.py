@@ -137,8 +137,10 @@ class ProductMarginals:
             k_x = kernel.correlation(squared_distance(Z, factors.train_X))
             mean = (k_x * factors.cache.weights) @ factors.basis.mT @ factors.coordinates.mT
             # |L^-1 (k_x o k_w)|^2 = u' M u,  M = G' G,  G = L^-1 diag(k_x) V'
-            spread = k_x.unsqueeze(-1) * factors.basis.mT.unsqueeze(-3)
-            G = factors.cache.factor.unsqueeze(-3) @ spread  # batch_shape x m x n x r
+            # One product for all decisions: a broadcast one would copy the factor for each of them.
+            spread = k_x.mT.unsqueeze(-1) * factors.basis.mT.unsqueeze(-2)
+            G = factors.cache.factor @ spread.flatten(-2)  # batch_shape x n x (m r)
+            G = G.unflatten(-1, spread.shape[-2:]).movedim(-2, -3)  # batch_shape x m x n x r
             explained = factors.quadratic_forms(G.mT @ G)  # batch_shape x m x n_w
             scale = kernel.outputscale
             variance = (scale * (1 - explained)).clamp_min(settings.min_variance.value(X.dtype))

@@ -1,10 +1,13 @@
-r"""Trading under uncertain costs: a surrogate of a back-test."""
+r"""Trading under uncertain costs: a surrogate of back-tests."""
 
 from __future__ import annotations
 
+import json
 import math
+from importlib import resources
 from os import PathLike
-from typing import Literal
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -14,17 +17,42 @@ from torch.distributions import Distribution, Normal, Uniform
 
 from botorch_risk.test_functions.environmental import EnvironmentalTestProblem
 
-LENGTHSCALE = (
-    0.22256403179589296,
-    7.779735112513876,
-    0.2632666177637054,
-    0.5240390690579588,
-    2.5219273781918257,
+
+class Surrogate(NamedTuple):
+    r"""A Gaussian process of standardised outcomes: scaled Matern-5/2 kernel, constant mean.
+
+    Args:
+        lengthscale: One for each of the five inputs.
+        outputscale: Signal variance.
+        noise: Noise variance.
+        constant: Mean.
+        outcome_mean: Mean of the outcomes in their own units.
+        outcome_std: Their standard deviation.
+    """
+
+    lengthscale: tuple[float, ...]
+    outputscale: float
+    noise: float
+    constant: float
+    outcome_mean: float
+    outcome_std: float
+
+
+# Fitted by Cakmak et al. to the negated returns of their 3,000 back-tests.
+OF_THE_PAPERS = Surrogate(
+    lengthscale=(
+        0.22256403179589296,
+        7.779735112513876,
+        0.2632666177637054,
+        0.5240390690579588,
+        2.5219273781918257,
+    ),
+    outputscale=4.6199055900995285,
+    noise=0.013679594732820988,
+    constant=-0.5664739012718201,
+    outcome_mean=-2.885737895965576,
+    outcome_std=3.829587936401367,
 )
-OUTPUTSCALE = 4.6199055900995285
-NOISE = 0.013679594732820988
-CONSTANT = -0.5664739012718201
-OUTCOME_MEAN, OUTCOME_STD = -2.885737895965576, 3.829587936401367
 
 
 class PortfolioOptimization(EnvironmentalTestProblem):
@@ -34,17 +62,23 @@ class PortfolioOptimization(EnvironmentalTestProblem):
     W is the bid-ask spread and the borrowing cost, uniform or normal `N(0.5, 0.1^2)`. All are
     scaled to [0, 1].
 
-        f(x, w) = minus the posterior mean of a GP (Matern-5/2) of the negated return
+        f(x, w) = the posterior mean of a GP (Matern-5/2) of the annual return in percent
 
     Sec. 4.3 and B.2 of Huang et al., 2024, after Cakmak et al., "Bayesian Optimization of Risk
-    Measures", 2020, whose 3,000 back-tests and fitted hyperparameters these are. The back-tests
-    are in the public repository `lamda-bbo/sbokde`, folder `Benchmark/port_evals`, in 30 files of
-    100; they are not part of this package.
+    Measures", 2020. There are two tables of back-tests:
+
+    - The bundled one, the default: 1,024 back-tests of the same strategy, of ours, on the prices of
+      20 stocks from 2012 to 2016 that come with the package skfolio (BSD 3-clause licence; for
+      tests and examples only, says its documentation). The table holds returns of the strategy
+      and no prices. `reproduction/portfolio/` in the project's sources made it and tells how.
+    - The papers', 3,000 back-tests and their fitted hyperparameters: give its path. It is in the
+      public repository `lamda-bbo/sbokde`, folder `Benchmark/port_evals`, in 30 files of 100, and
+      not part of this package.
 
     Example:
-        >>> problem = PortfolioOptimization("portfolio.csv", law="normal")  # doctest: +SKIP
-        >>> problem.objective(problem.optimal_decision)  # doctest: +SKIP
-        tensor(21.5862, dtype=torch.float64)
+        >>> problem = PortfolioOptimization(law="normal")
+        >>> problem.objective(problem.optimal_decision).item()
+        20.20459...
     """
 
     num_decision = 3
@@ -54,16 +88,17 @@ class PortfolioOptimization(EnvironmentalTestProblem):
 
     def __init__(
         self,
-        table: str | PathLike[str],
+        table: str | PathLike[str] | None = None,
         law: Literal["uniform", "normal"] = "uniform",
         noise_std: float | None = None,
         dtype: torch.dtype = torch.double,
     ) -> None:
-        r"""Reads the table and conditions the surrogate on it, which takes a second.
+        r"""Reads the table and conditions the surrogate on it, which takes up to a second.
 
         Args:
-            table: A file of comma-separated values with one heading line and 3,000 rows: five
-                inputs in the order above, and the negated return.
+            table: The path of the papers' table, a file of comma-separated values with one heading
+                line and 3,000 rows: five inputs in the order above, and the negated return. The
+                bundled table if omitted.
             law: The law of W, "uniform" or "normal".
             noise_std: Standard deviation of the noise that `forward` adds. Default: none.
             dtype: The dtype of the bounds and of the law's points. The surrogate needs float64
@@ -73,19 +108,19 @@ class PortfolioOptimization(EnvironmentalTestProblem):
             InputDataError: If the table is not that of the 3,000 back-tests.
             ValueError: If `law` is neither.
         """
-        optima: dict[str, tuple[float, tuple[float, ...], int]] = {
-            "uniform": (19.325125, (0.0, 1.0, 0.59954656), 24**2),
-            "normal": (21.586239, (0.0, 1.0, 0.08280091), 26**2),
-        }
+        optima = OPTIMA["bundled" if table is None else "papers"]
         if law not in optima:
             raise ValueError(f"Expected `law` to be one of {tuple(optima)}. Got {law=}.")
         self.law = law
         self.optimal_expectation, self._optimal_decision, self._num_points = optima[law]
         super().__init__(noise_std=noise_std, dtype=dtype)
-        train_X, targets = _read(table)
-        gram = _matern(train_X, train_X) + NOISE * torch.eye(len(train_X), dtype=torch.double)
+        self.surrogate = _bundled_surrogate() if table is None else OF_THE_PAPERS
+        self._sign = 1.0 if table is None else -1.0  # the papers' table has negated returns
+        train_X, targets = _read_bundled(self.surrogate) if table is None else _read_papers(table)
+        noise = self.surrogate.noise * torch.eye(len(train_X), dtype=torch.double)
         weights = torch.cholesky_solve(
-            targets.unsqueeze(-1) - CONSTANT, torch.linalg.cholesky(gram)
+            targets.unsqueeze(-1) - self.surrogate.constant,
+            torch.linalg.cholesky(self._covariance(train_X, train_X) + noise),
         )
         self.register_buffer("train_X", train_X, persistent=False)
         self.register_buffer("weights", weights, persistent=False)
@@ -99,25 +134,55 @@ class PortfolioOptimization(EnvironmentalTestProblem):
     def _evaluate_true(self, X: Tensor) -> Tensor:
         rows = X.reshape(-1, self.dim).double()
         train_X, weights = self.train_X.double(), self.weights.double()
-        parts = [_matern(part, train_X) @ weights for part in rows.split(2**12)]
-        mean = CONSTANT + torch.cat(parts).reshape(X.shape[:-1])
-        return -(OUTCOME_MEAN + OUTCOME_STD * mean).to(X)
+        parts = [self._covariance(part, train_X) @ weights for part in rows.split(2**12)]
+        mean = self.surrogate.constant + torch.cat(parts).reshape(X.shape[:-1])
+        outcome = self.surrogate.outcome_mean + self.surrogate.outcome_std * mean
+        return (self._sign * outcome).to(X)
+
+    def _covariance(self, A: Tensor, B: Tensor) -> Tensor:
+        scale = torch.tensor(self.surrogate.lengthscale).to(A) / math.sqrt(5)
+        distance = torch.cdist(A / scale, B / scale)
+        profile = (1 + distance + distance.square() / 3) * torch.exp(-distance)
+        return self.surrogate.outputscale * profile
 
 
-def _matern(A: Tensor, B: Tensor) -> Tensor:
-    scale = torch.tensor(LENGTHSCALE).to(A) / math.sqrt(5)
-    distance = torch.cdist(A / scale, B / scale)
-    return OUTPUTSCALE * (1 + distance + distance.square() / 3) * torch.exp(-distance)
+# The largest expectation, its decision, and the number of points of the law that gives six digits.
+OPTIMA: dict[str, dict[str, tuple[float, tuple[float, ...], int]]] = {
+    "papers": {
+        "uniform": (19.325125, (0.0, 1.0, 0.59954656), 24**2),
+        "normal": (21.586239, (0.0, 1.0, 0.08280091), 26**2),
+    },
+    "bundled": {
+        "uniform": (38.158113, (0.0, 0.0, 1.0), 24**2),
+        "normal": (20.204596, (0.0, 0.0, 1.0), 26**2),
+    },
+}
 
 
-def _read(table: str | PathLike[str]) -> tuple[Tensor, Tensor]:
+def _bundled(name: str) -> str:
+    return (resources.files(__package__) / name).read_text(encoding="utf-8")
+
+
+def _bundled_surrogate() -> Surrogate:
+    return Surrogate(**json.loads(_bundled("portfolio_surrogate.json")))
+
+
+def _read_bundled(surrogate: Surrogate) -> tuple[Tensor, Tensor]:
+    r"""Inputs, `1024 x 5`, and standardised returns."""
+    lines = _bundled("portfolio_backtests.csv").splitlines()
+    rows = torch.from_numpy(np.loadtxt(lines, delimiter=",", skiprows=1))
+    return rows[:, :-1].contiguous(), (rows[:, -1] - surrogate.outcome_mean) / surrogate.outcome_std
+
+
+def _read_papers(table: str | PathLike[str]) -> tuple[Tensor, Tensor]:
     r"""Inputs, `3000 x 5`, and standardised outcomes."""
-    rows = torch.from_numpy(np.loadtxt(table, delimiter=",", skiprows=1, ndmin=2))
-    expected = torch.tensor([OUTCOME_MEAN, OUTCOME_STD], dtype=torch.double)
+    rows = torch.from_numpy(np.loadtxt(Path(table), delimiter=",", skiprows=1, ndmin=2))
+    mean, std = OF_THE_PAPERS.outcome_mean, OF_THE_PAPERS.outcome_std
+    expected = torch.tensor([mean, std], dtype=torch.double)
     found = torch.stack([rows[:, -1].mean(), rows[:, -1].std()])
     if rows.shape != (3000, 6) or not torch.allclose(found, expected, atol=1e-6):
         raise InputDataError(
             "Expected 3,000 rows of five inputs and an outcome of mean and deviation "
             f"{expected.tolist()}. Got {tuple(rows.shape)}, {found.tolist()}."
         )
-    return rows[:, :-1].contiguous(), (rows[:, -1] - OUTCOME_MEAN) / OUTCOME_STD
+    return rows[:, :-1].contiguous(), (rows[:, -1] - mean) / std

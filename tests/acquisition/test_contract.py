@@ -2,6 +2,7 @@ r"""The laws of every acquisition function."""
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from typing import Any
 
@@ -219,6 +220,16 @@ def test_botorch_optimisers(case: AcquisitionCase) -> None:
     fixed = [{0: 0.0}, {0: 1.0}]
     X, _ = optimize_acqf_mixed(acqf, bounds, q=1, fixed_features_list=fixed, **FAST)
     assert X[0, 0] in (0.0, 1.0)
+
+
+@every
+def test_input_constructor_has_the_defaults_of_the_class(case: AcquisitionCase) -> None:
+    acqf, _ = build(case)
+    built = get_acqf_input_constructor(type(acqf))(model=acqf.model, **case.arguments)
+    defaults = inspect.signature(type(acqf).__init__).parameters
+    for name in built.keys() - {"model", *case.arguments}:
+        if defaults[name].default is not inspect.Parameter.empty:
+            assert built[name] == defaults[name].default, name
 
 
 @every

@@ -20,7 +20,7 @@ from tests.experiments.noisy_quadratic import SLOW, SLOW_PAIR
 from tests.experiments.table import table
 
 ROOT = Path(__file__).parents[2]
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 180.0
 
 
 def start(path: Path, num_rounds: int, *arguments: str) -> subprocess.Popen[str]:

@@ -387,7 +387,7 @@ def test_float32_refuses_small_noise() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_devices_agree() -> None:
     D = domain()
     here = DomainPosterior(build(D[:2], truth(D[:2]), 1e-3, RBFKernel()), D)

@@ -10,6 +10,7 @@ from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Warp
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from botorch_risk.models import product_marginals as module
 from botorch_risk.models import stationary_moments
@@ -192,3 +193,36 @@ def test_follows_the_model_and_the_sign() -> None:
     negated = ProductMarginals(model, points, minimise)(X)
     torch.testing.assert_close(negated.mean, -fresh.mean)
     torch.testing.assert_close(negated.variance, fresh.variance)
+
+
+class LargestTensor(TorchDispatchMode):
+    r"""The most entries of a tensor that an operation makes, views aside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = func(*args, **(kwargs or {}))
+        for each in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(each, torch.Tensor):
+                owned = each.untyped_storage().nbytes() // each.element_size()
+                self.entries = max(self.entries, owned)
+        return result
+
+
+@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
+def test_the_factor_is_not_copied_for_each_decision(batch: tuple[int, ...]) -> None:
+    r"""As a broadcast matrix product does: `m n^2` entries in the place of `m n r`."""
+    n, m, n_w = 60, 50, 5
+    train_X = torch.rand(*batch, n, 2, dtype=torch.float64)
+    model = SingleTaskGP(train_X, train_X.sin().sum(dim=-1, keepdim=True))
+    points = torch.linspace(0, 1, n_w, dtype=torch.float64).unsqueeze(-1)
+    marginals = ProductMarginals(model, points)
+    X = torch.rand(*batch, m, 1, dtype=torch.float64)
+    marginals(X)
+    with LargestTensor() as largest:
+        mean, variance = marginals(X.requires_grad_())
+        (mean + variance).sum().backward()
+    replicates = torch.Size(batch).numel()
+    assert replicates * m * n <= largest.entries <= 1.1 * replicates * m * n * n_w

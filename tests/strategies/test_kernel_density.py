@@ -97,8 +97,8 @@ def test_protocol_and_state(name: str) -> None:
 def test_a_replicate_does_not_depend_on_its_company(name: str) -> None:
     together = play(build(name, seeds=[4, 0, 7]), 3)
     alone = play(build(name, seeds=0), 3)
-    # A worst case has kinks, along which a value to 3e-8 is a point to 2e-5.
-    tolerance = 1e-4 if name == "stable_opt" else 1e-5
+    # A worst case has kinks, along which a value to 1e-6 is a point to 3e-4.
+    tolerance = 1e-3 if name == "stable_opt" else 1e-5
     for many, one in zip(together, alone, strict=True):
         torch.testing.assert_close(many[1:2], one, atol=tolerance, rtol=0)
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import importlib.util
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -32,8 +32,8 @@ def test_a_table_of_the_users() -> None:
             LogisticRegressionTuning(*bad)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("xgboost") is not None, reason="xgboost is installed")
-def test_nothing_stands_in_for_xgboost() -> None:
+def test_nothing_stands_in_for_xgboost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xgboost", None)  # as if it were not installed
     problem = BoostedTreesTuning()
     with pytest.raises(ImportError, match=r"botorch_risk\[problems\]"):
         problem(problem.bounds.mean(dim=0, keepdim=True))

@@ -8,7 +8,6 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions.errors import InputDataError
 from botorch.utils.testing import (
     BaseTestProblemTestCaseMixIn,
     BotorchTestCase,
@@ -24,7 +23,6 @@ from botorch_risk.test_functions import (
     Newsvendor,
     PortfolioOptimization,
 )
-from tests.contracts import PORTFOLIO_TABLE, needs_table
 
 PROBLEMS = {
     "ackley_1": lambda **options: EnvironmentalAckley(1, **options),
@@ -270,44 +268,4 @@ def test_refuses_unknown_variants():
     with pytest.raises(ValueError, match="Expected `law` to be one of"):
         EnvironmentalHartmann("uniform")
     with pytest.raises(ValueError, match="Expected `law` to be one of"):
-        PortfolioOptimization("nowhere.csv", law="cauchy")
-
-
-def test_refuses_another_table(tmp_path):
-    path = tmp_path / "table.csv"
-    np.savetxt(path, np.random.default_rng(0).random((10, 6)), delimiter=",", header="a,b,c,d,e,f")
-    with pytest.raises(InputDataError, match=r"Expected 3,000 rows .* Got \(10, 6\)"):
-        PortfolioOptimization(path)
-
-
-@needs_table
-@pytest.mark.parametrize("law", ["uniform", "normal"])
-def test_portfolio(law):
-    problem = PortfolioOptimization(PORTFOLIO_TABLE, law=law)
-    found = problem.objective(problem.optimal_decision).item()
-    assert found == pytest.approx(problem.optimal_expectation, abs=2e-6)
-    W = problem.sample_environment(2**12, torch.Generator().manual_seed(0))
-    draws = problem(torch.cat([problem.optimal_decision.expand(2**12, 3), W], dim=-1))
-    assert draws.mean().item() == pytest.approx(found, abs=5 * draws.std().item() / 2**6)
-
-
-@needs_table
-def test_portfolio_surrogate_equals_numpy():
-    from botorch_risk.test_functions import portfolio
-
-    problem, table = (
-        PortfolioOptimization(PORTFOLIO_TABLE),
-        np.loadtxt(PORTFOLIO_TABLE, delimiter=",", skiprows=1),
-    )
-    scaled = table[:, :5] / np.array(portfolio.LENGTHSCALE)
-
-    def kernel(a, b):
-        r = np.sqrt(5) * np.sqrt(((a[:, None] - b[None]) ** 2).sum(axis=-1))
-        return portfolio.OUTPUTSCALE * (1 + r + r**2 / 3) * np.exp(-r)
-
-    targets = (table[:, 5] - table[:, 5].mean()) / table[:, 5].std(ddof=1) - portfolio.CONSTANT
-    gram = kernel(scaled, scaled) + portfolio.NOISE * np.eye(len(table))
-    X = np.random.default_rng(0).random((20, 5))
-    mean = kernel(X / np.array(portfolio.LENGTHSCALE), scaled) @ np.linalg.solve(gram, targets)
-    expected = -(portfolio.OUTCOME_MEAN + portfolio.OUTCOME_STD * (portfolio.CONSTANT + mean))
-    np.testing.assert_allclose(problem(torch.from_numpy(X)), expected, atol=1e-5)
+        PortfolioOptimization(law="cauchy")

@@ -2,8 +2,6 @@ r"""Problems whose value-at-risk is maximised, their laws and optima, against nu
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 import torch
@@ -23,6 +21,7 @@ from botorch_risk.test_functions import (
     ValueAtRiskPortfolio,
 )
 from tests import oracles
+from tests.contracts import portfolio_tables
 
 PROBLEMS = {
     "branin": ValueAtRiskBranin,
@@ -31,8 +30,6 @@ PROBLEMS = {
     "hartmann_2_1": lambda *args, **options: ValueAtRiskHartmann(2, *args, **options),
 }
 ONE_DIMENSIONAL = [name for name in PROBLEMS if name != "hartmann_1_2"]
-TABLE = os.environ.get("BOTORCH_RISK_PORTFOLIO_TABLE")
-NO_TABLE = "needs the path of the table of back-tests in BOTORCH_RISK_PORTFOLIO_TABLE"
 
 every = pytest.mark.parametrize("name", PROBLEMS)
 laws = pytest.mark.parametrize("law", ["discrete", "continuous"])
@@ -236,9 +233,9 @@ def test_refuses_what_is_unknown():
             ValueAtRiskBranin().objective(X)
 
 
-@pytest.mark.skipif(TABLE is None, reason=NO_TABLE)
-def test_portfolio():
-    problem = ValueAtRiskPortfolio(TABLE)
+@portfolio_tables
+def test_portfolio(portfolio_table):
+    problem = ValueAtRiskPortfolio(portfolio_table)
     points, weights = problem.environment.points, problem.environment.weights
     assert points.shape == (100, 2)
     assert weights.allclose(weights.new_tensor(0.01))
