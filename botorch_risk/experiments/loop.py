@@ -41,9 +41,9 @@ def run_strategy(
     by which a strategy asks for nothing in a replicate that is finished, are passed on, told
     and stored as they are.
 
-    The time of a round grows with the data, as the hyperparameters' fit is of order n^3: by 5 times
-    from round 20 to round 240 for `RAHBO`, by 16 for `UHEBO` (benchmarks/README.md). In a long
-    loop fit less often, with `refit_every` where a strategy has it.
+    The time of a round grows with the data, as the fit of the hyperparameters is of order n^3:
+    from round 20 to round 240 by 4 to 5 times for `RAHBO`, by 9 to 16 for `UHEBO`
+    (benchmarks/README.md). In a long loop fit less often, with `refit_every` where a strategy has it.
 
     Args:
         strategy: A fresh strategy; its state is loaded from the store.

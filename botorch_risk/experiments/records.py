@@ -47,7 +47,7 @@ class RoundRecord:
         Args:
             row: The values of `COLUMNS` and their checksum.
             path: The file that it is from.
-            completed: Whether the strategy has to have been told.
+            completed: Whether the strategy has gone on from it, so that it has to be complete.
 
         Raises:
             StoreError: If the row is not the one that was recorded.
