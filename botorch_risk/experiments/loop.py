@@ -43,7 +43,7 @@ def run_strategy(
 
     The time of a round grows with the data, as the fit of the hyperparameters is of order n^3:
     from round 20 to round 240 by 4 to 5 times for `RAHBO`, by 9 to 16 for `UHEBO`
-    (benchmarks/README.md). In a long loop fit less often, with `refit_every` where a strategy has it.
+    (benchmarks/README.md). In a long loop fit less often: `refit_every`, where a strategy has it.
 
     Args:
         strategy: A fresh strategy; its state is loaded from the store.
