@@ -19,6 +19,7 @@ import pytest
 import torch
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models import SingleTaskGP
+from botorch.test_functions import Branin
 from torch import Tensor
 
 from botorch_risk.acquisition import (
@@ -66,6 +67,7 @@ from botorch_risk.test_functions import (
     ForestTuning,
     HeteroscedasticBranin,
     HeteroscedasticSine,
+    MaximizedTestFunction,
     Newsvendor,
     PortfolioOptimization,
     RobotPushing,
@@ -73,6 +75,7 @@ from botorch_risk.test_functions import (
     ValueAtRiskGoldsteinPrice,
     ValueAtRiskHartmann,
     ValueAtRiskPortfolio,
+    ValueAtRiskRobotPushing,
 )
 from tests import oracles
 
@@ -675,6 +678,19 @@ PROBLEMS = [
         lambda problem, streams: repeats_of(problem, problem.domain, streams),
     ),
     ProblemCase("robot_pushing", lambda dtype: RobotPushing(dtype=dtype), 3),
+    ProblemCase(
+        "robot_pushing_3_2",
+        lambda dtype: ValueAtRiskRobotPushing(dtype=dtype),
+        3,
+        lambda problem, streams: problem.environment.sample(5, streams),
+    ),
+    ProblemCase(
+        "maximized_branin",
+        lambda dtype: MaximizedTestFunction(Branin(dtype=dtype)),
+        2,
+        objective=lambda problem, X: problem(X, noise=False),
+        optimum=lambda problem: (problem.optimizers[0], problem.optimal_value),
+    ),
     *(
         value_at_risk(f"{name}_{law}", partial(build, law=law), decision, num_points=64)
         for law in ("discrete", "continuous")

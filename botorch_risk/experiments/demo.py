@@ -18,8 +18,8 @@ from torch import Tensor
 from botorch_risk.experiments.campaign import Campaign
 from botorch_risk.experiments.cli import one_line_errors
 from botorch_risk.experiments.extras import MissingExtraError, require_extra
+from botorch_risk.experiments.papers.rahbo import FOREST_RISK_AVERSION
 from botorch_risk.experiments.plots import COLORS, save_png
-from botorch_risk.experiments.rahbo import FOREST_RISK_AVERSION
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.workers import end_with
@@ -77,7 +77,7 @@ def _reported(path: Path) -> dict[str, Tensor]:
     with ExperimentStore(path) as store:
         seeds, bounds = store.identity["seeds"], experiment.problem().bounds
         for label, method, weight in REPORTS:
-            strategy: Any = experiment.strategies[method](bounds, seeds, experiment.num_initial)
+            strategy: Any = experiment.build(method, bounds, seeds)
             strategy.load_state_dict(store.progress(method)[1])
             strategy.risk_aversion = weight
             reported[label] = strategy.recommend().round()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from botorch_risk.experiments.registry import ExperimentDefinition
+from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.replay import (
     LevelSetCurves,
     common_costs,

@@ -14,6 +14,7 @@ from botorch_risk.experiments.problem import (
     Problem,
     ProblemWithContexts,
     ProblemWithObjective,
+    decision_bounds,
 )
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.seeding import generators
@@ -116,7 +117,7 @@ def evaluate(
     Raises:
         BotorchTensorDimensionError: If `X` or the outcomes do not have these shapes.
     """
-    X, d_x = X.cpu(), problem.bounds.shape[-1]
+    X, d_x = X.cpu(), decision_bounds(problem).shape[-1]
     contexts = X[..., :0]
     if isinstance(problem, ProblemWithContexts):
         contexts = problem.draw_contexts(X[..., :d_x], generators(seeds, "contexts", index)).to(X)
@@ -190,4 +191,4 @@ def _same(left: Tensor, right: Tensor) -> bool:
 def _objective(problem: Problem, X: Tensor) -> Tensor | None:
     if not isinstance(problem, ProblemWithObjective):
         return None
-    return problem.objective(X[..., : problem.bounds.shape[-1]])  # without chosen contexts
+    return problem.objective(X[..., : decision_bounds(problem).shape[-1]])  # no chosen contexts

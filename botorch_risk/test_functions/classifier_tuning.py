@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from botorch.exceptions.errors import InputDataError
-from botorch.test_functions.synthetic import SyntheticTestFunction
-from torch import Tensor
+
+from botorch_risk.test_functions.simulation import SimulatedTestProblem
 
 
-class ClassifierTuning(SyntheticTestFunction, ABC):
+class ClassifierTuning(SimulatedTestProblem, ABC):
     r"""Accuracy of a classifier on a held-out third of a table, to be maximised.
 
     After Appendix C of Ha et al., "Provably Efficient Bayesian Optimization with Unbiased Gaussian
@@ -22,7 +22,6 @@ class ClassifierTuning(SyntheticTestFunction, ABC):
     noise but `noise_std`.
     """
 
-    _is_minimization_by_default = False
     _default_table = "load_breast_cancer"  # its loader in scikit-learn
 
     def __init__(
@@ -49,16 +48,12 @@ class ClassifierTuning(SyntheticTestFunction, ABC):
         self.seed = seed
         self._split = _split(features, labels, seed, self._default_table)
 
-    def _evaluate_true(self, X: Tensor) -> Tensor:
-        scores = [self._score(row) for row in X.detach().reshape(-1, self.dim).tolist()]
-        return X.new_tensor(scores).view(X.shape[:-1])
-
-    def _score(self, x: list[float]) -> float:
+    def _simulate(self, x: tuple[float, ...]) -> float:
         train, test, labels, held_out = self._split
         return float(np.mean(self._classifier(x).fit(train, labels).predict(test) == held_out))
 
     @abstractmethod
-    def _classifier(self, x: list[float]) -> Any:
+    def _classifier(self, x: tuple[float, ...]) -> Any:
         r"""The classifier at one point."""
 
 
@@ -82,7 +77,7 @@ class LogisticRegressionTuning(ClassifierTuning):
     _default_table = "load_digits"
     _bounds: list[tuple[float, float]] = [(-5.0, 0.0), (-5.0, 0.0)]  # noqa: RUF012
 
-    def _classifier(self, x: list[float]) -> Any:
+    def _classifier(self, x: tuple[float, ...]) -> Any:
         from sklearn.linear_model import SGDClassifier
 
         return SGDClassifier(
@@ -117,7 +112,7 @@ class BoostedTreesTuning(ClassifierTuning):
         (-10.0, 10.0),
     ]
 
-    def _classifier(self, x: list[float]) -> Any:
+    def _classifier(self, x: tuple[float, ...]) -> Any:
         try:
             from xgboost import XGBClassifier
         except ImportError as error:

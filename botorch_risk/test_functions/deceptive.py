@@ -3,11 +3,12 @@ r"""Functions whose slopes lead a greedy search away from their optimum."""
 from __future__ import annotations
 
 import torch
-from botorch.test_functions.synthetic import SyntheticTestFunction
 from torch import Tensor
 
+from botorch_risk.test_functions.constant_noise import ConstantNoiseProblem
 
-class Deceptive(SyntheticTestFunction):
+
+class Deceptive(ConstantNoiseProblem):
     r"""A narrow peak in every input between two wide slopes that lead away from it; maximised.
 
         f(x) = ( mean_i g_i(x_i) ) ** 2,    alpha_i = i / (d + 1)
@@ -27,7 +28,6 @@ class Deceptive(SyntheticTestFunction):
         tensor([1.0000, 0.6400])
     """
 
-    _is_minimization_by_default = False
     _optimal_value = 1.0
 
     def __init__(
@@ -65,7 +65,7 @@ class Deceptive(SyntheticTestFunction):
         return pieces.mean(dim=-1).square()
 
 
-class H1(SyntheticTestFunction):
+class H1(ConstantNoiseProblem):
     r"""Ripples in two inputs under a peak at (8.6998, 6.7665); maximised.
 
         f(x) = (sin(x_1 - x_2 / 8)^2 + sin(x_2 + x_1 / 8)^2)
@@ -82,7 +82,6 @@ class H1(SyntheticTestFunction):
 
     dim = 2
     continuous_inds: list[int] = [0, 1]  # noqa: RUF012 as in BoTorch
-    _is_minimization_by_default = False
     _optimal_value = 2.0
     _optimizers: list[tuple[float, ...]] = [(8.6998, 6.7665)]  # noqa: RUF012
 

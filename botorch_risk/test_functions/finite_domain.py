@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
-from torch import Generator, Tensor
+from torch import Tensor
 
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
 
@@ -106,6 +106,17 @@ class FiniteDomainProblem(RepeatedTestProblem):
             found = self.values.gather(-1, known.reshape(len(X), -1)).reshape(place.shape)
         return found.where(place >= 0, torch.nan)
 
+    def objective(self, X: Tensor) -> Tensor:
+        r"""Minus the regret, `f(x) - max f`, so that functions of a family share their optimum, 0.
+
+        Args:
+            X: As in `evaluate_true`.
+
+        Returns:
+            A `...` tensor, NaN at rows of NaN.
+        """
+        return self.evaluate_true(X) - self.maximum.unsqueeze(-1)
+
     def _evaluate_true(self, X: Tensor) -> Tensor:
         return self.evaluate_true(X)
 
@@ -134,9 +145,6 @@ class FiniteDomainProblem(RepeatedTestProblem):
                 f"Got {X[outside][:3].tolist()}."
             )
         return same.to(torch.uint8).argmax(dim=-1).where(~missing, -1)
-
-    def _draw(self, shape: tuple[int, ...], generator: Generator | None) -> Tensor:
-        return torch.randn(shape, generator=generator, dtype=torch.double, device="cpu")
 
     def _observe(self, X: Tensor, draws: Tensor) -> Tensor:
         variances = X.new_tensor(self.noise_variances)

@@ -8,13 +8,13 @@ from torch.distributions import Distribution, TransformedDistribution, Uniform
 from torch.distributions.transforms import AffineTransform, PowerTransform
 
 from botorch_risk.environments.uniforms import legendre_axes
-from botorch_risk.test_functions.environmental import EnvironmentalTestProblem
+from botorch_risk.test_functions.expectation import ExpectationTestProblem
 
 COST, PRICE, SALVAGE = 5.0, 9.0, 1.0
 SHAPE, TAIL = 2.0, 20.0  # alpha and beta of the Burr XII law
 
 
-class Newsvendor(EnvironmentalTestProblem):
+class Newsvendor(ExpectationTestProblem):
     r"""Profit from buying `x` units when `w` are demanded; one variable of each kind.
 
         f(x, w) = 9 min(x, w) + max(0, x - w) - 5 x,  P(W <= w) = 1 - (1 + w^2)^(-20)

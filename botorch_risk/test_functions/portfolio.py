@@ -15,7 +15,12 @@ from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 from torch.distributions import Distribution, Normal, Uniform
 
-from botorch_risk.test_functions.environmental import EnvironmentalTestProblem
+from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.test_functions.expectation import ExpectationTestProblem
+from botorch_risk.test_functions.value_at_risk import (
+    ValueAtRiskTestProblem,
+    equidistant_grid,
+)
 
 
 class Surrogate(NamedTuple):
@@ -55,7 +60,7 @@ OF_THE_PAPERS = Surrogate(
 )
 
 
-class PortfolioOptimization(EnvironmentalTestProblem):
+class PortfolioOptimization(ExpectationTestProblem):
     r"""Return of a trading strategy; three decision variables, two environmental ones.
 
     Decisions are the aversions to risk and to trading and the multiplier of the holding cost;
@@ -144,6 +149,53 @@ class PortfolioOptimization(EnvironmentalTestProblem):
         distance = torch.cdist(A / scale, B / scale)
         profile = (1 + distance + distance.square() / 3) * torch.exp(-distance)
         return self.surrogate.outputscale * profile
+
+
+class ValueAtRiskPortfolio(ValueAtRiskTestProblem):
+    r"""`PortfolioOptimization` (3, 2) with 100 equally probable values of W, at level 0.2.
+
+    [Nguyen2021vucb]_, Sec. 4.2. The 100 points are a grid of ten by ten, bounds included, which
+    the paper leaves open. The noise variance, 0.01, is in units of the return. On the bundled table
+    of back-tests or, with its path, on that of the paper; see `PortfolioOptimization`.
+
+    Example:
+        >>> problem = ValueAtRiskPortfolio()
+        >>> problem.objective(problem.optimal_decision).item()
+        17.0440...
+    """
+
+    num_decision = 3
+    num_environment = 2
+    risk_level = 0.2
+
+    def __init__(
+        self,
+        table: str | PathLike[str] | None = None,
+        noise_std: float | None = 0.1,
+        dtype: torch.dtype = torch.double,
+    ) -> None:
+        r"""Reads the table, as `PortfolioOptimization` does.
+
+        Args:
+            table: The path of the paper's table; the bundled one if omitted.
+            noise_std: Standard deviation of the noise that `forward` adds.
+            dtype: The dtype of the bounds and of the law's points.
+
+        Raises:
+            InputDataError: If the table is not that of the 3,000 back-tests.
+        """
+        bundled, papers = (
+            (17.04402976, (0.0, 1.0, 0.31432341)),
+            (17.35272976, (0.0, 1.0, 0.61738783)),
+        )
+        self._optima = {"discrete": bundled if table is None else papers}
+        super().__init__("discrete", noise_std, dtype)
+        self.surrogate = PortfolioOptimization(table, dtype=dtype)
+        grid = equidistant_grid(self.bounds[:, self.num_decision :], 10)
+        self.environment = DiscreteEnvironment(grid)
+
+    def _evaluate_true(self, X: Tensor) -> Tensor:
+        return self.surrogate._evaluate_true(X)
 
 
 # The largest expectation, its decision, and the number of points of the law that gives six digits.

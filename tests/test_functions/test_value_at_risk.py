@@ -229,7 +229,7 @@ def test_refuses_what_is_unknown():
     ):
         ValueAtRiskHartmann(3)
     for X in (torch.rand(3, 2), torch.rand(3, 1) + 1):
-        with pytest.raises(ValueError, match=r"`... x 1`, within the unit cube"):
+        with pytest.raises(ValueError, match=r"`... x 1`, within the decision's bounds"):
             ValueAtRiskBranin().objective(X)
 
 

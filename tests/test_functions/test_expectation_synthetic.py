@@ -258,7 +258,7 @@ def test_pickle_and_noise(name):
 def test_refuses_decisions_that_are_none():
     problem = EnvironmentalBranin()
     for X in (torch.rand(3, 4), torch.rand(3, 2) + 1, torch.full((1, 2), math.nan)):
-        with pytest.raises(ValueError, match=r"Expected `X` to have shape `... x 2`, within the"):
+        with pytest.raises(ValueError, match=r"shape `... x 2`, within the decision's bounds"):
             problem.objective(X)
 
 

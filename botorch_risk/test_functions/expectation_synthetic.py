@@ -13,7 +13,7 @@ from torch.distributions import Cauchy, Distribution, Normal
 from botorch_risk.environments import ContinuousEnvironment, Mixture
 from botorch_risk.environments.continuous import Rule
 from botorch_risk.environments.uniforms import legendre_axes
-from botorch_risk.test_functions.environmental import EnvironmentalTestProblem
+from botorch_risk.test_functions.expectation import ExpectationTestProblem
 
 ACKLEY_HALF_WIDTH = 32.768
 
@@ -22,7 +22,7 @@ def _normal(mean: float, standard_deviation: float) -> Normal:
     return Normal(torch.tensor(mean, dtype=torch.double), standard_deviation)
 
 
-class EnvironmentalAckley(EnvironmentalTestProblem):
+class EnvironmentalAckley(ExpectationTestProblem):
     r"""Ackley negated, with two decision variables and one or four environmental ones.
 
         f(x, w) = 20 exp(-0.2 |z| / sqrt(d)) + exp(mean(cos(2 pi z))) - 20 - e,
@@ -114,7 +114,7 @@ class EnvironmentalAckley(EnvironmentalTestProblem):
         return (inside + 2 * law.cdf(0 * edges[:1]).item() * end) ** self.num_environment
 
 
-class EnvironmentalBranin(EnvironmentalTestProblem):
+class EnvironmentalBranin(ExpectationTestProblem):
     r"""The modified Branin function, two decision variables and two environmental ones.
 
         f(x, w) = -sqrt(B(15 x_1 - 5, 15 w_1) B(15 w_2 - 5, 15 x_2)),  W(i) ~ N(0.5, 0.1^2)
@@ -164,7 +164,7 @@ class EnvironmentalBranin(EnvironmentalTestProblem):
         return self._branin._evaluate_true(inputs).sqrt()
 
 
-class EnvironmentalHartmann(EnvironmentalTestProblem):
+class EnvironmentalHartmann(ExpectationTestProblem):
     r"""Hartmann's function of six inputs, negated, of which the last one is environmental.
 
         "normal":       W ~ N(0.5, 0.1^2)
