@@ -20,7 +20,7 @@ from botorch_risk.risk import (
     maximum_mean_discrepancy_worst_law,
 )
 from tests import oracles
-from tests.contracts import risk_kernel
+from tests.risk.cases import risk_kernel
 
 FAST, ALL = 100, 1_000
 

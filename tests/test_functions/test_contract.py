@@ -18,7 +18,8 @@ from botorch_risk.experiments.problem import (
     decision_bounds,
 )
 from botorch_risk.seeding import generators
-from tests.contracts import BATCH_SHAPES, DEVICES, DTYPES, PROBLEMS, ProblemCase
+from tests.contracts import BATCH_SHAPES, DEVICES, DTYPES
+from tests.test_functions.cases import PROBLEMS, ProblemCase
 
 EVERY = [pytest.param(case, id=case.name, marks=case.marks) for case in PROBLEMS]
 

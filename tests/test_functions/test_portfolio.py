@@ -15,7 +15,7 @@ from torch.quasirandom import SobolEngine
 
 from botorch_risk.environments import ContinuousEnvironment
 from botorch_risk.test_functions import PortfolioOptimization
-from tests.contracts import portfolio_tables
+from tests.test_functions.cases import portfolio_tables
 
 laws = pytest.mark.parametrize("law", ["uniform", "normal"])
 FILES = ("portfolio_backtests.csv", "portfolio_surrogate.json")

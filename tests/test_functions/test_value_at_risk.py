@@ -21,7 +21,7 @@ from botorch_risk.test_functions import (
     ValueAtRiskPortfolio,
 )
 from tests import oracles
-from tests.contracts import portfolio_tables
+from tests.test_functions.cases import portfolio_tables
 
 PROBLEMS = {
     "branin": ValueAtRiskBranin,
