@@ -95,7 +95,7 @@ class Campaign:
 
     @cached_property
     def problem(self) -> Problem:
-        r"""The problem, on the CPU; that of the seeds, if each has its own."""
+        r"""The problem, on the CPU; where each seed has its own, the problems of these seeds."""
         problem = self.definition.problem()
         if isinstance(problem, ProblemFamily):
             return problem.of_seeds(as_seeds(self.seeds))

@@ -26,7 +26,7 @@ def main(own: Iterable[ExperimentDefinition] = ()) -> None:
     r"""Runs the command line; an extra that is not installed is one line and the exit code 2.
 
     Args:
-        own: Experiments beside those of the papers.
+        own: Experiments beside the papers' ones.
     """
     with one_line_errors(MissingExtraError):
         from botorch_risk.experiments.commands import app

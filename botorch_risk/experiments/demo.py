@@ -1,7 +1,7 @@
 r"""Risk-averse against risk-neutral tuning of a random forest, from data to decision.
 
 Run by `make demo`. Both methods see the same initial designs and the same splits, and
-report by the same rule; what they report is then measured afresh on splits that neither
+report by the same rule; what they report is then measured on new splits that neither
 has seen.
 """
 
@@ -91,7 +91,7 @@ def _measure(reported: dict[str, Tensor], num_splits: int, jobs: int) -> dict[st
     distinct, index = points.unique(dim=0, return_inverse=True)
     values = joblib.Parallel(n_jobs=jobs, backend="loky")(
         joblib.delayed(_measure_one)(x, num_splits, os.getpid())
-        for x in tqdm(distinct, desc="measuring afresh", unit="configuration")
+        for x in tqdm(distinct, desc="measuring on new splits", unit="configuration")
     )
     measured = torch.stack(values)[index]
     return dict(zip(reported, measured.split([len(x) for x in reported.values()]), strict=True))

@@ -53,8 +53,8 @@ def level_set_markdown(curves: Mapping[str, LevelSetCurves], identity: Mapping[s
     parts = [
         f"# {identity['experiment']}: {identity['objective']}",
         f"{len(identity['seeds'])} replicates, mean ± two standard errors. Points are classified "
-        "by the posterior mean. The cost is what all samples have cost, those of the initial "
-        "design included; the last is one that all runs have reached.",
+        "by the posterior mean. The cost is what all samples have cost, with the initial "
+        "design; the last is one that all runs have reached.",
         table(header, rows),
     ]
     first, *others = scores

@@ -29,7 +29,7 @@ def plot_final_model(
 
     Returns:
         The figure, or `None` where there is nothing to draw: the problem has more than one
-        input, the strategy has no model, or it has not been told anything.
+        input, the strategy has no model, or it has no data.
     """
     _, state = store.progress(label)
     bounds = decision_bounds(definition.problem())

@@ -31,8 +31,8 @@ class Problem(Protocol):
         ...
 
 
-# The capabilities that a problem may have beside. They are asked for at run time and hold methods
-# and properties only: Python 3.12 does not see the buffers of a `torch.nn.Module` there.
+# Further capabilities of a problem. They are checked at run time, and so hold only methods and
+# properties: from Python 3.12 such a check does not see the buffers of a `torch.nn.Module`.
 
 
 @runtime_checkable
@@ -49,7 +49,7 @@ class ProblemWithContexts(Protocol):
     r"""A problem of a decision and an environmental variable, the last columns of its inputs.
 
     The environment moves on its own, unless a strategy asks for decisions with contexts that it has
-    chosen. The objective, if there is one, is that of decisions.
+    chosen. The objective, if there is one, takes decisions.
 
     Example:
         >>> from botorch_risk.test_functions import Newsvendor

@@ -1,4 +1,4 @@
-r"""The experiments that are found by their name: those of the papers, and a user's own."""
+r"""Finds experiments by their names: the papers' experiments and a user's own."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def get_experiment(name: str, own: Iterable[ExperimentDefinition] = ()) -> Exper
 
     Args:
         name: The name.
-        own: Experiments beside those of the papers.
+        own: Further experiments.
 
     Raises:
         ValueError: If there is none; the message says which there are.

@@ -80,7 +80,7 @@ def level_set_curves(
 ) -> LevelSetCurves:
     r"""Cost and F1 score of a strategy on a finite domain, round by round.
 
-    All methods are scored by the posterior mean (Bogunovic et al. 2016, Sec. 4).
+    All methods are scored by the posterior mean ([Bogunovic2016truvar]_, Sec. 4).
 
     Args:
         store: The store.

@@ -14,8 +14,7 @@ from botorch_risk.test_functions.simulation import SimulatedTestProblem
 class ClassifierTuning(SimulatedTestProblem, ABC):
     r"""Accuracy of a classifier on a held-out third of a table, to be maximised.
 
-    After Appendix C of Ha et al., "Provably Efficient Bayesian Optimization with Unbiased Gaussian
-    Process Hyperparameter Estimation", 2023, which tunes HPOBench's benchmarks on OpenML's Vehicle
+    After Appendix C of [Ha2023uhe]_, which tunes HPOBench's benchmarks on OpenML's Vehicle
     Silhouettes and Software Defect tables. Neither comes with scikit-learn, two of whose tables
     stand in for them, of the same kind and hard enough that few settings reach the best score:
     compare scores in kind, not in number. The split and the classifier are seeded: outcomes have no
@@ -63,7 +62,7 @@ class LogisticRegressionTuning(ClassifierTuning):
         x = (log10 of the learning rate, log10 of the l2 regularisation),   each in [-5, 0]
 
     Trained by stochastic gradient descent, the benchmark and the space of HPOBench and of UHE-BO;
-    see `ClassifierTuning`. The table is that of handwritten digits, ten classes, where Vehicle
+    see `ClassifierTuning`. The table holds handwritten digits, ten classes, where Vehicle
     Silhouettes has four.
 
     Example:
@@ -99,7 +98,7 @@ class BoostedTreesTuning(ClassifierTuning):
              log2 of the l2 regularisation in [-10, 10])
 
     The space of HPOBench, in the exponents; the depth is rounded. See `ClassifierTuning`. The table
-    is that of breast cancer, two classes, as Software Defect has. Needs xgboost, the extra
+    is about breast cancer, two classes, as Software Defect has. Needs xgboost, the extra
     `problems`; other boosted trees do not take its place.
     """
 

@@ -19,9 +19,8 @@ class Deceptive(ConstantNoiseProblem):
                  (x - 1) / (1 - alpha_i) + 4/5          to 1
 
     on [0, 1]^d. The optimum is 1 at x = alpha. A. Gavana's collection of test functions states it
-    as -f to be minimised, with these pieces; Appendix C of Ha et al., "Provably Efficient Bayesian
-    Optimization with Unbiased Gaussian Process Hyperparameter Estimation", 2023, prints the third
-    and the fourth without their "+ 1" and "+ 4/5", which would leave jumps.
+    as -f to be minimised, with these pieces; Appendix C of [Ha2023uhe]_ prints the third and the
+    fourth without their "+ 1" and "+ 4/5", which would leave jumps.
 
     Example:
         >>> Deceptive(dim=2)(torch.tensor([[1 / 3, 2 / 3], [0.0, 1.0]]))
@@ -71,8 +70,7 @@ class H1(ConstantNoiseProblem):
         f(x) = (sin(x_1 - x_2 / 8)^2 + sin(x_2 + x_1 / 8)^2)
                / sqrt((x_1 - 8.6998)^2 + (x_2 - 6.7665)^2 + 1)
 
-    A. J. van Soest and L. J. R. Casius, "The Merits of a Parallel Genetic Algorithm in Solving Hard
-    Optimization Problems", 2003. The maximum is 2. The usual box is [-100, 100]^2; UHE-BO does not
+    From [Soest2003h1]_. The maximum is 2. The usual box is [-100, 100]^2; UHE-BO does not
     say which it took, and [-25, 25]^2 is in use too.
 
     Example:

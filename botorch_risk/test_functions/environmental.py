@@ -20,8 +20,8 @@ class EnvironmentalTestProblem(ConstantNoiseProblem, ABC):
     r"""A maximised function `f(x, w)` with a known distribution of W.
 
     The first `num_decision` columns of the inputs are the decision, the other ones w. The objective
-    is a measure of risk of `f(x, W)` at a decision; `optimal_value` and `optimizers` are those of
-    `f` in both, as everywhere in BoTorch.
+    is a measure of risk of `f(x, W)` at a decision; `optimal_value` and `optimizers` belong to `f`,
+    as everywhere in BoTorch.
 
     It has what the experiment loop asks of a problem with contexts
     (`botorch_risk.experiments.problem.ProblemWithContexts`). A subclass sets `environment` and

@@ -24,19 +24,18 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
 
         objective(x) = E[f(x, W)],  or another measure of risk of f(x, W)
 
-    The setting of Huang et al., "Stochastic Bayesian Optimization with Unknown Continuous Context
-    Distribution via Kernel Density Estimation", 2024, Eq. (1): W is drawn from a law and clipped
-    to [0, 1], coordinate by coordinate. Deterministic given `(x, w)` unless `noise_std` is given.
-    `optimal_value` and `optimizers` are those of `f` in both, as everywhere in BoTorch;
-    `optimal_decision` and `optimal_expectation` those of its expectation.
+    The setting of [Huang2024kde]_, Eq. (1): W is drawn from a distribution and clipped to [0, 1],
+    coordinate by coordinate. Deterministic given `(x, w)` unless `noise_std` is given.
+    As everywhere in BoTorch, `optimal_value` and `optimizers` belong to `f`; `optimal_decision` and
+    `optimal_expectation` belong to its expectation.
 
-    A subclass names the law and defines `_evaluate_true`.
+    A subclass names the distribution and defines `_evaluate_true`.
     """
 
     environment: ContinuousEnvironment
     optimal_expectation: float
     _optimal_decision: tuple[float, ...]
-    _num_points: int = 514  # of the law; for a quadrature, two of each axis are the bounds
+    _num_points: int = 514  # of the distribution; for a quadrature, two of each axis are the bounds
     _rule: Rule = "quadrature"
 
     def __init__(self, noise_std: float | None = None, dtype: torch.dtype = torch.double) -> None:
@@ -44,7 +43,7 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
 
         Args:
             noise_std: Standard deviation of the noise that `forward` adds. Default: none.
-            dtype: The dtype of the bounds and of the law's points.
+            dtype: The dtype of the bounds and of the distribution's points.
         """
         self.dim = self.num_decision + self.num_environment
         self.continuous_inds = list(range(self.dim))
@@ -62,7 +61,7 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
     @property
     @abstractmethod
     def marginals(self) -> Distribution:
-        r"""The law of each coordinate of W before it is clipped."""
+        r"""The distribution of each coordinate of W before it is clipped."""
 
     @property
     def optimal_decision(self) -> Tensor:
@@ -70,7 +69,7 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
         return self.bounds.new_tensor(self._optimal_decision)
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
-        r"""The expectation, or another measure of risk, under the law of W.
+        r"""The expectation, or another measure of risk, under the distribution of W.
 
         Args:
             X: Decisions, `... x d_x`, in the unit cube.

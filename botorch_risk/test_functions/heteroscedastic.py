@@ -23,9 +23,9 @@ class HeteroscedasticTestProblem(RepeatedTestProblem, SyntheticTestFunction, ABC
 
         outcome(x) = f(x) + sqrt(noise_variance(x)) * N(0, 1)
 
-    Eq. (1) of Makarova et al., "Risk-averse Heteroscedastic Bayesian Optimization", 2021.
-    `forward` adds this noise, not a constant `noise_std`. `optimal_value` and `optimizers`
-    are those of `f` alone, as everywhere in BoTorch; `optimal_mean_variance` is the optimum
+    Eq. (1) of [Makarova2021rahbo]_.
+    `forward` adds this noise, not a constant `noise_std`. As everywhere in BoTorch, `optimal_value`
+    and `optimizers` belong to `f` alone; `optimal_mean_variance` is the optimum
     under risk. A subclass defines `_evaluate_true` and `_noise_variance`, both
     differentiable, and treats its parameters as fixed once it is built.
     """
@@ -69,7 +69,7 @@ class HeteroscedasticTestProblem(RepeatedTestProblem, SyntheticTestFunction, ABC
 
             mean_variance(x) = f(x) - risk_aversion * noise_variance(x)
 
-        Eq. (2) of Makarova et al., 2021.
+        Eq. (2) of [Makarova2021rahbo]_.
 
         Args:
             X: The points, `... x d`, within the bounds.
@@ -175,7 +175,7 @@ class HeteroscedasticSine(SigmoidNoiseProblem):
         f(x) = sin(2 pi x)
         level(x) = noise_scale * sigmoid(30 (x - 1)) + 0.1
 
-    Section 4 of Makarova et al., 2021; the constants are those of the authors' program.
+    Section 4 of [Makarova2021rahbo]_; the constants are from the authors' program.
 
     Example:
         >>> problem = HeteroscedasticSine()
@@ -206,7 +206,7 @@ class HeteroscedasticBranin(SigmoidNoiseProblem):
         level(x) = (noise_scale * sigmoid(2 (x_1 - 3.2)) + 0.2)
                    * (noise_scale * sigmoid(2 x_2) + 0.2)
 
-    Section 4 of Makarova et al., 2021; the constants are those of the authors' program. The
+    Section 4 of [Makarova2021rahbo]_; the constants are from the authors' program. The
     maximum at `(-pi, 12.275)` has the least noise, the one at `(3 pi, 2.475)` the most.
 
     Example:

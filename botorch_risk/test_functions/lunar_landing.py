@@ -14,10 +14,9 @@ class LunarLanding(SimulatedTestProblem):
     r"""Mean final reward of a lander over terrains, to be maximised over its controller.
 
     The controller of `action`, on [0, 2]^12, and Gymnasium's `LunarLander`; the twelve-dimensional
-    task of Eriksson et al., "Scalable Global Optimization via Local Bayesian Optimization", 2019,
-    that UHE-BO is run on. Terrains are seeded and the same for every point: outcomes have no noise
-    but `noise_std`. Needs Gymnasium with Box2D, the extra `problems`. A flight takes tenths of a
-    second.
+    task of [Eriksson2019turbo]_ that UHE-BO is run on. Terrains are seeded and the same for every
+    point: outcomes have no noise but `noise_std`. Needs Gymnasium with Box2D, the extra `problems`.
+    A flight takes tenths of a second.
     """
 
     dim = 12

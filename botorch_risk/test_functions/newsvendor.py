@@ -11,7 +11,7 @@ from botorch_risk.environments.uniforms import legendre_axes
 from botorch_risk.test_functions.expectation import ExpectationTestProblem
 
 COST, PRICE, SALVAGE = 5.0, 9.0, 1.0
-SHAPE, TAIL = 2.0, 20.0  # alpha and beta of the Burr XII law
+SHAPE, TAIL = 2.0, 20.0  # alpha and beta of the Burr XII distribution
 
 
 class Newsvendor(ExpectationTestProblem):
@@ -19,7 +19,7 @@ class Newsvendor(ExpectationTestProblem):
 
         f(x, w) = 9 min(x, w) + max(0, x - w) - 5 x,  P(W <= w) = 1 - (1 + w^2)^(-20)
 
-    Sec. 4.3 and B.2 of Huang et al., 2024. The expectation is known,
+    Sec. 4.3 and B.2 of [Huang2024kde]_. The expectation is known,
 
         objective(x) = (9 - 1) * integral_0^x (1 + w^2)^(-20) dw - (5 - 1) x,
 
@@ -43,7 +43,7 @@ class Newsvendor(ExpectationTestProblem):
 
     @property
     def marginals(self) -> Distribution:
-        r"""Burr's law of type XII."""
+        r"""Burr's distribution of type XII."""
         one = torch.tensor(1.0, dtype=torch.double)
         survival_to_demand = [
             PowerTransform(-one / TAIL),  # (1 + w^alpha)

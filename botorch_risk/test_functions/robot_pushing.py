@@ -27,10 +27,9 @@ class RobotPushing(SimulatedTestProblem):
 
     A round hand starts at `(r_x, r_y)` and moves towards the origin at constant speed for `10 t_p`
     steps of 0.01 s. A square object lies at the origin and is pushed off if the hand reaches it; it
-    slides with dry friction, may turn, and comes to rest at `h`. After Sec. 4.2 of Nguyen et al.,
-    "Value-at-Risk Optimization with Gaussian Processes", 2021, and Wang and Jegelka, "Max-value
-    Entropy Search for Efficient Bayesian Optimization", 2017, who describe the push but not the
-    masses, sizes and frictions: those are ours, so outcomes are comparable in kind, not in number.
+    slides with dry friction, may turn, and comes to rest at `h`. After Sec. 4.2 of
+    [Nguyen2021vucb]_ and [Wang2017mes]_, which describe the push but not the masses, sizes and
+    frictions: those are ours, so outcomes are comparable in kind, not in number.
 
     In V-UCB's experiment the hand is placed inexactly: `perturbation` is the distribution of the
     error of its location, 64 equidistant points of `[-1, 1]^2` with probability proportional to

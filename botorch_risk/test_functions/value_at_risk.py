@@ -1,9 +1,4 @@
-r"""Base class for problems whose value-at-risk over an environmental variable is maximised.
-
-.. [Nguyen2021vucb]
-    Q. P. Nguyen, Z. Dai, B. K. H. Low, P. Jaillet. Value-at-Risk Optimization with Gaussian
-    Processes. International Conference on Machine Learning, 2021.
-"""
+r"""Base class for problems whose value-at-risk over an environmental variable is maximised."""
 
 from __future__ import annotations
 
@@ -27,12 +22,12 @@ from botorch_risk.test_functions.environmental import (
     Risk,
 )
 
-Law = Literal["discrete", "continuous"]
+DistributionOfW = Literal["discrete", "continuous"]
 Optimum = tuple[float, tuple[float, ...]]
 
 
 class ValueAtRiskTestProblem(EnvironmentalTestProblem, ABC):
-    r"""A maximised function `f(x, w)` on the unit cube, with a known law of W.
+    r"""A maximised function `f(x, w)` on the unit cube, with a known distribution of W.
 
         objective(x) = VaR(f(x, W)) = inf {v : P(f(x, W) <= v) >= risk_level}
 
@@ -42,46 +37,49 @@ class ValueAtRiskTestProblem(EnvironmentalTestProblem, ABC):
       proportional to `prod_i exp(-(w(i) - 0.5)^2 / 0.1^2)`;
     - `"continuous"`: independent `N(0.5, 0.125^2)` coordinates, cut at two standard deviations.
 
-    The objective is exact for a discrete law. For a continuous one it takes the whole law into
-    account and is right to about six digits, while `environment` holds quantile midpoints.
-    `optimal_value` and `optimizers` are those of `f`, as everywhere in BoTorch;
-    `optimal_decision` and `optimal_value_at_risk` those of the objective.
+    The objective is exact for a discrete distribution. For a continuous one it takes the whole
+    distribution into account and is right to about six digits, while `environment` holds quantile
+    midpoints. As everywhere in BoTorch, `optimal_value` and `optimizers` belong to `f`;
+    `optimal_decision` and `optimal_value_at_risk` belong to the objective.
 
-    A subclass defines `_evaluate_true` and names the optima for both laws.
+    A subclass defines `_evaluate_true` and names the optima for both distributions.
     """
 
     risk_level: float = 0.1
-    _optima: dict[Law, Optimum]
+    _optima: dict[DistributionOfW, Optimum]
     # Of the unit cube of W by probability: cells along the first axis, midpoints on others.
     _resolution: ClassVar[dict[int, tuple[int, int]]] = {1: (4096, 1), 2: (256, 1024)}
 
     def __init__(
         self,
-        law: Law = "discrete",
+        distribution: DistributionOfW = "discrete",
         noise_std: float | None = 0.1,
         dtype: torch.dtype = torch.double,
     ) -> None:
         r"""Builds the problem.
 
         Args:
-            law: The law of W.
+            distribution: The distribution of W.
             noise_std: Standard deviation of the noise that `forward` adds; the paper's variance
                 is 0.01.
-            dtype: The dtype of the bounds and of the law's points.
+            dtype: The dtype of the bounds and of the distribution's points.
 
         Raises:
-            ValueError: If `law` is unknown.
+            ValueError: If `distribution` is unknown.
         """
-        if law not in get_args(Law):
-            raise ValueError(f"Expected `law` to be one of {get_args(Law)}. Got {law=}.")
-        self.law = law
-        self.optimal_value_at_risk, self._optimal_decision = self._optima[law]
+        if distribution not in get_args(DistributionOfW):
+            raise ValueError(
+                f"Expected `distribution` to be one of {get_args(DistributionOfW)}. "
+                f"Got {distribution=}."
+            )
+        self.distribution = distribution
+        self.optimal_value_at_risk, self._optimal_decision = self._optima[distribution]
         self.dim = self.num_decision + self.num_environment
         self.continuous_inds = list(range(self.dim))
         self._bounds = [(0.0, 1.0)] * self.dim
         super().__init__(noise_std=noise_std, dtype=dtype)
         box = self.bounds[:, self.num_decision :]
-        self.environment = _discrete(box) if law == "discrete" else _continuous(box)
+        self.environment = _discrete(box) if distribution == "discrete" else _continuous(box)
 
     @property
     def optimal_decision(self) -> Tensor:
@@ -89,7 +87,7 @@ class ValueAtRiskTestProblem(EnvironmentalTestProblem, ABC):
         return self.bounds.new_tensor(self._optimal_decision)
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
-        r"""The value-at-risk under the law of W, or another measure of risk.
+        r"""The value-at-risk under the distribution of W, or another measure of risk.
 
         Args:
             X: Decisions, `... x d_x`, in the unit cube.
@@ -105,7 +103,7 @@ class ValueAtRiskTestProblem(EnvironmentalTestProblem, ABC):
         """
         self._check_decisions(X)
         rows = X.reshape(-1, self.num_decision).double()
-        if risk is None and self.law == "continuous":
+        if risk is None and self.distribution == "continuous":
             with torch.no_grad():
                 values = [self._continuous_value_at_risk(row) for row in rows.split(1)]
         else:
@@ -141,9 +139,11 @@ def _discrete(box: Tensor) -> DiscreteEnvironment:
 
 
 def _continuous(box: Tensor) -> ContinuousEnvironment:
-    law = _truncated_normal(box.shape[-1])
+    distribution = _truncated_normal(box.shape[-1])
     n_w = {1: 128, 2: 16**2}[box.shape[-1]]
-    return ContinuousEnvironment(law.marginals, law.bounds.to(box), n_w, rule="midpoints")
+    return ContinuousEnvironment(
+        distribution.marginals, distribution.bounds.to(box), n_w, rule="midpoints"
+    )
 
 
 def _truncated_normal(d_w: int) -> BoundedMarginals:

@@ -8,7 +8,11 @@ import torch
 from botorch.test_functions.synthetic import Branin, Hartmann
 from torch import Tensor
 
-from botorch_risk.test_functions.value_at_risk import Law, Optimum, ValueAtRiskTestProblem
+from botorch_risk.test_functions.value_at_risk import (
+    DistributionOfW,
+    Optimum,
+    ValueAtRiskTestProblem,
+)
 
 
 class ValueAtRiskBranin(ValueAtRiskTestProblem):
@@ -26,7 +30,7 @@ class ValueAtRiskBranin(ValueAtRiskTestProblem):
 
     num_decision = 1
     num_environment = 1
-    _optima: dict[Law, Optimum] = {  # noqa: RUF012
+    _optima: dict[DistributionOfW, Optimum] = {  # noqa: RUF012
         "discrete": (0.53998580, (0.23479985,)),
         "continuous": (0.44704070, (0.24744090,)),
     }
@@ -58,7 +62,7 @@ class ValueAtRiskGoldsteinPrice(ValueAtRiskTestProblem):
 
     num_decision = 1
     num_environment = 1
-    _optima: dict[Law, Optimum] = {  # noqa: RUF012
+    _optima: dict[DistributionOfW, Optimum] = {  # noqa: RUF012
         "discrete": (1.79940408, (0.83613117,)),
         "continuous": (1.65181556, (0.72788837,)),
     }
@@ -92,7 +96,7 @@ class ValueAtRiskHartmann(ValueAtRiskTestProblem):
     def __init__(
         self,
         num_decision: int = 1,
-        law: Law = "discrete",
+        distribution: DistributionOfW = "discrete",
         noise_std: float | None = 0.1,
         dtype: torch.dtype = torch.double,
     ) -> None:
@@ -100,14 +104,14 @@ class ValueAtRiskHartmann(ValueAtRiskTestProblem):
 
         Args:
             num_decision: 1 or 2.
-            law: The law of W.
+            distribution: The distribution of W.
             noise_std: Standard deviation of the noise that `forward` adds.
-            dtype: The dtype of the bounds and of the law's points.
+            dtype: The dtype of the bounds and of the distribution's points.
 
         Raises:
-            ValueError: If `num_decision` or `law` is unknown.
+            ValueError: If `num_decision` or `distribution` is unknown.
         """
-        optima: dict[int, dict[Law, Optimum]] = {
+        optima: dict[int, dict[DistributionOfW, Optimum]] = {
             1: {"discrete": (0.44710348, (0.21168817,)), "continuous": (0.4037292, (0.25832157,))},
             2: {
                 "discrete": (1.66426194, (0.10935229, 0.87145164)),
@@ -118,7 +122,7 @@ class ValueAtRiskHartmann(ValueAtRiskTestProblem):
             raise ValueError(f"Expected 1 or 2 decision variables. Got {num_decision=}.")
         self.num_decision, self.num_environment = num_decision, 3 - num_decision
         self._optima = optima[num_decision]
-        super().__init__(law, noise_std, dtype)
+        super().__init__(distribution, noise_std, dtype)
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
         return -self._hartmann._evaluate_true(X)

@@ -190,7 +190,7 @@ PROBLEMS = [
         optimum=lambda problem: (problem.optimizers[0], problem.optimal_value),
     ),
     *(
-        value_at_risk(f"{name}_{law}", partial(build, law=law), decision, num_points=64)
+        value_at_risk(f"{name}_{law}", partial(build, distribution=law), decision, num_points=64)
         for law in ("discrete", "continuous")
         for name, build, decision in (
             ("branin_1_1", ValueAtRiskBranin, 1),

@@ -265,7 +265,7 @@ def test_refuses_decisions_that_are_none():
 def test_refuses_unknown_variants():
     with pytest.raises(ValueError, match="Expected 1 or 4 environmental variables"):
         EnvironmentalAckley(2)
-    with pytest.raises(ValueError, match="Expected `law` to be one of"):
+    with pytest.raises(ValueError, match="Expected `distribution` to be one of"):
         EnvironmentalHartmann("uniform")
-    with pytest.raises(ValueError, match="Expected `law` to be one of"):
-        PortfolioOptimization(law="cauchy")
+    with pytest.raises(ValueError, match="Expected `distribution` to be one of"):
+        PortfolioOptimization(distribution="cauchy")

@@ -222,7 +222,7 @@ def test_noise(name):
 
 
 def test_refuses_what_is_unknown():
-    with pytest.raises(ValueError, match="Expected `law` to be one of"):
+    with pytest.raises(ValueError, match="Expected `distribution` to be one of"):
         ValueAtRiskBranin("uniform")
     with pytest.raises(
         ValueError, match=r"Expected 1 or 2 decision variables\. Got num_decision=3"

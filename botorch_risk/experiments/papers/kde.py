@@ -44,7 +44,7 @@ def _definition(
     unit_cube = torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, num_contexts)
     return ExperimentDefinition(
         name=name,
-        description=f"{description}, law of the context unknown (SBO-KDE, Fig. 1)",
+        description=f"{description}, distribution of the context unknown (SBO-KDE, Fig. 1)",
         problem=problem,
         strategies={
             label: partial(
@@ -68,12 +68,12 @@ def portfolio(table: str | PathLike[str]) -> tuple[ExperimentDefinition, ...]:
     """
     return tuple(
         _definition(
-            f"portfolio-{law}",
-            f"Portfolio (3+2), {law} context",
-            partial(PortfolioOptimization, table, law),
+            f"portfolio-{name}",
+            f"Portfolio (3+2), {name} context",
+            partial(PortfolioOptimization, table, name),
             2,
         )
-        for law in ("normal", "uniform")
+        for name in ("normal", "uniform")
     )
 
 
@@ -91,11 +91,11 @@ EXPERIMENTS = (
     _definition("newsvendor", "Newsvendor", Newsvendor, 1),
     *(
         _definition(
-            f"bundled-portfolio-{law}",
-            f"Portfolio (3+2), bundled back-tests, {law} context",
-            partial(PortfolioOptimization, law=law),
+            f"bundled-portfolio-{name}",
+            f"Portfolio (3+2), bundled back-tests, {name} context",
+            partial(PortfolioOptimization, distribution=name),
             2,
         )
-        for law in ("normal", "uniform")
+        for name in ("normal", "uniform")
     ),
 )

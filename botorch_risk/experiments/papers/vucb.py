@@ -46,14 +46,14 @@ NUM_FANTASIES = 8
 
 def strategies(problem: Any) -> dict[str, StrategyFactory]:
     r"""Each method, with what it knows of a problem: the distribution of W, the risk level."""
-    law = {"environment": problem.environment}
-    level = {**law, "risk_level": problem.risk_level}
+    known = {"environment": problem.environment}
+    level = {**known, "risk_level": problem.risk_level}
     outside = {**level, **OUTSIDE_BUDGET}
     return {
         "V-UCB-Prob": partial(VUCB, **level, rule="probability"),
         "V-UCB-Unif": partial(VUCB, **level, rule="uniform"),
         "V-UCB-observed": partial(VUCB, **level, rule="uniform", w_is_chosen=False),
-        "StableOpt": partial(AdversarialStableOpt, **law),
+        "StableOpt": partial(AdversarialStableOpt, **known),
         "contextual-GP-UCB": partial(ContextualGPUCB, **level),
         "random": partial(RandomPairs, **level),
         "rho-KG-apx": partial(RhoKnowledgeGradient, **outside, num_fantasies=NUM_FANTASIES),
@@ -96,9 +96,12 @@ def portfolio(table: str | PathLike[str]) -> tuple[ExperimentDefinition, ...]:
 EXPERIMENTS = (
     *(
         _definition(
-            f"var-{name}-{law}", f"{description}, {law} W", partial(problem, law=law), num_initial
+            f"var-{name}-{kind}",
+            f"{description}, {kind} W",
+            partial(problem, distribution=kind),
+            num_initial,
         )
-        for law in ("discrete", "continuous")
+        for kind in ("discrete", "continuous")
         for name, description, problem, num_initial in (
             ("branin", "Branin-Hoo (1, 1)", ValueAtRiskBranin, 3),
             ("goldstein", "Goldstein-Price (1, 1)", ValueAtRiskGoldsteinPrice, 3),
