@@ -5,11 +5,8 @@ Importing this package registers an input constructor for each, for BoTorch's
 """
 
 from botorch_risk.acquisition.batch_mean_variance import qRiskAverseUpperConfidenceBound
-from botorch_risk.acquisition.confidence_width import heteroscedastic_beta
-from botorch_risk.acquisition.epochs import GuaranteedWidth, ImplicitThreshold, PracticalWidth
-from botorch_risk.acquisition.greedy_covering import Selection
 from botorch_risk.acquisition.lacing import covering_mask, lacing_mask, select_lacing_value
-from botorch_risk.acquisition.level_set import Ambiguity, MaximumVariance, Straddle
+from botorch_risk.acquisition.level_set import MaximumVariance, Straddle
 from botorch_risk.acquisition.mean_variance import (
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
@@ -31,29 +28,41 @@ from botorch_risk.acquisition.named_known import (
 from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDeviation
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.acquisition.protocol import PointwiseAcquisition
-from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.acquisition.sampling_terms import Cost, NoiseLevels
-from botorch_risk.acquisition.schedules import (
-    continuous_domain_beta,
-    finite_domain_beta,
+from botorch_risk.acquisition.radii import (
     maximum_mean_discrepancy_radius,
     total_variation_radius,
 )
+from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.targeted_variance import TargetedIntegratedVariance
-from botorch_risk.acquisition.top_candidates import top_candidates
-from botorch_risk.acquisition.truncated_variance import TruncatedVarianceReduction
-from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
-from botorch_risk.acquisition.value_at_risk_schedules import (
+from botorch_risk.acquisition.truncated_variance import (
+    Cost,
+    GuaranteedWidth,
+    LevelSet,
+    Maximize,
+    NoiseLevels,
+    PracticalWidth,
+    RelativeLevelSet,
+    Selection,
+    Status,
+    TruncatedVarianceReduction,
+    TruncatedVarianceState,
+    status,
+    top_candidates,
+)
+from botorch_risk.acquisition.widths import (
     bayesian_beta,
+    continuous_domain_beta,
+    finite_domain_beta,
+    heteroscedastic_beta,
     information_gain,
     rkhs_beta,
 )
 
 __all__ = [
-    "Ambiguity",
     "Cost",
     "GuaranteedWidth",
-    "ImplicitThreshold",
+    "LevelSet",
+    "Maximize",
     "MaximumVariance",
     "MeanVarianceObjective",
     "NoiseLevels",
@@ -61,10 +70,12 @@ __all__ = [
     "PointwiseAcquisition",
     "PointwiseAcquisitionFunction",
     "PracticalWidth",
+    "RelativeLevelSet",
     "RiskAverseLowerConfidenceBound",
     "RiskAverseUpperConfidenceBound",
     "RiskUpperConfidenceBound",
     "Selection",
+    "Status",
     "Straddle",
     "TargetedIntegratedVariance",
     "TruncatedVarianceReduction",
@@ -88,6 +99,7 @@ __all__ = [
     "sbo_kde",
     "select_lacing_value",
     "stable_opt",
+    "status",
     "top_candidates",
     "total_variation_radius",
     "v_ucb",

@@ -1,4 +1,4 @@
-r"""Where is the function above a level? Acquisition functions of level-set estimation.
+r"""Acquisition functions for level-set estimation: where is the function above a level?
 
 .. [Bryan2008straddle]
     B. Bryan, J. Schneider. Actively Learning Level-Sets of Composite Functions. International
@@ -12,7 +12,7 @@ r"""Where is the function above a level? Acquisition functions of level-set esti
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from botorch.acquisition.input_constructors import acqf_input_constructor
@@ -87,48 +87,16 @@ class _MarginalAcquisition(PointwiseAcquisitionFunction):
         r"""Scores `batch_shape x m` of the moments at points."""
 
 
-class _LevelAcquisition(_MarginalAcquisition):
-    r"""The reach of the confidence interval across the level."""
+class Straddle(_MarginalAcquisition):
+    r"""The straddle: uncertain and close to the level [Bryan2008straddle]_.
 
-    threshold: Tensor
-    beta: Tensor
-    _paper_beta: ClassVar[float]
+        score(x) = sqrt(beta) sigma(x) - |mean(x) - h|
+                 = min(upper(x) - h, h - lower(x)),   bounds: mean -+ sqrt(beta) sigma
 
-    def __init__(
-        self,
-        model: Model,
-        threshold: float | Tensor,
-        beta: float | Tensor | None = None,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        r"""Builds the acquisition function.
-
-        Args:
-            model: A fitted model with one output.
-            threshold: The level h in units of the (transformed) outcome, one or `batch_shape`.
-            beta: Squared factor of sigma, >= 0. Default: the one of the formula's source.
-            posterior_transform: Reduces the model's outputs to one.
-            X_pending: `batch_shape x n' x d` points under evaluation.
-
-        Raises:
-            ValueError: If `threshold` is not finite or `beta` is negative.
-        """
-        super().__init__(model, posterior_transform, X_pending)
-        register_threshold(self, threshold)
-        register_weights(self, beta=self._paper_beta if beta is None else beta)
-
-    def _score(self, moments: Marginals, X: Tensor) -> Tensor:
-        return straddle(moments, per_point(self.threshold, X), per_point(self.beta, X))
-
-
-class Straddle(_LevelAcquisition):
-    r"""The straddle heuristic: uncertain and close to the level [Bryan2008straddle]_.
-
-        score(x) = 1.96 sigma(x) - |mean(x) - h|
-
-    The minus sign was lost in the appendix of TRUVAR. Single-outcome, q = 1: use
-    `sequential=True`.
+    The default is the straddle heuristic, `1.96 sigma`; `beta=9` is the ambiguity of GCHK
+    [Gotovos2013lse]_, which maximises it over the points that no earlier bounds have classified.
+    The score is >= 0 exactly where the present bounds do not classify a point. (The minus sign was
+    lost in the appendix of TRUVAR.) Single-outcome, q = 1: use `sequential=True`.
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -138,27 +106,35 @@ class Straddle(_LevelAcquisition):
         torch.Size([3])
     """
 
-    _paper_beta = 1.96**2
+    threshold: Tensor
+    beta: Tensor
 
+    def __init__(
+        self,
+        model: Model,
+        threshold: float | Tensor,
+        beta: float | Tensor = 1.96**2,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Builds the acquisition function.
 
-class Ambiguity(_LevelAcquisition):
-    r"""The ambiguity of GCHK: how far both bounds are from the level [Gotovos2013lse]_.
+        Args:
+            model: A fitted model with one output.
+            threshold: The level h in units of the (transformed) outcome, one or `batch_shape`.
+            beta: Squared factor of sigma, >= 0.
+            posterior_transform: Reduces the model's outputs to one.
+            X_pending: `batch_shape x n' x d` points under evaluation.
 
-        score(x) = min(upper(x) - h, h - lower(x)),   bounds: mean -+ sqrt(beta) sigma
+        Raises:
+            ValueError: If `threshold` is not finite or `beta` is negative.
+        """
+        super().__init__(model, posterior_transform, X_pending)
+        register_threshold(self, threshold)
+        register_weights(self, beta=beta)
 
-    It is the straddle with another width, and is >= 0 exactly where the present bounds do not
-    classify a point. GCHK maximises it over the points that no earlier bounds have classified.
-    Single-outcome, q = 1: use `sequential=True`.
-
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> X = torch.rand(8, 1, dtype=torch.double)
-        >>> acqf = Ambiguity(SingleTaskGP(X, (6 * X).sin()), threshold=0.5)
-        >>> acqf(torch.rand(3, 1, 1, dtype=torch.double)).shape
-        torch.Size([3])
-    """
-
-    _paper_beta = 9.0  # the recommended sqrt(beta) is 3
+    def _score(self, moments: Marginals, X: Tensor) -> Tensor:
+        return straddle(moments, per_point(self.threshold, X), per_point(self.beta, X))
 
 
 class MaximumVariance(_MarginalAcquisition):
@@ -187,15 +163,15 @@ def register_threshold(module: torch.nn.Module, threshold: float | Tensor) -> No
     module.register_buffer("threshold", level)
 
 
-@acqf_input_constructor(Straddle, Ambiguity)
+@acqf_input_constructor(Straddle)
 def construct_inputs_level_set(
     model: Model,
     threshold: float | Tensor,
-    beta: float | Tensor | None = None,
+    beta: float | Tensor = 1.96**2,
     posterior_transform: PosteriorTransform | None = None,
     X_pending: Tensor | None = None,
 ) -> dict[str, Any]:
-    r"""Arguments of a straddle, as Ax asks for them; the class knows its own `beta`."""
+    r"""Arguments of a straddle, as Ax asks for them."""
     return {
         "model": model,
         "threshold": threshold,

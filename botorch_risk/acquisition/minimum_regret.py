@@ -12,8 +12,8 @@ import math
 import torch
 from torch import Tensor
 
-from botorch_risk.acquisition.top_candidates import top_candidates
-from botorch_risk.acquisition.truncated_gain import inverse_variance
+from botorch_risk.acquisition.truncated_variance.covering import top_candidates
+from botorch_risk.acquisition.truncated_variance.gain import inverse_variance
 from botorch_risk.models.domain import DomainPosterior
 
 # The next outcome, in standard deviations from its mean: an equidistant rule for a normal law.

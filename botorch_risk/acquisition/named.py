@@ -21,13 +21,12 @@ from typing import Any
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.acquisition.schedules import (
-    Beta,
-    beta_of_round,
+from botorch_risk.acquisition.radii import (
     maximum_mean_discrepancy_radius,
     total_variation_radius,
 )
+from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.acquisition.widths import Beta, beta_of_round
 from botorch_risk.environments import (
     EmpiricalGrid,
     KernelDensityEnvironment,
@@ -117,6 +116,15 @@ def drbo_kde(
         density_options: Further arguments of `KernelDensityEnvironment`, such as `n_ball`.
         beta: Squared width of the bound, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> drbo_kde(model, X[:, 1:], unit, t=1, seeds=0)(torch.rand(3, 1, 1).double()).shape
+        torch.Size([3])
     """
     ball_options = {"n_ball": n_w, **(density_options or {})}
     density = KernelDensityEnvironment(observed, bounds, n_w=n_w, seeds=seeds, **ball_options)
@@ -156,6 +164,15 @@ def drbo_mmd(
         radius_scale: Factor of the radius, >= 0.
         beta: Squared width of the bound, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> drbo_mmd(model, X[:, 1:], unit, t=1, num_points=9)(torch.rand(3, 1, 1).double()).shape
+        torch.Size([3])
     """
     grid = EmpiricalGrid(observed, regular_grid(bounds, num_points))
     radius = radius_scale * maximum_mean_discrepancy_radius(t)
@@ -195,6 +212,17 @@ def drbo_mmd_minimax(
             serve again where the grid is the same; its kernel is kept.
         beta: Squared width of the bound, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> first = drbo_mmd_minimax(model, X[:9, 1:], unit, t=1, num_points=9)
+        >>> second = drbo_mmd_minimax(model, X[:, 1:], unit, t=2, num_points=9, previous=first)
+        >>> second(torch.rand(3, 1, 1).double()).shape
+        torch.Size([3])
     """
     grid = EmpiricalGrid(observed, regular_grid(bounds, num_points))
     radius = radius_scale * maximum_mean_discrepancy_radius(t)
@@ -232,6 +260,15 @@ def stable_opt(
         n_w: Points of the box.
         beta: Squared width of the bound, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> stable_opt(model, X[:, 1:], unit, t=1, seeds=0)(torch.rand(3, 1, 1).double()).shape
+        torch.Size([3])
     """
     box = StandardDeviationBox(observed, n_w, seeds, bounds=bounds)
     return RiskUpperConfidenceBound(model, box, WorstCase(), beta_of_round(beta, t), **options)

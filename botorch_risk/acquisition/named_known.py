@@ -19,8 +19,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.acquisition.schedules import Beta, beta_of_round
-from botorch_risk.acquisition.value_at_risk_schedules import bayesian_beta
+from botorch_risk.acquisition.widths import Beta, bayesian_beta, beta_of_round
 from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
 from botorch_risk.risk import Expectation, ValueAtRisk, WorstCase
 
@@ -72,6 +71,15 @@ def adversarial_stable_opt(
         t: The round, >= 1.
         beta: Squared width of the bound, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
+        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> adversarial_stable_opt(model, weather, t=1)(torch.rand(3, 1, 1).double()).shape
+        torch.Size([3])
     """
     width = beta_of_round(beta, t)
     return RiskUpperConfidenceBound(model, environment, WorstCase(), width, **options)
@@ -88,6 +96,14 @@ def contextual_gp_ucb(
         t: The round, >= 1.
         beta: Squared width of the bound, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
+        >>> contextual_gp_ucb(model, X[:1, 1:], t=1)(torch.rand(3, 1, 1).double()).shape
+        torch.Size([3])
     """
     present, width = DiscreteEnvironment(W), beta_of_round(beta, t)
     return RiskUpperConfidenceBound(model, present, Expectation(), width, **options)
@@ -101,6 +117,14 @@ def gp_ucb(model: Any, t: int, *, beta: Beta, **options: Any) -> RiskUpperConfid
         t: The round, >= 1.
         beta: Squared width of the bound, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
+        >>> gp_ucb(model, t=1, beta=4.0)(torch.rand(3, 1, 2).double()).shape
+        torch.Size([3])
     """
     X = model.train_inputs[0]
     unperturbed = InputPerturbation(X.new_zeros(1, X.shape[-1]))

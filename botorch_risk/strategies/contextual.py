@@ -59,7 +59,7 @@ class ContextualStrategy(ReplicatedStrategy):
             num_initial: The number of decisions of the initial design.
             batch_size: The number `q` of decisions of each later round.
             beta: Squared width of the bound, or a function of the round, 1 after the initial
-                design, that returns it (see `botorch_risk.acquisition.schedules`); the paper's
+                design, that returns it (see `botorch_risk.acquisition.widths`); the paper's
                 sqrt(beta) is 1.5 in all rounds. No part of the state.
             num_restarts: Starts of the acquisition optimiser.
             raw_samples: Raw points of the acquisition optimiser.

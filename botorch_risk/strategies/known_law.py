@@ -17,7 +17,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.arguments import as_nonnegative
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.acquisition.value_at_risk_schedules import bayesian_beta
+from botorch_risk.acquisition.widths import bayesian_beta
 from botorch_risk.environments import Environment, IndependentEnvironment, InputPerturbation
 from botorch_risk.environments.environment import choose
 from botorch_risk.environments.uniforms import draw_uniforms
