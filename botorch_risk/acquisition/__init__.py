@@ -26,8 +26,10 @@ from botorch_risk.acquisition.named_known import (
     v_ucb,
 )
 from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDeviation
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
-from botorch_risk.acquisition.protocol import PointwiseAcquisition
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisition,
+    PointwiseAcquisitionFunction,
+)
 from botorch_risk.acquisition.radii import (
     maximum_mean_discrepancy_radius,
     total_variation_radius,

@@ -12,16 +12,18 @@ r"""Acquisition functions for level-set estimation: where is the function above 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import torch
-from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import per_point, register_weights
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisitionFunction,
+    construct_from_own_arguments,
+    per_point,
+    register_weights,
+)
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.marginals import MarginalPredictor, Marginals
 from botorch_risk.models.model_inputs import as_points
@@ -64,29 +66,22 @@ class _MarginalAcquisition(PointwiseAcquisitionFunction):
         self.posterior_transform = posterior_transform
         self.set_X_pending(X_pending)
 
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Conditions the model on its own mean at points under evaluation.
-
-        Args:
-            X_pending: `batch_shape x n' x d` points, or `None`.
-        """
-        super().set_X_pending(X_pending)
-        model = self.model
-        if X_pending is not None and X_pending.shape[-2] > 0:
-            model = condition_on_mean(model, self.X_pending)
-        # In a tuple, the conditioned model is no part of the state.
-        self._marginals = (MarginalPredictor(model, self.posterior_transform),)
+    def _condition(self, X_pending: Tensor | None) -> MarginalPredictor:
+        r"""Moments of the model given its own mean at pending points."""
+        model = self.model if X_pending is None else condition_on_mean(self.model, X_pending)
+        return MarginalPredictor(model, self.posterior_transform)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Scores at `batch_shape x m x d` points, `batch_shape x m`."""
         X = as_points(X, self.model)
-        return self._score(self._marginals[0](X), X)
+        return self._score(self._conditioned(X), X)
 
     @abstractmethod
     def _score(self, moments: Marginals, X: Tensor) -> Tensor:
         r"""Scores `batch_shape x m` of the moments at points."""
 
 
+@construct_from_own_arguments
 class Straddle(_MarginalAcquisition):
     r"""The straddle: uncertain and close to the level [Bryan2008straddle]_.
 
@@ -137,6 +132,7 @@ class Straddle(_MarginalAcquisition):
         return straddle(moments, per_point(self.threshold, X), per_point(self.beta, X))
 
 
+@construct_from_own_arguments
 class MaximumVariance(_MarginalAcquisition):
     r"""Uncertainty sampling: the posterior standard deviation.
 
@@ -161,31 +157,3 @@ def register_threshold(module: torch.nn.Module, threshold: float | Tensor) -> No
     if not level.isfinite().all():
         raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
     module.register_buffer("threshold", level)
-
-
-@acqf_input_constructor(Straddle)
-def construct_inputs_level_set(
-    model: Model,
-    threshold: float | Tensor,
-    beta: float | Tensor = 1.96**2,
-    posterior_transform: PosteriorTransform | None = None,
-    X_pending: Tensor | None = None,
-) -> dict[str, Any]:
-    r"""Arguments of a straddle, as Ax asks for them."""
-    return {
-        "model": model,
-        "threshold": threshold,
-        "beta": beta,
-        "posterior_transform": posterior_transform,
-        "X_pending": X_pending,
-    }
-
-
-@acqf_input_constructor(MaximumVariance)
-def construct_inputs_maximum_variance(
-    model: Model,
-    posterior_transform: PosteriorTransform | None = None,
-    X_pending: Tensor | None = None,
-) -> dict[str, Any]:
-    r"""Arguments of the acquisition function, as Ax asks for them."""
-    return {"model": model, "posterior_transform": posterior_transform, "X_pending": X_pending}

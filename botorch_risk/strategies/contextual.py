@@ -11,7 +11,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import as_nonnegative
+from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.risk_ucb import Optimism, RiskUpperConfidenceBound
 from botorch_risk.environments import Environment
 from botorch_risk.fit.exact_gp import fit_exact_gp

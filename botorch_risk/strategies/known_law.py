@@ -15,7 +15,7 @@ from botorch.exceptions.errors import (
 from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import as_nonnegative
+from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import bayesian_beta
 from botorch_risk.environments import Environment, IndependentEnvironment, InputPerturbation

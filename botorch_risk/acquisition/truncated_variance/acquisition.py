@@ -17,11 +17,7 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.pointwise import (
-    PointwiseAcquisitionFunction,
-    evaluate_in_chunks,
-    map_replicates,
-)
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
 from botorch_risk.acquisition.truncated_variance.covering import (
     GreedyCovering,
     Selection,
@@ -42,6 +38,7 @@ from botorch_risk.acquisition.truncated_variance.sampling import (
     SamplingTerms,
 )
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
+from botorch_risk.chunks import entries_at_once, evaluate_in_chunks
 from botorch_risk.models.domain import DomainPosterior
 from botorch_risk.models.model_inputs import as_points
 
@@ -143,16 +140,11 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         )
         self.set_X_pending(X_pending)
 
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Conditions the variances on points under evaluation; the means stay.
-
-        Args:
-            X_pending: `batch_shape x n' x d` points, with levels if any, or `None`.
-        """
-        super().set_X_pending(X_pending)
-        self._conditioned = self.posterior
-        if X_pending is not None and X_pending.shape[-2] > 0:
-            self._conditioned = self.terms.hallucinate(self.posterior, self.X_pending)
+    def _condition(self, X_pending: Tensor | None) -> DomainPosterior:
+        r"""The posterior with the variances that pending points leave; the means stay."""
+        if X_pending is None:
+            return self.posterior
+        return self.terms.hallucinate(self.posterior, X_pending)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Gains per cost at any points, differentiable in them.
@@ -171,7 +163,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         X = as_points(X, self.model)
         posterior = self._conditioned
         targets = self._covering.targets(posterior)
-        entries = _CHUNK_ENTRIES.get(X.device.type, 2**18)
+        entries = entries_at_once(_CHUNK_ENTRIES, X.device)
         chunk = max(1, entries // max(1, targets.row.numel()))
         values = partial(self._at, posterior, targets)
         in_chunks = partial(evaluate_in_chunks, values, chunk_size=chunk)

@@ -10,7 +10,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from torch import Tensor
 from torch.nn.functional import pad
 
-from botorch_risk.acquisition.arguments import as_nonnegative
+from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.truncated_variance.gain import (
     Targets,
     anticipated_gain,

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.gain import Targets, padded_index, weighted_sum
+from botorch_risk.chunks import entries_at_once
 from botorch_risk.models.domain import DomainPosterior
 from botorch_risk.models.domain_covariance import CovarianceBlocks
 
@@ -99,7 +100,7 @@ def map_rows(
 ) -> Tensor:
     r"""Applies a function of `B x c x a` covariances and `B x c x K` inverses, chunk by chunk."""
     blocks, every = _blocks(posterior, candidates, targets), slice(None)
-    limit = _HELD_ENTRIES.get(inverse.device.type, 2**16)
+    limit = entries_at_once(_HELD_ENTRIES, inverse.device)
     size = max(1, limit // max(1, targets.row.numel()))
     with torch.no_grad():
         parts = [
@@ -141,17 +142,17 @@ def _tiles(
 
     On a CPU one replicate after the other, so that a tile is a matrix and not a batch.
     """
-    device, shared = targets.row.device.type, candidates.shared
+    device, shared = targets.row.device, candidates.shared
     count, num_rows = candidates.row.shape
     num_columns = targets.row.shape[-1]
-    group = count if blocks.together or device != "cpu" else 1
+    group = count if blocks.together or device.type != "cpu" else 1
     # A held covariance is read in whole rows, as it lies in memory; one that is made on demand
     # comes in squares, which need the fewest points for their entries.
     if dense:
         width = max(1, num_columns)
-        height = max(1, _HELD_ENTRIES.get(device, 2**16) // (group * width))
+        height = max(1, entries_at_once(_HELD_ENTRIES, device) // (group * width))
     else:
-        entries = _MADE_ENTRIES.get(device, 2**18)
+        entries = entries_at_once(_MADE_ENTRIES, device)
         height = width = max(_SMALLEST_SIDE, math.isqrt(entries // group))
     for replicates in _slices(0, count, group):
         # Columns beyond the last weight are padding.
