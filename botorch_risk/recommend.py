@@ -14,8 +14,11 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import as_nonnegative, require_mean_variance_gp
-from botorch_risk.acquisition.mean_variance import RiskAverseLowerConfidenceBound
+from botorch_risk.acquisition.mean_variance import (
+    RiskAverseLowerConfidenceBound,
+    require_mean_variance_gp,
+)
+from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.model_inputs import check_points
 

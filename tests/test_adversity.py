@@ -24,6 +24,7 @@ from gpytorch.utils.warnings import NumericalWarning
 from torch import Tensor
 
 from botorch_risk.acquisition import (
+    LevelSet,
     MeanVarianceObjective,
     NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
@@ -152,9 +153,7 @@ def domain(data: Data) -> Tensor:
 
 def truncated_variance(data: Data) -> Tensor:
     told = DomainPosterior(gp(data), data.x)
-    state = TruncatedVarianceState.initial(
-        data.x, "level_set", threshold=data.scale + data.shift
-    ).update(told)
+    state = TruncatedVarianceState.initial(data.x, LevelSet(data.scale + data.shift)).update(told)
     noise = 1e-2 * data.scale**2
     return TruncatedVarianceReduction(told, state, noise=noise).evaluate_domain() / data.scale
 

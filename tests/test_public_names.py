@@ -26,11 +26,14 @@ from tests.test_functions.cases import PROBLEMS
 WITHOUT_CONTRACT = {
     "acquisition": {
         "GuaranteedWidth",  # of a confidence bound
-        "ImplicitThreshold",
+        "LevelSet",
+        "Maximize",
         "MeanVarianceObjective",  # for BoTorch's Monte-Carlo acquisition functions
         "NoiseLevels",
         "PracticalWidth",
+        "RelativeLevelSet",
         "Selection",
+        "Status",
         "TruncatedVarianceState",
     },
     "bandits": {"Exp3", "ScaledReward"},
@@ -49,6 +52,7 @@ WITHOUT_CONTRACT = {
         "PseudoDataMarginalLogLikelihood",
         "PseudoPoints",
     },
+    "metrics": {"LevelSetScores", "LevelSets", "MeanAndStandardError"},  # records
     "models": {"Marginals", "RepeatedOutcomes"},  # records
     "test_functions": {
         "StratifiedSplitter",

@@ -19,7 +19,6 @@ from botorch.exceptions.errors import InputDataError, UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.environments import IndependentEnvironment
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
@@ -201,7 +200,7 @@ def select_lacing_value(
         else:
             mask = covering_mask(measure, lower, upper, weights)
         if rule == "probability":
-            score = _log_probability(acqf, weights).expand_as(lower)
+            score = acqf.environment.log_probability(weights).expand_as(lower)
         else:
             score = torch.zeros_like(lower) if rule == "uniform" else (upper - lower).log()
         index = _best_at_random(score, mask, seeds)[..., None, None]  # batch_shape x m x 1 x 1
@@ -221,16 +220,6 @@ def _checked_risks(
     if not (lower <= upper).all():
         raise ValueError(f"Expected `lower <= upper`. Got {(lower - upper).max()} above it.")
     return low, high
-
-
-def _log_probability(acqf: RiskUpperConfidenceBound, weights: Tensor) -> Tensor:
-    r"""Log density, or log probability without one, broadcastable to `batch_shape x m x n_w`."""
-    environment = acqf.environment
-    if isinstance(environment, IndependentEnvironment):
-        density = environment.log_density(environment.points)
-        if density is not None:
-            return density.to(weights).unsqueeze(-2)
-    return weights.log()
 
 
 def _best_at_random(score: Tensor, mask: Tensor, seeds: int | Sequence[int]) -> Tensor:

@@ -116,11 +116,11 @@ class ContinuousEnvironment(IndependentEnvironment):
         return self._law.log_prob(W.double().cpu()).to(as_floating(W))
 
     @property
-    def range(self) -> Tensor:
+    def support_bounds(self) -> Tensor:
         r"""The bounds of the law, `2 x d_w`."""
         return self._law.bounds.to(self.points)
 
-    def contains(self, W: Tensor) -> Tensor:
+    def supports(self, W: Tensor) -> Tensor:
         r"""Whether values `... x n x d_w` are within the box."""
         return inside(W, self._law.bounds)
 

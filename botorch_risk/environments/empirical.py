@@ -158,12 +158,12 @@ class StandardDeviationBox(IndependentEnvironment):
         self.register_buffer("box", box)
 
     @property
-    def range(self) -> Tensor:
+    def support_bounds(self) -> Tensor:
         r"""The box, `2 x d_w`; one that holds those of all replicates."""
         boxes = self.box.reshape(-1, *self.box.shape[-2:])
         return torch.stack([boxes[:, 0].amin(dim=0), boxes[:, 1].amax(dim=0)])
 
-    def contains(self, W: Tensor) -> Tensor:
+    def supports(self, W: Tensor) -> Tensor:
         r"""Whether values `batch_shape x n x d_w` are within the box."""
         return inside(W, self.box)
 

@@ -170,11 +170,11 @@ class KernelDensityEnvironment(IndependentEnvironment):
         return self.density.log_prob(W.to(self.observed).movedim(-2, 0)).movedim(0, -1).to(W)
 
     @property
-    def range(self) -> Tensor:
+    def support_bounds(self) -> Tensor:
         r"""The bounds, `2 x d_w`; without any, a box round the points."""
-        return super().range if self.bounds is None else self.bounds
+        return super().support_bounds if self.bounds is None else self.bounds
 
-    def contains(self, W: Tensor) -> Tensor:
+    def supports(self, W: Tensor) -> Tensor:
         r"""Whether values `batch_shape x n x d_w` are within the bounds, if there are any."""
         return W.isfinite().all(dim=-1) if self.bounds is None else inside(W, self.bounds)
 

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from botorch_risk.acquisition import LevelSet
 from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.problem import decision_bounds
 from botorch_risk.experiments.store import ExperimentStore
-from botorch_risk.level_sets import classify_by_mean, level_set_scores
+from botorch_risk.metrics import classify_by_mean, level_set_scores
 from botorch_risk.test_functions import FiniteDomainProblem
 
 
@@ -99,7 +100,7 @@ def level_set_curves(
     truth = problem.values >= threshold
     costs, scores = [], []
     for strategy in replay(store, definition, label):
-        sets = classify_by_mean(strategy.posterior, threshold)
+        sets = classify_by_mean(strategy.posterior, LevelSet(threshold))
         costs.append(strategy.cost.clone())
         scores.append(level_set_scores(sets.high, truth).f1)
     return LevelSetCurves(torch.stack(costs, dim=-1), torch.stack(scores, dim=-1))

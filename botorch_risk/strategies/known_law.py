@@ -15,9 +15,9 @@ from botorch.exceptions.errors import (
 from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import as_nonnegative
+from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.acquisition.value_at_risk_schedules import bayesian_beta
+from botorch_risk.acquisition.widths import bayesian_beta
 from botorch_risk.environments import Environment, IndependentEnvironment, InputPerturbation
 from botorch_risk.environments.environment import choose
 from botorch_risk.environments.uniforms import draw_uniforms
@@ -191,13 +191,14 @@ class KnownLawStrategy(ReplicatedStrategy):
 
     @property
     def _num_inputs(self) -> int:
-        inputs, _ = self.environment.expand(self.bounds)
-        return inputs.shape[-1] + self.bounds.shape[-1] * self._perturbs
+        d_x = self.bounds.shape[-1]
+        return self.environment.num_inputs(d_x) + d_x * self._perturbs
 
     @property
     def _perturbs(self) -> bool:
         r"""Whether the law perturbs the decision, so that a row is `(x, x + w)`."""
-        return isinstance(self.environment, InputPerturbation)
+        d_x = self.bounds.shape[-1]
+        return self.environment.num_inputs(d_x) == d_x
 
     def _queries(self, rows: Tensor) -> Tensor:
         r"""What is evaluated, and what the model is of."""
@@ -278,23 +279,14 @@ class KnownLawStrategy(ReplicatedStrategy):
 
     def _box(self) -> Tensor:
         r"""The range of what may be queried, `2 x d`."""
-        if isinstance(self.environment, IndependentEnvironment):
-            box = torch.cat([self.bounds, self.environment.range.to(self.bounds)], dim=-1)
-            lower, upper = box
-        else:
-            inputs, _ = self.environment.expand(self.bounds)  # ... x 2 x n_w x d
-            corners = inputs.flatten(0, -2)
-            lower, upper = corners.amin(dim=0), corners.amax(dim=0)
+        lower, upper = self.environment.range(self.bounds)
         upper = upper.where(upper > lower, lower + 1)  # a single value
         return torch.stack([lower, upper])
 
     def _validate(self, X: Tensor, Y: Tensor) -> None:
         super()._validate(X, Y)
         W = X[..., self.bounds.shape[-1] :]
-        if isinstance(law := self.environment, IndependentEnvironment):
-            supported = law.contains(W)
-        else:
-            supported = law.reaches(X[..., : self.bounds.shape[-1]], W)
+        supported = self.environment.contains(X[..., : self.bounds.shape[-1]], W)
         outside = W.isfinite().all(dim=-1) & ~supported
         if outside.any():
             index = tuple(outside.nonzero()[0].tolist())

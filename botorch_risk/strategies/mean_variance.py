@@ -11,9 +11,8 @@ import torch
 from botorch.exceptions.warnings import OptimizationWarning
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import as_nonnegative
 from botorch_risk.acquisition.mean_variance import RiskAverseLowerConfidenceBound
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
 from botorch_risk.fit.exact_gp import FitStatus, fit_exact_gp
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from botorch_risk.acquisition import NoiseLevels
+from botorch_risk.acquisition import LevelSet, Maximize, NoiseLevels
 from botorch_risk.experiments.definition import ExperimentDefinition, StrategyFactory
 from botorch_risk.experiments.papers.models import (
     ModelBuilder,
@@ -101,13 +101,12 @@ def _level_set(
     build_model: ModelBuilder,
     methods: Mapping[str, Method],
 ) -> ExperimentDefinition:
-    task = {"build_model": build_model, "threshold": threshold}
     return ExperimentDefinition(
         name=name,
         description=f"{description} (TRUVAR, Fig. 2)",
         problem=problem,
         strategies={
-            label: _on(lambda: problem().domain, partial(method, **task))
+            label: _on(lambda: problem().domain, partial(method, build_model=build_model))
             for label, method in methods.items()
         },
         num_initial=1,
@@ -152,10 +151,10 @@ EXPERIMENTS = (
         0.0,
         coastal_process(),
         {
-            "TRUVAR": partial(TruVaR, task="level_set", **EXACT),
-            "GCHK": partial(GCHK, **EXACT),
-            "straddle": partial(LevelSetSearch, **EXACT),
-            "variance": partial(MaximumVarianceSearch, **EXACT),
+            "TRUVAR": partial(TruVaR, goal=LevelSet(0.0), **EXACT),
+            "GCHK": partial(GCHK, threshold=0.0, **EXACT),
+            "straddle": partial(LevelSetSearch, threshold=0.0, **EXACT),
+            "variance": partial(MaximumVarianceSearch, threshold=0.0, **EXACT),
         },
     ),
     _level_set(
@@ -165,8 +164,8 @@ EXPERIMENTS = (
         0.0,
         coastal_process(),
         {
-            "TRUVAR": partial(TruVaR, task="level_set", cost=SurveyCost(), **EXACT),
-            "GCHK": partial(GCHK, cost=SurveyCost(), **EXACT),
+            "TRUVAR": partial(TruVaR, goal=LevelSet(0.0), cost=SurveyCost(), **EXACT),
+            "GCHK": partial(GCHK, threshold=0.0, cost=SurveyCost(), **EXACT),
         },
     ),
     _level_set(
@@ -176,9 +175,13 @@ EXPERIMENTS = (
         NOISE_THRESHOLD,
         squared_exponential(),
         {
-            "TRUVAR": partial(TruVaR, task="level_set", levels=LEVELS, initial_level=2),
+            "TRUVAR": partial(
+                TruVaR, goal=LevelSet(NOISE_THRESHOLD), levels=LEVELS, initial_level=2
+            ),
             **{
-                f"GCHK-{variance:g}": partial(GCHK, levels=LEVELS, initial_level=level)
+                f"GCHK-{variance:g}": partial(
+                    GCHK, threshold=NOISE_THRESHOLD, levels=LEVELS, initial_level=level
+                )
                 for level, variance in enumerate(LEVELS.variances)
             },
         },
@@ -190,7 +193,7 @@ EXPERIMENTS = (
         partial(unit_grid, 50),
         squared_exponential(),
         {  # the marginal methods first, those that look ahead last
-            "TRUVAR": partial(TruVaR, task="maximize", noise=JITTER),
+            "TRUVAR": partial(TruVaR, goal=Maximize(), noise=JITTER),
             "EI": partial(ExpectedImprovementSearch, noise=JITTER),
             "GP-UCB": partial(UpperConfidenceBoundSearch, noise=JITTER),
             "MRS": partial(MinimumRegretSearch, noise=JITTER),
@@ -206,7 +209,7 @@ EXPERIMENTS = (
         learnt_process,
         {
             "TRUVAR": partial(
-                TruVaR, task="maximize", initial_state={"monotone": False}, **LEARNING
+                TruVaR, goal=Maximize(), initial_state={"monotone": False}, **LEARNING
             ),
             "EI": partial(ExpectedImprovementSearch, **LEARNING),
             "GP-UCB": partial(UpperConfidenceBoundSearch, **LEARNING),

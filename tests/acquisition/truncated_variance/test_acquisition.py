@@ -21,11 +21,14 @@ from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from torch import Tensor
 
 from botorch_risk.acquisition import (
+    LevelSet,
+    Maximize,
     NoiseLevels,
     TruncatedVarianceReduction,
     TruncatedVarianceState,
     top_candidates,
 )
+from botorch_risk.acquisition.truncated_variance.goals import Goal
 from botorch_risk.models import DomainPosterior
 from botorch_risk.optim import optimize_acqf_replicates
 from tests.acquisition.lake import (
@@ -41,20 +44,20 @@ from tests.acquisition.lake import (
 
 PLACES = torch.tensor([3, 13, 30])
 LEVELS = NoiseLevels((1e-6, 1e-3, 0.05), costs=(15.0, 10.0, 2.0))
-TASKS: dict[str, dict[str, Any]] = {
-    "maximize": {"task": "maximize"},
-    "level_set": {"task": "level_set", "threshold": 0.7},
-}
-tasks = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS.keys())
+GOALS: dict[str, Goal] = {"maximize": Maximize(), "level_set": LevelSet(0.7)}
+goals = pytest.mark.parametrize("goal", GOALS.values(), ids=GOALS.keys())
 
 
 def build(
-    places: Tensor = PLACES, eta: float = 1.0, dense: bool = True, **task: Any
+    places: Tensor = PLACES,
+    eta: float = 1.0,
+    dense: bool = True,
+    goal: Goal = GOALS["level_set"],
+    **options: Any,
 ) -> tuple[DomainPosterior, TruncatedVarianceState]:
-    task = task or TASKS["level_set"]
     posterior = build_posterior(places, dense=dense)
     state = TruncatedVarianceState.initial(
-        posterior.domain, **task, eta=eta, batch_shape=posterior.batch_shape
+        posterior.domain, goal, eta=eta, **options, batch_shape=posterior.batch_shape
     )
     return posterior, state.update(posterior)
 
@@ -82,20 +85,18 @@ def assert_close(values: Tensor, expected: np.ndarray) -> None:
     np.testing.assert_allclose(values.numpy(), expected, rtol=0, atol=1e-6 * expected.max())
 
 
-@tasks
+@goals
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
 @pytest.mark.parametrize("eta", [0.0, 0.3, 1.0, 1.7])
-def test_equals_the_printed_equation_by_refitting(
-    task: dict[str, Any], dense: bool, eta: float
-) -> None:
-    posterior, state = build(eta=eta, dense=dense, **task)
+def test_equals_the_printed_equation_by_refitting(goal: Goal, dense: bool, eta: float) -> None:
+    posterior, state = build(eta=eta, dense=dense, goal=goal)
     acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE)
     expected = printed(state, NOISE)
     assert expected.max() > 0
     assert_close(acqf.evaluate_domain(), expected)
     assert_close(acqf.evaluate(posterior.domain), expected)
     assert_close(acqf(posterior.domain.unsqueeze(-2)), expected)
-    assert acqf.select().place.item() == expected.argmax()
+    assert acqf.select().row.item() == expected.argmax()
 
 
 def test_off_the_grid() -> None:
@@ -142,7 +143,7 @@ def test_noise_levels() -> None:
     assert candidates.shape == (108, 3)
     assert_close(acqf.evaluate(candidates), expected.flatten())
     choice = acqf.select()
-    assert (choice.place.item(), choice.level.item()) == divmod(int(expected.argmax()), 3)
+    assert (choice.row.item(), choice.level.item()) == divmod(int(expected.argmax()), 3)
     assert torch.equal(choice.X[0], candidates[expected.argmax()])
     known = TruncatedVarianceReduction(
         posterior, state, travel, levels=NoiseLevels(LEVELS.variances)
@@ -153,7 +154,7 @@ def test_noise_levels() -> None:
 
 
 def test_zero_eta_is_pure_variance_reduction() -> None:
-    posterior, state = build(eta=0.0, **TASKS["maximize"])
+    posterior, state = build(eta=0.0, goal=Maximize())
     _, covariance = refit(grid()[PLACES].numpy(), np.zeros(3), np.full(3, NOISE), grid().numpy())
     within = state.unclassified.numpy()
     fall = covariance[:, within] ** 2 / (np.diag(covariance)[:, None] + NOISE)
@@ -169,14 +170,14 @@ def test_constant_cost_scales_and_one_level_is_no_level() -> None:
         posterior, state, lambda X, previous, level: torch.full_like(X[..., 0], 4.0), noise=NOISE
     )
     assert torch.equal(costly.evaluate_domain(), values / 4)
-    assert torch.equal(costly.select(3).place, plain.select(3).place)
+    assert torch.equal(costly.select(3).row, plain.select(3).row)
     for count in (1, 3):  # copies of one level
         levels = NoiseLevels((NOISE,) * count, costs=(1.0,) * count)
         copies = TruncatedVarianceReduction(posterior, state, levels=levels)
         many = copies.evaluate_domain().unflatten(-1, (-1, count))
         same = values.unsqueeze(-1).expand_as(many)
         torch.testing.assert_close(many, same, rtol=1e-13, atol=0.0)
-        assert torch.equal(copies.select(3).place, plain.select(3).place)
+        assert torch.equal(copies.select(3).row, plain.select(3).row)
         assert (copies.select(3).level == 0).all()
 
 
@@ -189,7 +190,7 @@ def test_weights_count_a_point_as_often_as_it_stands_for() -> None:
     doubled = torch.cat([domain, domain[10:20]])
     model = build_model(domain[PLACES])
     longer = DomainPosterior(model, doubled)
-    start = TruncatedVarianceState.initial(doubled, "level_set", 0.7, eta=0.4, domain_size=36)
+    start = TruncatedVarianceState.initial(doubled, LevelSet(0.7), eta=0.4, domain_size=36)
     repeated = TruncatedVarianceReduction(longer, start.update(longer), noise=NOISE)
     torch.testing.assert_close(weighted.evaluate_domain(), repeated.evaluate_domain()[:36])
 
@@ -199,7 +200,7 @@ def test_a_batch_is_greedy_with_frozen_sets() -> None:
     chosen = TruncatedVarianceReduction(posterior, state, noise=NOISE).select(4)
     X, noise = grid()[PLACES].numpy(), np.full(3, NOISE)
     within = grid().numpy()[state.unclassified.numpy()]
-    for place, value in zip(chosen.place, chosen.value, strict=True):
+    for place, value in zip(chosen.row, chosen.value, strict=True):
         gains = np.array(
             [
                 printed_gain(X, noise, x, NOISE, within, state.beta.item(), state.eta.item())
@@ -216,12 +217,12 @@ def test_a_covered_batch_ends_short() -> None:
     state = replace(state, eta=torch.tensor(1.7, dtype=torch.float64))
     acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE)
     chosen = acqf.select(30)
-    count = int((chosen.place >= 0).sum())
+    count = int((chosen.row >= 0).sum())
     assert 1 <= count < 30
-    assert (chosen.place[count:] == -1).all()
+    assert (chosen.row[count:] == -1).all()
     assert chosen.X[count:].isnan().all() and chosen.X[:count].isfinite().all()
     trial = posterior.copy()
-    for place in chosen.place[:count]:
+    for place in chosen.row[:count]:
         trial.observe(place, None, NOISE)
     variance = trial.variance[state.unclassified]
     assert (variance <= state.target_variance(posterior) + 1e-12).all()
@@ -239,12 +240,12 @@ def test_plateaus_go_to_the_larger_untruncated_gain() -> None:
         posterior, replace(state, eta=0.0 * state.eta), noise=NOISE
     ).evaluate_domain()
     best = whole.where(tied, -torch.inf).max()
-    assert acqf.select().place == (tied & (whole >= (1 - 1e-9) * best)).nonzero()[0]
+    assert acqf.select().row == (tied & (whole >= (1 - 1e-9) * best)).nonzero()[0]
 
 
-@tasks
-def test_anticipated_changes_of_the_set(task: dict[str, Any]) -> None:
-    posterior, state = build(eta=0.6, **task)
+@goals
+def test_anticipated_changes_of_the_set(goal: Goal) -> None:
+    posterior, state = build(eta=0.6, goal=goal)
     acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE, anticipate=True)
     domain, beta, eta = grid().numpy(), state.beta.item(), state.eta.item()
     X, y, noise = domain[PLACES], truth(grid()[PLACES]).numpy()[:, 0], np.full(3, NOISE)
@@ -255,7 +256,7 @@ def test_anticipated_changes_of_the_set(task: dict[str, Any]) -> None:
         more = np.append(X, x[None], axis=0), np.append(y, mean[i]), np.append(noise, NOISE)
         after = np.diag(refit(*more, domain)[1])
         lower, upper = mean - np.sqrt(beta * after), mean + np.sqrt(beta * after)
-        if task["task"] == "maximize":
+        if goal == Maximize():
             stays = within & (upper >= lower[within].max())
         else:
             stays = within & (upper >= 0.7) & (lower <= 0.7)
@@ -266,11 +267,11 @@ def test_anticipated_changes_of_the_set(task: dict[str, Any]) -> None:
     acqf.select(3)
 
 
-@tasks
+@goals
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
-def test_anticipated_sets_hold_the_points_that_come_back(task: dict[str, Any], dense: bool) -> None:
+def test_anticipated_sets_hold_the_points_that_come_back(goal: Goal, dense: bool) -> None:
     r"""Without monotone sets those of the next round, formed by its own update, are summed over."""
-    posterior, state = build(torch.arange(0, 36, 3), eta=0.6, dense=dense, **task)
+    posterior, state = build(torch.arange(0, 36, 3), eta=0.6, dense=dense, goal=goal)
     state = replace(state, monotone=False, beta=4 * state.beta)  # a new epoch has wider bounds
     acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE, anticipate=True)
     beta, eta = state.beta.item(), state.eta.item()
@@ -287,7 +288,7 @@ def test_anticipated_sets_hold_the_points_that_come_back(task: dict[str, Any], d
     assert_close(acqf.evaluate_domain(), torch.stack(expected).numpy())
     assert_close(acqf.evaluate(grid()), torch.stack(expected).numpy())
     assert (acqf.evaluate_domain() >= 0).all()
-    assert acqf.select(3).place.min() >= 0
+    assert acqf.select(3).row.min() >= 0
 
 
 @pytest.mark.parametrize("weight", [-1.0, 2.5])
@@ -299,13 +300,11 @@ def test_a_posterior_transform_scales_everything(weight: float) -> None:
     for values, factor in ((plain, 1.0), (scaled, weight)):
         transform = ScalarizedPosteriorTransform(torch.tensor([factor]).double(), offset=0.5)
         posterior = DomainPosterior(model, domain, posterior_transform=transform)
-        start = TruncatedVarianceState.initial(
-            domain, "level_set", threshold=0.5 + 0.7 * factor, eta=0.4
-        )
+        start = TruncatedVarianceState.initial(domain, LevelSet(0.5 + 0.7 * factor), eta=0.4)
         state = start.update(posterior)
         for noise in (NOISE, lambda X: NOISE + 0.1 * X[..., 0]):
             acqf = TruncatedVarianceReduction(posterior, state, noise=noise)
-            values += [acqf.evaluate_domain() / factor**2, acqf.select(4).place.double()]
+            values += [acqf.evaluate_domain() / factor**2, acqf.select(4).row.double()]
             acqf.set_X_pending(pending)
             values.append(acqf.evaluate_domain() / factor**2)
     for ours, theirs in zip(scaled, plain, strict=True):
@@ -337,7 +336,7 @@ def test_the_loop_of_the_readme_from_the_first_sample_on() -> None:
 
 
 def test_restricted_candidates() -> None:
-    posterior, state = build(eta=0.4, **TASKS["maximize"])
+    posterior, state = build(eta=0.4, goal=Maximize())
     full = TruncatedVarianceReduction(posterior, state, noise=NOISE).evaluate_domain()
     masks = {
         "unclassified": state.unclassified,
@@ -350,7 +349,7 @@ def test_restricted_candidates() -> None:
         values = some.evaluate_domain()
         torch.testing.assert_close(values[mask], full[mask])
         assert (values[~mask] == -torch.inf).all()
-        assert mask[some.select().place]
+        assert mask[some.select().row]
 
 
 def test_replicates_equal_the_loop() -> None:
@@ -368,7 +367,7 @@ def test_replicates_equal_the_loop() -> None:
             single = TruncatedVarianceReduction(one, its, previous=previous[r], **options)
             torch.testing.assert_close(values[r], single.evaluate_domain(), rtol=1e-9, atol=1e-12)
             torch.testing.assert_close(acqf.evaluate(X)[r], single.evaluate(X))
-            assert torch.equal(chosen.place[r], single.select(4).place)
+            assert torch.equal(chosen.row[r], single.select(4).row)
             assert torch.equal(chosen.level[r], single.select(4).level)
         assert acqf(X.unsqueeze(-2).unsqueeze(-2).expand(4, 3, 1, 3)).shape == (4, 3)
 
@@ -427,7 +426,7 @@ def test_a_loop_off_the_grid_by_gradients() -> None:
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     model = build_model(domain[[7]], f(domain[[7]]).unsqueeze(-1), 1e-6)
     posterior = DomainPosterior(model, domain)
-    state = TruncatedVarianceState.initial(domain, "maximize").update(posterior)
+    state = TruncatedVarianceState.initial(domain, Maximize()).update(posterior)
     sampled = []
     for _ in range(8):
         acqf = TruncatedVarianceReduction(posterior, state, noise=1e-6, weights=weights)
@@ -471,13 +470,13 @@ def test_nothing_left_to_gain() -> None:
     assert bool(state.finished)
     assert (acqf.evaluate_domain() == 0).all()
     assert (acqf.evaluate(torch.rand(3, 2).double()) == 0).all()
-    assert (acqf.select(2).place == -1).all()
+    assert (acqf.select(2).row == -1).all()
 
 
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("HELD_ENTRIES", {"cpu": 50}), ("MADE_ENTRIES", {"cpu": 25})):
-        monkeypatch.setattr(f"botorch_risk.acquisition.domain_gain._{name}", value)
-    monkeypatch.setattr("botorch_risk.acquisition.domain_gain._SMALLEST_SIDE", 5)
+        monkeypatch.setattr(f"botorch_risk.acquisition.truncated_variance.tiles._{name}", value)
+    monkeypatch.setattr("botorch_risk.acquisition.truncated_variance.tiles._SMALLEST_SIDE", 5)
 
 
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
@@ -487,7 +486,9 @@ def test_chunks_and_tiles(monkeypatch: pytest.MonkeyPatch, dense: bool) -> None:
     X = torch.cat([torch.rand(7, 2).double(), torch.ones(7, 1)], dim=-1)
     values, off_grid = acqf.evaluate_domain(), acqf.evaluate(X)
     small_tiles(monkeypatch)
-    monkeypatch.setattr("botorch_risk.acquisition.truncated_variance._CHUNK_ENTRIES", {"cpu": 50})
+    monkeypatch.setattr(
+        "botorch_risk.acquisition.truncated_variance.acquisition._CHUNK_ENTRIES", {"cpu": 50}
+    )
     torch.testing.assert_close(acqf.evaluate_domain(), values)
     torch.testing.assert_close(acqf.evaluate(X), off_grid)
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_risk.acquisition.truncated_gain import Targets, padded_index, weighted_sum
+from botorch_risk.acquisition.truncated_variance.gain import Targets, padded_index, weighted_sum
+from botorch_risk.chunks import entries_at_once
 from botorch_risk.models.domain import DomainPosterior
 from botorch_risk.models.domain_covariance import CovarianceBlocks
 
@@ -29,26 +30,26 @@ class Candidates(NamedTuple):
     r"""Points of the domain to be valued, for `B` replicates.
 
     Attributes:
-        place: `B x m` places in the domain.
-        valid: `B x m`, which are candidates, and not filling.
-        shared: How many of the first places are the targets, in the same order.
+        row: `B x m` rows of the domain.
+        valid: `B x m`, which are candidates, and no padding.
+        shared: How many of the first rows are the targets, in the same order.
     """
 
-    place: Tensor
+    row: Tensor
     valid: Tensor
     shared: int
 
     @classmethod
     def of(cls, mask: Tensor, targets: Targets, dense: bool) -> Candidates:
         r"""The points of a `B x |D|` mask; the targets first if it pays to value them as well."""
-        place = targets.place
-        if dense or 2 * int(mask.gather(-1, place).sum()) < place.numel():
+        row = targets.row
+        if dense or 2 * int(mask.gather(-1, row).sum()) < row.numel():
             return cls(*padded_index(mask), shared=0)
-        others, valid = padded_index(mask.scatter(-1, place, False))
+        others, valid = padded_index(mask.scatter(-1, row, False))
         return cls(
-            torch.cat([place, others], dim=-1),
-            torch.cat([mask.gather(-1, place), valid], dim=-1),
-            shared=place.shape[-1],
+            torch.cat([row, others], dim=-1),
+            torch.cat([mask.gather(-1, row), valid], dim=-1),
+            shared=row.shape[-1],
         )
 
 
@@ -83,10 +84,10 @@ def gain_on_domain(
         `B x m x K` gains.
     """
     blocks = _blocks(posterior, candidates, targets)
-    total, room = torch.zeros_like(inverse), Room()
+    total, scratch = torch.zeros_like(inverse), ScratchBuffer()
     with torch.no_grad():
         for tile in _tiles(candidates, targets, blocks, posterior.dense):
-            _add_tile(total, blocks(*tile[:3]), tile, inverse, targets, room)
+            _add_tile(total, blocks(*tile[:3]), tile, inverse, targets, scratch)
     return total
 
 
@@ -99,8 +100,8 @@ def map_rows(
 ) -> Tensor:
     r"""Applies a function of `B x c x a` covariances and `B x c x K` inverses, chunk by chunk."""
     blocks, every = _blocks(posterior, candidates, targets), slice(None)
-    limit = _HELD_ENTRIES.get(inverse.device.type, 2**16)
-    size = max(1, limit // max(1, targets.place.numel()))
+    limit = entries_at_once(_HELD_ENTRIES, inverse.device)
+    size = max(1, limit // max(1, targets.row.numel()))
     with torch.no_grad():
         parts = [
             function(blocks(every, rows, every), inverse[:, rows])
@@ -109,14 +110,14 @@ def map_rows(
     return torch.cat(parts, dim=-2)
 
 
-class Room:
-    r"""Memory that is used again and again: fresh pages cost more than the arithmetic."""
+class ScratchBuffer:
+    r"""Reusable scratch memory; allocation takes longer than the arithmetic."""
 
     def __init__(self) -> None:
         self._held: dict[str, Tensor] = {}
 
     def like(self, block: Tensor, name: str) -> Tensor:
-        r"""Room of the shape of a block, under a name."""
+        r"""Uninitialised memory of the shape of a block, the same for every call with a name."""
         held = self._held.get(name)
         if held is None or held.numel() < block.numel():
             held = self._held[name] = block.new_empty(block.numel())
@@ -127,10 +128,10 @@ def _blocks(
     posterior: DomainPosterior, candidates: Candidates, targets: Targets
 ) -> CovarianceBlocks:
     size = posterior.domain.shape[-2]
-    in_order = bool((candidates.place.diff(dim=-1) == 1).all())
-    every = in_order and candidates.place.shape[-1] == size
+    in_order = bool((candidates.row.diff(dim=-1) == 1).all())
+    every = in_order and candidates.row.shape[-1] == size
     return posterior.covariance_between(
-        None if every else candidates.place, None if targets.whole else targets.place
+        None if every else candidates.row, None if targets.whole else targets.row
     )
 
 
@@ -141,54 +142,64 @@ def _tiles(
 
     On a CPU one replicate after the other, so that a tile is a matrix and not a batch.
     """
-    device, shared = targets.place.device.type, candidates.shared
-    count, num_rows = candidates.place.shape
-    num_columns = targets.place.shape[-1]
-    group = count if blocks.together or device != "cpu" else 1
+    device, shared = targets.row.device, candidates.shared
+    count, num_rows = candidates.row.shape
+    num_columns = targets.row.shape[-1]
+    group = count if blocks.together or device.type != "cpu" else 1
+    # A held covariance is read in whole rows, as it lies in memory; one that is made on demand
+    # comes in squares, which need the fewest points for their entries.
     if dense:
         width = max(1, num_columns)
-        height = max(1, _HELD_ENTRIES.get(device, 2**16) // (group * width))
+        height = max(1, entries_at_once(_HELD_ENTRIES, device) // (group * width))
     else:
-        entries = _MADE_ENTRIES.get(device, 2**18)
+        entries = entries_at_once(_MADE_ENTRIES, device)
         height = width = max(_SMALLEST_SIDE, math.isqrt(entries // group))
     for replicates in _slices(0, count, group):
-        filled = _last_place(targets.weights[replicates]) + 1
+        # Columns beyond the last weight are padding.
+        filled = _last_column(targets.weights[replicates]) + 1
         columns = [some for some in _slices(0, num_columns, width) if some.start < filled]
         for rows in (*_slices(0, shared, height), *_slices(shared, num_rows, height)):
-            # Rows that are among the targets have met the columns before them.
-            met = rows.start if rows.start < min(shared, filled) else 0
+            # The covariance is symmetric: columns left of the diagonal were rows of a tile before,
+            # and were added from its mirrored side.
+            first = rows.start if rows.start < min(shared, filled) else 0
             for some in columns:
-                if some.start >= met:
+                if some.start >= first:
                     yield Tile(replicates, rows, some, shared > some.start > rows.start)
 
 
 def _add_tile(
-    total: Tensor, block: Tensor, tile: Tile, inverse: Tensor, targets: Targets, room: Room
+    total: Tensor,
+    block: Tensor,
+    tile: Tile,
+    inverse: Tensor,
+    targets: Targets,
+    scratch: ScratchBuffer,
 ) -> None:
     r"""Adds what the targets of a tile contribute to the gains of its candidates."""
     replicates, rows, columns, mirrored = tile
-    square = torch.mul(block, block, out=room.like(block, "square"))
+    square = torch.mul(block, block, out=scratch.like(block, "square"))
+    # Beside its own candidates, a mirrored tile serves its columns as candidates.
     sides = [(rows, columns, False)] + [(columns, rows, True)] * mirrored
     left = len(sides) * inverse.shape[-1]
-    for asked, given, turned in sides:
-        cap = None if targets.cap is None else targets.cap[replicates, given]
-        weights = targets.weights[replicates, given]
+    for candidates, points, turned in sides:
+        cap = None if targets.cap is None else targets.cap[replicates, points]
+        weights = targets.weights[replicates, points]
         for level in range(inverse.shape[-1]):
-            left -= 1  # in the end the squares are needed no more
-            fall = room.like(block, "fall") if left else square
-            factor = inverse[replicates, asked, level]
+            left -= 1  # the last product may overwrite the squares
+            fall = scratch.like(block, "fall") if left else square
+            factor = inverse[replicates, candidates, level]
             torch.mul(square, factor.unsqueeze(-2 if turned else -1), out=fall)  # Eq. (18)
             if cap is not None:
                 torch.minimum(fall, cap.unsqueeze(-1 if turned else -2), out=fall)
             values = fall.mT if turned else fall
-            total[replicates, asked, level] += weighted_sum(values, weights)
+            total[replicates, candidates, level] += weighted_sum(values, weights)
 
 
 def _slices(start: int, stop: int, size: int) -> list[slice]:
     return [slice(i, min(stop, i + size)) for i in range(start, stop, size)]
 
 
-def _last_place(weights: Tensor) -> int:
-    r"""The last place where some replicate has a weight, -1 if there is none."""
-    places = (weights != 0).any(dim=0).nonzero()
-    return int(places[-1]) if len(places) > 0 else -1
+def _last_column(weights: Tensor) -> int:
+    r"""The last column in which some replicate has a weight, -1 if there is none."""
+    columns = (weights != 0).any(dim=0).nonzero()
+    return int(columns[-1]) if len(columns) > 0 else -1

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_risk.acquisition.confidence_sets import classify
-from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
+from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
 from botorch_risk.models.domain import DomainPosterior
 
 
@@ -21,13 +20,13 @@ class Targets(NamedTuple):
     r"""The points whose variances are to fall, for `B` replicates.
 
     Attributes:
-        place: `B x a` places in the domain; the same place with weight 0 fills up.
+        row: `B x a` rows of the domain; shorter lists are padded with rows of weight 0.
         weights: `B x a`, times `beta`.
         cap: `B x a`, the most that a variance may usefully fall; `None` without truncation.
         whole: Whether they are the whole domain, in order.
     """
 
-    place: Tensor
+    row: Tensor
     weights: Tensor
     cap: Tensor | None
     whole: bool
@@ -65,7 +64,7 @@ class Targets(NamedTuple):
         valid = valid & within.gather(-1, index)
         weight = beta * (1.0 if weights is None else weights.to(variance))
         return cls(
-            place=index,
+            row=index,
             weights=weight.expand(variance.shape).gather(-1, index) * valid,
             cap=None if cap is None else cap.clamp_min(0.0).gather(-1, index),
             whole=whole or bool(within.all()),
@@ -73,7 +72,7 @@ class Targets(NamedTuple):
 
 
 def padded_index(mask: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The places of a `B x n` mask in order, `B x a`, and which of them are not filling."""
+    r"""The true entries of a `B x n` mask in order, `B x a`, and which of them are no padding."""
     count = mask.sum(dim=-1, keepdim=True)
     size = int(count.max())
     order = torch.argsort((~mask).to(torch.uint8), dim=-1, stable=True)[:, :size]
@@ -109,14 +108,8 @@ def anticipated_set(posterior: DomainPosterior, state: TruncatedVarianceState) -
     """
     if state.monotone:
         return state.unclassified
-    half_width = (state.beta.unsqueeze(-1) * posterior.variance).sqrt()
-    open_now, _, _ = classify(
-        (state.unclassified, state.high, state.low),
-        posterior.mean - half_width,
-        posterior.mean + half_width,
-        state.threshold,
-        monotone=False,
-    )
+    bounds = state.confidence_bounds(posterior)
+    open_now, _, _ = state.goal.classify(state.sets, *bounds, monotone=False)
     return state.unclassified | open_now
 
 
@@ -131,38 +124,35 @@ def anticipated_gain(
 
     The outcome is replaced by its mean, so that only the variances change. The second sum of
     Eq. (3) then runs over the points that would be in M; the first runs over all that may be,
-    `anticipated_set`, else there were no merit in ruling points out. One that would be ruled out
-    thus counts with all of `max(beta s^2, eta^2)`.
+    `anticipated_set`, since otherwise ruling points out would have no merit. A point that would be
+    ruled out thus counts with all of `max(beta s^2, eta^2)`.
 
     Args:
         covariance: `B x m x a`.
         inverse: `B x m`.
         targets: The points of `anticipated_set`, `truncate=False`.
         posterior: Means and variances.
-        state: The sets, the threshold, `eta` and `beta`.
+        state: The sets, the goal, `eta` and `beta`.
 
     Returns:
         `B x m` gains.
     """
     size = posterior.domain.shape[-2]
     mean, variance = (
-        part.reshape(-1, size).gather(-1, targets.place).unsqueeze(-2)
+        part.reshape(-1, size).gather(-1, targets.row).unsqueeze(-2)
         for part in (posterior.mean, posterior.variance)
     )
     high, low = (
-        part.reshape(-1, size).gather(-1, targets.place).unsqueeze(-2) & state.monotone
+        part.reshape(-1, size).gather(-1, targets.row).unsqueeze(-2) & state.monotone
         for part in (state.high, state.low)
     )
     beta = state.beta.to(variance).reshape(-1, 1, 1)
     target = state.target_variance(posterior).to(variance).reshape(-1, 1, 1)
     reduction = torch.minimum(covariance.square() * inverse.unsqueeze(-1), variance)
+    # Rounding may leave a variance below 0; the floor keeps the gradient of the root finite.
     half_width = (beta * (variance - reduction)).clamp_min(torch.finfo(mean.dtype).tiny).sqrt()
-    stays, _, _ = classify(
-        ((targets.weights > 0).unsqueeze(-2), high, low),
-        mean - half_width,
-        mean + half_width,
-        state.threshold,
-    )
+    before = (targets.weights > 0).unsqueeze(-2), high, low
+    stays, _, _ = state.goal.classify(before, mean - half_width, mean + half_width)
     capped = torch.minimum(reduction, (variance - target).clamp_min(0.0))
     fall = torch.where(stays, capped, torch.maximum(variance, target))
     return weighted_sum(fall, targets.weights)

@@ -7,15 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError
 
-from botorch_risk.acquisition import ImplicitThreshold, TruncatedVarianceState
-from botorch_risk.level_sets import (
+from botorch_risk.acquisition import (
+    LevelSet,
+    Maximize,
+    RelativeLevelSet,
+    TruncatedVarianceState,
+)
+from botorch_risk.metrics import (
     accuracy,
     classify_by_confidence,
     classify_by_mean,
     level_set_scores,
-    status,
 )
 from tests.acquisition.lake import build_posterior, grid
 
@@ -53,13 +57,13 @@ def test_scores_of_replicates_and_weights() -> None:
 def test_classes() -> None:
     posterior = build_posterior(torch.tensor([[3, 13, 30], [0, 8, 35]]))
     mean, deviation = posterior.mean, posterior.variance.sqrt()
-    by_mean = classify_by_mean(posterior, 0.4)
+    by_mean = classify_by_mean(posterior, LevelSet(0.4))
     assert torch.equal(by_mean.high, mean >= 0.4)
     assert torch.equal(by_mean.low, mean < 0.4) and not by_mean.unclassified.any()
-    fraction = classify_by_mean(posterior, ImplicitThreshold(0.5, baseline=-1.0))
+    fraction = classify_by_mean(posterior, RelativeLevelSet(0.5, baseline=-1.0))
     level = -1 + 0.5 * (mean.amax(dim=-1, keepdim=True) + 1)
     assert torch.equal(fraction.high, mean >= level)
-    sure = classify_by_confidence(posterior, 0.4, beta=4.0)
+    sure = classify_by_confidence(posterior, LevelSet(0.4), beta=4.0)
     assert torch.equal(sure.high, mean - 2 * deviation > 0.4)
     assert torch.equal(sure.low, mean + 2 * deviation < 0.4)
     assert (sure.high.any() or sure.low.any()) and (sure.high ^ sure.low ^ sure.unclassified).all()
@@ -67,12 +71,12 @@ def test_classes() -> None:
 
 def test_accuracy_of_definition_3_1() -> None:
     domain, values = grid(), torch.linspace(0, 3.5, 36, dtype=torch.float64)
-    best = TruncatedVarianceState.initial(domain, "maximize")
+    best = TruncatedVarianceState.initial(domain, Maximize())
     assert accuracy(best, values) == 3.5
     some = replace(best, unclassified=values > 3.0)
     torch.testing.assert_close(accuracy(some, values), torch.tensor(0.4).double())
     assert accuracy(replace(best, unclassified=values < 3.0), values) == torch.inf
-    level = TruncatedVarianceState.initial(domain, "level_set", 2.0)
+    level = TruncatedVarianceState.initial(domain, LevelSet(2.0))
     right = replace(
         level, high=values > 2.15, low=values < 1.85, unclassified=(values - 2).abs() <= 0.15
     )
@@ -81,20 +85,3 @@ def test_accuracy_of_definition_3_1() -> None:
     assert accuracy(replace(right, low=values < 2.15), values) == torch.inf
     empty = replace(right, unclassified=values > 10)
     assert accuracy(empty, values) == 0
-
-
-def test_status_of_replicates() -> None:
-    posterior = build_posterior(torch.tensor([[3, 13, 30], [0, 8, 35]]))
-    start = TruncatedVarianceState.initial(grid(), "maximize", eta=2.0, batch_shape=(2,))
-    state = start.update(posterior, cost=torch.tensor([2.0, 5.0]))
-    report = status(state, posterior)
-    variance, within = posterior.variance.numpy(), state.unclassified.numpy()
-    assert report.num_unclassified.tolist() == within.sum(axis=-1).tolist()
-    largest = [np.sqrt(variance[r][within[r]].max()) for r in range(2)]
-    np.testing.assert_allclose(report.largest_deviation, largest)
-    np.testing.assert_allclose(report.target, 2 * 0.1 ** (state.epoch.numpy() - 1.0))  # sd is 1
-    assert torch.equal(report.epoch, state.epoch)
-    assert report.cost.tolist() == [2.0, 5.0]
-    other = build_posterior(torch.tensor([[3], [0]]), grid() + 1)
-    with pytest.raises(InputDataError, match="the domain that the state was built for"):
-        status(state, other)

@@ -1,4 +1,4 @@
-r"""Regret against plain loops, and the statistics over replicates against scipy."""
+r"""Statistics over replicates against scipy."""
 
 from __future__ import annotations
 
@@ -10,55 +10,13 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from scipy import stats
 
-from botorch_risk.regret import (
-    cumulative_regret,
+from botorch_risk.metrics import (
     format_with_error,
-    instantaneous_regret,
     mean_and_standard_error,
     paired_difference,
-    simple_regret,
 )
 
 NAN = float("nan")
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("batch_shape", [(), (2,), (2, 3)])
-def test_regrets_equal_a_loop(batch_shape, dtype):
-    values = torch.rand(*batch_shape, 5, dtype=dtype)
-    rows = values.reshape(-1, 5).tolist()
-    expected = torch.tensor([[2.0 - v for v in row] for row in rows], dtype=dtype)
-    sums = torch.tensor(
-        [[sum(2.0 - v for v in row[: t + 1]) for t in range(5)] for row in rows], dtype=dtype
-    )
-    torch.testing.assert_close(instantaneous_regret(values, 2.0), expected.view(values.shape))
-    torch.testing.assert_close(simple_regret(values, 2.0), expected.view(values.shape))
-    torch.testing.assert_close(cumulative_regret(values, 2.0), sums.view(values.shape))
-
-
-def test_each_replicate_may_have_its_own_optimum():
-    values = torch.zeros(2, 3)
-    regret = instantaneous_regret(values, torch.tensor([1.0, 2.0]))
-    assert regret.tolist() == [[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]
-
-
-@pytest.mark.parametrize("regret", [instantaneous_regret, cumulative_regret, simple_regret])
-def test_refuses_optima_that_are_not_one_per_replicate(regret):
-    with pytest.raises(BotorchTensorDimensionError, match=r"batch shape .* Got optimum.shape"):
-        regret(torch.zeros(2, 3), torch.zeros(3))
-
-
-def test_regret_is_not_clipped():
-    assert instantaneous_regret(torch.tensor([1.5]), 1.0).item() == -0.5
-
-
-def test_a_round_not_played_stays_unknown():
-    values = torch.tensor([[0.0, NAN, 0.0], [0.0, 0.0, 0.0]])
-    instant = instantaneous_regret(values, 1.0)
-    assert instant.isnan().tolist() == [[False, True, False], [False] * 3]
-    total = cumulative_regret(values, 1.0)
-    assert total.isnan().tolist() == [[False, True, True], [False] * 3]
-    assert total[1].tolist() == [1.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -69,7 +27,9 @@ def test_mean_and_standard_error_equal_scipy(dtype):
     expected = stats.sem(values.double().numpy(), axis=0, nan_policy="omit")
     np.testing.assert_allclose(summary.standard_error.numpy(), expected, rtol=1e-5)
     np.testing.assert_allclose(summary.mean.numpy(), np.nanmean(values.numpy(), 0), rtol=1e-4)
-    torch.testing.assert_close(summary.two_standard_errors, 2 * summary.standard_error)
+    quantile = torch.from_numpy(stats.t.ppf(0.975, summary.num_replicates.numpy() - 1)).to(dtype)
+    torch.testing.assert_close(summary.half_width, quantile * summary.standard_error)
+    assert summary.half_width.dtype == dtype
     assert summary.num_replicates.flatten().tolist() == [7] * 3 + [5] + [7] * 8
     assert summary.mean.dtype == summary.standard_error.dtype == dtype
 
@@ -86,7 +46,7 @@ def test_too_few_replicates_have_no_standard_error():
     summary = mean_and_standard_error(torch.tensor([[1.0, NAN], [NAN, NAN]]))
     assert summary.mean[0] == 1.0
     assert summary.mean[1].isnan()
-    assert summary.standard_error.isnan().all()
+    assert summary.standard_error.isnan().all() and summary.half_width.isnan().all()
     assert summary.num_replicates.tolist() == [1, 0]
 
 
@@ -97,6 +57,16 @@ def test_paired_difference_is_the_paired_t_test():
     expected = stats.ttest_rel(a.numpy(), b.numpy()).statistic
     assert (paired.mean / paired.standard_error).item() == pytest.approx(expected)
     assert paired.standard_error < mean_and_standard_error(a).standard_error
+
+
+def test_interval_covers_the_mean_as_often_as_it_says():
+    r"""Five normal replicates: 95 %, where two standard errors cover 88 %."""
+    values = torch.randn(5, 100_000, generator=torch.Generator().manual_seed(0))
+    summary = mean_and_standard_error(values)
+    covered = (summary.mean.abs() <= summary.half_width).double().mean()
+    assert covered == pytest.approx(0.95, abs=3e-3)
+    narrow = (summary.mean.abs() <= 2 * summary.standard_error).double().mean()
+    assert narrow == pytest.approx(0.884, abs=3e-3)
 
 
 def test_paired_difference_drops_broken_pairs():

@@ -10,15 +10,16 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from torch import Tensor
 from torch.nn.functional import pad
 
-from botorch_risk.acquisition.domain_gain import Candidates, gain_on_domain, map_rows
-from botorch_risk.acquisition.sampling_terms import SamplingTerms
-from botorch_risk.acquisition.truncated_gain import (
+from botorch_risk.acquisition.pointwise import as_nonnegative
+from botorch_risk.acquisition.truncated_variance.gain import (
     Targets,
     anticipated_gain,
     anticipated_set,
     inverse_variance,
 )
-from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
+from botorch_risk.acquisition.truncated_variance.sampling import SamplingTerms
+from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
+from botorch_risk.acquisition.truncated_variance.tiles import Candidates, gain_on_domain, map_rows
 from botorch_risk.models.domain import DomainPosterior
 
 # Values that differ by less than this fraction are ties.
@@ -31,13 +32,13 @@ class Selection(NamedTuple):
     Attributes:
         X: `batch_shape x q x d`, with the noise level in the last column if there is a choice.
             NaN where a batch has ended.
-        place: `batch_shape x q` places in the domain; -1 where a batch has ended.
+        row: `batch_shape x q` rows of the domain; -1 where a batch has ended.
         level: `batch_shape x q` noise levels, from 0.
         value: `batch_shape x q` gains per cost; 0 where a batch has ended.
     """
 
     X: Tensor
-    place: Tensor
+    row: Tensor
     level: Tensor
     value: Tensor
 
@@ -87,12 +88,12 @@ class GreedyCovering:
             if pick + 1 == q or not bool(going.any()):
                 break
             posterior = posterior.copy() if pick == 0 else posterior
-            place = choice // count
+            row = choice // count
             noise = self.terms.domain_noise(posterior).flatten(1).gather(-1, choice[:, None])
-            previous = domain_points(posterior, place.unsqueeze(-1)).reshape(
+            previous = domain_points(posterior, row.unsqueeze(-1)).reshape(
                 *posterior.batch_shape, -1
             )
-            posterior.hallucinate(previous, noise, index=place, within=going)
+            posterior.hallucinate(previous, noise, index=row, within=going)
         return self._selection(picks, q, posterior)
 
     def _selection(
@@ -107,7 +108,7 @@ class GreedyCovering:
             X = torch.cat([X, (choice % count).to(X).unsqueeze(-1)], dim=-1)
         return Selection(
             X=X.where(chosen.unsqueeze(-1), torch.nan).reshape(*batch, q, -1),
-            place=(choice // count).where(chosen, -1).reshape(*batch, q),
+            row=(choice // count).where(chosen, -1).reshape(*batch, q),
             level=(choice % count).reshape(*batch, q),
             value=value.reshape(*batch, q),
         )
@@ -126,7 +127,7 @@ class GreedyCovering:
         else:
             targets = Targets.of(posterior, self.state, self.weights, truncate=False)
         candidates = Candidates.of(mask, targets, posterior.dense or anticipate)
-        index, noise = candidates.place, self.terms.domain_noise(posterior)  # B x |D| x K
+        index, noise = candidates.row, self.terms.domain_noise(posterior)  # B x |D| x K
         variance = posterior.variance.reshape(noise.shape[:-1])
         inverse = inverse_variance(variance.unsqueeze(-1) + noise, posterior)
         spread = index.unsqueeze(-1).expand(*index.shape, noise.shape[-1])
@@ -140,7 +141,7 @@ class GreedyCovering:
         )
         scored = (gains / cost).where(candidates.valid.unsqueeze(-1), -torch.inf)  # Eq. (3)
         values = torch.full_like(noise, -torch.inf)
-        # Filling has the lowest value, so that a point keeps its own.
+        # Padding repeats rows with the lowest value: the maximum keeps the value of a candidate.
         return values.scatter_reduce(-2, spread, scored, "amax")
 
     def _anticipated(
@@ -166,8 +167,8 @@ class GreedyCovering:
         best = values.amax(dim=-1)
         tied = values >= (best - _TIE * best.abs()).unsqueeze(-1)
         if bool((tied.sum(dim=-1) > 1).any()):
-            places = tied.unflatten(-1, (-1, self.terms.num_levels)).any(dim=-1)
-            whole = self._values(posterior, places, previous, truncate=False).flatten(1)
+            rows = tied.unflatten(-1, (-1, self.terms.num_levels)).any(dim=-1)
+            whole = self._values(posterior, rows, previous, truncate=False).flatten(1)
             whole = whole.where(tied, -torch.inf)
             most = whole.amax(dim=-1, keepdim=True)
             tied = whole >= most - _TIE * most.abs()
@@ -180,7 +181,7 @@ class GreedyCovering:
 
 
 def domain_points(posterior: DomainPosterior, index: Tensor) -> Tensor:
-    r"""Points of the domain, `B x m x d`, from `B x m` places."""
+    r"""Points of the domain, `B x m x d`, from `B x m` rows."""
     domain = posterior.domain.expand(len(index), *posterior.domain.shape[-2:])
     return domain.gather(-2, index.unsqueeze(-1).expand(*index.shape, domain.shape[-1]))
 
@@ -217,7 +218,7 @@ def candidate_mask(
 
 
 def checked_weights(weights: Tensor | None, posterior: DomainPosterior) -> Tensor | None:
-    r"""Refuses weights that are not one number > 0 a point."""
+    r"""Validates that `weights` holds one positive value per point."""
     if weights is None:
         return None
     if weights.shape != posterior.domain.shape[-2:-1]:
@@ -227,3 +228,56 @@ def checked_weights(weights: Tensor | None, posterior: DomainPosterior) -> Tenso
     if not bool((weights.isfinite() & (weights > 0)).all()):
         raise ValueError(f"Expected finite `weights` > 0. Got {weights.min()=}, {weights.max()=}.")
     return weights
+
+
+def top_candidates(
+    posterior: DomainPosterior,
+    num_candidates: int,
+    score: Literal["upper_confidence_bound", "expected_improvement"] = "upper_confidence_bound",
+    beta: float | Tensor = 4.0,
+) -> Tensor:
+    r"""The points of a domain with the best scores (Appendix A of TRUVAR).
+
+        upper_confidence_bound: mean + sqrt(beta) sigma
+        expected_improvement:   sigma (z Phi(z) + phi(z)),   z = (mean - best) / sigma
+
+    where `best` is the largest outcome so far.
+
+    Args:
+        posterior: Over the domain.
+        num_candidates: How many points.
+        score: By which score.
+        beta: Squared width of the bound, one for all or `batch_shape`.
+
+    Returns:
+        A mask `batch_shape x |D|`, ties to the lower index.
+
+    Raises:
+        ValueError: If the score is not known, or a number is out of its range.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> posterior = DomainPosterior(SingleTaskGP(domain[:9:2], domain[:9:2].sin()), domain)
+        >>> top_candidates(posterior, 8).sum()
+        tensor(8)
+    """
+    mean, deviation = posterior.mean, posterior.variance.sqrt()
+    if not 1 <= num_candidates <= mean.shape[-1]:
+        raise ValueError(
+            f"Expected `num_candidates` from 1 to {mean.shape[-1]}. Got {num_candidates}."
+        )
+    if score == "upper_confidence_bound":
+        values = mean + as_nonnegative("beta", beta).to(mean).sqrt().unsqueeze(-1) * deviation
+    elif score == "expected_improvement":
+        _, best = posterior.outcome_range
+        improvement = mean - best.unsqueeze(-1)
+        z = improvement / deviation.clamp_min(torch.finfo(mean.dtype).tiny)
+        normal = torch.distributions.Normal(torch.zeros_like(z), 1.0)
+        values = improvement * normal.cdf(z) + deviation * normal.log_prob(z).exp()
+    else:
+        raise ValueError(
+            f"Expected `score` 'upper_confidence_bound' or 'expected_improvement'. Got {score!r}."
+        )
+    order = values.argsort(dim=-1, descending=True, stable=True)[..., :num_candidates]
+    return torch.zeros_like(values, dtype=torch.bool).scatter(-1, order, True)

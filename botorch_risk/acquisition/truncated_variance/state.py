@@ -1,37 +1,29 @@
-r"""The memory of truncated variance reduction: sets of points, epoch, target.
+r"""The state of truncated variance reduction between samples: sets of points, epoch, target.
 
 .. [Bogunovic2016truvar]
     I. Bogunovic, J. Scarlett, A. Krause, V. Cevher. Truncated Variance Reduction: A Unified
     Approach to Bayesian Optimization and Level-Set Estimation. Advances in Neural Information
     Processing Systems 29, 2016.
-
-.. [Gotovos2013lse]
-    A. Gotovos, N. Casati, G. Hitz, A. Krause. Active Learning for Level Set Estimation.
-    International Joint Conference on Artificial Intelligence, 2013.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
+import warnings
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
 
-from botorch_risk.acquisition.confidence_sets import classify
-from botorch_risk.acquisition.epochs import GuaranteedWidth, ImplicitThreshold, PracticalWidth
-from botorch_risk.acquisition.truncated_variance_checks import (
-    Task,
-    check_task,
-    fingerprint_of,
-    warn_excluded,
-    warn_threshold,
-)
+from botorch_risk.acquisition.truncated_variance.epochs import GuaranteedWidth, PracticalWidth
+from botorch_risk.acquisition.truncated_variance.goals import GOALS, Goal, Sets
 from botorch_risk.models.domain import DomainPosterior
 
-_PAPER_A = {"maximize": 0.5, "level_set": 1.0}
+_WIDTHS = {kind.__name__: kind for kind in (PracticalWidth, GuaranteedWidth)}
 # Below this target, in units of the prior standard deviation, there is nothing left to learn.
 _SMALLEST_ETA = 1e-10
 
@@ -43,14 +35,13 @@ class TruncatedVarianceState:
     An immutable record of Algorithms 1 and 2: `update` returns the next one. The initial data
     pass through `update` once before the first selection. A round uses the old `beta` for
     bounds and sets; the loop over epochs then tests with the new target and the new `beta`,
-    and ends when a task is finished, on a target of 0 or one below 1e-10. Variances that
+    and ends when a goal is reached, on a target of 0 or one below 1e-10. Variances that
     cannot be told from 0 by rounding count as 0.
 
     `eta` is in units of the prior standard deviation, as the paper's kernel has variance 1.
 
     Attributes:
-        task: `"maximize"` or `"level_set"`.
-        threshold: The level h, in units of the outcome; `None` to maximise.
+        goal: `Maximize()`, `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
         width: Maps the epoch and its first sample to `beta_(i)`.
         r: The factor, in (0, 1), from one target to the next.
         slack: How much above its target an epoch may end (the paper's delta-bar).
@@ -59,7 +50,7 @@ class TruncatedVarianceState:
         domain_size: The `|D|` of `beta_(i)`.
         fingerprint: Of the domain.
         unclassified: `batch_shape x |D|`, `M_t`: potential maximisers, or points that are not
-            classified. With an implicit threshold, also classified points that may be the maximum.
+            classified. With a relative level, also classified points that may be the maximum.
         high: `batch_shape x |D|`, `H_t`.
         low: `batch_shape x |D|`, `L_t`.
         eta: `batch_shape` targets `eta_(i)`; 0 is pure variance reduction.
@@ -72,19 +63,19 @@ class TruncatedVarianceState:
 
     Example:
         >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.acquisition.truncated_variance import LevelSet
         >>> from botorch_risk.models import DomainPosterior
         >>> domain = torch.linspace(0, 1, 40, dtype=torch.double).unsqueeze(-1)
         >>> X = domain[[4, 18, 33]]
         >>> model = SingleTaskGP(X, (6 * X).sin(), torch.full_like(X, 1e-4))
         >>> posterior = DomainPosterior(model, domain)
-        >>> state = TruncatedVarianceState.initial(domain, "level_set", threshold=0.5)
+        >>> state = TruncatedVarianceState.initial(domain, LevelSet(0.5))
         >>> state = state.update(posterior)
         >>> bool((state.unclassified ^ state.high ^ state.low).all())
         True
     """
 
-    task: Task
-    threshold: float | ImplicitThreshold | None
+    goal: Goal
     width: PracticalWidth | GuaranteedWidth
     r: float
     slack: float
@@ -106,8 +97,7 @@ class TruncatedVarianceState:
     def initial(
         cls,
         domain: Tensor,
-        task: Task,
-        threshold: float | ImplicitThreshold | None = None,
+        goal: Goal,
         *,
         a: float | None = None,
         eta: float = 1.0,
@@ -122,8 +112,7 @@ class TruncatedVarianceState:
 
         Args:
             domain: `|D| x d`, or `R x |D| x d`.
-            task: `"maximize"` or `"level_set"`.
-            threshold: The level of a level set, a number or a fraction of the maximum.
+            goal: `Maximize()`, `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
             a: Of `beta_(i) = a log(|D| t_(i)^2)`; the paper's 0.5 to maximise and 1 for level sets
                 by default.
             eta: The first target in units of the prior standard deviation; 0 is pure variance
@@ -138,9 +127,8 @@ class TruncatedVarianceState:
 
         Raises:
             BotorchTensorDimensionError: If `domain` has no point.
-            ValueError: If a number is out of its range, or `threshold` does not fit the task.
+            ValueError: If a number is out of its range.
         """
-        check_task(task, threshold)
         if domain.dim() < 2 or 0 in domain.shape:
             raise BotorchTensorDimensionError(
                 f"Expected `domain` to have at least one point, `|D| x d`. Got {domain.shape=}."
@@ -149,20 +137,19 @@ class TruncatedVarianceState:
             raise ValueError(f"Expected `r` in (0, 1). Got {r}.")
         if not (0 <= eta < math.inf and 0 <= slack < math.inf):
             raise ValueError(f"Expected finite `eta` and `slack` >= 0. Got {eta=}, {slack=}.")
-        schedule = width or PracticalWidth(_PAPER_A[task] if a is None else a)
+        schedule = width or PracticalWidth(goal.paper_a if a is None else a)
         shape, device = torch.Size(batch_shape), domain.device
         one = torch.ones(shape, dtype=torch.long, device=device)
         size = domain.shape[-2] if domain_size is None else domain_size
         none = torch.zeros(*shape, domain.shape[-2], dtype=torch.bool, device=device)
         return cls(
-            task=task,
-            threshold=threshold,
+            goal=goal,
             width=schedule,
             r=r,
             slack=slack,
             monotone=monotone,
             domain_size=size,
-            fingerprint=fingerprint_of(domain),
+            fingerprint=_fingerprint(domain),
             unclassified=~none,
             high=none,
             low=none,
@@ -175,22 +162,28 @@ class TruncatedVarianceState:
         )
 
     @property
+    def sets(self) -> Sets:
+        r"""`M_t`, `H_t` and `L_t`."""
+        return self.unclassified, self.high, self.low
+
+    @property
     def finished(self) -> Tensor:
         r"""Whether nothing is left to do, `batch_shape`.
 
-        One potential maximiser is left and cannot get company, or no point is unclassified, or the
-        target is below 1e-10 of the prior standard deviation.
+        The goal is reached, or the target is below 1e-10 of the prior standard deviation.
         """
-        if self.task == "maximize":
-            done = self.unclassified.sum(dim=-1) <= int(self.monotone)
-        else:
-            done = ~(self.unclassified & ~self.high & ~self.low).any(dim=-1)
+        done = self.goal.is_finished(self.sets, self.monotone)
         return done | ((self.eta > 0) & (self.eta < _SMALLEST_ETA))
 
     def target_variance(self, posterior: DomainPosterior) -> Tensor:
         r"""The variance `eta_(i)^2 / beta_(i)` below which there is no gain, `batch_shape`."""
         target = self.eta.square() * posterior.prior_variance.double()
         return torch.where(self.beta > 0, target / self.beta, torch.inf)
+
+    def confidence_bounds(self, posterior: DomainPosterior) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bounds of f by Eq. (4), `batch_shape x |D|` each."""
+        half_width = (self.beta.unsqueeze(-1) * posterior.variance).sqrt()
+        return posterior.mean - half_width, posterior.mean + half_width
 
     def update(
         self, posterior: DomainPosterior, cost: float | Tensor = 0.0
@@ -206,20 +199,13 @@ class TruncatedVarianceState:
         """
         self.check_domain(posterior)
         if self.num_updates == 0:
-            warn_threshold(self.threshold, posterior)
-        mean, variance = posterior.mean, posterior.variance
-        half_width = (self.beta.unsqueeze(-1) * variance).sqrt()
-        sets = classify(
-            (self.unclassified, self.high, self.low),
-            mean - half_width,  # Eq. (4)
-            mean + half_width,
-            self.threshold,
-            self.monotone,
-        )
-        best = mean.argmax(dim=-1, keepdim=True)
-        excluded = ~sets[0].gather(-1, best).squeeze(-1) & (self.task == "maximize")
+            self.goal.warn_unlikely(*posterior.outcome_range)
+        bounds = self.confidence_bounds(posterior)
+        sets = self.goal.classify(self.sets, *bounds, monotone=self.monotone)
+        best = posterior.mean.argmax(dim=-1, keepdim=True)
+        excluded = ~sets[0].gather(-1, best).squeeze(-1) & self.goal.keeps_maximizer
         if self.monotone and bool((excluded & ~self.best_excluded).any()):
-            warn_excluded(excluded & ~self.best_excluded, best.squeeze(-1))
+            _warn_excluded(excluded & ~self.best_excluded, best.squeeze(-1))
         paid = torch.as_tensor(cost, dtype=torch.float64, device=self.cost.device)
         state = replace(
             self,
@@ -236,26 +222,24 @@ class TruncatedVarianceState:
         r"""The record as tensors and plain Python values."""
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
         width = {"kind": type(self.width).__name__, **asdict(self.width)}
-        threshold: Any = self.threshold
-        if isinstance(threshold, ImplicitThreshold):
-            threshold = asdict(threshold)
-        return {**parts, "width": width, "threshold": threshold}
+        return {**parts, "width": width, "goal": self.goal.state_dict()}
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> TruncatedVarianceState:
-        r"""The record that `state_dict` was taken of."""
-        width = dict(state["width"])
-        kind = {"PracticalWidth": PracticalWidth, "GuaranteedWidth": GuaranteedWidth}
-        built = kind[width.pop("kind")](**width)
-        threshold = state["threshold"]
-        if isinstance(threshold, dict):
-            threshold = ImplicitThreshold(**threshold)
-        return cls(**{**state, "width": built, "threshold": threshold})
+        r"""Inverse of `state_dict`."""
+        width, goal = dict(state["width"]), dict(state["goal"])
+        return cls(
+            **{
+                **state,
+                "width": _WIDTHS[width.pop("kind")](**width),
+                "goal": GOALS[goal.pop("kind")](**goal),
+            }
+        )
 
     def check_domain(self, posterior: DomainPosterior) -> None:
         r"""Raises InputDataError unless the posterior is that of this state's domain."""
         shape = torch.Size([*posterior.batch_shape, posterior.domain.shape[-2]])
-        if shape != self.unclassified.shape or fingerprint_of(posterior.domain) != self.fingerprint:
+        if shape != self.unclassified.shape or _fingerprint(posterior.domain) != self.fingerprint:
             raise InputDataError(
                 "Expected the posterior of the domain that the state was built for, with sets of "
                 f"shape {tuple(self.unclassified.shape)}. Got another, {tuple(shape)}."
@@ -282,3 +266,20 @@ class TruncatedVarianceState:
                 eta=(state.r * state.eta).where(ends, state.eta),
                 beta=beta.where(ends, state.beta),
             )
+
+
+def _fingerprint(domain: Tensor) -> str:
+    r"""A hash that tells one domain from another."""
+    data = domain.detach().cpu().double().contiguous().numpy().tobytes()
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _warn_excluded(excluded: Tensor, best: Tensor) -> None:
+    r"""Warns that the point of highest posterior mean was ruled out."""
+    warnings.warn(
+        f"The point of highest posterior mean, index {best[excluded].tolist()} in "
+        f"{int(excluded.sum())} of {excluded.numel()} replicates, was ruled out before and cannot "
+        "come back. Use `monotone=False`, or a larger `a`.",
+        BotorchWarning,
+        stacklevel=3,
+    )

@@ -1,4 +1,4 @@
-r"""On what terms a point can be sampled: its noise, its price, the choice between noise levels."""
+r"""Noise and cost of samples, and the choice between noise levels."""
 
 from __future__ import annotations
 
@@ -53,6 +53,10 @@ class NoiseLevels:
     Attributes:
         variances: `K` noise variances >= 0, squared units of the outcome.
         costs: `K` costs > 0; `None` if a cost function knows the levels.
+
+    Example:
+        >>> len(NoiseLevels(variances=(1e-6, 1e-3), costs=(15.0, 2.0)))
+        2
     """
 
     variances: tuple[float, ...]
@@ -128,18 +132,18 @@ class SamplingTerms:
             )
         return X[..., :-1], level.long()
 
-    def known_noise(self, X: Tensor, place: Tensor | None = None) -> Tensor | None:
+    def known_noise(self, X: Tensor, row: Tensor | None = None) -> Tensor | None:
         r"""Noise variances that are known beforehand, broadcastable to `... x m x K`.
 
         Args:
             X: `... x m x d` points.
-            place: Their `... x m` places in the domain, if they are all on it.
+            row: Their `... x m` rows of the domain, if they are all on it.
 
         Returns:
             The variances; `None` if the noise is inferred by the model.
 
         Raises:
-            ValueError: If the noise is known on the domain only and the places are not given.
+            ValueError: If the noise is known on the domain only and the rows are not given.
         """
         if self.levels is not None:
             return X.new_tensor(self.levels.variances)
@@ -150,12 +154,12 @@ class SamplingTerms:
         noise = torch.as_tensor(self.noise, dtype=X.dtype, device=X.device)
         if noise.dim() == 0:
             return noise
-        if place is None:
+        if row is None:
             raise ValueError(
                 "Expected `noise` as a function of the point, for points off the domain. "
                 f"Got {noise.shape[-1]} values on the domain."
             )
-        return noise[place].unsqueeze(-1)
+        return noise[row].unsqueeze(-1)
 
     def domain_noise(self, posterior: DomainPosterior) -> Tensor:
         r"""Noise variances on the domain, `B x |D| x K`."""
@@ -164,17 +168,15 @@ class SamplingTerms:
             raise BotorchTensorDimensionError(
                 f"Expected `noise` on the domain, {size} values. Got {self.noise.shape=}."
             )
-        place = torch.arange(size, device=posterior.domain.device)
-        return self.noise_at(posterior.domain, posterior, place)
+        row = torch.arange(size, device=posterior.domain.device)
+        return self.noise_at(posterior.domain, posterior, row)
 
-    def noise_at(
-        self, X: Tensor, posterior: DomainPosterior, place: Tensor | None = None
-    ) -> Tensor:
+    def noise_at(self, X: Tensor, posterior: DomainPosterior, row: Tensor | None = None) -> Tensor:
         r"""Noise variances at `m x d` or `B x m x d` points, `B x m x K`, checked.
 
         In the units of the posterior's variance: a `posterior_transform` scales known noise too.
         """
-        noise = self.known_noise(X, place)
+        noise = self.known_noise(X, row)
         if noise is None:
             inferred = posterior.inferred_noise(X)
             if inferred is None:
@@ -186,6 +188,25 @@ class SamplingTerms:
             noise = posterior.units.noise_factor * noise
         check_noise(noise.detach(), posterior.prior_variance)
         return noise.expand(posterior.batch_shape.numel(), X.shape[-2], self.num_levels)
+
+    def noise_of(self, X: Tensor, level: Tensor, posterior: DomainPosterior) -> Tensor:
+        r"""Noise variances `B x m` at `B x m x d` points and their levels `B x m`."""
+        return self.noise_at(X, posterior).gather(-1, level.unsqueeze(-1)).squeeze(-1)
+
+    def hallucinate(self, posterior: DomainPosterior, X: Tensor) -> DomainPosterior:
+        r"""A copy of a posterior after samples that come out at its mean; only variances change.
+
+        Args:
+            posterior: Over the domain; left as it is.
+            X: `batch_shape x n' x d` points, one after the other, with levels if any.
+        """
+        trial, d = posterior.copy(), posterior.domain.shape[-1]
+        X = X.expand(*trial.batch_shape, *X.shape[-2:])
+        for point in X.unbind(dim=-2):
+            x, level = self.split(point.unsqueeze(-2), d)
+            noise = self.noise_of(x.reshape(-1, *x.shape[-2:]), level.reshape(-1, 1), trial)
+            trial.hallucinate(x, noise)
+        return trial
 
     def cost_of(self, X: Tensor, level: Tensor, previous: Tensor | None) -> Tensor:
         r"""What samples cost that were taken one after the other.

@@ -17,12 +17,13 @@ from torch import Tensor
 
 from botorch_risk.acquisition import (
     GuaranteedWidth,
-    ImplicitThreshold,
+    LevelSet,
+    Maximize,
     PracticalWidth,
+    RelativeLevelSet,
     TruncatedVarianceState,
 )
-from botorch_risk.acquisition.confidence_sets import classify
-from botorch_risk.level_sets import status
+from botorch_risk.acquisition.truncated_variance import status
 from tests.acquisition.lake import NOISE, build_posterior, grid, truth
 
 PLACES = torch.tensor([3, 13, 30])
@@ -64,9 +65,9 @@ def algorithm(
 def test_equals_the_printed_algorithms(monotone: bool, threshold: float | None, r: float) -> None:
     eta = 1.0 if r == 0.1 else 2.5
     options: dict[str, Any] = {"a": 0.5, "eta": eta, "r": r, "slack": 0.05, "monotone": monotone}
-    task = "maximize" if threshold is None else "level_set"
+    goal = Maximize() if threshold is None else LevelSet(threshold)
     posterior = build_posterior(PLACES)
-    state = TruncatedVarianceState.initial(grid(), task, threshold, **options)
+    state = TruncatedVarianceState.initial(grid(), goal, **options)
     moments, counts, epochs = [], [], [1]
     for place in [None, 20, 9, 33, 2, 17, 28, 6, 23, 11, 31, 15, 1, 26]:
         if place is not None:
@@ -95,7 +96,7 @@ def test_equals_the_printed_algorithms(monotone: bool, threshold: float | None, 
 
 def test_target_is_in_prior_standard_deviations() -> None:
     posterior = build_posterior(PLACES)
-    state = TruncatedVarianceState.initial(grid(), "maximize", eta=0.5)
+    state = TruncatedVarianceState.initial(grid(), Maximize(), eta=0.5)
     scaled = build_posterior(PLACES)
     scaled._domain = scaled._domain._replace(
         prior=scaled._domain.prior._replace(variance=9 * scaled._domain.prior.variance),
@@ -110,7 +111,7 @@ def test_target_is_in_prior_standard_deviations() -> None:
 
 def test_the_end() -> None:
     posterior = build_posterior(PLACES)
-    state = TruncatedVarianceState.initial(grid(), "level_set", 0.7)
+    state = TruncatedVarianceState.initial(grid(), LevelSet(0.7))
     for place in range(36):
         for _ in range(2):
             posterior.observe(place, truth(grid()[[place]]).item(), 1e-9)
@@ -119,13 +120,13 @@ def test_the_end() -> None:
     assert torch.equal(done.high, truth(grid())[:, 0] > 0.7)
     again = done.update(posterior)
     assert torch.equal(again.eta, done.eta)  # no endless loop over epochs
-    pure = TruncatedVarianceState.initial(grid(), "maximize", eta=0.0).update(posterior)
+    pure = TruncatedVarianceState.initial(grid(), Maximize(), eta=0.0).update(posterior)
     assert pure.epoch == 1 and pure.eta == 0
     exact = build_posterior(PLACES)
     for place in range(36):
         exact.observe(place, truth(grid()[[place]]).item(), 0.0)
     one = torch.arange(36) == 7  # known exactly, and for some reason not classified
-    stuck = replace(TruncatedVarianceState.initial(grid(), "level_set", 0.7), unclassified=one)
+    stuck = replace(TruncatedVarianceState.initial(grid(), LevelSet(0.7)), unclassified=one)
     stuck = stuck._next_epochs(exact)
     assert stuck.unclassified[7] and stuck.eta < 1e-10 and bool(stuck.finished)
 
@@ -133,41 +134,41 @@ def test_the_end() -> None:
 def test_replicates_equal_the_loop() -> None:
     places = torch.tensor([[3, 13, 30], [0, 8, 35]])
     posterior = build_posterior(places)
-    both = TruncatedVarianceState.initial(grid(), "maximize", batch_shape=(2,)).update(
+    both = TruncatedVarianceState.initial(grid(), Maximize(), batch_shape=(2,)).update(
         posterior, cost=torch.tensor([1.0, 2.0])
     )
     for r in range(2):
-        one = TruncatedVarianceState.initial(grid(), "maximize").update(build_posterior(places[r]))
+        one = TruncatedVarianceState.initial(grid(), Maximize()).update(build_posterior(places[r]))
         for name in ("unclassified", "eta", "beta", "epoch", "epoch_start"):
             assert torch.equal(getattr(both, name)[r], getattr(one, name))
     assert both.cost.tolist() == [1.0, 2.0]
 
 
-def test_implicit_threshold() -> None:
+def test_relative_level() -> None:
+    half = RelativeLevelSet(0.5)
     lower = torch.tensor([0.0, 3.0, 3.6, 0.2, 2.6]).double()
     upper = torch.tensor([2.0, 3.8, 4.0, 0.9, 3.2]).double()
     every = torch.ones(5, dtype=torch.bool)
     # The level is in [1.8, 2.0]: point 0 is open, 1, 2 and 4 are high, 3 is low; 1 and 2 may
     # be the maximum (upper >= 3.6) and stay.
-    within, high, low = classify((every, ~every, ~every), lower, upper, ImplicitThreshold(0.5))
+    within, high, low = half.classify((every, ~every, ~every), lower, upper)
     assert within.tolist() == [True, True, True, False, False]
     assert high.tolist() == [False, True, True, False, True]
     assert low.tolist() == [False, False, False, True, False]
     # Later bounds: 1 is no maximum, 0 is low; nothing that was classified is so again.
     lower, upper = lower + 0.1, upper.clone()
     upper[0], upper[1], lower[4] = 1.7, 3.2, -9.0
-    within, high, low = classify((within, high, low), lower, upper, ImplicitThreshold(0.5))
+    within, high, low = half.classify((within, high, low), lower, upper)
     assert within.tolist() == [False, False, True, False, False]
     assert high.tolist() == [False, True, True, False, True]
     assert low.tolist() == [True, False, False, True, False]
     below = torch.full((5,), -5.0).double() + lower  # a negative maximum, shifted
-    shifted = classify(
-        (every, ~every, ~every), below, below + 0.1, ImplicitThreshold(0.5, baseline=-5.0)
-    )
-    plain = classify((every, ~every, ~every), lower, lower + 0.1, ImplicitThreshold(0.5))
+    from_below = RelativeLevelSet(0.5, baseline=-5.0)
+    shifted = from_below.classify((every, ~every, ~every), below, below + 0.1)
+    plain = half.classify((every, ~every, ~every), lower, lower + 0.1)
     for one, other in zip(shifted, plain, strict=True):
         assert torch.equal(one, other)
-    state = TruncatedVarianceState.initial(grid(), "level_set", ImplicitThreshold(0.5))
+    state = TruncatedVarianceState.initial(grid(), RelativeLevelSet(0.5))
     posterior = build_posterior(torch.arange(36), noise=1e-6)
     state = state.update(posterior)
     values = truth(grid())[:, 0]
@@ -184,16 +185,16 @@ def test_widths() -> None:
     totals = [10.0, 40.0, 130.0]
     expected = [2 * math.log(100 * c**2 * math.pi**2 / (6 * 0.1 * 4)) for c in totals]
     np.testing.assert_allclose(width.beta(epoch, start, 100), expected)
-    state = TruncatedVarianceState.initial(grid(), "maximize", width=width)
+    state = TruncatedVarianceState.initial(grid(), Maximize(), width=width)
     np.testing.assert_allclose(state.beta, 2 * math.log(36 * 100 * math.pi**2 / 2.4))
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"task": "maximize"},
-        {"task": "level_set", "threshold": 0.7, "width": GuaranteedWidth(0.1, (3.0, 4.0))},
-        {"task": "level_set", "threshold": ImplicitThreshold(0.3, -5.0), "monotone": False},
+        {"goal": Maximize()},
+        {"goal": LevelSet(0.7), "width": GuaranteedWidth(0.1, (3.0, 4.0))},
+        {"goal": RelativeLevelSet(0.3, -5.0), "monotone": False},
     ],
 )
 def test_state_dict_is_exact(options: dict[str, Any]) -> None:
@@ -214,7 +215,7 @@ def test_state_dict_is_exact(options: dict[str, Any]) -> None:
 
 def test_warns_when_the_best_point_was_ruled_out() -> None:
     posterior = build_posterior(PLACES)
-    state = TruncatedVarianceState.initial(grid(), "maximize").update(posterior)
+    state = TruncatedVarianceState.initial(grid(), Maximize()).update(posterior)
     best = posterior.mean.argmax()
     lost = replace(state, unclassified=state.unclassified.index_fill(0, best, False))
     with pytest.warns(BotorchWarning, match=rf"index \[{best}\] in 1 of 1 replicates"):
@@ -228,26 +229,20 @@ def test_warns_when_the_best_point_was_ruled_out() -> None:
 def test_warns_of_a_level_far_from_the_data() -> None:
     posterior = build_posterior(PLACES)
     with pytest.warns(InputDataWarning, match=r"Got 9\.0 for outcomes in \[-0\.22.*, 1\.7"):
-        TruncatedVarianceState.initial(grid(), "level_set", 9.0).update(posterior)
+        TruncatedVarianceState.initial(grid(), LevelSet(9.0)).update(posterior)
     with pytest.warns(InputDataWarning, match="baseline below the largest outcome"):
-        TruncatedVarianceState.initial(grid(), "level_set", ImplicitThreshold(0.5, 5.0)).update(
-            posterior
-        )
+        TruncatedVarianceState.initial(grid(), RelativeLevelSet(0.5, 5.0)).update(posterior)
     single = build_posterior(PLACES[:1])
-    TruncatedVarianceState.initial(grid(), "level_set", 9.0).update(single)  # says nothing yet
+    TruncatedVarianceState.initial(grid(), LevelSet(9.0)).update(single)  # says nothing yet
 
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"task": "minimize"}, ValueError, "Expected `task` in"),
-    ({"task": "level_set"}, ValueError, "Expected a `threshold` for level sets"),
-    ({"task": "maximize", "threshold": 1.0}, ValueError, "for them alone"),
-    ({"task": "level_set", "threshold": math.nan}, ValueError, "finite `threshold`"),
-    ({"task": "maximize", "r": 0.0}, ValueError, r"`r` in \(0, 1\). Got 0.0"),
-    ({"task": "maximize", "r": 1.0}, ValueError, r"`r` in \(0, 1\). Got 1.0"),
-    ({"task": "maximize", "eta": -1.0}, ValueError, "`eta` and `slack` >= 0"),
-    ({"task": "maximize", "slack": math.inf}, ValueError, "`eta` and `slack` >= 0"),
-    ({"task": "maximize", "a": 0.0}, ValueError, "`a` to be finite and > 0"),
-    ({"task": "maximize", "domain": grid()[:0]}, BotorchTensorDimensionError, "one point"),
+    ({"goal": Maximize(), "r": 0.0}, ValueError, r"`r` in \(0, 1\). Got 0.0"),
+    ({"goal": Maximize(), "r": 1.0}, ValueError, r"`r` in \(0, 1\). Got 1.0"),
+    ({"goal": Maximize(), "eta": -1.0}, ValueError, "`eta` and `slack` >= 0"),
+    ({"goal": Maximize(), "slack": math.inf}, ValueError, "`eta` and `slack` >= 0"),
+    ({"goal": Maximize(), "a": 0.0}, ValueError, "`a` to be finite and > 0"),
+    ({"goal": Maximize(), "domain": grid()[:0]}, BotorchTensorDimensionError, "one point"),
 ]
 
 
@@ -260,17 +255,20 @@ def test_bad_arguments(options: dict[str, Any], error: type[Exception], message:
 def test_bad_parts() -> None:
     for fraction in (0.0, 1.0):
         with pytest.raises(ValueError, match="`fraction` in"):
-            ImplicitThreshold(fraction)
+            RelativeLevelSet(fraction)
     with pytest.raises(ValueError, match="finite `baseline`"):
-        ImplicitThreshold(0.5, math.inf)
+        RelativeLevelSet(0.5, math.inf)
+    for threshold in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="finite `threshold`"):
+            LevelSet(threshold)
     with pytest.raises(ValueError, match="`delta` in"):
         GuaranteedWidth(1.0, (1.0,))
     for costs in ((), (0.0,), (math.nan,)):
         with pytest.raises(ValueError, match="`epoch_costs` and `min_cost` > 0"):
             GuaranteedWidth(0.1, costs)
-    other = TruncatedVarianceState.initial(grid() + 1e-6, "maximize")
+    other = TruncatedVarianceState.initial(grid() + 1e-6, Maximize())
     with pytest.raises(InputDataError, match="the domain that the state was built for"):
         other.update(build_posterior(PLACES))
-    batched = TruncatedVarianceState.initial(grid(), "maximize", batch_shape=(2,))
+    batched = TruncatedVarianceState.initial(grid(), Maximize(), batch_shape=(2,))
     with pytest.raises(InputDataError, match=r"\(2, 36\). Got another, \(36,\)"):
         batched.update(build_posterior(PLACES))

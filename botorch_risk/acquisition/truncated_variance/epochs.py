@@ -1,4 +1,10 @@
-r"""What the epochs of truncated variance reduction aim at: thresholds and confidence widths."""
+r"""Confidence widths of the epochs of truncated variance reduction.
+
+.. [Bogunovic2016truvar]
+    I. Bogunovic, J. Scarlett, A. Krause, V. Cevher. Truncated Variance Reduction: A Unified
+    Approach to Bayesian Optimization and Level-Set Estimation. Advances in Neural Information
+    Processing Systems 29, 2016.
+"""
 
 from __future__ import annotations
 
@@ -10,36 +16,8 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class ImplicitThreshold:
-    r"""A level that is a fraction of the unknown maximum (Gotovos et al. 2013, Sec. 4).
-
-        h = baseline + fraction (max f - baseline)
-
-    With a baseline of 0, the paper's form, a negative maximum has h above it, so that no point
-    is high: put the baseline below every value that f can take.
-
-    Attributes:
-        fraction: In (0, 1), the paper's omega.
-        baseline: The value that counts as nothing, in units of the outcome.
-    """
-
-    fraction: float
-    baseline: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.fraction < 1:
-            raise ValueError(f"Expected `fraction` in (0, 1). Got {self.fraction}.")
-        if not math.isfinite(self.baseline):
-            raise ValueError(f"Expected a finite `baseline`. Got {self.baseline}.")
-
-    def of(self, maximum: Tensor) -> Tensor:
-        r"""The level for a maximum of f."""
-        return self.baseline + self.fraction * (maximum - self.baseline)
-
-
-@dataclass(frozen=True)
 class PracticalWidth:
-    r"""The squared confidence width of the paper's experiments (Sec. 4).
+    r"""The squared confidence width of the experiments of [Bogunovic2016truvar]_, Sec. 4.
 
         beta_(i) = a log(|D| t_(i)^2)
 
@@ -47,6 +25,11 @@ class PracticalWidth:
 
     Attributes:
         a: 0.5 for optimisation and 1 for level sets in the paper; 2 has the form of Eq. (14).
+
+    Example:
+        >>> first = torch.tensor(1)
+        >>> PracticalWidth(0.5).beta(epoch=first, start=first, domain_size=100)
+        tensor(2.3026, dtype=torch.float64)
     """
 
     a: float
@@ -62,7 +45,7 @@ class PracticalWidth:
 
 @dataclass(frozen=True)
 class GuaranteedWidth:
-    r"""The squared confidence width of Theorem 3.1, Eq. (14).
+    r"""The squared confidence width of Theorem 3.1 of [Bogunovic2016truvar]_, Eq. (14).
 
         beta_(i) = 2 log(|D| (C_(1) + .. + C_(i))^2 pi^2 / (6 delta c_min^2))
 
@@ -74,6 +57,11 @@ class GuaranteedWidth:
         delta: Probability, in (0, 1), that some bound fails.
         epoch_costs: `C_(1), C_(2), ...`, each > 0.
         min_cost: The least cost of a sample, > 0.
+
+    Example:
+        >>> first = torch.tensor(1)
+        >>> GuaranteedWidth(0.1, epoch_costs=(5.0,)).beta(first, first, domain_size=100)
+        tensor(21.2487, dtype=torch.float64)
     """
 
     delta: float

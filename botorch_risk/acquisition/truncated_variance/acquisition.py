@@ -17,26 +17,28 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.greedy_covering import (
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
+from botorch_risk.acquisition.truncated_variance.covering import (
     GreedyCovering,
     Selection,
     candidate_mask,
     checked_weights,
     previous_row,
 )
-from botorch_risk.acquisition.pointwise import (
-    PointwiseAcquisitionFunction,
-    evaluate_in_chunks,
-    map_replicates,
-)
-from botorch_risk.acquisition.sampling_terms import Cost, Noise, NoiseLevels, SamplingTerms
-from botorch_risk.acquisition.truncated_gain import (
+from botorch_risk.acquisition.truncated_variance.gain import (
     Targets,
     anticipated_gain,
     gain,
     inverse_variance,
 )
-from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
+from botorch_risk.acquisition.truncated_variance.sampling import (
+    Cost,
+    Noise,
+    NoiseLevels,
+    SamplingTerms,
+)
+from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
+from botorch_risk.chunks import entries_at_once, evaluate_in_chunks
 from botorch_risk.models.domain import DomainPosterior
 from botorch_risk.models.model_inputs import as_points
 
@@ -62,11 +64,12 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
 
     Example:
         >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.acquisition.truncated_variance import Maximize
         >>> domain = torch.linspace(0, 1, 60, dtype=torch.double).unsqueeze(-1)
         >>> X = domain[[4, 18, 33]]
         >>> model = SingleTaskGP(X, (6 * X).sin(), torch.full_like(X, 1e-4))
         >>> posterior = DomainPosterior(model, domain)
-        >>> state = TruncatedVarianceState.initial(domain, "maximize").update(posterior)
+        >>> state = TruncatedVarianceState.initial(domain, Maximize()).update(posterior)
         >>> acqf = TruncatedVarianceReduction(posterior, state, noise=1e-4)
         >>> acqf.evaluate_domain().shape, acqf.select().X.shape
         (torch.Size([60]), torch.Size([1, 1]))
@@ -137,22 +140,11 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         )
         self.set_X_pending(X_pending)
 
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Conditions the variances on points under evaluation; the means stay.
-
-        Args:
-            X_pending: `batch_shape x n' x d` points, with levels if any, or `None`.
-        """
-        super().set_X_pending(X_pending)
-        self._conditioned = (self.posterior,)
-        if X_pending is not None and X_pending.shape[-2] > 0:
-            trial = self.posterior.copy()
-            X = self.X_pending.expand(*trial.batch_shape, *X_pending.shape[-2:])
-            for point in X.unbind(dim=-2):
-                x, level = self.terms.split(point.unsqueeze(-2), self.posterior.domain.shape[-1])
-                noise = self._noise(x.reshape(-1, *x.shape[-2:]), level.reshape(-1, 1), trial)
-                trial.hallucinate(x, noise)
-            self._conditioned = (trial,)
+    def _condition(self, X_pending: Tensor | None) -> DomainPosterior:
+        r"""The posterior with the variances that pending points leave; the means stay."""
+        if X_pending is None:
+            return self.posterior
+        return self.terms.hallucinate(self.posterior, X_pending)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Gains per cost at any points, differentiable in them.
@@ -169,10 +161,10 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
             ValueError: If a level is not one of the levels, or a cost is not > 0.
         """
         X = as_points(X, self.model)
-        (posterior,) = self._conditioned
+        posterior = self._conditioned
         targets = self._covering.targets(posterior)
-        entries = _CHUNK_ENTRIES.get(X.device.type, 2**18)
-        chunk = max(1, entries // max(1, targets.place.numel()))
+        entries = entries_at_once(_CHUNK_ENTRIES, X.device)
+        chunk = max(1, entries // max(1, targets.row.numel()))
         values = partial(self._at, posterior, targets)
         in_chunks = partial(evaluate_in_chunks, values, chunk_size=chunk)
         return map_replicates(in_chunks, X, posterior.batch_shape)
@@ -183,7 +175,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         Returns:
             `batch_shape x (|D| K)`, the level fastest; minus infinity where there is no candidate.
         """
-        (posterior,) = self._conditioned
+        posterior = self._conditioned
         values = self._covering.values(posterior, self.previous)
         return values.reshape(*self.posterior.batch_shape, -1)
 
@@ -211,25 +203,21 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         Raises:
             ValueError: If a cost is not finite and > 0.
         """
-        (posterior,) = self._conditioned
+        posterior = self._conditioned
         return self._covering.select(posterior, self.previous, q)
 
     def _at(self, posterior: DomainPosterior, targets: Targets, X: Tensor) -> Tensor:
         r"""Values at `B x m x d` points."""
         points, level = self.terms.split(X, self.posterior.domain.shape[-1])
         at = posterior.at(points)
-        covariance = posterior.cross_covariance(at, posterior.points(targets.place))
-        inverse = inverse_variance(at.variance + self._noise(points, level, posterior), posterior)
+        covariance = posterior.cross_covariance(at, posterior.points(targets.row))
+        noise = self.terms.noise_of(points, level, posterior)
+        inverse = inverse_variance(at.variance + noise, posterior)
         cost = self.terms.cost_at(points, previous_row(self.previous, len(X)))
         cost = cost.expand(*points.shape[:-1], -1).gather(-1, level.unsqueeze(-1)).squeeze(-1)
         if self._covering.anticipate:
             return anticipated_gain(covariance, inverse, targets, posterior, self.state) / cost
         return gain(covariance, inverse, targets) / cost  # Eq. (3)
-
-    def _noise(self, points: Tensor, level: Tensor, posterior: DomainPosterior) -> Tensor:
-        r"""Noise variances `B x m` at points and their levels."""
-        noise = self.terms.noise_at(points, posterior)
-        return noise.gather(-1, level.unsqueeze(-1)).squeeze(-1)
 
 
 @acqf_input_constructor(TruncatedVarianceReduction)

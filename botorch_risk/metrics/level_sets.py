@@ -1,6 +1,6 @@
-r"""How good is an estimate of a level set, or of the set of maximisers?
+r"""Classes and scores of estimated level sets, and the accuracy of sets of maximisers.
 
-Classes, scores and accuracies on a finite domain. A point is high, the positive class, if
+On a finite domain. A point is high, the positive class, if
 `f >= h`. References are to Bogunovic et al., "Truncated Variance Reduction", 2016.
 """
 
@@ -12,9 +12,8 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
-from botorch_risk.acquisition.confidence_sets import classify
-from botorch_risk.acquisition.epochs import ImplicitThreshold
-from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
+from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal
+from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
 from botorch_risk.models.domain import DomainPosterior
 
 
@@ -49,71 +48,56 @@ class LevelSetScores(NamedTuple):
     misclassified_volume: Tensor
 
 
-class Status(NamedTuple):
-    r"""Where a run stands, `batch_shape` each.
-
-    Attributes:
-        num_unclassified: The size of `M_t`.
-        epoch: The epoch i, from 1.
-        target: `eta_(i)`, in units of the outcome.
-        largest_deviation: The largest posterior standard deviation in `M_t`; the epoch ends when
-            `sqrt(beta)` times it is at the target.
-        cost: What all samples have cost so far.
-    """
-
-    num_unclassified: Tensor
-    epoch: Tensor
-    target: Tensor
-    largest_deviation: Tensor
-    cost: Tensor
-
-
-def level_of(values: Tensor, threshold: float | ImplicitThreshold) -> Tensor:
-    r"""The level for values `batch_shape x |D|` of f, `batch_shape x 1`."""
-    if isinstance(threshold, ImplicitThreshold):
-        return threshold.of(values.amax(dim=-1, keepdim=True))
-    return values.new_full((*values.shape[:-1], 1), threshold)
-
-
-def classify_by_mean(posterior: DomainPosterior, threshold: float | ImplicitThreshold) -> LevelSets:
+def classify_by_mean(posterior: DomainPosterior, goal: LevelSetGoal) -> LevelSets:
     r"""Classes by the posterior mean: high where `mean >= h` (Sec. 4).
 
-    The rule by which the paper compares all methods. A fraction of the maximum is taken of the
-    largest mean.
+    The rule by which the paper compares all methods. A relative level is a fraction of the largest
+    mean.
 
     Args:
         posterior: Over the domain.
-        threshold: The level, a number or a fraction of the maximum.
+        goal: `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
 
     Example:
         >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.acquisition import LevelSet
         >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
         >>> model = SingleTaskGP(domain[::7], (6 * domain[::7]).sin())
         >>> posterior = DomainPosterior(model, domain)
-        >>> sets = classify_by_mean(posterior, threshold=0.5)
+        >>> sets = classify_by_mean(posterior, LevelSet(0.5))
         >>> level_set_scores(sets.high, (6 * domain).sin().squeeze(-1) >= 0.5).f1 > 0.9
         tensor(True)
     """
     mean = posterior.mean
-    high = mean >= level_of(mean, threshold)
+    high = mean >= goal.level(mean)
     return LevelSets(high, ~high, torch.zeros_like(high))
 
 
 def classify_by_confidence(
-    posterior: DomainPosterior, threshold: float | ImplicitThreshold, beta: float | Tensor
+    posterior: DomainPosterior, goal: LevelSetGoal, beta: float | Tensor
 ) -> LevelSets:
     r"""Classes by the present confidence bounds, without memory: Eqs. (6) and (7) from scratch.
 
     Args:
         posterior: Over the domain.
-        threshold: The level, a number or a fraction of the maximum.
+        goal: `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
         beta: Squared width of the bounds, one for all or `batch_shape`.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.acquisition import LevelSet
+        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> model = SingleTaskGP(domain[::7], (6 * domain[::7]).sin())
+        >>> posterior = DomainPosterior(model, domain)
+        >>> sets = classify_by_confidence(posterior, LevelSet(0.5), beta=4.0)
+        >>> bool((sets.high | sets.low | sets.unclassified).all())
+        True
     """
     mean = posterior.mean
     width = torch.as_tensor(beta, dtype=mean.dtype, device=mean.device).sqrt().unsqueeze(-1)
     reach = width * posterior.variance.sqrt()
     none = torch.zeros_like(mean, dtype=torch.bool)
-    _, high, low = classify((~none, none, none), mean - reach, mean + reach, threshold)
+    _, high, low = goal.classify((~none, none, none), mean - reach, mean + reach)
     return LevelSets(high, low, ~high & ~low)
 
 
@@ -163,47 +147,22 @@ def accuracy(state: TruncatedVarianceState, values: Tensor) -> Tensor:
 
     To maximise: all maximisers are in `M_t`, and all its points are within epsilon of the
     maximum. For a level set: `f > h` in `H_t`, `f < h` in `L_t`, and `|f - h| <= epsilon / 2` in
-    `M_t`. (A point with `f = h` is in the positive class, but neither set may hold it.)
+    `M_t`.
 
     Args:
-        state: The sets.
+        state: The sets, and the goal that they are for.
         values: `|D|` or `batch_shape x |D|` true values of f.
 
     Returns:
         `batch_shape` values of epsilon; infinity where a set is wrong.
+
+    Example:
+        >>> from botorch_risk.acquisition import Maximize
+        >>> domain = torch.linspace(0, 1, 3, dtype=torch.double).unsqueeze(-1)
+        >>> accuracy(TruncatedVarianceState.initial(domain, Maximize()), domain.squeeze(-1))
+        tensor(1., dtype=torch.float64)
     """
-    values = values.expand(state.unclassified.shape)
-    if state.threshold is None:
-        gap = values.amax(dim=-1, keepdim=True) - values
-        wrong = (gap == 0) & ~state.unclassified
-        error = gap.where(state.unclassified, 0.0).amax(dim=-1)
-    else:
-        level = level_of(values, state.threshold)
-        wrong = (state.high & (values <= level)) | (state.low & (values >= level))
-        open_points = state.unclassified & ~state.high & ~state.low
-        error = 2 * (values - level).abs().where(open_points, 0.0).amax(dim=-1)
-    return error.where(~wrong.any(dim=-1), torch.inf)
-
-
-def status(state: TruncatedVarianceState, posterior: DomainPosterior) -> Status:
-    r"""Where a run of TRUVAR stands.
-
-    Args:
-        state: After its last update.
-        posterior: Of that update.
-
-    Raises:
-        InputDataError: If the posterior is that of another domain.
-    """
-    state.check_domain(posterior)
-    inside = posterior.variance.where(state.unclassified, 0.0)
-    return Status(
-        num_unclassified=state.unclassified.sum(dim=-1),
-        epoch=state.epoch,
-        target=state.eta * posterior.prior_variance.double().sqrt(),
-        largest_deviation=inside.amax(dim=-1).sqrt(),
-        cost=state.cost,
-    )
+    return state.goal.accuracy(state.sets, values.expand(state.unclassified.shape))
 
 
 def _ratio(part: Tensor, whole: Tensor) -> Tensor:
