@@ -15,7 +15,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 from torch.nn import Module
 
-from botorch_risk.models.model_inputs import as_points
+from botorch_risk.models.model_inputs import as_points, check_points
 from botorch_risk.models.t_batch import TBatch
 
 Kind = TypeVar("Kind", bound=type[AcquisitionFunction])
@@ -71,6 +71,14 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         Returns:
             `batch_shape x m` values.
         """
+
+    def check_points(self, X: Tensor) -> None:
+        r"""Raises BotorchTensorDimensionError unless points have the columns of `evaluate`.
+
+        Args:
+            X: `batch_shape x m x d`.
+        """
+        check_points("X", X, self.model)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         r"""Conditions the acquisition function on points under evaluation.
