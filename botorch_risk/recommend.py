@@ -72,7 +72,7 @@ def recommend(
     r"""The best of some points by a reporting rule.
 
     The rule decides the simple regret as much as the method that chose the points does, so
-    a comparison uses one rule for all methods and names it. The objective is that of the bound:
+    a comparison uses one rule for all methods and names it. The objective is what the bound is of:
     mean minus variance, or a risk of the environment.
 
     - `"lower_confidence_bound"`: the largest lower bound of this model (the captions of the figures

@@ -40,7 +40,7 @@ class PointwiseAcquisition(Protocol):
         r"""The value of each point by itself.
 
         Args:
-            X: Points, `batch_shape x m x d`, where `batch_shape` is that of the model.
+            X: Points, `batch_shape x m x d`, with the `batch_shape` of the model.
 
         Returns:
             Values, `batch_shape x m`.
@@ -133,7 +133,7 @@ def construct_from_own_arguments(kind: Kind) -> Kind:
     r"""Class decorator that registers the input constructor of an acquisition function.
 
     BoTorch's `get_acqf_input_constructor`, and Ax, ask for the arguments of a class. This one
-    takes those of `__init__`, with its defaults, and returns them.
+    takes the arguments of `__init__`, with their defaults, and returns them.
 
     Args:
         kind: The class, whose `__init__` names all its arguments.
@@ -189,7 +189,7 @@ def map_replicates(
     Args:
         function: Maps `B x m x d` points to `B x m` values, for the `B` replicates.
         X: `... x m x d` points, where `...` broadcasts with the batch shape at its end.
-        batch_shape: That of the model, `[]` (then `B` is 1) or `[R]`.
+        batch_shape: Of the model, `[]` (then `B` is 1) or `[R]`.
 
     Returns:
         `... x m` values.

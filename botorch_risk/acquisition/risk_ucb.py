@@ -110,7 +110,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         Args:
             model: A fitted model of (x, w) with one output, or of x for an environment that
                 perturbs x.
-            environment: The law of w, or of the perturbation of x.
+            environment: The distribution of w, or of the perturbation of x.
             risk_measure: Reduces the values over the environment; bound to it here.
             beta: Squared width of the pointwise bound, >= 0. SBO-KDE's sqrt(beta) = 1.5 is
                 `beta=2.25`.
