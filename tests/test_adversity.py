@@ -40,7 +40,8 @@ from botorch_risk.fit import PseudoDataMarginalLogLikelihood, fit_exact_gp
 from botorch_risk.models import DomainPosterior, MarginalPredictor, MeanVarianceGP
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.optim import optimize_acqf_replicates
-from botorch_risk.recommend import recommend, repeat_advice
+from botorch_risk.recommend import recommend
+from botorch_risk.repeat_advice import repeat_advice
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
@@ -180,9 +181,8 @@ def optimise(data: Data) -> Tensor:
 
 
 def report(data: Data) -> Tensor:
-    chosen = recommend(
-        model(data), data.x, rule="lower_confidence_bound", risk_aversion=1 / data.scale
-    )
+    bound = RiskAverseLowerConfidenceBound(model(data), risk_aversion=1 / data.scale)
+    chosen = recommend(bound, data.x, "lower_confidence_bound")
     return chosen.value.reshape(1) - data.shift
 
 

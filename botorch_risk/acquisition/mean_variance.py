@@ -10,8 +10,9 @@ from __future__ import annotations
 from abc import ABC
 from typing import Any
 
+import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import InputDataError, UnsupportedError
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
@@ -122,6 +123,36 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         model, marginals = self._conditioned
         noise = model.predicted_noise(X).squeeze(-1)
         return marginals(X).mean - per_point(self.risk_aversion, X) * noise
+
+    def observed(self, X: Tensor) -> Tensor:
+        r"""Sample mean of f minus `risk_aversion` times the sample variance.
+
+        Args:
+            X: `batch_shape x m x d` points that the model was built from.
+
+        Returns:
+            `batch_shape x m` values; minus infinity where one repeat shows no variance, unless
+            the weight of the variance is 0.
+
+        Raises:
+            InputDataError: If the model was not built from a point.
+        """
+        model: Any = self.model
+        same = (X.unsqueeze(-2) == model.train_X.unsqueeze(-3)).all(dim=-1)  # ... x m x n_train
+        if not same.any(dim=-1).all():
+            raise InputDataError(
+                "Expected points that the model was built from, for their observed values. "
+                f"Got {(~same.any(dim=-1)).sum()} others."
+            )
+        values = model.train_means.squeeze(-1)
+        if self.posterior_transform is not None:
+            values = self.posterior_transform.evaluate(model.train_means)
+        if bool((self.risk_aversion > 0).any()):  # else points of a single repeat count too
+            penalty = per_point(self.risk_aversion, X) * model.train_variances.squeeze(-1)
+            values = values - penalty
+        values = values.nan_to_num(nan=-torch.inf)
+        rows = same.to(torch.uint8).argmax(dim=-1)  # the first of equal rows
+        return values.expand(*rows.shape[:-1], -1).gather(-1, rows)
 
     def _bound(self, X: Tensor, optimistic: bool) -> Tensor:
         model, marginals = self._conditioned

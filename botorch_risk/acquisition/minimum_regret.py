@@ -17,7 +17,8 @@ from botorch_risk.acquisition.truncated_variance.gain import inverse_variance
 from botorch_risk.chunks import entries_at_once
 from botorch_risk.models.domain import DomainPosterior
 
-# The next outcome, in standard deviations from its mean: an equidistant rule for a normal law.
+# The next outcome, in standard deviations from its mean: an equidistant rule for a normal
+# distribution.
 _REACH, _NUM_OUTCOMES = 6.0, 49
 # Means after an outcome that are held at once.
 _CHUNK_ENTRIES = {"cpu": 2**16, "cuda": 2**26}

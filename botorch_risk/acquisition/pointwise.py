@@ -15,7 +15,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 from torch.nn import Module
 
-from botorch_risk.models.model_inputs import as_points
+from botorch_risk.models.model_inputs import as_points, check_points
 from botorch_risk.models.t_batch import TBatch
 
 Kind = TypeVar("Kind", bound=type[AcquisitionFunction])
@@ -40,7 +40,7 @@ class PointwiseAcquisition(Protocol):
         r"""The value of each point by itself.
 
         Args:
-            X: Points, `batch_shape x m x d`, where `batch_shape` is that of the model.
+            X: Points, `batch_shape x m x d`, with the `batch_shape` of the model.
 
         Returns:
             Values, `batch_shape x m`.
@@ -71,6 +71,14 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         Returns:
             `batch_shape x m` values.
         """
+
+    def check_points(self, X: Tensor) -> None:
+        r"""Raises BotorchTensorDimensionError unless points have the columns of `evaluate`.
+
+        Args:
+            X: `batch_shape x m x d`.
+        """
+        check_points("X", X, self.model)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         r"""Conditions the acquisition function on points under evaluation.
@@ -125,7 +133,7 @@ def construct_from_own_arguments(kind: Kind) -> Kind:
     r"""Class decorator that registers the input constructor of an acquisition function.
 
     BoTorch's `get_acqf_input_constructor`, and Ax, ask for the arguments of a class. This one
-    takes those of `__init__`, with its defaults, and returns them.
+    takes the arguments of `__init__`, with their defaults, and returns them.
 
     Args:
         kind: The class, whose `__init__` names all its arguments.
@@ -181,7 +189,7 @@ def map_replicates(
     Args:
         function: Maps `B x m x d` points to `B x m` values, for the `B` replicates.
         X: `... x m x d` points, where `...` broadcasts with the batch shape at its end.
-        batch_shape: That of the model, `[]` (then `B` is 1) or `[R]`.
+        batch_shape: Of the model, `[]` (then `B` is 1) or `[R]`.
 
     Returns:
         `... x m` values.

@@ -110,7 +110,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         Args:
             model: A fitted model of (x, w) with one output, or of x for an environment that
                 perturbs x.
-            environment: The law of w, or of the perturbation of x.
+            environment: The distribution of w, or of the perturbation of x.
             risk_measure: Reduces the values over the environment; bound to it here.
             beta: Squared width of the pointwise bound, >= 0. SBO-KDE's sqrt(beta) = 1.5 is
                 `beta=2.25`.
@@ -151,6 +151,10 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             average = (inputs * weights.unsqueeze(-1)).sum(dim=-2)  # batch_shape x n' x d
             model = condition_on_mean(model, average)
         return marginals_of(model, self.environment, self.posterior_transform)
+
+    def check_points(self, X: Tensor) -> None:
+        r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
+        self._expanded(as_points(X, self.model))
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Optimistic values at `batch_shape x m x d_x` decisions, `batch_shape x m`."""
@@ -224,18 +228,23 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             return reduce(*self.pointwise_bounds(X))
 
         X = as_points(X, self.model)
-        if X.shape[-1] == 0:
-            raise BotorchTensorDimensionError(
-                f"Expected decisions with at least one column. Got {X.shape=}."
-            )
-        one = X.detach().reshape(-1, X.shape[-1])[:1]  # of it we see what the environment adds
-        inputs, weights = self.environment.expand(one)
-        self._check_inputs(inputs.shape[-1])
+        inputs, weights = self._expanded(X)
         batch_shape = torch.broadcast_shapes(self.model.batch_shape, inputs.shape[:-3])
         t_batch = TBatch.of(X, batch_shape)
         entries = entries_at_once(_CHUNK_VALUES, X.device)
         size = entries // (weights.shape[-1] * t_batch.shape[t_batch.dims :].numel())
         return t_batch.unfold(evaluate_in_chunks(of_chunk, t_batch.fold(X), max(1, size)))
+
+    def _expanded(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""What the environment makes of one of the decisions, checked."""
+        if X.dim() < 2 or X.shape[-1] == 0:
+            raise BotorchTensorDimensionError(
+                "Expected decisions `batch_shape x m x d_x` with at least one column. "
+                f"Got {X.shape=}."
+            )
+        inputs, weights = self.environment.expand(X.detach().reshape(-1, X.shape[-1])[:1])
+        self._check_inputs(inputs.shape[-1])
+        return inputs, weights
 
     def _check_inputs(self, made: int) -> None:
         r"""Raises unless decisions and environment make the inputs of the model."""

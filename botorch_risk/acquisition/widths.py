@@ -84,7 +84,7 @@ def continuous_domain_beta(
         d_x: The number of decision variables, >= 1.
         side_length: The side of the box, the paper's r, > 0.
         slope_factor: The paper's a, > 0.
-        slope_scale: The paper's b, > 0, in units of the standardised outcome over those of r.
+        slope_scale: The paper's b, > 0, in standardised outcomes per unit of r.
 
     Returns:
         beta, for `mean + sqrt(beta) sigma`.
@@ -115,8 +115,8 @@ def bayesian_beta(t: int, delta: float = 0.1, num_points: int = 1) -> float:
         beta_t = 2 log(num_points t^2 pi^2 / (6 delta))
 
     All bounds of all rounds hold together with probability 1 - delta [Srinivas2010gpucb]_, Theorem
-    1, and so do those of the value-at-risk (Lemma 2 of [Nguyen2021vucb]_). With the defaults it
-    is `2 log(t^2 pi^2 / 0.6)`, the schedule of V-UCB's experiments (Appendix I), which holds for
+    1, and so do the bounds of the value-at-risk (Lemma 2 of [Nguyen2021vucb]_). With the defaults
+    it is `2 log(t^2 pi^2 / 0.6)`, the schedule of V-UCB's experiments (Appendix I), which holds for
     one point. Its square root multiplies sigma; the authors' program has the constant 9 instead.
     `finite_domain_beta` bounds the regret in expectation, not with high probability.
 

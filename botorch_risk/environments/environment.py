@@ -74,7 +74,7 @@ class Environment(Module, ABC):
         )
 
     def contains(self, X: Tensor, W: Tensor) -> Tensor:
-        r"""Whether a decision may meet a value: here, that of a point of positive weight.
+        r"""Whether a decision may meet a value: here, whether a point of positive weight has it.
 
         Args:
             X: Decisions, `batch_shape x m x d_x`.
@@ -219,7 +219,7 @@ class IndependentEnvironment(Environment, ABC):
 
     @property
     def support_bounds(self) -> Tensor:
-        r"""A box that holds the support, `2 x d_w`: here, that of the points of positive weight."""
+        r"""A box that holds the support, `2 x d_w`: here, of the points of positive weight."""
         support = (self.weights > 0).unsqueeze(-1)
         lower = self.points.masked_fill(~support, torch.inf).flatten(0, -2).amin(dim=0)
         upper = self.points.masked_fill(~support, -torch.inf).flatten(0, -2).amax(dim=0)

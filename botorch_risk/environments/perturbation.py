@@ -18,10 +18,10 @@ from botorch_risk.environments.environment import (
 
 
 class InputPerturbation(Environment):
-    r"""The outcome is that of `x + delta`; there are no columns of W, so `d = d_x`.
+    r"""The outcome is taken at `x + delta`; there are no columns of W, so `d = d_x`.
 
-    The law of the model's inputs moves with `x`, so it has no `points` of its own, and a measure
-    that needs them (an MMD ball) cannot be bound to it.
+    The distribution of the model's inputs moves with `x`, so it has no `points` of its own, and a
+    measure that needs them (an MMD ball) cannot be bound to it.
 
     Example:
         >>> delta = torch.tensor([[-0.1], [0.1]])
@@ -40,7 +40,7 @@ class InputPerturbation(Environment):
         probabilities: Tensor | None = None,
         bounds: Tensor | None = None,
     ) -> None:
-        r"""Builds the law.
+        r"""Builds the distribution.
 
         Args:
             perturbations: `batch_shape x n_w x d_x`, in the units of the decisions.
@@ -72,8 +72,8 @@ class InputPerturbation(Environment):
             UnsupportedError: Always.
         """
         raise UnsupportedError(
-            "Expected a law that does not depend on the decision. Got perturbations of it, which "
-            "have no fixed `points`; use a risk measure that does not need them."
+            "Expected a distribution that does not depend on the decision. Got perturbations of "
+            "it, which have no fixed `points`; use a risk measure that does not need them."
         )
 
     def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:

@@ -24,12 +24,17 @@ from botorch_risk.environments.uniforms import draw_uniforms
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.standardized_gp import standardized_gp
-from botorch_risk.recommend_risk import RiskRule, maximize_risk_of_mean, recommend_risk
+from botorch_risk.recommend import maximize_risk_of_mean, recommend
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.replicated import ReplicatedStrategy, as_data
 
-Reporting = Literal[RiskRule, "posterior_mean_everywhere"]
+Reporting = Literal[
+    "posterior_mean",
+    "lower_confidence_bound",
+    "recorded_lower_confidence_bound",
+    "posterior_mean_everywhere",
+]
 Beta = float | Callable[[int], float]
 KnownLaw = IndependentEnvironment | InputPerturbation
 
@@ -82,7 +87,7 @@ class KnownLawStrategy(ReplicatedStrategy):
             beta: Squared width of the bound, or a function of the round from 1. Default: the
                 schedule of V-UCB's experiments, `2 log(t^2 pi^2 / 0.6)`.
             w_is_chosen: Whether w can be chosen; otherwise the environment draws it.
-            reporting: The rule of `recommend`, one of `recommend_risk`, or
+            reporting: The rule of `recommend`, one of `recommend`, or
                 `"posterior_mean_everywhere"` for `maximize_risk_of_mean`. Lower bounds are
                 recorded in the round of the query; for the initial design, by the first model.
             num_initial: The number of pairs of the initial design.
@@ -168,7 +173,7 @@ class KnownLawStrategy(ReplicatedStrategy):
         if self.reporting == "recorded_lower_confidence_bound":
             known = self._recorded if self._round > 1 else self._bounds_of_round(X[:, :0])
             recorded = known.masked_fill(self._missing(), -torch.inf)
-        return recommend_risk(self.acquisition, X, self.reporting, recorded).point
+        return recommend(self.acquisition, X, self.reporting, recorded).point
 
     def state_dict(self) -> dict[str, Any]:
         r"""The data, the number of rounds and the lower bounds of the rounds of the queries."""

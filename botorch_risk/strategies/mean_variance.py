@@ -135,11 +135,10 @@ class MeanVarianceStrategy(ReplicatedStrategy):
         rows = rows.where(~missing, missing.to(torch.uint8).argmin(dim=-1, keepdim=True))
         X = X.gather(-2, rows.unsqueeze(-1).expand(X.shape))  # never a row without an outcome
         chosen = recommend(
-            self.model,
+            RiskAverseLowerConfidenceBound(self.model, **self._weights()),
             self._unit(X),
-            rule=self.rule,
-            recorded=self._recorded.masked_fill(missing, -torch.inf),
-            **self._weights(),
+            self.rule,
+            self._recorded.masked_fill(missing, -torch.inf),
         )
         return X[torch.arange(len(X), device=X.device), chosen.row]
 

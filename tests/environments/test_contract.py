@@ -169,7 +169,7 @@ def test_log_density_is_that_of_the_law(
     axis = (torch.arange(60, dtype=dtype) + 0.5) / 60
     grid = torch.cartesian_prod(axis, axis).expand(*environment.batch_shape, 3600, 2)
     if case.density == "refused":
-        with pytest.raises(UnsupportedError, match="Expected a law with a density"):
+        with pytest.raises(UnsupportedError, match="Expected a distribution with a density"):
             environment.log_density(grid)
         return
     log_density = environment.log_density(grid)

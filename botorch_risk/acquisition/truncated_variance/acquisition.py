@@ -54,8 +54,9 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
 
     This is Eq. (3) of TRUVAR [Bogunovic2016truvar]_ with the look-ahead of Eqs. (18) to (20), in
     a form without cancellation: equal, and points below the target drop out. (The text truncates
-    at `eta`, Eq. (3) at its square, which is meant.) The set M, `beta` and `eta` are those of
-    the state; `eta = 0` is pure variance reduction. Known noise may vary over the domain.
+    at `eta`, Eq. (3) at its square, which is meant.) The set M, `beta` and `eta` are
+    taken from the state; `eta = 0` is pure variance reduction. Known noise may vary over the
+    domain.
 
     `evaluate_domain` and `select` work on the grid; `evaluate` and `forward` also off it, with
     gradients, while M stays on the grid, whose points may be weighted as representers of a
@@ -112,8 +113,8 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
                 or a function of points. The inferred noise of the model if `None`.
             levels: Noise levels to choose from. The level, from 0, is then the last column of
                 every `X`, and the last, fastest dimension of the candidates of the domain.
-            candidates: Points of the domain that may be sampled: all, those of `M` (Appendix
-                A), or a mask `batch_shape x |D|` such as that of `top_candidates`.
+            candidates: Points of the domain that may be sampled: all, the points of `M` (Appendix
+                A), or a mask `batch_shape x |D|` such as by `top_candidates`.
             weights: `|D|` weights > 0 of the points in the sum.
             previous: `batch_shape x d`, where the last sample was taken; `None` before the first.
             anticipate: Whether to sum over the M that is expected after the sample (Appendix A);
@@ -122,7 +123,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
 
         Raises:
             BotorchTensorDimensionError: If a shape does not fit the domain.
-            InputDataError: If the state is that of another domain.
+            InputDataError: If the state belongs to another domain.
             ValueError: If noise, costs or weights are missing or out of their range.
         """
         super().__init__(model=posterior.model)

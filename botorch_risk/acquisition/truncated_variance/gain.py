@@ -40,7 +40,7 @@ class Targets(NamedTuple):
         truncate: bool = True,
         within: Tensor | None = None,
     ) -> Targets:
-        r"""The points of `M_t`, or those of them that are above the target if truncated.
+        r"""The points of `M_t`; if truncated, only where the variance is above the target.
 
         Args:
             posterior: The variances.

@@ -120,7 +120,7 @@ class TruncatedVarianceState:
             r: The factor from one target to the next.
             slack: How much above its target, as a fraction of it, an epoch may end.
             monotone: Whether the sets only shrink.
-            width: The theory's confidence width in the place of that of `a`.
+            width: The theory's confidence width instead of the one of `a`.
             domain_size: The `|D|` of the width; all points by default (the paper multiplies it
                 by the number of noise levels in Corollary 3.2).
             batch_shape: `(R,)` for replicates.
@@ -195,7 +195,7 @@ class TruncatedVarianceState:
             cost: What the new samples cost, one for all or `batch_shape`.
 
         Raises:
-            InputDataError: If the posterior is that of another domain.
+            InputDataError: If the posterior is of another domain.
         """
         self.check_domain(posterior)
         if self.num_updates == 0:
@@ -237,7 +237,7 @@ class TruncatedVarianceState:
         )
 
     def check_domain(self, posterior: DomainPosterior) -> None:
-        r"""Raises InputDataError unless the posterior is that of this state's domain."""
+        r"""Raises InputDataError unless the posterior is of the domain of this state."""
         shape = torch.Size([*posterior.batch_shape, posterior.domain.shape[-2]])
         if shape != self.unclassified.shape or _fingerprint(posterior.domain) != self.fingerprint:
             raise InputDataError(

@@ -37,7 +37,7 @@ def status(state: TruncatedVarianceState, posterior: DomainPosterior) -> Status:
         posterior: Of that update.
 
     Raises:
-        InputDataError: If the posterior is that of another domain.
+        InputDataError: If the posterior is of another domain.
 
     Example:
         >>> import torch
