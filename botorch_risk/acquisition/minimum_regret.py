@@ -1,9 +1,4 @@
-r"""Which sample leaves the least regret in the point that is recommended after it?
-
-.. [Metzen2016mrs]
-    J. H. Metzen. Minimum Regret Search for Single- and Multi-Task Optimization. International
-    Conference on Machine Learning, 2016.
-"""
+r"""Which sample leaves the least regret in the point that is recommended after it?"""
 
 from __future__ import annotations
 
