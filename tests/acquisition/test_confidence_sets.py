@@ -80,3 +80,16 @@ def test_fractions_and_baselines() -> None:
     for fraction in (0.0, 1.0):
         with pytest.raises(ValueError, match=r"`fraction` in \(0, 1\)"):
             ImplicitThreshold(fraction)
+
+
+@pytest.mark.parametrize("threshold", [None, 0.5, ImplicitThreshold(0.5)], ids=str)
+def test_replicates_are_classified_by_their_own_bounds(
+    threshold: float | ImplicitThreshold | None,
+) -> None:
+    lower = torch.tensor([[0.0, 0.6, 0.2, 1.4], [3.0, 0.1, 0.4, 0.2]])
+    upper = lower + torch.tensor([[0.3, 0.2, 0.9, 0.1], [1.0, 0.2, 0.3, 2.5]])
+    sets = start(4)
+    whole = classify(tuple(part.expand(2, 4) for part in sets), lower, upper, threshold)
+    for row in range(2):
+        single = classify(sets, lower[row], upper[row], threshold)
+        assert [part[row].tolist() for part in whole] == [part.tolist() for part in single]

@@ -229,6 +229,11 @@ def test_warns_of_a_level_far_from_the_data() -> None:
     posterior = build_posterior(PLACES)
     with pytest.warns(InputDataWarning, match=r"Got 9\.0 for outcomes in \[-0\.22.*, 1\.7"):
         TruncatedVarianceState.initial(grid(), "level_set", 9.0).update(posterior)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        first = TruncatedVarianceState.initial(grid(), "level_set", 9.0).update(posterior)
+        first.update(posterior)  # once is enough
+    assert len(caught) == 1
     with pytest.warns(InputDataWarning, match="baseline below the largest outcome"):
         TruncatedVarianceState.initial(grid(), "level_set", ImplicitThreshold(0.5, 5.0)).update(
             posterior
