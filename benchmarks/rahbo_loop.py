@@ -25,7 +25,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from benchmarks.timing import environment
-from botorch_risk.regret import paired_difference
+from botorch_risk.metrics import paired_difference
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies import RAHBO, initial_design
 from botorch_risk.test_functions import HeteroscedasticBranin
@@ -139,7 +139,7 @@ def main(replicates: int = 32, plain: int = 32, rounds: int = 30, device: str = 
     print(
         f"\nFinal simple regret over {pairs} seeds: batch {ours.mean():.4f}, plain "
         f"{theirs.mean():.4f}, paired difference {difference.mean:.4f} +- "
-        f"{difference.two_standard_errors:.4f} (two standard errors)."
+        f"{difference.half_width:.4f} (Student-t interval, 95 %)."
     )
 
 

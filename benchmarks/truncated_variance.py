@@ -26,6 +26,7 @@ from torch import Tensor
 from benchmarks.marginals import _peak_resident_set
 from benchmarks.timing import environment, interleaved
 from botorch_risk.acquisition import (
+    Maximize,
     TruncatedVarianceReduction,
     TruncatedVarianceState,
     top_candidates,
@@ -49,7 +50,7 @@ def posterior(domain: Tensor, t: int, dense: bool) -> DomainPosterior:
 
 def state(given: DomainPosterior) -> TruncatedVarianceState:
     r"""All points unclassified and above the target, so that none drops out of the sum."""
-    return TruncatedVarianceState.initial(given.domain, "maximize", eta=1e-3)
+    return TruncatedVarianceState.initial(given.domain, Maximize(), eta=1e-3)
 
 
 def grid(device: str, side: int = 50) -> Tensor:
@@ -89,7 +90,7 @@ def step(device: str, repeats: int) -> None:
 
     def sample() -> None:
         step = TruncatedVarianceReduction(trial, sets, noise=NOISE)
-        trial.observe(step.select().place, 0.5, NOISE)
+        trial.observe(step.select().row, 0.5, NOISE)
 
     ways: dict[str, Callable[[], object]] = {
         "Eqs. (18)-(20), candidate by candidate": lambda: candidate_by_candidate(given, sets),
@@ -125,7 +126,7 @@ def large(device: str, size: int, num_candidates: int | None) -> None:
         mask = top_candidates(given, num_candidates, beta=sets.beta)
     acqf = TruncatedVarianceReduction(given, sets, noise=NOISE, candidates=mask)
     built = clock()
-    place = acqf.select().place
+    place = acqf.select().row
     given.observe(place, 0.5, NOISE)
     seconds = clock() - built
     extra = (_peak_resident_set() - before) / 1024

@@ -1,27 +1,55 @@
-r"""Which point do I hand over at the end, and where are more repeats worth their price?
+r"""Which point do I hand over at the end?
 
 .. [Makarova2021rahbo]
     A. Makarova, I. Usmanova, I. Bogunovic, A. Krause. Risk-averse Heteroscedastic Bayesian
     Optimization. Advances in Neural Information Processing Systems 34, 2021.
+
+.. [Nguyen2021vucb]
+    Q. P. Nguyen, Z. Dai, B. K. H. Low, P. Jaillet. Value-at-Risk Optimization with Gaussian
+    Processes. International Conference on Machine Learning, 2021.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import torch
-from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions.errors import InputDataError
+from botorch.exceptions.errors import InputDataError, UnsupportedError
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import as_nonnegative, require_mean_variance_gp
-from botorch_risk.acquisition.mean_variance import RiskAverseLowerConfidenceBound
-from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.models.model_inputs import check_points
+from botorch_risk.optim.multistart import optimize_acqf_replicates
 
 Rule = Literal[
     "lower_confidence_bound", "recorded_lower_confidence_bound", "posterior_mean", "best_observed"
 ]
+
+
+class ConfidenceBound(Protocol):
+    r"""A confidence bound of a risk objective, such as those in `botorch_risk.acquisition`."""
+
+    model: Any
+
+    def check_points(self, X: Tensor) -> None:
+        r"""Raises BotorchTensorDimensionError for what are no points `batch_shape x n x d`."""
+
+    def lower(self, X: Tensor) -> Tensor:
+        r"""Lower bounds `batch_shape x n` of the objective at points `batch_shape x n x d`."""
+        ...
+
+    def mean(self, X: Tensor) -> Tensor:
+        r"""The objective of the posterior mean, `batch_shape x n`."""
+        ...
+
+
+@runtime_checkable
+class ObservedObjective(Protocol):
+    r"""A confidence bound whose objective can be estimated from the repeats at a point."""
+
+    def observed(self, X: Tensor) -> Tensor:
+        r"""Estimates `batch_shape x n` at evaluated points; minus infinity where there is none."""
+        ...
 
 
 class Recommendation(NamedTuple):
@@ -39,190 +67,123 @@ class Recommendation(NamedTuple):
 
 
 def recommend(
-    model: MeanVarianceGP,
-    X: Tensor,
-    rule: Rule = "lower_confidence_bound",
-    risk_aversion: float = 1.0,
-    beta: float = 4.0,
-    noise_beta: float = 4.0,
-    recorded: Tensor | None = None,
-    posterior_transform: PosteriorTransform | None = None,
+    bound: ConfidenceBound, X: Tensor, rule: Rule, recorded: Tensor | None = None
 ) -> Recommendation:
-    r"""The best of some points by a reporting rule for mean minus variance.
+    r"""The best of some points by a reporting rule.
 
     The rule decides the simple regret as much as the method that chose the points does, so
-    a comparison uses one rule for all methods and names it.
+    a comparison uses one rule for all methods and names it. The objective is what the bound is of:
+    mean minus variance, or a risk of the environment.
 
-    - `"lower_confidence_bound"`: the largest `lcb_f(x) - risk_aversion * ucb_var(x)` of this
-      model (the captions of the paper's figures, with the final model). The default: a
-      point is reported for what is known about it, not for a lucky draw.
-    - `"recorded_lower_confidence_bound"`: the same bound, but of the model of the round in
-      which the point was chosen (Corollary 1.1 of [Makarova2021rahbo]_), given as `recorded`.
-    - `"posterior_mean"`: the largest posterior mean of f minus `risk_aversion` times the
-      predicted noise.
-    - `"best_observed"`: the largest sample mean minus `risk_aversion` times the sample
-      variance (the paper's Fig. 5). It needs points with at least two repeats.
+    - `"lower_confidence_bound"`: the largest lower bound of this model (the captions of the figures
+      of [Makarova2021rahbo]_, with the final model). A point is reported for what is known about
+      it, not for a lucky draw.
+    - `"recorded_lower_confidence_bound"`: the same bound, but of the model of the round in which
+      the point was chosen, given as `recorded` (Corollary 1.1 of [Makarova2021rahbo]_; Sec. 3.2
+      and Appendix F of [Nguyen2021vucb]_, whose regret the theory bounds).
+    - `"posterior_mean"`: the largest objective of the posterior mean (experiments of
+      [Nguyen2021vucb]_, Sec. 4).
+    - `"best_observed"`: the largest sample mean minus `risk_aversion` times the sample variance
+      (Fig. 5 of [Makarova2021rahbo]_). It needs points with at least two repeats.
 
     Args:
-        model: The final model.
-        X: `batch_shape x n x d` points to choose from, as a rule the evaluated ones.
+        bound: The confidence bound of the final model.
+        X: `batch_shape x n x d` points to choose from, as a rule the evaluated ones; decisions
+            without w for a risk of the environment.
         rule: The reporting rule.
-        risk_aversion: Weight of the variance, >= 0 (the paper's alpha).
-        beta: Squared width of the bound of f.
-        noise_beta: Squared width of the bound of the noise.
         recorded: `batch_shape x n` lower bounds, for the rule that asks for them; NaN where none
             was recorded.
-        posterior_transform: Applied to f alone: with BoTorch's weight of -1 f is minimised, and
-            the noise is still penalised.
 
     Returns:
         The point, its score and its row.
 
     Raises:
-        BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
-        ValueError: If the rule is not known, or `recorded` is missing.
+        BotorchTensorDimensionError: If `X` does not have the columns that the bound takes.
         InputDataError: If `"best_observed"` is asked of points that were not evaluated, or
             none of which was repeated; or if a replicate has no recorded bound.
+        UnsupportedError: If `"best_observed"` is asked of a risk of the environment.
+        ValueError: If the rule is not known, or `recorded` is missing.
 
     Example:
+        >>> from botorch_risk.acquisition import RiskAverseUpperConfidenceBound
+        >>> from botorch_risk.models import MeanVarianceGP
         >>> train_X = torch.rand(10, 1, dtype=torch.double)
         >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
-        >>> model = MeanVarianceGP(train_X, train_Y)
-        >>> recommend(model, train_X, rule="posterior_mean", risk_aversion=2.0).point.shape
+        >>> bound = RiskAverseUpperConfidenceBound(MeanVarianceGP(train_X, train_Y))
+        >>> recommend(bound, train_X, "posterior_mean").point.shape
         torch.Size([1])
     """
-    require_mean_variance_gp(model)
-    check_points("X", X, model)
-    bound = RiskAverseLowerConfidenceBound(
-        model,
-        beta=beta,
-        noise_beta=noise_beta,
-        risk_aversion=risk_aversion,
-        posterior_transform=posterior_transform,
-    )
+    bound.check_points(X)
     with torch.no_grad():
         if rule == "lower_confidence_bound":
             scores = bound.lower(X)
         elif rule == "posterior_mean":
             scores = bound.mean(X)
-        elif rule == "best_observed":
-            scores = _observed_mean_variance(model, X, risk_aversion, posterior_transform)
         elif rule == "recorded_lower_confidence_bound":
-            scores = check_recorded(recorded, X)
+            scores = _checked_recorded(recorded, X)
+        elif rule == "best_observed":
+            scores = _observed(bound, X)
         else:
             raise ValueError(f"Expected `rule` in {get_args(Rule)}. Got {rule!r}.")
-    return best_of(X, scores)
+    return _best_of(X, scores)
 
 
-class RepeatAdvice(NamedTuple):
-    r"""What repeats at some points would buy.
-
-    Attributes:
-        num_repeats: `batch_shape x m`, the number of repeats with the best rate.
-        rate: `batch_shape x m`, the width of the interval of mean minus variance that one
-            evaluation removes at that number, in units of the outcome. Spend the next
-            evaluations where it is largest.
-    """
-
-    num_repeats: Tensor
-    rate: Tensor
-
-
-def repeat_advice(
-    model: MeanVarianceGP,
-    X: Tensor,
-    risk_aversion: float = 1.0,
-    beta: float = 4.0,
-    noise_beta: float = 4.0,
-    setup_cost: float | Tensor = 0.0,
-    max_repeats: int = 20,
-) -> RepeatAdvice:
-    r"""Repeat here or try a new point, and how many repeats?
-
-    What an evaluation buys is certainty about mean minus variance at its point: the width
-
-        w(x) = ucb_f(x) - lcb_f(x) + risk_aversion (ucb_var(x) - lcb_var(x))
-
-    bounds the regret of playing or reporting x. k repeats shrink both parts, the first
-    because the mean of k repeats has the variance `rho^2 / k`, the second because their
-    sample variance has a relative variance of about `2 / (k - 1)`; the closed form is
-    exact where the outcome comes as expected. The advice is the k with the largest
-
-        (w(x) - w_k(x)) / (setup_cost + k).
-
-    Ask it at the point that you would report now and at the candidate of your acquisition
-    function. Where noise dominates, the reported point wins and k is large; where the model
-    is uncertain, the candidate wins and few repeats are enough. If starting a new point costs
-    extra, give that as `setup_cost`, in evaluations.
+def maximize_risk_of_mean(
+    bound: ConfidenceBound,
+    bounds: Tensor,
+    *,
+    seeds: int | Sequence[int],
+    num_restarts: int = 10,
+    raw_samples: int = 256,
+) -> tuple[Tensor, Tensor]:
+    r"""The decision, visited or not, with the largest risk of the posterior mean.
 
     Args:
-        model: A fitted mean-variance model.
-        X: `batch_shape x m x d` points, each considered alone.
-        risk_aversion: Weight of the variance, >= 0 (the paper's alpha).
-        beta: Squared width of the bound of f.
-        noise_beta: Squared width of the bound of the noise.
-        setup_cost: Price of starting at a point, in evaluations; one for all, or
-            `batch_shape x m`.
-        max_repeats: The largest number considered, at least 2.
+        bound: Of a model of batch shape `[R]`, or `[]` for `R = 1`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        seeds: One for each replicate.
+        num_restarts: Starts of the optimiser.
+        raw_samples: Raw points of the optimiser.
+
+    Returns:
+        The decisions, `R x d_x`, and their values, `R`.
 
     Raises:
-        ValueError: If a weight or cost is negative, or `max_repeats` is below 2.
-
-    Example:
-        >>> train_X = torch.rand(10, 1, dtype=torch.double)
-        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
-        >>> model = MeanVarianceGP(train_X, train_Y)
-        >>> advice = repeat_advice(model, torch.tensor([[0.2], [0.9]], dtype=torch.double))
-        >>> advice.num_repeats.shape
-        torch.Size([2])
+        BotorchTensorDimensionError: If the bounds or the seeds do not fit.
+        ValueError: If there are fewer raw points than starts, or a seed repeats.
     """
-    require_mean_variance_gp(model)
-    if max_repeats < 2:
-        raise ValueError(f"Expected `max_repeats` to be at least 2. Got {max_repeats}.")
-    alpha, cost = (
-        as_nonnegative(name, value).to(X)
-        for name, value in (("risk_aversion", risk_aversion), ("setup_cost", setup_cost))
+    X, value = optimize_acqf_replicates(
+        _RiskOfMean(bound),
+        bounds,
+        seeds=seeds,
+        num_restarts=num_restarts,
+        raw_samples=raw_samples,
     )
-    sqrt_beta = as_nonnegative("beta", beta).to(X).sqrt()
-    as_nonnegative("noise_beta", noise_beta)
-    with torch.no_grad():
-        variance = model.mean_marginals(X).variance
-        noise = model.noise_of_means(X, 1).squeeze(-1)
-        rates = []
-        for k in range(max_repeats + 1):
-            counts = torch.full_like(variance, k)
-            after = variance * noise / (k * variance + noise)
-            lower, upper = model.noise.bounds_after_repeats(X, noise_beta, counts)
-            width = 2 * sqrt_beta * after.sqrt() + alpha * (upper - lower)
-            if k == 0:
-                initial = width
-            else:
-                rates.append((initial - width) / (cost + k))
-    rate, best = torch.stack(rates).max(dim=0)
-    return RepeatAdvice(num_repeats=best + 1, rate=rate)
+    return X.squeeze(-2), value
 
 
-def _observed_mean_variance(
-    model: MeanVarianceGP,
-    X: Tensor,
-    risk_aversion: float,
-    posterior_transform: PosteriorTransform | None,
-) -> Tensor:
-    r"""Sample mean minus weighted sample variance; minus infinity where it is not known."""
-    same = (X.unsqueeze(-2) == model.train_X.unsqueeze(-3)).all(dim=-1)  # batch_shape x n x n_train
-    if not same.any(dim=-1).all():
-        raise InputDataError(
-            "Expected points that the model was built from, for the rule 'best_observed'. "
-            f"Got {(~same.any(dim=-1)).sum()} others."
+@dataclass(frozen=True)
+class _RiskOfMean:
+    r"""The risk of the posterior mean as an acquisition function."""
+
+    bound: ConfidenceBound
+
+    @property
+    def model(self) -> Any:
+        return self.bound.model
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        return self.bound.mean(X)
+
+
+def _observed(bound: ConfidenceBound, X: Tensor) -> Tensor:
+    r"""The objective as it was observed at each point."""
+    if not isinstance(bound, ObservedObjective):
+        raise UnsupportedError(
+            "Expected a bound of mean minus variance for the rule 'best_observed'. "
+            f"Got {type(bound).__name__}."
         )
-    values = model.train_means.squeeze(-1)
-    if posterior_transform is not None:
-        values = posterior_transform.evaluate(model.train_means)
-    if risk_aversion > 0:  # else points of a single repeat count too
-        values = values - risk_aversion * model.train_variances.squeeze(-1)
-    values = values.nan_to_num(nan=-torch.inf)
-    rows = same.to(torch.uint8).argmax(dim=-1)  # the first of equal rows
-    scores = values.expand(*rows.shape[:-1], -1).gather(-1, rows)
+    scores = bound.observed(X)
     if (scores == -torch.inf).all(dim=-1).any():
         raise InputDataError(
             "Expected a point with at least two repeats, for the rule 'best_observed'. Got none."
@@ -230,7 +191,7 @@ def _observed_mean_variance(
     return scores
 
 
-def best_of(X: Tensor, scores: Tensor) -> Recommendation:
+def _best_of(X: Tensor, scores: Tensor) -> Recommendation:
     r"""The point, of `batch_shape x n x d`, with the largest score, of `batch_shape x n`.
 
     NaN is no score: such a point is not offered.
@@ -251,7 +212,7 @@ def best_of(X: Tensor, scores: Tensor) -> Recommendation:
     return Recommendation(point=X.gather(-2, rows).squeeze(-2), value=value, row=index)
 
 
-def check_recorded(recorded: Tensor | None, X: Tensor) -> Tensor:
+def _checked_recorded(recorded: Tensor | None, X: Tensor) -> Tensor:
     r"""The recorded bounds of each point; raises ValueError if they are missing."""
     if recorded is None or recorded.shape[-1] != X.shape[-2]:
         shape = None if recorded is None else tuple(recorded.shape)

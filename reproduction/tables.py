@@ -6,20 +6,20 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
-from botorch_risk.regret import mean_and_standard_error, paired_difference
+from botorch_risk.metrics import mean_and_standard_error, paired_difference
 
 
 def cell(values: Tensor, digits: int = 3) -> str:
-    r"""The mean over seeds and two standard errors."""
+    r"""The mean over seeds and its Student-t interval, 95 %."""
     value = mean_and_standard_error(values.double())
-    return f"{value.mean:.{digits}g} ± {value.two_standard_errors:.2g}"
+    return f"{value.mean:.{digits}g} ± {value.half_width:.2g}"
 
 
 def paired(values: Tensor, reference: Tensor) -> str:
-    r"""The mean difference over the seeds that both have, and two standard errors."""
+    r"""The mean difference over the seeds that both have, and its Student-t interval, 95 %."""
     common = min(len(values), len(reference))
     difference = paired_difference(values[:common], reference[:common])
-    return f"{difference.mean:.3g} ± {difference.two_standard_errors:.2g}"
+    return f"{difference.mean:.3g} ± {difference.half_width:.2g}"
 
 
 def table(header: list[str], rows: Iterable[list[str]]) -> str:

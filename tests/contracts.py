@@ -22,7 +22,7 @@ from botorch.models import SingleTaskGP
 from torch import Tensor
 
 from botorch_risk.acquisition import (
-    Ambiguity,
+    Maximize,
     MaximumVariance,
     NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
@@ -213,7 +213,7 @@ def risk_bound(
 
 
 _GRID = torch.cartesian_prod(*[torch.linspace(0, 1, 4, dtype=torch.float64)] * 2)
-_STATE = partial(TruncatedVarianceState.initial, _GRID, "maximize", eta=0.2)
+_STATE = partial(TruncatedVarianceState.initial, _GRID, Maximize(), eta=0.2)
 
 
 def targeted(model: Any, **options: Any) -> TargetedIntegratedVariance:
@@ -223,7 +223,7 @@ def targeted(model: Any, **options: Any) -> TargetedIntegratedVariance:
 def truncated(model: Any, **options: Any) -> TruncatedVarianceReduction:
     domain = _GRID.to(model.train_targets)
     state = TruncatedVarianceState.initial(
-        domain, "maximize", eta=0.2, batch_shape=model.batch_shape
+        domain, Maximize(), eta=0.2, batch_shape=model.batch_shape
     )
     return TruncatedVarianceReduction(DomainPosterior(model, domain), state, **options)
 
@@ -251,10 +251,10 @@ ACQUISITIONS = [
         arguments={"threshold": 1.2},
     ),
     AcquisitionCase(
-        "ambiguity",
-        lambda model, **kwargs: Ambiguity(model, 1.2, **kwargs),
+        "straddle_of_gchk",
+        lambda model, **kwargs: Straddle(model, 1.2, **{"beta": 9.0, **kwargs}),
         lambda model, repeats, X: oracles.straddle(model, repeats, X, 1.2, 3.0),
-        arguments={"threshold": 1.2},
+        arguments={"threshold": 1.2, "beta": 9.0},
     ),
     AcquisitionCase(
         "maximum_variance",

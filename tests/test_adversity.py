@@ -24,6 +24,7 @@ from gpytorch.utils.warnings import NumericalWarning
 from torch import Tensor
 
 from botorch_risk.acquisition import (
+    LevelSet,
     MeanVarianceObjective,
     NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
@@ -39,7 +40,8 @@ from botorch_risk.fit import PseudoDataMarginalLogLikelihood, fit_exact_gp
 from botorch_risk.models import DomainPosterior, MarginalPredictor, MeanVarianceGP
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.optim import optimize_acqf_replicates
-from botorch_risk.recommend import recommend, repeat_advice
+from botorch_risk.recommend import recommend
+from botorch_risk.repeat_advice import repeat_advice
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
@@ -152,9 +154,7 @@ def domain(data: Data) -> Tensor:
 
 def truncated_variance(data: Data) -> Tensor:
     told = DomainPosterior(gp(data), data.x)
-    state = TruncatedVarianceState.initial(
-        data.x, "level_set", threshold=data.scale + data.shift
-    ).update(told)
+    state = TruncatedVarianceState.initial(data.x, LevelSet(data.scale + data.shift)).update(told)
     noise = 1e-2 * data.scale**2
     return TruncatedVarianceReduction(told, state, noise=noise).evaluate_domain() / data.scale
 
@@ -181,9 +181,8 @@ def optimise(data: Data) -> Tensor:
 
 
 def report(data: Data) -> Tensor:
-    chosen = recommend(
-        model(data), data.x, rule="lower_confidence_bound", risk_aversion=1 / data.scale
-    )
+    bound = RiskAverseLowerConfidenceBound(model(data), risk_aversion=1 / data.scale)
+    chosen = recommend(bound, data.x, "lower_confidence_bound")
     return chosen.value.reshape(1) - data.shift
 
 

@@ -29,11 +29,14 @@ from tests.strategies.cases import STRATEGIES
 WITHOUT_CONTRACT = {
     "acquisition": {
         "GuaranteedWidth",  # of a confidence bound
-        "ImplicitThreshold",
+        "LevelSet",
+        "Maximize",
         "MeanVarianceObjective",  # for BoTorch's Monte-Carlo acquisition functions
         "NoiseLevels",
         "PracticalWidth",
+        "RelativeLevelSet",
         "Selection",
+        "Status",
         "TruncatedVarianceState",
     },
     "bandits": {"Exp3", "ScaledReward"},
@@ -52,6 +55,7 @@ WITHOUT_CONTRACT = {
         "PseudoDataMarginalLogLikelihood",
         "PseudoPoints",
     },
+    "metrics": {"LevelSetScores", "LevelSets", "MeanAndStandardError"},  # records
     "models": {"Marginals", "RepeatedOutcomes"},  # records
     "test_functions": {
         "StratifiedSplitter",

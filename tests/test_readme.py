@@ -107,7 +107,8 @@ def own_loop(first: SimpleNamespace) -> None:
     ):
         X_next, _ = optimize_acqf(acqf, first.bounds, q=q, sequential=q == 4, **QUICK)
         assert X_next.shape == (q, 2) and is_inside(X_next, first.bounds)
-    reported = recommend(model, X, rule="lower_confidence_bound", risk_aversion=1.0).point
+    bound = RiskAverseUpperConfidenceBound(model, risk_aversion=1.0)
+    reported = recommend(bound, X, rule="lower_confidence_bound").point
     assert any(torch.equal(reported, x) for x in X)
     conditioned = first.model.condition_on_observations(first.candidate, Y[-1:].mean(-1, True))
     assert conditioned.posterior(X).mean.shape == (13, 1)
@@ -148,7 +149,7 @@ def weather(first: SimpleNamespace) -> None:
         if isinstance(measure, ValueAtRisk):
             w = select_lacing_value(acqf, decision, rule="probability", seeds=0)
             assert is_inside(w, first.unit)
-    for name in ("sbo_kde", "drbo_kde", "drbo_mmd", "stable_opt", "v_ucb"):
+    for name in ("sbo_kde", "drbo_kde", "drbo_mmd", "drbo_mmd_minimax", "stable_opt", "v_ucb"):
         assert callable(getattr(acquisition, name))
 
 

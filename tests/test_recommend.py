@@ -1,18 +1,25 @@
-r"""Reporting rules and the worth of repeats."""
+r"""Reporting rules."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
+from torch import Tensor
 
-from botorch_risk.acquisition import RiskAverseUpperConfidenceBound
+from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
+from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.recommend import recommend, repeat_advice
+from botorch_risk.recommend import maximize_risk_of_mean, recommend
+from botorch_risk.risk import ValueAtRisk
+from tests import oracles
 from tests.contracts import BATCH_SHAPES, RepeatedData, mean_variance_gp
 
+bound_of = RiskAverseUpperConfidenceBound
 WEIGHTS = {"risk_aversion": 0.7, "beta": 3.0, "noise_beta": 2.0}
 
 
@@ -27,7 +34,7 @@ def test_rules_pick_the_best_row(rule: str, batch_shape: tuple[int, ...]) -> Non
         "posterior_mean": bound.mean(data.X),
         "best_observed": data.Y.mean(dim=-1) - 0.7 * data.Y.var(dim=-1),
     }[rule]
-    chosen = recommend(model, data.X, rule=rule, **WEIGHTS)
+    chosen = recommend(bound, data.X, rule)
     assert chosen.point.shape == (*batch_shape, 2)
     torch.testing.assert_close(chosen.value, scores.amax(dim=-1))
     assert torch.equal(chosen.row, scores.argmax(dim=-1))
@@ -41,8 +48,8 @@ def test_minimisation_keeps_the_sign_of_the_penalty(rule: str) -> None:
     data = RepeatedData.make()
     minimise = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.float64))
     model, negated = (mean_variance_gp(RepeatedData(data.X, sign * data.Y)) for sign in (1, -1))
-    chosen = recommend(model, data.X, rule=rule, posterior_transform=minimise, **WEIGHTS)
-    expected = recommend(negated, data.X, rule=rule, **WEIGHTS)
+    chosen = recommend(bound_of(model, posterior_transform=minimise, **WEIGHTS), data.X, rule)
+    expected = recommend(bound_of(negated, **WEIGHTS), data.X, rule)
     assert torch.equal(chosen.point, expected.point)
     torch.testing.assert_close(chosen.value, expected.value)
 
@@ -51,11 +58,11 @@ def test_recorded_bounds_need_only_themselves() -> None:
     data = RepeatedData.make()
     recorded = torch.arange(9.0).flip(0)
     rule = "recorded_lower_confidence_bound"
-    assert recommend(mean_variance_gp(data), data.X, rule=rule, recorded=recorded).row == 0
+    assert recommend(bound_of(mean_variance_gp(data)), data.X, rule, recorded).row == 0
     with pytest.raises(ValueError, match=r"Expected `recorded` lower bounds.* Got None for 9"):
-        recommend(mean_variance_gp(data), data.X, rule=rule)
+        recommend(bound_of(mean_variance_gp(data)), data.X, rule)
     with pytest.raises(ValueError, match=r"Got \(4,\) for 9 points"):
-        recommend(mean_variance_gp(data), data.X, rule=rule, recorded=recorded[:4])
+        recommend(bound_of(mean_variance_gp(data)), data.X, rule, recorded[:4])
 
 
 def test_best_observed_with_pooled_and_single_rows() -> None:
@@ -63,15 +70,15 @@ def test_best_observed_with_pooled_and_single_rows() -> None:
     nan = torch.nan
     Y = torch.tensor([[1.0, 1.2], [5.0, nan], [1.1, 0.9], [0.0, 0.2]], dtype=torch.float64)
     model = MeanVarianceGP(X, Y)
-    chosen = recommend(model, X, rule="best_observed", risk_aversion=1.0)
+    chosen = recommend(bound_of(model, risk_aversion=1.0), X, "best_observed")
     assert chosen.row == 0  # the row of a single repeat, 5.0, shows nothing of its noise
     pooled = torch.tensor([1.0, 1.2, 1.1, 0.9], dtype=torch.float64)
     torch.testing.assert_close(chosen.value, pooled.mean() - pooled.var())
-    assert recommend(model, X, rule="best_observed", risk_aversion=0.0).row == 1
+    assert recommend(bound_of(model, risk_aversion=0.0), X, "best_observed").row == 1
     with pytest.raises(InputDataError, match=r"points that the model was built from.* Got 1 other"):
-        recommend(model, X + torch.tensor([[0.0], [0.0], [0.0], [0.05]]), rule="best_observed")
+        recommend(bound_of(model), X + torch.tensor([[0.0], [0.0], [0.0], [0.05]]), "best_observed")
     with pytest.raises(InputDataError, match="at least two repeats"):
-        recommend(model, X[1:2], rule="best_observed")
+        recommend(bound_of(model), X[1:2], "best_observed")
 
 
 def test_confidence_prefers_the_known_point_to_the_lucky_one() -> None:
@@ -85,62 +92,17 @@ def test_confidence_prefers_the_known_point_to_the_lucky_one() -> None:
     for process in (model.noise_model, model.mean_model):
         process.covar_module.lengthscale = 0.2
     model.refresh_noise()
-    assert recommend(model, X, rule="best_observed", risk_aversion=0.0).row == 7
-    assert recommend(model, X, rule="lower_confidence_bound", risk_aversion=0.0).row < 5
+    assert recommend(bound_of(model, risk_aversion=0.0), X, "best_observed").row == 7
+    assert recommend(bound_of(model, risk_aversion=0.0), X, "lower_confidence_bound").row < 5
 
 
 def test_bad_input() -> None:
     data = RepeatedData.make()
     model = mean_variance_gp(data)
     with pytest.raises(ValueError, match=r"Expected `rule` in .* Got 'luck'"):
-        recommend(model, data.X, rule="luck")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="risk_aversion"):
-        recommend(model, data.X, risk_aversion=-1.0)
+        recommend(bound_of(model), data.X, "luck")  # type: ignore[arg-type]
     with pytest.raises(BotorchTensorDimensionError, match="`batch_shape x m x d`"):
-        recommend(model, data.X[0])
-    with pytest.raises(UnsupportedError, match="Expected a MeanVarianceGP"):
-        recommend(SingleTaskGP(data.X, data.Y[:, :1]), data.X)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"`max_repeats` to be at least 2. Got 1"):
-        repeat_advice(model, data.X, max_repeats=1)
-    with pytest.raises(ValueError, match="setup_cost"):
-        repeat_advice(model, data.X, setup_cost=-1.0)
-
-
-@pytest.mark.parametrize("link", ["log", "identity"])
-def test_width_after_repeats_is_that_of_the_conditioned_model(link: str) -> None:
-    data = RepeatedData.make()
-    model = mean_variance_gp(
-        data,
-        variance_link=link,
-        sample_variance_noise="pointwise" if link == "identity" else None,
-        min_noise_variance=1e-3,
-    )
-    x = torch.tensor([[0.3, 0.6]], dtype=torch.float64)
-    conditioned = model.condition_on_pending(x, num_repeats=6)
-    expected = conditioned.noise_confidence_bounds(x, 4.0)
-    counts = torch.tensor([6.0], dtype=torch.float64)
-    for ours, theirs in zip(
-        model.noise.bounds_after_repeats(x, 4.0, counts), expected, strict=True
-    ):
-        torch.testing.assert_close(ours, theirs)
-
-
-def test_advice_repeats_where_noise_dominates() -> None:
-    generator = torch.Generator().manual_seed(0)
-    X = torch.linspace(0, 1, 12, dtype=torch.float64).unsqueeze(-1)
-    rho = torch.where(X > 0.5, 1.0, 0.01)
-    Y = (3 * X).sin() + rho * torch.randn(12, 4, generator=generator, dtype=torch.float64)
-    model = MeanVarianceGP(X, Y)
-    for process in (model.noise_model, model.mean_model):
-        process.covar_module.lengthscale = 0.2
-    model.refresh_noise()
-    at = torch.tensor([[0.05], [0.95]], dtype=torch.float64)
-    free = repeat_advice(model, at, risk_aversion=1.0, setup_cost=0.0)
-    assert free.rate[1] > free.rate[0]
-    dear = repeat_advice(model, at, risk_aversion=1.0, setup_cost=10.0)
-    assert (dear.num_repeats >= free.num_repeats).all()
-    assert (dear.rate < free.rate).all()
-    assert (dear.num_repeats > 1).all()
+        recommend(bound_of(model), data.X[0], "posterior_mean")
 
 
 def test_points_without_a_recorded_bound_are_not_offered() -> None:
@@ -148,13 +110,13 @@ def test_points_without_a_recorded_bound_are_not_offered() -> None:
     model = mean_variance_gp(data)
     recorded = torch.full((2, 9), torch.nan, dtype=torch.float64)
     recorded[0, [2, 5]], recorded[1, 7] = torch.tensor([0.5, 0.2]).double(), -3.0
-    options = {"rule": "recorded_lower_confidence_bound"}
-    chosen = recommend(model, data.X, recorded=recorded, **options)
+    rule = "recorded_lower_confidence_bound"
+    chosen = recommend(bound_of(model), data.X, rule, recorded)
     assert chosen.row.tolist() == [2, 7]
     assert chosen.value.tolist() == [0.5, -3.0]
     recorded[1] = torch.nan
     with pytest.raises(InputDataError, match=r"at least one point in each .* 1 of 2: \[\[1\]\]"):
-        recommend(model, data.X, recorded=recorded, **options)
+        recommend(bound_of(model), data.X, rule, recorded)
 
 
 @pytest.mark.parametrize(
@@ -169,4 +131,74 @@ def test_points_without_a_recorded_bound_are_not_offered() -> None:
 def test_a_missing_column_is_refused(rule: str) -> None:
     data = RepeatedData.make()
     with pytest.raises(BotorchTensorDimensionError, match="`X` to have the 2 columns of the model"):
-        recommend(mean_variance_gp(data), data.X[:, :1], rule=rule, recorded=torch.zeros(9))
+        recommend(bound_of(mean_variance_gp(data)), data.X[:, :1], rule, torch.zeros(9))
+
+
+POINTS = torch.linspace(0, 1, 10, dtype=torch.float64).unsqueeze(-1)
+
+
+def risk_bound(batch: tuple[int, ...] = ()) -> RiskUpperConfidenceBound:
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(*batch, 9, 2, generator=generator, dtype=torch.float64)
+    model = SingleTaskGP(X, (5 * X).sin().sum(dim=-1, keepdim=True))
+    return RiskUpperConfidenceBound(model, DiscreteEnvironment(POINTS), ValueAtRisk(0.2), beta=4.0)
+
+
+def brute_force(acqf: RiskUpperConfidenceBound, x: Tensor, width: float) -> float:
+    r"""The risk of the mean plus some standard deviations at one decision."""
+    posterior = acqf.model.posterior(torch.cat([x.expand(10, 1), POINTS], dim=-1))
+    values = posterior.mean + width * posterior.variance.sqrt()
+    return oracles.value_at_risk(
+        oracles.to_numpy(values)[:, 0], torch.full((10,), 0.1).numpy(), 0.2
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "width"), [("posterior_mean", 0.0), ("lower_confidence_bound", -2.0)]
+)
+def test_rules_for_a_risk_equal_brute_force(rule: Any, width: float) -> None:
+    acqf, X = risk_bound(), torch.rand(12, 1, dtype=torch.float64)
+    scores = [brute_force(acqf, x, width) for x in X]
+    chosen = recommend(acqf, X, rule)
+    assert chosen.value.item() == pytest.approx(max(scores))
+    assert chosen.row.item() == scores.index(max(scores))
+    assert torch.equal(chosen.point, X[chosen.row])
+
+
+def test_recorded_bounds_of_a_risk() -> None:
+    X, recorded = torch.rand(2, 5, 1).double(), torch.rand(2, 5).double()
+    chosen = recommend(risk_bound((2,)), X, "recorded_lower_confidence_bound", recorded)
+    assert torch.equal(chosen.row, recorded.argmax(dim=-1))
+    assert torch.equal(chosen.point, X[torch.arange(2), chosen.row])
+
+
+def test_decisions_without_a_recorded_bound_are_not_offered() -> None:
+    X = torch.rand(3, 1).double()
+    recorded = torch.tensor([torch.nan, -2.0, torch.nan]).double()
+    chosen = recommend(risk_bound(), X, "recorded_lower_confidence_bound", recorded)
+    assert (chosen.row.item(), chosen.value.item()) == (1, -2.0)
+
+
+def test_best_decision_anywhere() -> None:
+    acqf, bounds = risk_bound((3,)), torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    X, value = maximize_risk_of_mean(acqf, bounds, seeds=[0, 1, 2])
+    grid = torch.linspace(0, 1, 1001, dtype=torch.float64)[:, None].expand(3, 1001, 1)
+    assert X.shape == (3, 1)
+    torch.testing.assert_close(value, acqf.mean(X.unsqueeze(-2))[:, 0].detach())
+    assert (value >= acqf.mean(grid).amax(dim=-1) - 1e-4).all()
+
+
+def test_bad_input_for_a_risk() -> None:
+    acqf, X = risk_bound(), torch.rand(4, 1, dtype=torch.float64)
+    with pytest.raises(BotorchTensorDimensionError, match="`batch_shape x m x d_x`"):
+        recommend(acqf, X[0], "posterior_mean")
+    with pytest.raises(ValueError, match=r"Expected `rule` in .* Got 'best'"):
+        recommend(acqf, X, "best")  # type: ignore[arg-type]
+    for recorded in (None, torch.zeros(3)):
+        with pytest.raises(ValueError, match="Expected `recorded` lower bounds"):
+            recommend(acqf, X, "recorded_lower_confidence_bound", recorded)
+    with pytest.raises(UnsupportedError, match=r"bound of mean minus variance.* Got RiskUpper"):
+        recommend(acqf, X, "best_observed")
+    for rule in ("posterior_mean", "recorded_lower_confidence_bound"):
+        with pytest.raises(BotorchTensorDimensionError, match="the 2 inputs of the model"):
+            recommend(acqf, X.expand(4, 2), rule, torch.zeros(4))

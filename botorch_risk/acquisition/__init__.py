@@ -5,43 +5,66 @@ Importing this package registers an input constructor for each, for BoTorch's
 """
 
 from botorch_risk.acquisition.batch_mean_variance import qRiskAverseUpperConfidenceBound
-from botorch_risk.acquisition.confidence_width import heteroscedastic_beta
-from botorch_risk.acquisition.epochs import GuaranteedWidth, ImplicitThreshold, PracticalWidth
-from botorch_risk.acquisition.greedy_covering import Selection
 from botorch_risk.acquisition.lacing import covering_mask, lacing_mask, select_lacing_value
-from botorch_risk.acquisition.level_set import Ambiguity, MaximumVariance, Straddle
+from botorch_risk.acquisition.level_set import MaximumVariance, Straddle
 from botorch_risk.acquisition.mean_variance import (
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
 )
 from botorch_risk.acquisition.mean_variance_objective import MeanVarianceObjective
-from botorch_risk.acquisition.named import drbo_kde, drbo_mmd, sbo_kde, stable_opt, v_ucb
+from botorch_risk.acquisition.named import (
+    drbo_kde,
+    drbo_mmd,
+    drbo_mmd_minimax,
+    sbo_kde,
+    stable_opt,
+)
+from botorch_risk.acquisition.named_known import (
+    adversarial_stable_opt,
+    contextual_gp_ucb,
+    gp_ucb,
+    v_ucb,
+)
 from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDeviation
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
-from botorch_risk.acquisition.protocol import PointwiseAcquisition
-from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.acquisition.sampling_terms import Cost, NoiseLevels
-from botorch_risk.acquisition.schedules import (
-    continuous_domain_beta,
-    finite_domain_beta,
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisition,
+    PointwiseAcquisitionFunction,
+)
+from botorch_risk.acquisition.radii import (
     maximum_mean_discrepancy_radius,
     total_variation_radius,
 )
+from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.targeted_variance import TargetedIntegratedVariance
-from botorch_risk.acquisition.top_candidates import top_candidates
-from botorch_risk.acquisition.truncated_variance import TruncatedVarianceReduction
-from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
-from botorch_risk.acquisition.value_at_risk_schedules import (
+from botorch_risk.acquisition.truncated_variance import (
+    Cost,
+    GuaranteedWidth,
+    LevelSet,
+    Maximize,
+    NoiseLevels,
+    PracticalWidth,
+    RelativeLevelSet,
+    Selection,
+    Status,
+    TruncatedVarianceReduction,
+    TruncatedVarianceState,
+    status,
+    top_candidates,
+)
+from botorch_risk.acquisition.widths import (
     bayesian_beta,
+    continuous_domain_beta,
+    finite_domain_beta,
+    heteroscedastic_beta,
     information_gain,
     rkhs_beta,
 )
 
 __all__ = [
-    "Ambiguity",
     "Cost",
     "GuaranteedWidth",
-    "ImplicitThreshold",
+    "LevelSet",
+    "Maximize",
     "MaximumVariance",
     "MeanVarianceObjective",
     "NoiseLevels",
@@ -49,20 +72,26 @@ __all__ = [
     "PointwiseAcquisition",
     "PointwiseAcquisitionFunction",
     "PracticalWidth",
+    "RelativeLevelSet",
     "RiskAverseLowerConfidenceBound",
     "RiskAverseUpperConfidenceBound",
     "RiskUpperConfidenceBound",
     "Selection",
+    "Status",
     "Straddle",
     "TargetedIntegratedVariance",
     "TruncatedVarianceReduction",
     "TruncatedVarianceState",
+    "adversarial_stable_opt",
     "bayesian_beta",
+    "contextual_gp_ucb",
     "continuous_domain_beta",
     "covering_mask",
     "drbo_kde",
     "drbo_mmd",
+    "drbo_mmd_minimax",
     "finite_domain_beta",
+    "gp_ucb",
     "heteroscedastic_beta",
     "information_gain",
     "lacing_mask",
@@ -72,6 +101,7 @@ __all__ = [
     "sbo_kde",
     "select_lacing_value",
     "stable_opt",
+    "status",
     "top_candidates",
     "total_variation_radius",
     "v_ucb",

@@ -15,22 +15,23 @@ from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
 from botorch.utils.transforms import match_batch_shape, t_batch_mode_transform
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import (
+from botorch_risk.acquisition.mean_variance import select_mean_variance_gp
+from botorch_risk.acquisition.pointwise import (
     as_nonnegative,
+    construct_from_own_arguments,
     register_weights,
-    select_mean_variance_gp,
 )
 from botorch_risk.models.model_inputs import check_points
 from botorch_risk.models.noise_process import variances_in_sequence
 
 
+@construct_from_own_arguments
 class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
     r"""Joint batch of q points for a mean-variance objective.
 
@@ -146,25 +147,3 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
         if beta is None:
             noise = model.noise.limits.apply(noise).clamp_min(0.0)
         return noise.clamp_min(model.noise.limits.floor or 0.0) if self.clip_noise else noise
-
-
-@acqf_input_constructor(qRiskAverseUpperConfidenceBound)
-def construct_inputs_batch_mean_variance(
-    model: Model,
-    posterior_transform: PosteriorTransform | None = None,
-    X_pending: Tensor | None = None,
-    beta: float = 4.0,
-    noise_beta: float | None = 4.0,
-    risk_aversion: float = 1.0,
-    clip_noise: bool = False,
-) -> dict[str, Any]:
-    r"""Arguments of the joint bound, as `get_acqf_input_constructor` and Ax ask for them."""
-    return {
-        "model": model,
-        "posterior_transform": posterior_transform,
-        "X_pending": X_pending,
-        "beta": beta,
-        "noise_beta": noise_beta,
-        "risk_aversion": risk_aversion,
-        "clip_noise": clip_noise,
-    }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.environments import Environment, IndependentEnvironment
+from botorch_risk.environments import Environment
 from botorch_risk.models.marginals import MarginalPredictor
 from botorch_risk.models.product_marginals import ProductMarginals
 
@@ -30,9 +31,11 @@ def marginals_of(
         A function of `batch_shape x m x d_x` decisions: mean and variance,
         `batch_shape x m x n_w` each, and the weights, which broadcast to them.
     """
-    if isinstance(environment, IndependentEnvironment):
-        product = ProductMarginals(model, environment.points, posterior_transform)
-        return _IndependentMarginals(product, environment)
+    if environment.independent:
+        points: Any = environment.points  # pairs (x, w_j) of all x: a product of few covariances
+        return _IndependentMarginals(
+            ProductMarginals(model, points, posterior_transform), environment
+        )
     return _DependentMarginals(MarginalPredictor(model, posterior_transform), environment)
 
 
@@ -41,10 +44,11 @@ class _IndependentMarginals:
     r"""At all pairs of a decision and a fixed point of the environment."""
 
     marginals: ProductMarginals
-    environment: IndependentEnvironment
+    environment: Environment
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return (*self.marginals(X), self.environment.weights.to(X).unsqueeze(-2))
+        weights: Any = self.environment.weights
+        return (*self.marginals(X), weights.to(X).unsqueeze(-2))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from botorch.exceptions.errors import InputDataError, UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.environments import IndependentEnvironment
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
@@ -32,20 +31,20 @@ from botorch_risk.seeding import as_seeds, generators
 
 LacingRule = Literal["probability", "uniform", "variance"]
 
-# Measures that are the smallest expectation over a set of laws.
+# Measures that are the smallest expectation over a set of distributions.
 COHERENT = (Expectation, ConditionalValueAtRisk, WorstCase, TotalVariationBall)
 
 
 def lacing_mask(
     lower: Tensor, upper: Tensor, weights: Tensor, risk_level: float, strict: bool = False
 ) -> Tensor:
-    r"""The lacing values: where the bounds of the outcome enclose those of its value-at-risk.
+    r"""The lacing values: where the bounds of the outcome enclose the bounds of its value-at-risk.
 
         l(w) <= VaR(l(W)) <= VaR(u(W)) <= u(w),  w in the support
 
-    Source: [Nguyen2021vucb]_, Definition 1 and Corollary 1.1. They exist for every law (Theorem
-    1); both values-at-risk are computed here, from the same numbers as they are compared with, so
-    that rounding does not empty the set. Points of weight 0 are not in the support.
+    Source: [Nguyen2021vucb]_, Definition 1 and Corollary 1.1. They exist for every distribution
+    (Theorem 1); both values-at-risk are computed here, from the same numbers as they are compared
+    with, so that rounding does not empty the set. Points of weight 0 are not in the support.
     Remark 1 of the paper bounds the probability of the set by the risk level; with atoms that is
     no bound, since `P(l(W) <= VaR(l(W)))` is at least the level.
 
@@ -79,9 +78,9 @@ def lacing_mask(
     if empty.any():
         index = tuple(empty.nonzero()[0].tolist())
         raise InputDataError(
-            f"Expected a lacing value, as every law has one. Got none at {index}: {low[index]} is "
-            f"the value-at-risk of {lower[index].tolist()}, {high[index]} that of "
-            f"{upper[index].tolist()}, and partial sums of the weights "
+            "Expected a lacing value, as every distribution has one. Got none at "
+            f"{index}, where the values-at-risk are {low[index]} of {lower[index].tolist()} and "
+            f"{high[index]} of {upper[index].tolist()}: partial sums of the weights "
             f"{weights.expand_as(lower)[index].tolist()} are within rounding of {risk_level=}."
         )
     return mask
@@ -90,15 +89,15 @@ def lacing_mask(
 def covering_mask(
     risk_measure: RiskMeasure, lower: Tensor, upper: Tensor, weights: Tensor
 ) -> Tensor:
-    r"""The values whose own bounds are as wide as those of a coherent measure of risk.
+    r"""The values whose own bounds are as wide as the bounds of a coherent measure of risk.
 
         u(w) - l(w) >= risk(u) - risk(l),  w in the support of Q
 
-    where `Q` is the worst law at the lower bounds, `risk(l) = E_Q[l]`. What lacing values are for,
-    Lemma 3 of [Nguyen2021vucb]_, is to bound the regret of a decision by `u(w) - l(w)`, so that
-    the observation made there pays for it. The idea carries over thus far:
+    where `Q` is the worst distribution at the lower bounds, `risk(l) = E_Q[l]`. What lacing values
+    are for, Lemma 3 of [Nguyen2021vucb]_, is to bound the regret of a decision by `u(w) - l(w)`, so
+    that the observation made there pays for it. The idea carries over thus far:
 
-    - A coherent measure is the smallest expectation over a set of laws, so that
+    - A coherent measure is the smallest expectation over a set of distributions, so that
       `risk(u) - risk(l) <= E_Q[u - l]`, an average: some w in the support of Q is as wide. That
       is a value of the lower tail for CVaR, any value for the expectation, and the minimiser of
       the lower bound for the worst case, which is StableOpt's choice [Bogunovic2018stableopt]_.
@@ -135,13 +134,13 @@ def covering_mask(
     low, high = _checked_risks(risk_measure, lower, upper, weights)
     with torch.enable_grad():
         values = lower.detach().clone().requires_grad_()
-        (law,) = torch.autograd.grad(risk_measure(values, weights).sum(), values)  # Q
+        (worst,) = torch.autograd.grad(risk_measure(values, weights).sum(), values)  # Q
     width = upper - lower
-    widest = width.masked_fill(law <= 0, -torch.inf).amax(dim=-1)
+    widest = width.masked_fill(worst <= 0, -torch.inf).amax(dim=-1)
     magnitude = torch.maximum(lower.abs(), upper.abs()).amax(dim=-1)
     slack = 64 * torch.finfo(lower.dtype).eps * magnitude  # as wide but for rounding
     needed = torch.minimum(high - low - slack, widest)
-    return (law > 0) & (width >= needed.unsqueeze(-1))
+    return (worst > 0) & (width >= needed.unsqueeze(-1))
 
 
 def select_lacing_value(
@@ -153,16 +152,16 @@ def select_lacing_value(
 ) -> Tensor:
     r"""Chooses a value of W to query beside each decision.
 
-    Among the lacing values, if the acquisition function is that of value-at-risk; for a coherent
-    measure among those of `covering_mask`, for the worst case thereby StableOpt's
-    `argmin_w l(x, w)`, Eq. (5) of [Nguyen2021vucb]_. Ties are broken at random.
+    The choice is among the lacing values for value-at-risk, and within `covering_mask` for a
+    coherent measure; for the worst case this is StableOpt's `argmin_w l(x, w)`, Eq. (5) of
+    [Nguyen2021vucb]_. Ties are broken at random.
 
-    - `"probability"`: the most probable one, V-UCB Prob (Sec. 3.3). For a continuous law, that of
-      the largest density among the points of the law. That is the minimiser over these points of
-      the paper's L_LV-P (Sec. 3.5), which is minus the density at values that lace and at least 0
-      at all others; the mixture of units and the jumps of L_LV-P do not enter a ranking.
+    - `"probability"`: the most probable one, V-UCB Prob (Sec. 3.3). For a continuous distribution,
+      the one of the largest density among its points: the minimiser over these points of the
+      paper's L_LV-P (Sec. 3.5), which is minus the density at values that lace and at least 0 at
+      all others; the mixture of units and the jumps of L_LV-P do not enter a ranking.
     - `"uniform"`: any one with the same probability, V-UCB Unif (Sec. 4).
-    - `"variance"`: that of the largest posterior variance.
+    - `"variance"`: the one of the largest posterior variance.
 
     Args:
         acqf: The bound that chose the decisions, its `beta` > 0 for the rule `"variance"`.
@@ -177,7 +176,7 @@ def select_lacing_value(
     Raises:
         InputDataError: If nothing laces, which rounding alone could bring about.
         UnsupportedError: If the measure is neither value-at-risk nor one of `covering_mask`, or
-            the rule needs a density that the law does not have, as a clipped one.
+            the rule needs a density that the distribution does not have, as a clipped one.
         ValueError: If the rule is unknown or the seeds do not fit.
 
     Example:
@@ -201,7 +200,7 @@ def select_lacing_value(
         else:
             mask = covering_mask(measure, lower, upper, weights)
         if rule == "probability":
-            score = _log_probability(acqf, weights).expand_as(lower)
+            score = acqf.environment.log_probability(weights).expand_as(lower)
         else:
             score = torch.zeros_like(lower) if rule == "uniform" else (upper - lower).log()
         index = _best_at_random(score, mask, seeds)[..., None, None]  # batch_shape x m x 1 x 1
@@ -221,16 +220,6 @@ def _checked_risks(
     if not (lower <= upper).all():
         raise ValueError(f"Expected `lower <= upper`. Got {(lower - upper).max()} above it.")
     return low, high
-
-
-def _log_probability(acqf: RiskUpperConfidenceBound, weights: Tensor) -> Tensor:
-    r"""Log density, or log probability without one, broadcastable to `batch_shape x m x n_w`."""
-    environment = acqf.environment
-    if isinstance(environment, IndependentEnvironment):
-        density = environment.log_density(environment.points)
-        if density is not None:
-            return density.to(weights).unsqueeze(-2)
-    return weights.log()
 
 
 def _best_at_random(score: Tensor, mask: Tensor, seeds: int | Sequence[int]) -> Tensor:

@@ -1,4 +1,4 @@
-r"""Where is the function above a level? Acquisition functions of level-set estimation.
+r"""Acquisition functions for level-set estimation: where is the function above a level?
 
 .. [Bryan2008straddle]
     B. Bryan, J. Schneider. Actively Learning Level-Sets of Composite Functions. International
@@ -12,16 +12,18 @@ r"""Where is the function above a level? Acquisition functions of level-set esti
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
 
 import torch
-from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import per_point, register_weights
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisitionFunction,
+    construct_from_own_arguments,
+    per_point,
+    register_weights,
+)
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.marginals import MarginalPredictor, Marginals
 from botorch_risk.models.model_inputs import as_points
@@ -64,71 +66,32 @@ class _MarginalAcquisition(PointwiseAcquisitionFunction):
         self.posterior_transform = posterior_transform
         self.set_X_pending(X_pending)
 
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Conditions the model on its own mean at points under evaluation.
-
-        Args:
-            X_pending: `batch_shape x n' x d` points, or `None`.
-        """
-        super().set_X_pending(X_pending)
-        model = self.model
-        if X_pending is not None and X_pending.shape[-2] > 0:
-            model = condition_on_mean(model, self.X_pending)
-        # In a tuple, the conditioned model is no part of the state.
-        self._marginals = (MarginalPredictor(model, self.posterior_transform),)
+    def _condition(self, X_pending: Tensor | None) -> MarginalPredictor:
+        r"""Moments of the model given its own mean at pending points."""
+        model = self.model if X_pending is None else condition_on_mean(self.model, X_pending)
+        return MarginalPredictor(model, self.posterior_transform)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Scores at `batch_shape x m x d` points, `batch_shape x m`."""
         X = as_points(X, self.model)
-        return self._score(self._marginals[0](X), X)
+        return self._score(self._conditioned(X), X)
 
     @abstractmethod
     def _score(self, moments: Marginals, X: Tensor) -> Tensor:
         r"""Scores `batch_shape x m` of the moments at points."""
 
 
-class _LevelAcquisition(_MarginalAcquisition):
-    r"""The reach of the confidence interval across the level."""
+@construct_from_own_arguments
+class Straddle(_MarginalAcquisition):
+    r"""The straddle: uncertain and close to the level [Bryan2008straddle]_.
 
-    threshold: Tensor
-    beta: Tensor
-    _paper_beta: ClassVar[float]
+        score(x) = sqrt(beta) sigma(x) - |mean(x) - h|
+                 = min(upper(x) - h, h - lower(x)),   bounds: mean -+ sqrt(beta) sigma
 
-    def __init__(
-        self,
-        model: Model,
-        threshold: float | Tensor,
-        beta: float | Tensor | None = None,
-        posterior_transform: PosteriorTransform | None = None,
-        X_pending: Tensor | None = None,
-    ) -> None:
-        r"""Builds the acquisition function.
-
-        Args:
-            model: A fitted model with one output.
-            threshold: The level h in units of the (transformed) outcome, one or `batch_shape`.
-            beta: Squared factor of sigma, >= 0. Default: the one of the formula's source.
-            posterior_transform: Reduces the model's outputs to one.
-            X_pending: `batch_shape x n' x d` points under evaluation.
-
-        Raises:
-            ValueError: If `threshold` is not finite or `beta` is negative.
-        """
-        super().__init__(model, posterior_transform, X_pending)
-        register_threshold(self, threshold)
-        register_weights(self, beta=self._paper_beta if beta is None else beta)
-
-    def _score(self, moments: Marginals, X: Tensor) -> Tensor:
-        return straddle(moments, per_point(self.threshold, X), per_point(self.beta, X))
-
-
-class Straddle(_LevelAcquisition):
-    r"""The straddle heuristic: uncertain and close to the level [Bryan2008straddle]_.
-
-        score(x) = 1.96 sigma(x) - |mean(x) - h|
-
-    The minus sign was lost in the appendix of TRUVAR. Single-outcome, q = 1: use
-    `sequential=True`.
+    The default is the straddle heuristic, `1.96 sigma`; `beta=9` is the ambiguity of GCHK
+    [Gotovos2013lse]_, which maximises it over the points that no earlier bounds have classified.
+    The score is >= 0 exactly where the present bounds do not classify a point. (The minus sign was
+    lost in the appendix of TRUVAR.) Single-outcome, q = 1: use `sequential=True`.
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -138,29 +101,38 @@ class Straddle(_LevelAcquisition):
         torch.Size([3])
     """
 
-    _paper_beta = 1.96**2
+    threshold: Tensor
+    beta: Tensor
+
+    def __init__(
+        self,
+        model: Model,
+        threshold: float | Tensor,
+        beta: float | Tensor = 1.96**2,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Builds the acquisition function.
+
+        Args:
+            model: A fitted model with one output.
+            threshold: The level h in units of the (transformed) outcome, one or `batch_shape`.
+            beta: Squared factor of sigma, >= 0.
+            posterior_transform: Reduces the model's outputs to one.
+            X_pending: `batch_shape x n' x d` points under evaluation.
+
+        Raises:
+            ValueError: If `threshold` is not finite or `beta` is negative.
+        """
+        super().__init__(model, posterior_transform, X_pending)
+        register_threshold(self, threshold)
+        register_weights(self, beta=beta)
+
+    def _score(self, moments: Marginals, X: Tensor) -> Tensor:
+        return straddle(moments, per_point(self.threshold, X), per_point(self.beta, X))
 
 
-class Ambiguity(_LevelAcquisition):
-    r"""The ambiguity of GCHK: how far both bounds are from the level [Gotovos2013lse]_.
-
-        score(x) = min(upper(x) - h, h - lower(x)),   bounds: mean -+ sqrt(beta) sigma
-
-    It is the straddle with another width, and is >= 0 exactly where the present bounds do not
-    classify a point. GCHK maximises it over the points that no earlier bounds have classified.
-    Single-outcome, q = 1: use `sequential=True`.
-
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> X = torch.rand(8, 1, dtype=torch.double)
-        >>> acqf = Ambiguity(SingleTaskGP(X, (6 * X).sin()), threshold=0.5)
-        >>> acqf(torch.rand(3, 1, 1, dtype=torch.double)).shape
-        torch.Size([3])
-    """
-
-    _paper_beta = 9.0  # the recommended sqrt(beta) is 3
-
-
+@construct_from_own_arguments
 class MaximumVariance(_MarginalAcquisition):
     r"""Uncertainty sampling: the posterior standard deviation.
 
@@ -185,31 +157,3 @@ def register_threshold(module: torch.nn.Module, threshold: float | Tensor) -> No
     if not level.isfinite().all():
         raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
     module.register_buffer("threshold", level)
-
-
-@acqf_input_constructor(Straddle, Ambiguity)
-def construct_inputs_level_set(
-    model: Model,
-    threshold: float | Tensor,
-    beta: float | Tensor | None = None,
-    posterior_transform: PosteriorTransform | None = None,
-    X_pending: Tensor | None = None,
-) -> dict[str, Any]:
-    r"""Arguments of a straddle, as Ax asks for them; the class knows its own `beta`."""
-    return {
-        "model": model,
-        "threshold": threshold,
-        "beta": beta,
-        "posterior_transform": posterior_transform,
-        "X_pending": X_pending,
-    }
-
-
-@acqf_input_constructor(MaximumVariance)
-def construct_inputs_maximum_variance(
-    model: Model,
-    posterior_transform: PosteriorTransform | None = None,
-    X_pending: Tensor | None = None,
-) -> dict[str, Any]:
-    r"""Arguments of the acquisition function, as Ax asks for them."""
-    return {"model": model, "posterior_transform": posterior_transform, "X_pending": X_pending}

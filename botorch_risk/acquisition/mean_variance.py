@@ -10,18 +10,20 @@ from __future__ import annotations
 from abc import ABC
 from typing import Any
 
-from botorch.acquisition.input_constructors import acqf_input_constructor
-from botorch.acquisition.objective import PosteriorTransform
-from botorch.models.model import Model
+import torch
+from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
+from botorch.exceptions.errors import InputDataError, UnsupportedError
+from botorch.models.model import Model, ModelList
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import (
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisitionFunction,
     as_nonnegative,
+    construct_from_own_arguments,
     per_point,
     register_weights,
-    select_mean_variance_gp,
 )
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.marginals import MarginalPredictor
 
 
@@ -77,21 +79,15 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         self.clip_noise = clip_noise
         self.set_X_pending(X_pending)
 
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Conditions both processes on their own means at points under evaluation.
-
-        Args:
-            X_pending: `batch_shape x n' x d` points, or `None`.
-        """
-        super().set_X_pending(X_pending)
+    def _condition(self, X_pending: Tensor | None) -> tuple[MeanVarianceGP, MarginalPredictor]:
+        r"""The model given its own means at pending points, and the moments of f."""
         model: Any = self.model
-        if X_pending is not None and X_pending.shape[-2] > 0:
-            model = model.condition_on_pending(self.X_pending)
+        if X_pending is not None:
+            model = model.condition_on_pending(X_pending)
         marginals = model.mean_marginals
         if self.posterior_transform is not None:
             marginals = MarginalPredictor(model.mean_model, self.posterior_transform)
-        # In a tuple, the conditioned model is no part of the state.
-        self._conditioned = (model, marginals)
+        return model, marginals
 
     def upper(self, X: Tensor) -> Tensor:
         r"""Optimistic value `ucb_f(x) - risk_aversion * lcb_var(x)` (Sec. 3.3).
@@ -128,6 +124,36 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         noise = model.predicted_noise(X).squeeze(-1)
         return marginals(X).mean - per_point(self.risk_aversion, X) * noise
 
+    def observed(self, X: Tensor) -> Tensor:
+        r"""Sample mean of f minus `risk_aversion` times the sample variance.
+
+        Args:
+            X: `batch_shape x m x d` points that the model was built from.
+
+        Returns:
+            `batch_shape x m` values; minus infinity where one repeat shows no variance, unless
+            the weight of the variance is 0.
+
+        Raises:
+            InputDataError: If the model was not built from a point.
+        """
+        model: Any = self.model
+        same = (X.unsqueeze(-2) == model.train_X.unsqueeze(-3)).all(dim=-1)  # ... x m x n_train
+        if not same.any(dim=-1).all():
+            raise InputDataError(
+                "Expected points that the model was built from, for their observed values. "
+                f"Got {(~same.any(dim=-1)).sum()} others."
+            )
+        values = model.train_means.squeeze(-1)
+        if self.posterior_transform is not None:
+            values = self.posterior_transform.evaluate(model.train_means)
+        if bool((self.risk_aversion > 0).any()):  # else points of a single repeat count too
+            penalty = per_point(self.risk_aversion, X) * model.train_variances.squeeze(-1)
+            values = values - penalty
+        values = values.nan_to_num(nan=-torch.inf)
+        rows = same.to(torch.uint8).argmax(dim=-1)  # the first of equal rows
+        return values.expand(*rows.shape[:-1], -1).gather(-1, rows)
+
     def _bound(self, X: Tensor, optimistic: bool) -> Tensor:
         model, marginals = self._conditioned
         mean, variance = marginals(X)  # batch_shape x m
@@ -142,6 +168,7 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         return mean + (width if optimistic else -width) - per_point(self.risk_aversion, X) * noise
 
 
+@construct_from_own_arguments
 class RiskAverseUpperConfidenceBound(_MeanVarianceBound):
     r"""Risk-averse upper confidence bound of a mean-variance objective (RAHBO).
 
@@ -173,6 +200,7 @@ class RiskAverseUpperConfidenceBound(_MeanVarianceBound):
         return self.upper(X)
 
 
+@construct_from_own_arguments
 class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
     r"""Pessimistic twin of `RiskAverseUpperConfidenceBound`, for reporting.
 
@@ -187,23 +215,44 @@ class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
         return self.lower(X)
 
 
-@acqf_input_constructor(RiskAverseUpperConfidenceBound, RiskAverseLowerConfidenceBound)
-def construct_inputs_mean_variance_bound(
-    model: Model,
-    posterior_transform: PosteriorTransform | None = None,
-    X_pending: Tensor | None = None,
-    beta: float | Tensor = 4.0,
-    noise_beta: float | Tensor | None = 4.0,
-    risk_aversion: float | Tensor = 1.0,
-    clip_noise: bool = False,
-) -> dict[str, Any]:
-    r"""Arguments of the bounds, as `get_acqf_input_constructor` and Ax ask for them."""
-    return {
-        "model": model,
-        "posterior_transform": posterior_transform,
-        "X_pending": X_pending,
-        "beta": beta,
-        "noise_beta": noise_beta,
-        "risk_aversion": risk_aversion,
-        "clip_noise": clip_noise,
-    }
+def require_mean_variance_gp(model: Model) -> None:
+    r"""Raises UnsupportedError unless the model learns, or knows, its noise."""
+    if not isinstance(model, MeanVarianceGP):
+        raise UnsupportedError(
+            f"Expected a MeanVarianceGP, which knows its noise. Got {type(model).__name__}."
+        )
+
+
+def select_mean_variance_gp(
+    model: Model, posterior_transform: PosteriorTransform | None
+) -> tuple[MeanVarianceGP, PosteriorTransform | None]:
+    r"""The model whose mean and noise are weighed, and the transform of its one output.
+
+    Args:
+        model: A `MeanVarianceGP`, or a `ModelListGP` from which the transform selects one.
+        posterior_transform: For a list, a `ScalarizedPosteriorTransform` with one weight that is
+            not 0.
+
+    Raises:
+        UnsupportedError: If no model, or more than one, is selected, or it is no MeanVarianceGP.
+    """
+    if not isinstance(model, ModelList):
+        require_mean_variance_gp(model)
+        return model, posterior_transform  # type: ignore[return-value]
+    if type(posterior_transform) is not ScalarizedPosteriorTransform:
+        raise UnsupportedError(
+            "Expected a `ScalarizedPosteriorTransform` that selects one output of a list of "
+            f"models. Got {type(posterior_transform).__name__}."
+        )
+    weights: Any = posterior_transform.weights
+    chosen = weights.nonzero().flatten().tolist()
+    models: Any = model.models
+    if len(chosen) != 1 or any(part.num_outputs != 1 for part in models):
+        raise UnsupportedError(
+            "Expected one weight that is not 0, over models of one output each: the noise of a sum "
+            f"is not modelled. Got {weights=}, {model.num_outputs=}."
+        )
+    selected = models[chosen[0]]
+    require_mean_variance_gp(selected)
+    transform = ScalarizedPosteriorTransform(weights[chosen], posterior_transform.offset)
+    return selected, transform

@@ -6,11 +6,8 @@ from botorch.acquisition.objective import MCAcquisitionObjective
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import (
-    as_nonnegative,
-    register_weights,
-    require_mean_variance_gp,
-)
+from botorch_risk.acquisition.mean_variance import require_mean_variance_gp
+from botorch_risk.acquisition.pointwise import as_nonnegative, keep_unregistered, register_weights
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 
 
@@ -38,6 +35,7 @@ class MeanVarianceObjective(MCAcquisitionObjective):
     """
 
     risk_aversion: Tensor
+    _model: MeanVarianceGP
 
     def __init__(
         self,
@@ -62,8 +60,7 @@ class MeanVarianceObjective(MCAcquisitionObjective):
         """
         require_mean_variance_gp(model)
         super().__init__()
-        # In a tuple, the model is no part of the state: the acquisition function owns it.
-        self._model = (model,)
+        keep_unregistered(self, "_model", model)  # the acquisition function owns it
         self.noise_beta = None if noise_beta is None else as_nonnegative("noise_beta", noise_beta)
         self.outcome_index = outcome_index
         register_weights(self, risk_aversion=risk_aversion)
@@ -91,7 +88,7 @@ class MeanVarianceObjective(MCAcquisitionObjective):
             raise BotorchTensorDimensionError(
                 f"Expected samples with the outcome {self.outcome_index}. Got {samples.shape=}."
             )
-        (model,) = self._model
+        model = self._model
         if self.noise_beta is None:
             noise = model.predicted_noise(X).squeeze(-1)
         else:

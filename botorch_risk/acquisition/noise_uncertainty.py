@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.exceptions.errors import UnsupportedError
-from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisitionFunction,
+    construct_from_own_arguments,
+)
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.noise_process import LearntNoise
 
 
+@construct_from_own_arguments
 class NoisePosteriorStandardDeviation(PointwiseAcquisitionFunction):
     r"""Standard deviation of the noise process: where the noise is known least.
 
@@ -49,27 +51,11 @@ class NoisePosteriorStandardDeviation(PointwiseAcquisitionFunction):
         super().__init__(model=model)
         self.set_X_pending(X_pending)
 
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Conditions the noise process on its own mean at points under evaluation.
-
-        Args:
-            X_pending: `batch_shape x n' x d` points, or `None`.
-        """
-        super().set_X_pending(X_pending)
+    def _condition(self, X_pending: Tensor | None) -> MeanVarianceGP:
+        r"""The model whose noise process knows its own mean at pending points."""
         model: Any = self.model
-        if X_pending is not None and X_pending.shape[-2] > 0:
-            model = model.condition_on_pending(self.X_pending)
-        self._conditioned = (model,)  # in a tuple it is no part of the state
+        return model if X_pending is None else model.condition_on_pending(X_pending)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Standard deviations at `batch_shape x m x d` points, `batch_shape x m`."""
-        (model,) = self._conditioned
-        return model.noise.marginals(X).variance.sqrt()
-
-
-@acqf_input_constructor(NoisePosteriorStandardDeviation)
-def construct_inputs_noise_uncertainty(
-    model: Model, X_pending: Tensor | None = None
-) -> dict[str, Any]:
-    r"""Arguments of the acquisition function, as Ax asks for them."""
-    return {"model": model, "X_pending": X_pending}
+        return self._conditioned.noise.marginals(X).variance.sqrt()

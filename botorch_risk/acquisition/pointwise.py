@@ -1,30 +1,63 @@
-r"""Acquisition functions of one point at a time."""
+r"""Acquisition functions of one point at a time, and what all of ours share."""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.exceptions.errors import UnsupportedError
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.nn import Module
 
-from botorch_risk.models.model_inputs import as_points
+from botorch_risk.models.model_inputs import as_points, check_points
 from botorch_risk.models.t_batch import TBatch
+
+Kind = TypeVar("Kind", bound=type[AcquisitionFunction])
+
+
+@runtime_checkable
+class PointwiseAcquisition(Protocol):
+    r"""An acquisition function that values many points that do not interact at once.
+
+    Ordinary acquisition functions value `m` points as `m x batch_shape x 1 x d`, which repeats the
+    model's training data `m` times. This is the shape in which it is not repeated.
+
+    Example:
+        >>> class Height:
+        ...     def evaluate(self, X):
+        ...         return X.sum(dim=-1)
+        >>> isinstance(Height(), PointwiseAcquisition)
+        True
+    """
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""The value of each point by itself.
+
+        Args:
+            X: Points, `batch_shape x m x d`, with the `batch_shape` of the model.
+
+        Returns:
+            Values, `batch_shape x m`.
+        """
+        ...
 
 
 class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     r"""An acquisition function that scores points independently of each other.
 
-    A subclass defines `evaluate`; `forward`, what BoTorch's optimisers call, is its face for
-    q = 1. A batch of q points is built with `optimize_acqf(..., sequential=True)`, where
-    each point sees its predecessors through `X_pending`.
+    A subclass defines `evaluate`, and `_condition` if it takes pending points. `forward`, what
+    BoTorch's optimisers call, is the face of `evaluate` for q = 1. A batch of q points is built
+    with `optimize_acqf(..., sequential=True)`, where each point sees its predecessors through
+    `X_pending`.
     """
 
+    _conditioned: Any
     _q_twin: ClassVar[str | None] = None
 
     @abstractmethod
@@ -39,13 +72,31 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
             `batch_shape x m` values.
         """
 
+    def check_points(self, X: Tensor) -> None:
+        r"""Raises BotorchTensorDimensionError unless points have the columns of `evaluate`.
+
+        Args:
+            X: `batch_shape x m x d`.
+        """
+        check_points("X", X, self.model)
+
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Keeps points under evaluation; a subclass conditions its model on them.
+        r"""Conditions the acquisition function on points under evaluation.
 
         Args:
             X_pending: `batch_shape x n' x d` points, or `None`; integers count as floats.
         """
         super().set_X_pending(None if X_pending is None else as_points(X_pending, self.model))
+        none = X_pending is None or X_pending.shape[-2] == 0
+        keep_unregistered(self, "_conditioned", self._condition(None if none else self.X_pending))
+
+    def _condition(self, X_pending: Tensor | None) -> Any:
+        r"""What `evaluate` reads as `self._conditioned`: here, the model as it is.
+
+        Args:
+            X_pending: At least one point, `batch_shape x n' x d`, or `None`.
+        """
+        return self.model
 
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
@@ -69,27 +120,65 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         return self.evaluate(X).squeeze(-1)
 
 
-def evaluate_in_chunks(function: Callable[[Tensor], Tensor], X: Tensor, chunk_size: int) -> Tensor:
-    r"""Values of a pointwise function, some points at a time, with gradients at once.
+def keep_unregistered(module: Module, name: str, value: Any) -> None:
+    r"""Sets an attribute without making it a submodule.
 
-    A point's value does not depend on the others, so that the gradient of the sum over a
-    chunk is that of each value. It is computed while the chunk is at hand, and nothing of the
-    function's intermediate results is kept: memory is that of one chunk.
+    `nn.Module` would register a conditioned model, and its data and parameters would become part
+    of the state of the acquisition function, which they follow from.
+    """
+    object.__setattr__(module, name, value)
+
+
+def construct_from_own_arguments(kind: Kind) -> Kind:
+    r"""Class decorator that registers the input constructor of an acquisition function.
+
+    BoTorch's `get_acqf_input_constructor`, and Ax, ask for the arguments of a class. This one
+    takes the arguments of `__init__`, with their defaults, and returns them.
 
     Args:
-        function: Maps `batch_shape x m x d` points to `batch_shape x m` values. Where the points
-            broadcast, so that several replicates share them, the values have the batch shape of
-            the replicates.
-        X: The points, `batch_shape x m x d`.
-        chunk_size: How many of the m points to evaluate at a time.
+        kind: The class, whose `__init__` names all its arguments.
 
-    Returns:
-        `batch_shape x m` values, once differentiable in `X`.
+    Example:
+        >>> from botorch.acquisition.input_constructors import get_acqf_input_constructor
+        >>> @construct_from_own_arguments
+        ... class Distance(AcquisitionFunction):
+        ...     def __init__(self, model, target=0.0):
+        ...         super().__init__(model)
+        >>> get_acqf_input_constructor(Distance)(model=None)
+        {'model': None, 'target': 0.0}
     """
-    if X.shape[-2] <= chunk_size:
-        return function(X)
-    values: Tensor = _Chunked.apply(X, function, chunk_size)
-    return values
+    own = inspect.signature(kind)
+
+    def construct_inputs(**arguments: Any) -> dict[str, Any]:
+        bound = own.bind(**arguments)
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    construct_inputs.__signature__ = own  # type: ignore[attr-defined]
+    construct_inputs.__name__ = f"construct_inputs_of_{kind.__name__}"
+    acqf_input_constructor(kind)(construct_inputs)
+    return kind
+
+
+def as_nonnegative(name: str, value: float | Tensor) -> Tensor:
+    r"""A finite weight >= 0 as a double-precision tensor; raises ValueError otherwise."""
+    tensor = torch.as_tensor(value, dtype=torch.double)
+    if not (tensor.isfinite().all() and (tensor >= 0).all()):
+        raise ValueError(f"Expected `{name}` to be finite and >= 0. Got {value}.")
+    return tensor
+
+
+def register_weights(module: Module, **weights: float | Tensor) -> None:
+    r"""Keeps finite weights >= 0 as buffers of an acquisition function."""
+    for name, value in weights.items():
+        module.register_buffer(name, as_nonnegative(name, value))
+
+
+def per_point(weight: Tensor, X: Tensor) -> Tensor:
+    r"""A weight, one for all or one per replicate, broadcastable to `batch_shape x m`."""
+    if not X.is_floating_point():  # a weight is not to be cut off to a whole number
+        X = X.double()
+    return weight.to(X).unsqueeze(-1) if weight.dim() else weight.to(X)
 
 
 def map_replicates(
@@ -100,7 +189,7 @@ def map_replicates(
     Args:
         function: Maps `B x m x d` points to `B x m` values, for the `B` replicates.
         X: `... x m x d` points, where `...` broadcasts with the batch shape at its end.
-        batch_shape: That of the model, `[]` (then `B` is 1) or `[R]`.
+        batch_shape: Of the model, `[]` (then `B` is 1) or `[R]`.
 
     Returns:
         `... x m` values.
@@ -109,44 +198,3 @@ def map_replicates(
     folded = t_batch.fold(X)  # batch_shape x m' x d
     values = function(folded.reshape(batch_shape.numel(), *folded.shape[-2:]))
     return t_batch.unfold(values.reshape(folded.shape[:-1]))
-
-
-class _Chunked(torch.autograd.Function):
-    r"""Keeps one gradient row for each point of each replicate."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, X: Tensor, function: Callable[[Tensor], Tensor], chunk_size: int
-    ) -> Tensor:
-        ctx.shape = X.shape
-        if not ctx.needs_input_grad[0]:
-            return torch.cat([function(points) for points in X.split(chunk_size, dim=-2)], dim=-1)
-        parts = []
-        for start in range(0, X.shape[-2], chunk_size):
-            size = min(chunk_size, X.shape[-2] - start)
-            part = _value_and_gradient(function, X.narrow(-2, start, size))
-            batch = part[0].shape[:-1]
-            if X.shape[:-2] != batch:  # replicates share the points: each has a gradient there
-                X = X.expand(*batch, *X.shape[-2:])
-                part = _value_and_gradient(function, X.narrow(-2, start, size))
-            parts.append(part)
-        values, gradients = zip(*parts, strict=True)
-        ctx.save_for_backward(torch.cat(gradients, dim=-2))
-        return torch.cat(values, dim=-1)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_values: Tensor) -> tuple[Any, ...]:
-        (gradient,) = ctx.saved_tensors
-        return (grad_values.unsqueeze(-1) * gradient).sum_to_size(ctx.shape), None, None
-
-
-def _value_and_gradient(
-    function: Callable[[Tensor], Tensor], points: Tensor
-) -> tuple[Tensor, Tensor]:
-    r"""Values of a pointwise function and the gradient of each in its own point."""
-    with torch.enable_grad():
-        points = points.detach().requires_grad_()
-        values = function(points)
-        (gradient,) = torch.autograd.grad(values.sum(), points)
-    return values.detach(), gradient

@@ -16,15 +16,19 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
-from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import per_point, register_weights
-from botorch_risk.acquisition.environment_marginals import marginals_of
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, evaluate_in_chunks
+from botorch_risk.acquisition.environment_marginals import EnvironmentMarginals, marginals_of
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisitionFunction,
+    construct_from_own_arguments,
+    per_point,
+    register_weights,
+)
+from botorch_risk.chunks import entries_at_once, evaluate_in_chunks
 from botorch_risk.environments import Environment
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.model_inputs import as_points, input_widths
@@ -52,6 +56,7 @@ class PointwiseBounds(NamedTuple):
     weights: Tensor
 
 
+@construct_from_own_arguments
 class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
     r"""Risk measure of the upper confidence bound over the environment.
 
@@ -105,7 +110,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         Args:
             model: A fitted model of (x, w) with one output, or of x for an environment that
                 perturbs x.
-            environment: The law of w, or of the perturbation of x.
+            environment: The distribution of w, or of the perturbation of x.
             risk_measure: Reduces the values over the environment; bound to it here.
             beta: Squared width of the pointwise bound, >= 0. SBO-KDE's sqrt(beta) = 1.5 is
                 `beta=2.25`.
@@ -137,21 +142,19 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         self.set_X_pending(X_pending)
         self.register_load_state_dict_post_hook(_follow_the_state)
 
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Conditions the model on its own mean at decisions under evaluation.
-
-        Args:
-            X_pending: `batch_shape x n' x d_x` decisions, or `None`.
-        """
-        super().set_X_pending(X_pending)
+    def _condition(self, X_pending: Tensor | None) -> EnvironmentMarginals:
+        r"""Moments of the model given its own mean at pending decisions, averaged over W."""
         model = self.model
-        if X_pending is not None and X_pending.shape[-2] > 0:
-            inputs, weights = self.environment.expand(self.X_pending)
+        if X_pending is not None:
+            inputs, weights = self.environment.expand(X_pending)
             self._check_inputs(inputs.shape[-1])
             average = (inputs * weights.unsqueeze(-1)).sum(dim=-2)  # batch_shape x n' x d
             model = condition_on_mean(model, average)
-        # In a tuple, the conditioned model is no part of the state.
-        self._marginals = (marginals_of(model, self.environment, self.posterior_transform),)
+        return marginals_of(model, self.environment, self.posterior_transform)
+
+    def check_points(self, X: Tensor) -> None:
+        r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
+        self._expanded(as_points(X, self.model))
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Optimistic values at `batch_shape x m x d_x` decisions, `batch_shape x m`."""
@@ -204,7 +207,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             Lower and upper bounds, `batch_shape x m x n_w`, and the weights.
         """
         X = as_points(X, self.model)
-        mean, variance, weights = self._marginals[0](X)
+        mean, variance, weights = self._conditioned(X)
         width = per_point(self.beta, X).sqrt().unsqueeze(-1) * variance.sqrt()
         return PointwiseBounds(mean - width, mean + width, weights)
 
@@ -225,18 +228,23 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             return reduce(*self.pointwise_bounds(X))
 
         X = as_points(X, self.model)
-        if X.shape[-1] == 0:
-            raise BotorchTensorDimensionError(
-                f"Expected decisions with at least one column. Got {X.shape=}."
-            )
-        one = X.detach().reshape(-1, X.shape[-1])[:1]  # of it we see what the environment adds
-        inputs, weights = self.environment.expand(one)
-        self._check_inputs(inputs.shape[-1])
+        inputs, weights = self._expanded(X)
         batch_shape = torch.broadcast_shapes(self.model.batch_shape, inputs.shape[:-3])
         t_batch = TBatch.of(X, batch_shape)
-        entries = _CHUNK_VALUES.get(X.device.type, 2**18)
+        entries = entries_at_once(_CHUNK_VALUES, X.device)
         size = entries // (weights.shape[-1] * t_batch.shape[t_batch.dims :].numel())
         return t_batch.unfold(evaluate_in_chunks(of_chunk, t_batch.fold(X), max(1, size)))
+
+    def _expanded(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""What the environment makes of one of the decisions, checked."""
+        if X.dim() < 2 or X.shape[-1] == 0:
+            raise BotorchTensorDimensionError(
+                "Expected decisions `batch_shape x m x d_x` with at least one column. "
+                f"Got {X.shape=}."
+            )
+        inputs, weights = self.environment.expand(X.detach().reshape(-1, X.shape[-1])[:1])
+        self._check_inputs(inputs.shape[-1])
+        return inputs, weights
 
     def _check_inputs(self, made: int) -> None:
         r"""Raises unless decisions and environment make the inputs of the model."""
@@ -249,28 +257,6 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
 
 
 def _follow_the_state(acquisition: RiskUpperConfidenceBound, incompatible_keys: Any) -> None:
-    r"""Derives anew what is no part of a state that was loaded."""
+    r"""Rebuilds what follows from buffers after `load_state_dict`."""
     acquisition.risk_measure = acquisition.risk_measure.bind(acquisition.environment)
     acquisition.set_X_pending(acquisition.X_pending)
-
-
-@acqf_input_constructor(RiskUpperConfidenceBound)
-def construct_inputs_risk_ucb(
-    model: Model,
-    environment: Environment,
-    risk_measure: RiskMeasure,
-    beta: float | Tensor,
-    posterior_transform: PosteriorTransform | None = None,
-    X_pending: Tensor | None = None,
-    optimism: Optimism = "of_risk",
-) -> dict[str, Any]:
-    r"""Arguments of the bound, as `get_acqf_input_constructor` and Ax ask for them."""
-    return {
-        "model": model,
-        "environment": environment,
-        "risk_measure": risk_measure,
-        "beta": beta,
-        "posterior_transform": posterior_transform,
-        "X_pending": X_pending,
-        "optimism": optimism,
-    }

@@ -8,23 +8,26 @@ r"""Targeted integrated variance of the kriging literature.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
-from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import as_nonnegative
 from botorch_risk.acquisition.level_set import register_threshold
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
-from botorch_risk.acquisition.sampling_terms import Noise, SamplingTerms
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisitionFunction,
+    as_nonnegative,
+    construct_from_own_arguments,
+    map_replicates,
+)
+from botorch_risk.acquisition.truncated_variance.sampling import Noise, SamplingTerms
 from botorch_risk.models.domain import DomainPosterior
 from botorch_risk.models.model_inputs import as_points
 
 
+@construct_from_own_arguments
 class TargetedIntegratedVariance(PointwiseAcquisitionFunction):
     r"""Reduction of the integrated variance near a level (tIMSE) [Picheny2010timse]_.
 
@@ -93,20 +96,11 @@ class TargetedIntegratedVariance(PointwiseAcquisitionFunction):
         self.terms.noise_at(points, self.posterior)  # checked now
         self.set_X_pending(X_pending)
 
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Conditions the variances on points under evaluation; the means stay.
-
-        Args:
-            X_pending: `batch_shape x n' x d` points, or `None`.
-        """
-        super().set_X_pending(X_pending)
-        trial = self.posterior.copy()
-        if X_pending is not None and X_pending.shape[-2] > 0:
-            X = self.X_pending.expand(*trial.batch_shape, *X_pending.shape[-2:])
-            for x in X.unbind(dim=-2):
-                noise = self.terms.noise_at(x.reshape(-1, 1, x.shape[-1]), trial)
-                trial.hallucinate(x, noise)
-        self._conditioned = (trial,)
+    def _condition(self, X_pending: Tensor | None) -> DomainPosterior:
+        r"""The posterior with the variances that pending points leave; the means stay."""
+        if X_pending is None:
+            return self.posterior
+        return self.terms.hallucinate(self.posterior, X_pending)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Reductions at `batch_shape x m x d` points, `batch_shape x m`."""
@@ -115,7 +109,7 @@ class TargetedIntegratedVariance(PointwiseAcquisitionFunction):
 
     def _reduction(self, X: Tensor) -> Tensor:
         r"""Reductions `B x m` at `B x m x d` points."""
-        (posterior,) = self._conditioned
+        posterior = self._conditioned
         at = posterior.at(X)
         index = torch.arange(len(self.weights), device=X.device).expand(len(X), -1)
         points = posterior.points(index)
@@ -129,27 +123,3 @@ class TargetedIntegratedVariance(PointwiseAcquisitionFunction):
         total = (at.variance + noise).clamp_min(floor)
         reduction = posterior.cross_covariance(at, points).square() / total.unsqueeze(-1)
         return (reduction * (self.weights * density).unsqueeze(-2)).sum(dim=-1)
-
-
-@acqf_input_constructor(TargetedIntegratedVariance)
-def construct_inputs_targeted_variance(
-    model: Model,
-    threshold: float | Tensor,
-    points: Tensor,
-    weights: Tensor | None = None,
-    bandwidth: float = 0.0,
-    noise: Noise | None = None,
-    posterior_transform: PosteriorTransform | None = None,
-    X_pending: Tensor | None = None,
-) -> dict[str, Any]:
-    r"""Arguments of the acquisition function, as Ax asks for them."""
-    return {
-        "model": model,
-        "threshold": threshold,
-        "points": points,
-        "weights": weights,
-        "bandwidth": bandwidth,
-        "noise": noise,
-        "posterior_transform": posterior_transform,
-        "X_pending": X_pending,
-    }

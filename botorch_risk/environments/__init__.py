@@ -1,4 +1,4 @@
-r"""Laws of the environmental variable W, known or learnt from observed values."""
+r"""Distributions of the environmental variable W, known or learnt from observed values."""
 
 from botorch_risk.environments.bandwidth import leave_one_out_bandwidth, silverman_bandwidth
 from botorch_risk.environments.bounded import BoundedMarginals

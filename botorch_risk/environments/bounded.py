@@ -19,13 +19,13 @@ class BoundedMarginals(Distribution):
         "truncate":  w(i) = icdf_i(cdf_i(lower_i) + u_i * (cdf_i(upper_i) - cdf_i(lower_i)))
         "clip":      w(i) = clamp(icdf_i(u_i), lower_i, upper_i)
 
-    with `u` uniform. `"truncate"` is the law given that W lies in the box; `"clip"` puts what lies
-    beyond on the bounds, which then carry probability, so that there is no density.
+    with `u` uniform. `"truncate"` is the distribution given that W lies in the box; `"clip"` puts
+    what lies beyond on the bounds, which then carry probability, so that there is no density.
 
     Example:
         >>> normal = torch.distributions.Normal(0.5, 0.125)
-        >>> law = BoundedMarginals(normal, torch.tensor([[0.25], [0.75]]))
-        >>> law.log_prob(torch.tensor([0.5])).exp(), law.log_prob(torch.tensor([0.8])).exp()
+        >>> bounded = BoundedMarginals(normal, torch.tensor([[0.25], [0.75]]))
+        >>> bounded.log_prob(torch.tensor([0.5])).exp(), bounded.log_prob(torch.tensor([0.8])).exp()
         (tensor(3.3437), tensor(0.))
     """
 
@@ -104,8 +104,8 @@ class BoundedMarginals(Distribution):
         """
         if self.beyond == "clip":
             raise UnsupportedError(
-                "Expected a law with a density. Got one that is clipped, so that its bounds carry "
-                "probability; use beyond='truncate'."
+                "Expected a distribution with a density. Got one that is clipped, so that its "
+                "bounds carry probability; use beyond='truncate'."
             )
         return self.interior_log_density(value).sum(dim=-1)
 

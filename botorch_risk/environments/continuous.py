@@ -1,4 +1,4 @@
-r"""A known continuous law of W on a box, whose coordinates are independent."""
+r"""A known continuous distribution of W on a box, whose coordinates are independent."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ Rule = Literal["sobol", "monte_carlo", "midpoints", "quadrature"]
 class ContinuousEnvironment(IndependentEnvironment):
     r"""Independent coordinates of known distributions, on a box.
 
-    What lies beyond the bounds is cut off (`"truncate"`: the law given that W is inside) or
-    moved to them (`"clip"`: the bounds carry probability, as in the problems of SBO-KDE).
+    What lies beyond the bounds is cut off (`"truncate"`: the distribution given that W is inside)
+    or moved to them (`"clip"`: the bounds carry probability, as in the problems of SBO-KDE).
 
-    The law of V-UCB's experiments, Sec. 4 of Nguyen et al., "Value-at-Risk Optimization with
-    Gaussian Processes", 2021, is a normal one cut at two standard deviations. For a uniform law,
-    pass `Uniform(*bounds)`.
+    The distribution of V-UCB's experiments, Sec. 4 of Nguyen et al., "Value-at-Risk Optimization
+    with Gaussian Processes", 2021, is a normal one cut at two standard deviations. For a uniform
+    distribution, pass `Uniform(*bounds)`.
 
     Example:
         >>> from torch.distributions import Normal, Uniform
         >>> bounds = torch.tensor([[0.25], [0.75]])
-        >>> law = Normal(0.5, 0.125)
-        >>> environment = ContinuousEnvironment(law, bounds, n_w=4, rule="midpoints")
+        >>> normal = Normal(0.5, 0.125)
+        >>> environment = ContinuousEnvironment(normal, bounds, n_w=4, rule="midpoints")
         >>> environment.points.flatten()
         tensor([0.3661, 0.4620, 0.5380, 0.6339])
         >>> box = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
@@ -70,8 +70,9 @@ class ContinuousEnvironment(IndependentEnvironment):
             bounds: The box, `2 x d_w`, within the support of the marginals. Gives the dtype and
                 device of the points.
             n_w: The number of points in the support; a `d_w`-th power for the two grids.
-            seeds: An integer for one law, or one integer per replicate for a law of batch shape
-                `[R]`. The two grids draw nothing and need none unless there is a ball.
+            seeds: An integer for one distribution, or one integer per replicate for a distribution
+                of batch shape `[R]`. The two grids draw nothing and need none unless there is a
+                ball.
             rule: Of equal weight: `"sobol"`, quantiles of scrambled Sobol points;
                 `"monte_carlo"`, independent draws; `"midpoints"`, quantiles of the levels
                 `(j - 1/2) / size` on each axis of a grid. Of weights by the density:
@@ -84,7 +85,8 @@ class ContinuousEnvironment(IndependentEnvironment):
             BotorchTensorDimensionError: If `bounds` is not `2 x d_w`.
             UnsupportedError: If the marginals do not fit or have no quantiles.
             ValueError: If an option is unknown, seeds are missing, the bounds are not in order,
-                `n_w` is not positive, fills no grid or is too small for a quadrature of this law.
+                `n_w` is not positive, fills no grid or is too small for a quadrature of this
+                distribution.
         """
         bounds = as_floating(bounds)
         check_bounds(bounds)
@@ -92,44 +94,44 @@ class ContinuousEnvironment(IndependentEnvironment):
             raise ValueError(f"Expected `rule` to be one of {get_args(Rule)}. Got {rule=}.")
         # Copies: the caller may change the parameters later.
         box = bounds.detach().double().cpu().clone()
-        law = BoundedMarginals(copy.deepcopy(marginals), box, beyond)
+        distribution = BoundedMarginals(copy.deepcopy(marginals), box, beyond)
         if rule == "quadrature":
-            points, weights = _quadrature(law, n_w)
+            points, weights = _quadrature(distribution, n_w)
         else:
-            points = law.from_uniforms(_uniforms(rule, n_w, bounds.shape[-1], seeds))
+            points = distribution.from_uniforms(_uniforms(rule, n_w, bounds.shape[-1], seeds))
             weights = points.new_full(points.shape[:-1], 1 / n_w)
         if n_ball:
-            extra = box_points(law.bounds, n_ball, checked_seeds(seeds, "a ball"))
+            extra = box_points(distribution.bounds, n_ball, checked_seeds(seeds, "a ball"))
             points = torch.cat([points.expand(*extra.shape[:-2], -1, -1), extra], dim=-2)
             weights = weights.expand(points.shape[:-2] + weights.shape[-1:])
             weights = torch.nn.functional.pad(weights, (0, n_ball))
         super().__init__(points.to(bounds), weights.to(bounds))
-        self._law = law
+        self._distribution = distribution
 
     @property
     def density(self) -> BoundedMarginals:
-        r"""The law itself, in float64 on the CPU; `log_prob` raises if it is clipped."""
-        return self._law
+        r"""The distribution itself, in float64 on the CPU; `log_prob` raises if it is clipped."""
+        return self._distribution
 
     def log_density(self, W: Tensor) -> Tensor:
         r"""Log density at `... x n x d_w` values, -inf outside the box; raises if clipped."""
-        return self._law.log_prob(W.double().cpu()).to(as_floating(W))
+        return self._distribution.log_prob(W.double().cpu()).to(as_floating(W))
 
     @property
-    def range(self) -> Tensor:
-        r"""The bounds of the law, `2 x d_w`."""
-        return self._law.bounds.to(self.points)
+    def support_bounds(self) -> Tensor:
+        r"""The bounds of the distribution, `2 x d_w`."""
+        return self._distribution.bounds.to(self.points)
 
-    def contains(self, W: Tensor) -> Tensor:
+    def supports(self, W: Tensor) -> Tensor:
         r"""Whether values `... x n x d_w` are within the box."""
-        return inside(W, self._law.bounds)
+        return inside(W, self._distribution.bounds)
 
     @property
     def _num_uniforms(self) -> int:
         return self.points.shape[-1]
 
     def _from_uniforms(self, uniforms: Tensor) -> Tensor:
-        return self._law.from_uniforms(uniforms.cpu())
+        return self._distribution.from_uniforms(uniforms.cpu())
 
 
 def _uniforms(rule: Rule, n_w: int, d_w: int, seeds: int | Sequence[int] | None) -> Tensor:
@@ -141,15 +143,15 @@ def _uniforms(rule: Rule, n_w: int, d_w: int, seeds: int | Sequence[int] | None)
     return seeded_uniforms(n_w, d_w, seeds, "environment", quasi=rule == "sobol")
 
 
-def _quadrature(law: BoundedMarginals, n_w: int) -> tuple[Tensor, Tensor]:
+def _quadrature(marginals: BoundedMarginals, n_w: int) -> tuple[Tensor, Tensor]:
     r"""Nodes and probabilities on a grid; each axis ends in the bounds if they have mass."""
-    d_w = law.bounds.shape[-1]
-    atomic = law.beyond == "clip"
+    d_w = marginals.bounds.shape[-1]
+    atomic = marginals.beyond == "clip"
     size = points_per_axis(n_w, d_w) - 2 * atomic
-    nodes, volumes = legendre_axes(law.bounds, size)  # size x d_w
-    masses = law.interior_log_density(nodes).exp() * volumes
+    nodes, volumes = legendre_axes(marginals.bounds, size)  # size x d_w
+    masses = marginals.interior_log_density(nodes).exp() * volumes
     if atomic:
-        nodes = torch.cat([law.bounds[:1], nodes, law.bounds[1:]])
-        masses = torch.cat([law.atoms[:1], masses, law.atoms[1:]])
+        nodes = torch.cat([marginals.bounds[:1], nodes, marginals.bounds[1:]])
+        masses = torch.cat([marginals.atoms[:1], masses, marginals.atoms[1:]])
     weights = normalized(masses.mT)
     return tensor_grid(list(nodes.mT)), tensor_grid(list(weights)).prod(dim=-1)

@@ -145,8 +145,8 @@ class KernelDensity(Distribution):
             return self._normal_log_prob(value).sum(dim=-1)
         if self.at_bounds == "clip":
             raise UnsupportedError(
-                "Expected a law with a density. Got an estimate that is clipped, so that its "
-                "bounds carry probability; use at_bounds='truncate' or 'reflect'."
+                "Expected a distribution with a density. Got an estimate that is clipped, so that "
+                "its bounds carry probability; use at_bounds='truncate' or 'reflect'."
             )
         if self.at_bounds == "truncate":
             below, above = (self._kernel_cdf(self.observed, bound) for bound in self.bounds)

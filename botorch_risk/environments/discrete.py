@@ -28,11 +28,11 @@ class DiscreteEnvironment(IndependentEnvironment):
     """
 
     def __init__(self, points: Tensor, probabilities: Tensor | None = None) -> None:
-        r"""Builds the law.
+        r"""Builds the distribution.
 
         Args:
             points: Values of W, `batch_shape x n_w x d_w`; integers count as float64, here and in
-                every law.
+                every distribution.
             probabilities: `batch_shape x n_w`, or `n_w` for all of the batch. Default: equal. A
                 point of probability 0 marks where a ball may put mass.
 

@@ -1,4 +1,4 @@
-r"""The empirical law of observed values of W on a grid, and the box around them."""
+r"""The empirical distribution of observed values of W on a grid, and the box around them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class EmpiricalGrid(IndependentEnvironment):
 
         weights[j] = (number of observed values nearest to grid[j]) / t
 
-    The reference law of DRBO-MMD and its minimax approximation, Sec. B.1 of Huang et al.,
+    The reference distribution of DRBO-MMD and its minimax approximation, Sec. B.1 of Huang et al.,
     "Stochastic Bayesian Optimization with Unknown Continuous Context Distribution via Kernel
     Density Estimation", 2024. Points that no value is nearest to have weight 0: a ball may put
     mass there. Distances are Euclidean, ties go to the first point.
@@ -158,12 +158,12 @@ class StandardDeviationBox(IndependentEnvironment):
         self.register_buffer("box", box)
 
     @property
-    def range(self) -> Tensor:
-        r"""The box, `2 x d_w`; one that holds those of all replicates."""
+    def support_bounds(self) -> Tensor:
+        r"""The box, `2 x d_w`; one that holds the boxes of all replicates."""
         boxes = self.box.reshape(-1, *self.box.shape[-2:])
         return torch.stack([boxes[:, 0].amin(dim=0), boxes[:, 1].amax(dim=0)])
 
-    def contains(self, W: Tensor) -> Tensor:
+    def supports(self, W: Tensor) -> Tensor:
         r"""Whether values `batch_shape x n x d_w` are within the box."""
         return inside(W, self.box)
 

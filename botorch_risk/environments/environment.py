@@ -1,12 +1,17 @@
-r"""What an acquisition function asks of the law of the environmental variable W."""
+r"""What acquisition functions and strategies ask of the distribution of W."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.errors import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
 from torch import Generator, Tensor
 from torch.nn import Module
 
@@ -14,16 +19,24 @@ from botorch_risk.environments.uniforms import draw_uniforms
 
 
 class Environment(Module, ABC):
-    r"""The law of what a decision `x` meets: of W, or of a perturbation of `x`.
+    r"""The distribution of what a decision `x` meets: of W, or of a perturbation of `x`.
 
-    Stands for the law by weighted points. Weights are at least 0 and sum to 1. A point of
-    weight 0 is not in the support, but a ball around the law may put mass there. Every draw is
-    made when an environment is built; nothing in `expand` is random.
+    It is represented by weighted points. Weights are at least 0 and sum to 1. A point of weight 0
+    is not in the support, but a ball around the distribution may put mass there. Every draw is made
+    when an environment is built; nothing in `expand` is random.
+
+    An acquisition function needs `expand` alone. Strategies also ask what may be observed
+    (`contains`), where (`range`), and in how many columns (`num_inputs`).
+
+    Attributes:
+        independent: Whether `points` and `weights` are the same for every decision.
     """
+
+    independent: ClassVar[bool] = False
 
     @abstractmethod
     def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Pairs each decision with each point of the law.
+        r"""Pairs each decision with each point of the distribution.
 
         Args:
             X: Decisions, `batch_shape x m x d_x`.
@@ -34,13 +47,72 @@ class Environment(Module, ABC):
             `batch_shape x m x n_w`.
         """
 
+    def num_inputs(self, d_x: int) -> int:
+        r"""The number of columns of the model's inputs, of which the last `d_w` are W.
+
+        Args:
+            d_x: The number of decision variables. Without columns of W, where the environment
+                perturbs the decision, it is also the number of inputs.
+        """
+        inputs, _ = self.expand(torch.zeros(1, d_x, dtype=torch.double))
+        return inputs.shape[-1]
+
+    def range(self, bounds: Tensor) -> Tensor:
+        r"""A box that holds the model's inputs of all decisions within a box.
+
+        Args:
+            bounds: The box of the decisions, `2 x d_x`.
+
+        Returns:
+            `2 x d`.
+
+        Raises:
+            UnsupportedError: If the environment does not know it.
+        """
+        raise UnsupportedError(
+            f"Expected an environment that knows its range. Got {type(self).__name__}."
+        )
+
+    def contains(self, X: Tensor, W: Tensor) -> Tensor:
+        r"""Whether a decision may meet a value: here, whether a point of positive weight has it.
+
+        Args:
+            X: Decisions, `batch_shape x m x d_x`.
+            W: What they met, `batch_shape x m x d_w`; the perturbed decisions themselves where
+                there are no columns of W.
+
+        Returns:
+            `batch_shape x m` booleans, to rounding.
+        """
+        inputs, weights = self.expand(X)
+        possible, W = inputs[..., -W.shape[-1] :], as_floating(W)
+        scale = torch.maximum(possible.abs(), possible.new_ones(()))
+        tolerance = torch.finfo(W.dtype).eps ** 0.5 * scale
+        near = ((possible - W.unsqueeze(-2)).abs() <= tolerance).all(dim=-1)
+        return (near & (weights > 0)).any(dim=-1)
+
+    def log_probability(self, weights: Tensor) -> Tensor:
+        r"""How probable the points of `expand` are: here, the logarithm of their weights.
+
+        Args:
+            weights: Of the points, broadcastable to `batch_shape x m x n_w`.
+
+        Returns:
+            Numbers to compare with each other, broadcastable to `batch_shape x m x n_w`.
+
+        Raises:
+            UnsupportedError: If the distribution is continuous and has no density.
+        """
+        return weights.log()
+
 
 class IndependentEnvironment(Environment, ABC):
-    r"""A law of W that does not depend on the decision.
+    r"""A distribution of W that does not depend on the decision.
 
     A subclass maps uniform numbers to W, which is all that sampling needs.
     """
 
+    independent: ClassVar[bool] = True
     points: Tensor
     weights: Tensor
 
@@ -57,11 +129,11 @@ class IndependentEnvironment(Environment, ABC):
 
     @property
     def batch_shape(self) -> torch.Size:
-        r"""One law for each entry; `[]` for one law, which any batch of decisions may share."""
+        r"""One distribution for each entry; `[]` for one that any batch of decisions may share."""
         return self.points.shape[:-2]
 
     def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Appends each point of the law to each decision.
+        r"""Appends each point of the distribution to each decision.
 
         Args:
             X: Decisions, `... x batch_shape x m x d_x`.
@@ -90,7 +162,7 @@ class IndependentEnvironment(Environment, ABC):
         return torch.cat([decisions, points], dim=-1), self.weights.to(X).unsqueeze(-2)
 
     def sample(self, num_samples: int, generator: Generator | Sequence[Generator]) -> Tensor:
-        r"""Independent draws of W from the law itself, not only from its points.
+        r"""Independent draws of W from the distribution itself, not only from its points.
 
         Args:
             num_samples: How many values to draw, `n`.
@@ -98,7 +170,7 @@ class IndependentEnvironment(Environment, ABC):
                 same whichever others are there.
 
         Returns:
-            `batch_shape x n x d_w`, or `R x n x d_w` if `R` generators draw from one law.
+            `batch_shape x n x d_w`, or `R x n x d_w` if `R` generators draw from one distribution.
 
         Raises:
             BotorchTensorDimensionError: If the generators do not fit the batch shape.
@@ -115,7 +187,7 @@ class IndependentEnvironment(Environment, ABC):
         return self._from_uniforms(uniforms).to(self.points)
 
     def log_density(self, W: Tensor) -> Tensor | None:
-        r"""Log density of a continuous law; None where W takes no values but the `points`.
+        r"""Log density of a continuous W; None where W takes no values but the `points`.
 
         Args:
             W: Values, `batch_shape x n x d_w`.
@@ -124,19 +196,36 @@ class IndependentEnvironment(Environment, ABC):
             `batch_shape x n`, -inf outside the support, in the dtype of `W`; or None.
 
         Raises:
-            UnsupportedError: If the law is continuous and has no density, as a clipped one.
+            UnsupportedError: If W is continuous and has no density, as a clipped one.
         """
         return None
 
+    def log_probability(self, weights: Tensor) -> Tensor:
+        r"""Log density of the points, or logarithms of the weights where W is discrete."""
+        density = self.log_density(self.points)
+        return weights.log() if density is None else density.to(weights).unsqueeze(-2)
+
+    def num_inputs(self, d_x: int) -> int:
+        r"""Columns of the decision and of W."""
+        return d_x + self.points.shape[-1]
+
+    def range(self, bounds: Tensor) -> Tensor:
+        r"""The box of the decisions beside the one of W, `2 x (d_x + d_w)`."""
+        return torch.cat([bounds, self.support_bounds.to(bounds)], dim=-1)
+
+    def contains(self, X: Tensor, W: Tensor) -> Tensor:
+        r"""Whether values of W are in the support, whatever the decision is."""
+        return self.supports(W)
+
     @property
-    def range(self) -> Tensor:
-        r"""A box that holds the support, `2 x d_w`: here, that of the points of positive weight."""
+    def support_bounds(self) -> Tensor:
+        r"""A box that holds the support, `2 x d_w`: here, of the points of positive weight."""
         support = (self.weights > 0).unsqueeze(-1)
         lower = self.points.masked_fill(~support, torch.inf).flatten(0, -2).amin(dim=0)
         upper = self.points.masked_fill(~support, -torch.inf).flatten(0, -2).amax(dim=0)
         return torch.stack([lower, upper])
 
-    def contains(self, W: Tensor) -> Tensor:
+    def supports(self, W: Tensor) -> Tensor:
         r"""Whether values are in the support: here, are points of positive weight, to rounding.
 
         Args:

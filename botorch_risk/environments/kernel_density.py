@@ -1,4 +1,4 @@
-r"""The law of W learnt from observed values by kernel density estimation."""
+r"""The distribution of W learnt from observed values by kernel density estimation."""
 
 from __future__ import annotations
 
@@ -43,17 +43,18 @@ class KernelDensityEnvironment(IndependentEnvironment):
     points match. A bandwidth below the floor (one value, or identical ones) is raised to it, and
     `at_floor` says where.
 
-    Choose `bandwidth="leave_one_out"` for laws of several modes within bounds, once there are about
-    100 values: see `leave_one_out_bandwidth` for its errors. With few values, with heavy tails on
-    the whole line or with one mode, Silverman's rule is as good or better. It sees rounding.
+    Choose `bandwidth="leave_one_out"` for distributions of several modes within bounds, once there
+    are about 100 values: see `leave_one_out_bandwidth` for its errors. With few values, with heavy
+    tails on the whole line or with one mode, Silverman's rule is as good or better. It sees
+    rounding.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]])
         >>> observed = torch.tensor([[[0.2], [0.5]], [[0.7], [0.7]]])  # R x t x d_w
-        >>> law = KernelDensityEnvironment(observed, bounds, n_w=64, seeds=[0, 1], n_ball=32)
-        >>> law.points.shape, law.weights.sum(dim=-1), law.at_floor.flatten()
+        >>> weather = KernelDensityEnvironment(observed, bounds, n_w=64, seeds=[0, 1], n_ball=32)
+        >>> weather.points.shape, weather.weights.sum(dim=-1), weather.at_floor.flatten()
         (torch.Size([2, 96, 1]), tensor([1., 1.]), tensor([False,  True]))
-        >>> law.condition(torch.rand(2, 1, 1)).density.observed.shape
+        >>> weather.condition(torch.rand(2, 1, 1)).density.observed.shape
         torch.Size([2, 3, 1])
     """
 
@@ -79,7 +80,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
 
         Args:
             observed: Values of W, `batch_shape x t x d_w`, within the bounds unless clipped.
-            bounds: The box, `2 x d_w`, or None for a law on the whole space.
+            bounds: The box, `2 x d_w`, or None for a distribution on the whole space.
             n_w: The number of points in the support.
             seeds: One for each replicate, `batch_shape.numel()` in all.
             bandwidth: `"silverman"`, `"leave_one_out"`, or a tensor `batch_shape x d_w`.
@@ -170,11 +171,11 @@ class KernelDensityEnvironment(IndependentEnvironment):
         return self.density.log_prob(W.to(self.observed).movedim(-2, 0)).movedim(0, -1).to(W)
 
     @property
-    def range(self) -> Tensor:
+    def support_bounds(self) -> Tensor:
         r"""The bounds, `2 x d_w`; without any, a box round the points."""
-        return super().range if self.bounds is None else self.bounds
+        return super().support_bounds if self.bounds is None else self.bounds
 
-    def contains(self, W: Tensor) -> Tensor:
+    def supports(self, W: Tensor) -> Tensor:
         r"""Whether values `batch_shape x n x d_w` are within the bounds, if there are any."""
         return W.isfinite().all(dim=-1) if self.bounds is None else inside(W, self.bounds)
 

@@ -18,10 +18,10 @@ from botorch_risk.environments.environment import (
 
 
 class InputPerturbation(Environment):
-    r"""The outcome is that of `x + delta`; there are no columns of W, so `d = d_x`.
+    r"""The outcome is taken at `x + delta`; there are no columns of W, so `d = d_x`.
 
-    The law of the model's inputs moves with `x`, so it has no `points` of its own, and a measure
-    that needs them (an MMD ball) cannot be bound to it.
+    The distribution of the model's inputs moves with `x`, so it has no `points` of its own, and a
+    measure that needs them (an MMD ball) cannot be bound to it.
 
     Example:
         >>> delta = torch.tensor([[-0.1], [0.1]])
@@ -40,7 +40,7 @@ class InputPerturbation(Environment):
         probabilities: Tensor | None = None,
         bounds: Tensor | None = None,
     ) -> None:
-        r"""Builds the law.
+        r"""Builds the distribution.
 
         Args:
             perturbations: `batch_shape x n_w x d_x`, in the units of the decisions.
@@ -72,26 +72,9 @@ class InputPerturbation(Environment):
             UnsupportedError: Always.
         """
         raise UnsupportedError(
-            "Expected a law that does not depend on the decision. Got perturbations of it, which "
-            "have no fixed `points`; use a risk measure that does not need them."
+            "Expected a distribution that does not depend on the decision. Got perturbations of "
+            "it, which have no fixed `points`; use a risk measure that does not need them."
         )
-
-    def reaches(self, X: Tensor, perturbed: Tensor) -> Tensor:
-        r"""Whether a perturbation of positive weight leads from one point to another, to rounding.
-
-        Args:
-            X: Decisions, `batch_shape x m x d_x`.
-            perturbed: Where they may have led, `batch_shape x m x d_x`.
-
-        Returns:
-            `batch_shape x m` booleans.
-        """
-        possible, weights = self.expand(X)
-        scale = torch.maximum(possible.abs(), possible.new_ones(()))
-        perturbed = as_floating(perturbed)
-        tolerance = torch.finfo(perturbed.dtype).eps ** 0.5 * scale
-        near = ((possible - perturbed.unsqueeze(-2)).abs() <= tolerance).all(dim=-1)
-        return (near & (weights > 0)).any(dim=-1)
 
     def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Adds each perturbation to each decision.
@@ -117,3 +100,9 @@ class InputPerturbation(Environment):
             lower, upper = self.bounds.to(X)
             perturbed = torch.minimum(torch.maximum(perturbed, lower), upper)
         return perturbed, self.weights.to(X).unsqueeze(-2)
+
+    def range(self, bounds: Tensor) -> Tensor:
+        r"""The box of the perturbed decisions, `2 x d_x`: each perturbation moves all alike."""
+        corners, _ = self.expand(bounds)  # ... x 2 x n_w x d_x
+        corners = corners.flatten(0, -2)
+        return torch.stack([corners.amin(dim=0), corners.amax(dim=0)])

@@ -1,4 +1,4 @@
-r"""Points of the unit cube that the laws are built from, and the nodes of a quadrature."""
+r"""Points of the unit cube that the distributions are built from, and the nodes of a quadrature."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from botorch_risk.experiments.rahbo import FOREST_RISK_AVERSION
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.workers import end_with
-from botorch_risk.regret import mean_and_standard_error, paired_difference
+from botorch_risk.metrics import mean_and_standard_error, paired_difference
 from botorch_risk.test_functions import ForestTuning
 
 METHODS = ("RAHBO", "GP-UCB")
@@ -127,7 +127,10 @@ def _page(
             configuration = ", ".join(f"{int(each)}" for each in x)
             numbers = f"{mean:.4f} | {deviation:.4f} | {value:.4f}"
             lines.append(f"| {label} | {seed} | {configuration} | {numbers} |")
-    lines += ["", "| mean +- two standard errors | mean | standard deviation | mean-variance |"]
+    lines += [
+        "",
+        "| mean +- Student-t interval, 95 % | mean | standard deviation | mean-variance |",
+    ]
     lines.append("|---|---|---|---|")
     columns = {label: _columns(values) for label, values in scores.items()}
     for label, values in columns.items():
@@ -146,9 +149,9 @@ def _verdict(label: str, scores: dict[str, Tensor]) -> str:
     gain = paired_difference(_mean_variance(scores[AVERSE]), _mean_variance(scores[label]))
     seeds = len(scores[label])
     found = f"no difference that {seeds} seeds can show"
-    if abs(gain.mean) > gain.two_standard_errors:
+    if abs(gain.mean) > gain.half_width:
         what = "higher" if gain.mean > 0 else "lower"
-        size = f"{abs(gain.mean):.4f} +- {gain.two_standard_errors:.4f}"
+        size = f"{abs(gain.mean):.4f} +- {gain.half_width:.4f}"
         found = f"mean-variance {what} by {size} over {seeds} seeds"
     return f"Risk aversion against {label}: {found}.\n"
 
@@ -158,7 +161,7 @@ def _columns(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _cell(value: Any) -> str:
-    return f"{value.mean:.4f} +- {value.two_standard_errors:.4f}"
+    return f"{value.mean:.4f} +- {value.half_width:.4f}"
 
 
 def _picture(scores: dict[str, Tensor]) -> Any:

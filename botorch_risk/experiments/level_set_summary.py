@@ -14,6 +14,7 @@ from botorch_risk.experiments.replay import (
 )
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import cell, table
+from botorch_risk.metrics import INTERVAL
 
 
 def store_curves(
@@ -44,7 +45,7 @@ def level_set_markdown(curves: Mapping[str, LevelSetCurves], identity: Mapping[s
         identity: What the store says of the experiment.
 
     Returns:
-        Markdown; `mean ± two standard errors` over the replicates.
+        Markdown; the mean and its Student-t interval, 95 %, over the replicates.
     """
     costs = common_costs(curves, 5)[[1, 2, 4]]
     scores = {label: score_at_cost(curve, costs) for label, curve in curves.items()}
@@ -52,7 +53,7 @@ def level_set_markdown(curves: Mapping[str, LevelSetCurves], identity: Mapping[s
     rows = [[label, *(cell(column) for column in score.T)] for label, score in scores.items()]
     parts = [
         f"# {identity['experiment']}: {identity['objective']}",
-        f"{len(identity['seeds'])} replicates, mean ± two standard errors. Points are classified "
+        f"{len(identity['seeds'])} replicates, mean ± {INTERVAL}. Points are classified "
         "by the posterior mean. The cost is what all samples have cost, those of the initial "
         "design included; the last is one that all runs have reached.",
         table(header, rows),

@@ -1,4 +1,4 @@
-r"""Pictures: regret and scores with two standard errors, a model of one input, classes of a domain.
+r"""Pictures: regret and scores with Student-t intervals, a model of one input, classes of a domain.
 
 They take arrays, know no model, and return a `matplotlib.figure.Figure` to be changed or
 saved. Colours are those of Okabe and Ito, which colour-blind readers can tell apart;
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from botorch_risk.experiments.extras import require_extra
 from botorch_risk.experiments.replay import LevelSetCurves, common_costs, score_at_cost
-from botorch_risk.regret import mean_and_standard_error
+from botorch_risk.metrics import INTERVAL, mean_and_standard_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def plot_regret(
     log_scale: bool = False,
     title: str = "",
 ) -> Figure:
-    r"""The mean regret of each strategy with a band of two standard errors.
+    r"""The mean regret of each strategy with a band: the Student-t interval, 95 %.
 
     Args:
         curves: Regret by label, `R x T` each; lengths may differ.
@@ -79,14 +79,14 @@ def plot_regret(
         axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         axes.margins(x=0.01)
         axes.set(xlabel="round", ylabel=ylabel, title=title)
-        axes.legend(title="mean ± 2 standard errors", alignment="left")
+        axes.legend(title=f"mean, {INTERVAL}", alignment="left")
     return figure
 
 
 def plot_scores(
     curves: Mapping[str, LevelSetCurves], ylabel: str = "F1 score", title: str = ""
 ) -> Figure:
-    r"""The mean F1 score of each strategy against what had been paid, with two standard errors.
+    r"""The mean F1 score of each strategy against what had been paid, with 95 % intervals.
 
     Costs are those that all runs have reached.
 
@@ -118,7 +118,7 @@ def plot_scores(
         axes.set_ylim(max(low, -0.02), min(high, 1.02))  # a band may leave the range of scores
         # Outside, as the curves of a step function leave no corner free.
         beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
-        axes.legend(title="mean ± 2 standard errors", alignment="left", **beside)
+        axes.legend(title=f"mean, {INTERVAL}", alignment="left", **beside)
     return figure
 
 
@@ -253,7 +253,7 @@ def save_png(figure: Figure, path: str | Path) -> Path:
 
 
 def _draw_band(axes: Axes, x: Sequence[float], values: Tensor, position: int, label: str) -> Tensor:
-    r"""The mean of `R x T` values with two standard errors; returns the mean.
+    r"""The mean of `R x T` values with its Student-t interval, 95 %; returns the mean.
 
     The label says of how many replicates it is at the end, if some have no value there.
     """
@@ -261,7 +261,7 @@ def _draw_band(axes: Axes, x: Sequence[float], values: Tensor, position: int, la
     count = int(value.num_replicates[-1])
     label = label if count == len(values) else f"{label} ({count} of {len(values)})"
     color, style = COLORS[position % len(COLORS)], LINE_STYLES[position % len(LINE_STYLES)]
-    low, high = value.mean - value.two_standard_errors, value.mean + value.two_standard_errors
+    low, high = value.mean - value.half_width, value.mean + value.half_width
     axes.plot(x, value.mean, color=color, linestyle=style, linewidth=1.8, label=label)
     axes.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
     return value.mean

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from botorch_risk.acquisition import LevelSet
 from botorch_risk.experiments.registry import ExperimentDefinition
 from botorch_risk.experiments.store import ExperimentStore
-from botorch_risk.level_sets import classify_by_mean, level_set_scores
+from botorch_risk.metrics import classify_by_mean, level_set_scores
 
 
 class LevelSetCurves(NamedTuple):
@@ -88,7 +89,7 @@ def level_set_curves(
     problem: Any = definition.problem()
     costs, scores = [], []
     for strategy in replay(store, definition, label):
-        sets = classify_by_mean(strategy.posterior, problem.threshold)
+        sets = classify_by_mean(strategy.posterior, LevelSet(problem.threshold))
         costs.append(strategy.cost.clone())
         scores.append(level_set_scores(sets.high, problem.truth).f1)
     return LevelSetCurves(torch.stack(costs, dim=-1), torch.stack(scores, dim=-1))

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from botorch_risk.experiments.records import RoundRecord
 from botorch_risk.experiments.store import ExperimentStore
-from botorch_risk.regret import (
+from botorch_risk.metrics import (
+    INTERVAL,
     cumulative_regret,
     format_with_error,
     mean_and_standard_error,
@@ -26,7 +27,7 @@ class RegretCurves:
     Args:
         cumulative: The sum over the rounds after the initial design of
             `optimum - objective(x)`, over all points of a round: `R x T`. NaN from the first
-            round in which a replicate asked for nothing, as in `botorch_risk.regret`.
+            round in which a replicate asked for nothing, as in `botorch_risk.metrics`.
         simple: `optimum - objective(recommendation)` after the initial design and after
             each round, `R x (T + 1)`.
     """
@@ -91,7 +92,7 @@ def summary_markdown(store: ExperimentStore) -> str:
         store: The store of the experiment.
 
     Returns:
-        Markdown; `mean ± two standard errors` over the replicates.
+        Markdown; the mean and its Student-t interval, 95 %, over the replicates.
 
     Raises:
         ValueError: If there is nothing to summarise (see `regret_curves`).
@@ -104,7 +105,7 @@ def summary_markdown(store: ExperimentStore) -> str:
     parts = [
         f"# {identity['experiment']}: regret after {last} rounds",
         f"Risk objective: {identity['objective']}. Regret is measured against {reference}; "
-        f"{len(identity['seeds'])} replicates, mean ± two standard errors. The initial design of "
+        f"{len(identity['seeds'])} replicates, mean ± {INTERVAL}. The initial design of "
         f"{identity['num_initial']} points is round 0 and not part of the cumulative regret. From "
         "a round that it did not play, a replicate has no cumulative regret, and is left out.",
         table(["strategy", "cumulative", "simple"], _final_rows(curves, last)),
@@ -185,14 +186,14 @@ def _rows_by_round(
 
 
 def cell(values: Tensor) -> str:
-    r"""`mean ± two standard errors`, and of how many replicates if some have no value, `R`.
+    r"""Mean and half of its Student-t interval, 95 %, of `R` replicates, and how many have a value.
 
     Example:
-        >>> cell(torch.tensor([503.4, 713.4])), cell(torch.tensor([1.0, 3.0, torch.nan]))
-        ('608 ± 210', '2.0 ± 2.0 (2 of 3)')
+        >>> cell(torch.tensor([503.4, 608.4, 713.4])), cell(torch.tensor([1.0, 3.0, torch.nan]))
+        ('608 ± 260', '2 ± 13 (2 of 3)')
     """
     value = mean_and_standard_error(values)
-    shown = format_with_error(value.mean.item(), value.two_standard_errors.item())
+    shown = format_with_error(value.mean.item(), value.half_width.item())
     count = int(value.num_replicates)
     return shown if count == len(values) else f"{shown} ({count} of {len(values)})"
 

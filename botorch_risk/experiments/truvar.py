@@ -18,7 +18,7 @@ from botorch.settings import validate_input_scaling
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
-from botorch_risk.acquisition import NoiseLevels
+from botorch_risk.acquisition import LevelSet, Maximize, NoiseLevels
 from botorch_risk.experiments.finite_domain import LevelSetProblem, RegretProblem
 from botorch_risk.experiments.registry import ExperimentDefinition, register
 from botorch_risk.fit import fit_exact_gp
@@ -170,7 +170,7 @@ def _level_sets(
         description=f"{description} (TRUVAR, Fig. 2)",
         problem=lambda: LevelSetProblem(problem(), threshold),
         strategies=_strategies(
-            lambda: problem().domain, (build, threshold), (build, "level_set", threshold), kinds
+            lambda: problem().domain, (build, threshold), (build, LevelSet(threshold)), kinds
         ),
         num_initial=1,
         num_rounds=120,
@@ -193,7 +193,7 @@ def _maxima(
         name=name,
         description=f"{description} (TRUVAR, Fig. 3)",
         problem=problem,
-        strategies=_strategies(domain, (build,), (build, "maximize"), kinds),
+        strategies=_strategies(domain, (build,), (build, Maximize()), kinds),
         num_initial=num_initial,
         num_rounds=100,
         num_repeats=1,

@@ -17,7 +17,7 @@ from botorch.exceptions.warnings import OptimizationWarning
 from numpy import ndarray
 from torch import Tensor
 
-from botorch_risk.acquisition.protocol import PointwiseAcquisition
+from botorch_risk.acquisition.pointwise import PointwiseAcquisition
 from botorch_risk.gradients import require_gradients
 from botorch_risk.optim.pointwise import PointwiseEvaluator
 from botorch_risk.projected_bfgs import RowStatus, minimize_rows

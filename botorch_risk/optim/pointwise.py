@@ -9,7 +9,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedEr
 from numpy import ndarray
 from torch import Tensor
 
-from botorch_risk.acquisition.protocol import PointwiseAcquisition
+from botorch_risk.acquisition.pointwise import PointwiseAcquisition
 
 
 class PointwiseEvaluator:

@@ -1,4 +1,4 @@
-r"""Measures of risk over a law of the environment: pure tensor functionals."""
+r"""Measures of risk over a distribution of the environment: pure tensor functionals."""
 
 from botorch_risk.risk.mean_variance import MeanVariance
 from botorch_risk.risk.measures import (
@@ -13,12 +13,12 @@ from botorch_risk.risk.mmd import (
     MaximumMeanDiscrepancyBall,
     UncertifiedWorstCaseError,
     maximum_mean_discrepancy_worst_case,
-    maximum_mean_discrepancy_worst_law,
+    maximum_mean_discrepancy_worst_distribution,
 )
 from botorch_risk.risk.total_variation import (
     TotalVariationBall,
     total_variation_worst_case,
-    total_variation_worst_law,
+    total_variation_worst_distribution,
 )
 
 __all__ = [
@@ -33,7 +33,7 @@ __all__ = [
     "ValueAtRisk",
     "WorstCase",
     "maximum_mean_discrepancy_worst_case",
-    "maximum_mean_discrepancy_worst_law",
+    "maximum_mean_discrepancy_worst_distribution",
     "total_variation_worst_case",
-    "total_variation_worst_law",
+    "total_variation_worst_distribution",
 ]

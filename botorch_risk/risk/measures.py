@@ -53,7 +53,7 @@ class RiskMeasure(ABC):
                 weights are not probabilities.
         """
         weights = weights.to(values)
-        check_law(values, weights)
+        check_distribution(values, weights)
         (risk,) = _of_finite_rows(lambda values: (self._evaluate(values, weights),), values)
         return risk
 
@@ -82,7 +82,7 @@ class RiskMeasure(ABC):
         """
         weights = weights.to(lower)
         for values in (lower, upper):
-            check_law(values, weights)
+            check_distribution(values, weights)
         low, high = _of_finite_rows(
             lambda lower, upper: self._bounds(lower, upper, weights), lower, upper
         )
@@ -115,7 +115,7 @@ def _of_finite_rows(
     return tuple(result.where(finite, torch.nan) for result in results)
 
 
-def check_law(values: Tensor, weights: Tensor) -> None:
+def check_distribution(values: Tensor, weights: Tensor) -> None:
     r"""Raises unless the weights are probabilities that fit the values."""
     fits = values.dim() > 0 and weights.shape[-1:] == values.shape[-1:]
     try:
@@ -263,7 +263,7 @@ class WorstCase(RiskMeasure):
 
     Args:
         over: `"support"` leaves out points of weight 0; `"points"` takes them all, as a ball of
-            laws around the weights does.
+            distributions around the weights does.
 
     Raises:
         ValueError: If `over` is neither.

@@ -25,7 +25,7 @@ from botorch_risk.risk.kernel_matrices import (
 )
 from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
 
-_FIRST_ROWS = 16  # of the root of the sensitivity, those of the smallest eigenvalues
+_FIRST_ROWS = 16  # of the root of the sensitivity, which belong to the smallest eigenvalues
 
 Sensitivity = Literal["kernel", "identity"]
 
@@ -42,7 +42,7 @@ class MinimaxApproximation(RiskMeasure):
     where `E = p'v`, `radius*` is the discrepancy between the weights p and certainty of the
     smallest value, and `S^2 = v'K^-1 v - (1'K^-1 v)^2 / (1'K^-1 1)` is the sensitivity: the lower
     bound drops q >= 0. It costs matrix products, no program is solved. After [Tay2022sensitivity]_,
-    derived anew from the convexity of V; the midpoint is off by at most half of `upper - lower`.
+    derived again from the convexity of V; the midpoint is off by at most half of `upper - lower`.
 
     Not monotone in the values, and it jumps where the smallest value moves to another point;
     `bounds` gives bounds for values within limits.
@@ -163,12 +163,12 @@ class MinimaxApproximation(RiskMeasure):
         """
         matrix = require_bound(self._kernel_matrix, self)
         check_size(matrix, values)
-        law = weights.double().reshape(*[1] * (values.dim() - weights.dim()), *weights.shape)
-        law = law.expand(*matrix.shape[:-2], *law.shape[matrix.dim() - 2 :])
-        image = _matvec(matrix, law)
+        centre = weights.double().reshape(*[1] * (values.dim() - weights.dim()), *weights.shape)
+        centre = centre.expand(*matrix.shape[:-2], *centre.shape[matrix.dim() - 2 :])
+        image = _matvec(matrix, centre)
         diagonal = matrix.diagonal(dim1=-2, dim2=-1)
-        diagonal = diagonal.view(*matrix.shape[:-2], *[1] * (law.dim() + 1 - matrix.dim()), -1)
-        square = diagonal - 2 * image + (law * image).sum(dim=-1, keepdim=True)
+        diagonal = diagonal.view(*matrix.shape[:-2], *[1] * (centre.dim() + 1 - matrix.dim()), -1)
+        square = diagonal - 2 * image + (centre * image).sum(dim=-1, keepdim=True)
         farthest = square.clamp_min(1e-300).sqrt()  # radius*
         return (self.radius / farthest).clamp_max(1.0).to(weights)
 

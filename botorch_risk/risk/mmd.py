@@ -1,4 +1,4 @@
-r"""The smallest expectation over a maximum-mean-discrepancy ball of laws.
+r"""The smallest expectation over a maximum-mean-discrepancy ball of distributions.
 
 .. [Kirschner2020drbo]
     J. Kirschner, I. Bogunovic, S. Jegelka, A. Krause. Distributionally Robust Bayesian
@@ -22,7 +22,7 @@ from botorch_risk.risk.kernel_matrices import (
     without_copies,
 )
 from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
-from botorch_risk.risk.mmd_interior_point import BallRows, LawProgram, solve_laws
+from botorch_risk.risk.mmd_interior_point import BallProgram, BallRows, solve_programs
 
 TARGET_GAP = 1e-8  # of the range of the values
 ACCEPTED_GAP = 1e-6
@@ -35,22 +35,24 @@ class UncertifiedWorstCaseError(RuntimeError):
 def maximum_mean_discrepancy_worst_case(
     values: Tensor, weights: Tensor, kernel_matrix: Tensor, radius: float
 ) -> Tensor:
-    r"""The smallest expectation over laws within a maximum mean discrepancy of the weights.
+    r"""The smallest expectation over distributions within a discrepancy of the weights.
 
         risk = min_q {sum_j q_j values_j : (q - weights)' K (q - weights) <= radius^2}
 
     The inner problem of [Kirschner2020drbo]_, solved by a batched interior-point method to a
     certified duality gap, at most 1e-6 and mostly 1e-8 of the range of the values. Points of
-    weight 0 may receive probability. Differentiable in the values: the gradient is the worst law
-    (where several laws attain the minimum, one of them). In float64 whatever the dtype.
+    weight 0 may receive probability. Differentiable in the values: the gradient is the worst
+    distribution (where several distributions attain the minimum, one of them). In float64 whatever
+    the dtype.
 
     Args:
         values: `... x n_w` finite values.
-        weights: The law at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not checked).
+        weights: The distribution at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not
+            checked).
         kernel_matrix: `n_w x n_w`, symmetric and positive semi-definite, or one for each of the
             leading dimensions of the values, `batch_shape x n_w x n_w`.
         radius: The largest discrepancy. Radius 0 is the expectation, even where the kernel does not
-            tell laws apart.
+            tell distributions apart.
 
     Returns:
         A tensor of shape `...`.
@@ -67,18 +69,19 @@ def maximum_mean_discrepancy_worst_case(
         >>> maximum_mean_discrepancy_worst_case(values, weights, torch.eye(3), radius=2.0)
         tensor(1.)
     """
-    law = maximum_mean_discrepancy_worst_law(values, weights, kernel_matrix, radius)
-    return (law * values).sum(dim=-1)
+    worst = maximum_mean_discrepancy_worst_distribution(values, weights, kernel_matrix, radius)
+    return (worst * values).sum(dim=-1)
 
 
-def maximum_mean_discrepancy_worst_law(
+def maximum_mean_discrepancy_worst_distribution(
     values: Tensor, weights: Tensor, kernel_matrix: Tensor, radius: float
 ) -> Tensor:
-    r"""The law that attains `maximum_mean_discrepancy_worst_case`.
+    r"""The distribution that attains `maximum_mean_discrepancy_worst_case`.
 
     Args:
         values: `... x n_w` finite values.
-        weights: The law at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not checked).
+        weights: The distribution at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not
+            checked).
         kernel_matrix: `batch_shape x n_w x n_w`, symmetric and positive semi-definite.
         radius: The largest discrepancy.
 
@@ -91,10 +94,10 @@ def maximum_mean_discrepancy_worst_law(
 
     Example:
         >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
-        >>> maximum_mean_discrepancy_worst_law(values, weights, torch.eye(3), radius=2.0)
+        >>> maximum_mean_discrepancy_worst_distribution(values, weights, torch.eye(3), radius=2.0)
         tensor([1., 0., 0.])
     """
-    return _KernelBalls(kernel_matrix, radius).worst_law(values, weights)
+    return _KernelBalls(kernel_matrix, radius).worst_distribution(values, weights)
 
 
 class _KernelBalls:
@@ -108,15 +111,17 @@ class _KernelBalls:
         roots = roots.reshape(-1, *roots.shape[-2:])  # K = root' root
         self._balls = [_Ball(root, radius, keep=len(roots) == 1) for root in roots]
 
-    def worst_law(self, values: Tensor, weights: Tensor) -> Tensor:
-        r"""The worst law of each row of `values: batch_shape x ... x n_w`."""
+    def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
+        r"""The worst distribution of each row of `values: batch_shape x ... x n_w`."""
         check_size(self.kernel_matrix, values)
         rows = values.detach().double().reshape(len(self._balls), -1, values.shape[-1])
         centres = weights.detach().double().expand(values.shape).reshape(rows.shape)
         centres = centres / centres.sum(dim=-1, keepdim=True)
         if self.radius > 0:
             each = zip(self._balls, rows, centres, strict=True)
-            centres = torch.stack([ball.worst_law(row, centre) for ball, row, centre in each])
+            centres = torch.stack(
+                [ball.worst_distribution(row, centre) for ball, row, centre in each]
+            )
         return centres.view(values.shape).to(values)
 
 
@@ -131,38 +136,39 @@ class _Ball:
 
     def __init__(self, root: Tensor, radius: float, keep: bool) -> None:
         self.root, self.radius, self.keep = root, radius, keep
-        # Directions below the cut change the squared discrepancy of two laws by at most twice it.
+        # Directions below the cut change the squared discrepancy of two distributions by at most
+        # twice it.
         squares = root.square().sum(dim=-1)
         self._rows = squares > torch.clamp(1e-15 * squares.max(), min=0.5e-8 * radius**2)
         self._shared: tuple[Tensor, BallRows] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        r"""What the programs share is made anew, never stored."""
+        r"""What the programs share is rebuilt, never stored."""
         return {**self.__dict__, "_shared": None}
 
-    def worst_law(self, values: Tensor, centres: Tensor) -> Tensor:
-        r"""Worst laws `b x n_w` of rows of values."""
+    def worst_distribution(self, values: Tensor, centres: Tensor) -> Tensor:
+        r"""Worst distributions `b x n_w` of rows of values."""
         lowest, place = values.min(dim=-1, keepdim=True)
         spread = (values.amax(dim=-1, keepdim=True) - lowest).clamp_min(1e-300)
         costs, images = (values - lowest) / spread, centres @ self.root.T
-        program = LawProgram.start(costs, centres, images)
+        program = BallProgram.start(costs, centres, images)
         at_lowest = (self.root.T[place.squeeze(-1)] - images).norm(dim=-1) <= self.radius
         certain = torch.zeros_like(centres).scatter(-1, place, 1.0)
-        program.law = torch.where(at_lowest.unsqueeze(-1), certain, program.law)
+        program.distribution = torch.where(at_lowest.unsqueeze(-1), certain, program.distribution)
         program.value = torch.where(at_lowest, 0.0, program.value)
         reference, shared = self._shared_about(images[:, self._rows].mean(dim=0))
         program.image = (images[:, self._rows] - reference) / self.radius
-        solve_laws(shared, program, TARGET_GAP)
+        solve_programs(shared, program, TARGET_GAP)
 
-        distance = ((program.law - centres) @ self.root.T).norm(dim=-1, keepdim=True)
-        law = torch.lerp(centres, program.law, (self.radius / distance).clamp_max(1.0))
-        gap = ((costs * law).sum(dim=-1) - program.bound).max()
+        distance = ((program.distribution - centres) @ self.root.T).norm(dim=-1, keepdim=True)
+        worst = torch.lerp(centres, program.distribution, (self.radius / distance).clamp_max(1.0))
+        gap = ((costs * worst).sum(dim=-1) - program.bound).max()
         if not gap <= ACCEPTED_GAP:
             raise UncertifiedWorstCaseError(
                 f"Expected a duality gap of at most {ACCEPTED_GAP} of the range of the values. "
                 f"Got {gap:.3g} at radius={self.radius} with {values.shape[-1]} points."
             )
-        return law
+        return worst
 
     def _shared_about(self, reference: Tensor) -> tuple[Tensor, BallRows]:
         r"""Rows in radii from a reference, which only has to be near the centres."""
@@ -176,12 +182,12 @@ class _Ball:
 
 @dataclass(frozen=True)
 class MaximumMeanDiscrepancyBall(RiskMeasure):
-    r"""The worst expectation over laws near the weights in maximum mean discrepancy (DRBO-MMD).
+    r"""The worst expectation over a maximum-mean-discrepancy ball round the weights (DRBO-MMD).
 
     See `maximum_mean_discrepancy_worst_case`. The discrepancy is at most `sqrt(2)` for a kernel
     with unit diagonal and values >= 0: with such a kernel the radius
     `(2 + sqrt(2 log(1 / gamma))) / sqrt(t)` of [Kirschner2020drbo]_, Lemma 3, is beyond
-    all laws up to t = 8 for gamma = 0.1.
+    all distributions up to t = 8 for gamma = 0.1.
 
     Args:
         radius: The largest discrepancy.
@@ -224,4 +230,4 @@ class MaximumMeanDiscrepancyBall(RiskMeasure):
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         balls = require_bound(self._balls, self)
-        return (balls.worst_law(values, weights) * values).sum(dim=-1)
+        return (balls.worst_distribution(values, weights) * values).sum(dim=-1)

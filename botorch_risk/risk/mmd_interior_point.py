@@ -8,8 +8,8 @@ A primal-dual method with Nesterov-Todd scaling and Mehrotra's predictor and cor
     primal: min c'x   with 1'x = 1, B x - z = a, z_0 = 1, x >= 0, (z_0, z) in the cone
     dual:   max t + a'nu - sigma   with s = c - t - B'nu >= 0, (sigma, nu) in the cone
 
-Every iterate gives a law in the ball, by mixing with the centre, and a lower bound of the minimum,
-`min_j (c - B'nu)_j + a'nu - |nu|` for ANY nu, so their gap certifies the answer.
+Every iterate gives a distribution in the ball, by mixing with the centre, and a lower bound of the
+minimum, `min_j (c - B'nu)_j + a'nu - |nu|` for ANY nu, so their gap certifies the answer.
 
 .. [Vandenberghe2010cvxopt]
     L. Vandenberghe. The CVXOPT linear and quadratic cone program solvers. 2010.
@@ -70,14 +70,14 @@ class BallRows:
 
 
 @dataclass
-class LawProgram:
+class BallProgram:
     r"""One program per candidate; every field has a row per candidate, finished ones are dropped.
 
     Args:
         costs: c, `b x n_w`, from 0 to 1.
-        centre: A law p_0 with `B p_0 = a`, `b x n_w`.
+        centre: A distribution p_0 with `B p_0 = a`, `b x n_w`.
         image: a, `b x r`.
-        law: The best law so far, `b x n_w`.
+        distribution: The best one so far, `b x n_w`.
         value: Its cost, `b`.
         bound: The best lower bound so far, `b`.
     """
@@ -85,12 +85,12 @@ class LawProgram:
     costs: Tensor
     centre: Tensor
     image: Tensor
-    law: Tensor
+    distribution: Tensor
     value: Tensor
     bound: Tensor
 
     @classmethod
-    def start(cls, costs: Tensor, centre: Tensor, image: Tensor) -> LawProgram:
+    def start(cls, costs: Tensor, centre: Tensor, image: Tensor) -> BallProgram:
         r"""The centre and the smallest cost are the first answer and the first bound."""
         value = (costs * centre).sum(dim=-1)
         return cls(costs, centre, image, centre.clone(), value, torch.zeros_like(value))
@@ -100,13 +100,17 @@ class LawProgram:
         r"""By how much the value may exceed the minimum, `b`."""
         return self.value - self.bound
 
-    def take(self, rows: Tensor) -> LawProgram:
+    def take(self, rows: Tensor) -> BallProgram:
         r"""The programs of some rows."""
         return replace(self, **_rows(self, rows))
 
-    def put(self, rows: Tensor, other: LawProgram) -> None:
+    def put(self, rows: Tensor, other: BallProgram) -> None:
         r"""Stores the answers of some rows."""
-        self.law[rows], self.value[rows], self.bound[rows] = other.law, other.value, other.bound
+        self.distribution[rows], self.value[rows], self.bound[rows] = (
+            other.distribution,
+            other.value,
+            other.bound,
+        )
 
 
 @dataclass
@@ -124,8 +128,8 @@ class _Iterate:
         return torch.cat([self.sigma, self.y[:, 1:]], dim=-1)
 
     @classmethod
-    def start(cls, shared: BallRows, program: LawProgram) -> _Iterate:
-        r"""From the centre mixed with the uniform law, which is inside the ball."""
+    def start(cls, shared: BallRows, program: BallProgram) -> _Iterate:
+        r"""From the centre mixed with the uniform distribution, which is inside the ball."""
         n_w = shared.G.shape[-1]
         even = torch.full_like(program.costs, 1 / n_w)
         away = even @ shared.G[1:].T - program.image
@@ -151,8 +155,8 @@ class _Direction:
     cone: Tensor
 
 
-def solve_laws(shared: BallRows, program: LawProgram, tolerance: float) -> None:
-    r"""Improves the laws and bounds of a batch of programs in place.
+def solve_programs(shared: BallRows, program: BallProgram, tolerance: float) -> None:
+    r"""Improves the distributions and bounds of a batch of programs in place.
 
     Shorter steps serve the candidates that the first attempt leaves unfinished, which happens where
     the centre has few atoms and the ball is tiny. What is still unfinished then has a gap above the
@@ -183,19 +187,19 @@ def solve_laws(shared: BallRows, program: LawProgram, tolerance: float) -> None:
         program.put(rows, active)
 
 
-def _rows(batch: LawProgram | _Iterate, rows: Tensor) -> dict[str, Tensor]:
+def _rows(batch: BallProgram | _Iterate, rows: Tensor) -> dict[str, Tensor]:
     return {f.name: getattr(batch, f.name).index_select(0, rows) for f in fields(batch)}
 
 
-def _certify(program: LawProgram, iterate: _Iterate, image: Tensor, slack: Tensor) -> None:
-    r"""Keeps the law and the bound of an iterate where they are the best so far."""
+def _certify(program: BallProgram, iterate: _Iterate, image: Tensor, slack: Tensor) -> None:
+    r"""Keeps the distribution and the bound of an iterate where they are the best so far."""
     total = image[:, :1]
     distance = (image[:, 1:] / total - program.image).norm(dim=-1, keepdim=True)
     mix = (1 / distance).clamp_max(1.0)
-    law = torch.lerp(program.centre, iterate.x / total, mix)
-    value = (program.costs * law).sum(dim=-1)
+    mixed = torch.lerp(program.centre, iterate.x / total, mix)
+    value = (program.costs * mixed).sum(dim=-1)
     better = value < program.value
-    program.law = torch.where(better.unsqueeze(-1), law, program.law)
+    program.distribution = torch.where(better.unsqueeze(-1), mixed, program.distribution)
     program.value = torch.where(better, value, program.value)
     t, nu = iterate.y[:, 0], iterate.y[:, 1:]
     bound = slack.amin(dim=-1) + t + (nu * program.image).sum(dim=-1) - nu.norm(dim=-1)
@@ -203,7 +207,7 @@ def _certify(program: LawProgram, iterate: _Iterate, image: Tensor, slack: Tenso
 
 
 def _advance(
-    shared: BallRows, program: LawProgram, iterate: _Iterate, image: Tensor, fraction: float
+    shared: BallRows, program: BallProgram, iterate: _Iterate, image: Tensor, fraction: float
 ) -> _Iterate:
     r"""One step of predictor and corrector."""
     x, s, z, cone = iterate.x, iterate.s, iterate.z, iterate.cone
@@ -247,7 +251,7 @@ class _NewtonSystem:
     """
 
     def __init__(
-        self, shared: BallRows, program: LawProgram, iterate: _Iterate, image: Tensor
+        self, shared: BallRows, program: BallProgram, iterate: _Iterate, image: Tensor
     ) -> None:
         self.G, self.theta = shared.G, iterate.x / iterate.s
         self.scaling = NesterovToddScaling.of(iterate.z, iterate.cone)

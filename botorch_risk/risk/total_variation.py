@@ -1,4 +1,4 @@
-r"""The smallest expectation over a total-variation ball of laws.
+r"""The smallest expectation over a total-variation ball of distributions.
 
 .. [Huang2024sbokde]
     X. Huang, L. Song, K. Xue, C. Qian. Stochastic Bayesian Optimization with Unknown Continuous
@@ -19,19 +19,22 @@ from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
 def total_variation_worst_case(
     values: Tensor, weights: Tensor, radius: float, half_convention: bool = False
 ) -> Tensor:
-    r"""The smallest expectation over laws within an l1 distance of the weights.
+    r"""The smallest expectation over distributions within an l1 distance of the weights.
 
         risk = min_q {sum_j q_j values_j : sum_j |q_j - weights_j| <= radius}
 
     Source: [Huang2024sbokde]_, Eq. (5), as a primal: the best use of the distance is to take
     probability `radius / 2` from the largest values and put it all on the smallest, so one sort
     replaces the paper's two-dimensional convex problem. As in the paper the infimum is over ALL
-    points: those of weight 0 may receive probability. The gradient in the values is the worst law.
+    points: those of weight 0 may receive probability. The gradient in the values is the worst
+        distribution.
 
     Args:
         values: `... x n_w` finite values.
-        weights: The law at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not checked).
-        radius: The l1 distance, the paper's delta; from 2 on every law on the points is in.
+        weights: The distribution at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not
+            checked).
+        radius: The l1 distance, the paper's delta; from 2 on every distribution on the points is
+            in.
         half_convention: Whether `radius` is instead half the l1 distance, the probability that
             moves, which is how total variation is mostly defined.
 
@@ -46,18 +49,19 @@ def total_variation_worst_case(
         >>> total_variation_worst_case(values, weights, radius=0.5)
         tensor(1.2500)
     """
-    law = total_variation_worst_law(values.detach(), weights, radius, half_convention)
-    return (law * values).sum(dim=-1)
+    worst = total_variation_worst_distribution(values.detach(), weights, radius, half_convention)
+    return (worst * values).sum(dim=-1)
 
 
-def total_variation_worst_law(
+def total_variation_worst_distribution(
     values: Tensor, weights: Tensor, radius: float, half_convention: bool = False
 ) -> Tensor:
-    r"""The law that attains `total_variation_worst_case`.
+    r"""The distribution that attains `total_variation_worst_case`.
 
     Args:
         values: `... x n_w` finite values.
-        weights: The law at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not checked).
+        weights: The distribution at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not
+            checked).
         radius: The l1 distance, or half of it with `half_convention`.
         half_convention: Whether `radius` is half the l1 distance.
 
@@ -69,7 +73,7 @@ def total_variation_worst_law(
 
     Example:
         >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
-        >>> total_variation_worst_law(values, weights, radius=0.5)
+        >>> total_variation_worst_distribution(values, weights, radius=0.5)
         tensor([0.7500, 0.2500, 0.0000])
     """
     check_nonnegative(radius=radius)
@@ -85,7 +89,7 @@ def total_variation_worst_law(
 
 @dataclass(frozen=True)
 class TotalVariationBall(RiskMeasure):
-    r"""The worst expectation over laws near the weights in total variation (DRBO-KDE).
+    r"""The worst expectation over distributions near the weights in total variation (DRBO-KDE).
 
     See `total_variation_worst_case`. Radius 0 is the expectation, radius 2 the worst case over all
     points. Points of weight 0 matter: they mark where probability may go.

@@ -11,7 +11,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import as_nonnegative
+from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.risk_ucb import Optimism, RiskUpperConfidenceBound
 from botorch_risk.environments import Environment
 from botorch_risk.fit.exact_gp import fit_exact_gp
@@ -59,7 +59,7 @@ class ContextualStrategy(ReplicatedStrategy):
             num_initial: The number of decisions of the initial design.
             batch_size: The number `q` of decisions of each later round.
             beta: Squared width of the bound, or a function of the round, 1 after the initial
-                design, that returns it (see `botorch_risk.acquisition.schedules`); the paper's
+                design, that returns it (see `botorch_risk.acquisition.widths`); the paper's
                 sqrt(beta) is 1.5 in all rounds. No part of the state.
             num_restarts: Starts of the acquisition optimiser.
             raw_samples: Raw points of the acquisition optimiser.

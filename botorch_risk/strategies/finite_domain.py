@@ -11,7 +11,12 @@ from botorch.exceptions.errors import InputDataError
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.sampling_terms import Cost, Noise, NoiseLevels, SamplingTerms
+from botorch_risk.acquisition.truncated_variance.sampling import (
+    Cost,
+    Noise,
+    NoiseLevels,
+    SamplingTerms,
+)
 from botorch_risk.models.domain import DomainPosterior
 from botorch_risk.models.domain_arguments import check_domain
 from botorch_risk.seeding import generators

@@ -26,8 +26,8 @@ import torch
 from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import as_nonnegative
-from botorch_risk.acquisition.schedules import (
+from botorch_risk.acquisition.pointwise import as_nonnegative
+from botorch_risk.acquisition.radii import (
     maximum_mean_discrepancy_radius,
     total_variation_radius,
 )

@@ -15,21 +15,26 @@ from botorch.exceptions.errors import (
 from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import as_nonnegative
+from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.acquisition.value_at_risk_schedules import bayesian_beta
+from botorch_risk.acquisition.widths import bayesian_beta
 from botorch_risk.environments import Environment, IndependentEnvironment, InputPerturbation
 from botorch_risk.environments.environment import choose
 from botorch_risk.environments.uniforms import draw_uniforms
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.standardized_gp import standardized_gp
-from botorch_risk.recommend_risk import RiskRule, maximize_risk_of_mean, recommend_risk
+from botorch_risk.recommend import maximize_risk_of_mean, recommend
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.replicated import ReplicatedStrategy, as_data
 
-Reporting = Literal[RiskRule, "posterior_mean_everywhere"]
+Reporting = Literal[
+    "posterior_mean",
+    "lower_confidence_bound",
+    "recorded_lower_confidence_bound",
+    "posterior_mean_everywhere",
+]
 Beta = float | Callable[[int], float]
 KnownLaw = IndependentEnvironment | InputPerturbation
 
@@ -82,7 +87,7 @@ class KnownLawStrategy(ReplicatedStrategy):
             beta: Squared width of the bound, or a function of the round from 1. Default: the
                 schedule of V-UCB's experiments, `2 log(t^2 pi^2 / 0.6)`.
             w_is_chosen: Whether w can be chosen; otherwise the environment draws it.
-            reporting: The rule of `recommend`, one of `recommend_risk`, or
+            reporting: The rule of `recommend`, one of `recommend`, or
                 `"posterior_mean_everywhere"` for `maximize_risk_of_mean`. Lower bounds are
                 recorded in the round of the query; for the initial design, by the first model.
             num_initial: The number of pairs of the initial design.
@@ -168,7 +173,7 @@ class KnownLawStrategy(ReplicatedStrategy):
         if self.reporting == "recorded_lower_confidence_bound":
             known = self._recorded if self._round > 1 else self._bounds_of_round(X[:, :0])
             recorded = known.masked_fill(self._missing(), -torch.inf)
-        return recommend_risk(self.acquisition, X, self.reporting, recorded).point
+        return recommend(self.acquisition, X, self.reporting, recorded).point
 
     def state_dict(self) -> dict[str, Any]:
         r"""The data, the number of rounds and the lower bounds of the rounds of the queries."""
@@ -191,13 +196,14 @@ class KnownLawStrategy(ReplicatedStrategy):
 
     @property
     def _num_inputs(self) -> int:
-        inputs, _ = self.environment.expand(self.bounds)
-        return inputs.shape[-1] + self.bounds.shape[-1] * self._perturbs
+        d_x = self.bounds.shape[-1]
+        return self.environment.num_inputs(d_x) + d_x * self._perturbs
 
     @property
     def _perturbs(self) -> bool:
         r"""Whether the law perturbs the decision, so that a row is `(x, x + w)`."""
-        return isinstance(self.environment, InputPerturbation)
+        d_x = self.bounds.shape[-1]
+        return self.environment.num_inputs(d_x) == d_x
 
     def _queries(self, rows: Tensor) -> Tensor:
         r"""What is evaluated, and what the model is of."""
@@ -278,23 +284,14 @@ class KnownLawStrategy(ReplicatedStrategy):
 
     def _box(self) -> Tensor:
         r"""The range of what may be queried, `2 x d`."""
-        if isinstance(self.environment, IndependentEnvironment):
-            box = torch.cat([self.bounds, self.environment.range.to(self.bounds)], dim=-1)
-            lower, upper = box
-        else:
-            inputs, _ = self.environment.expand(self.bounds)  # ... x 2 x n_w x d
-            corners = inputs.flatten(0, -2)
-            lower, upper = corners.amin(dim=0), corners.amax(dim=0)
+        lower, upper = self.environment.range(self.bounds)
         upper = upper.where(upper > lower, lower + 1)  # a single value
         return torch.stack([lower, upper])
 
     def _validate(self, X: Tensor, Y: Tensor) -> None:
         super()._validate(X, Y)
         W = X[..., self.bounds.shape[-1] :]
-        if isinstance(law := self.environment, IndependentEnvironment):
-            supported = law.contains(W)
-        else:
-            supported = law.reaches(X[..., : self.bounds.shape[-1]], W)
+        supported = self.environment.contains(X[..., : self.bounds.shape[-1]], W)
         outside = W.isfinite().all(dim=-1) & ~supported
         if outside.any():
             index = tuple(outside.nonzero()[0].tolist())

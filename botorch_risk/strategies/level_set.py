@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from botorch_risk.acquisition.confidence_sets import Sets, classify
 from botorch_risk.acquisition.level_set import straddle
+from botorch_risk.acquisition.truncated_variance.goals import LevelSet, Sets
 from botorch_risk.models.domain import DomainPosterior
 from botorch_risk.models.marginals import Marginals
 from botorch_risk.strategies.domain_search import DomainSearch
@@ -96,7 +96,7 @@ class GCHK(LevelSetSearch):
     def _learn(self, paid: Tensor) -> None:
         reach = (self.beta * self.posterior.variance).sqrt()
         mean = self.posterior.mean
-        self.sets = classify(self.sets, mean - reach, mean + reach, self.threshold)
+        self.sets = LevelSet(self.threshold).classify(self.sets, mean - reach, mean + reach)
 
     def _score(self, posterior: DomainPosterior) -> Tensor:
         return super()._score(posterior).where(self.sets[0], -torch.inf)

@@ -11,9 +11,8 @@ import torch
 from botorch.exceptions.warnings import OptimizationWarning
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import as_nonnegative
 from botorch_risk.acquisition.mean_variance import RiskAverseLowerConfidenceBound
-from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
 from botorch_risk.fit.exact_gp import FitStatus, fit_exact_gp
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
@@ -136,11 +135,10 @@ class MeanVarianceStrategy(ReplicatedStrategy):
         rows = rows.where(~missing, missing.to(torch.uint8).argmin(dim=-1, keepdim=True))
         X = X.gather(-2, rows.unsqueeze(-1).expand(X.shape))  # never a row without an outcome
         chosen = recommend(
-            self.model,
+            RiskAverseLowerConfidenceBound(self.model, **self._weights()),
             self._unit(X),
-            rule=self.rule,
-            recorded=self._recorded.masked_fill(missing, -torch.inf),
-            **self._weights(),
+            self.rule,
+            self._recorded.masked_fill(missing, -torch.inf),
         )
         return X[torch.arange(len(X), device=X.device), chosen.row]
 

@@ -10,11 +10,13 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from botorch_risk.acquisition.epochs import ImplicitThreshold
-from botorch_risk.acquisition.truncated_variance import TruncatedVarianceReduction
-from botorch_risk.acquisition.truncated_variance_checks import Task
-from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
-from botorch_risk.level_sets import Status, status
+from botorch_risk.acquisition.truncated_variance import (
+    Status,
+    TruncatedVarianceReduction,
+    TruncatedVarianceState,
+    status,
+)
+from botorch_risk.acquisition.truncated_variance.goals import Goal
 from botorch_risk.strategies.finite_domain import FiniteDomainStrategy, ModelBuilder
 
 
@@ -27,8 +29,9 @@ class TruVaR(FiniteDomainStrategy):
     Example:
         >>> import torch
         >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.acquisition import Maximize
         >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
-        >>> strategy = TruVaR(domain, [0, 1], SingleTaskGP, "maximize", noise=1e-4, num_initial=3)
+        >>> strategy = TruVaR(domain, [0, 1], SingleTaskGP, Maximize(), noise=1e-4, num_initial=3)
         >>> for _ in range(2):
         ...     X = strategy.ask()
         ...     strategy.tell(X, (6 * X).sin())
@@ -41,8 +44,7 @@ class TruVaR(FiniteDomainStrategy):
         domain: Tensor,
         seeds: int | Sequence[int],
         build_model: ModelBuilder,
-        task: Task,
-        threshold: float | ImplicitThreshold | None = None,
+        goal: Goal,
         *,
         initial_state: dict[str, Any] | None = None,
         candidates: Literal["domain", "unclassified"] = "domain",
@@ -56,8 +58,7 @@ class TruVaR(FiniteDomainStrategy):
             domain: `|D| x d` points.
             seeds: One seed per replicate.
             build_model: As in `FiniteDomainStrategy`.
-            task: `"maximize"` or `"level_set"`.
-            threshold: The level of a level set.
+            goal: `Maximize()`, `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
             initial_state: Further arguments of `TruncatedVarianceState.initial`: `a`, `eta`, `r`,
                 `slack`, `monotone`, `width`, `domain_size`.
             candidates: Which points may be sampled.
@@ -72,7 +73,7 @@ class TruVaR(FiniteDomainStrategy):
             "anticipate": anticipate,
         }
         self.state = TruncatedVarianceState.initial(
-            domain, task, threshold, batch_shape=(len(self.seeds),), **(initial_state or {})
+            domain, goal, batch_shape=(len(self.seeds),), **(initial_state or {})
         )
 
     @property

@@ -22,7 +22,7 @@ import torch
 from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import as_nonnegative
+from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.environments import InputPerturbation
 from botorch_risk.fit.estimators import FullyBayesian, MaximumAPosteriori, PseudoData

@@ -113,8 +113,8 @@ class VUCB(_KnownLawUCB):
         super().__init__(bounds, environment, ValueAtRisk(risk_level), seeds, **options)
         self.rule: LacingRule = rule
         needs_density = rule == "probability" and self.w_is_chosen
-        if needs_density and isinstance(environment, IndependentEnvironment):
-            environment.log_density(environment.points)  # raises if there is none
+        if needs_density:
+            self.environment.log_probability(self.environment.weights)  # raises if there is none
 
     def _choose(self, pick: int, pending: Tensor | None) -> Tensor:
         return self._laced(pick, pending, self.rule)

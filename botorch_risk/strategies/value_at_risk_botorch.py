@@ -160,7 +160,7 @@ class BoTorchValueAtRisk(KnownLawStrategy, ABC):
         distance = distance.masked_fill((environment.weights <= 0).unsqueeze(-2), torch.inf)
         index = distance.argmin(dim=-1, keepdim=True).expand(*W.shape)
         nearest = environment.points.to(W).expand(len(W), -1, -1).gather(-2, index)
-        kept = environment.contains(W).unsqueeze(-1)
+        kept = environment.supports(W).unsqueeze(-1)
         return torch.cat([X, W.where(kept, nearest)], dim=-1)
 
     def _told(self, row: int, num_rows: int | None = None) -> tuple[Tensor, Tensor]:

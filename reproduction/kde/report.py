@@ -22,7 +22,7 @@ from botorch_risk.environments import (
 from botorch_risk.experiments.plots import COLORS, LINE_STYLES
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import RegretCurves, regret_curves
-from botorch_risk.regret import mean_and_standard_error
+from botorch_risk.metrics import MeanAndStandardError, mean_and_standard_error
 from reproduction.kde.run import NUM_ROUNDS, NUM_SEEDS, PARTS
 from reproduction.parts import stores
 from reproduction.tables import cell, paired, table
@@ -120,14 +120,14 @@ def picture(name: str, curves: dict[str, RegretCurves]) -> Figure:
         for axes, values, first in ((left, curve.cumulative, 1), (right, curve.simple, 0)):
             value = mean_and_standard_error(values)
             x = torch.arange(first, first + values.shape[1])
-            band = value.two_standard_errors
+            band = value.half_width
             lower = (value.mean - band).maximum(value.mean / 10)
             axes.plot(x, value.mean, color=color, linestyle=style, label=shown)
             axes.fill_between(x, lower, value.mean + band, color=color, alpha=0.15, lw=0)
     left.set(xlabel="round", ylabel="cumulative regret of the expectation")
     right.set(xlabel="round", ylabel="simple regret of the expectation", yscale="log")
     left.legend(frameon=False, fontsize=7.5)
-    figure.suptitle(f"{name}: mean and two standard errors", fontsize=10)
+    figure.suptitle(f"{name}: mean and Student-t interval, 95 %", fontsize=10)
     return figure
 
 
@@ -164,9 +164,9 @@ def table_2() -> list[list[str]]:
         for num_values, (mean, error) in paper.items():
             found = [total_variation(law, num_values, seed) for seed in range(20)]
             ours = (torch.tensor([run[rule] for run in found]) for rule in found[0])
-            rows.append(
-                [law, str(num_values), f"{mean:.4f} ± {2 * error:.4f}", *(cell(o, 4) for o in ours)]
-            )
+            band = MeanAndStandardError(*torch.tensor([mean, error]), torch.tensor(20)).half_width
+            cells = [f"{mean:.4f} ± {band:.4f}", *(cell(o, 4) for o in ours)]
+            rows.append([law, str(num_values), *cells])
     return rows
 
 

@@ -27,6 +27,7 @@ from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
+from botorch_risk.metrics import MeanAndStandardError, mean_and_standard_error
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 
 LENGTHSCALE = 0.3
@@ -239,13 +240,17 @@ def run(replicates: int, seed: int) -> list[dict]:
     return rows
 
 
+def interval(values: Tensor) -> MeanAndStandardError:
+    return mean_and_standard_error(values.flatten())
+
+
 def cell(values: Tensor) -> str:
-    error = 2 * values.std() / math.sqrt(len(values))
-    return f"{values.mean():.3f} ± {error:.3f}"
+    value = interval(values)
+    return f"{value.mean:.3f} ± {value.half_width:.3f}"
 
 
 def table(rows: list[dict], keys: list[str]) -> str:
-    r"""A table in Markdown: mean +- 2 standard errors over the functions of each row."""
+    r"""A table in Markdown: mean +- Student-t interval, 95 %, over the functions of each row."""
     lines = ["| " + " | ".join([*keys, *COLUMNS.values()]) + " |"]
     lines.append("|" + "---|" * (len(keys) + len(COLUMNS)))
     for row in rows:
@@ -305,7 +310,7 @@ def draw_picture(rows: list[dict], path: Path) -> None:
                     axis.errorbar(
                         [r["k"] * (1 + 0.012 * (colour - 1.5)) for r in chosen],
                         [r[measured].mean() for r in chosen],
-                        [2 * r[measured].std() / math.sqrt(len(r[measured])) for r in chosen],
+                        [interval(r[measured]).half_width for r in chosen],
                         color=f"C{colour}",
                         linestyle=style,
                         marker="o",

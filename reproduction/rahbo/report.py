@@ -19,7 +19,7 @@ from botorch_risk.experiments.plots import COLORS, LINE_STYLES
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
-from botorch_risk.regret import mean_and_standard_error
+from botorch_risk.metrics import mean_and_standard_error
 from botorch_risk.test_functions import ForestTuning
 from reproduction.rahbo.run import PARTS
 from reproduction.tables import cell, paired, table
@@ -105,14 +105,16 @@ def regret_picture(store: ExperimentStore, name: str, suffix: str) -> Figure:
     left.legend(frameon=False, fontsize=8)
     choice = "as in the paper" if suffix else "this package's defaults"
     seeds = len(store.identity["seeds"])
-    figure.suptitle(f"{name}: {seeds} seeds, mean and two standard errors, {choice}", fontsize=10)
+    figure.suptitle(
+        f"{name}: {seeds} seeds, mean and Student-t interval, 95 %, {choice}", fontsize=10
+    )
     return figure
 
 
 def draw(axes: Any, values: Tensor, first: int, label: str, color: str, style: str) -> None:
     value = mean_and_standard_error(values)
     x = torch.arange(first, first + values.shape[1])
-    band = value.two_standard_errors
+    band = value.half_width
     axes.plot(x, value.mean, color=color, linestyle=style, label=label)
     axes.fill_between(
         x,

@@ -17,6 +17,7 @@ from botorch.exceptions.warnings import BotorchWarning
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from botorch_risk.acquisition import LevelSet
 from botorch_risk.experiments.plots import COLORS, LINE_STYLES, plot_classes, save_png
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.replay import (
@@ -28,8 +29,7 @@ from botorch_risk.experiments.replay import (
 )
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.truvar import LEVELS, svm
-from botorch_risk.level_sets import classify_by_confidence
-from botorch_risk.regret import mean_and_standard_error
+from botorch_risk.metrics import classify_by_confidence, mean_and_standard_error
 from reproduction.parts import stores
 from reproduction.tables import cell, paired, table
 from reproduction.truvar.run import PARTS
@@ -57,7 +57,7 @@ def draw_f1(axes: Any, every: dict[str, LevelSetCurves], xlabel: str) -> None:
     costs = common_costs(every, 200)
     for label, curves in every.items():
         value = mean_and_standard_error(score_at_cost(curves, costs))
-        band = value.two_standard_errors
+        band = value.half_width
         look = style(label, every)
         axes.plot(costs, value.mean, label=label, **look)
         axes.fill_between(
@@ -105,7 +105,7 @@ def path_picture(out: Path, label: str, curves: LevelSetCurves, budget: Tensor) 
         affordable = int((curves.cost[0] <= budget).sum())
         X = torch.cat([record.X[0] for record in store.rounds(label)])[:affordable]
         strategy = next(islice(replay(store, definition, label), affordable - 1, None))
-    sets = classify_by_confidence(strategy.posterior, problem.threshold, beta=CONFIDENCE)
+    sets = classify_by_confidence(strategy.posterior, LevelSet(problem.threshold), beta=CONFIDENCE)
     figure = plot_classes(
         problem.problem.domain,
         sets.high[0],
@@ -149,7 +149,7 @@ def noise_picture(out: Path) -> Figure:
     left.set(title=f"the function; white: {problem.threshold}", aspect="equal")
     value = mean_and_standard_error(spent_by_level(out).double())
     names = [f"{variance:g}" for variance in LEVELS.variances]
-    right.bar(names, value.mean, yerr=value.two_standard_errors, color=COLORS[: len(LEVELS)])
+    right.bar(names, value.mean, yerr=value.half_width, color=COLORS[: len(LEVELS)])
     right.set(xlabel="noise variance", ylabel="cost spent by TRUVAR")
     return figure
 
@@ -196,7 +196,7 @@ def maximum_picture(regret: dict[str, Tensor], errors: dict[str, Tensor]) -> Fig
     for label, values in errors.items():
         look = style(label, regret or errors)
         value = mean_and_standard_error(values)
-        band = value.two_standard_errors
+        band = value.half_width
         x = torch.arange(values.shape[-1])
         right.plot(x, value.mean, label=label, **look)
         right.fill_between(

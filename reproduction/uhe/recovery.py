@@ -31,8 +31,8 @@ from torch import Tensor
 from botorch_risk.experiments.plots import COLORS
 from botorch_risk.experiments.uhe import matern_process
 from botorch_risk.fit import Estimator, MaximumAPosteriori, PseudoData
+from botorch_risk.metrics import mean_and_standard_error
 from botorch_risk.models import MarginalPredictor
-from botorch_risk.regret import mean_and_standard_error
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.uhebo import BETA
 from reproduction.tables import cell, paired, table
@@ -278,7 +278,7 @@ def picture(collected: dict[str, Results], prior: str) -> Figure:
                     axes.errorbar(
                         value.mean,
                         place + shift,
-                        xerr=value.two_standard_errors,
+                        xerr=value.half_width,
                         color=color,
                         marker="o",
                         markersize=4,
@@ -290,7 +290,7 @@ def picture(collected: dict[str, Results], prior: str) -> Figure:
         column[1].set_xlabel("negative log predictive density minus that of MAP")
     panels[0, 0].invert_yaxis()
     panels[0, 0].legend(frameon=False, fontsize=8)
-    figure.suptitle(f"{prior}: mean and two standard errors over functions", fontsize=10)
+    figure.suptitle(f"{prior}: mean and Student-t interval, 95 %, over functions", fontsize=10)
     return figure
 
 
@@ -312,7 +312,7 @@ def main() -> None:
             torch.save(results, path)
             print(f"{name}: {time.process_time() - start:.0f} s of CPU time", flush=True)
         collected[name] = torch.load(path)
-    text = f"Mean ± two standard errors over {arguments.functions} functions, paired.\n\n"
+    text = f"Mean ± Student-t interval, 95 %, over {arguments.functions} functions, paired.\n\n"
     (arguments.page / "recovery.md").write_text(text + report(collected), encoding="utf-8")
     picture(collected, next(iter(PRIORS))).savefig(arguments.page / "recovery.png", dpi=110)
 

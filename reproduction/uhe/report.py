@@ -20,7 +20,7 @@ from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.replay import replay
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
-from botorch_risk.regret import mean_and_standard_error
+from botorch_risk.metrics import mean_and_standard_error
 from reproduction.parts import stores
 from reproduction.tables import cell, paired, table
 from reproduction.uhe.run import METHODS, PARTS
@@ -137,7 +137,7 @@ def draw(axes: Any, name: str, curves: dict[str, Tensor]) -> None:
     for label, regret in curves.items():
         color, style = STYLES[label]
         value = mean_and_standard_error(compared(name, regret))
-        x, band = torch.arange(regret.shape[1]), value.two_standard_errors
+        x, band = torch.arange(regret.shape[1]), value.half_width
         axes.plot(x, value.mean, color=color, linestyle=style, label=label)
         axes.fill_between(x, value.mean - band, value.mean + band, color=color, alpha=0.1, lw=0)
     what = "log10 simple regret" if is_known(name) else "simple regret"
@@ -145,7 +145,7 @@ def draw(axes: Any, name: str, curves: dict[str, Tensor]) -> None:
 
 
 def panels(results: dict[str, dict[str, Tensor]], labels: tuple[str, ...]) -> Figure:
-    r"""Means and two standard errors, a panel a problem."""
+    r"""Means and their Student-t intervals, 95 %, a panel a problem."""
     lines = -(-len(results) // 3)
     figure = Figure(figsize=(14.0, 0.5 + 3.6 * lines), layout="constrained")
     places = figure.subplots(lines, 3, squeeze=False).flatten()

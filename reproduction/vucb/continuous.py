@@ -16,7 +16,7 @@ from botorch.models import SingleTaskGP
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.acquisition.value_at_risk_schedules import bayesian_beta
+from botorch_risk.acquisition.widths import bayesian_beta
 from botorch_risk.environments import ContinuousEnvironment
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MarginalPredictor
@@ -49,8 +49,8 @@ of {len(SEEDS)} seeds a Gaussian process of n observations, x uniform and w from
 of standard deviation 0.1; beta is that of round n. All ways have {NUM_STARTS} starts, chosen from
 {RAW_SAMPLES} Sobol points. LNSO has the paper's settings (a ball of 0.1, 2 x 30 units, 50 decisions
 by 10 draws of W a step). The value at what is found is by {NUM_EXACT:,} quasi-random points, the
-gap what it lacks to the best of all ways; mean and two standard errors over seeds, in units of the
-outcome. CPU seconds are of one thread for all seeds together, which run as one batch.
+gap what it lacks to the best of all ways; mean and Student-t interval, 95 %, over seeds, in units
+of the outcome. CPU seconds are of one thread for all seeds together, which run as one batch.
 """
 
 

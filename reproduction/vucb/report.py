@@ -17,7 +17,7 @@ from torch import Tensor
 from botorch_risk.experiments.plots import COLORS, LINE_STYLES
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
-from botorch_risk.regret import mean_and_standard_error
+from botorch_risk.metrics import mean_and_standard_error
 from reproduction.parts import stores
 from reproduction.tables import cell, paired, table
 from reproduction.vucb.run import NUM_SEEDS, PARTS
@@ -75,7 +75,7 @@ def picture(name: str, curves: dict[str, Tensor], axes: Any) -> None:
     for (label, regret), (color, style) in zip(curves.items(), styles, strict=False):
         value = mean_and_standard_error(logarithm(regret))
         x = torch.arange(regret.shape[-1])
-        band = value.two_standard_errors
+        band = value.half_width
         axes.plot(x, value.mean, color=color, linestyle=style, label=label)
         axes.fill_between(x, value.mean - band, value.mean + band, color=color, alpha=0.12, lw=0)
     numbers = sorted({len(regret) for regret in curves.values()}, reverse=True)

@@ -1,57 +1,21 @@
-r"""Pointwise functions in chunks, and on any batch of points."""
+r"""Pointwise functions of any batch of points, and what our acquisition functions share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
+from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisition,
     PointwiseAcquisitionFunction,
-    evaluate_in_chunks,
+    construct_from_own_arguments,
     map_replicates,
 )
-
-# From X that broadcasts with R = 3 replicates, or has their batch shape, to one value each.
-SCALES = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).reshape(3, 1)
-FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "of each replicate": lambda X: SCALES * (SCALES.unsqueeze(-1) * X).sin().sum(dim=-1),
-    "of all alike": lambda X: X.square().sum(dim=-1),
-}
-
-
-@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 100])
-@pytest.mark.parametrize("batch", [(), (1,), (3,)], ids=str)
-@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=list(FUNCTIONS))
-def test_gradient_in_chunks_is_the_gradient(
-    function: Callable[[Tensor], Tensor], batch: tuple[int, ...], chunk: int
-) -> None:
-    r"""Also where replicates share the points: each value has a weight of its own."""
-    X = torch.rand(*batch, 7, 2, dtype=torch.float64)
-    sides = []
-    for size in (7, chunk):
-        trial = X.clone().requires_grad_()
-        values = evaluate_in_chunks(function, trial, size)
-        weights = torch.linspace(-1, 2, values.numel()).double().reshape(values.shape)
-        (gradient,) = torch.autograd.grad((weights * values).sum(), trial)
-        sides.append((values.detach(), gradient))
-    torch.testing.assert_close(sides[1], sides[0])
-
-
-def test_values_in_chunks_need_no_graph() -> None:
-    X = torch.rand(7, 2)
-    seen = []
-
-    def function(X: Tensor) -> Tensor:
-        seen.append((X.shape[-2], X.requires_grad))
-        return X.sum(dim=-1)
-
-    assert torch.equal(evaluate_in_chunks(function, X, 3), X.sum(dim=-1))
-    assert seen == [(3, False), (3, False), (1, False)]
 
 
 @pytest.mark.parametrize("batch", [(), (3,)], ids=str)
@@ -102,3 +66,41 @@ def test_forward_is_evaluate_of_one_point(batch: tuple[int, ...]) -> None:
     assert acqf.X_pending.dtype == torch.float64
     acqf.set_X_pending(None)
     assert acqf.X_pending is None
+
+
+def test_ordinary_acquisitions_are_not_pointwise() -> None:
+    assert not issubclass(UpperConfidenceBound, PointwiseAcquisition)
+
+
+class Seen(Height):
+    r"""Keeps a model of its own, given pending points."""
+
+    def _condition(self, X_pending: Tensor | None) -> SingleTaskGP:
+        X = torch.rand(3, 2, dtype=torch.float64) if X_pending is None else X_pending
+        return SingleTaskGP(X, X[..., :1].sin())
+
+
+def test_a_conditioned_model_is_no_part_of_the_state() -> None:
+    X = torch.rand(4, 2, dtype=torch.float64)
+    plain, acqf = Height(SingleTaskGP(X, X[..., :1])), Seen(SingleTaskGP(X, X[..., :1]))
+    acqf.set_X_pending(X[:2])
+    assert torch.equal(acqf._conditioned.train_inputs[0], X[:2])
+    assert acqf.state_dict().keys() == plain.state_dict().keys()
+    assert len(list(acqf.modules())) == len(list(plain.modules()))
+    acqf.set_X_pending(X[:0])  # no point is pending
+    assert len(acqf._conditioned.train_inputs[0]) == 3
+
+
+def test_own_arguments_are_those_of_the_input_constructor() -> None:
+    @construct_from_own_arguments
+    class Shifted(AcquisitionFunction):
+        def __init__(self, model: object, shift: float, *, scale: float = 2.0) -> None:
+            pass
+
+    construct = get_acqf_input_constructor(Shifted)
+    assert construct(model=1, shift=3.0) == {"model": 1, "shift": 3.0, "scale": 2.0}
+    assert construct(model=1, shift=3.0, objective=None)["shift"] == 3.0  # as BoTorch passes it
+    with pytest.raises(TypeError, match="missing a required argument: 'shift'"):
+        construct(model=1)
+    with pytest.raises(TypeError, match="Unexpected keyword argument `size`"):
+        construct(model=1, shift=3.0, size=2)

@@ -39,7 +39,7 @@ def test_clipped_mass_lies_on_the_bounds():
     assert law.weights[[0, -1]].tolist() == pytest.approx([expected, expected], abs=1e-10)
     samples = law.sample(100_000, torch.Generator().manual_seed(0))
     assert (samples == 0.0).double().mean().item() == pytest.approx(expected, abs=0.002)
-    with pytest.raises(UnsupportedError, match=r"Expected a law with a density. Got one that is"):
+    with pytest.raises(UnsupportedError, match=r"a distribution with a density\. Got one that is"):
         law.density.log_prob(law.points)
 
 

@@ -152,13 +152,13 @@ def test_support_holds_points_and_draws_and_no_others(
     environment = case.law(observed)
     draws = environment.sample(50, torch.Generator().manual_seed(0)).to(observed)
     weights = environment.weights.expand(environment.points.shape[:-1])
-    assert environment.contains(draws).all()
-    inside = environment.contains(environment.points)
+    assert environment.supports(draws).all()
+    inside = environment.supports(environment.points)
     assert inside.shape == environment.points.shape[:-1]
     assert inside[weights > 0].all()
-    assert not environment.contains(draws + 1.5).any()
-    assert not environment.contains(draws * torch.nan).any()
-    lower, upper = environment.range
+    assert not environment.supports(draws + 1.5).any()
+    assert not environment.supports(draws * torch.nan).any()
+    lower, upper = environment.support_bounds
     assert ((draws >= lower) & (draws <= upper)).all()
     assert ((environment.points >= lower) & (environment.points <= upper))[weights > 0].all()
 
@@ -175,7 +175,7 @@ def test_log_density_is_that_of_the_law(
     axis = (torch.arange(60, dtype=dtype) + 0.5) / 60
     grid = torch.cartesian_prod(axis, axis).expand(*environment.batch_shape, 3600, 2)
     if case.name == "continuous_clipped_quadrature":
-        with pytest.raises(UnsupportedError, match="Expected a law with a density"):
+        with pytest.raises(UnsupportedError, match="Expected a distribution with a density"):
             environment.log_density(grid)
         return
     log_density = environment.log_density(grid)
@@ -216,4 +216,4 @@ def test_integers_are_the_numbers_that_they_stand_for(case: EnvironmentCase) -> 
         assert found.dtype == torch.float64
         torch.testing.assert_close(found, wanted, rtol=0, atol=0)
     if isinstance(law, IndependentEnvironment):
-        assert torch.equal(law.contains(observed), law.contains(observed.double()))
+        assert torch.equal(law.supports(observed), law.supports(observed.double()))

@@ -88,7 +88,7 @@ def test_clipped_samples_lie_on_the_bounds_as_often_as_kernels_reach_beyond():
     for bound, tail in ((0.0, norm.cdf), (1.0, norm.sf)):
         expected = tail((bound - OBSERVED.numpy()) / 0.2).mean()
         assert (samples == bound).double().mean().item() == pytest.approx(expected, abs=0.01)
-    with pytest.raises(UnsupportedError, match=r"Expected a law with a density. Got .* clipped"):
+    with pytest.raises(UnsupportedError, match=r"a distribution with a density\. Got .* clipped"):
         kde.log_prob(samples)
 
 

@@ -11,10 +11,12 @@ from botorch.exceptions.errors import (
     InputDataError,
     UnsupportedError,
 )
+from torch import Tensor
 
 from botorch_risk.environments import (
     DiscreteEnvironment,
     EmpiricalGrid,
+    Environment,
     InputPerturbation,
     StandardDeviationBox,
     regular_grid,
@@ -88,11 +90,11 @@ def test_the_support_has_a_scale_for_each_column():
     points = torch.tensor([[1e8, 0.1], [1e8, 0.2]], dtype=torch.double)
     environment = DiscreteEnvironment(points)
     W = torch.tensor([[1e8, 0.9], [1e8, 0.2], [1e8 + 0.5, 0.1], [2e8, 0.1]], dtype=torch.double)
-    assert environment.contains(W).tolist() == [False, True, True, False]
+    assert environment.supports(W).tolist() == [False, True, True, False]
     both = DiscreteEnvironment(torch.stack([points, points / 1e8]))
-    assert both.contains(torch.stack([W, W / 1e8])).tolist() == [[False, True, True, False]] * 2
+    assert both.supports(torch.stack([W, W / 1e8])).tolist() == [[False, True, True, False]] * 2
     shifted = torch.stack([W[1:2], W[1:2] / 1e8 + 1e-3])
-    assert both.contains(shifted).tolist() == [[True], [False]]
+    assert both.supports(shifted).tolist() == [[True], [False]]
 
 
 def test_whole_numbers_have_equal_probabilities():
@@ -166,10 +168,41 @@ def test_perturbations_have_no_points_and_keep_to_the_bounds():
         environment.expand(torch.zeros(2, 2))
 
 
+def test_what_a_strategy_asks_of_an_environment() -> None:
+    r"""How many columns, in which box, and what a decision may meet."""
+    bounds = torch.tensor([[-1.0, 0.0], [1.0, 2.0]])
+    w = torch.tensor([[0.3], [0.5], [9.0]])
+    weather = DiscreteEnvironment(w, torch.tensor([0.5, 0.5, 0.0]))
+    assert weather.independent and weather.num_inputs(2) == 3
+    assert torch.equal(weather.range(bounds), torch.tensor([[-1.0, 0.0, 0.3], [1.0, 2.0, 0.5]]))
+    X = torch.zeros(3, 2)
+    assert weather.contains(X, w).tolist() == [True, True, False]
+    assert torch.equal(weather.log_probability(weather.weights), weather.weights.log())
+    moved = InputPerturbation(torch.tensor([[-0.25, 0.0], [0.5, 0.125]]), bounds=2 * bounds)
+    assert not moved.independent and moved.num_inputs(2) == 2
+    assert torch.equal(moved.range(bounds), torch.tensor([[-1.25, 0.0], [1.5, 2.125]]))
+
+
+class Doubled(Environment):
+    r"""An environment of one's own: W is -x or x, with the same probability."""
+
+    def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        inputs = torch.stack([torch.cat([X, -X], dim=-1), torch.cat([X, X], dim=-1)], dim=-2)
+        return inputs, torch.full((2,), 0.5)
+
+
+def test_an_environment_needs_nothing_but_expand() -> None:
+    own, X = Doubled(), torch.tensor([[0.5], [0.5]])
+    assert not own.independent and own.num_inputs(1) == 2
+    assert own.contains(X, torch.tensor([[-0.5], [0.4]])).tolist() == [True, False]
+    with pytest.raises(UnsupportedError, match=r"knows its range\. Got Doubled"):
+        own.range(torch.tensor([[0.0], [1.0]]))
+
+
 def test_perturbations_reach_where_they_may_lead() -> None:
     law = InputPerturbation(
         torch.tensor([[-0.5], [0.25], [1.0]]), torch.tensor([0.5, 0.5, 0.0]), bounds=UNIT[:, :1]
     )
     X = torch.tensor([[0.2], [0.2], [0.2], [0.2], [1e-4]])
     perturbed = torch.tensor([[0.0], [0.45], [1.0], [0.3], [0.25 + 1e-4]])
-    assert law.reaches(X, perturbed).tolist() == [True, True, False, False, True]
+    assert law.contains(X, perturbed).tolist() == [True, True, False, False, True]

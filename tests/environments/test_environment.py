@@ -117,7 +117,7 @@ def test_grids_and_boxes_anywhere(box: tuple[float, float]) -> None:
     around = StandardDeviationBox(W, 64, 0, num_deviations=0.5)
     expected = [W.mean().item() - 0.5 * sd, W.mean().item() + 0.5 * sd]
     np.testing.assert_allclose(around.box.flatten(), expected)
-    np.testing.assert_allclose(around.range.flatten(), expected)
+    np.testing.assert_allclose(around.support_bounds.flatten(), expected)
     assert ((around.points >= around.box[0]) & (around.points <= around.box[1])).all()
     cut = StandardDeviationBox(W, 64, 0, num_deviations=50.0, bounds=bounds)
     assert torch.equal(cut.box, bounds)
@@ -125,9 +125,9 @@ def test_grids_and_boxes_anywhere(box: tuple[float, float]) -> None:
         Normal(torch.tensor(lower + 1.0).double(), 0.5), bounds, 16, rule="quadrature"
     )
     assert ((law.points > lower) & (law.points < upper)).all()
-    assert law.contains(bounds).all()
-    assert not law.contains(bounds + column(-0.1, 0.1)).any()
-    assert torch.equal(law.range, bounds)
+    assert law.supports(bounds).all()
+    assert not law.supports(bounds + column(-0.1, 0.1)).any()
+    assert torch.equal(law.support_bounds, bounds)
 
 
 def test_a_constant_column_has_the_floor_and_leaves_the_other_alone() -> None:
@@ -176,8 +176,8 @@ def test_what_the_caller_changes_later_does_not_reach_the_law(case: EnvironmentC
         return
     draws = [each.sample(5, torch.Generator().manual_seed(0)) for each in (mine, theirs)]
     assert torch.equal(*draws)
-    assert torch.equal(mine.contains(draws[0]), theirs.contains(draws[0]))
-    assert torch.equal(mine.range, theirs.range)
+    assert torch.equal(mine.supports(draws[0]), theirs.supports(draws[0]))
+    assert torch.equal(mine.support_bounds, theirs.support_bounds)
     if isinstance(mine, KernelDensityEnvironment):
         assert torch.equal(mine.log_density(draws[0]), theirs.log_density(draws[0]))
 
@@ -201,7 +201,9 @@ def test_other_tensors_of_the_caller_do_not_reach_the_law_either() -> None:
         parts = [*moved.expand(column(0.4, 0.9)), discrete.weights, empirical.points, box.box]
         shown = [density.log_density(at), continuous.log_density(at), density.bandwidth]
         again = density.condition(new).points
-        return [part.clone() for part in (*samples, *parts, *shown, continuous.range, again)]
+        return [
+            part.clone() for part in (*samples, *parts, *shown, continuous.support_bounds, again)
+        ]
 
     before = seen()
     for tensor in (points, probabilities, bounds, location, grid):

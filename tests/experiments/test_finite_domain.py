@@ -12,13 +12,14 @@ import torch
 from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
 
+from botorch_risk.acquisition import LevelSet, Maximize
 from botorch_risk.experiments import Campaign, ExperimentDefinition, ExperimentStore
 from botorch_risk.experiments.finite_domain import LevelSetProblem, RegretProblem
 from botorch_risk.experiments.loop import evaluate
 from botorch_risk.experiments.replay import level_set_curves, replay
 from botorch_risk.experiments.summary import failed_points, regret_curves
 from botorch_risk.experiments.truvar import SyntheticFunctions
-from botorch_risk.level_sets import classify_by_mean, level_set_scores
+from botorch_risk.metrics import classify_by_mean, level_set_scores
 from botorch_risk.strategies import TruVaR
 from botorch_risk.test_functions import FiniteDomainProblem
 from tests.acquisition.lake import build_model, grid, truth
@@ -45,14 +46,14 @@ class Wavering(TruVaR):
 
 def strategy(bounds: Tensor, seeds: list[int], num_initial: int) -> TruVaR:
     return Wavering(
-        grid().to(bounds), seeds, build_model, "level_set", LEVEL, noise=1e-3,
+        grid().to(bounds), seeds, build_model, LevelSet(LEVEL), noise=1e-3,
         num_initial=num_initial, batch_size=3, initial_state={"r": 0.5},
     )  # fmt: skip
 
 
 def maximizer(bounds: Tensor, seeds: list[int], num_initial: int) -> TruVaR:
     return TruVaR(
-        grid().to(bounds), seeds, build_model, "maximize", noise=1e-3, num_initial=num_initial
+        grid().to(bounds), seeds, build_model, Maximize(), noise=1e-3, num_initial=num_initial
     )
 
 
@@ -139,7 +140,7 @@ def test_replay_restores_every_round(tmp_path: Path) -> None:
         for record in records:
             assert torch.equal(live.ask().nan_to_num(), record.X.nan_to_num())
             live.tell(record.X, record.Y)
-            high = classify_by_mean(live.posterior, LEVEL).high
+            high = classify_by_mean(live.posterior, LevelSet(LEVEL)).high
             scores.append(level_set_scores(high, truth(grid())[:, 0] >= LEVEL).f1)
             costs.append(live.cost.clone())
         curves = level_set_curves(store, definition(), "TRUVAR")

@@ -10,7 +10,7 @@ import torch
 from botorch_risk.experiments import Campaign, ExperimentStore
 from botorch_risk.experiments.plots import plot_regret
 from botorch_risk.experiments.summary import cell, regret_curves, summary_markdown
-from botorch_risk.regret import format_with_error
+from botorch_risk.metrics import format_with_error
 from botorch_risk.strategies import RandomSearch
 from tests.experiments.noisy_quadratic import QUADRATIC, SLOW, NoisyQuadratic
 
@@ -78,7 +78,10 @@ def test_the_page_shows_error_bars_and_paired_differences(path: Path) -> None:
     assert "mean - variance [1]" in page
     values = curves["averse"].simple[:, 2]
     assert f" {cell(values)} |" in page
-    assert cell(values) == format_with_error(values.mean().item(), 2 * values.std() / 3**0.5)
+    assert cell(values) == format_with_error(
+        values.mean().item(),
+        4.302653 * values.std() / 3**0.5,  # t_2^-1(0.975)
+    )
     difference = curves["averse"].cumulative[:, 1] - curves["neutral"].cumulative[:, 1]
     paired = page.split("## Paired differences to neutral")[1].split("##")[0]
     assert cell(difference) in paired
@@ -88,8 +91,8 @@ def test_the_page_shows_error_bars_and_paired_differences(path: Path) -> None:
 
 
 def test_a_cell_says_how_many_replicates_it_is_of() -> None:
-    assert cell(torch.tensor([503.4, 713.4])) == "608 ± 210"
-    assert cell(torch.tensor([503.4, torch.nan, 713.4])) == "608 ± 210 (2 of 3)"
+    assert cell(torch.tensor([503.4, 608.4, 713.4])) == "608 ± 260"
+    assert cell(torch.tensor([503.4, torch.nan, 713.4])) == "608 ± 1300 (2 of 3)"
     assert cell(torch.ones(1)) == "1.000 ± nan"
     assert cell(torch.full((2,), torch.nan)) == "nan ± nan (0 of 2)"
 
@@ -103,7 +106,7 @@ class Quitter(RandomSearch):
 
 
 def test_a_round_that_was_not_played_is_not_free(tmp_path: Path) -> None:
-    r"""By the one rule of `botorch_risk.regret`: NaN from then on, in tables and pictures."""
+    r"""By the one rule of `botorch_risk.metrics`: NaN from then on, in tables and pictures."""
     quitter = functools.partial(Quitter, batch_size=2)
     definition = dataclasses.replace(QUADRATIC, strategies={"quitter": quitter})
     path, problem = tmp_path / "results.sqlite", NoisyQuadratic()

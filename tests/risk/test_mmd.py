@@ -18,7 +18,7 @@ from botorch_risk.risk import (
     MinimaxApproximation,
     UncertifiedWorstCaseError,
     maximum_mean_discrepancy_worst_case,
-    maximum_mean_discrepancy_worst_law,
+    maximum_mean_discrepancy_worst_distribution,
 )
 from tests import oracles
 from tests.contracts import risk_kernel
@@ -46,7 +46,7 @@ def instance(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
 def difference(seed: int) -> float:
     r"""In units of the range of the values; the law is checked to lie in the ball."""
     values, weights, matrix, radius = instance(seed)
-    law = maximum_mean_discrepancy_worst_law(
+    law = maximum_mean_discrepancy_worst_distribution(
         *map(torch.tensor, (values, weights, matrix)), radius
     ).numpy()
     assert (law >= 0).all()
@@ -146,7 +146,7 @@ def test_worst_law_is_the_gradient() -> None:
     values.requires_grad_()
     risk = maximum_mean_discrepancy_worst_case(values, weights, matrix_of(points), 0.1)
     (gradient,) = torch.autograd.grad(risk.sum(), values)
-    law = maximum_mean_discrepancy_worst_law(values, weights, matrix_of(points), 0.1)
+    law = maximum_mean_discrepancy_worst_distribution(values, weights, matrix_of(points), 0.1)
     assert torch.equal(gradient, law)
 
 
@@ -182,11 +182,11 @@ def test_a_tiny_ball_around_two_atoms_takes_the_second_attempt(
     weights[[0, 150]] = 0.5
     values = torch.sin(7 * points.T + torch.arange(4).unsqueeze(-1))
     values += torch.randn(4, 300, generator=torch.Generator().manual_seed(0)).double()
-    apart = maximum_mean_discrepancy_worst_law(values, weights, matrix, 1e-3) - weights
+    apart = maximum_mean_discrepancy_worst_distribution(values, weights, matrix, 1e-3) - weights
     assert ((apart @ matrix) * apart).sum(dim=-1).max().sqrt() <= 1e-3 + 1e-7
     monkeypatch.setattr(interior_point, "ATTEMPTS", interior_point.ATTEMPTS[:1])
     with pytest.raises(UncertifiedWorstCaseError, match=r"duality gap"):
-        maximum_mean_discrepancy_worst_law(values, weights, matrix, 1e-3)
+        maximum_mean_discrepancy_worst_distribution(values, weights, matrix, 1e-3)
 
 
 def test_what_cannot_be_certified_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

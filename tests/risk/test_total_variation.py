@@ -10,7 +10,7 @@ from torch import Tensor
 from botorch_risk.risk import (
     TotalVariationBall,
     total_variation_worst_case,
-    total_variation_worst_law,
+    total_variation_worst_distribution,
 )
 from tests import oracles
 
@@ -51,7 +51,7 @@ def test_equals_the_linear_program_on_many_instances() -> None:
 
 def laws(values: list[float], weights: list[float], radius: float) -> Tensor:
     options = {"dtype": torch.float64}
-    return total_variation_worst_law(
+    return total_variation_worst_distribution(
         torch.tensor(values, **options), torch.tensor(weights, **options), radius
     )
 
@@ -69,7 +69,7 @@ def laws(values: list[float], weights: list[float], radius: float) -> Tensor:
         ([2.0], [1.0], 0.5, [1.0]),
     ],
 )
-def test_worst_law(
+def test_worst_distribution(
     values: list[float], weights: list[float], radius: float, law: list[float]
 ) -> None:
     expected = torch.tensor(law, dtype=torch.float64)
@@ -82,7 +82,7 @@ def test_worst_law_is_the_gradient_and_lies_in_the_ball() -> None:
     (gradient,) = torch.autograd.grad(
         total_variation_worst_case(values, weights, 0.6).sum(), values
     )
-    law = total_variation_worst_law(values, weights, 0.6)
+    law = total_variation_worst_distribution(values, weights, 0.6)
     assert torch.equal(gradient, law)
     assert (law >= 0).all()
     torch.testing.assert_close(law.sum(dim=-1), torch.ones(5, dtype=torch.float64))

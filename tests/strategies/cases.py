@@ -9,6 +9,7 @@ import torch
 from botorch.acquisition import UpperConfidenceBound
 from torch import Tensor
 
+from botorch_risk.acquisition import LevelSet, Maximize
 from botorch_risk.fit.estimators import MaximumAPosteriori
 from botorch_risk.strategies import (
     AGPUCB,
@@ -209,8 +210,8 @@ STRATEGIES = [
     of_pairs(RandomPairs, 0.1),
     of_pairs(RhoKnowledgeGradient, 0.1, num_fantasies=2, **_TINY),
     of_pairs(ValueAtRiskLogNEI, 0.1, **_TINY),
-    of_a_domain(TruVaR, "level_set", 0.3),
-    of_a_domain(TruVaR, "maximize", label="-maximum"),
+    of_a_domain(TruVaR, LevelSet(0.3)),
+    of_a_domain(TruVaR, Maximize(), label="-maximum"),
     of_a_domain(LevelSetSearch, 0.3),
     of_a_domain(GCHK, 0.3),
     of_a_domain(MaximumVarianceSearch, 0.3),

@@ -95,7 +95,7 @@ def test_inner_solutions_anywhere() -> None:
     X = strategy.ask()
     strategy.tell(X, problem(X, noise=False).unsqueeze(-1))
     pairs = strategy.ask()
-    assert problem.environment.contains(pairs[..., 1:]).all()
+    assert problem.environment.supports(pairs[..., 1:]).all()
     assert ((pairs >= 0) & (pairs <= 1)).all()
     with pytest.raises(ValueError, match=r"`inner_solutions` in .* Got 'best'"):
         RhoKnowledgeGradient(

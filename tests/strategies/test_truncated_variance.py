@@ -13,8 +13,8 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from botorch.exceptions.warnings import BotorchWarning, InputDataWarning
 from torch import Tensor
 
-from botorch_risk.acquisition import NoiseLevels
-from botorch_risk.level_sets import accuracy, classify_by_mean, level_set_scores
+from botorch_risk.acquisition import LevelSet, Maximize, NoiseLevels
+from botorch_risk.metrics import accuracy, classify_by_mean, level_set_scores
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import GCHK, LevelSetSearch, MaximumVarianceSearch, Strategy, TruVaR
 from tests.acquisition.lake import build_model, grid, truth
@@ -33,17 +33,17 @@ def travel(X: Tensor, previous: Tensor | None, level: int | None) -> Tensor:
 
 def truvar(seeds: Any, **options: Any) -> TruVaR:
     options = {"noise": 1e-3, "num_initial": 3, **options}
-    return TruVaR(grid(), seeds, build_model, "level_set", 0.7, **options)
+    return TruVaR(grid(), seeds, build_model, LevelSet(0.7), **options)
 
 
 def maximizer(seeds: Any, **options: Any) -> TruVaR:
     options = {"noise": 1e-3, "num_initial": 3, "initial_state": {"monotone": False}, **options}
-    return TruVaR(grid(), seeds, build_model, "maximize", **options)
+    return TruVaR(grid(), seeds, build_model, Maximize(), **options)
 
 
 def leveled(seeds: Any, **options: Any) -> TruVaR:
     options = {"num_initial": 3, "levels": LEVELS, "initial_level": 1, "refit_every": 2, **options}
-    return TruVaR(grid(), seeds, build_model, "level_set", 0.7, **options)
+    return TruVaR(grid(), seeds, build_model, LevelSet(0.7), **options)
 
 
 def heuristic(kind: Any) -> Any:
@@ -231,7 +231,7 @@ def test_finds_the_level_set_then_asks_for_nothing() -> None:
         strategy.tell(X, evaluate(strategy, X, index))
         if bool(strategy.state.finished.all()):
             break
-    scores = level_set_scores(classify_by_mean(strategy.posterior, 0.7).high, high)
+    scores = level_set_scores(classify_by_mean(strategy.posterior, LevelSet(0.7)).high, high)
     assert (scores.f1 > 0.95).all()
     assert (accuracy(strategy.state, truth(grid())[:, 0]) < 0.5).all()
     done = strategy.state.finished
@@ -269,7 +269,7 @@ def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="`num_initial` of at most 36 points"):
         truvar(0, num_initial=40)
     with pytest.raises(BotorchTensorDimensionError, match="at least one point"):
-        TruVaR(grid()[:0], 0, build_model, "maximize")
+        TruVaR(grid()[:0], 0, build_model, Maximize())
     with pytest.raises(ValueError, match=r"state of seeds \[0, 1\]"):
         strategy = truvar(SEEDS)
         play(strategy, 1)
@@ -277,7 +277,7 @@ def test_bad_arguments() -> None:
 
 
 def test_warns_of_a_level_outside_the_data() -> None:
-    strategy = TruVaR(grid(), [0, 1], build_model, "level_set", 50.0, noise=1e-3, num_initial=3)
+    strategy = TruVaR(grid(), [0, 1], build_model, LevelSet(50.0), noise=1e-3, num_initial=3)
     X = strategy.ask()
     with (
         warnings.catch_warnings(),

@@ -78,7 +78,7 @@ def test_protocol_and_state(name: str) -> None:
     assert second.shape == (3, 2, width)
     assert ((second >= 0) & (second <= 1)).all()
     if width == 2:
-        assert strategy.environment.contains(torch.cat([first, second], dim=-2)[..., 1:]).all()
+        assert strategy.environment.supports(torch.cat([first, second], dim=-2)[..., 1:]).all()
     assert torch.equal(strategy.ask(), strategy.ask())
     resumed.load_state_dict(strategy.state_dict())
     assert torch.equal(strategy.ask(), resumed.ask())
@@ -223,7 +223,7 @@ def test_continuous_law_and_two_environmental_variables() -> None:
         X = strategy.ask()
         strategy.tell(X, problem(X, noise=False).unsqueeze(-1))
     assert X.shape == (2, 1, 3)
-    assert problem.environment.contains(X[..., 1:]).all()
+    assert problem.environment.supports(X[..., 1:]).all()
 
 
 def test_laws_of_their_own() -> None:

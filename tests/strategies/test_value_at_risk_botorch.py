@@ -61,7 +61,7 @@ def test_protocol_and_state(kind: str) -> None:
     assert torch.equal(first, initial)
     assert second.shape == (2, 2, 2)
     assert ((second >= 0) & (second <= 1)).all()
-    assert PROBLEM.environment.contains(second[..., 1:]).all()
+    assert PROBLEM.environment.supports(second[..., 1:]).all()
     resumed.load_state_dict(strategy.state_dict())
     assert torch.equal(strategy.ask(), resumed.ask())
     assert torch.equal(strategy.recommend(), resumed.recommend())
@@ -132,7 +132,7 @@ def test_continuous_law_and_bad_numbers() -> None:
     strategy = KINDS["knowledge_gradient"](DECISIONS, problem.environment, 0.1, 0)
     X = strategy.ask()
     strategy.tell(X, problem(X, noise=False).unsqueeze(-1))
-    assert problem.environment.contains(strategy.ask()[..., 1:]).all()
+    assert problem.environment.supports(strategy.ask()[..., 1:]).all()
     for name in ("n_w", "num_samples", "refit_every", "max_iterations"):
         with pytest.raises(ValueError, match=f"at least 1.*{name}=0"):
             build("log_nei", **{name: 0})

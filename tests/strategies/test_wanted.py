@@ -21,7 +21,8 @@ from botorch.exceptions.errors import InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
 from torch import Tensor
 
-from botorch_risk.level_sets import classify_by_mean, level_set_scores
+from botorch_risk.acquisition import LevelSet
+from botorch_risk.metrics import classify_by_mean, level_set_scores
 from botorch_risk.strategies import RAHBO, TruVaR
 from tests.strategies.cases import DOMAIN, NUM_REPEATS, PROBLEM, STRATEGIES, StrategyCase
 from tests.strategies.loops import evaluate, meet, play
@@ -313,12 +314,12 @@ def metres() -> tuple[Tensor, Tensor]:
 @pytest.mark.xfail(strict=True, reason="row 20: the docstring's builder is never fitted")
 def test_the_builder_of_the_docstring_knows_a_level_set_in_metres() -> None:
     domain, depth = metres()
-    strategy = TruVaR(domain, 0, SingleTaskGP, "level_set", 5.0, noise=0.01, num_initial=8)
+    strategy = TruVaR(domain, 0, SingleTaskGP, LevelSet(5.0), noise=0.01, num_initial=8)
     for _ in range(10):
         X = strategy.ask()
         place = (X.unsqueeze(-2) == domain).all(dim=-1).to(torch.uint8).argmax(dim=-1)
         strategy.tell(X, depth[place] + 0.1 * torch.randn(*X.shape[:-1], 1).double())
-    known = classify_by_mean(strategy.posterior, 5.0).high
+    known = classify_by_mean(strategy.posterior, LevelSet(5.0)).high
     assert level_set_scores(known, (depth >= 5).squeeze(-1)).f1.item() > 0.9
 
 

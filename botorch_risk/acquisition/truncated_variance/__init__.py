@@ -1,0 +1,34 @@
+r"""Truncated variance reduction (TRUVAR): optimisation and level sets on a finite domain.
+
+Read in this order: `goals` (what the sets are about), `epochs` and `state` (what is remembered
+between samples), `status` (a report of it), `gain` (Eq. 3) and `tiles` (the same on a whole
+domain), `sampling` (noise and cost), `covering` (greedy batches), `acquisition` (the whole).
+"""
+
+from botorch_risk.acquisition.truncated_variance.acquisition import TruncatedVarianceReduction
+from botorch_risk.acquisition.truncated_variance.covering import Selection, top_candidates
+from botorch_risk.acquisition.truncated_variance.epochs import GuaranteedWidth, PracticalWidth
+from botorch_risk.acquisition.truncated_variance.goals import (
+    LevelSet,
+    Maximize,
+    RelativeLevelSet,
+)
+from botorch_risk.acquisition.truncated_variance.sampling import Cost, NoiseLevels
+from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
+from botorch_risk.acquisition.truncated_variance.status import Status, status
+
+__all__ = [
+    "Cost",
+    "GuaranteedWidth",
+    "LevelSet",
+    "Maximize",
+    "NoiseLevels",
+    "PracticalWidth",
+    "RelativeLevelSet",
+    "Selection",
+    "Status",
+    "TruncatedVarianceReduction",
+    "TruncatedVarianceState",
+    "status",
+    "top_candidates",
+]

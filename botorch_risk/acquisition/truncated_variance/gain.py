@@ -1,0 +1,171 @@
+r"""How much a sample brings variances down to a target: Eq. (3) of TRUVAR, without cancellation.
+
+    max(beta s^2, eta^2) - max(beta (s^2 - D), eta^2) = beta min(max(s^2 - eta^2 / beta, 0), D)
+
+The difference of the two sums is exact in this form, and points below the target drop out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
+from botorch_risk.models.domain import DomainPosterior
+
+
+class Targets(NamedTuple):
+    r"""The points whose variances are to fall, for `B` replicates.
+
+    Attributes:
+        row: `B x a` rows of the domain; shorter lists are padded with rows of weight 0.
+        weights: `B x a`, times `beta`.
+        cap: `B x a`, the most that a variance may usefully fall; `None` without truncation.
+        whole: Whether they are the whole domain, in order.
+    """
+
+    row: Tensor
+    weights: Tensor
+    cap: Tensor | None
+    whole: bool
+
+    @classmethod
+    def of(
+        cls,
+        posterior: DomainPosterior,
+        state: TruncatedVarianceState,
+        weights: Tensor | None = None,
+        truncate: bool = True,
+        within: Tensor | None = None,
+    ) -> Targets:
+        r"""The points of `M_t`; if truncated, only where the variance is above the target.
+
+        Args:
+            posterior: The variances.
+            state: The set `M_t`, `eta` and `beta`.
+            weights: `|D|` weights of the points as representers of a continuous domain.
+            truncate: Whether to stop at the target.
+            within: `batch_shape x |D|`, the points in the place of `M_t`.
+        """
+        variance = posterior.variance.reshape(-1, posterior.domain.shape[-2])
+        within = (state.unclassified if within is None else within).reshape(variance.shape)
+        beta = state.beta.to(variance).reshape(-1, 1)
+        cap = None
+        if truncate:
+            target = state.target_variance(posterior).to(variance).reshape(-1, 1)
+            cap = variance - target
+            within = within & (cap > posterior.resolution.reshape(-1, 1))
+        # Where most points count it is faster to read whole rows than to pick columns.
+        count = int(within.sum(dim=-1).max())
+        whole = posterior.dense and 2 * count >= within.shape[-1]
+        index, valid = padded_index(within | whole)
+        valid = valid & within.gather(-1, index)
+        weight = beta * (1.0 if weights is None else weights.to(variance))
+        return cls(
+            row=index,
+            weights=weight.expand(variance.shape).gather(-1, index) * valid,
+            cap=None if cap is None else cap.clamp_min(0.0).gather(-1, index),
+            whole=whole or bool(within.all()),
+        )
+
+
+def padded_index(mask: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The true entries of a `B x n` mask in order, `B x a`, and which of them are no padding."""
+    count = mask.sum(dim=-1, keepdim=True)
+    size = int(count.max())
+    order = torch.argsort((~mask).to(torch.uint8), dim=-1, stable=True)[:, :size]
+    valid = torch.arange(size, device=mask.device) < count
+    return order, valid
+
+
+def gain(covariance: Tensor, inverse: Tensor, targets: Targets) -> Tensor:
+    r"""The gain of samples, differentiable.
+
+        gain(x) = beta sum_j w_j min(cap_j, cov(x, x_j)^2 / (sigma^2(x) + noise(x)))
+
+    Args:
+        covariance: `B x m x a` posterior covariances with the targets.
+        inverse: `B x m`, one over the variance of the outcome.
+        targets: The points whose variances are to fall.
+
+    Returns:
+        `B x m` gains, the numerator of Eq. (3).
+    """
+    reduction = covariance.square() * inverse.unsqueeze(-1)  # Eq. (18)
+    if targets.cap is not None:
+        reduction = torch.minimum(reduction, targets.cap.unsqueeze(-2))
+    return weighted_sum(reduction, targets.weights)
+
+
+def anticipated_set(posterior: DomainPosterior, state: TruncatedVarianceState) -> Tensor:
+    r"""The points that may be in the set `M` after a sample, `batch_shape x |D|`.
+
+    The points of `M_t`; and where sets are formed from scratch (`monotone=False`) all points that
+    the present bounds leave open, since a new epoch has wider ones: points come back. A sample
+    at its mean narrows bounds only, so that there are no others.
+    """
+    if state.monotone:
+        return state.unclassified
+    bounds = state.confidence_bounds(posterior)
+    open_now, _, _ = state.goal.classify(state.sets, *bounds, monotone=False)
+    return state.unclassified | open_now
+
+
+def anticipated_gain(
+    covariance: Tensor,
+    inverse: Tensor,
+    targets: Targets,
+    posterior: DomainPosterior,
+    state: TruncatedVarianceState,
+) -> Tensor:
+    r"""The gain where the set `M` after the sample is anticipated (Appendix A).
+
+    The outcome is replaced by its mean, so that only the variances change. The second sum of
+    Eq. (3) then runs over the points that would be in M; the first runs over all that may be,
+    `anticipated_set`, since otherwise ruling points out would have no merit. A point that would be
+    ruled out thus counts with all of `max(beta s^2, eta^2)`.
+
+    Args:
+        covariance: `B x m x a`.
+        inverse: `B x m`.
+        targets: The points of `anticipated_set`, `truncate=False`.
+        posterior: Means and variances.
+        state: The sets, the goal, `eta` and `beta`.
+
+    Returns:
+        `B x m` gains.
+    """
+    size = posterior.domain.shape[-2]
+    mean, variance = (
+        part.reshape(-1, size).gather(-1, targets.row).unsqueeze(-2)
+        for part in (posterior.mean, posterior.variance)
+    )
+    high, low = (
+        part.reshape(-1, size).gather(-1, targets.row).unsqueeze(-2) & state.monotone
+        for part in (state.high, state.low)
+    )
+    beta = state.beta.to(variance).reshape(-1, 1, 1)
+    target = state.target_variance(posterior).to(variance).reshape(-1, 1, 1)
+    reduction = torch.minimum(covariance.square() * inverse.unsqueeze(-1), variance)
+    # Rounding may leave a variance below 0; the floor keeps the gradient of the root finite.
+    half_width = (beta * (variance - reduction)).clamp_min(torch.finfo(mean.dtype).tiny).sqrt()
+    before = (targets.weights > 0).unsqueeze(-2), high, low
+    stays, _, _ = state.goal.classify(before, mean - half_width, mean + half_width)
+    capped = torch.minimum(reduction, (variance - target).clamp_min(0.0))
+    fall = torch.where(stays, capped, torch.maximum(variance, target))
+    return weighted_sum(fall, targets.weights)
+
+
+def inverse_variance(variance: Tensor, posterior: DomainPosterior) -> Tensor:
+    r"""One over a variance of outcomes, `B x ...`; 0 where there is neither variance nor noise."""
+    known = variance > posterior.resolution.reshape(-1, *[1] * (variance.dim() - 1))
+    return torch.where(known, variance, 1.0).reciprocal().where(known, 0.0)
+
+
+def weighted_sum(values: Tensor, weights: Tensor) -> Tensor:
+    r"""`B x m` sums of `B x m x a` values, one matrix-vector product where `B` is 1."""
+    if len(values) == 1:
+        return (values[0] @ weights[0]).unsqueeze(0)
+    return (values @ weights.unsqueeze(-1)).squeeze(-1)

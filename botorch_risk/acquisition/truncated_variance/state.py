@@ -1,0 +1,285 @@
+r"""The state of truncated variance reduction between samples: sets of points, epoch, target.
+
+.. [Bogunovic2016truvar]
+    I. Bogunovic, J. Scarlett, A. Krause, V. Cevher. Truncated Variance Reduction: A Unified
+    Approach to Bayesian Optimization and Level-Set Estimation. Advances in Neural Information
+    Processing Systems 29, 2016.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import warnings
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.warnings import BotorchWarning
+from torch import Tensor
+
+from botorch_risk.acquisition.truncated_variance.epochs import GuaranteedWidth, PracticalWidth
+from botorch_risk.acquisition.truncated_variance.goals import GOALS, Goal, Sets
+from botorch_risk.models.domain import DomainPosterior
+
+_WIDTHS = {kind.__name__: kind for kind in (PracticalWidth, GuaranteedWidth)}
+# Below this target, in units of the prior standard deviation, there is nothing left to learn.
+_SMALLEST_ETA = 1e-10
+
+
+@dataclass(frozen=True)
+class TruncatedVarianceState:
+    r"""What truncated variance reduction remembers between samples [Bogunovic2016truvar]_.
+
+    An immutable record of Algorithms 1 and 2: `update` returns the next one. The initial data
+    pass through `update` once before the first selection. A round uses the old `beta` for
+    bounds and sets; the loop over epochs then tests with the new target and the new `beta`,
+    and ends when a goal is reached, on a target of 0 or one below 1e-10. Variances that
+    cannot be told from 0 by rounding count as 0.
+
+    `eta` is in units of the prior standard deviation, as the paper's kernel has variance 1.
+
+    Attributes:
+        goal: `Maximize()`, `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
+        width: Maps the epoch and its first sample to `beta_(i)`.
+        r: The factor, in (0, 1), from one target to the next.
+        slack: How much above its target an epoch may end (the paper's delta-bar).
+        monotone: Whether `M_t` only shrinks. Otherwise D stands for `M_{t-1}` in Eqs. (5) to (7),
+            and the sets are formed from scratch.
+        domain_size: The `|D|` of `beta_(i)`.
+        fingerprint: Of the domain.
+        unclassified: `batch_shape x |D|`, `M_t`: potential maximisers, or points that are not
+            classified. With a relative level, also classified points that may be the maximum.
+        high: `batch_shape x |D|`, `H_t`.
+        low: `batch_shape x |D|`, `L_t`.
+        eta: `batch_shape` targets `eta_(i)`; 0 is pure variance reduction.
+        beta: `batch_shape` squared confidence widths `beta_(i)`.
+        epoch: `batch_shape` epochs i, from 1.
+        epoch_start: `batch_shape` first samples `t_(i)`, from 1.
+        cost: `batch_shape` costs so far.
+        best_excluded: `batch_shape`, whether the point of highest mean has left `M_t`.
+        num_updates: How many rounds.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.acquisition.truncated_variance import LevelSet
+        >>> from botorch_risk.models import DomainPosterior
+        >>> domain = torch.linspace(0, 1, 40, dtype=torch.double).unsqueeze(-1)
+        >>> X = domain[[4, 18, 33]]
+        >>> model = SingleTaskGP(X, (6 * X).sin(), torch.full_like(X, 1e-4))
+        >>> posterior = DomainPosterior(model, domain)
+        >>> state = TruncatedVarianceState.initial(domain, LevelSet(0.5))
+        >>> state = state.update(posterior)
+        >>> bool((state.unclassified ^ state.high ^ state.low).all())
+        True
+    """
+
+    goal: Goal
+    width: PracticalWidth | GuaranteedWidth
+    r: float
+    slack: float
+    monotone: bool
+    domain_size: int
+    fingerprint: str
+    unclassified: Tensor
+    high: Tensor
+    low: Tensor
+    eta: Tensor
+    beta: Tensor
+    epoch: Tensor
+    epoch_start: Tensor
+    cost: Tensor
+    best_excluded: Tensor
+    num_updates: int = 0
+
+    @classmethod
+    def initial(
+        cls,
+        domain: Tensor,
+        goal: Goal,
+        *,
+        a: float | None = None,
+        eta: float = 1.0,
+        r: float = 0.1,
+        slack: float = 0.0,
+        monotone: bool = True,
+        width: GuaranteedWidth | None = None,
+        domain_size: int | None = None,
+        batch_shape: torch.Size | tuple[int, ...] = (),
+    ) -> TruncatedVarianceState:
+        r"""The state before any data: everything is possible.
+
+        Args:
+            domain: `|D| x d`, or `R x |D| x d`.
+            goal: `Maximize()`, `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
+            a: Of `beta_(i) = a log(|D| t_(i)^2)`; the paper's 0.5 to maximise and 1 for level sets
+                by default.
+            eta: The first target in units of the prior standard deviation; 0 is pure variance
+                reduction.
+            r: The factor from one target to the next.
+            slack: How much above its target, as a fraction of it, an epoch may end.
+            monotone: Whether the sets only shrink.
+            width: The theory's confidence width instead of the one of `a`.
+            domain_size: The `|D|` of the width; all points by default (the paper multiplies it
+                by the number of noise levels in Corollary 3.2).
+            batch_shape: `(R,)` for replicates.
+
+        Raises:
+            BotorchTensorDimensionError: If `domain` has no point.
+            ValueError: If a number is out of its range.
+        """
+        if domain.dim() < 2 or 0 in domain.shape:
+            raise BotorchTensorDimensionError(
+                f"Expected `domain` to have at least one point, `|D| x d`. Got {domain.shape=}."
+            )
+        if not 0 < r < 1:
+            raise ValueError(f"Expected `r` in (0, 1). Got {r}.")
+        if not (0 <= eta < math.inf and 0 <= slack < math.inf):
+            raise ValueError(f"Expected finite `eta` and `slack` >= 0. Got {eta=}, {slack=}.")
+        schedule = width or PracticalWidth(goal.paper_a if a is None else a)
+        shape, device = torch.Size(batch_shape), domain.device
+        one = torch.ones(shape, dtype=torch.long, device=device)
+        size = domain.shape[-2] if domain_size is None else domain_size
+        none = torch.zeros(*shape, domain.shape[-2], dtype=torch.bool, device=device)
+        return cls(
+            goal=goal,
+            width=schedule,
+            r=r,
+            slack=slack,
+            monotone=monotone,
+            domain_size=size,
+            fingerprint=_fingerprint(domain),
+            unclassified=~none,
+            high=none,
+            low=none,
+            eta=torch.full(shape, eta, dtype=torch.float64, device=device),
+            beta=schedule.beta(one, one, size),
+            epoch=one,
+            epoch_start=one,
+            cost=torch.zeros(shape, dtype=torch.float64, device=device),
+            best_excluded=torch.zeros(shape, dtype=torch.bool, device=device),
+        )
+
+    @property
+    def sets(self) -> Sets:
+        r"""`M_t`, `H_t` and `L_t`."""
+        return self.unclassified, self.high, self.low
+
+    @property
+    def finished(self) -> Tensor:
+        r"""Whether nothing is left to do, `batch_shape`.
+
+        The goal is reached, or the target is below 1e-10 of the prior standard deviation.
+        """
+        done = self.goal.is_finished(self.sets, self.monotone)
+        return done | ((self.eta > 0) & (self.eta < _SMALLEST_ETA))
+
+    def target_variance(self, posterior: DomainPosterior) -> Tensor:
+        r"""The variance `eta_(i)^2 / beta_(i)` below which there is no gain, `batch_shape`."""
+        target = self.eta.square() * posterior.prior_variance.double()
+        return torch.where(self.beta > 0, target / self.beta, torch.inf)
+
+    def confidence_bounds(self, posterior: DomainPosterior) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bounds of f by Eq. (4), `batch_shape x |D|` each."""
+        half_width = (self.beta.unsqueeze(-1) * posterior.variance).sqrt()
+        return posterior.mean - half_width, posterior.mean + half_width
+
+    def update(
+        self, posterior: DomainPosterior, cost: float | Tensor = 0.0
+    ) -> TruncatedVarianceState:
+        r"""The state after new samples: Algorithm 2, then lines 5 and 6 of Algorithm 1.
+
+        Args:
+            posterior: The posterior of all samples so far.
+            cost: What the new samples cost, one for all or `batch_shape`.
+
+        Raises:
+            InputDataError: If the posterior is of another domain.
+        """
+        self.check_domain(posterior)
+        if self.num_updates == 0:
+            self.goal.warn_unlikely(*posterior.outcome_range)
+        bounds = self.confidence_bounds(posterior)
+        sets = self.goal.classify(self.sets, *bounds, monotone=self.monotone)
+        best = posterior.mean.argmax(dim=-1, keepdim=True)
+        excluded = ~sets[0].gather(-1, best).squeeze(-1) & self.goal.keeps_maximizer
+        if self.monotone and bool((excluded & ~self.best_excluded).any()):
+            _warn_excluded(excluded & ~self.best_excluded, best.squeeze(-1))
+        paid = torch.as_tensor(cost, dtype=torch.float64, device=self.cost.device)
+        state = replace(
+            self,
+            unclassified=sets[0],
+            high=sets[1],
+            low=sets[2],
+            cost=self.cost + paid,
+            best_excluded=excluded,
+            num_updates=self.num_updates + 1,
+        )
+        return state._next_epochs(posterior)
+
+    def state_dict(self) -> dict[str, Any]:
+        r"""The record as tensors and plain Python values."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        width = {"kind": type(self.width).__name__, **asdict(self.width)}
+        return {**parts, "width": width, "goal": self.goal.state_dict()}
+
+    @classmethod
+    def from_state_dict(cls, state: dict[str, Any]) -> TruncatedVarianceState:
+        r"""Inverse of `state_dict`."""
+        width, goal = dict(state["width"]), dict(state["goal"])
+        return cls(
+            **{
+                **state,
+                "width": _WIDTHS[width.pop("kind")](**width),
+                "goal": GOALS[goal.pop("kind")](**goal),
+            }
+        )
+
+    def check_domain(self, posterior: DomainPosterior) -> None:
+        r"""Raises InputDataError unless the posterior is of the domain of this state."""
+        shape = torch.Size([*posterior.batch_shape, posterior.domain.shape[-2]])
+        if shape != self.unclassified.shape or _fingerprint(posterior.domain) != self.fingerprint:
+            raise InputDataError(
+                "Expected the posterior of the domain that the state was built for, with sets of "
+                f"shape {tuple(self.unclassified.shape)}. Got another, {tuple(shape)}."
+            )
+
+    def _next_epochs(self, posterior: DomainPosterior) -> TruncatedVarianceState:
+        r"""Ends as many epochs as the variances in `M_t` allow (lines 5 and 6)."""
+        prior = posterior.prior_variance.double()
+        largest = posterior.variance.where(self.unclassified, 0.0).amax(dim=-1).double()
+        largest = (largest - posterior.resolution.double()).clamp_min(0.0)
+        start, state = posterior.num_samples + 1, self
+        while True:
+            target = ((1 + state.slack) * state.eta).square() * prior
+            ends = (state.beta * largest <= target) & (state.eta > 0) & ~state.finished
+            if not bool(ends.any()):
+                return state
+            epoch = state.epoch + ends
+            epoch_start = start.where(ends, state.epoch_start)
+            beta = state.width.beta(epoch, epoch_start, state.domain_size)
+            state = replace(
+                state,
+                epoch=epoch,
+                epoch_start=epoch_start,
+                eta=(state.r * state.eta).where(ends, state.eta),
+                beta=beta.where(ends, state.beta),
+            )
+
+
+def _fingerprint(domain: Tensor) -> str:
+    r"""A hash that tells one domain from another."""
+    data = domain.detach().cpu().double().contiguous().numpy().tobytes()
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _warn_excluded(excluded: Tensor, best: Tensor) -> None:
+    r"""Warns that the point of highest posterior mean was ruled out."""
+    warnings.warn(
+        f"The point of highest posterior mean, index {best[excluded].tolist()} in "
+        f"{int(excluded.sum())} of {excluded.numel()} replicates, was ruled out before and cannot "
+        "come back. Use `monotone=False`, or a larger `a`.",
+        BotorchWarning,
+        stacklevel=3,
+    )

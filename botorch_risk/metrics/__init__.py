@@ -1,0 +1,35 @@
+r"""How good was it? Regret, confidence intervals over replicates, scores of level sets."""
+
+from botorch_risk.metrics.intervals import (
+    INTERVAL,
+    MeanAndStandardError,
+    format_with_error,
+    mean_and_standard_error,
+    paired_difference,
+)
+from botorch_risk.metrics.level_sets import (
+    LevelSets,
+    LevelSetScores,
+    accuracy,
+    classify_by_confidence,
+    classify_by_mean,
+    level_set_scores,
+)
+from botorch_risk.metrics.regret import cumulative_regret, instantaneous_regret, simple_regret
+
+__all__ = [
+    "INTERVAL",
+    "LevelSetScores",
+    "LevelSets",
+    "MeanAndStandardError",
+    "accuracy",
+    "classify_by_confidence",
+    "classify_by_mean",
+    "cumulative_regret",
+    "format_with_error",
+    "instantaneous_regret",
+    "level_set_scores",
+    "mean_and_standard_error",
+    "paired_difference",
+    "simple_regret",
+]

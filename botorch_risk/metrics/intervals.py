@@ -1,0 +1,132 @@
+r"""Means over replicates with confidence intervals, and how they are written."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from scipy.special import stdtrit
+from torch import Tensor
+
+INTERVAL = "Student-t interval, 95 %"  # what `half_width` is, for captions and tables
+_LEVEL = 0.975  # of the quantile: 2.5 % on either side
+
+
+class MeanAndStandardError(NamedTuple):
+    r"""A mean over replicates and how well it is known.
+
+    Args:
+        mean: Over the replicates that are not NaN; NaN if there are none.
+        standard_error: Of the mean; NaN for fewer than two replicates.
+        num_replicates: The number of replicates that are not NaN. Report it when some were
+            masked: a mean over survivors is not a mean over all.
+
+    Example:
+        >>> MeanAndStandardError(torch.tensor(3.0), torch.tensor(1.0), torch.tensor(5)).half_width
+        tensor(2.7764)
+    """
+
+    mean: Tensor
+    standard_error: Tensor
+    num_replicates: Tensor
+
+    @property
+    def half_width(self) -> Tensor:
+        r"""Half the width of Student's 95 % confidence interval of the mean.
+
+            half_width = t_(n - 1)^-1(0.975) standard_error
+
+        Two standard errors, its limit for many replicates, cover the mean of a normal distribution
+        with a probability of 0.88 at five replicates.
+        """
+        count = self.num_replicates.cpu().numpy()
+        quantile = torch.from_numpy(np.asarray(stdtrit(np.maximum(count - 1, 1), _LEVEL)))
+        return quantile.to(self.standard_error) * self.standard_error
+
+
+def mean_and_standard_error(values: Tensor, dim: int = 0) -> MeanAndStandardError:
+    r"""The mean over replicates, its standard error, and how many replicates it rests on.
+
+        standard_error = sqrt(sum (values - mean)^2 / (num_replicates - 1) / num_replicates)
+
+    Args:
+        values: One row per replicate, `R x ...`. NaN entries are left out and not counted.
+        dim: The dimension of the replicates.
+
+    Returns:
+        `mean`, `standard_error` and `num_replicates`, tensors without the dimension `dim`.
+
+    Example:
+        >>> summary = mean_and_standard_error(torch.tensor([1.0, 3.0, float("nan")]))
+        >>> summary.mean, summary.standard_error, summary.num_replicates
+        (tensor(2.), tensor(1.), tensor(2))
+        >>> summary.half_width
+        tensor(12.7062)
+    """
+    count = (~values.isnan()).sum(dim=dim)
+    mean = values.nanmean(dim=dim)
+    squares = (values - mean.unsqueeze(dim)).square().nansum(dim=dim)
+    standard_error = (squares / ((count - 1) * count)).sqrt()
+    return MeanAndStandardError(mean, standard_error.where(count > 1, torch.nan), count)
+
+
+def paired_difference(a: Tensor, b: Tensor, dim: int = 0) -> MeanAndStandardError:
+    r"""The mean of `a - b` over replicates that share their seed, and its standard error.
+
+    What the two methods have in common, the initial design and the draws, cancels. A pair
+    counts only if neither of its entries is NaN.
+
+    Args:
+        a: One row per seed, `R x ...`.
+        b: The same seeds in the same order, `R x ...`.
+        dim: The dimension of the replicates.
+
+    Returns:
+        `mean`, `standard_error` and `num_replicates`, tensors without the dimension `dim`.
+
+    Raises:
+        BotorchTensorDimensionError: If the shapes differ.
+
+    Example:
+        >>> a, b = torch.tensor([1.0, 5.0, 9.0]), torch.tensor([0.0, 4.0, 8.0])
+        >>> paired_difference(a, b).mean, paired_difference(a, b).standard_error
+        (tensor(1.), tensor(0.))
+    """
+    if a.shape != b.shape:
+        raise BotorchTensorDimensionError(
+            f"Expected one entry of each method per seed. Got {a.shape=} and {b.shape=}."
+        )
+    return mean_and_standard_error(a - b, dim=dim)
+
+
+def format_with_error(mean: float, error: float) -> str:
+    r"""`mean ± error` to two significant digits of the error, never in scientific notation.
+
+    Without an error that is a positive number the mean has four significant digits.
+
+    Args:
+        mean: The mean.
+        error: Its error, in the same units.
+
+    Example:
+        >>> format_with_error(608.4, 214.2), format_with_error(-0.123456, 0.00234)
+        ('608 ± 210', '-0.1235 ± 0.0023')
+        >>> format_with_error(1.23456e-7, 0.0), format_with_error(608.44, float("nan"))
+        ('0.0000001235 ± 0', '608.4 ± nan')
+    """
+    if not (math.isfinite(mean) and 0 < error < math.inf):
+        return f"{_positional(mean, 4)} ± {_positional(error, 2)}"
+    shown = _positional(error, 2)
+    decimals = len(shown.partition(".")[2])
+    return f"{round(mean, decimals) + 0.0:.{decimals}f} ± {shown}"  # + 0.0: never minus 0
+
+
+def _positional(value: float, digits: int) -> str:
+    r"""A number to so many significant digits, without an exponent."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value + 0.0:g}"
+    return f"{Decimal(f'{value:.{digits - 1}e}'):f}"

@@ -1,0 +1,88 @@
+r"""Sets of Algorithm 2 by hand, where a bound is the level itself."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from botorch_risk.acquisition import LevelSet, Maximize, RelativeLevelSet
+from botorch_risk.acquisition.truncated_variance.goals import Goal, Sets
+
+
+def start(size: int, **flags: list[int]) -> Sets:
+    sets = {name: torch.zeros(size, dtype=torch.bool) for name in ("within", "high", "low")}
+    sets["within"][:] = True
+    for name, places in flags.items():
+        sets[name][:] = False
+        sets[name][places] = True
+    return sets["within"], sets["high"], sets["low"]
+
+
+def bounds(*pairs: tuple[float, float]) -> tuple[Tensor, Tensor]:
+    lower, upper = zip(*pairs, strict=True)
+    return torch.tensor(lower), torch.tensor(upper)
+
+
+def classify(sets: Sets, lower: Tensor, upper: Tensor, goal: Goal, monotone: bool = True) -> Sets:
+    return goal.classify(sets, lower, upper, monotone)
+
+
+def places(sets: Sets) -> list[list[int]]:
+    return [part.nonzero().flatten().tolist() for part in sets]
+
+
+def test_a_bound_at_the_level_classifies_nothing() -> None:
+    r"""`l > h` and `u < h` are strict, Eq. (7); `l <= h <= u` is not, Eq. (6)."""
+    lower, upper = bounds((0.5, 1.0), (0.0, 0.5), (0.5, 0.5), (0.6, 1.0), (0.0, 0.4), (0.0, 1.0))
+    assert places(classify(start(6), lower, upper, LevelSet(0.5))) == [[0, 1, 2, 5], [3], [4]]
+
+
+def test_an_upper_bound_at_the_largest_lower_bound_may_be_the_maximum() -> None:
+    lower, upper = bounds((0.5, 1.0), (0.0, 0.5), (0.0, 0.4999))
+    assert places(classify(start(3), lower, upper, Maximize())) == [[0, 1], [], []]
+
+
+def test_monotone_sets_only_shrink() -> None:
+    lower, upper = bounds((0.6, 1.0), (0.0, 1.0), (0.0, 1.0), (0.0, 0.4))
+    before = start(4, within=[0, 1], high=[2], low=[3])
+    assert places(classify(before, lower, upper, LevelSet(0.5))) == [[1], [0, 2], [3]]
+    again = classify(before, lower, upper, LevelSet(0.5), monotone=False)
+    assert places(again) == [[1, 2], [0], [3]]
+    assert places(before) == [[0, 1], [2], [3]]  # left as they are
+    # A point that was ruled out has no say in the largest lower bound.
+    lower, upper = bounds((0.9, 1.0), (0.0, 0.5), (0.2, 0.6))
+    ruled_out = start(3, within=[1, 2])
+    assert places(classify(ruled_out, lower, upper, Maximize()))[0] == [1, 2]
+    assert places(classify(ruled_out, lower, upper, Maximize(), monotone=False))[0] == [0]
+
+
+def test_levels_that_are_a_fraction_of_the_maximum() -> None:
+    r"""High above half the optimistic maximum, low below half the pessimistic one."""
+    half = RelativeLevelSet(0.5)
+    lower, upper = bounds((2.0, 4.0), (2.0, 3.0), (2.1, 3.0), (0.5, 1.05), (0.4, 0.9), (0.0, 1.9))
+    assert places(classify(start(6), lower, upper, half)) == [[0, 1, 2, 3, 5], [2], [4]]
+    # A point that is high stays while it may be the maximum, and is not classified twice.
+    sets = classify(start(6, within=[0, 2, 3], high=[2], low=[4]), lower, upper, half)
+    assert places(sets) == [[0, 2, 3], [2], [4]]
+    beyond = bounds((2.0, 4.0), (2.0, 3.0), (1.9, 1.95), (0.5, 1.0), (0.4, 0.9), (0.0, 1.9))
+    assert places(classify(start(6, within=[0, 2, 3], high=[2]), *beyond, half))[0] == [0, 3]
+
+
+def test_replicates_have_sets_of_their_own() -> None:
+    one, two = bounds((0.5, 1.0), (0.0, 0.4)), bounds((0.0, 0.4), (0.3, 0.6))
+    lower, upper = (torch.stack(part) for part in zip(one, two, strict=True))
+    sets = tuple(part.expand(2, 2) for part in start(2))
+    found = classify(sets, lower, upper, Maximize())
+    for r, pair in enumerate((one, two)):
+        assert places(tuple(part[r] for part in found)) == places(
+            classify(start(2), *pair, Maximize())
+        )
+
+
+def test_fractions_and_baselines() -> None:
+    shifted = RelativeLevelSet(0.25, baseline=-2.0)
+    assert shifted.level(torch.tensor([[0.0, 2.0], [-2.0, -3.0]])).tolist() == [[-1.0], [-2.0]]
+    for fraction in (0.0, 1.0):
+        with pytest.raises(ValueError, match=r"`fraction` in \(0, 1\)"):
+            RelativeLevelSet(fraction)
