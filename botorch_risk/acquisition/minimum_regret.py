@@ -14,7 +14,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.top_candidates import top_candidates
 from botorch_risk.acquisition.truncated_gain import inverse_variance
-from botorch_risk.models.domain import DomainPosterior
+from botorch_risk.posterior.domain import DomainPosterior
 
 # The next outcome, in standard deviations from its mean: an equidistant rule for a normal law.
 _REACH, _NUM_OUTCOMES = 6.0, 49

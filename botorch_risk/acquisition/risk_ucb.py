@@ -27,8 +27,8 @@ from botorch_risk.acquisition.environment_marginals import marginals_of
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, evaluate_in_chunks
 from botorch_risk.environments import Environment
 from botorch_risk.models.hallucination import condition_on_mean
-from botorch_risk.models.model_inputs import as_points, input_widths
-from botorch_risk.models.t_batch import TBatch
+from botorch_risk.posterior.inputs import as_points, input_widths
+from botorch_risk.posterior.t_batch import TBatch
 from botorch_risk.risk import RiskMeasure
 
 # Values of the environment, all candidates counted, whose marginals are held at once.

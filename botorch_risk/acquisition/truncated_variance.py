@@ -37,8 +37,8 @@ from botorch_risk.acquisition.truncated_gain import (
     inverse_variance,
 )
 from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
-from botorch_risk.models.domain import DomainPosterior
-from botorch_risk.models.model_inputs import as_points
+from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.posterior.inputs import as_points
 
 # Covariances with points off the domain that are held at once, with their gradients.
 _CHUNK_ENTRIES = {"cpu": 2**18, "cuda": 2**24}

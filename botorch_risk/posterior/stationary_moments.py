@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from botorch_risk.models.posterior_cache import PosteriorCache
+from botorch_risk.posterior.cache import PosteriorCache
 
 # Entries of the m x n cross-covariance held at once: it stays in a core's cache on a CPU and
 # fills a GPU without filling its memory.

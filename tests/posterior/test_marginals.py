@@ -25,7 +25,7 @@ from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.kernels import MaternKernel, RBFKernel, RQKernel, ScaleKernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from botorch_risk.models import MarginalPredictor, stationary_moments
+from botorch_risk.posterior import MarginalPredictor, stationary_moments
 
 SHAPES = [(), (2,), (2, 3)]
 KERNELS = {

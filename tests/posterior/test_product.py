@@ -12,9 +12,9 @@ from botorch.models.transforms import Normalize, Warp
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from botorch_risk.models import product_marginals as module
-from botorch_risk.models import stationary_moments
-from botorch_risk.models.product_marginals import ProductMarginals
+from botorch_risk.posterior import product as module
+from botorch_risk.posterior import stationary_moments
+from botorch_risk.posterior.product import ProductMarginals
 
 BATCHES: list[tuple[int, ...]] = [(), (2,), (2, 3)]
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from botorch_risk.models.conditioned_process import ConditionedPoints, ConditionedProcess
+from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess
 
 # Entries made at once.
 _CHUNK_ENTRIES = {"cpu": 2**20, "cuda": 2**26}
