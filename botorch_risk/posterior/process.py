@@ -16,7 +16,7 @@ from botorch_risk.posterior.marginals import MarginalPredictor
 
 
 class Points(NamedTuple):
-    r"""Points with what the prior says of each, for `B` replicates.
+    r"""Points with their prior moments, for `B` replicates.
 
     Attributes:
         inputs: `B x m x d` in the space of the kernel, or `m x d` if all replicates share it.
@@ -46,7 +46,7 @@ class PriorProcess:
 
     Attributes:
         model: The GP, of batch shape `[]` or `[R]`; there are `B` = 1 or `R` replicates.
-        predictor: Knows the way back to the units of the outcome.
+        predictor: Transforms moments to the units of the outcome.
         cache: The factors of the training data.
     """
 
@@ -141,10 +141,10 @@ class PriorProcess:
 
 
 class ConditionedPoints(NamedTuple):
-    r"""Points with what the posterior says of them, for `B` replicates.
+    r"""Points with their posterior moments, for `B` replicates.
 
     Attributes:
-        prior: What the prior says of them.
+        prior: The points with their prior moments.
         whitened: `B x t x m` columns `L^-1 k(X, points)`; products of two of them are the
             covariance that the `t` observations explain.
         mean: `B x m` posterior means.
@@ -166,15 +166,15 @@ class ConditionedPoints(NamedTuple):
             self.variance.gather(-1, index),
         )
 
-    def part(self, replicates: slice, places: slice) -> ConditionedPoints:
+    def part(self, replicates: slice, points: slice) -> ConditionedPoints:
         r"""Some of the points of some replicates, as views."""
         inputs = self.prior.inputs.expand(*self.mean.shape, -1)
         prior = Points(inputs, *self.prior[1:])
         return ConditionedPoints(
-            Points(*(field[replicates, places] for field in prior)),
-            self.whitened[replicates, :, places],
-            self.mean[replicates, places],
-            self.variance[replicates, places],
+            Points(*(field[replicates, points] for field in prior)),
+            self.whitened[replicates, :, points],
+            self.mean[replicates, points],
+            self.variance[replicates, points],
         )
 
 
@@ -200,7 +200,7 @@ class ConditionedProcess:
 
     @classmethod
     def of(cls, process: PriorProcess) -> ConditionedProcess:
-        r"""The process given the data of its model."""
+        r"""Conditions the prior on the data of its model."""
         return cls(process, *(part.detach() for part in process.training()))
 
     def at(self, X: Tensor) -> ConditionedPoints:
@@ -223,10 +223,10 @@ class ConditionedProcess:
     def extended(
         self, point: ConditionedPoints, outcome: Tensor, precision_root: Tensor
     ) -> ConditionedProcess:
-        r"""The process given one more observation.
+        r"""Conditions on one more observation.
 
         Args:
-            point: Where, as this process sees it, `m = 1`.
+            point: The point under this process, `m = 1`.
             outcome: `B` outcomes.
             precision_root: `B` inverse standard deviations of the outcome; 0 where there is none.
         """

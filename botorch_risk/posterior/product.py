@@ -126,7 +126,7 @@ class ProductMarginals:
         return Marginals(*(t_batch.unfold(moment, points_dim=-2) for moment in moments))
 
     def _of_replicates(self, X: Tensor) -> Marginals:
-        r"""Moments at points `batch_shape x m x d_x`, with the batch shape of model and law."""
+        r"""Moments at points `batch_shape x m x d_x`, in the joint batch shape of model and w."""
         factors = self._current_factors() if self._is_product(X) else None
         if factors is None:
             return self._at_every_pair(X)

@@ -256,14 +256,14 @@ def test_the_running_covariance_is_rebased_when_rounding_has_grown() -> None:
     D = domain()
     posterior = DomainPosterior(build(D[:2], truth(D[:2]), 1e-3), D)
     exact = DomainPosterior(build(D[:2], truth(D[:2]), 1e-3), D, dense=False)
-    posterior._covariance.matrix.add_(1e-9)  # far more than rounding
+    posterior._state.covariance.matrix.add_(1e-9)  # far more than rounding
     for place in (5, 11):
         posterior.observe(place, 1.0, 1e-3)
         exact.observe(place, 1.0, 1e-3)
     torch.testing.assert_close(posterior.covariance, exact.covariance, rtol=0, atol=1e-14)
-    matrix = posterior._covariance.matrix
+    matrix = posterior._state.covariance.matrix
     posterior.observe(3, 1.0, 1e-3)
-    assert posterior._covariance.matrix.data_ptr() == matrix.data_ptr()  # updated in place
+    assert posterior._state.covariance.matrix.data_ptr() == matrix.data_ptr()  # updated in place
 
 
 def test_rows_are_up_to_date_whatever_the_order_they_are_read_in() -> None:
