@@ -27,7 +27,7 @@ from botorch_risk.acquisition.arguments import (
     register_weights,
     select_mean_variance_gp,
 )
-from botorch_risk.models.noise_process import variances_in_sequence
+from botorch_risk.models.learnt_noise import variances_in_sequence
 from botorch_risk.posterior.inputs import check_points
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.models.noise_process import LearntNoise
+from botorch_risk.models.learnt_noise import LearntNoise
 
 
 class NoisePosteriorStandardDeviation(PointwiseAcquisitionFunction):

@@ -107,5 +107,5 @@ def _check_not_constant(means: Tensor, num_observed: Tensor) -> None:
     warnings.warn(
         f"The outcomes are constant{describe(constant)}; its model says nothing about the inputs.",
         InputDataWarning,
-        stacklevel=4,
+        stacklevel=5,
     )

@@ -395,7 +395,7 @@ def test_summaries_build_the_same_model():
     X, Y = repeats()
     Y = with_missing(Y)
     outcomes = RepeatedOutcomes.from_repeats(Y)
-    raw = MeanVarianceGP.from_repeats(X, Y)
+    raw = MeanVarianceGP(X, Y)
     parts = (outcomes.means, outcomes.variances.nan_to_num(nan=0.0), outcomes.counts)
     assert_same(raw, MeanVarianceGP.from_summary(X, *parts), points(4))
     negative = torch.full_like(outcomes.means, -1.0)
