@@ -1,4 +1,4 @@
-r"""Random streams that are addressed, not carried along.
+r"""Random streams that are addressed by a seed and a purpose, without a state to carry.
 
 A stream is named by a seed and any number of integers or words (the round, the purpose),
 so that a resumed experiment draws what the uninterrupted one would have drawn, and so

@@ -42,7 +42,7 @@ def compare_losses(
     Args:
         model: A model that the closed form knows; it is not changed.
         bounds: The bounds of its inputs, `2 x d`.
-        num_pseudo: The number of pseudo-points; twice that of the inputs if omitted.
+        num_pseudo: The number of pseudo-points; twice the number of inputs if omitted.
         seeds: One seed for each replicate, the batch flattened.
 
     Returns:

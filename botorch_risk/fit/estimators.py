@@ -1,4 +1,4 @@
-r"""Ways of estimating hyperparameters behind one call, for strategies to exchange.
+r"""Estimators of hyperparameters behind one interface.
 
 .. [Ha2023uhe]
     H. Ha, V. Nguyen, H. Zhang, A. van den Hengel. Provably Efficient Bayesian Optimization with
@@ -78,7 +78,7 @@ class PseudoData:
 
     Args:
         bounds: The lower and the upper bounds of the domain, `2 x d`; the unit cube if omitted.
-        num_pseudo: The number of pseudo-points; twice that of the inputs if omitted.
+        num_pseudo: The number of pseudo-points; twice the number of inputs if omitted.
         points: `"uniform"` or `"sobol"`.
         redraw: Whether each round has pseudo-points of its own, as in the paper. Otherwise they
             stay and are only added to, so that the estimate does not jump between rounds.
@@ -114,8 +114,8 @@ class PseudoData:
 class FullyBayesian:
     r"""Hyperparameters sampled by MCMC: BoTorch's `FullyBayesianSingleTaskGP` and NUTS.
 
-    The samples are those of a model of its own, of the same data, with BoTorch's Matern 5/2 kernel
-    and BoTorch's priors; the kernel of the given model does not matter. One replicate at a time.
+    The samples belong to a new model of the same data, with BoTorch's Matern 5/2 kernel and
+    BoTorch's priors; the kernel of the given model does not matter. One replicate at a time.
     Needs NumPyro, the extra `bayesian`. Every 32nd fit of a process clears JAX's caches of compiled
     programs, which would otherwise fill its memory map.
 
@@ -134,7 +134,7 @@ class FullyBayesian:
     def __call__(
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
     ) -> Model:
-        r"""A model of as many hyperparameters as samples are kept.
+        r"""Samples a model with as many sets of hyperparameters as samples are kept.
 
         Raises:
             ImportError: If NumPyro is not installed.
@@ -147,7 +147,7 @@ class FullyBayesian:
             )
         if model.batch_shape:
             raise UnsupportedError(
-                "Expected a model of one replicate: MCMC goes through them one after the other. "
+                "Expected a model of one replicate: MCMC samples them one after the other. "
                 f"Got {model.batch_shape=}."
             )
         (seed,) = _of_round(seeds, t)
@@ -173,7 +173,7 @@ class FullyBayesian:
 
 
 def _drop_compiled_programs() -> None:
-    r"""Lets JAX forget, now and then.
+    r"""Clears JAX's caches in every 32nd call.
 
     It keeps 500 to 900 mappings of memory for every fit, and a process dies at Linux's limit of
     65,530, after some hundred fits. Fits of one size share most of what is compiled, hence not

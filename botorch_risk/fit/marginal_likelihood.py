@@ -36,7 +36,7 @@ class Hyperparameters(NamedTuple):
 
 
 class BestConstant(NamedTuple):
-    r"""What the best prior mean, of the highest likelihood times density, is sought by.
+    r"""Bounds and density of the best prior mean, which maximises likelihood times density.
 
     Args:
         lower: Its lower bounds, `rows`.
@@ -82,8 +82,8 @@ def log_marginal_likelihood(
         A = outputscale * K + diag(noise)
 
     moved to the nearer of its bounds where it lies outside. The value is the likelihood at this
-    constant, without the density; the derivatives in the other hyperparameters are also those of
-    likelihood times density at its maximum over the constant (the envelope theorem).
+    constant, without the density; the derivatives in the other hyperparameters are also the
+    derivatives of likelihood times density at its maximum over the constant (the envelope theorem).
 
     Args:
         X: Inputs, `rows x n x d`, distinct points or not.

@@ -1,4 +1,4 @@
-r"""What the closed-form fit reads from a GPyTorch model, and how it writes it back."""
+r"""Reads the parameters of a GPyTorch model for the closed-form fit, and writes them back."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def read_exact_gp(model: SingleTaskGP) -> ExactGPParts:
     r"""Takes a model apart, in training mode.
 
     Args:
-        model: A model in training mode whose `forward` is that of `SingleTaskGP`.
+        model: A model in training mode with the `forward` of `SingleTaskGP`.
 
     Returns:
         Its parts.

@@ -80,7 +80,7 @@ def pseudo_points(
         BotorchTensorDimensionError: If a shape does not fit.
         InputDataError: If a replicate has fewer than two observations, or one out of bounds.
         ValueError: If there are fewer pseudo-points than inputs that differ, the bounds are no
-            box, the design is unknown, or the number of seeds is not that of replicates.
+            box, the design is unknown, or there are fewer or more seeds than replicates.
 
     Example:
         >>> X, bounds = torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0], [1.0]])

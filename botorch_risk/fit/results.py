@@ -1,4 +1,4 @@
-r"""What a fit reports, replicate by replicate."""
+r"""The result of a fit, replicate by replicate, and the warning of failures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FitResult:
             included, per observed point; `batch_shape`. NaN where a replicate failed.
         status: A status for each replicate, the batch flattened.
         reasons: Why a replicate failed or stalled, and an empty string for the others.
-        num_evaluations: Evaluations of the objective, `batch_shape`, those of all starts together;
+        num_evaluations: Evaluations of the objective over all starts, `batch_shape`;
             None where BoTorch fitted.
         method: "closed form" or "fit_gpytorch_mll".
         fallback_reason: What the closed form does not know about the model, if BoTorch fitted.

@@ -1,4 +1,4 @@
-r"""Where the fits of replicates start from."""
+r"""Starts of the fits of replicates."""
 
 from __future__ import annotations
 

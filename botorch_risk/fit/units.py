@@ -1,4 +1,4 @@
-r"""Units in which a fit works, taken from the data of each replicate.
+r"""Units in which a fit works, from the data of each replicate.
 
 The logarithm of a variance or of a lengthscale moves as easily in any unit, but a mean does not,
 nor do the ranges that keep logarithms finite, nor a start that was meant for standardised outcomes.

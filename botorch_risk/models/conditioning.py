@@ -105,7 +105,7 @@ class MeanVarianceConditioning(MeanVariancePredictions, FantasizeMixin):  # type
         return super().fantasize(X, sampler, observation_noise=observation_noise, **kwargs)
 
     def _counts(self, num_repeats: int | Tensor | None, X: Tensor) -> Tensor:
-        r"""Numbers of repeats, those of the training rows if omitted; refuses less than one."""
+        r"""Numbers of repeats, `self.num_repeats` if omitted; refuses less than one."""
         counts = torch.as_tensor(self.num_repeats if num_repeats is None else num_repeats).to(X)
         if not bool((counts >= 1).all()):
             raise ValueError(f"Expected `num_repeats` >= 1. Got {num_repeats}.")

@@ -27,7 +27,7 @@ def fit_with_loss_like(mll: MarginalLogLikelihood, **options: Any) -> Callable[[
         options: Further arguments of `fit_gpytorch_mll`.
 
     Returns:
-        A function that fits a `SingleTaskGP` in place and tells whether it succeeded.
+        A function that fits a `SingleTaskGP` in place and returns whether it succeeded.
     """
 
     def fit(process: Any) -> bool:

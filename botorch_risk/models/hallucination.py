@@ -1,4 +1,4 @@
-r"""Pending points: a model conditioned on what it expects there."""
+r"""Conditions a model on its own mean at pending points."""
 
 from __future__ import annotations
 

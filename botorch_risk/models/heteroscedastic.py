@@ -53,7 +53,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
         ucb_var(x) = mu_var(x) + sqrt(noise_beta) sigma_var(x),
 
     taken from the newest noise model at all points. It is a BoTorch model with one output:
-    `posterior(X)` is that of f, and `posterior(X, observation_noise=True)` adds the
+    `posterior(X)` is the posterior of f; `posterior(X, observation_noise=True)` adds the
     PREDICTED noise of one repeat at X. Fit it as any other model; both processes are fitted
     and Eq. (16) is evaluated in between. All public quantities are in the units of the
     outcome (variances in their square), whatever the transforms inside.
@@ -110,7 +110,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
             train_X: `batch_shape x n x d` inputs.
             train_Y: `batch_shape x n x k` repeats, NaN where one is missing; a list of `n`
                 tensors of any lengths; or `RepeatedOutcomes`. One reading a row (`n x 1`) with
-                inputs that come back is the same table in long form.
+                inputs that repeat is the same table in long form.
             train_Yvar: The noise variance of each reading, > 0, in the form of `train_Y`, if it
                 is known. Nothing is estimated from the spread of readings then.
             variance_link: `"log"` models the logarithm of the noise variance, whose
@@ -306,7 +306,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
         r"""Fits the noise, evaluates Eq. (16), and fits the mean.
 
         Args:
-            fit: Fits one `SingleTaskGP` in place and tells whether it succeeded.
+            fit: Fits one `SingleTaskGP` in place and returns whether it succeeded.
 
         Returns:
             Whether all fits succeeded.
@@ -393,5 +393,5 @@ def _noise_of_rows(
 
 @DrawMatheronPaths.register(MeanVarianceGP)
 def _draw_matheron_paths(model: MeanVarianceGP, **options: Any) -> Any:
-    r"""Pathwise samples of a mean-variance model are those of f."""
+    r"""Draws pathwise samples of f."""
     return draw_matheron_paths(model.mean_model, **options)

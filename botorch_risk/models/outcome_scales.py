@@ -106,7 +106,7 @@ class MeanScale(ObservedScale):
 class SignalScale(ObservedScale):
     r"""Centres logarithms of sample variances and divides by the spread of the noise itself.
 
-    The spread `S` of the observations is that of the noise plus their own, which is known:
+    The spread `S` of the observations is the spread of the noise plus their own, which is known:
     `t = trigamma((k - 1) / 2)`, 4.9 for two repeats. A process with unit prior variance on
     observations divided by sqrt(S) would take all of S for prior variance. The estimate
     `s = max(S - t, 0)` has a standard error e. It is averaged, by precision, with a typical

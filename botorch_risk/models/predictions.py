@@ -94,7 +94,7 @@ class MeanVariancePredictions(Model, GP, ABC):
 
     @property
     def num_repeats(self) -> int:
-        r"""The median number of repeats of the rows with outcomes, assumed of rows to come."""
+        r"""The median number of repeats of the rows with outcomes, assumed for future rows."""
         counts = self.train_counts[self.train_counts > 0]
         return int(counts.median()) if counts.numel() else 1
 
@@ -177,7 +177,7 @@ class MeanVariancePredictions(Model, GP, ABC):
     def noise_confidence_bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound of the noise variance of one repeat (Eqs. 14, 15).
 
-        The bounds are quantiles: with the log link the exponentials of those of the process.
+        The bounds are quantiles: with the log link the exponentials of the bounds of the process.
         With the identity link the lower bound may be negative, as in the paper.
 
         Args:

@@ -52,7 +52,7 @@ class MarginalPredictor:
     with an analytic gradient, and the memory does not grow with the number of points
     beyond its result; other kernels go through their own `forward`. Any other model goes
     through `model.posterior` with the points in the t-batch. The cache follows the model:
-    it is rebuilt when a parameter, a buffer or the training data change, is no part of
+    it is rebuilt when a parameter, a buffer or the training data change, is not part of
     any state, and treats hyperparameters as constants. A `dtype` of float32 is served,
     but the variance then loses digits below 1e-4 of the prior variance.
 
@@ -101,7 +101,7 @@ class MarginalPredictor:
         r"""Marginal moments at each point.
 
         Args:
-            X: `batch_shape x m x d`, where `batch_shape` broadcasts with that of the model.
+            X: `batch_shape x m x d`, where `batch_shape` broadcasts with the model's.
 
         Returns:
             Mean and variance, `batch_shape x m` each.
@@ -193,7 +193,7 @@ class MarginalPredictor:
 
 
 def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) -> bool:
-    r"""Whether the marginals of a model are those of an exact GP with one linear output."""
+    r"""Whether a model is an exact GP with one output and a linear outcome transform."""
     if not (isinstance(model, ExactGP) and isinstance(model, GPyTorchModel)):
         return False
     if isinstance(model, MultiTaskGPyTorchModel):  # its inputs may lack the column of the task

@@ -231,6 +231,9 @@ class ConditionedProcess:
             precision_root: `B` inverse standard deviations of the outcome; 0 where there is none.
         """
         root = precision_root.unsqueeze(-1)
+        # The next row of a Cholesky factor is the point minus what the rows before it explain, over
+        # its standard deviation. A root of 0 appends a row of zeros, which explains nothing: all
+        # replicates keep one shape where some have no outcome.
         row = torch.cat([-point.whitened.mT @ self.factor, point.prior.scale.unsqueeze(-1)], dim=-1)
         wider = torch.cat([self.factor, torch.zeros_like(self.factor[..., :1])], dim=-1)
         surprise = (outcome.unsqueeze(-1) - point.mean).where(root > 0, 0.0)
@@ -250,12 +253,13 @@ class _Correlation(torch.autograd.Function):
     def forward(ctx: Any, first: Tensor, second: Tensor, kernel: StationaryKernel) -> Tensor:
         correlation, slope = kernel.correlation_and_slope(kernel.squared_distance(first, second))
         ctx.save_for_backward(first, second, slope)
-        return correlation.clone()  # the squared exponential is its own slope
+        return correlation.clone()  # one tensor with its slope for the squared exponential
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         first, second, slope = ctx.saved_tensors
+        # sum_j grad_j dk/dz = sum_j grad_j slope_j (z_j - z), without an m x n x d tensor.
         pull = grad * slope
         gradient = pull @ second - pull.sum(dim=-1, keepdim=True) * first
         return gradient.sum_to_size(first.shape), None, None

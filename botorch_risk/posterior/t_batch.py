@@ -1,8 +1,8 @@
 r"""BoTorch's t-batches as further points of each replicate.
 
 BoTorch's optimisers value b candidates as `b x batch_shape x 1 x d`: as one point each of b
-copies of the model. Where points do not interact, `batch_shape x b x d` is the same question,
-and is answered from the factors of one model.
+copies of the model. Where points do not interact, `batch_shape x b x d` gives the same values
+from the factors of one model.
 """
 
 from __future__ import annotations

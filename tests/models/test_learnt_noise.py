@@ -95,12 +95,12 @@ def test_bounds_are_quantiles_on_the_logarithmic_scale():
     model, X, Y = example("log", None, True)
     test_X = np.random.default_rng(0).random((6, 2))
     mean, variance = oracles.noise_process(X, Y, test_X, NOISE, "log", None)
-    law = stats.lognorm(s=np.sqrt(variance), scale=np.exp(mean))
+    expected_noise = stats.lognorm(s=np.sqrt(variance), scale=np.exp(mean))
     z = stats.norm.ppf(0.975)
     for actual, level in zip(
         model.noise_confidence_bounds(torch.as_tensor(test_X), z**2), (0.025, 0.975), strict=True
     ):
-        assert_close(actual, law.ppf(level))
+        assert_close(actual, expected_noise.ppf(level))
 
 
 def test_pointwise_noise_follows_the_upper_bound():
