@@ -11,118 +11,11 @@ from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions.errors import (
     BotorchTensorDimensionError,
     InputDataError,
-    UnsupportedError,
 )
-from botorch.models import SingleTaskGP
-from botorch.models.transforms import Normalize, Standardize
-from gpytorch.kernels import Kernel, LinearKernel, MaternKernel, RBFKernel, ScaleKernel
-from torch import Tensor
+from gpytorch.kernels import RBFKernel
 
 from botorch_risk.posterior import DomainPosterior
-
-dense = pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
-
-
-def domain(size: int = 40) -> Tensor:
-    return torch.rand(size, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-
-
-def truth(X: Tensor) -> Tensor:
-    return 3 + 2 * (5 * X).sin().sum(dim=-1, keepdim=True)
-
-
-def build(
-    X: Tensor, Y: Tensor, noise: float | Tensor, kernel: Kernel | None = None
-) -> SingleTaskGP:
-    kernel = ScaleKernel(MaternKernel(nu=2.5)) if kernel is None else kernel
-    variance = torch.as_tensor(noise, dtype=X.dtype).expand_as(Y)
-    return SingleTaskGP(X, Y, variance, covar_module=kernel, outcome_transform=None).to(X)
-
-
-def distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.sqrt(((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=-1))
-
-
-def matern(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    r = np.sqrt(5) * distances(a, b) / 0.5
-    return (1 + r + r**2 / 3) * np.exp(-r)
-
-
-KERNELS = {
-    "matern": (MaternKernel(nu=2.5), matern),
-    "squared exponential": (RBFKernel(), lambda a, b: np.exp(-2 * distances(a, b) ** 2)),
-    "exponential": (MaternKernel(nu=0.5), lambda a, b: np.exp(-2 * distances(a, b))),
-    "sum": (
-        MaternKernel(nu=2.5) + LinearKernel(),
-        lambda a, b: matern(a, b) + np.log(2) * a @ b.T,  # the initial variance of the slope
-    ),
-}
-
-
-CASES = [
-    ("matern", 1e-6, True),
-    ("matern", 1e-2, False),
-    ("squared exponential", 1e-6, True),
-    ("squared exponential", 1e-6, False),
-    ("exponential", 1e-6, True),
-    ("sum", 1e-6, False),
-]
-
-
-@pytest.mark.parametrize(("name", "noise", "dense"), CASES)
-def test_five_hundred_observations_equal_a_refit(name: str, noise: float, dense: bool) -> None:
-    D = domain()
-    places = torch.cat([torch.tensor([0, 1]), torch.randint(len(D), (500,))])
-    Y = truth(D[places]) + noise**0.5 * torch.randn(502, 1, dtype=torch.float64)
-    kernel, formula = KERNELS[name]
-    for part in kernel.sub_kernels() if name == "sum" else [kernel]:
-        if part.has_lengthscale:
-            part.lengthscale = 0.5
-    posterior = DomainPosterior(build(D[:2], Y[:2], noise, kernel), D, dense=dense)
-    for place, y in zip(places[2:], Y[2:], strict=True):  # each point a dozen times
-        posterior.observe(place, y, noise)
-    X, points = D[places].numpy(), D.numpy()
-    gram, cross = formula(X, X) + noise * np.eye(502), formula(X, points)
-    covariance = formula(points, points) - cross.T @ np.linalg.solve(gram, cross)
-    mean = cross.T @ np.linalg.solve(gram, Y.numpy()[:, 0])
-    np.testing.assert_allclose(posterior.mean, mean, rtol=0, atol=1e-8)
-    np.testing.assert_allclose(posterior.covariance, covariance, rtol=0, atol=1e-8)
-    np.testing.assert_allclose(posterior.variance, np.diag(covariance), rtol=0, atol=1e-8)
-    assert posterior.num_samples == 502
-
-
-@dense
-def test_replicates_noise_and_gaps_equal_the_loop(dense: bool) -> None:
-    D = domain()
-    X = torch.stack([D[:3], D[5:8]])
-    model = build(X, truth(X), 1e-3, RBFKernel(batch_shape=torch.Size([2])))
-    model.covar_module.lengthscale = torch.tensor([0.2, 0.5]).double().reshape(2, 1, 1)
-    singles = [build(x, truth(x), 1e-3, RBFKernel()) for x in X]
-    for single, lengthscale in zip(singles, (0.2, 0.5), strict=True):
-        single.covar_module.lengthscale = lengthscale
-    both = DomainPosterior(model, D, dense=dense)
-    alone = [DomainPosterior(single, D, dense=dense) for single in singles]
-    both.observe(torch.tensor([4, 9]), torch.tensor([2.0, 3.0]), torch.tensor([1e-3, 0.1]))
-    both.observe(7, torch.tensor([torch.nan, 1.5]), 1e-2)
-    both.observe_at(torch.tensor([0.3, 0.4]), 2.5, 1e-2)
-    for posterior, place, y, noise in zip(
-        alone, (4, 9), (2.0, 3.0), torch.tensor([1e-3, 0.1]), strict=True
-    ):
-        posterior.observe(place, y, noise)
-    alone[1].observe(7, 1.5, 1e-2)
-    for r, posterior in enumerate(alone):
-        posterior.observe_at(torch.tensor([0.3, 0.4]), 2.5, 1e-2)
-        torch.testing.assert_close(both.mean[r], posterior.mean, rtol=1e-10, atol=1e-10)
-        torch.testing.assert_close(both.covariance[r], posterior.covariance, rtol=0, atol=1e-10)
-        assert both.num_samples[r] == posterior.num_samples
-        assert both.outcome_range[0][r] == posterior.outcome_range[0]
-    rows, columns = torch.tensor([[1, 5], [2, 0]]), torch.tensor([[3, 4, 9], [0, 1, 2]])
-    blocks, every = both.covariance_between(rows, columns), slice(None)
-    for r in range(2):
-        expected = both.covariance[r][rows[r]][:, columns[r]]
-        torch.testing.assert_close(blocks(every, every, every)[r], expected)
-        part = blocks(slice(r, r + 1), slice(1, 2), slice(0, 2))
-        torch.testing.assert_close(part[0], expected[1:, :2])
+from tests.posterior.domains import build, dense, domain, truth
 
 
 def test_rows_that_only_fill_up_are_no_samples() -> None:
@@ -143,35 +36,6 @@ def test_rows_that_only_fill_up_are_no_samples() -> None:
     for wrong in (observed[:1], observed.double()):
         with pytest.raises(BotorchTensorDimensionError, match="`observed` to be a boolean mask"):
             DomainPosterior(model, points, observed=wrong)
-
-
-@dense
-def test_transforms_and_inferred_noise(dense: bool) -> None:
-    D = 10 * domain() - 3
-    model = SingleTaskGP(
-        D[:6], truth(D[:6]), outcome_transform=Standardize(1), input_transform=Normalize(2)
-    )
-    flipped = ScalarizedPosteriorTransform(torch.tensor([-2.0], dtype=torch.float64), offset=1.0)
-    for transform in (None, flipped):
-        posterior = DomainPosterior(model, D, dense=dense, posterior_transform=transform)
-        with torch.no_grad():
-            expected = model.posterior(D, posterior_transform=transform)
-        torch.testing.assert_close(posterior.mean, expected.mean.squeeze(-1))
-        torch.testing.assert_close(
-            posterior.covariance, expected.distribution.covariance_matrix, rtol=1e-6, atol=1e-7
-        )
-        scale = model.outcome_transform.stdvs.item() * (1 if transform is None else 2)
-        noise = model.likelihood.noise.item() * scale**2
-        torch.testing.assert_close(posterior.inferred_noise(), torch.full((1, 40), noise).double())
-        low, high = posterior.outcome_range
-        y = truth(D[:6]) if transform is None else 1 - 2 * truth(D[:6])
-        torch.testing.assert_close(torch.stack([low, high]), torch.stack([y.min(), y.max()]))
-        given = posterior.copy()
-        posterior.observe(20, 1.0)
-        given.observe(
-            20, 1.0, model.likelihood.noise.item() * model.outcome_transform.stdvs.item() ** 2
-        )
-        torch.testing.assert_close(posterior.variance, given.variance)
 
 
 @dense
@@ -252,39 +116,6 @@ def test_new_hyperparameters_keep_the_observations(dense: bool) -> None:
         posterior.mean  # noqa: B018
 
 
-def test_the_running_covariance_is_rebased_when_rounding_has_grown() -> None:
-    D = domain()
-    posterior = DomainPosterior(build(D[:2], truth(D[:2]), 1e-3), D)
-    exact = DomainPosterior(build(D[:2], truth(D[:2]), 1e-3), D, dense=False)
-    posterior._state.covariance.matrix.add_(1e-9)  # far more than rounding
-    for place in (5, 11):
-        posterior.observe(place, 1.0, 1e-3)
-        exact.observe(place, 1.0, 1e-3)
-    torch.testing.assert_close(posterior.covariance, exact.covariance, rtol=0, atol=1e-14)
-    matrix = posterior._state.covariance.matrix
-    posterior.observe(3, 1.0, 1e-3)
-    assert posterior._state.covariance.matrix.data_ptr() == matrix.data_ptr()  # updated in place
-
-
-def test_rows_are_up_to_date_whatever_the_order_they_are_read_in() -> None:
-    D = domain()
-    X = torch.stack([D[:2], D[5:7]])
-    model = build(X, truth(X), 1e-3, RBFKernel(batch_shape=torch.Size([2])))
-    posterior, exact = DomainPosterior(model, D), DomainPosterior(model, D, dense=False)
-    for place in (5, 11):  # the second observation finds rows that nobody has read
-        posterior.observe(place, 1.0, 1e-3)
-        exact.observe(place, 1.0, 1e-3)
-        blocks, expected = posterior.covariance_between(), exact.covariance
-        for r, start, stop in ((1, 10, 20), (0, 3, 7), (1, 0, 12), (0, 5, 30)):
-            block = blocks(slice(r, r + 1), slice(start, stop), slice(None))[0]
-            torch.testing.assert_close(block, expected[r, start:stop], rtol=0, atol=1e-13)
-    trial = posterior.copy()
-    trial.observe(2, 1.0, 1e-3)
-    torch.testing.assert_close(posterior.covariance, exact.covariance, rtol=0, atol=1e-13)
-    exact.observe(2, 1.0, 1e-3)
-    torch.testing.assert_close(trial.covariance, exact.covariance, rtol=0, atol=1e-13)
-
-
 def test_a_copy_is_on_trial() -> None:
     D = domain()
     posterior = DomainPosterior(build(D[:2], truth(D[:2]), 1e-3), D)
@@ -295,95 +126,6 @@ def test_a_copy_is_on_trial() -> None:
     assert trial.variance[7] < 1e-3
     assert torch.equal(posterior.covariance, covariance) and posterior.num_samples == 2
     torch.testing.assert_close(pickle.loads(pickle.dumps(trial)).mean, trial.mean)
-
-
-def test_off_the_domain_with_gradients() -> None:
-    D = domain()
-    posterior = DomainPosterior(build(D[:4], truth(D[:4]), 1e-3), D)
-    posterior.observe(9, 2.0, 1e-3)
-    columns = posterior.points(torch.tensor([[0, 9, 20]]))
-
-    def moments(X: Tensor) -> tuple[Tensor, ...]:
-        at = posterior.at(X)
-        return at.mean, at.variance, posterior.cross_covariance(at, columns)
-
-    torch.testing.assert_close(moments(D)[0][0], posterior.mean)
-    torch.testing.assert_close(moments(D)[1][0], posterior.variance)
-    torch.testing.assert_close(moments(D)[2][0], posterior.covariance[:, [0, 9, 20]])
-    X = torch.rand(3, 2, dtype=torch.float64).requires_grad_()
-    assert torch.autograd.gradcheck(moments, X)
-    assert not posterior.at(X.detach()).mean.requires_grad
-
-
-def test_without_noise_a_second_look_changes_nothing() -> None:
-    D = domain()
-    posterior = DomainPosterior(build(D[:2], truth(D[:2]), 1e-4), D)
-    posterior.observe(7, 2.0, 0.0)
-    mean, variance = posterior.mean, posterior.variance
-    assert variance[7] < 1e-14
-    posterior.observe(7, 2.0, 0.0)
-    torch.testing.assert_close(posterior.mean, mean)
-    torch.testing.assert_close(posterior.variance, variance)
-
-
-def test_memory_guard_names_the_bytes_and_the_way_out() -> None:
-    D = domain()
-    model = build(D[:2], truth(D[:2]), 1e-3)
-    with pytest.raises(UnsupportedError, match=r"12,800 bytes \(1 x 40 x 40 x 8\).*`dense=False`"):
-        DomainPosterior(model, D, max_bytes=12_000)
-    assert DomainPosterior(model, D, max_bytes=12_000, dense=False).variance.shape == (40,)
-
-
-def test_bad_input() -> None:
-    D = domain()
-    model = build(D[:2], truth(D[:2]), 1e-3)
-    two = SingleTaskGP(D[:4], torch.cat([truth(D[:4]), D[:4, :1]], dim=-1))
-    with pytest.raises(UnsupportedError, match=r"one output.*num_outputs=2"):
-        DomainPosterior(two, D)
-    with pytest.raises(BotorchTensorDimensionError, match="at least one point"):
-        DomainPosterior(model, D[:0])
-    with pytest.raises(BotorchTensorDimensionError, match=r"batch_shape x \|D\| x d"):
-        DomainPosterior(model, D.expand(3, 40, 2))
-    for columns in (D[:, :1], torch.cat([D, D], dim=-1)):
-        with pytest.raises(BotorchTensorDimensionError, match="`domain` to have the 2 columns"):
-            DomainPosterior(model, columns)
-    nothing = ScalarizedPosteriorTransform(torch.zeros(1).double())
-    with pytest.raises(ValueError, match=r"finite weight that is not 0. Got weight=0.0"):
-        DomainPosterior(model, D, posterior_transform=nothing)
-    with pytest.raises(InputDataError, match="finite `domain`"):
-        DomainPosterior(model, D * torch.nan)
-    posterior = DomainPosterior(model, D)
-    mean = posterior.mean
-    for index in (-1, 40):
-        with pytest.raises(InputDataError, match=r"`index` in \[0, 40\)"):
-            posterior.observe(index, 1.0, 1e-3)
-    for index in (3.5, 3.0, torch.tensor(3.0), torch.tensor(True)):
-        with pytest.raises(InputDataError, match=r"Expected integers as `index`. Got"):
-            posterior.observe(index, 1.0, 1e-3)
-    with pytest.raises(BotorchTensorDimensionError, match="one `index`, or one for each of 1 rep"):
-        posterior.observe(torch.tensor([1, 2]), 1.0, 1e-3)
-    with pytest.raises(BotorchTensorDimensionError, match="one `y`, or one for each of 1 rep"):
-        posterior.observe(1, torch.zeros(2), 1e-3)
-    with pytest.raises(InputDataError, match="finite `X`"):
-        posterior.observe_at(torch.tensor([0.1, torch.nan]), 1.0, 1e-3)
-    with pytest.raises(InputDataError, match="finite `y`"):
-        posterior.observe(1, torch.inf, 1e-3)
-    for noise in (-1.0, torch.nan):
-        with pytest.raises(ValueError, match="finite noise variances >= 0"):
-            posterior.observe(1, 1.0, noise)
-    with pytest.raises(ValueError, match="noise of the model is fixed"):
-        posterior.observe(1, 1.0)
-    assert torch.equal(posterior.mean, mean)
-
-
-@pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
-def test_float32_refuses_small_noise() -> None:
-    D = domain().float()
-    posterior = DomainPosterior(build(D[:2], truth(D[:2]), 1e-2, RBFKernel()), D)
-    posterior.observe(3, 1.0, 1e-3)
-    assert posterior.mean.dtype == torch.float32
-    with pytest.raises(InputDataError, match="float64 for noise below 1e-4"):
-        posterior.observe(3, 1.0, 1e-5)
 
 
 @pytest.mark.gpu
