@@ -16,10 +16,10 @@ from botorch_risk.posterior.conditioned_domain import ConditionedDomain, Observa
 from botorch_risk.posterior.covariance import CovarianceBlocks
 from botorch_risk.posterior.domain_arguments import (
     Units,
-    check_domain,
     check_model,
     check_noise,
     check_observed,
+    checked_domain,
     checked_index,
     checked_point,
     guard_memory,
@@ -85,8 +85,7 @@ class DomainPosterior:
             posterior_transform: A scalarization of the one output (BoTorch's sign).
             max_bytes: The most memory that the dense covariance may take.
             observed: A boolean mask of the rows of the model's data that are samples,
-                `batch_shape x n`; all by default. Other rows are neither counted nor part of the
-                range of the outcomes.
+                `batch_shape x n`; all by default. Others do not enter `num_samples` and the range.
 
         Raises:
             BotorchTensorDimensionError: If `domain` is empty, or it or `observed` does not fit.
@@ -96,10 +95,7 @@ class DomainPosterior:
         check_model(model, posterior_transform)
         self.model: Any = model
         self.batch_shape: torch.Size = self.model.batch_shape
-        domain = as_points(domain, model)
-        check_domain(domain, self.batch_shape)
-        check_points("domain", domain, model)
-        self.domain = domain.detach()
+        self.domain = checked_domain(domain, model)
         self._observed = check_observed(observed, self.model)
         self.dense = dense
         self._B: int = self.batch_shape.numel()
@@ -239,17 +235,14 @@ class DomainPosterior:
     ) -> None:
         r"""Conditions on the posterior mean at a point: the mean stays, the variance shrinks.
 
-        For greedy choices of a batch. `observe(index, None)` takes the noise in the units of the
-        data, this method in the units of `variance`.
+        For greedy choices of a batch. `observe` takes the noise in the units of the data, this
+        method in the units of `variance`; it refuses what `observe_at` refuses.
 
         Args:
             X: The point, `d` for all, `batch_shape x d` or `batch_shape x 1 x d`.
             noise: `batch_shape` noise variances >= 0, squared units of `mean`.
             index: `batch_shape` rows of the points in the domain, if they are on it.
             within: `batch_shape` booleans: which replicates take a sample; all by default.
-
-        Raises:
-            BotorchTensorDimensionError, InputDataError, ValueError: As for `observe_at`.
         """
         point = checked_point(X, self.batch_shape, self.domain)
         y = self.at(point).mean.detach().reshape(self._B)
@@ -260,8 +253,7 @@ class DomainPosterior:
     def copy(self) -> DomainPosterior:
         r"""An independent posterior of the same model, for observations on trial."""
         twin = copy.copy(self)
-        twin._observations = list(self._observations)
-        twin._state = self._state.copy()
+        twin._observations, twin._state = list(self._observations), self._state.copy()
         return twin
 
     def _record(
@@ -299,11 +291,10 @@ class DomainPosterior:
     def _current(self) -> ConditionedDomain:
         r"""The state, built again if the hyperparameters have changed."""
         if not self._state.process.process.cache.state.is_current():
-            targets = self.model.train_targets
-            if not torch.equal(targets, self._targets):
+            if not torch.equal(self.model.train_targets, self._targets):
                 raise InputDataError(
                     "Expected the model to keep its data: build a new DomainPosterior for others. "
-                    f"Got {targets.shape=} after {self._targets.shape=}."
+                    f"Got {self.model.train_targets.shape=} after {self._targets.shape=}."
                 )
             self._build()
         return self._state

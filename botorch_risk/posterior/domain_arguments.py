@@ -14,6 +14,7 @@ from botorch.exceptions.errors import (
 )
 from torch import Tensor
 
+from botorch_risk.posterior.inputs import as_points, check_points
 from botorch_risk.posterior.marginals import has_closed_form
 
 
@@ -100,6 +101,14 @@ def checked_point(X: Tensor, batch_shape: torch.Size, domain: Tensor) -> Tensor:
     if not X.isfinite().all():
         raise InputDataError(f"Expected finite `X`. Got {X.tolist()}.")
     return X.detach().to(domain).expand(*batch_shape, d).reshape(-1, 1, d)
+
+
+def checked_domain(domain: Tensor, model: Any) -> Tensor:
+    r"""The points of a domain in a floating-point dtype, without a graph; refuses others."""
+    domain = as_points(domain, model)
+    check_domain(domain, model.batch_shape)
+    check_points("domain", domain, model)
+    return domain.detach()
 
 
 def check_domain(domain: Tensor, batch_shape: torch.Size) -> None:
