@@ -60,6 +60,16 @@ def warn_of_failed_fits(result: FitResult, seeds: Sequence[int], stacklevel: int
         result: What the fit reached.
         seeds: One seed for each replicate.
         stacklevel: As in `warnings.warn`; 3 is the caller of the function that fits.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.fit import fit_exact_gp
+        >>> X = torch.rand(3, 6, 1, dtype=torch.double)
+        >>> result = fit_exact_gp(SingleTaskGP(X, X.sin()))
+        >>> warn_of_failed_fits(result, seeds=[0, 1, 2])  # silent: none has failed
+        >>> result.has_failed
+        False
     """
     failed = [
         f"seed {seed}: {reason}"
