@@ -53,7 +53,7 @@ def is_one_seed(seeds: Any) -> TypeGuard[int]:
 
 
 def _integer(value: Any) -> int:
-    r"""An integer of any library as Python's own, which all streams are named by."""
+    r"""Converts an integer of any library to Python's own, so that it names the same stream."""
     try:
         return operator.index(value)
     except TypeError:

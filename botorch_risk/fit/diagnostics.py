@@ -1,4 +1,4 @@
-r"""Are the hyperparameters believable? The two losses side by side, and held-out calibration."""
+r"""Diagnostics of hyperparameters: both losses side by side, and calibration on held-out values."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Estimator(Protocol):
     def __call__(
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
     ) -> Model:
-        r"""The fitted model: the one that was given, in place, where it can hold the estimate.
+        r"""Fits the given model in place where it can hold the estimate, else returns a new one.
 
         Args:
             model: A model of `R` replicates, or of one.

@@ -174,7 +174,7 @@ def _fit_parts(
     max_iterations: int,
     tolerance: float,
 ) -> FitResult:
-    r"""Fits what has been read from a model, and writes its hyperparameters."""
+    r"""Fits the parts that were read from a model, and writes its hyperparameters."""
     objective = MarginalLikelihoodObjective(parts, observed)
     generators = _generators(parts, num_restarts, seeds)
     starts, rows = make_starts(objective, parts.batch_shape, rougher, num_restarts, generators)
@@ -248,7 +248,7 @@ def _collect(
 def _fit_by_botorch(
     mll: ExactMarginalLogLikelihood, max_iterations: int, tolerance: float, reason: str
 ) -> FitResult:
-    r"""BoTorch's own path, for what the equations do not cover."""
+    r"""Fits by BoTorch what the equations do not cover."""
     model = mll.model
     options = {"maxiter": max_iterations, "gtol": tolerance}
     fit_gpytorch_mll(mll, optimizer_kwargs={"options": options})

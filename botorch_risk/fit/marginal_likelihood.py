@@ -150,7 +150,7 @@ def log_marginal_likelihood(
 def _solve_constant(
     inverse: Tensor, Y: Tensor, observed: Tensor | None, sought: BestConstant
 ) -> Tensor:
-    r"""The best constant; what was not observed is independent of the rest."""
+    r"""The best constant from the observed rows, within its bounds."""
     if observed is None:
         pull = inverse.sum(-1)  # A^-1 1
     else:
@@ -160,7 +160,7 @@ def _solve_constant(
 
 
 def _leave_out(observed: Tensor, covariance: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Makes what was not observed an independent standard normal; its residual shall be 0."""
+    r"""Replaces unobserved rows by independent standard normals; their residuals become 0 later."""
     pairs = observed.unsqueeze(-1) & observed.unsqueeze(-2)
     return covariance * pairs, torch.where(observed, noise, 1.0)
 

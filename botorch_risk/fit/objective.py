@@ -95,7 +95,7 @@ class MarginalLikelihoodObjective:
         ]
 
     def _read(self, observed: Tensor | None) -> _Data:
-        r"""The data without what is not finite, the targets about their centre."""
+        r"""Reads the data, with targets about their centre and 0 for values that are not finite."""
         parts, sought = self._parts, None
         centre = torch.as_tensor(self.units.centre).to(parts.Y).unsqueeze(-1)
         if self._constant is not None:
@@ -143,7 +143,7 @@ class MarginalLikelihoodObjective:
         return torch.cat([self._likelihood(*chunk) for chunk in chunks]).cpu().double().numpy()
 
     def _likelihood(self, data: _Data, values: Tensor) -> Tensor:
-        r"""The same of one chunk."""
+        r"""The log marginal likelihood, the constant and the derivatives of one chunk."""
         sought = data.best_constant
         value, gradient, constant = log_marginal_likelihood(
             data.X,
@@ -158,7 +158,7 @@ class MarginalLikelihoodObjective:
         return torch.cat([column.reshape(len(values), -1) for column in columns], dim=-1)
 
     def _named(self, data: _Data, values: Tensor) -> Hyperparameters:
-        r"""The hyperparameters in rows, with what the model does not have at its fixed value."""
+        r"""The hyperparameters in rows, with a fixed value for those that the model lacks."""
         one = values.new_ones(len(values))
         named = {"outputscale": one, "constant": torch.zeros_like(one)}
         if data.fixed_noise is not None:
@@ -177,11 +177,11 @@ class MarginalLikelihoodObjective:
         return natural, np.where(self._positive, natural, scale)
 
     def _absolute(self, natural: ndarray, replicates: ndarray) -> ndarray:
-        r"""The same with constants that are not about the centre."""
+        r"""Adds the centre back to the constants."""
         return natural + np.where(self._positive, 0.0, self.units.centre[replicates, None])
 
     def transform(self, natural: ndarray) -> ndarray:
-        r"""The way back, for all replicates."""
+        r"""From natural values to parameters, for all replicates."""
         scale, centre = self.units.scale[:, None], self.units.centre[:, None]
         with np.errstate(all="ignore"):
             return np.where(self._positive, np.log(natural), (natural - centre) / scale)
@@ -223,7 +223,7 @@ class MarginalLikelihoodObjective:
 
 
 def _layout(hyperparameters: Sequence[Hyperparameter]) -> tuple[list[slice], ndarray]:
-    r"""Where each hyperparameter stands in a row, and which entries are logarithms."""
+    r"""The slice of each hyperparameter in a row, and which entries are logarithms."""
     slices: list[slice] = []
     positive: list[bool] = []
     for hyperparameter in hyperparameters:

@@ -133,7 +133,7 @@ class ExactGPParts:
 
 @torch.enable_grad()
 def read_exact_gp(model: SingleTaskGP) -> ExactGPParts:
-    r"""Takes a model apart, in training mode.
+    r"""Reads the parts of a model in training mode.
 
     Args:
         model: A model in training mode with the `forward` of `SingleTaskGP`.
@@ -180,7 +180,7 @@ def kernel_inputs(model: SingleTaskGP, X: Tensor) -> Tensor:
 
 
 def _check_model(model: SingleTaskGP) -> None:
-    r"""Raises unless every module is one that the equations know."""
+    r"""Raises unless the equations cover every module."""
     cls = type(model)
     if getattr(cls, "forward", None) is not SingleTaskGP.forward or any(
         getattr(model, hook, None) is not None for hook in ("custom_fit", "compute_custom_loss")
@@ -239,7 +239,7 @@ def _is_invertible(constraint: Interval, raw: Tensor) -> bool:
 def _with_priors(
     model: Module, hyperparameters: Iterator[Hyperparameter]
 ) -> tuple[Hyperparameter, ...]:
-    r"""Gives every prior of the model to the parameter that it is on."""
+    r"""Assigns every prior of the model to its parameter."""
     listed = list(hyperparameters)
     for name, module, prior, closure, _ in model.named_priors():
         if isinstance(prior, UniformPrior):

@@ -143,13 +143,13 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
         }
 
     def of_process(self, model: SingleTaskGP) -> PseudoDataMarginalLogLikelihood:
-        r"""The same loss of another model, drawn again from its data as they are now."""
+        r"""Builds the same loss for another model, with pseudo-data drawn from its current data."""
         return type(self)(model.likelihood, model, **self._arguments)
 
     def forward(
         self, function_dist: MultivariateNormal, target: Tensor, *params: Any, **kwargs: Any
     ) -> Tensor:
-        r"""The loss per pseudo-point, `batch_shape`; the arguments do not matter."""
+        r"""The loss per pseudo-point, `batch_shape`; the arguments are ignored."""
         with _coefficients_kept(self.model):
             prior = self.model.forward(self.pseudo_inputs)
             inputs = self.model.transform_inputs(self.pseudo_inputs)
@@ -165,7 +165,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
         return MultivariateNormal(prior.mean, prior.lazy_covariance_matrix + noise)
 
     def _log_density(self, outcomes: MultivariateNormal) -> tuple[Tensor, Tensor | int]:
-        r"""That of the pseudo-data, `batch_shape`, and how many they are in each replicate."""
+        r"""The log density and the number of the pseudo-data in each replicate, `batch_shape`."""
         if self.pseudo_counted is None:
             return outcomes.log_prob(self.pseudo_targets), self.pseudo_targets.shape[-1]
         # What does not count becomes independent, standard normal and equal to its mean.

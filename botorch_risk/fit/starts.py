@@ -44,7 +44,7 @@ def make_starts(
     num_restarts: int,
     generators: Sequence[Generator],
 ) -> Starts:
-    r"""The model's own values, the rough start and draws; more where targets are not standard.
+    r"""Collects the model's own values, a rough start and draws; more for raw targets.
 
     Args:
         objective: The loss.

@@ -21,7 +21,7 @@ STANDARD_RANGE = (0.3, 3.0)
 
 
 class Units(NamedTuple):
-    r"""What is of order 1 in the data of each replicate.
+    r"""The centre, scale and extent of the data of each replicate.
 
     Args:
         centre: Mean of the targets, `R`; 0 for a model whose mean is 0.

@@ -35,7 +35,7 @@ class SavedNoise(Noise):
         noise: Tensor | None = None,
         **kwargs: Any,
     ) -> DiagLinearOperator:
-        r"""The variances of the rows, or those that are given."""
+        r"""The variances of the rows, or given ones."""
         return DiagLinearOperator(self.noise if noise is None else noise)
 
 
@@ -153,7 +153,7 @@ def load_process(model: Any, state_dict: Mapping[str, Any], **options: Any) -> N
 
 
 def load_noise(model: Any, state_dict: Mapping[str, Any]) -> bool:
-    r"""Loads the fixed noise of a state as well, if it is of as many rows; returns whether."""
+    r"""Loads the fixed noise of a state if it has as many rows; returns whether it did."""
     saved = state_dict[_NOISE_KEY]
     fits = saved.shape == model.likelihood.noise_covar.noise.shape
     if fits:

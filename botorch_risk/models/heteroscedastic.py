@@ -282,7 +282,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
         optimizer_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> MarginalLogLikelihood:
-        r"""What `fit_gpytorch_mll(mll)` does with this model: noise, Eq. (16), mean.
+        r"""Fits the noise, then the mean; called by `fit_gpytorch_mll(mll)`.
 
         Args:
             mll: A marginal log likelihood of this model; each process is fitted by one of the
@@ -319,7 +319,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
         return fit(self.mean_model) and fitted
 
     def subset_output(self, idcs: list[int]) -> MeanVarianceGP:
-        r"""A copy; the model has the one output 0."""
+        r"""Copies the model, whose one output is 0."""
         if idcs not in ([0], [-1]):
             raise UnsupportedError(f"Expected the one output `[0]`. Got {idcs=}.")
         return copy.deepcopy(self)

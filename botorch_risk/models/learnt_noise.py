@@ -196,7 +196,7 @@ class LearntNoise(NoiseProcess):
     def _observe(
         self, variances: Tensor, counts: Tensor, expected: Tensor, noise: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        r"""Observations from sample variances; what is expected where there is but one repeat."""
+        r"""Observations from sample variances; the expectation where a row has one repeat."""
         repeated = counts > 1
         self.sampling.require_observable(repeated, counts)
         if not bool((~repeated | (variances.isfinite() & (variances >= 0))).all()):
@@ -229,7 +229,7 @@ class LearntNoise(NoiseProcess):
 
 
 def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:
-    r"""The variance of each point once those before it were observed.
+    r"""The variance of each point once the points before it were observed.
 
     Args:
         covariance: `batch_shape x q x q` covariance of the points.

@@ -43,7 +43,7 @@ class VarianceLink(ABC):
 
     @abstractmethod
     def mean(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""The expected variance where the process has these moments."""
+        r"""The expected variance from the moments of the process."""
 
     @abstractmethod
     def posterior(self, posterior: Posterior) -> Posterior:

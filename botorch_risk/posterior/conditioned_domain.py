@@ -114,7 +114,7 @@ class ConditionedDomain:
         self.low, self.high = torch.fmin(self.low, y), torch.fmax(self.high, y)
 
     def copy(self) -> ConditionedDomain:
-        r"""An independent one."""
+        r"""An independent copy."""
         twin = copy.copy(self)
         if self.covariance is not None:
             twin.covariance = self.covariance.copy()

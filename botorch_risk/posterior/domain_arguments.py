@@ -29,7 +29,7 @@ def check_model(model: Any, posterior_transform: PosteriorTransform | None) -> N
 
 
 class Units(NamedTuple):
-    r"""From the units of the data to those after a scalarization of the one output.
+    r"""An affine map from the units of the data to the units after a scalarization.
 
     Attributes:
         offset: Added to an outcome.
@@ -41,7 +41,7 @@ class Units(NamedTuple):
 
     @classmethod
     def of(cls, posterior_transform: Any) -> Units:
-        r"""The units after a transform; the units of the data without one.
+        r"""The units after a transform; the identity without one.
 
         Raises:
             ValueError: If the weight is 0 or not finite: there is nothing left to model.
@@ -73,7 +73,7 @@ class Units(NamedTuple):
 
 
 def checked_index(index: int | Tensor, batch: int, domain: Tensor) -> Tensor:
-    r"""Rows of the domain, `batch` of them; refuses fractions and rows that are not there."""
+    r"""Rows of the domain, `batch` of them; refuses fractions and rows outside of it."""
     rows = torch.as_tensor(index, device=domain.device)
     if rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
         raise InputDataError(f"Expected integers as `index`. Got {index}.")

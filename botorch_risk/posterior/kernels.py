@@ -25,7 +25,7 @@ SMOOTHNESS = (0.5, 1.5, 2.5, math.inf)
 
 
 def correlation(squared_distance: Tensor, nu: float) -> Tensor:
-    r"""The profile.
+    r"""The profile of a kernel.
 
         nu = inf:  exp(-r^2 / 2)
         nu = 0.5:  exp(-r)
@@ -116,7 +116,7 @@ class StationaryKernel:
         return cls(nu=nu, lengthscale=lengthscale, outputscale=outputscale)
 
     def squared_distance(self, first: Tensor, second: Tensor) -> Tensor:
-        r"""Squared distances as exact as the profile needs them.
+        r"""Squared distances, with the precision that the profile needs.
 
         The exponential kernel falls linearly from zero distance: the rounding of a matrix
         product, 1e-16, would come out of its square root as 1e-8.

@@ -95,7 +95,7 @@ class PriorProcess:
         return correlation.mul_(first.scale.unsqueeze(-1)).mul_(second.scale.unsqueeze(-2))
 
     def training(self) -> tuple[Tensor, Tensor, Tensor]:
-        r"""The factor of the training data.
+        r"""Inputs, factor and residuals of the training data.
 
         Returns:
             Inputs `B x n x d`; the inverse Cholesky factor `B x n x n` that whitens the

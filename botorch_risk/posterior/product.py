@@ -37,7 +37,7 @@ _MAX_PRODUCTS = 2**24
 
 @dataclass(frozen=True)
 class _Factors:
-    r"""What does not change with the decision; `K_w = coordinates @ basis`.
+    r"""The factors that do not depend on the decision; `K_w = coordinates @ basis`.
 
     Attributes:
         cache: The factors of the model that these belong to.

@@ -15,7 +15,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class TBatch:
-    r"""How points of any batch shape become points of the replicates of a model, and back.
+    r"""Reshapes points of any batch shape to points of the replicates of a model, and back.
 
     Attributes:
         shape: The batch shape of the points, broadcast with the model's.
@@ -51,7 +51,7 @@ class TBatch:
         return cls(shape, dims if shape[dims:] == batch_shape else 0, m)
 
     def fold(self, X: Tensor) -> Tensor:
-        r"""Points `batch_shape x (t-batch m) x d`; a replicate without points of its own has all.
+        r"""Points `batch_shape x (t-batch m) x d`; a replicate without its own points has all of them.
 
         Args:
             X: `... x m x d`.
@@ -64,7 +64,7 @@ class TBatch:
         return X.flatten(-2 - self.dims, -2)
 
     def unfold(self, values: Tensor, points_dim: int = -1) -> Tensor:
-        r"""Gives values of folded points the shape of the points as they came.
+        r"""Restores the original shape of the points for values at folded points.
 
         Args:
             values: `batch_shape x (t-batch m) x ...`.
