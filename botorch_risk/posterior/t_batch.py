@@ -51,7 +51,7 @@ class TBatch:
         return cls(shape, dims if shape[dims:] == batch_shape else 0, m)
 
     def fold(self, X: Tensor) -> Tensor:
-        r"""Points `batch_shape x (t-batch m) x d`; replicates that share their points all have them.
+        r"""Points `batch_shape x (t-batch m) x d`; replicates that share points all have them.
 
         Args:
             X: `... x m x d`.
