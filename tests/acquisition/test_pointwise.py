@@ -18,20 +18,6 @@ from botorch_risk.acquisition.pointwise import (
 )
 
 
-@pytest.mark.parametrize("batch", [(), (3,)], ids=str)
-def test_a_gradient_takes_one_call_a_chunk(batch: tuple[int, ...]) -> None:
-    r"""And one more where it is found out that replicates share the points."""
-    calls = []
-
-    def function(X: Tensor) -> Tensor:
-        calls.append(X.shape[-2])
-        return FUNCTIONS["of each replicate"](X)
-
-    X = torch.rand(*batch, 7, 2, dtype=torch.float64, requires_grad=True)
-    evaluate_in_chunks(function, X, 3)
-    assert calls == ([3, 3, 1] if batch else [3, 3, 3, 1])
-
-
 def test_replicates_are_mapped_with_their_points() -> None:
     def function(X: Tensor) -> Tensor:
         assert X.dim() == 3

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.epochs import GuaranteedWidth, PracticalWidth
 from botorch_risk.acquisition.truncated_variance.goals import GOALS, Goal, Sets
-from botorch_risk.models.domain import DomainPosterior
+from botorch_risk.posterior.domain import DomainPosterior
 
 _WIDTHS = {kind.__name__: kind for kind in (PracticalWidth, GuaranteedWidth)}
 # Below this target, in units of the prior standard deviation, there is nothing left to learn.

@@ -31,6 +31,7 @@ from botorch_risk.acquisition import (
 from botorch_risk.acquisition.truncated_variance.goals import Goal
 from botorch_risk.models import DomainPosterior
 from botorch_risk.optim import optimize_acqf_replicates
+from botorch_risk.posterior import DomainPosterior
 from tests.acquisition.lake import (
     NOISE,
     build_model,

@@ -98,10 +98,10 @@ def test_target_is_in_prior_standard_deviations() -> None:
     posterior = build_posterior(PLACES)
     state = TruncatedVarianceState.initial(grid(), Maximize(), eta=0.5)
     scaled = build_posterior(PLACES)
-    scaled._domain = scaled._domain._replace(
-        prior=scaled._domain.prior._replace(variance=9 * scaled._domain.prior.variance),
-        variance=9 * scaled._domain.variance,
-        mean=3 * scaled._domain.mean,
+    scaled._state.points = scaled._state.points._replace(
+        prior=scaled._state.points.prior._replace(variance=9 * scaled._state.points.prior.variance),
+        variance=9 * scaled._state.points.variance,
+        mean=3 * scaled._state.points.mean,
     )
     one, other = state.update(posterior), state.update(scaled)
     assert torch.equal(one.unclassified, other.unclassified) and one.epoch == other.epoch

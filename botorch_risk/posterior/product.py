@@ -21,11 +21,11 @@ from gpytorch import settings
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from botorch_risk.models.marginals import MarginalPredictor, Marginals, has_closed_form
-from botorch_risk.models.posterior_cache import PosteriorCache
-from botorch_risk.models.stationary import StationaryKernel, squared_distance
-from botorch_risk.models.stationary_moments import chunk_size
-from botorch_risk.models.t_batch import TBatch
+from botorch_risk.posterior.cache import PosteriorCache
+from botorch_risk.posterior.kernels import StationaryKernel, squared_distance
+from botorch_risk.posterior.marginals import MarginalPredictor, Marginals, has_closed_form
+from botorch_risk.posterior.stationary_moments import chunk_size
+from botorch_risk.posterior.t_batch import TBatch
 
 # Singular values below this, relative to the largest, are rounding.
 _RANK_TOLERANCE = 1e-13
@@ -37,7 +37,7 @@ _MAX_PRODUCTS = 2**24
 
 @dataclass(frozen=True)
 class _Factors:
-    r"""What does not change with the decision; `K_w = coordinates @ basis`.
+    r"""The factors that do not depend on the decision; `K_w = coordinates @ basis`.
 
     Attributes:
         cache: The factors of the model that these belong to.
@@ -112,8 +112,8 @@ class ProductMarginals:
         r"""Marginal moments at each pair.
 
         Args:
-            X: `batch_shape x m x d_x` decisions, whose batch shape broadcasts with that of the
-                model; dimensions in front of it are BoTorch's t-batch.
+            X: `batch_shape x m x d_x` decisions, whose batch shape broadcasts with the
+                model's; dimensions in front of it are BoTorch's t-batch.
 
         Returns:
             Mean and variance, `batch_shape x m x n_w` each.
@@ -126,7 +126,7 @@ class ProductMarginals:
         return Marginals(*(t_batch.unfold(moment, points_dim=-2) for moment in moments))
 
     def _of_replicates(self, X: Tensor) -> Marginals:
-        r"""Moments at points `batch_shape x m x d_x`, with the batch shape of model and law."""
+        r"""Moments at points `batch_shape x m x d_x`, in the joint batch shape of model and w."""
         factors = self._current_factors() if self._is_product(X) else None
         if factors is None:
             return self._at_every_pair(X)
@@ -244,7 +244,10 @@ class _QuadraticForms(torch.autograd.Function):
 
 
 def _products(coordinates: Tensor) -> Tensor | None:
-    r"""Products of pairs of coordinates, those of different ones doubled; None if too many."""
+    r"""Products of pairs of coordinates, doubled off the diagonal; `None` if there are too many.
+
+    With them a quadratic form is one matrix product with the upper triangle of its matrix.
+    """
     rank = coordinates.shape[-1]
     if coordinates.shape[:-1].numel() * rank * (rank + 1) // 2 > _MAX_PRODUCTS:
         return None
@@ -255,11 +258,14 @@ def _products(coordinates: Tensor) -> Tensor | None:
 
 
 def _row_basis(chunks: Iterator[Tensor]) -> Tensor:
-    r"""Orthonormal rows `... x r x n` that span those of a matrix `... x n_w x n`, in chunks."""
-    root = next(chunks)  # of as many rows as columns, with the same row space and singular values
+    r"""Orthonormal rows `... x r x n` that span the rows of a matrix `... x n_w x n`, in chunks."""
+    # The triangular factor of what has been seen so far has the row space and the singular values
+    # of all of it, in n rows: the matrix itself is never held.
+    root = next(chunks)
     for chunk in chunks:
         root = torch.linalg.qr(torch.cat([root, chunk], dim=-2), mode="r").R
     _, values, basis = torch.linalg.svd(root, full_matrices=False)
+    # One rank for the batch, the largest: a ragged one could not be stacked.
     rank = int((values > _RANK_TOLERANCE * values[..., :1]).sum(dim=-1).max())
     return basis[..., :rank, :]
 

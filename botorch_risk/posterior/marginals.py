@@ -20,13 +20,10 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihoo
 from gpytorch.models import ExactGP
 from torch import Tensor
 
-from botorch_risk.models.fixed_noise import NoiseOfMeans
-from botorch_risk.models.model_inputs import as_points, check_points
-from botorch_risk.models.posterior_cache import PosteriorCache
-from botorch_risk.models.stationary_moments import chunk_size, stationary_moments
-from botorch_risk.models.t_batch import TBatch
-
-_LIKELIHOODS = (GaussianLikelihood, FixedNoiseGaussianLikelihood, NoiseOfMeans)
+from botorch_risk.posterior.cache import PosteriorCache
+from botorch_risk.posterior.inputs import as_points, check_points
+from botorch_risk.posterior.stationary_moments import chunk_size, stationary_moments
+from botorch_risk.posterior.t_batch import TBatch
 
 
 class Marginals(NamedTuple):
@@ -55,7 +52,7 @@ class MarginalPredictor:
     with an analytic gradient, and the memory does not grow with the number of points
     beyond its result; other kernels go through their own `forward`. Any other model goes
     through `model.posterior` with the points in the t-batch. The cache follows the model:
-    it is rebuilt when a parameter, a buffer or the training data change, is no part of
+    it is rebuilt when a parameter, a buffer or the training data change, is not part of
     any state, and treats hyperparameters as constants. A `dtype` of float32 is served,
     but the variance then loses digits below 1e-4 of the prior variance.
 
@@ -104,7 +101,7 @@ class MarginalPredictor:
         r"""Marginal moments at each point.
 
         Args:
-            X: `batch_shape x m x d`, where `batch_shape` broadcasts with that of the model.
+            X: `batch_shape x m x d`, where `batch_shape` broadcasts with the model's.
 
         Returns:
             Mean and variance, `batch_shape x m` each.
@@ -196,7 +193,7 @@ class MarginalPredictor:
 
 
 def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) -> bool:
-    r"""Whether the marginals of a model are those of an exact GP with one linear output."""
+    r"""Whether a model is an exact GP with one output and a linear outcome transform."""
     if not (isinstance(model, ExactGP) and isinstance(model, GPyTorchModel)):
         return False
     if isinstance(model, MultiTaskGPyTorchModel):  # its inputs may lack the column of the task
@@ -208,9 +205,19 @@ def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) 
         and (
             posterior_transform is None or type(posterior_transform) is ScalarizedPosteriorTransform
         )
-        and type(model.likelihood) in _LIKELIHOODS
+        and _is_gaussian(model.likelihood)
         and (input_transform is None or not input_transform.is_one_to_many)
         and (outcome_transform is None or bool(outcome_transform._is_linear))
+    )
+
+
+def _is_gaussian(likelihood: Any) -> bool:
+    r"""Whether `likelihood.noise` is the variance of the noise in each row of the data.
+
+    GPyTorch's other Gaussian likelihoods may treat some rows differently, as missing for example.
+    """
+    return type(likelihood) is GaussianLikelihood or isinstance(
+        likelihood, FixedNoiseGaussianLikelihood
     )
 
 

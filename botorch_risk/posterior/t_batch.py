@@ -1,8 +1,8 @@
 r"""BoTorch's t-batches as further points of each replicate.
 
 BoTorch's optimisers value b candidates as `b x batch_shape x 1 x d`: as one point each of b
-copies of the model. Where points do not interact, `batch_shape x b x d` is the same question,
-and is answered from the factors of one model.
+copies of the model. Where points do not interact, `batch_shape x b x d` gives the same values
+from the factors of one model.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class TBatch:
-    r"""How points of any batch shape become points of the replicates of a model, and back.
+    r"""Reshapes points of any batch shape to points of the replicates of a model, and back.
 
     Attributes:
         shape: The batch shape of the points, broadcast with the model's.
@@ -51,7 +51,7 @@ class TBatch:
         return cls(shape, dims if shape[dims:] == batch_shape else 0, m)
 
     def fold(self, X: Tensor) -> Tensor:
-        r"""Points `batch_shape x (t-batch m) x d`; a replicate without points of its own has all.
+        r"""Points `batch_shape x (t-batch m) x d`; replicates that share points all have them.
 
         Args:
             X: `... x m x d`.
@@ -64,7 +64,7 @@ class TBatch:
         return X.flatten(-2 - self.dims, -2)
 
     def unfold(self, values: Tensor, points_dim: int = -1) -> Tensor:
-        r"""Gives values of folded points the shape of the points as they came.
+        r"""Restores the original shape of the points for values at folded points.
 
         Args:
             values: `batch_shape x (t-batch m) x ...`.

@@ -14,7 +14,8 @@ from botorch.exceptions.errors import (
 )
 from torch import Tensor
 
-from botorch_risk.models.marginals import has_closed_form
+from botorch_risk.posterior.inputs import as_points, check_points
+from botorch_risk.posterior.marginals import has_closed_form
 
 
 def check_model(model: Any, posterior_transform: PosteriorTransform | None) -> None:
@@ -28,7 +29,7 @@ def check_model(model: Any, posterior_transform: PosteriorTransform | None) -> N
 
 
 class Units(NamedTuple):
-    r"""From the units of the data to those after a scalarization of the one output.
+    r"""An affine map from the units of the data to the units after a scalarization.
 
     Attributes:
         offset: Added to an outcome.
@@ -40,7 +41,7 @@ class Units(NamedTuple):
 
     @classmethod
     def of(cls, posterior_transform: Any) -> Units:
-        r"""The units after a transform; the units of the data without one.
+        r"""The units after a transform; the identity without one.
 
         Raises:
             ValueError: If the weight is 0 or not finite: there is nothing left to model.
@@ -72,7 +73,7 @@ class Units(NamedTuple):
 
 
 def checked_index(index: int | Tensor, batch: int, domain: Tensor) -> Tensor:
-    r"""Rows of the domain, `batch` of them; refuses fractions and rows that are not there."""
+    r"""Rows of the domain, `batch` of them; refuses fractions and rows outside of it."""
     rows = torch.as_tensor(index, device=domain.device)
     if rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
         raise InputDataError(f"Expected integers as `index`. Got {index}.")
@@ -100,6 +101,14 @@ def checked_point(X: Tensor, batch_shape: torch.Size, domain: Tensor) -> Tensor:
     if not X.isfinite().all():
         raise InputDataError(f"Expected finite `X`. Got {X.tolist()}.")
     return X.detach().to(domain).expand(*batch_shape, d).reshape(-1, 1, d)
+
+
+def checked_domain(domain: Tensor, model: Any) -> Tensor:
+    r"""The points of a domain in a floating-point dtype, without a graph; refuses others."""
+    domain = as_points(domain, model)
+    check_domain(domain, model.batch_shape)
+    check_points("domain", domain, model)
+    return domain.detach()
 
 
 def check_domain(domain: Tensor, batch_shape: torch.Size) -> None:

@@ -1,8 +1,8 @@
-r"""An exact GP before its data, in the units of the outcome: what a posterior is built on."""
+r"""An exact GP before and after its data, in the units of the outcome."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -10,13 +10,13 @@ from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from botorch_risk.models.marginals import MarginalPredictor
-from botorch_risk.models.posterior_cache import PosteriorCache
-from botorch_risk.models.stationary import StationaryKernel
+from botorch_risk.posterior.cache import PosteriorCache
+from botorch_risk.posterior.kernels import StationaryKernel
+from botorch_risk.posterior.marginals import MarginalPredictor
 
 
 class Points(NamedTuple):
-    r"""Points with what the prior says of each, for `B` replicates.
+    r"""Points with their prior moments, for `B` replicates.
 
     Attributes:
         inputs: `B x m x d` in the space of the kernel, or `m x d` if all replicates share it.
@@ -46,7 +46,7 @@ class PriorProcess:
 
     Attributes:
         model: The GP, of batch shape `[]` or `[R]`; there are `B` = 1 or `R` replicates.
-        predictor: Knows the way back to the units of the outcome.
+        predictor: Transforms moments to the units of the outcome.
         cache: The factors of the training data.
     """
 
@@ -95,7 +95,7 @@ class PriorProcess:
         return correlation.mul_(first.scale.unsqueeze(-1)).mul_(second.scale.unsqueeze(-2))
 
     def training(self) -> tuple[Tensor, Tensor, Tensor]:
-        r"""The factor of the training data.
+        r"""Inputs, factor and residuals of the training data.
 
         Returns:
             Inputs `B x n x d`; the inverse Cholesky factor `B x n x n` that whitens the
@@ -140,6 +140,112 @@ class PriorProcess:
         return inputs.squeeze(0) if alone else inputs
 
 
+class ConditionedPoints(NamedTuple):
+    r"""Points with their posterior moments, for `B` replicates.
+
+    Attributes:
+        prior: The points with their prior moments.
+        whitened: `B x t x m` columns `L^-1 k(X, points)`; products of two of them are the
+            covariance that the `t` observations explain.
+        mean: `B x m` posterior means.
+        variance: `B x m` posterior variances, at least 0.
+    """
+
+    prior: Points
+    whitened: Tensor
+    mean: Tensor
+    variance: Tensor
+
+    def take(self, index: Tensor) -> ConditionedPoints:
+        r"""The points of a `B x a` index."""
+        spread = index.unsqueeze(-2).expand(-1, self.whitened.shape[-2], -1)
+        return ConditionedPoints(
+            self.prior.take(index),
+            self.whitened.gather(-1, spread),
+            self.mean.gather(-1, index),
+            self.variance.gather(-1, index),
+        )
+
+    def part(self, replicates: slice, points: slice) -> ConditionedPoints:
+        r"""Some of the points of some replicates, as views."""
+        inputs = self.prior.inputs.expand(*self.mean.shape, -1)
+        prior = Points(inputs, *self.prior[1:])
+        return ConditionedPoints(
+            Points(*(field[replicates, points] for field in prior)),
+            self.whitened[replicates, :, points],
+            self.mean[replicates, points],
+            self.variance[replicates, points],
+        )
+
+
+@dataclass(frozen=True)
+class ConditionedProcess:
+    r"""The inverse Cholesky factor of all observations, extended row by row.
+
+    With `L` the Cholesky factor of `K + S`, `V = L^-1 k(X, .)` and `z = L^-1 (y - m(X))`:
+
+        mean = m + V' z,   covariance = k - V' V                        Eqs. (1), (2), (20)
+
+    Attributes:
+        process: The prior.
+        inputs: `B x t x d` inputs in the space of the kernel.
+        factor: `B x t x t`, which whitens the correlations with them.
+        residuals: `B x t`, the `z` above.
+    """
+
+    process: PriorProcess
+    inputs: Tensor
+    factor: Tensor
+    residuals: Tensor
+
+    @classmethod
+    def of(cls, process: PriorProcess) -> ConditionedProcess:
+        r"""Conditions the prior on the data of its model."""
+        return cls(process, *(part.detach() for part in process.training()))
+
+    def at(self, X: Tensor) -> ConditionedPoints:
+        r"""The posterior at `m x d` or `B x m x d` points, differentiable in them."""
+        with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
+            prior = self.process.points(X)
+            correlation = self.process.correlation(prior.inputs, self.inputs)  # B x m x t
+            whitened = self.factor @ correlation.mT * prior.scale.unsqueeze(-2)
+            mean = prior.mean + (whitened * self.residuals.unsqueeze(-1)).sum(dim=-2)
+            variance = prior.variance - whitened.square().sum(dim=-2)
+            return ConditionedPoints(prior, whitened, mean, variance.clamp_min(0.0))
+
+    def covariance(self, first: ConditionedPoints, second: ConditionedPoints) -> Tensor:
+        r"""`B x m x n` posterior covariances, differentiable in the first points."""
+        prior = self.process.covariance(first.prior, second.prior)
+        if prior.requires_grad:
+            return prior - first.whitened.mT @ second.whitened
+        return prior.baddbmm_(first.whitened.mT, second.whitened, alpha=-1.0)  # Eq. (20)
+
+    def extended(
+        self, point: ConditionedPoints, outcome: Tensor, precision_root: Tensor
+    ) -> ConditionedProcess:
+        r"""Conditions on one more observation.
+
+        Args:
+            point: The point under this process, `m = 1`.
+            outcome: `B` outcomes.
+            precision_root: `B` inverse standard deviations of the outcome; 0 where there is none.
+        """
+        root = precision_root.unsqueeze(-1)
+        # The next row of a Cholesky factor is the point minus what the rows before it explain, over
+        # its standard deviation. A root of 0 appends a row of zeros, which explains nothing: all
+        # replicates keep one shape where some have no outcome.
+        row = torch.cat([-point.whitened.mT @ self.factor, point.prior.scale.unsqueeze(-1)], dim=-1)
+        wider = torch.cat([self.factor, torch.zeros_like(self.factor[..., :1])], dim=-1)
+        surprise = (outcome.unsqueeze(-1) - point.mean).where(root > 0, 0.0)
+        inputs = point.prior.inputs.expand(self.inputs.shape[0], 1, -1)
+        return replace(
+            self,
+            inputs=torch.cat([self.inputs, inputs], dim=-2),
+            factor=torch.cat([wider, row * root.unsqueeze(-1)], dim=-2),
+            residuals=torch.cat([self.residuals, surprise * root], dim=-1),
+        )
+
+
 class _Correlation(torch.autograd.Function):
     r"""A stationary correlation with its gradient in the first points, 0 where points meet."""
 
@@ -147,12 +253,13 @@ class _Correlation(torch.autograd.Function):
     def forward(ctx: Any, first: Tensor, second: Tensor, kernel: StationaryKernel) -> Tensor:
         correlation, slope = kernel.correlation_and_slope(kernel.squared_distance(first, second))
         ctx.save_for_backward(first, second, slope)
-        return correlation.clone()  # the squared exponential is its own slope
+        return correlation.clone()  # one tensor with its slope for the squared exponential
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         first, second, slope = ctx.saved_tensors
+        # sum_j grad_j dk/dz = sum_j grad_j slope_j (z_j - z), without an m x n x d tensor.
         pull = grad * slope
         gradient = pull @ second - pull.sum(dim=-1, keepdim=True) * first
         return gradient.sum_to_size(first.shape), None, None

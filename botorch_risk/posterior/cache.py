@@ -1,4 +1,4 @@
-r"""What the closed form of a posterior keeps of the training data, and when it is out of date."""
+r"""Cached factors of the training data, and the check that they are up to date."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from gpytorch.means import ConstantMean
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from botorch_risk.models.stationary import StationaryKernel
+from botorch_risk.posterior.kernels import StationaryKernel
 
 
 @dataclass(frozen=True)
 class ModelState:
-    r"""The parts that a model's predictions depend on, to see whether one has changed.
+    r"""The parts that a model's predictions depend on, to detect a change of any of them.
 
-    Modules, parameters, buffers and data are compared by identity and held, so that no new
-    one can take the place of an old one in memory; another view of the same memory counts as the
-    same, since BoTorch's `Normalize` detaches its buffers anew in each call. Tensors that were
-    written to have another version; parameters are compared by value too, since GPyTorch's
-    setters write through `.data`, which leaves the version as it is, and so are tensors made in
-    PyTorch's inference mode, which have none.
+    Modules, parameters, buffers and data are compared by identity, and references to them are
+    kept, so that no new object can reuse the address of an old one. Another view of the same
+    memory counts as the same, since BoTorch's `Normalize` detaches its buffers in every call.
+    Writing in place changes the version of a tensor. Parameters are also compared by value, since
+    GPyTorch's setters write through `.data`, which leaves the version as it is, and so are tensors
+    made in PyTorch's inference mode, which have no version.
 
     Attributes:
         slots: Where each part is kept: a dictionary of a module, a key, the part.
@@ -40,7 +40,7 @@ class ModelState:
 
     @classmethod
     def of(cls, model: Any) -> ModelState:
-        r"""The present state of an exact GP."""
+        r"""Records the current state of an exact GP."""
         slots = tuple(
             (kept, key, part)
             for module in model.modules()
@@ -78,8 +78,8 @@ class PosteriorCache:
     r"""Factors of the training data of an exact GP, without gradients.
 
     Attributes:
-        state: The model that they belong to.
-        kernel: The kernel where its formulas are known, else `None`.
+        state: The state of the model that they were computed from.
+        kernel: The kernel if there are direct formulas for it, else `None`.
         centre: `batch_shape x 1 x d`, near which the inputs lie.
         train_inputs: `batch_shape x n x d`, centred and scaled if `kernel` is known.
         factor: `batch_shape x n x n`, the inverse Cholesky factor of `K + S`; times the root
@@ -99,8 +99,8 @@ class PosteriorCache:
     @classmethod
     @torch.no_grad()
     def build(cls, model: Any) -> PosteriorCache:
-        r"""Factors the covariance of the training data."""
-        model.eval()  # training inputs are transformed now
+        r"""Factorises the covariance of the training data."""
+        model.eval()  # GPyTorch then transforms the training inputs
         state = ModelState.of(model)
         (X,) = model.train_inputs
         centre = X.mean(dim=-2, keepdim=True)
@@ -111,9 +111,11 @@ class PosteriorCache:
             X = (X - centre) / kernel.lengthscale
             scale = kernel.outputscale
             covariance = scale * kernel.correlation(kernel.squared_distance(X, X))
+            # The distance of a point to itself is rounding, not 0: its variance is exact.
             prior = scale.squeeze(-1).expand(covariance.shape[:-1])
             covariance.diagonal(dim1=-2, dim2=-1).copy_(prior)
         covariance.diagonal(dim1=-2, dim2=-1).add_(model.likelihood.noise)
+        # The inverse factor costs one solve here, and makes each prediction a plain product.
         identity = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
         factor = torch.linalg.solve_triangular(psd_safe_cholesky(covariance), identity, upper=False)
         residual = (model.train_targets - model.mean_module(model.train_inputs[0])).unsqueeze(-1)
@@ -131,7 +133,7 @@ class PosteriorCache:
 
 
 def _is_same(now: Any, then: Any) -> bool:
-    r"""Whether a part is the one it was, or a view of the whole of the same memory."""
+    r"""Whether a part is the same object, or a view of all of the same memory."""
     if now is then:
         return True
     if not (isinstance(now, Tensor) and isinstance(then, Tensor)):

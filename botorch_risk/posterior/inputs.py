@@ -1,4 +1,4 @@
-r"""What a model takes as inputs, and the check that points have just that."""
+r"""Checks of the columns and the dtype of points against the inputs of a model."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch import Tensor
 
 
 def input_widths(model: Model) -> tuple[int, ...] | None:
-    r"""How many columns the inputs of a model may have; None where only the model knows.
+    r"""How many columns the inputs of a model may have; `None` where only the model knows.
 
     A multi-task model takes points with or without the column of the task. A transform to
-    several points may add columns, so that the training data tell nothing of the points.
+    several points may add columns, so that the training data do not show them.
     """
     # A model that learns the noise too takes the inputs of its mean process.
     process: Any = model._modules.get("mean_model", model)
@@ -35,7 +35,7 @@ def input_widths(model: Model) -> tuple[int, ...] | None:
 def check_points(name: str, X: Tensor, model: Model) -> None:
     r"""Raises unless points `batch_shape x m x d` have the columns of the model's inputs.
 
-    Without the check a single column would broadcast to all of them, and be answered.
+    Without the check a single column would broadcast to all of them, without an error.
 
     Raises:
         BotorchTensorDimensionError: If the shape does not fit.

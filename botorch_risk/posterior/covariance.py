@@ -1,4 +1,4 @@
-r"""The posterior covariance over a finite domain: held as a matrix, or made block by block."""
+r"""The posterior covariance over a finite domain, as a matrix or evaluated block by block."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from botorch_risk.models.conditioned_process import ConditionedPoints, ConditionedProcess
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess
 
-# Entries made at once.
-_CHUNK_ENTRIES = {"cpu": 2**20, "cuda": 2**26}
-# Units of rounding of the prior variance beyond which the running matrix is computed anew.
+# Entries of the covariance that are computed at once.
+_NEW_ENTRIES = ChunkSize(cpu=2**20)
+# Units of rounding of the prior variance beyond which the updated matrix is recomputed.
 _ROUND_OFF = 1e4
 
 
 class DenseCovariance:
-    r"""A covariance that is held, and updated by one rank at a time.
+    r"""A covariance matrix that is updated by one rank at a time.
 
-    It is a running difference. Each update compares the column that the factor gives with
-    its own, and the matrix is computed anew from the factor when they differ by more than
-    `1e4` units of rounding of the prior variance.
+    Every update subtracts, so rounding accumulates. Each one therefore compares its column with
+    the column that the factor gives, and the matrix is recomputed from the factor when they differ
+    by more than `1e4` units of rounding of the prior variance.
 
-    Memory traffic is what an update costs: a row is brought up to date when it is first read, so
-    that who reads the rows in order has them in the cache, and the matrix is streamed once.
+    Memory traffic dominates the cost of an update. A row is updated when it is first read: a
+    caller that reads the rows in order has them in the cache, and the matrix is streamed once.
     """
 
     def __init__(self, process: ConditionedProcess, domain: ConditionedPoints) -> None:
@@ -39,7 +40,7 @@ class DenseCovariance:
         return self.rows(every, every)
 
     def rows(self, replicates: slice, rows: slice) -> Tensor:
-        r"""Some rows of some replicates, as a view; those before them are made up to date too."""
+        r"""Some rows of some replicates, as a view; the rows before them are updated too."""
         batch, size, _ = self._matrix.shape
         stop = rows.indices(size)[1]
         for r in range(*replicates.indices(batch)):
@@ -50,7 +51,7 @@ class DenseCovariance:
         return self._matrix[replicates, rows]
 
     def copy(self) -> DenseCovariance:
-        r"""An independent one."""
+        r"""An independent copy."""
         twin = copy.copy(self)
         twin._matrix, twin._current = self.matrix.clone(), list(self._current)
         return twin
@@ -86,7 +87,7 @@ class DenseCovariance:
         batch, size = domain.mean.shape
         self._matrix = domain.mean.new_empty(batch, size, size)
         self._row, self._current = domain.mean, [size] * batch  # no row waits for an update
-        chunk = max(1, _CHUNK_ENTRIES.get(domain.mean.device.type, 2**20) // (batch * size))
+        chunk = _NEW_ENTRIES.rows(domain.mean.device, batch * size)
         for rows in torch.arange(size, device=domain.mean.device).split(chunk):
             block = self._matrix.narrow(-2, int(rows[0]), len(rows))
             block.copy_(process.covariance(domain.take(rows.expand(batch, -1)), domain))
@@ -97,22 +98,22 @@ class CovarianceBlocks(Protocol):
 
     @property
     def together(self) -> bool:
-        r"""Whether blocks are made for all replicates at once only."""
+        r"""Whether a block always holds all replicates."""
         ...
 
     def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
-        r"""The block of some places in both lists, for some replicates. Not to be changed."""
+        r"""The block of some entries of both lists, for some replicates. Read only."""
         ...
 
 
 @dataclass(frozen=True)
 class HeldBlocks:
-    r"""Blocks of a matrix, which are views of it where that is possible.
+    r"""Blocks of a dense covariance, as views where possible.
 
     Attributes:
         covariance: Of the domain.
-        rows: `B x m` places in the domain; `None` for all in order.
-        columns: `B x a` places; `None` for all in order.
+        rows: `B x m` rows of the domain; `None` for all in order.
+        columns: `B x a` rows of the domain; `None` for all in order.
     """
 
     covariance: DenseCovariance
@@ -121,24 +122,24 @@ class HeldBlocks:
     together: bool = False
 
     def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
-        r"""The block of some places in both lists, for some replicates."""
+        r"""The block of some entries of both lists, for some replicates."""
         if self.rows is None:
             block = self.covariance.rows(replicates, rows)
         else:
             block = self.covariance.matrix[replicates]
-            places = self.rows[replicates, rows].unsqueeze(-1)
-            block = block.gather(-2, places.expand(*places.shape[:-1], block.shape[-1]))
+            index = self.rows[replicates, rows].unsqueeze(-1)
+            block = block.gather(-2, index.expand(*index.shape[:-1], block.shape[-1]))
         if self.columns is None:
             return block[..., columns]
-        places = self.columns[replicates, columns].unsqueeze(-2)
-        if len(block) == 1:
-            return block.index_select(-1, places.flatten())
-        return block.gather(-1, places.expand(*block.shape[:-1], places.shape[-1]))
+        index = self.columns[replicates, columns].unsqueeze(-2)
+        if len(block) == 1:  # several times faster than `gather`
+            return block.index_select(-1, index.flatten())
+        return block.gather(-1, index.expand(*block.shape[:-1], index.shape[-1]))
 
 
 @dataclass(frozen=True)
 class MadeBlocks:
-    r"""Blocks that are made from the factor, without gradients.
+    r"""Blocks that are computed from the factor, without gradients.
 
     Attributes:
         process: The posterior.
@@ -152,11 +153,11 @@ class MadeBlocks:
 
     @property
     def together(self) -> bool:
-        r"""Whether the kernel is one that GPyTorch evaluates, for all replicates."""
+        r"""Whether GPyTorch evaluates the kernel, which it does for all replicates."""
         return self.process.process.cache.kernel is None
 
     @torch.no_grad()
     def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
-        r"""The block of some places in both lists, for some replicates."""
+        r"""The block of some entries of both lists, for some replicates."""
         first, second = self.rows.part(replicates, rows), self.columns.part(replicates, columns)
         return self.process.covariance(first, second)

@@ -1,4 +1,4 @@
-r"""What the data say of the mean and the variance under a stationary kernel, with gradients."""
+r"""Posterior moments under a stationary kernel in chunks, with analytic gradients."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from botorch_risk.models.posterior_cache import PosteriorCache
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.posterior.cache import PosteriorCache
 
-# Entries of the m x n cross-covariance held at once: it stays in a core's cache on a CPU and
-# fills a GPU without filling its memory.
-_CHUNK_ENTRIES = {"cpu": 2**17, "cuda": 2**26}
+# Entries of the m x n cross-covariance.
+_CROSS_COVARIANCE = ChunkSize(cpu=2**17)
 
 
 def stationary_moments(Z: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
@@ -64,19 +64,22 @@ class _StationaryMoments(torch.autograd.Function):
 
 
 def _room(part: Tensor, dim: int, Z: Tensor) -> Tensor:
-    r"""Room for the results at all points, given those of the first chunk."""
+    r"""An empty tensor for the results at all points, shaped after the first chunk."""
     shape = list(part.shape)
     shape[dim] = Z.shape[-2]
     return part.new_empty(shape)
 
 
-_DIMS = (-1, -1, -2, -2)  # of the points in a mean, an explained variance and their gradients
+# The dimension of the points in a mean, an explained variance and the gradients of both.
+_DIMS = (-1, -1, -2, -2)
 
 
 def _moments(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor, ...]:
     kernel, train_Z, factor = cache.kernel, cache.train_inputs, cache.factor
     assert kernel is not None  # for the type checker: the caller has looked
     distance = kernel.squared_distance(Z, train_Z)
+    # The variance is the sum of squares of whitened columns: a difference of two products with
+    # (K + S)^-1 would lose its digits to rounding.
     if not grad:
         correlation = kernel.correlation(distance)
         whitened = correlation @ factor.mT
@@ -97,6 +100,6 @@ def _pull_back(sensitivity: Tensor, Z: Tensor, train_Z: Tensor) -> Tensor:
 
 
 def chunk_size(X: Tensor, num_columns: int) -> int:
-    r"""Points per chunk, all batches counted, of which each needs some columns of room."""
-    entries = _CHUNK_ENTRIES.get(X.device.type, 2**17)
-    return max(64, entries // max(1, num_columns * X.shape[:-2].numel()))
+    r"""Points per chunk for rows of some columns, with all batches counted."""
+    # In fewer points at a time the calls would cost more than the arithmetic.
+    return max(64, _CROSS_COVARIANCE.rows(X.device, num_columns * X.shape[:-2].numel()))
