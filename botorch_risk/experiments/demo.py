@@ -1,7 +1,7 @@
 r"""Risk-averse against risk-neutral tuning of a random forest, from data to decision.
 
 Run by `make demo`. Both methods see the same initial designs and the same splits, and
-report by the same rule; what they report is then measured afresh on splits that neither
+report by the same rule; what they report is then measured on new splits that neither
 has seen.
 """
 
@@ -18,8 +18,8 @@ from torch import Tensor
 from botorch_risk.experiments.campaign import Campaign
 from botorch_risk.experiments.cli import one_line_errors
 from botorch_risk.experiments.extras import MissingExtraError, require_extra
+from botorch_risk.experiments.papers.rahbo import FOREST_RISK_AVERSION
 from botorch_risk.experiments.plots import COLORS, save_png
-from botorch_risk.experiments.rahbo import FOREST_RISK_AVERSION
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.workers import end_with
@@ -77,7 +77,7 @@ def _reported(path: Path) -> dict[str, Tensor]:
     with ExperimentStore(path) as store:
         seeds, bounds = store.identity["seeds"], experiment.problem().bounds
         for label, method, weight in REPORTS:
-            strategy: Any = experiment.strategies[method](bounds, seeds, experiment.num_initial)
+            strategy: Any = experiment.build(method, bounds, seeds)
             strategy.load_state_dict(store.progress(method)[1])
             strategy.risk_aversion = weight
             reported[label] = strategy.recommend().round()
@@ -91,7 +91,7 @@ def _measure(reported: dict[str, Tensor], num_splits: int, jobs: int) -> dict[st
     distinct, index = points.unique(dim=0, return_inverse=True)
     values = joblib.Parallel(n_jobs=jobs, backend="loky")(
         joblib.delayed(_measure_one)(x, num_splits, os.getpid())
-        for x in tqdm(distinct, desc="measuring afresh", unit="configuration")
+        for x in tqdm(distinct, desc="measuring on new splits", unit="configuration")
     )
     measured = torch.stack(values)[index]
     return dict(zip(reported, measured.split([len(x) for x in reported.values()]), strict=True))

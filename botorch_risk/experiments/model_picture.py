@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.plots import plot_model
-from botorch_risk.experiments.registry import ExperimentDefinition
+from botorch_risk.experiments.problem import decision_bounds
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.strategies.mean_variance import MeanVarianceStrategy
 
@@ -28,14 +29,14 @@ def plot_final_model(
 
     Returns:
         The figure, or `None` where there is nothing to draw: the problem has more than one
-        input, the strategy has no model, or it has not been told anything.
+        input, the strategy has no model, or it has no data.
     """
     _, state = store.progress(label)
-    bounds = definition.problem().bounds
+    bounds = decision_bounds(definition.problem())
     seeds = store.identity["seeds"]
     if state is None or bounds.shape[-1] != 1 or label not in definition.strategies:
         return None
-    strategy = definition.strategies[label](bounds, seeds, definition.num_initial)
+    strategy = definition.build(label, bounds, seeds)
     if not isinstance(strategy, MeanVarianceStrategy):
         return None
     strategy.load_state_dict(state)

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from botorch_risk.acquisition.mean_variance import RiskAverseLowerConfidenceBound
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
-from botorch_risk.fit.exact_gp import FitStatus, fit_exact_gp
+from botorch_risk.fit.exact_gp import fit_exact_gp
+from botorch_risk.fit.results import warn_of_failed_fits
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.optim.multistart import optimize_acqf_replicates

@@ -9,7 +9,7 @@ from botorch.acquisition import LogExpectedImprovement
 from botorch.models import SingleTaskGP
 
 from botorch_risk.acquisition.log_expected_improvement import log_expected_improvement
-from botorch_risk.models.marginals import Marginals
+from botorch_risk.posterior.marginals import Marginals
 
 
 def test_equals_the_textbook_formula_at_any_best_value() -> None:

@@ -32,7 +32,7 @@ from botorch_risk.risk import (
     ValueAtRisk,
     WorstCase,
 )
-from tests.contracts import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
+from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
 
 BETA = 2.25
 KERNEL = RBFKernel()

@@ -21,7 +21,7 @@ from botorch_risk.risk import (
     maximum_mean_discrepancy_worst_distribution,
 )
 from tests import oracles
-from tests.contracts import risk_kernel
+from tests.risk.cases import risk_kernel
 
 FAST, ALL = 100, 1_000
 MOST_STEPS = 20  # of the interior point, for 16 programs at once
@@ -100,9 +100,9 @@ def test_the_lowest_point_alone_is_the_worst_law_where_the_ball_holds_it() -> No
     distance = (away @ matrix @ away).sqrt().item()
     certain = torch.zeros(9, dtype=torch.double)
     certain[lowest] = 1.0
-    within = maximum_mean_discrepancy_worst_law(values, weights, matrix, 1.001 * distance)
+    within = maximum_mean_discrepancy_worst_distribution(values, weights, matrix, 1.001 * distance)
     assert torch.equal(within, certain)
-    beyond = maximum_mean_discrepancy_worst_law(values, weights, matrix, 0.999 * distance)
+    beyond = maximum_mean_discrepancy_worst_distribution(values, weights, matrix, 0.999 * distance)
     assert not torch.equal(beyond, certain)
     torch.testing.assert_close(beyond, certain, atol=5e-3, rtol=0)
 

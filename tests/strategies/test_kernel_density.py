@@ -288,4 +288,4 @@ def test_experiments_draw_contexts_that_resume(tmp_path: Path) -> None:
         assert torch.equal(one.recommendation, two.recommendation)
     problem = definition.problem()
     torch.testing.assert_close(one.objective, problem.objective(one.X[..., :2]))
-    assert (one.objective <= problem.optimal_value).all()
+    assert (one.objective <= problem.optimal_expectation).all()

@@ -64,7 +64,7 @@ class TruncatedVarianceState:
     Example:
         >>> from botorch.models import SingleTaskGP
         >>> from botorch_risk.acquisition.truncated_variance import LevelSet
-        >>> from botorch_risk.models import DomainPosterior
+        >>> from botorch_risk.posterior import DomainPosterior
         >>> domain = torch.linspace(0, 1, 40, dtype=torch.double).unsqueeze(-1)
         >>> X = domain[[4, 18, 33]]
         >>> model = SingleTaskGP(X, (6 * X).sin(), torch.full_like(X, 1e-4))

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.gain import Targets, padded_index, weighted_sum
 from botorch_risk.chunks import ChunkSize
+from botorch_risk.posterior.covariance import CovarianceBlocks
 from botorch_risk.posterior.domain import DomainPosterior
-from botorch_risk.models.domain_covariance import CovarianceBlocks
 
 # Entries of a covariance that is held, or made by a matrix product, at hand at once: they stay in
 # a core's cache, or fill a GPU.

@@ -29,7 +29,6 @@ from botorch_risk.acquisition import (
     top_candidates,
 )
 from botorch_risk.acquisition.truncated_variance.goals import Goal
-from botorch_risk.models import DomainPosterior
 from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.posterior import DomainPosterior
 from tests.acquisition.lake import (

@@ -15,7 +15,7 @@ from botorch_risk.acquisition import (
     TruncatedVarianceReduction,
     TruncatedVarianceState,
 )
-from botorch_risk.models import DomainPosterior
+from botorch_risk.posterior import DomainPosterior
 from tests.acquisition.lake import NOISE, build_model, build_posterior, grid
 
 PLACES = torch.tensor([[3, 17, 30], [0, 8, 22], [5, 14, 33]])

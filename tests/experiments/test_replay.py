@@ -1,4 +1,4 @@
-r"""Strategies that finish: rows of NaN through loop, store and summary, and what is replayed."""
+r"""What is replayed; and strategies that finish: rows of NaN through loop, store and summary."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet, Maximize
 from botorch_risk.experiments import Campaign, ExperimentDefinition, ExperimentStore
-from botorch_risk.experiments.finite_domain import LevelSetProblem, RegretProblem
 from botorch_risk.experiments.loop import evaluate
+from botorch_risk.experiments.papers.truvar import SyntheticFunctions
 from botorch_risk.experiments.replay import level_set_curves, replay
 from botorch_risk.experiments.summary import failed_points, regret_curves
-from botorch_risk.experiments.truvar import SyntheticFunctions
 from botorch_risk.metrics import classify_by_mean, level_set_scores
 from botorch_risk.strategies import TruVaR
 from botorch_risk.test_functions import FiniteDomainProblem
@@ -66,7 +65,8 @@ def definition(**options: Any) -> ExperimentDefinition:
         **{
             "name": "finite",
             "description": "A level set on 36 points",
-            "problem": lambda: LevelSetProblem(problem(), LEVEL),
+            "problem": problem,
+            "threshold": LEVEL,
             "strategies": {"TRUVAR": strategy},
             "num_initial": 1,
             "num_rounds": 12,
@@ -158,9 +158,9 @@ def test_replay_restores_every_round(tmp_path: Path) -> None:
 def test_a_finished_replicate_has_no_cumulative_regret_from_then_on(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     given = definition(
-        problem=lambda: RegretProblem(problem()),
         strategies={"TRUVAR": maximizer},
-        optimal_value=lambda problem: problem.optimal_value,
+        optimal_value=lambda problem: 0.0,
+        threshold=None,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BotorchWarning)
@@ -182,7 +182,17 @@ def test_each_seed_has_its_own_function() -> None:
     given = definition(problem=SyntheticFunctions)
     both: Any = Campaign(given, "unused.sqlite", [4, 9]).problem
     alone: Any = Campaign(given, "unused.sqlite", [9]).problem
-    X = both.problem.domain[:5].expand(2, 5, 2)
+    X = both.domain[:5].expand(2, 5, 2)
     torch.testing.assert_close(both.objective(X)[1:], alone.objective(X[:1]))
-    every = both.problem.domain.expand(2, -1, 2)
-    assert (both.objective(every).amax(dim=-1) == both.optimal_value).all()
+    every = both.domain.expand(2, -1, 2)
+    assert (both.objective(every).amax(dim=-1) == 0).all()
+
+
+def test_an_experiment_without_a_threshold_has_no_level_set_curves(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    run(path, 1)
+    with (
+        ExperimentStore(path) as store,
+        pytest.raises(ValueError, match=r"an experiment with a threshold .* threshold=None"),
+    ):
+        level_set_curves(store, definition(threshold=None), "TRUVAR")

@@ -10,7 +10,9 @@ import torch
 from botorch.exceptions.warnings import BotorchWarning
 
 from botorch_risk.experiments import Campaign, ExperimentStore, get_experiment
-from botorch_risk.experiments.value_at_risk import OUTSIDE_BUDGET
+from botorch_risk.experiments.papers.vucb import OUTSIDE_BUDGET
+from botorch_risk.experiments.problem import decision_bounds
+from botorch_risk.experiments.summary import regret_curves
 from botorch_risk.strategies.value_at_risk_botorch import BoTorchValueAtRisk
 
 OUTSIDE = ("rho-KG-apx", "qLogNEI-VaR")
@@ -19,10 +21,9 @@ OUTSIDE = ("rho-KG-apx", "qLogNEI-VaR")
 @pytest.mark.parametrize("name", ["var-branin-discrete", "var-hartmann12-continuous", "var-robot"])
 def test_every_strategy_starts_from_the_same_decisions(name: str) -> None:
     definition = get_experiment(name)
-    bounds = definition.problem().bounds
+    bounds = decision_bounds(definition.problem())
     starts = {
-        label: build(bounds, [0, 5], definition.num_initial).ask()
-        for label, build in definition.strategies.items()
+        label: definition.build(label, bounds, [0, 5]).ask() for label in definition.strategies
     }
     chosen = {label: X for label, X in starts.items() if label != "V-UCB-observed"}
     for X in chosen.values():
@@ -35,10 +36,19 @@ def test_outside_baselines_keep_to_the_stated_budget() -> None:
     definition = get_experiment("var-branin-discrete")
     stated = definition.settings["outside baselines"]
     for label in OUTSIDE:
-        strategy = definition.strategies[label](definition.problem().bounds, [0], 3)
+        strategy = definition.build(label, decision_bounds(definition.problem()), [0])
         assert isinstance(strategy, BoTorchValueAtRisk)
         assert {name: getattr(strategy, name) for name in OUTSIDE_BUDGET} == OUTSIDE_BUDGET
         assert stated.items() >= OUTSIDE_BUDGET.items()
+
+
+def test_a_portfolio_runs_on_the_bundled_table(tmp_path: Path) -> None:
+    definition, path = get_experiment("var-bundled-portfolio"), tmp_path / "results.sqlite"
+    Campaign(definition, path, [0], ["random"], 1).run(progress=False)
+    with ExperimentStore(path) as store:
+        curve = regret_curves(store)["random"].simple
+    assert curve.shape[-1] == 2
+    assert (curve > 0).all()
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from torch.distributions import Cauchy, Distribution, Normal
 from botorch_risk.environments import ContinuousEnvironment, Mixture
 from botorch_risk.environments.continuous import Rule
 from botorch_risk.environments.uniforms import legendre_axes
-from botorch_risk.test_functions.environmental import EnvironmentalTestProblem
+from botorch_risk.test_functions.expectation import ExpectationTestProblem
 
 ACKLEY_HALF_WIDTH = 32.768
 
@@ -22,13 +22,13 @@ def _normal(mean: float, standard_deviation: float) -> Normal:
     return Normal(torch.tensor(mean, dtype=torch.double), standard_deviation)
 
 
-class EnvironmentalAckley(EnvironmentalTestProblem):
+class EnvironmentalAckley(ExpectationTestProblem):
     r"""Ackley negated, with two decision variables and one or four environmental ones.
 
         f(x, w) = 20 exp(-0.2 |z| / sqrt(d)) + exp(mean(cos(2 pi z))) - 20 - e,
         z = 65.536 (x, w) - 32.768,  W ~ N(0.5, 0.15^2)
 
-    Sec. B.2 and Appendix D of Huang et al., 2024, which lacks the minus sign of a maximised
+    Sec. B.2 and Appendix D of [Huang2024kde]_, which lacks the minus sign of a maximised
     function. The expectation is exact: a product over the coordinates for the cosines, and for
     the root the integral, over `v > 0`, of such products,
 
@@ -56,7 +56,7 @@ class EnvironmentalAckley(EnvironmentalTestProblem):
         Args:
             num_environment: 1 or 4.
             noise_std: Standard deviation of the noise that `forward` adds. Default: none.
-            dtype: The dtype of the bounds and of the law's points.
+            dtype: The dtype of the bounds and of the distribution's points.
 
         Raises:
             ValueError: If `num_environment` is neither.
@@ -107,19 +107,19 @@ class EnvironmentalAckley(EnvironmentalTestProblem):
         panels = [legendre_axes(panel.reshape(2, 1), 16) for panel in edges.unfold(0, 2, 1)]
         w, lengths = (torch.cat(part) for part in zip(*panels, strict=True))
         z = ACKLEY_HALF_WIDTH * (2 * w - 1)
-        law = self.marginals
-        masses = law.log_prob(w).exp() * lengths
+        distribution = self.marginals
+        masses = distribution.log_prob(w).exp() * lengths
         inside = (masses * torch.exp(torch.cos(2 * math.pi * z) / self.dim)).sum().item()
         end = math.exp(math.cos(2 * math.pi * ACKLEY_HALF_WIDTH) / self.dim)
-        return (inside + 2 * law.cdf(0 * edges[:1]).item() * end) ** self.num_environment
+        return (inside + 2 * distribution.cdf(0 * edges[:1]).item() * end) ** self.num_environment
 
 
-class EnvironmentalBranin(EnvironmentalTestProblem):
+class EnvironmentalBranin(ExpectationTestProblem):
     r"""The modified Branin function, two decision variables and two environmental ones.
 
         f(x, w) = -sqrt(B(15 x_1 - 5, 15 w_1) B(15 w_2 - 5, 15 x_2)),  W(i) ~ N(0.5, 0.1^2)
 
-    with `B` the Branin function; Sec. B.2 of Huang et al., 2024, after Williams, 2000. The
+    with `B` the Branin function; Sec. B.2 of [Huang2024kde]_, after [Williams2000branin]_. The
     expectation is a product of two, one for each environmental variable.
 
     Example:
@@ -164,13 +164,13 @@ class EnvironmentalBranin(EnvironmentalTestProblem):
         return self._branin._evaluate_true(inputs).sqrt()
 
 
-class EnvironmentalHartmann(EnvironmentalTestProblem):
+class EnvironmentalHartmann(ExpectationTestProblem):
     r"""Hartmann's function of six inputs, negated, of which the last one is environmental.
 
         "normal":       W ~ N(0.5, 0.1^2)
-        "complicated":  W ~ equal shares of six normal laws and two Cauchy laws
+        "complicated":  W ~ equal shares of six normal distributions and two Cauchy distributions
 
-    Hartmann and Complicated Hartmann of Sec. B.2 of Huang et al., 2024. The second of the weights
+    Hartmann and Complicated Hartmann of Sec. B.2 of [Huang2024kde]_. The second of the weights
     printed there, 2.0, must be 1.2.
 
     Example:
@@ -190,19 +190,19 @@ class EnvironmentalHartmann(EnvironmentalTestProblem):
 
     def __init__(
         self,
-        law: Literal["normal", "complicated"] = "normal",
+        distribution: Literal["normal", "complicated"] = "normal",
         noise_std: float | None = None,
         dtype: torch.dtype = torch.double,
     ) -> None:
         r"""Builds the problem.
 
         Args:
-            law: The law of W, "normal" or "complicated".
+            distribution: The distribution of W, "normal" or "complicated".
             noise_std: Standard deviation of the noise that `forward` adds. Default: none.
-            dtype: The dtype of the bounds and of the law's points.
+            dtype: The dtype of the bounds and of the distribution's points.
 
         Raises:
-            ValueError: If `law` is neither.
+            ValueError: If `distribution` is neither.
         """
         optima: dict[str, tuple[float, tuple[float, ...]]] = {
             "normal": (2.61356484, (0.19703704, 0.14966287, 0.48391305, 0.27257225, 0.31350574)),
@@ -211,16 +211,18 @@ class EnvironmentalHartmann(EnvironmentalTestProblem):
                 (0.20010594, 0.15471568, 0.48676326, 0.27420541, 0.3122437),
             ),
         }
-        if law not in optima:
-            raise ValueError(f"Expected `law` to be one of {tuple(optima)}. Got {law=}.")
-        self.law = law
-        self.optimal_expectation, self._optimal_decision = optima[law]
+        if distribution not in optima:
+            raise ValueError(
+                f"Expected `distribution` to be one of {tuple(optima)}. Got {distribution=}."
+            )
+        self.distribution = distribution
+        self.optimal_expectation, self._optimal_decision = optima[distribution]
         super().__init__(noise_std=noise_std, dtype=dtype)
 
     @property
     def marginals(self) -> Distribution:
         r"""Normal, or the mixture of eight."""
-        if self.law == "normal":
+        if self.distribution == "normal":
             return _normal(0.5, 0.1)
         normals = [(0.1, 0.02), (0.3, 0.075), (0.4, 0.1), (0.5, 0.1), (0.7, 0.075), (0.8, 0.03)]
         centers = torch.tensor([0.2, 0.8], dtype=torch.double)

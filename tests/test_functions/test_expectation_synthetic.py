@@ -258,14 +258,14 @@ def test_pickle_and_noise(name):
 def test_refuses_decisions_that_are_none():
     problem = EnvironmentalBranin()
     for X in (torch.rand(3, 4), torch.rand(3, 2) + 1, torch.full((1, 2), math.nan)):
-        with pytest.raises(ValueError, match=r"Expected `X` to have shape `... x 2`, within the"):
+        with pytest.raises(ValueError, match=r"shape `... x 2`, within the decision's bounds"):
             problem.objective(X)
 
 
 def test_refuses_unknown_variants():
     with pytest.raises(ValueError, match="Expected 1 or 4 environmental variables"):
         EnvironmentalAckley(2)
-    with pytest.raises(ValueError, match="Expected `law` to be one of"):
+    with pytest.raises(ValueError, match="Expected `distribution` to be one of"):
         EnvironmentalHartmann("uniform")
-    with pytest.raises(ValueError, match="Expected `law` to be one of"):
-        PortfolioOptimization(law="cauchy")
+    with pytest.raises(ValueError, match="Expected `distribution` to be one of"):
+        PortfolioOptimization(distribution="cauchy")
