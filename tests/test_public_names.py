@@ -18,6 +18,7 @@ from tests.acquisition.cases import ACQUISITIONS
 from tests.contracts import RepeatedData
 from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS
 from tests.models.cases import MODELS
+from tests.posterior.cases import POSTERIORS
 from tests.risk.cases import RISK_MEASURES
 from tests.strategies.cases import STRATEGIES
 from tests.test_functions.cases import PROBLEMS
@@ -53,7 +54,8 @@ WITHOUT_CONTRACT = {
         "PseudoPoints",
     },
     "metrics": {"LevelSetScores", "LevelSets", "MeanAndStandardError"},  # records
-    "models": {"Marginals", "RepeatedOutcomes"},  # records
+    "models": {"RepeatedOutcomes"},  # a record
+    "posterior": {"Marginals"},  # a record
     "test_functions": {
         "StratifiedSplitter",
         "SurveyCost",
@@ -101,7 +103,7 @@ def with_cases() -> set[type]:
     built += [case.measure for case in RISK_MEASURES]
     built += [case.law(values, n_w=case.few) for case in (*ENVIRONMENTS, PERTURBATIONS)]
     built += [case.build(torch.float64) for case in PROBLEMS if not case.marks]
-    kinds = [case.kind for case in (*MODELS, *STRATEGIES)]
+    kinds = [case.kind for case in (*MODELS, *POSTERIORS, *STRATEGIES)]
     return {type(each) for each in built} | set(kinds)
 
 

@@ -1,13 +1,4 @@
-r"""Lengthscales shorter than estimated, for methods that distrust the estimate.
-
-.. [Berkenkamp2019agpucb]
-    F. Berkenkamp, A. P. Schoellig, A. Krause. No-Regret Bayesian Optimization with Unknown
-    Hyperparameters. Journal of Machine Learning Research 20, 2019.
-
-.. [Bull2011rates]
-    A. D. Bull. Convergence Rates of Efficient Global Optimization Algorithms. Journal of Machine
-    Learning Research 12, 2011.
-"""
+r"""Lengthscales shorter than estimated, for methods that distrust the estimate."""
 
 from __future__ import annotations
 

@@ -2,18 +2,17 @@ r"""What the strategies of RAHBO's comparison share: the model, its fit, the rep
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
-from botorch.exceptions.warnings import OptimizationWarning
 from torch import Tensor
 
 from botorch_risk.acquisition.mean_variance import RiskAverseLowerConfidenceBound
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
-from botorch_risk.fit.exact_gp import FitStatus, fit_exact_gp
+from botorch_risk.fit.exact_gp import fit_exact_gp
+from botorch_risk.fit.results import warn_of_failed_fits
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.optim.multistart import optimize_acqf_replicates
@@ -195,18 +194,8 @@ class MeanVarianceStrategy(ReplicatedStrategy):
 
     def _fit_process(self, process: Any) -> bool:
         result = fit_exact_gp(process)
-        failed = [
-            f"seed {seed}: {reason}"
-            for seed, status, reason in zip(self.seeds, result.status, result.reasons, strict=True)
-            if status is FitStatus.FAILED
-        ]
-        if failed:
-            warnings.warn(
-                f"A fit failed; its hyperparameters stay at their start ({'; '.join(failed)}).",
-                OptimizationWarning,
-                stacklevel=2,
-            )
-        return not failed
+        warn_of_failed_fits(result, self.seeds, stacklevel=2)
+        return not result.has_failed
 
     def _known_noise_on_unit_cube(self, X: Tensor) -> Tensor:
         lower, upper = self.bounds
