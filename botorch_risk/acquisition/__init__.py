@@ -15,7 +15,19 @@ from botorch_risk.acquisition.mean_variance import (
     RiskAverseUpperConfidenceBound,
 )
 from botorch_risk.acquisition.mean_variance_objective import MeanVarianceObjective
-from botorch_risk.acquisition.named import drbo_kde, drbo_mmd, sbo_kde, stable_opt, v_ucb
+from botorch_risk.acquisition.named import (
+    drbo_kde,
+    drbo_mmd,
+    drbo_mmd_minimax,
+    sbo_kde,
+    stable_opt,
+)
+from botorch_risk.acquisition.named_known import (
+    adversarial_stable_opt,
+    contextual_gp_ucb,
+    gp_ucb,
+    v_ucb,
+)
 from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDeviation
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.acquisition.protocol import PointwiseAcquisition
@@ -57,12 +69,16 @@ __all__ = [
     "TargetedIntegratedVariance",
     "TruncatedVarianceReduction",
     "TruncatedVarianceState",
+    "adversarial_stable_opt",
     "bayesian_beta",
+    "contextual_gp_ucb",
     "continuous_domain_beta",
     "covering_mask",
     "drbo_kde",
     "drbo_mmd",
+    "drbo_mmd_minimax",
     "finite_domain_beta",
+    "gp_ucb",
     "heteroscedastic_beta",
     "information_gain",
     "lacing_mask",

@@ -1,11 +1,9 @@
-r"""The papers' acquisition functions by name: choices of an environment and a risk measure.
+r"""The papers' acquisition functions by name, where the distribution of W is learnt.
 
-Each returns a `RiskUpperConfidenceBound`, to be maximised over decisions. They serve a loop of
-your own; `botorch_risk.strategies` has whole loops.
-
-.. [Nguyen2021vucb]
-    Q. P. Nguyen, Z. Dai, B. K. H. Low, P. Jaillet. Value-at-Risk Optimization with Gaussian
-    Processes. International Conference on Machine Learning, 2021.
+Each recipe chooses an environment and a risk measure, and returns a `RiskUpperConfidenceBound` of
+decisions, complete for one round: a loop of your own and `botorch_risk.strategies` call the same
+ones. All take the model, the contexts so far with their bounds, and the round `t`, in this order.
+`named_known` has the recipes for a known distribution.
 
 .. [Huang2024kde]
     X. Huang, L. Song, K. Xue, C. Qian. Stochastic Bayesian Optimization with Unknown Continuous
@@ -16,6 +14,8 @@ your own; `botorch_risk.strategies` has whole loops.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from botorch.models.model import Model
@@ -23,12 +23,13 @@ from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.schedules import (
+    Beta,
+    beta_of_round,
     maximum_mean_discrepancy_radius,
     total_variation_radius,
 )
 from botorch_risk.environments import (
     EmpiricalGrid,
-    Environment,
     KernelDensityEnvironment,
     StandardDeviationBox,
     regular_grid,
@@ -38,54 +39,24 @@ from botorch_risk.risk import (
     MaximumMeanDiscrepancyBall,
     MinimaxApproximation,
     TotalVariationBall,
-    ValueAtRisk,
     WorstCase,
 )
 from botorch_risk.risk.kernel_matrices import Kernel
 
 PAPER_BETA = 2.25  # sqrt(beta) = 1.5, Sec. B.1 of SBO-KDE
-
-
-def v_ucb(
-    model: Model,
-    environment: Environment,
-    risk_level: float,
-    beta: float | Tensor,
-    **options: Any,
-) -> RiskUpperConfidenceBound:
-    r"""V-UCB's choice of x: value-at-risk of the upper bound, [Nguyen2021vucb]_, Algorithm 1.
-
-    Args:
-        model: A fitted model of (x, w) with one output.
-        environment: The known law of W.
-        risk_level: Lower-tail probability in (0, 1), the paper's alpha.
-        beta: Squared width of the bound, such as `bayesian_beta(t)`.
-        options: Further arguments of `RiskUpperConfidenceBound`.
-
-    Returns:
-        The acquisition function. `select_lacing_value` finds the w to query.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-        >>> law = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
-        >>> v_ucb(model, law, risk_level=0.1, beta=4.0)(torch.rand(3, 1, 1).double()).shape
-        torch.Size([3])
-    """
-    return RiskUpperConfidenceBound(model, environment, ValueAtRisk(risk_level), beta, **options)
+DISCREPANCY_LENGTHSCALE = 0.2  # of the default discrepancy kernel, in ranges of the contexts
 
 
 def sbo_kde(
     model: Model,
     observed: Tensor,
     bounds: Tensor,
+    t: int,
     *,
     seeds: int | Sequence[int],
     n_w: int = 256,
-    beta: float | Tensor = PAPER_BETA,
+    density_options: dict[str, Any] | None = None,
+    beta: Beta = PAPER_BETA,
     **options: Any,
 ) -> RiskUpperConfidenceBound:
     r"""SBO-KDE: the expectation over a kernel density of the contexts, [Huang2024kde]_, Eq. (3).
@@ -93,14 +64,13 @@ def sbo_kde(
     Args:
         model: A fitted model of (x, w) with one output.
         observed: Contexts so far, `batch_shape x t x d_w`, in the model's units.
-        bounds: Those of the contexts, `2 x d_w`.
+        bounds: The bounds of the contexts, `2 x d_w`.
+        t: The round, >= 1.
         seeds: One for each replicate, for the points that stand for the density.
         n_w: How many of them; 256 quasi-random ones match the paper's 1,024 random ones.
-        beta: Squared width of the bound.
+        density_options: Further arguments of `KernelDensityEnvironment`.
+        beta: Squared width of the bound, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
-
-    Returns:
-        The acquisition function.
 
     Example:
         >>> import torch
@@ -108,11 +78,14 @@ def sbo_kde(
         >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
         >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
         >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> sbo_kde(model, X[:, 1:], unit, seeds=0)(torch.rand(3, 1, 1).double()).shape
+        >>> sbo_kde(model, X[:, 1:], unit, t=1, seeds=0)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
-    density = KernelDensityEnvironment(observed, bounds, n_w=n_w, seeds=seeds)
-    return RiskUpperConfidenceBound(model, density, Expectation(), beta, **options)
+    density = KernelDensityEnvironment(
+        observed, bounds, n_w=n_w, seeds=seeds, **(density_options or {})
+    )
+    width = beta_of_round(beta, t)
+    return RiskUpperConfidenceBound(model, density, Expectation(), width, **options)
 
 
 def drbo_kde(
@@ -124,10 +97,11 @@ def drbo_kde(
     seeds: int | Sequence[int],
     n_w: int = 256,
     radius_scale: float = 1.0,
-    beta: float | Tensor = PAPER_BETA,
+    density_options: dict[str, Any] | None = None,
+    beta: Beta = PAPER_BETA,
     **options: Any,
 ) -> RiskUpperConfidenceBound:
-    r"""DRBO-KDE: the worst law in a total-variation ball round the density, Eq. (5).
+    r"""DRBO-KDE: the worst distribution in a total-variation ball round the density, Eq. (5).
 
     After [Huang2024kde]_; the radius is `radius_scale * total_variation_radius(t, d_w)`, at most
     2, and the infimum is over the points of the density and as many Sobol points of the box.
@@ -135,21 +109,20 @@ def drbo_kde(
     Args:
         model: A fitted model of (x, w) with one output.
         observed: Contexts so far, `batch_shape x t x d_w`, in the model's units.
-        bounds: Those of the contexts, `2 x d_w`.
+        bounds: The bounds of the contexts, `2 x d_w`.
         t: The round, >= 1.
-        seeds: One for each replicate.
+        seeds: One for each replicate, for the points of the density and of the box.
         n_w: Points of the density, and of the box.
-        radius_scale: Factor of the radius.
-        beta: Squared width of the bound.
+        radius_scale: Factor of the radius, >= 0; 1 in the paper.
+        density_options: Further arguments of `KernelDensityEnvironment`, such as `n_ball`.
+        beta: Squared width of the bound, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
-
-    Returns:
-        The acquisition function.
     """
-    density = KernelDensityEnvironment(observed, bounds, n_w=n_w, seeds=seeds, n_ball=n_w)
+    ball_options = {"n_ball": n_w, **(density_options or {})}
+    density = KernelDensityEnvironment(observed, bounds, n_w=n_w, seeds=seeds, **ball_options)
     radius = radius_scale * total_variation_radius(t, observed.shape[-1])
-    ball = TotalVariationBall(min(2.0, radius))
-    return RiskUpperConfidenceBound(model, density, ball, beta, **options)
+    ball = TotalVariationBall(min(2.0, radius))  # 2 is the whole simplex, in l1 units
+    return RiskUpperConfidenceBound(model, density, ball, beta_of_round(beta, t), **options)
 
 
 def drbo_mmd(
@@ -157,72 +130,119 @@ def drbo_mmd(
     observed: Tensor,
     bounds: Tensor,
     t: int,
-    kernel: Kernel,
     *,
+    seeds: int | Sequence[int] | None = None,
     num_points: int = 100,
+    kernel: Kernel | None = None,
     radius_scale: float = 1.0,
-    minimax: bool = False,
-    beta: float | Tensor = PAPER_BETA,
+    beta: Beta = PAPER_BETA,
     **options: Any,
 ) -> RiskUpperConfidenceBound:
-    r"""DRBO-MMD: the worst law in a discrepancy ball round the empirical one, on a grid.
+    r"""DRBO-MMD: the worst distribution in a discrepancy ball round the empirical one, on a grid.
 
-    Kirschner et al. 2020 as used by [Huang2024kde]_, Sec. B.1, maximise the worst expectation of
-    the upper bounds; Tay et al. 2022 the minimax approximation of it. The radius is
+    Kirschner et al. 2020 as used by [Huang2024kde]_, Sec. B.1. The radius is
     `radius_scale * maximum_mean_discrepancy_radius(t)`.
 
     Args:
         model: A fitted model of (x, w) with one output.
         observed: Contexts so far, `batch_shape x t x d_w`, in the model's units.
-        bounds: Those of the contexts, `2 x d_w`.
+        bounds: The bounds of the contexts, `2 x d_w`.
         t: The round, >= 1.
-        kernel: Of the discrepancy, which neither paper states; with a diagonal of 1 the ball
-            holds every law for many rounds.
+        seeds: Unused, since a grid draws nothing; an argument of all these recipes.
         num_points: Points of the grid, rounded up to a power of `d_w`.
-        radius_scale: Factor of the radius.
-        minimax: Whether to approximate the worst case: then `evaluate` is the approximation at
-            the upper bounds, and `upper` a bound of the approximation at f.
-        beta: Squared width of the bound.
+        kernel: Of the discrepancy, which the paper does not state. Default: a squared exponential
+            of amplitude 1 whose lengthscale is 0.2 of the range of each context, with which the
+            ball holds nearly every distribution for many rounds.
+        radius_scale: Factor of the radius, >= 0.
+        beta: Squared width of the bound, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
-
-    Returns:
-        The acquisition function.
     """
     grid = EmpiricalGrid(observed, regular_grid(bounds, num_points))
     radius = radius_scale * maximum_mean_discrepancy_radius(t)
-    if minimax:
-        approximation, of_values = MinimaxApproximation(radius, kernel), {"optimism": "of_values"}
-        return RiskUpperConfidenceBound(model, grid, approximation, beta, **(of_values | options))
-    ball = MaximumMeanDiscrepancyBall(radius, kernel)
-    return RiskUpperConfidenceBound(model, grid, ball, beta, **options)
+    ball = MaximumMeanDiscrepancyBall(radius, kernel or _default_kernel(bounds))
+    return RiskUpperConfidenceBound(model, grid, ball, beta_of_round(beta, t), **options)
+
+
+def drbo_mmd_minimax(
+    model: Model,
+    observed: Tensor,
+    bounds: Tensor,
+    t: int,
+    *,
+    seeds: int | Sequence[int] | None = None,
+    num_points: int = 100,
+    kernel: Kernel | None = None,
+    radius_scale: float = 1.0,
+    previous: RiskUpperConfidenceBound | None = None,
+    beta: Beta = PAPER_BETA,
+    **options: Any,
+) -> RiskUpperConfidenceBound:
+    r"""DRBO-MMD with the minimax approximation of the worst case, after Tay et al. 2022.
+
+    As used by [Huang2024kde]_, Sec. B.1, with 1,024 points. `evaluate` is the approximation at the
+    upper bounds, as the exact ball is evaluated there; `upper` bounds the approximation at f.
+
+    Args:
+        model: A fitted model of (x, w) with one output.
+        observed: Contexts so far, `batch_shape x t x d_w`, in the model's units.
+        bounds: The bounds of the contexts, `2 x d_w`.
+        t: The round, >= 1.
+        seeds: Unused, as in `drbo_mmd`.
+        num_points: Points of the grid, rounded up to a power of `d_w`.
+        kernel: Of the discrepancy, with the default of `drbo_mmd`.
+        radius_scale: Factor of the radius, >= 0.
+        previous: What this recipe returned in an earlier round, whose factors of the kernel matrix
+            serve again where the grid is the same; its kernel is kept.
+        beta: Squared width of the bound, or its schedule.
+        options: Further arguments of `RiskUpperConfidenceBound`.
+    """
+    grid = EmpiricalGrid(observed, regular_grid(bounds, num_points))
+    radius = radius_scale * maximum_mean_discrepancy_radius(t)
+    if previous is None:
+        worst: Any = MinimaxApproximation(radius, kernel or _default_kernel(bounds))
+    else:
+        measure: Any = previous.risk_measure
+        worst = replace(measure, radius=radius)  # the matrix does not depend on the radius
+    options = {"optimism": "of_values", **options}
+    return RiskUpperConfidenceBound(model, grid, worst, beta_of_round(beta, t), **options)
 
 
 def stable_opt(
     model: Model,
     observed: Tensor,
-    bounds: Tensor | None = None,
+    bounds: Tensor | None,
+    t: int,
     *,
     seeds: int | Sequence[int],
     n_w: int = 256,
-    beta: float | Tensor = PAPER_BETA,
+    beta: Beta = PAPER_BETA,
     **options: Any,
 ) -> RiskUpperConfidenceBound:
     r"""StableOpt: the worst context within a standard deviation of the mean of those so far.
 
-    Bogunovic et al. 2018 as used by [Huang2024kde]_, Sec. B.1. For a set of contexts of your own,
-    pass a `DiscreteEnvironment` and `WorstCase()` to `RiskUpperConfidenceBound`.
+    Bogunovic et al. 2018 as used by [Huang2024kde]_, Sec. B.1. Where the set of contexts is known,
+    use `adversarial_stable_opt`.
 
     Args:
         model: A fitted model of (x, w) with one output.
         observed: Contexts so far, `batch_shape x t x d_w`, in the model's units.
-        bounds: Those of the contexts, `2 x d_w`, at which the box is cut.
-        seeds: One for each replicate.
+        bounds: The bounds of the contexts, `2 x d_w`, at which the box is cut; None for no cut.
+        t: The round, >= 1.
+        seeds: One for each replicate, for the points of the box.
         n_w: Points of the box.
-        beta: Squared width of the bound.
+        beta: Squared width of the bound, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
-
-    Returns:
-        The acquisition function.
     """
     box = StandardDeviationBox(observed, n_w, seeds, bounds=bounds)
-    return RiskUpperConfidenceBound(model, box, WorstCase(), beta, **options)
+    return RiskUpperConfidenceBound(model, box, WorstCase(), beta_of_round(beta, t), **options)
+
+
+def _default_kernel(bounds: Tensor) -> Kernel:
+    return partial(_squared_exponential, ranges=bounds[1] - bounds[0])
+
+
+def _squared_exponential(first: Tensor, second: Tensor, ranges: Tensor) -> Tensor:
+    r"""Kernel matrix of `n x d_w` and `m x d_w` contexts, `n x m`."""
+    scaled = (first.unsqueeze(-2) - second.unsqueeze(-3)) / ranges.to(first)
+    squares = scaled.square().sum(dim=-1)
+    return (squares / DISCREPANCY_LENGTHSCALE**2).mul(-0.5).exp()

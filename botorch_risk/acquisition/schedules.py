@@ -13,6 +13,16 @@ r"""What the theory prescribes for round t: widths of confidence bounds and radi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+
+from torch import Tensor
+
+Beta = float | Tensor | Callable[[int], float]
+
+
+def beta_of_round(beta: Beta, t: int) -> float | Tensor:
+    r"""The squared width of round t: `beta` itself, or what a schedule says of the round."""
+    return beta(t) if callable(beta) else beta
 
 
 def finite_domain_beta(t: int, num_decisions: int) -> float:

@@ -2,7 +2,7 @@ r"""The papers' names build what the papers' loops build."""
 
 from __future__ import annotations
 
-import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -13,20 +13,19 @@ from botorch.models import SingleTaskGP
 from torch import Tensor
 
 from botorch_risk.acquisition import (
-    RiskUpperConfidenceBound,
     drbo_kde,
     drbo_mmd,
+    drbo_mmd_minimax,
     sbo_kde,
     stable_opt,
-    v_ucb,
 )
-from botorch_risk.environments import DiscreteEnvironment
-from botorch_risk.risk import ValueAtRisk
+from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies import DRBOKDE, DRBOMMD, SBOKDE, StableOpt
 from tests import oracles
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 SEEDS = [3, 5]
+GRID = torch.linspace(0, 1, 7, dtype=torch.double).reshape(1, 7, 1).expand(2, 7, 1)
 
 
 def kernel(v: Tensor, w: Tensor) -> Tensor:
@@ -39,38 +38,69 @@ def data() -> tuple[Tensor, Tensor]:
     return X, (4 * X).sin().sum(dim=-1, keepdim=True)
 
 
-CASES: list[tuple[str, Callable[..., Any], Callable[..., RiskUpperConfidenceBound]]] = [
-    ("sbo_kde", SBOKDE, lambda model, W, t, seeds: sbo_kde(model, W, UNIT, seeds=seeds)),
-    ("drbo_kde", DRBOKDE, lambda model, W, t, seeds: drbo_kde(model, W, UNIT, t, seeds=seeds)),
-    ("stable_opt", StableOpt, lambda model, W, t, seeds: stable_opt(model, W, UNIT, seeds=seeds)),
-    (
-        "drbo_mmd",
-        lambda *args, **kwargs: DRBOMMD(*args, kernel=kernel, radius_scale=0.1, **kwargs),
-        lambda model, W, t, seeds: drbo_mmd(model, W, UNIT, t, kernel, radius_scale=0.1),
+PARTS = {"kernel": kernel, "radius_scale": 0.1}
+# strategy with its options, recipe with the same ones
+CASES: dict[str, tuple[Callable[..., Any], dict[str, Any], Callable[..., Any], dict[str, Any]]] = {
+    "sbo_kde": (SBOKDE, {}, sbo_kde, {}),
+    "sbo_kde_reflected": (
+        SBOKDE,
+        {"density_options": {"at_bounds": "reflect"}, "n_w": 32},
+        sbo_kde,
+        {"density_options": {"at_bounds": "reflect"}, "n_w": 32},
     ),
-    (
-        "drbo_mmd_minimax",
-        lambda *args, **kwargs: DRBOMMD(
-            *args, kernel=kernel, radius_scale=0.1, minimax=True, **kwargs
-        ),
-        lambda model, W, t, seeds: drbo_mmd(
-            model, W, UNIT, t, kernel, radius_scale=0.1, minimax=True
-        ),
-    ),
-]
+    "drbo_kde": (DRBOKDE, {"radius_scale": 0.5}, drbo_kde, {"radius_scale": 0.5}),
+    "drbo_kde_capped": (DRBOKDE, {"radius_scale": 9.0}, drbo_kde, {"radius_scale": 9.0}),
+    "drbo_mmd": (DRBOMMD, PARTS, drbo_mmd, PARTS),
+    "drbo_mmd_default_kernel": (DRBOMMD, {"num_points": 7}, drbo_mmd, {"num_points": 7}),
+    "drbo_mmd_minimax": (DRBOMMD, {**PARTS, "minimax": True}, drbo_mmd_minimax, PARTS),
+    "stable_opt": (StableOpt, {}, stable_opt, {}),
+}
 
 
-@pytest.mark.parametrize(("name", "kind", "build"), CASES, ids=[case[0] for case in CASES])
-def test_equals_the_acquisition_function_of_the_strategy(name, kind, build):
+@pytest.mark.parametrize("name", CASES)
+def test_equals_the_acquisition_function_of_the_strategy(name: str) -> None:
     X, Y = data()
-    strategy = kind(UNIT, UNIT, SEEDS, num_initial=6)
+    kind, chosen, recipe, options = CASES[name]
+    strategy = kind(UNIT, UNIT, SEEDS, num_initial=6, beta=lambda t: 1.0 + t, **chosen)
     strategy.tell(X, Y)
     strategy.tell(X[:, :1] / 2, Y[:, :1] / 2)
     theirs = strategy.acquisition
     W = torch.cat([X, X[:, :1] / 2], dim=1)[..., 1:]
-    ours = build(theirs.model, W, strategy._round, strategy._law_seeds())
-    grid = torch.linspace(0, 1, 7, dtype=torch.double).reshape(1, 7, 1).expand(2, 7, 1)
-    torch.testing.assert_close(ours.evaluate(grid), theirs.evaluate(grid))
+    streams = [derive_seed(seed, "environment", 2) for seed in SEEDS]
+    ours = recipe(theirs.model, W, UNIT, 2, seeds=streams, beta=lambda t: 1.0 + t, **options)
+    assert torch.equal(ours.evaluate(GRID), theirs.evaluate(GRID))
+
+
+def test_minimax_uses_the_factors_of_an_earlier_round_again() -> None:
+    X, Y = data()
+    model, W = SingleTaskGP(X, Y), X[..., 1:]
+    calls: list[int] = []
+
+    def counted(v: Tensor, w: Tensor) -> Tensor:
+        calls.append(1)
+        return kernel(v, w)
+
+    options: dict[str, Any] = {"kernel": counted, "radius_scale": 0.1, "num_points": 20}
+    first = drbo_mmd_minimax(model, W[:, :4], UNIT, 1, **options)
+    count = len(calls)
+    again = drbo_mmd_minimax(model, W, UNIT, 5, previous=first, **options)
+    assert len(calls) == count
+    anew = drbo_mmd_minimax(model, W, UNIT, 5, **options)
+    assert again.risk_measure.radius == anew.risk_measure.radius
+    assert torch.equal(again.evaluate(GRID), anew.evaluate(GRID))
+
+
+def test_default_kernel_is_in_units_of_the_range_of_the_contexts() -> None:
+    X, Y = data()
+    box = torch.tensor([[10.0], [30.0]], dtype=torch.double)
+    wide = drbo_mmd(SingleTaskGP(X, Y), 10 + 20 * X[..., 1:], box, 3).risk_measure
+    unit = drbo_mmd(SingleTaskGP(X, Y), X[..., 1:], UNIT, 3).risk_measure
+    points = torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1)
+    torch.testing.assert_close(
+        wide.kernel(10 + 20 * points, 10 + 20 * points), unit.kernel(points, points)
+    )
+    torch.testing.assert_close(unit.kernel(points, points), kernel(points, points))
+    pickle.loads(pickle.dumps(unit.kernel))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -81,7 +111,7 @@ def test_minimax_maximises_the_worst_case_of_the_upper_bounds(seed: int) -> None
     model = SingleTaskGP(X, (9 * X[:, :1]).sin() + (7 * X.sum(-1, keepdim=True)).cos())
     options = {"t": 12, "kernel": lambda v, w: 0.01 * (-5 * (v - w.mT).abs()).exp()}
     W, grid = torch.rand(12, 1, **draw), torch.linspace(0, 1, 101, dtype=torch.double)[:, None]
-    acqf = drbo_mmd(model, W, UNIT, minimax=True, **options)
+    acqf = drbo_mmd_minimax(model, W, UNIT, **options)
     _, upper, weights = acqf.pointwise_bounds(grid)
     points, radius = acqf.environment.points.numpy(), acqf.risk_measure.radius
     gram = 0.01 * np.exp(-5 * np.abs(points - points.T))  # which can be inverted
@@ -105,15 +135,3 @@ def test_minimax_is_what_its_strategy_asks_for() -> None:
     _, upper, weights = acqf.pointwise_bounds(grid)
     best = acqf.risk_measure(upper, weights).amax(dim=-1)
     assert (acqf.evaluate(asked).squeeze(-1) >= best - 1e-3).all()
-
-
-def test_v_ucb_is_the_value_at_risk_of_the_upper_bound():
-    X, Y = data()
-    model = SingleTaskGP(X[0], Y[0])
-    w = torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1)
-    acqf = v_ucb(model, DiscreteEnvironment(w), risk_level=0.3, beta=4.0)
-    x = torch.tensor([[0.4]], dtype=torch.double)
-    posterior = model.posterior(torch.cat([x.expand(9, 1), w], dim=-1))
-    upper = (posterior.mean + 2 * posterior.variance.sqrt()).squeeze(-1).detach()
-    assert math.isclose(acqf(x.unsqueeze(0)).item(), upper.sort().values[2].item(), rel_tol=1e-9)
-    assert isinstance(acqf.risk_measure, ValueAtRisk)

@@ -1,0 +1,63 @@
+r"""The recipes for a known distribution of W are the papers' bounds."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from botorch.acquisition import UpperConfidenceBound
+from botorch.models import SingleTaskGP
+
+from botorch_risk.acquisition import (
+    adversarial_stable_opt,
+    bayesian_beta,
+    contextual_gp_ucb,
+    gp_ucb,
+    v_ucb,
+)
+from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.risk import ValueAtRisk
+
+
+def a_model() -> SingleTaskGP:
+    X = torch.rand(6, 2, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    return SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
+
+
+def test_v_ucb_is_the_value_at_risk_of_the_upper_bound():
+    model = a_model()
+    w = torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1)
+    acqf = v_ucb(model, DiscreteEnvironment(w), 1, risk_level=0.3, beta=4.0)
+    x = torch.tensor([[0.4]], dtype=torch.double)
+    posterior = model.posterior(torch.cat([x.expand(9, 1), w], dim=-1))
+    upper = (posterior.mean + 2 * posterior.variance.sqrt()).squeeze(-1).detach()
+    assert math.isclose(acqf(x.unsqueeze(0)).item(), upper.sort().values[2].item(), rel_tol=1e-9)
+    assert isinstance(acqf.risk_measure, ValueAtRisk)
+
+
+def test_known_distribution_takes_the_width_of_the_round():
+    model = a_model()
+    weather = DiscreteEnvironment(torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1))
+    assert v_ucb(model, weather, 7, risk_level=0.3).beta == bayesian_beta(7)
+    assert adversarial_stable_opt(model, weather, 7, beta=lambda t: 2.0 * t).beta == 14.0
+    assert contextual_gp_ucb(model, torch.rand(1, 1).double(), 7).beta == bayesian_beta(7)
+
+
+def test_adversary_chooses_among_the_points_of_positive_weight():
+    model = a_model()
+    w = torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1)
+    weights = torch.ones(9, dtype=torch.double) / 8
+    weights[3] = 0
+    acqf = adversarial_stable_opt(model, DiscreteEnvironment(w, weights), 1, beta=4.0)
+    x = torch.tensor([[0.4]], dtype=torch.double)
+    _, upper, _ = acqf.pointwise_bounds(x)
+    assert torch.equal(acqf.evaluate(x), upper[..., weights > 0].amin(dim=-1))
+
+
+def test_gp_ucb_is_botorchs_and_contextual_gp_ucb_is_it_at_a_context():
+    model = a_model()
+    pairs = torch.rand(5, 1, 2, generator=torch.Generator().manual_seed(1), dtype=torch.double)
+    expected = UpperConfidenceBound(model, beta=3.0)(pairs)
+    torch.testing.assert_close(gp_ucb(model, 1, beta=3.0)(pairs), expected)
+    at_context = [contextual_gp_ucb(model, x[:, 1:], 1, beta=3.0)(x[:, :1]) for x in pairs]
+    torch.testing.assert_close(torch.cat(at_context), expected)
