@@ -17,7 +17,7 @@ from torch import Tensor
 from botorch_risk.acquisition.arguments import as_nonnegative, require_mean_variance_gp
 from botorch_risk.acquisition.mean_variance import RiskAverseLowerConfidenceBound
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.models.model_inputs import check_points
+from botorch_risk.posterior.inputs import check_points
 
 Rule = Literal[
     "lower_confidence_bound", "recorded_lower_confidence_bound", "posterior_mean", "best_observed"

@@ -44,7 +44,8 @@ from botorch_risk.environments import (
     StandardDeviationBox,
     regular_grid,
 )
-from botorch_risk.models import DomainPosterior, MeanVarianceGP
+from botorch_risk.models import MeanVarianceGP
+from botorch_risk.posterior import DomainPosterior
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,

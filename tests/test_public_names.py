@@ -23,6 +23,7 @@ from tests.contracts import (
     RepeatedData,
 )
 from tests.models.cases import MODELS
+from tests.posterior.cases import POSTERIORS
 from tests.strategies.cases import STRATEGIES
 
 # Classes that obey no contract of a list: records, and parts that have tests of their own.
@@ -52,7 +53,8 @@ WITHOUT_CONTRACT = {
         "PseudoDataMarginalLogLikelihood",
         "PseudoPoints",
     },
-    "models": {"Marginals", "RepeatedOutcomes"},  # records
+    "models": {"RepeatedOutcomes"},  # a record
+    "posterior": {"Marginals"},  # a record
     "test_functions": {
         "StratifiedSplitter",
         "SurveyCost",
@@ -100,7 +102,7 @@ def with_cases() -> set[type]:
     built += [case.measure for case in RISK_MEASURES]
     built += [case.law(values, n_w=case.few) for case in (*ENVIRONMENTS, PERTURBATIONS)]
     built += [case.build(torch.float64) for case in PROBLEMS if not case.marks]
-    kinds = [case.kind for case in (*MODELS, *STRATEGIES)]
+    kinds = [case.kind for case in (*MODELS, *POSTERIORS, *STRATEGIES)]
     return {type(each) for each in built} | set(kinds)
 
 

@@ -27,8 +27,8 @@ from botorch_risk.acquisition.arguments import (
     register_weights,
     select_mean_variance_gp,
 )
-from botorch_risk.models.model_inputs import check_points
 from botorch_risk.models.noise_process import variances_in_sequence
+from botorch_risk.posterior.inputs import check_points
 
 
 class qRiskAverseUpperConfidenceBound(AcquisitionFunction):

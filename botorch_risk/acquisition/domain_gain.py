@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.truncated_gain import Targets, padded_index, weighted_sum
-from botorch_risk.models.domain import DomainPosterior
-from botorch_risk.models.domain_covariance import CovarianceBlocks
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.posterior.covariance import CovarianceBlocks
+from botorch_risk.posterior.domain import DomainPosterior
 
 # Entries of a covariance that is held, or made by a matrix product, at hand at once: they stay in
 # a core's cache, or fill a GPU.
-_HELD_ENTRIES = {"cpu": 2**16, "cuda": 2**26}
-_MADE_ENTRIES = {"cpu": 2**18, "cuda": 2**26}
+_HELD_ENTRIES = ChunkSize(cpu=2**16)
+_MADE_ENTRIES = ChunkSize(cpu=2**18)
 _SMALLEST_SIDE = 64
 
 
@@ -99,8 +100,7 @@ def map_rows(
 ) -> Tensor:
     r"""Applies a function of `B x c x a` covariances and `B x c x K` inverses, chunk by chunk."""
     blocks, every = _blocks(posterior, candidates, targets), slice(None)
-    limit = _HELD_ENTRIES.get(inverse.device.type, 2**16)
-    size = max(1, limit // max(1, targets.place.numel()))
+    size = _HELD_ENTRIES.rows(inverse.device, targets.place.numel())
     with torch.no_grad():
         parts = [
             function(blocks(every, rows, every), inverse[:, rows])
@@ -141,15 +141,15 @@ def _tiles(
 
     On a CPU one replicate after the other, so that a tile is a matrix and not a batch.
     """
-    device, shared = targets.place.device.type, candidates.shared
+    device, shared = targets.place.device, candidates.shared
     count, num_rows = candidates.place.shape
     num_columns = targets.place.shape[-1]
-    group = count if blocks.together or device != "cpu" else 1
+    group = count if blocks.together or device.type != "cpu" else 1
     if dense:
         width = max(1, num_columns)
-        height = max(1, _HELD_ENTRIES.get(device, 2**16) // (group * width))
+        height = _HELD_ENTRIES.rows(device, group * width)
     else:
-        entries = _MADE_ENTRIES.get(device, 2**18)
+        entries = _MADE_ENTRIES.entries(device)
         height = width = max(_SMALLEST_SIDE, math.isqrt(entries // group))
     for replicates in _slices(0, count, group):
         filled = _last_place(targets.weights[replicates]) + 1

@@ -10,8 +10,8 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.environments import Environment, IndependentEnvironment
-from botorch_risk.models.marginals import MarginalPredictor
-from botorch_risk.models.product_marginals import ProductMarginals
+from botorch_risk.posterior.marginals import MarginalPredictor
+from botorch_risk.posterior.product import ProductMarginals
 
 EnvironmentMarginals = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 

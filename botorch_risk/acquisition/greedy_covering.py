@@ -19,7 +19,7 @@ from botorch_risk.acquisition.truncated_gain import (
     inverse_variance,
 )
 from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
-from botorch_risk.models.domain import DomainPosterior
+from botorch_risk.posterior.domain import DomainPosterior
 
 # Values that differ by less than this fraction are ties.
 _TIE = 1e-9

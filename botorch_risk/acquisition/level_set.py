@@ -23,8 +23,8 @@ from torch import Tensor
 from botorch_risk.acquisition.arguments import per_point, register_weights
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.models.hallucination import condition_on_mean
-from botorch_risk.models.marginals import MarginalPredictor, Marginals
-from botorch_risk.models.model_inputs import as_points
+from botorch_risk.posterior.inputs import as_points
+from botorch_risk.posterior.marginals import MarginalPredictor, Marginals
 
 
 def straddle(

@@ -22,7 +22,7 @@ from botorch_risk.acquisition.arguments import (
     select_mean_variance_gp,
 )
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
-from botorch_risk.models.marginals import MarginalPredictor
+from botorch_risk.posterior.marginals import MarginalPredictor
 
 
 class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):

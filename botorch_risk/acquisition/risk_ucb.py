@@ -25,14 +25,15 @@ from torch import Tensor
 from botorch_risk.acquisition.arguments import per_point, register_weights
 from botorch_risk.acquisition.environment_marginals import marginals_of
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, evaluate_in_chunks
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.environments import Environment
 from botorch_risk.models.hallucination import condition_on_mean
-from botorch_risk.models.model_inputs import as_points, input_widths
-from botorch_risk.models.t_batch import TBatch
+from botorch_risk.posterior.inputs import as_points, input_widths
+from botorch_risk.posterior.t_batch import TBatch
 from botorch_risk.risk import RiskMeasure
 
 # Values of the environment, all candidates counted, whose marginals are held at once.
-_CHUNK_VALUES = {"cpu": 2**18, "cuda": 2**24}
+_CHUNK_VALUES = ChunkSize(cpu=2**18, gpu=2**24)
 
 
 Optimism = Literal["of_risk", "of_values"]
@@ -234,9 +235,9 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         self._check_inputs(inputs.shape[-1])
         batch_shape = torch.broadcast_shapes(self.model.batch_shape, inputs.shape[:-3])
         t_batch = TBatch.of(X, batch_shape)
-        entries = _CHUNK_VALUES.get(X.device.type, 2**18)
-        size = entries // (weights.shape[-1] * t_batch.shape[t_batch.dims :].numel())
-        return t_batch.unfold(evaluate_in_chunks(of_chunk, t_batch.fold(X), max(1, size)))
+        values = weights.shape[-1] * t_batch.shape[t_batch.dims :].numel()
+        size = _CHUNK_VALUES.rows(X.device, values)
+        return t_batch.unfold(evaluate_in_chunks(of_chunk, t_batch.fold(X), size))
 
     def _check_inputs(self, made: int) -> None:
         r"""Raises unless decisions and environment make the inputs of the model."""

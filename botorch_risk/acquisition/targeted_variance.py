@@ -21,8 +21,8 @@ from botorch_risk.acquisition.arguments import as_nonnegative
 from botorch_risk.acquisition.level_set import register_threshold
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
 from botorch_risk.acquisition.sampling_terms import Noise, SamplingTerms
-from botorch_risk.models.domain import DomainPosterior
-from botorch_risk.models.model_inputs import as_points
+from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.posterior.inputs import as_points
 
 
 class TargetedIntegratedVariance(PointwiseAcquisitionFunction):

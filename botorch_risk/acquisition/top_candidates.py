@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.arguments import as_nonnegative
-from botorch_risk.models.domain import DomainPosterior
+from botorch_risk.posterior.domain import DomainPosterior
 
 
 def top_candidates(

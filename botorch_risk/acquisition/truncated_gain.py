@@ -14,7 +14,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.confidence_sets import classify
 from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
-from botorch_risk.models.domain import DomainPosterior
+from botorch_risk.posterior.domain import DomainPosterior
 
 
 class Targets(NamedTuple):

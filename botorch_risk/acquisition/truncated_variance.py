@@ -37,11 +37,12 @@ from botorch_risk.acquisition.truncated_gain import (
     inverse_variance,
 )
 from botorch_risk.acquisition.truncated_variance_state import TruncatedVarianceState
-from botorch_risk.models.domain import DomainPosterior
-from botorch_risk.models.model_inputs import as_points
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.posterior.inputs import as_points
 
 # Covariances with points off the domain that are held at once, with their gradients.
-_CHUNK_ENTRIES = {"cpu": 2**18, "cuda": 2**24}
+_CHUNK_ENTRIES = ChunkSize(cpu=2**18, gpu=2**24)
 
 
 class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
@@ -171,8 +172,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         X = as_points(X, self.model)
         (posterior,) = self._conditioned
         targets = self._covering.targets(posterior)
-        entries = _CHUNK_ENTRIES.get(X.device.type, 2**18)
-        chunk = max(1, entries // max(1, targets.place.numel()))
+        chunk = _CHUNK_ENTRIES.rows(X.device, targets.place.numel())
         values = partial(self._at, posterior, targets)
         in_chunks = partial(evaluate_in_chunks, values, chunk_size=chunk)
         return map_replicates(in_chunks, X, posterior.batch_shape)

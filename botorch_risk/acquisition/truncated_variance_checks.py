@@ -11,7 +11,7 @@ from botorch.exceptions.warnings import BotorchWarning, InputDataWarning
 from torch import Tensor
 
 from botorch_risk.acquisition.epochs import ImplicitThreshold
-from botorch_risk.models.domain import DomainPosterior
+from botorch_risk.posterior.domain import DomainPosterior
 
 Task = Literal["maximize", "level_set"]
 

@@ -29,7 +29,7 @@ from botorch_risk.acquisition.truncated_variance_checks import (
     warn_excluded,
     warn_threshold,
 )
-from botorch_risk.models.domain import DomainPosterior
+from botorch_risk.posterior.domain import DomainPosterior
 
 _PAPER_A = {"maximize": 0.5, "level_set": 1.0}
 # Below this target, in units of the prior standard deviation, there is nothing left to learn.
@@ -72,7 +72,7 @@ class TruncatedVarianceState:
 
     Example:
         >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.models import DomainPosterior
+        >>> from botorch_risk.posterior import DomainPosterior
         >>> domain = torch.linspace(0, 1, 40, dtype=torch.double).unsqueeze(-1)
         >>> X = domain[[4, 18, 33]]
         >>> model = SingleTaskGP(X, (6 * X).sin(), torch.full_like(X, 1e-4))

@@ -14,7 +14,7 @@ from torch import Tensor
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.parameters import read_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
-from botorch_risk.models.marginals import MarginalPredictor
+from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.seeding import generators
 
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
-from botorch.exceptions.warnings import OptimizationWarning
 from botorch.fit import fit_fully_bayesian_model_nuts
 from botorch.models import SingleTaskGP
 from botorch.models.fully_bayesian import FullyBayesianSingleTaskGP
@@ -24,9 +22,10 @@ from botorch.models.model import Model
 from botorch.models.transforms import Standardize
 from torch import Tensor
 
-from botorch_risk.fit.exact_gp import FitResult, FitStatus, fit_exact_gp
+from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
 from botorch_risk.fit.pseudo_points import Design
+from botorch_risk.fit.results import warn_of_failed_fits
 from botorch_risk.seeding import as_seeds, derive_seed
 
 FITS_BETWEEN_CLEARING = 32
@@ -69,7 +68,7 @@ class MaximumAPosteriori:
         result = fit_exact_gp(
             model, num_restarts=self.num_restarts, seeds=listed, observed=observed
         )
-        _warn_of_failures(result, seeds)
+        warn_of_failed_fits(result, seeds)
         return model
 
 
@@ -107,7 +106,7 @@ class PseudoData:
             observed=observed,
             num_restarts=self.num_restarts,
         )
-        _warn_of_failures(result, seeds)
+        warn_of_failed_fits(result, seeds)
         return model
 
 
@@ -118,12 +117,12 @@ class FullyBayesian:
     The samples are those of a model of its own, of the same data, with BoTorch's Matern 5/2 kernel
     and BoTorch's priors; the kernel of the given model does not matter. One replicate at a time.
     Needs NumPyro, the extra `bayesian`. Every 32nd fit of a process clears JAX's caches of compiled
-    programs, which would else fill its memory map.
+    programs, which would otherwise fill its memory map.
 
     Args:
         warmup_steps: Steps that are thrown away; 200 in [Ha2023uhe]_.
         num_samples: Samples after that; 10 in the paper.
-        thinning: Every which sample is kept.
+        thinning: Keep every `thinning`-th sample.
         max_tree_depth: Of NUTS.
     """
 
@@ -188,17 +187,3 @@ def _drop_compiled_programs() -> None:
 
 def _of_round(seeds: Sequence[int], t: int) -> list[int]:
     return [derive_seed(seed, "estimate", t) for seed in as_seeds(seeds)]
-
-
-def _warn_of_failures(result: FitResult, seeds: Sequence[int]) -> None:
-    failed = [
-        f"seed {seed}: {reason}"
-        for seed, status, reason in zip(seeds, result.status, result.reasons, strict=True)
-        if status is FitStatus.FAILED
-    ]
-    if failed:
-        warnings.warn(
-            f"A fit failed; its hyperparameters stay at their start ({'; '.join(failed)}).",
-            OptimizationWarning,
-            stacklevel=3,
-        )

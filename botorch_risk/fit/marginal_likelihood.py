@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_risk.kernel_profiles import correlation_and_slope
+from botorch_risk.posterior.kernels import correlation_and_slope
 
 
 class Hyperparameters(NamedTuple):

@@ -10,6 +10,7 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.fit.marginal_likelihood import (
     BestConstant,
     Hyperparameters,
@@ -19,9 +20,8 @@ from botorch_risk.fit.parameters import ExactGPParts, Hyperparameter
 from botorch_risk.fit.priors import log_density, normal_precision
 from botorch_risk.fit.units import Units, units_of
 
-# How many entries of covariance matrices to work on at a time. More than a CPU's cache holds makes
-# a row up to three times slower; on a GPU only its memory is a limit.
-CHUNK_ENTRIES = {"cpu": 2**15, "cuda": 2**26}
+# Entries of the n x n covariance matrices of several rows.
+_COVARIANCES = ChunkSize(cpu=2**15)
 
 
 class _Data(NamedTuple):
@@ -81,8 +81,7 @@ class MarginalLikelihoodObjective:
         self._constant = next((one for one in parts.hyperparameters if one.is_profiled), None)
         self.slices, self._positive = _layout(self.moved)
         self._data = self._read(observed)
-        entries = CHUNK_ENTRIES.get(parts.Y.device.type, CHUNK_ENTRIES["cuda"])
-        self._chunk = max(1, entries // parts.Y.shape[-1] ** 2)
+        self._chunk = _COVARIANCES.rows(parts.Y.device, parts.Y.shape[-1] ** 2)
         self._selected: tuple[ndarray, list[_Data]] | None = None
         self._priors = [
             (slice_, log_density(prior, hyperparameter.raw.shape, parts.batch_shape))

@@ -20,9 +20,6 @@ from numpy import ndarray
 from torch import Tensor
 from torch.nn import Parameter
 
-from botorch_risk.models.fixed_noise import NoiseOfMeans
-
-_FIXED_NOISE = (FixedNoiseGaussianLikelihood, NoiseOfMeans)
 # Keeps logarithms finite where a constraint is open at 0 or at infinity. Units of the data that are
 # larger or smaller than 1 widen it.
 POSITIVE_RANGE = (1e-10, 1e10)
@@ -154,7 +151,7 @@ def read_exact_gp(model: SingleTaskGP) -> ExactGPParts:
     parameters = _with_priors(model, _hyperparameters(model, correlation, batch_shape))
     X = kernel_inputs(model, model.train_inputs[0])
     fixed = None
-    if type(model.likelihood) in _FIXED_NOISE:
+    if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
         fixed = model.likelihood.noise_covar.noise.expand(model.train_targets.shape)
     return ExactGPParts(
         batch_shape=batch_shape,
@@ -195,10 +192,11 @@ def _check_model(model: SingleTaskGP) -> None:
     known: list[tuple[str, Module, tuple[type, ...]]] = [
         ("kernel", correlation, (RBFKernel, MaternKernel)),
         ("mean", model.mean_module, (ConstantMean, ZeroMean)),
-        ("likelihood", likelihood, (GaussianLikelihood, *_FIXED_NOISE)),
     ]
+    if not isinstance(likelihood, FixedNoiseGaussianLikelihood):
+        known.append(("likelihood", likelihood, (GaussianLikelihood,)))
     for part, module, types in known:
-        if type(module) not in types:
+        if type(module) not in types:  # a subclass may compute something else
             raise NotInClosedFormError(f"a {part} of type {type(module).__name__}")
     if getattr(likelihood, "second_noise_covar", None) is not None:
         raise NotInClosedFormError("a likelihood with additional noise to be learnt")

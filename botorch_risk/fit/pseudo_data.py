@@ -54,9 +54,10 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from linear_operator.operators import DiagLinearOperator
 from torch import Tensor
 
-from botorch_risk.fit.exact_gp import FitResult, fit_by_botorch, fit_parts
-from botorch_risk.fit.parameters import NotInClosedFormError, kernel_inputs, read_exact_gp
+from botorch_risk.fit.exact_gp import fit_loss
+from botorch_risk.fit.parameters import ExactGPParts, kernel_inputs
 from botorch_risk.fit.pseudo_points import Design, PseudoPoints, pseudo_points
+from botorch_risk.fit.results import FitResult
 from botorch_risk.gradients import require_gradients
 
 # From the start of the fit to the second one. Copies of outcomes are explained by noise or by steps
@@ -231,41 +232,31 @@ def fit_pseudo_data(
     """
     require_gradients("fit_pseudo_data")
     drawn = _draw(model, bounds, num_pseudo, seeds=seeds, points=points, observed=observed)
-    model.train()
-    try:
-        parts = read_exact_gp(model)
-    except NotInClosedFormError as error:
-        if num_restarts or observed is not None:
-            raise UnsupportedError(
-                "Expected a model that the closed form knows for `num_restarts` and `observed`. "
-                f"Got {error}."
-            ) from error
-        mll = PseudoDataMarginalLogLikelihood(
+
+    def read_data(parts: ExactGPParts) -> tuple[ExactGPParts, Tensor | None]:
+        with _coefficients_kept(model):
+            inputs = kernel_inputs(model, drawn.X)
+        shape = inputs.shape[:-1]
+        noise = None
+        if parts.fixed_noise is not None:
+            noise = drawn.of_neighbours(model.likelihood.noise_covar.noise).reshape(shape)
+        targets = drawn.of_neighbours(model.train_targets).reshape(shape)
+        counted = None if drawn.counted.all() else drawn.counted.reshape(shape)
+        return replace(parts, X=inputs, Y=targets, fixed_noise=noise), counted
+
+    return fit_loss(
+        model,
+        lambda: PseudoDataMarginalLogLikelihood(
             model.likelihood, model, bounds, num_pseudo, seeds=seeds, points=points
-        )
-        return fit_by_botorch(mll, max_iterations, tolerance, str(error))
-    with _coefficients_kept(model):
-        inputs = kernel_inputs(model, drawn.X)
-    shape = inputs.shape[:-1]
-    noise = None
-    if parts.fixed_noise is not None:
-        noise = drawn.of_neighbours(model.likelihood.noise_covar.noise).reshape(shape)
-    result = fit_parts(
-        replace(
-            parts,
-            X=inputs,
-            Y=drawn.of_neighbours(model.train_targets).reshape(shape),
-            fixed_noise=noise,
         ),
-        None if drawn.counted.all() else drawn.counted.reshape(shape),
+        read_data,
+        observed=observed,
         rougher=MUCH_ROUGHER if rough_start else None,
         num_restarts=num_restarts,
         seeds=seeds,
         max_iterations=max_iterations,
         tolerance=tolerance,
     )
-    model.eval()
-    return result
 
 
 def _draw(model: Any, bounds: Tensor, num_pseudo: int | None, **options: Any) -> PseudoPoints:

@@ -45,8 +45,6 @@ from botorch_risk.models.fixed_noise import (
     set_fixed_noise,
     transform_variance,
 )
-from botorch_risk.models.marginals import MarginalPredictor, root_of_beta
-from botorch_risk.models.model_inputs import check_points
 from botorch_risk.models.noise_observations import stand_in_first
 from botorch_risk.models.noise_process import KnownNoise, LearntNoise, NoiseLimits, NoiseProcess
 from botorch_risk.models.outcome_scales import StandardDeviationScale
@@ -56,6 +54,8 @@ from botorch_risk.models.validation import (
     validate_outcomes,
     warning_of_small_scale,
 )
+from botorch_risk.posterior.inputs import check_points
+from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
 
 
 @runtime_checkable

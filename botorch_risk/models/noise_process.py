@@ -27,10 +27,10 @@ from botorch_risk.models.fixed_noise import (
     set_fixed_noise,
     transform_variance,
 )
-from botorch_risk.models.marginals import MarginalPredictor, root_of_beta
 from botorch_risk.models.noise_observations import NoiseObservations, worthless
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.variance_links import LINKS, LogLink
+from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
 
 
 @dataclass(frozen=True)

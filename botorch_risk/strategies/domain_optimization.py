@@ -14,8 +14,8 @@ from torch import Tensor
 
 from botorch_risk.acquisition.log_expected_improvement import log_expected_improvement
 from botorch_risk.acquisition.minimum_regret import expected_regret_reduction
-from botorch_risk.models.domain import DomainPosterior
-from botorch_risk.models.marginals import Marginals
+from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.posterior.marginals import Marginals
 from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies.domain_search import DomainSearch
 from botorch_risk.strategies.finite_domain import ModelBuilder

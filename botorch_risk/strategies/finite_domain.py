@@ -12,8 +12,8 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.sampling_terms import Cost, Noise, NoiseLevels, SamplingTerms
-from botorch_risk.models.domain import DomainPosterior
-from botorch_risk.models.domain_arguments import check_domain
+from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.posterior.domain_arguments import check_domain
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.replicated import ReplicatedStrategy, as_data
 

@@ -40,7 +40,7 @@ from botorch_risk.environments import (
     regular_grid,
 )
 from botorch_risk.environments.uniforms import check_num_points
-from botorch_risk.kernel_profiles import correlation
+from botorch_risk.posterior.kernels import correlation
 from botorch_risk.risk import (
     Expectation,
     MaximumMeanDiscrepancyBall,

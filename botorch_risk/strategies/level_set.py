@@ -10,8 +10,8 @@ from torch import Tensor
 
 from botorch_risk.acquisition.confidence_sets import Sets, classify
 from botorch_risk.acquisition.level_set import straddle
-from botorch_risk.models.domain import DomainPosterior
-from botorch_risk.models.marginals import Marginals
+from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.posterior.marginals import Marginals
 from botorch_risk.strategies.domain_search import DomainSearch
 from botorch_risk.strategies.finite_domain import ModelBuilder
 

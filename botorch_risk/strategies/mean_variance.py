@@ -15,8 +15,8 @@ from botorch_risk.acquisition.mean_variance import (
     RiskAverseUpperConfidenceBound,
 )
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
-from botorch_risk.fit.estimators import warn_of_failures
-from botorch_risk.fit.exact_gp import FitStatus, fit_exact_gp
+from botorch_risk.fit.results import FitStatus, warn_of_failed_fits
+from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.recommend import Rule, recommend
@@ -173,5 +173,5 @@ class MeanVariance(Method):
 def _fitted(process: Any, seeds: list[int]) -> bool:
     r"""Fits a process; whether no replicate failed."""
     result = fit_exact_gp(process)
-    warn_of_failures(result, seeds)
+    warn_of_failed_fits(result, seeds)
     return FitStatus.FAILED not in result.status

@@ -26,8 +26,9 @@ from botorch_risk.acquisition import (
     TruncatedVarianceState,
     top_candidates,
 )
-from botorch_risk.models import DomainPosterior
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.optim import optimize_acqf_replicates
+from botorch_risk.posterior import DomainPosterior
 from tests.acquisition.lake import (
     NOISE,
     build_model,
@@ -475,7 +476,7 @@ def test_nothing_left_to_gain() -> None:
 
 
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("HELD_ENTRIES", {"cpu": 50}), ("MADE_ENTRIES", {"cpu": 25})):
+    for name, value in (("HELD_ENTRIES", ChunkSize(cpu=50)), ("MADE_ENTRIES", ChunkSize(cpu=25))):
         monkeypatch.setattr(f"botorch_risk.acquisition.domain_gain._{name}", value)
     monkeypatch.setattr("botorch_risk.acquisition.domain_gain._SMALLEST_SIDE", 5)
 
@@ -487,7 +488,9 @@ def test_chunks_and_tiles(monkeypatch: pytest.MonkeyPatch, dense: bool) -> None:
     X = torch.cat([torch.rand(7, 2).double(), torch.ones(7, 1)], dim=-1)
     values, off_grid = acqf.evaluate_domain(), acqf.evaluate(X)
     small_tiles(monkeypatch)
-    monkeypatch.setattr("botorch_risk.acquisition.truncated_variance._CHUNK_ENTRIES", {"cpu": 50})
+    monkeypatch.setattr(
+        "botorch_risk.acquisition.truncated_variance._CHUNK_ENTRIES", ChunkSize(cpu=50)
+    )
     torch.testing.assert_close(acqf.evaluate_domain(), values)
     torch.testing.assert_close(acqf.evaluate(X), off_grid)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.log_expected_improvement import log_expected_improvement
 from botorch_risk.acquisition.minimum_regret import expected_regret_reduction
-from botorch_risk.models.marginals import Marginals
+from botorch_risk.posterior.marginals import Marginals
 from botorch_risk.strategies import (
     ExpectedImprovementSearch,
     MaxValueEntropySearch,

@@ -1,4 +1,4 @@
-r"""The laws of every model."""
+r"""The laws of every model, and of every predictor of one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from torch import Tensor
 
 from tests import oracles
 from tests.contracts import BATCH_SHAPES, DEVICES, DTYPES, RepeatedData
-from tests.models.cases import MODELS, ModelCase
+from tests.models.cases import MODELS
+from tests.posterior.cases import POSTERIORS, ModelCase
 
-PAIRS = [(case, b) for case in MODELS for b in BATCH_SHAPES if len(b) <= case.batch_dims]
+CASES = [*MODELS, *POSTERIORS]
+PAIRS = [(case, b) for case in CASES for b in BATCH_SHAPES if len(b) <= case.batch_dims]
 
-every = pytest.mark.parametrize("case", MODELS, ids=lambda case: case.name)
+every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 with_batches = pytest.mark.parametrize(
     ("case", "batch_shape"), PAIRS, ids=[f"{case.name}-{b}" for case, b in PAIRS]
 )

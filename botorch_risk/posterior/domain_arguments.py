@@ -14,7 +14,7 @@ from botorch.exceptions.errors import (
 )
 from torch import Tensor
 
-from botorch_risk.models.marginals import has_closed_form
+from botorch_risk.posterior.marginals import has_closed_form
 
 
 def check_model(model: Any, posterior_transform: PosteriorTransform | None) -> None:

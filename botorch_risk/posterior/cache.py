@@ -11,7 +11,7 @@ from gpytorch.means import ConstantMean
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from botorch_risk.models.stationary import StationaryKernel
+from botorch_risk.posterior.kernels import StationaryKernel
 
 
 @dataclass(frozen=True)

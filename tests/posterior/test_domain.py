@@ -18,7 +18,7 @@ from botorch.models.transforms import Normalize, Standardize
 from gpytorch.kernels import Kernel, LinearKernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
-from botorch_risk.models import DomainPosterior
+from botorch_risk.posterior import DomainPosterior
 
 dense = pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
 

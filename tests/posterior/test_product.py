@@ -12,9 +12,10 @@ from botorch.models.transforms import Normalize, Warp
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from botorch_risk.models import product_marginals as module
-from botorch_risk.models import stationary_moments
-from botorch_risk.models.product_marginals import ProductMarginals
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.posterior import product as module
+from botorch_risk.posterior import stationary_moments
+from botorch_risk.posterior.product import ProductMarginals
 
 BATCHES: list[tuple[int, ...]] = [(), (2,), (2, 3)]
 
@@ -146,7 +147,8 @@ def at_all_pairs(model: SingleTaskGP, X: torch.Tensor, points: torch.Tensor) -> 
 def test_values_and_gradients_do_not_depend_on_the_chunks(
     n_w: int, batch: tuple[int, ...], products: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(stationary_moments._CHUNK_ENTRIES, "cpu", 1)  # 64 values of w at a time
+    # 64 values of w at a time
+    monkeypatch.setattr(stationary_moments, "_CROSS_COVARIANCE", ChunkSize(cpu=1))
     if not products:
         monkeypatch.setattr(module, "_MAX_PRODUCTS", 0)
     model = build(batch)

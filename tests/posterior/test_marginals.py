@@ -25,7 +25,8 @@ from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.kernels import MaternKernel, RBFKernel, RQKernel, ScaleKernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from botorch_risk.models import MarginalPredictor, stationary_moments
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.posterior import MarginalPredictor, stationary_moments
 
 SHAPES = [(), (2,), (2, 3)]
 KERNELS = {
@@ -177,7 +178,7 @@ def test_gradients_are_those_of_finite_differences(kernel, batch_shape):
 
 
 def test_gradients_equal_those_of_the_posterior_over_several_chunks(monkeypatch):
-    monkeypatch.setitem(stationary_moments._CHUNK_ENTRIES, "cpu", 12 * 64)
+    monkeypatch.setattr(stationary_moments, "_CROSS_COVARIANCE", ChunkSize(cpu=12 * 64))
     model = make_model()
     X = torch.rand(150, 2, dtype=torch.double, requires_grad=True)
     gradients = []

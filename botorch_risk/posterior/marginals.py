@@ -20,13 +20,10 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihoo
 from gpytorch.models import ExactGP
 from torch import Tensor
 
-from botorch_risk.models.fixed_noise import NoiseOfMeans
-from botorch_risk.models.model_inputs import as_points, check_points
-from botorch_risk.models.posterior_cache import PosteriorCache
-from botorch_risk.models.stationary_moments import chunk_size, stationary_moments
-from botorch_risk.models.t_batch import TBatch
-
-_LIKELIHOODS = (GaussianLikelihood, FixedNoiseGaussianLikelihood, NoiseOfMeans)
+from botorch_risk.posterior.cache import PosteriorCache
+from botorch_risk.posterior.inputs import as_points, check_points
+from botorch_risk.posterior.stationary_moments import chunk_size, stationary_moments
+from botorch_risk.posterior.t_batch import TBatch
 
 
 class Marginals(NamedTuple):
@@ -208,9 +205,19 @@ def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) 
         and (
             posterior_transform is None or type(posterior_transform) is ScalarizedPosteriorTransform
         )
-        and type(model.likelihood) in _LIKELIHOODS
+        and _is_gaussian(model.likelihood)
         and (input_transform is None or not input_transform.is_one_to_many)
         and (outcome_transform is None or bool(outcome_transform._is_linear))
+    )
+
+
+def _is_gaussian(likelihood: Any) -> bool:
+    r"""Whether `likelihood.noise` is the variance of the noise in each row of the data.
+
+    GPyTorch's other Gaussian likelihoods may treat some rows differently, as missing for example.
+    """
+    return type(likelihood) is GaussianLikelihood or isinstance(
+        likelihood, FixedNoiseGaussianLikelihood
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from botorch_risk.models.t_batch import TBatch
+from botorch_risk.posterior.t_batch import TBatch
 
 SHAPES = [
     # points, model, folded

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from botorch_risk.models.posterior_cache import PosteriorCache
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.posterior.cache import PosteriorCache
 
-# Entries of the m x n cross-covariance held at once: it stays in a core's cache on a CPU and
-# fills a GPU without filling its memory.
-_CHUNK_ENTRIES = {"cpu": 2**17, "cuda": 2**26}
+# Entries of the m x n cross-covariance.
+_CROSS_COVARIANCE = ChunkSize(cpu=2**17)
 
 
 def stationary_moments(Z: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
@@ -98,5 +98,5 @@ def _pull_back(sensitivity: Tensor, Z: Tensor, train_Z: Tensor) -> Tensor:
 
 def chunk_size(X: Tensor, num_columns: int) -> int:
     r"""Points per chunk, all batches counted, of which each needs some columns of room."""
-    entries = _CHUNK_ENTRIES.get(X.device.type, 2**17)
-    return max(64, entries // max(1, num_columns * X.shape[:-2].numel()))
+    # In fewer points at a time the calls would cost more than the arithmetic.
+    return max(64, _CROSS_COVARIANCE.rows(X.device, num_columns * X.shape[:-2].numel()))

@@ -11,8 +11,14 @@ from botorch.exceptions.errors import InputDataError
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.models.conditioned_process import ConditionedPoints, ConditionedProcess
-from botorch_risk.models.domain_arguments import (
+from botorch_risk.posterior.cache import PosteriorCache
+from botorch_risk.posterior.covariance import (
+    CovarianceBlocks,
+    DenseCovariance,
+    HeldBlocks,
+    MadeBlocks,
+)
+from botorch_risk.posterior.domain_arguments import (
     Units,
     check_domain,
     check_model,
@@ -23,16 +29,9 @@ from botorch_risk.models.domain_arguments import (
     guard_memory,
     per_replicate,
 )
-from botorch_risk.models.domain_covariance import (
-    CovarianceBlocks,
-    DenseCovariance,
-    HeldBlocks,
-    MadeBlocks,
-)
-from botorch_risk.models.marginals import MarginalPredictor
-from botorch_risk.models.model_inputs import as_points, check_points
-from botorch_risk.models.posterior_cache import PosteriorCache
-from botorch_risk.models.prior_process import PriorProcess
+from botorch_risk.posterior.inputs import as_points, check_points
+from botorch_risk.posterior.marginals import MarginalPredictor
+from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess, PriorProcess
 
 # A variance below this many units of rounding of the prior variance cannot be told from 0.
 _RESOLUTION = 64

@@ -9,10 +9,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from botorch_risk.models.conditioned_process import ConditionedPoints, ConditionedProcess
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess
 
-# Entries made at once.
-_CHUNK_ENTRIES = {"cpu": 2**20, "cuda": 2**26}
+# Entries of the covariance that are computed at once.
+_NEW_ENTRIES = ChunkSize(cpu=2**20)
 # Units of rounding of the prior variance beyond which the running matrix is computed anew.
 _ROUND_OFF = 1e4
 
@@ -86,7 +87,7 @@ class DenseCovariance:
         batch, size = domain.mean.shape
         self._matrix = domain.mean.new_empty(batch, size, size)
         self._row, self._current = domain.mean, [size] * batch  # no row waits for an update
-        chunk = max(1, _CHUNK_ENTRIES.get(domain.mean.device.type, 2**20) // (batch * size))
+        chunk = _NEW_ENTRIES.rows(domain.mean.device, batch * size)
         for rows in torch.arange(size, device=domain.mean.device).split(chunk):
             block = self._matrix.narrow(-2, int(rows[0]), len(rows))
             block.copy_(process.covariance(domain.take(rows.expand(batch, -1)), domain))

@@ -21,11 +21,11 @@ from gpytorch import settings
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from botorch_risk.models.marginals import MarginalPredictor, Marginals, has_closed_form
-from botorch_risk.models.posterior_cache import PosteriorCache
-from botorch_risk.models.stationary import StationaryKernel, squared_distance
-from botorch_risk.models.stationary_moments import chunk_size
-from botorch_risk.models.t_batch import TBatch
+from botorch_risk.posterior.cache import PosteriorCache
+from botorch_risk.posterior.kernels import StationaryKernel, squared_distance
+from botorch_risk.posterior.marginals import MarginalPredictor, Marginals, has_closed_form
+from botorch_risk.posterior.stationary_moments import chunk_size
+from botorch_risk.posterior.t_batch import TBatch
 
 # Singular values below this, relative to the largest, are rounding.
 _RANK_TOLERANCE = 1e-13

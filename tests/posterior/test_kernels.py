@@ -15,7 +15,7 @@ from gpytorch.kernels import (
     ScaleKernel,
 )
 
-from botorch_risk.models.stationary import StationaryKernel, squared_distance
+from botorch_risk.posterior.kernels import StationaryKernel, squared_distance
 
 PROFILES = {
     math.inf: lambda r: math.exp(-(r**2) / 2),
