@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
 import torch
+from botorch.models.model import Model
 from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
-from botorch_risk.acquisition.arguments import as_nonnegative
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.acquisition.value_at_risk_schedules import bayesian_beta
-from botorch_risk.environments import Environment
+from botorch_risk.environments import IndependentEnvironment
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.recommend_risk import RiskRule, maximize_risk_of_mean, recommend_risk
-from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies.method import Method, View
 from botorch_risk.strategies.space import EnvironmentSpace
 
+Recipe = Callable[..., RiskUpperConfidenceBound]
 Reporting = Literal[RiskRule, "posterior_mean_everywhere"]
 
 
@@ -44,10 +44,9 @@ class EnvironmentRisk(Method):
     x + w alone.
 
     Args:
+        recipe: The confidence bound of a round, `recipe(model, environment, t)`, such as
+            `botorch_risk.acquisition.v_ucb` with its level.
         choose: How rows are chosen.
-        risk_measure: What is to be maximised over decisions.
-        beta: Squared width of the bound, or a function of the round from 1; V-UCB's experiments:
-            `2 log(t^2 pi^2 / 0.6)`.
         reporting: The rule of `recommend`, one of `recommend_risk`, or `"posterior_mean_everywhere"`
             for `maximize_risk_of_mean`. Lower bounds are recorded in the round of the query; of the initial
             design, by the first model.
@@ -55,12 +54,11 @@ class EnvironmentRisk(Method):
         raw_samples: Raw points of the acquisition optimiser.
 
     Raises:
-        ValueError: If `beta` is negative or the reporting rule is unknown.
+        ValueError: If the reporting rule is unknown.
     """
 
+    recipe: Recipe
     choose: Chooser
-    risk_measure: RiskMeasure
-    beta: float | Callable[[int], float] = bayesian_beta
     reporting: Reporting = "posterior_mean"
     num_restarts: int = 10
     raw_samples: int = 256
@@ -70,8 +68,6 @@ class EnvironmentRisk(Method):
             raise ValueError(
                 f"Expected `reporting` in {get_args(Reporting)}. Got {self.reporting!r}."
             )
-        if not callable(self.beta):
-            as_nonnegative("beta", self.beta)
 
     def believe(self, view: View) -> RiskUpperConfidenceBound:
         r"""The confidence bound of this round."""
@@ -79,9 +75,7 @@ class EnvironmentRisk(Method):
         transform = Normalize(X.shape[-1], bounds=input_range(view.space))
         model = standardized_gp(X, Y, input_transform=transform)
         fit_exact_gp(model)
-        return RiskUpperConfidenceBound(
-            model, view.space.environment, self.risk_measure, self.width(view.round)
-        )
+        return self.recipe(model, view.space.environment, view.round)
 
     def propose(self, view: View) -> Tensor:
         r"""Rows one after the other, each with the ones before it pending."""
@@ -112,10 +106,6 @@ class EnvironmentRisk(Method):
         recorded = view.history.recorded[view.history.has_outcome].reshape(view.X.shape[:-1])
         return recommend_risk(view.belief, view.decisions, self.reporting, recorded).point
 
-    def width(self, round: int) -> float:
-        r"""The squared width of the bound in a round."""
-        return self.beta(round) if callable(self.beta) else self.beta
-
 
 @dataclass(frozen=True)
 class Turn:
@@ -142,29 +132,42 @@ class Turn:
         r"""A seed for each replicate, of this round and this choice."""
         return self.view.history.streams(purpose, self.pick)
 
-    def bound(
-        self, environment: Environment | None = None, risk_measure: RiskMeasure | None = None
-    ) -> RiskUpperConfidenceBound:
-        r"""The bound of this round, of another risk if wanted, given the pending rows."""
-        believed: RiskUpperConfidenceBound = self.view.belief
-        if self.pending is None and environment is None:
-            return believed
-        model, decisions = believed.model, None
-        if self.pending is not None and self.space.w_is_chosen:
-            model = condition_on_mean(model, self.space.inputs(self.pending))
-        else:
-            decisions = self.pending
-        return RiskUpperConfidenceBound(
-            model,
-            environment or self.space.environment,
-            risk_measure or self.method.risk_measure,
-            self.method.width(self.view.round),
-            X_pending=decisions,
-        )
+    @property
+    def model(self) -> Model:
+        r"""The model of this round, conditioned on its own mean at pending rows with their w."""
+        model = self.view.belief.model
+        if self.pending is None or not self.space.w_is_chosen:
+            return model
+        return condition_on_mean(model, self.space.inputs(self.pending))
+
+    @property
+    def bound(self) -> RiskUpperConfidenceBound:
+        r"""The confidence bound of this round, given the pending rows."""
+        if self.pending is None:
+            return self.view.belief
+        decisions = None if self.space.w_is_chosen else self.pending
+        recipe, environment = self.method.recipe, self.space.environment
+        return recipe(self.model, environment, self.view.round, X_pending=decisions)
+
+    def maximize(self, bound: RiskUpperConfidenceBound) -> Tensor:
+        r"""The decision of the largest bound, `R x 1 x d_x`."""
+        return optimize_acqf_replicates(
+            bound,
+            self.space.bounds,
+            seeds=self.streams("acquisition"),
+            num_restarts=self.method.num_restarts,
+            raw_samples=self.method.raw_samples,
+        )[0]
 
 
 def input_range(space: EnvironmentSpace) -> Tensor:
     r"""The range of the model's inputs, `2 x d`."""
-    lower, upper = space.environment.range(space.bounds)
+    if isinstance(space.environment, IndependentEnvironment):
+        box = torch.cat([space.bounds, space.environment.range.to(space.bounds)], dim=-1)
+        lower, upper = box
+    else:
+        inputs, _ = space.environment.expand(space.bounds)  # ... x 2 x n_w x d
+        corners = inputs.flatten(0, -2)
+        lower, upper = corners.amin(dim=0), corners.amax(dim=0)
     upper = upper.where(upper > lower, lower + 1)  # a single value
     return torch.stack([lower, upper])

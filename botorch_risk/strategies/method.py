@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -76,6 +76,18 @@ class View:
     def belief(self) -> Any:
         r"""What the method believes, worked out when it is first needed."""
         return self.method.believe(self)
+
+    @property
+    def known_belief(self) -> Any:
+        r"""The belief if it has been worked out, else that of before."""
+        return vars(self).get("belief", self.previous)
+
+    def renewed(self, history: History, state: State) -> View:
+        r"""The view with what was recorded and learnt of the same data; a belief stays."""
+        view = replace(self, history=history, state=state)
+        if "belief" in vars(self):
+            vars(view)["belief"] = self.belief
+        return view
 
     def of(self, replicates: Sequence[int], method: Method | None = None) -> View:
         r"""The view of some of these replicates, for another method if wanted."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.errors import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
 from torch import Tensor
 
-from botorch_risk.environments import Environment, InputPerturbation
+from botorch_risk.environments import IndependentEnvironment, InputPerturbation
 from botorch_risk.environments.environment import choose
 from botorch_risk.environments.uniforms import draw_uniforms
 from botorch_risk.optim.multistart import optimize_acqf_replicates
@@ -202,8 +206,15 @@ class EnvironmentSpace:
     """
 
     box: Box
-    environment: Environment
+    environment: Any
     w_is_chosen: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.environment, IndependentEnvironment | InputPerturbation):
+            raise UnsupportedError(
+                "Expected an `IndependentEnvironment` or an `InputPerturbation`. "
+                f"Got {type(self.environment).__name__}."
+            )
 
     @property
     def bounds(self) -> Tensor:
@@ -256,7 +267,7 @@ class EnvironmentSpace:
         check_columns(X, self.num_columns)
         check_within(X, self.bounds)
         W = X[..., self.bounds.shape[-1] :]
-        supported = self.environment.contains(X[..., : self.bounds.shape[-1]], W)
+        supported = self._supported(X[..., : self.bounds.shape[-1]], W)
         outside = W.isfinite().all(dim=-1) & ~supported
         if outside.any():
             index = tuple(outside.nonzero()[0].tolist())
@@ -265,6 +276,12 @@ class EnvironmentSpace:
                 f"Got {W[index].tolist()} at {index}."
             )
         return X
+
+
+    def _supported(self, X: Tensor, W: Tensor) -> Tensor:
+        if isinstance(self.environment, IndependentEnvironment):
+            return self.environment.contains(W)
+        return self.environment.reaches(X, W)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,9 @@ from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.space import Space, as_data
 
 
+Views = Sequence[tuple[list[int], View]]
+
+
 @final
 class Strategy:
     r"""Proposes points and learns from what comes back, for `R` replicates at once.
@@ -88,7 +91,7 @@ class Strategy:
         return self._state
 
     @property
-    def views(self) -> list[tuple[list[int], View]]:
+    def views(self) -> Views:
         r"""The replicates with an outcome, batch by batch, and what the method sees of them."""
         if self._views is None:
             self._views = self._grouped(self._history, self._state)
@@ -132,18 +135,10 @@ class Strategy:
                 comes without its point.
         """
         rows, Y = self._validated(X, Y)
-        before, first = self._history, self._history.num_rows
-        history = before.append(rows, Y.unsqueeze(-1))
+        history = self._history.append(rows, Y.unsqueeze(-1))
         self.method.check(history)
-        chosen_by = self.views if before.round else []
         try:
-            if before.round:
-                history = self._recorded(history, chosen_by, first)
-            views = self._grouped(history, self._state, chosen_by)
-            if history.round and not before.round:  # the first model records the initial design
-                history = self._recorded(history, views, 0)
-                views = self._grouped(history, self._state, views)
-            state = self._learned(history, views)
+            history, state, views = self._after(history)
         except BaseException:
             self._views = None  # beliefs may have been used up
             raise
@@ -199,15 +194,24 @@ class Strategy:
             "method": describe(self.method),
         }
 
-    def _commit(
-        self, history: History, state: State, views: list[tuple[list[int], View]] | None = None
-    ) -> None:
-        r"""Takes over a new history; beliefs that were worked out already are kept."""
-        kept = None
-        if views is not None:
-            kept = self._grouped(history, state, views, unchanged=True)
-        self._history, self._state, self._views = history, state, kept
+    def _commit(self, history: History, state: State, views: Views | None = None) -> None:
+        self._history, self._state, self._views = history, state, views
         self._proposal: Tensor | None = None
+
+    def _after(self, history: History) -> tuple[History, State, Views | None]:
+        r"""The history with what the method records of its last rows, and what it has learnt."""
+        before, first = self._history, self._history.num_rows
+        if not history.round:  # the initial design is not complete
+            return history, self._state, None
+        if before.round:
+            history = self._recorded(history, self.views, first)
+            views = self._grouped(history, self._state, self.views)
+        else:  # the first model records the initial design
+            views = self._grouped(history, self._state)
+            history = self._recorded(history, views, 0)
+            views = _renewed(views, history, self._state)
+        state = self._learned(history, views)
+        return history, state, _renewed(views, history, state)
 
     def _asked(self) -> Tensor:
         r"""The next rows as the space has them, before `shown`."""
@@ -230,45 +234,33 @@ class Strategy:
             asked[replicate] = self.space.initial([seed], q)[0]
         return asked
 
-    def _grouped(
-        self,
-        history: History,
-        state: State,
-        previous: Sequence[tuple[list[int], View]] = (),
-        unchanged: bool = False,
-    ) -> list[tuple[list[int], View]]:
-        r"""Replicates that are one batch, with their view.
-
-        Args:
-            history: All rows.
-            state: The method's state.
-            previous: Views of before; a batch of the same replicates gets their belief.
-            unchanged: Whether the data are those of `previous`, so that the belief stays.
-        """
-        known = {tuple(replicates): view for replicates, view in previous}
+    def _grouped(self, history: History, state: State, before: Views = ()) -> Views:
+        r"""Replicates that are one batch, with their view; `before` has what is believed so far."""
+        known = {tuple(replicates): view for replicates, view in before}
         groups: dict[tuple[int, ...], list[int]] = {}
-        alive = history.has_outcome.any(dim=-1).tolist()
+        some = history.has_outcome.any(dim=-1).tolist()
         for replicate, key in enumerate(self.method.group_by(history).tolist()):
-            if alive[replicate]:
+            if some[replicate]:
                 groups.setdefault(tuple(key), []).append(replicate)
-        views = []
-        for replicates in groups.values():
-            kept = {name: value[replicates] for name, value in state.items()}
-            whole = len(replicates) == len(self.seeds)
-            part = history if whole else history.of(replicates)
-            view = View(self.space, part, kept, self.batch_size, self.method)
-            before = known.get(tuple(replicates))
-            if before is not None:
-                known_belief = vars(before).get("belief")
-                if unchanged and known_belief is not None:
-                    vars(view)["belief"] = known_belief
-                else:
-                    view = replace(view, previous=known_belief or before.previous)
-            views.append((replicates, view))
-        return views
+        return [
+            (replicates, self._view(replicates, history, state, known.get(tuple(replicates))))
+            for replicates in groups.values()
+        ]
+
+    def _view(
+        self, replicates: list[int], history: History, state: State, before: View | None = None
+    ) -> View:
+        return View(
+            self.space,
+            history.of(replicates),
+            _part(state, replicates),
+            self.batch_size,
+            self.method,
+            None if before is None else before.known_belief,
+        )
 
     def _recorded(
-        self, history: History, views: Sequence[tuple[list[int], View]], first: int
+        self, history: History, views: Views, first: int
     ) -> History:
         r"""The history with what the views record of its rows from `first` on."""
         recorded = history.recorded.clone()
@@ -278,15 +270,11 @@ class Strategy:
                 recorded[replicates, first:] = found
         return replace(history, recorded=recorded)
 
-    def _learned(self, history: History, views: Sequence[tuple[list[int], View]]) -> State:
-        if not history.round:
-            return self._state
+    def _learned(self, history: History, views: Views) -> State:
         nothing = [r for r, some in enumerate(history.has_outcome.any(dim=-1)) if not some]
         learnt = [(replicates, self.method.learn(view)) for replicates, view in views]
         if nothing:
-            kept = {name: value[nothing] for name, value in self._state.items()}
-            view = View(self.space, history.of(nothing), kept, self.batch_size, self.method)
-            learnt.append((nothing, self.method.learn(view)))
+            learnt.append((nothing, self.method.learn(self._view(nothing, history, self._state))))
         state: dict[str, Tensor] = {}
         for replicates, part in learnt:
             for name, value in part.items():
@@ -317,3 +305,13 @@ class Strategy:
                 "Expected outcomes before a recommendation. "
                 f"Got {self._history.num_rows} of {self._history.num_initial} initial ones."
             )
+
+
+def _renewed(views: Views, history: History, state: State) -> Views:
+    r"""The views with what is recorded and learnt; beliefs stay, as the data are the same."""
+    return [(replicates, view.renewed(history.of(replicates), _part(state, replicates))) for replicates, view in views]
+
+
+def _part(state: State, replicates: list[int]) -> State:
+    r"""The state of some replicates."""
+    return {name: value[replicates] for name, value in state.items()}
