@@ -203,9 +203,8 @@ class SampleDomain(Method):
 
 def _normalized(bounds: Tensor) -> ModelFactory:
     r"""BoTorch's default model on the unit cube, with standardised outcomes."""
-    transform = {
-        "bounds": torch.stack([bounds[0], bounds[1].where(bounds[1] > bounds[0], bounds[0] + 1)])
-    }
+    lower, upper = bounds
+    box = torch.stack([lower, upper.where(upper > lower, lower + 1)])  # a single value
 
     def model(X: Tensor, Y: Tensor, noise: Tensor | None) -> Model:
         options = {} if noise is None else {"train_Yvar": noise.expand_as(Y)}
