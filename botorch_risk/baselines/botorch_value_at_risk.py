@@ -29,10 +29,11 @@ from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import choose
 from botorch_risk.gradients import require_gradients
 from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.environment import EnvironmentRisk, Turn, input_range
-from botorch_risk.strategies.method import Method, View
-from botorch_risk.strategies.space import Box, EnvironmentSpace
+from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.space import Box, EnvironmentSpace, Space
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.v_ucb import LacedValue
 
@@ -126,6 +127,7 @@ def of_botorch(
     **options: Any,
 ) -> Strategy:
     r"""A strategy of an acquisition function of BoTorch."""
+    ValueAtRisk(risk_level)  # raises
     recipe = partial(named_known.v_ucb, risk_level=risk_level)
     report = EnvironmentRisk(recipe, LacedValue("uniform"), reporting=reporting)
     method = BoTorchValueAtRisk(acquisition, report, risk_level, **options)
@@ -190,6 +192,10 @@ class BoTorchValueAtRisk(Method):
                 f"Got {self.n_w=}, {self.num_samples=}, {self.refit_every=}, "
                 f"{self.max_iterations=}."
             )
+
+    def start(self, space: Space, num_replicates: int) -> State:
+        r"""No state."""
+        return self.report.start(space, num_replicates)  # type: ignore[arg-type]
 
     def believe(self, view: View) -> Fits:
         r"""Models of the round in which hyperparameters were estimated last."""

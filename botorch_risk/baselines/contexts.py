@@ -12,6 +12,7 @@ from torch import Tensor
 from botorch_risk.acquisition import named
 from botorch_risk.acquisition.named_known import gp_ucb
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.acquisition.widths import Beta, check_beta
 from botorch_risk.environments.uniforms import check_num_points
 from botorch_risk.strategies.kde import contextual
 from botorch_risk.strategies.strategy import Strategy
@@ -23,7 +24,7 @@ def stable_opt(
     *,
     context_bounds: Tensor,
     n_w: int = 256,
-    beta: named.Beta = named.PAPER_BETA,
+    beta: Beta = named.PAPER_BETA,
     **options: Any,
 ) -> Strategy:
     r"""The worst context within a standard deviation of the mean [Bogunovic2018stableopt]_.
@@ -37,6 +38,7 @@ def stable_opt(
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
     """
     check_num_points(n_w)
+    check_beta(beta)
     recipe = partial(named.stable_opt, n_w=n_w, beta=beta)
     return contextual(recipe, bounds, seeds, context_bounds, **options)
 
@@ -46,7 +48,7 @@ def context_free_gp_ucb(
     seeds: int | Sequence[int],
     *,
     context_bounds: Tensor,
-    beta: named.Beta = named.PAPER_BETA,
+    beta: Beta = named.PAPER_BETA,
     **options: Any,
 ) -> Strategy:
     r"""GP-UCB on the decision alone, to which the context is noise.
@@ -58,6 +60,7 @@ def context_free_gp_ucb(
         beta: Squared width of the bound, or a function of the round from 1.
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
     """
+    check_beta(beta)
     recipe = partial(_without_contexts, beta=beta)
     return contextual(recipe, bounds, seeds, context_bounds, uses_contexts=False, **options)
 
@@ -69,6 +72,6 @@ def _without_contexts(
     t: int,
     *,
     seeds: Sequence[int],
-    beta: named.Beta,
+    beta: Beta,
 ) -> RiskUpperConfidenceBound:
     return gp_ucb(model, t, beta=beta)

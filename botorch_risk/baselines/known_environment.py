@@ -11,8 +11,9 @@ from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition import named_known
-from botorch_risk.acquisition.widths import Beta, bayesian_beta
+from botorch_risk.acquisition.widths import Beta, bayesian_beta, check_beta
 from botorch_risk.environments import Environment, IndependentEnvironment
+from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.environment import Chooser, EnvironmentRisk, Turn
 from botorch_risk.strategies.initial_design import uniform_points
@@ -50,6 +51,7 @@ def adversarial_stable_opt(
         batch_size: The number `q` of points of each later round.
         options: Further arguments of `EnvironmentRisk`.
     """
+    check_beta(beta)
     recipe = partial(named_known.adversarial_stable_opt, beta=beta)
     space = EnvironmentSpace(Box(bounds), environment, w_is_chosen)
     method = EnvironmentRisk(recipe, LacedValue("uniform"), **options)
@@ -121,6 +123,8 @@ def drawn_contexts(
         raise UnsupportedError(
             f"Expected an `IndependentEnvironment`. Got {type(environment).__name__}."
         )
+    check_beta(beta)
+    ValueAtRisk(risk_level)  # raises
     recipe = partial(named_known.v_ucb, risk_level=risk_level, beta=beta)
     method = EnvironmentRisk(recipe, choose, **options)
     space = EnvironmentSpace(Box(bounds), environment)

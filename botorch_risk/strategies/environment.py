@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.model import Model
 from botorch.models.transforms.input import Normalize
 from torch import Tensor
@@ -18,7 +19,7 @@ from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.recommend import Rule, maximize_risk_of_mean, recommend
 from botorch_risk.seeding import derive_seed
-from botorch_risk.strategies.method import Method, View
+from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.space import EnvironmentSpace
 
 Recipe = Callable[..., RiskUpperConfidenceBound]
@@ -67,6 +68,20 @@ class EnvironmentRisk(Method):
             raise ValueError(
                 f"Expected `reporting` in {get_args(Reporting)}. Got {self.reporting!r}."
             )
+
+    def start(self, space: EnvironmentSpace, num_replicates: int) -> State:  # type: ignore[override]
+        r"""No state.
+
+        Raises:
+            BotorchTensorDimensionError: If there are environments for other replicates.
+        """
+        shape = space.environment.weights.shape
+        if shape[:-1] not in ((), (num_replicates,)):
+            raise BotorchTensorDimensionError(
+                f"Expected one environment, or one for each of {num_replicates} replicates. "
+                f"Got weights of {shape}."
+            )
+        return {}
 
     def believe(self, view: View) -> RiskUpperConfidenceBound:
         r"""The confidence bound of this round."""

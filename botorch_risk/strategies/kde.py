@@ -9,6 +9,8 @@ from typing import Any
 from torch import Tensor
 
 from botorch_risk.acquisition import named
+from botorch_risk.acquisition.pointwise import as_nonnegative
+from botorch_risk.acquisition.widths import Beta, check_beta
 from botorch_risk.environments.uniforms import check_num_points
 from botorch_risk.strategies.contextual import ContextualRisk, Recipe
 from botorch_risk.strategies.space import Box, ContextSpace
@@ -22,7 +24,7 @@ def sbo_kde(
     context_bounds: Tensor,
     n_w: int = 256,
     density_options: dict[str, Any] | None = None,
-    beta: named.Beta = named.PAPER_BETA,
+    beta: Beta = named.PAPER_BETA,
     **options: Any,
 ) -> Strategy:
     r"""SBO-KDE: the expectation over a kernel density of the contexts [Huang2024kde]_, Eq. (3).
@@ -51,6 +53,7 @@ def sbo_kde(
         (torch.Size([2, 1, 1]), torch.Size([2, 1]))
     """
     check_num_points(n_w)
+    check_beta(beta)
     recipe = partial(named.sbo_kde, n_w=n_w, density_options=density_options, beta=beta)
     return contextual(recipe, bounds, seeds, context_bounds, density_options, **options)
 
@@ -63,7 +66,7 @@ def drbo_kde(
     n_w: int = 256,
     radius_scale: float = 1.0,
     density_options: dict[str, Any] | None = None,
-    beta: named.Beta = named.PAPER_BETA,
+    beta: Beta = named.PAPER_BETA,
     **options: Any,
 ) -> Strategy:
     r"""DRBO-KDE: the worst distribution in a ball round the density [Huang2024kde]_, Eq. (5).
@@ -83,6 +86,8 @@ def drbo_kde(
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
     """
     check_num_points(n_w)
+    check_beta(beta)
+    as_nonnegative("radius_scale", radius_scale)
     recipe = partial(
         named.drbo_kde,
         n_w=n_w,
@@ -102,7 +107,7 @@ def drbo_mmd(
     radius_scale: float = 1.0,
     kernel: Callable[[Tensor, Tensor], Tensor] | None = None,
     minimax: bool = False,
-    beta: named.Beta = named.PAPER_BETA,
+    beta: Beta = named.PAPER_BETA,
     **options: Any,
 ) -> Strategy:
     r"""DRBO-MMD: the worst distribution in an MMD ball round the empirical one.
@@ -129,6 +134,8 @@ def drbo_mmd(
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
     """
     check_num_points(num_points)
+    check_beta(beta)
+    as_nonnegative("radius_scale", radius_scale)
     recipe = partial(
         named.drbo_mmd_minimax if minimax else named.drbo_mmd,
         num_points=num_points,

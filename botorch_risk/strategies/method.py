@@ -96,7 +96,7 @@ class View:
         history = self.history.of(index)
         if method is not None:
             state = dict(method.start(self.space, len(index)))
-        return View(self.space, history, state, self.batch_size, method or self.method)
+        return View(self.space.of(index), history, state, self.batch_size, method or self.method)
 
 
 class Method(ABC):

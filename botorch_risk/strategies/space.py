@@ -3,7 +3,7 @@ r"""What a point is: the box or the finite domain of decisions, and the columns 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -14,7 +14,11 @@ from botorch.exceptions.errors import (
 )
 from torch import Tensor
 
-from botorch_risk.environments import IndependentEnvironment, InputPerturbation
+from botorch_risk.environments import (
+    DiscreteEnvironment,
+    IndependentEnvironment,
+    InputPerturbation,
+)
 from botorch_risk.environments.environment import choose
 from botorch_risk.environments.uniforms import draw_uniforms
 from botorch_risk.optim.multistart import optimize_acqf_replicates
@@ -41,6 +45,10 @@ class Space(Protocol):
     @property
     def num_columns(self) -> int:
         r"""The number of columns of a row of the history."""
+        ...
+
+    def of(self, replicates: Sequence[int]) -> Space:
+        r"""The space of some replicates."""
         ...
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
@@ -90,6 +98,10 @@ class Box:
     def num_columns(self) -> int:
         r"""The number of columns of a row of the history."""
         return self.bounds.shape[-1]
+
+    def of(self, replicates: Sequence[int]) -> Box:
+        r"""The same space: replicates share it."""
+        return self
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
         r"""Scrambled Sobol points, a function of each seed alone."""
@@ -165,6 +177,10 @@ class ContextSpace:
         r"""The number of columns of a row of the history."""
         return self.bounds.shape[-1] + self.context_bounds.shape[-1]
 
+    def of(self, replicates: Sequence[int]) -> ContextSpace:
+        r"""The same space: replicates share it."""
+        return self
+
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
         r"""The initial decisions."""
         return self.box.initial(seeds, num_points)
@@ -231,6 +247,25 @@ class EnvironmentSpace:
         r"""The number of columns of a row of the history."""
         d_x = self.bounds.shape[-1]
         return self.environment.num_inputs(d_x) + (d_x if self.perturbs else 0)
+
+    def of(self, replicates: Sequence[int]) -> EnvironmentSpace:
+        r"""The space of some replicates, whose environments may be their own.
+
+        Raises:
+            UnsupportedError: If each replicate has an environment that is not discrete.
+        """
+        environment, index = self.environment, list(replicates)
+        shape = environment.weights.shape[:-1]
+        if not shape or index == list(range(shape[0])):
+            return self
+        if not isinstance(environment, DiscreteEnvironment):
+            raise UnsupportedError(
+                "Expected one environment for all replicates, or a `DiscreteEnvironment`, as some "
+                f"replicates have fewer outcomes. Got {type(environment).__name__} of {shape}."
+            )
+        points = environment.points.expand(*shape, *environment.points.shape[-2:])
+        some = DiscreteEnvironment(points[index], environment.weights[index])
+        return replace(self, environment=some)
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
         r"""Sobol decisions, each with any value of the support, all with the same probability."""
@@ -311,6 +346,10 @@ class FiniteDomain:
     def num_columns(self) -> int:
         r"""The number of columns of a row of the history."""
         return self.domain.shape[-1] + (self.num_levels is not None)
+
+    def of(self, replicates: Sequence[int]) -> FiniteDomain:
+        r"""The same space: replicates share it."""
+        return self
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
         r"""Random points of the domain, each once.

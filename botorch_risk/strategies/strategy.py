@@ -250,7 +250,7 @@ class Strategy:
         self, replicates: list[int], history: History, state: State, before: View | None = None
     ) -> View:
         return View(
-            self.space,
+            self.space.of(replicates),
             history.of(replicates),
             _part(state, replicates),
             self.batch_size,

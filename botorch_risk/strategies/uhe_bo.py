@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from botorch_risk.acquisition.named_known import gp_ucb
-from botorch_risk.acquisition.widths import Beta
+from botorch_risk.acquisition.widths import Beta, check_beta
 from botorch_risk.bandits import RewardScale
 from botorch_risk.fit.estimators import Estimator, PseudoData
 from botorch_risk.strategies.acquire import Acquire
@@ -70,4 +70,5 @@ def uhe_bo(
 
 def acquire_gp_ucb(beta: Beta = PAPER_BETA, **options: Any) -> Acquire:
     r"""GP-UCB over replicates; options are those of `Acquire`."""
+    check_beta(beta)
     return Acquire(partial(gp_ucb, beta=beta), batched=True, **options)

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from botorch_risk.acquisition import named_known
 from botorch_risk.acquisition.lacing import LacingRule, select_lacing_value
-from botorch_risk.acquisition.widths import Beta, bayesian_beta
+from botorch_risk.acquisition.widths import Beta, bayesian_beta, check_beta
 from botorch_risk.environments import Environment, IndependentEnvironment
+from botorch_risk.risk import ValueAtRisk
 from botorch_risk.strategies.environment import EnvironmentRisk, Turn
 from botorch_risk.strategies.space import Box, EnvironmentSpace
 from botorch_risk.strategies.strategy import Strategy
@@ -100,6 +101,8 @@ def v_ucb(
     """
     if rule == "probability" and w_is_chosen and isinstance(environment, IndependentEnvironment):
         environment.log_density(environment.points)  # raises if there is none
+    check_beta(beta)
+    ValueAtRisk(risk_level)  # raises
     recipe = partial(named_known.v_ucb, risk_level=risk_level, beta=beta)
     space = EnvironmentSpace(Box(bounds), environment, w_is_chosen)
     method = EnvironmentRisk(recipe, LacedValue(rule), **options)
