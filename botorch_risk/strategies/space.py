@@ -23,6 +23,7 @@ from botorch_risk.environments.environment import choose
 from botorch_risk.environments.uniforms import draw_uniforms
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.optim.pointwise import PointwiseAcquisition
+from botorch_risk.posterior.domain_arguments import check_domain
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.initial_design import initial_design
 
@@ -294,10 +295,12 @@ class EnvironmentSpace:
     def rows(self, X: Tensor, asked: Tensor) -> Tensor:
         r"""Pairs; of perturbed decisions, which come in the order of asking, with the decisions."""
         if self.perturbs:
-            decisions = asked[..., : self.bounds.shape[-1]]
+            decisions = asked[:, : X.shape[1], : self.bounds.shape[-1]]
             if X.shape != decisions.shape:
-                message = f"Expected {decisions.shape=}, as asked. Got {X.shape=}."
-                raise BotorchTensorDimensionError(message)
+                raise BotorchTensorDimensionError(
+                    f"Expected perturbed decisions of {tuple(asked.shape[:-1])} rows at most, as "
+                    f"asked, of {self.bounds.shape[-1]} columns. Got {tuple(X.shape)}."
+                )
             X = torch.cat([decisions.masked_fill(X.isnan(), torch.nan), X], dim=-1)
         check_columns(X, self.num_columns)
         check_within(X, self.bounds)
@@ -330,6 +333,7 @@ class FiniteDomain:
     initial_level: int = 0
 
     def __post_init__(self) -> None:
+        check_domain(self.domain, torch.Size())
         object.__setattr__(self, "domain", as_data(self.domain))
         if not 0 <= self.initial_level < (self.num_levels or 1):
             raise ValueError(

@@ -36,6 +36,7 @@ def test_one_round_by_hand() -> None:
     ):
         ours.covar_module.lengthscale = theirs.covar_module.lengthscale[0]
         ours.mean_module.constant = theirs.mean_module.constant[0].item()
+    by_hand.refresh_noise()
     single = RiskAverseUpperConfidenceBound(by_hand, 4.0, 4.0, 1.0)
     torch.testing.assert_close(single.evaluate(grid[0]), acqf.evaluate(grid)[0].detach())
 

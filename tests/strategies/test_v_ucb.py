@@ -322,7 +322,7 @@ def test_perturbed_decisions_are_told_as_they_were_asked() -> None:
     strategy = build("vucb_prob", [0, 1], law, risk_level=0.2)
     X = strategy.ask()
     for bad, error, message in (
-        (X[..., :0], BotorchTensorDimensionError, "as asked"),
+        (torch.cat([X, X], dim=1), BotorchTensorDimensionError, r"as asked.* Got \(2, 8, 1\)"),
         (X + 0.01, InputDataError, "w in the support of its distribution"),
     ):
         with pytest.raises(error, match=message):
