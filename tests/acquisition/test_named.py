@@ -115,9 +115,10 @@ def test_minimax_maximises_the_worst_case_of_the_upper_bounds(seed: int) -> None
     _, upper, weights = acqf.pointwise_bounds(grid)
     points, radius = acqf.environment.points.numpy(), acqf.risk_measure.radius
     gram = 0.01 * np.exp(-5 * np.abs(points - points.T))  # which can be inverted
-    law = weights[0].numpy()
+    distribution = weights[0].numpy()
     expected = [
-        oracles.minimax_approximation(u, law, gram, radius, "kernel") for u in upper.numpy()
+        oracles.minimax_approximation(u, distribution, gram, radius, "kernel")
+        for u in upper.numpy()
     ]
     torch.testing.assert_close(acqf.evaluate(grid), torch.tensor(expected), rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(acqf(grid.unsqueeze(-2)), acqf.evaluate(grid))
