@@ -25,7 +25,7 @@ from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
 from benchmarks.timing import environment, interleaved
-from botorch_risk.models import MarginalPredictor
+from botorch_risk.posterior import MarginalPredictor
 
 DIMENSION = 3
 KERNELS = {

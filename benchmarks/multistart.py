@@ -24,8 +24,8 @@ from torch import Generator, Tensor
 
 from benchmarks.timing import environment
 from botorch_risk.fit import fit_exact_gp
-from botorch_risk.models import MarginalPredictor
 from botorch_risk.optim import optimize_acqf_replicates
+from botorch_risk.posterior import MarginalPredictor
 from botorch_risk.projected_bfgs import minimize_rows
 
 BETA = 4.0

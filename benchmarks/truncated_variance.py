@@ -31,7 +31,7 @@ from botorch_risk.acquisition import (
     TruncatedVarianceState,
     top_candidates,
 )
-from botorch_risk.models import DomainPosterior
+from botorch_risk.posterior import DomainPosterior
 
 NOISE, LENGTHSCALE = 1e-3, 0.1
 

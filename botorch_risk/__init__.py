@@ -1,9 +1,10 @@
 r"""Decisions under risk with BoTorch.
 
 The package adds three exchangeable parts to a BoTorch loop: models that learn the
-noise as well as the mean (`models`), measures of risk (`risk`) over a law of the
+noise as well as the mean (`models`), measures of risk (`risk`) over a distribution of the
 environment (`environments`), and acquisition functions that optimise the risk measure
-of the outcome instead of its mean (`acquisition`).
+of the outcome instead of its mean (`acquisition`). Fast predictions of any exact GP are in
+`posterior`, its closed-form fit in `fit`.
 
 Shapes are written in one vocabulary everywhere:
 

@@ -1,4 +1,4 @@
-r"""Where gradients are needed, and PyTorch is told not to compute any."""
+r"""Refusal of PyTorch's inference mode by functions that need gradients."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from botorch.exceptions.errors import UnsupportedError
 
 
 def require_gradients(name: str) -> None:
-    r"""Refuses PyTorch's inference mode, in which no gradient can be had.
+    r"""Refuses PyTorch's inference mode, in which no gradient can be computed.
 
     `torch.no_grad` is no obstacle: gradients are switched on where they are needed.
 
     Args:
-        name: Of the function that needs them.
+        name: The name of the function that needs them.
 
     Raises:
         UnsupportedError: In inference mode.

@@ -4,6 +4,16 @@ Each row is a problem of its own with its own metric, line search, iteration cou
 only the evaluations are shared, and a row that has finished is not evaluated any more. The fits of
 replicates (`fit`) and the multi-start optimisation of acquisitions (`optim`) run on it.
 
+Why not BoTorch's batched L-BFGS (`fmin_l_bfgs_b_batched`), which reaches the same optima in as many
+evaluations? For what it cannot do, rather than for speed:
+
+- each row has bounds of its own, and equal bounds fix a coordinate of one row alone;
+- each row reports a status, so that one replicate that fails numerically leaves the others alone;
+- nothing here depends on SciPy's internals, which BoTorch's version calls and which may change.
+
+Both take the same time up to 32 replicates; at 128 a batched fit takes 0.75 s here and 1.28 s there
+(1.7 times) on one thread.
+
 The state, a few numbers a row, lives in NumPy, where an operation on a small array costs a tenth
 of a call into torch. The caller's objective moves the points to its own device and precision.
 """
@@ -17,11 +27,13 @@ from enum import IntEnum
 import numpy as np
 from numpy import ndarray
 
-# A sufficient decrease, the range of a backtracking factor, trials before the metric is dropped,
-# and what counts as lying on a bound.
+# Armijo's constant: the share of the decrease to first order that a step has to reach.
 SUFFICIENT_DECREASE = 1e-4
+# The range of a backtracking factor: a parabola through two points is not to be trusted further.
 SHRINK_RANGE = (0.1, 0.5)
+# Rejected steps before the metric is dropped: 20 halvings are below any useful step.
 MAX_TRIALS = 20
+# A coordinate this close to a bound lies on it: rounding in `clip` leaves no larger gap.
 ON_BOUND = 1e-10
 
 Objective = Callable[[ndarray, ndarray], tuple[ndarray, ndarray]]
@@ -57,7 +69,7 @@ class Minima:
 
 @dataclass
 class _Rows:
-    r"""The rows still running; every field has one entry a row, so that rows can be dropped."""
+    r"""The rows still running; every field has one entry per row, so that rows can be dropped."""
 
     index: ndarray  # which row of the caller
     lower: ndarray
@@ -140,6 +152,7 @@ def minimize_rows(
             status = np.full(rows.index.size, RowStatus.RUNNING)
             accepted = _sufficient(rows, value, gradient, slope, precision)
             _backtrack(rows, ~accepted, value, slope, status, precision)
+            # One small step may be a bad direction; two in a row are the end of the descent.
             small = rows.value - value <= relative_tolerance * np.maximum(1.0, np.abs(rows.value))
             _advance(rows, accepted, trial, value, gradient, free)
             rows.small = np.where(accepted, np.where(small, rows.small + 1, 0), rows.small)
@@ -171,6 +184,7 @@ def _start(
     )  # fmt: skip
     _reset_metric(rows, np.ones(count, dtype=bool))
     status = np.full(count, RowStatus.RUNNING)
+    # Nothing can move: all coordinates are fixed, or the start is a stationary point exactly.
     status[_projected_gradient(rows) <= 0.0] = RowStatus.CONVERGED
     status[~(np.isfinite(value) & np.isfinite(gradient).all(1))] = RowStatus.FAILED
     result = Minima(x.copy(), value.copy(), status.copy(), zeros + 1)
@@ -185,6 +199,7 @@ def _held(rows: _Rows) -> ndarray:
 
 
 def _projected_gradient(rows: _Rows) -> ndarray:
+    r"""The longest move of a coordinate under a unit gradient step within the box, `rows`."""
     moved = np.clip(rows.x - rows.gradient, rows.lower, rows.upper)
     return np.abs(rows.x - moved).max(axis=1, initial=0.0)
 
@@ -193,6 +208,8 @@ def _is_flat(rows: _Rows, gradient_tolerance: float, decrease_tolerance: float) 
     r"""Whether neither the gradient nor the metric promises more."""
     flat = _projected_gradient(rows) <= gradient_tolerance
     if np.isfinite(decrease_tolerance) and flat.any():
+        # Twice what a Newton step with this metric would gain: a small gradient in a long, flat
+        # valley still promises much.
         gradient = np.where(_held(rows), 0.0, rows.gradient)
         decrease = np.einsum("ri,rij,rj->r", gradient, rows.metric, gradient)
         flat &= decrease <= decrease_tolerance
@@ -210,12 +227,15 @@ def _reset_metric(rows: _Rows, mask: ndarray) -> None:
 
 def _propose(rows: _Rows, max_step: float) -> tuple[ndarray, ndarray, ndarray]:
     r"""The next point of each row, the decrease to first order, and the free coordinates."""
+    # Bertsekas: a metric that mixes held and free coordinates need not give a descent direction
+    # once the step is clipped. Restricted to the free ones it does.
     free = ~_held(rows)
     gradient = np.where(free, rows.gradient, 0.0)
     direction = np.where(free, -np.einsum("rij,rj->ri", rows.metric, gradient), 0.0)
     largest = np.abs(direction).max(axis=1, initial=0.0)
     factor = rows.step * np.minimum(1.0, max_step / np.maximum(largest, 1e-300))
     trial = np.clip(rows.x + factor[:, None] * direction, rows.lower, rows.upper)
+    # Along the clipped step, not along the direction: the path bends at the bounds.
     slope = (gradient * (trial - rows.x)).sum(axis=1)
     return trial, slope, free
 
@@ -223,7 +243,7 @@ def _propose(rows: _Rows, max_step: float) -> tuple[ndarray, ndarray, ndarray]:
 def _sufficient(
     rows: _Rows, value: ndarray, gradient: ndarray, slope: ndarray, precision: float
 ) -> ndarray:
-    r"""Armijo's rule, which rounding may not fail: then any decrease will do."""
+    r"""Armijo's rule; where the expected decrease drowns in rounding any decrease will do."""
     negligible = -slope <= 1e3 * precision * np.maximum(1.0, np.abs(rows.value))
     decrease = value <= rows.value + SUFFICIENT_DECREASE * slope
     decrease |= negligible & (value <= rows.value)
@@ -239,6 +259,8 @@ def _backtrack(
     precision: float,
 ) -> None:
     r"""Shortens the step of rejected rows to the minimum of a parabola."""
+    # The minimum of the parabola through value and slope at 0 and the rejected value at 1. A value
+    # that is not finite gives none: the shortest step then.
     parabola = -slope / (2.0 * (value - rows.value - slope))
     shrink = np.where(np.isfinite(parabola), parabola, SHRINK_RANGE[0]).clip(*SHRINK_RANGE)
     rows.step = np.where(rejected, rows.step * shrink, rows.step)
@@ -247,12 +269,14 @@ def _backtrack(
     # A decrease below the rounding error of the objective cannot be told from none.
     expected = precision * np.maximum(1.0, np.abs(rows.value))
     status[rejected & rows.fresh & (slope < 0) & (-slope <= expected)] = RowStatus.CONVERGED
+    # Steepest descent has failed too, so that nothing is left to try.
     status[exhausted & rows.fresh & (status == RowStatus.RUNNING)] = RowStatus.STALLED
-    anew = exhausted & ~rows.fresh
-    anew |= rejected & ~rows.fresh & (-slope <= expected)
-    if anew.any():
-        _reset_metric(rows, anew)
-        rows.step[anew], rows.trials[anew] = 1.0, 0
+    # A metric that was learnt elsewhere may mislead here: once more from steepest descent.
+    restart = exhausted & ~rows.fresh
+    restart |= rejected & ~rows.fresh & (-slope <= expected)
+    if restart.any():
+        _reset_metric(rows, restart)
+        rows.step[restart], rows.trials[restart] = 1.0, 0
 
 
 def _advance(
@@ -264,16 +288,21 @@ def _advance(
     free: ndarray,
 ) -> None:
     r"""Moves the accepted rows and learns the curvature along their steps."""
+    # Held coordinates are left out: their gradients turn without any change of theirs, which would
+    # be read as curvature. A rejected row has zeros, which change nothing.
     change = np.where(free & accepted[:, None], trial - rows.x, 0.0)  # s
     turn = np.where(free & accepted[:, None], gradient - rows.gradient, 0.0)  # y
     curvature = (change * turn).sum(axis=1)
     norms = np.linalg.norm(change, axis=1) * np.linalg.norm(turn, axis=1)
+    # Only positive curvature keeps the metric positive definite. The line search asks for no more
+    # than a decrease (Armijo, not Wolfe), so that it has to be checked.
     convex = accepted & (curvature > 1e-10 * norms)
     # The first curvature sets the scale; where there is none, longer steps will find it.
     scale = np.where(convex & rows.fresh, curvature / (turn * turn).sum(axis=1), 1.0)
     rows.metric[convex & rows.fresh] = np.eye(trial.shape[1])
     rows.metric *= np.where(accepted & ~convex, 4.0, scale)[:, None, None]
     turned = np.einsum("rij,rj->ri", rows.metric, turn)  # H y
+    # H <- (I - w s y') H (I - w y s') + w s s' with w = 1 / s'y, multiplied out.
     weight = np.where(convex, 1.0 / curvature, 0.0)
     square = weight * (weight * (turn * turned).sum(axis=1) + 1.0)
     outer = change[:, :, None] * (weight[:, None] * turned)[:, None, :]

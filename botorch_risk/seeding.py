@@ -1,4 +1,4 @@
-r"""Random streams that are addressed, not carried along.
+r"""Random streams that are addressed by a seed and a purpose, without a state to carry.
 
 A stream is named by a seed and any number of integers or words (the round, the purpose),
 so that a resumed experiment draws what the uninterrupted one would have drawn, and so
@@ -53,7 +53,7 @@ def is_one_seed(seeds: Any) -> TypeGuard[int]:
 
 
 def _integer(value: Any) -> int:
-    r"""An integer of any library as Python's own, which all streams are named by."""
+    r"""Converts an integer of any library to Python's own, so that it names the same stream."""
     try:
         return operator.index(value)
     except TypeError:

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from botorch_risk.experiments.campaign import Campaign
+from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.registry import get_experiment
 
 
@@ -56,8 +57,18 @@ def parser(description: str | None, parts: Sequence[Part], out: str) -> argparse
     return arguments
 
 
-def run(parts: Iterable[Part], arguments: argparse.Namespace) -> None:
-    r"""Runs the parts of the experiments that were named, in their order; all if none was."""
+def run(
+    parts: Iterable[Part],
+    arguments: argparse.Namespace,
+    own: Sequence[ExperimentDefinition] = (),
+) -> None:
+    r"""Runs the parts of the experiments that were named, in their order; all if none was.
+
+    Args:
+        parts: All parts.
+        arguments: From `parser`.
+        own: Experiments beside those of the papers that parts name.
+    """
     arguments.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     for part in parts:
@@ -67,7 +78,7 @@ def run(parts: Iterable[Part], arguments: argparse.Namespace) -> None:
         if part.missing:
             print(f"{title}: left out, needs {' and '.join(part.missing)}", flush=True)
             continue
-        start, definition = time.process_time(), get_experiment(part.name)
+        start, definition = time.process_time(), get_experiment(part.name, own)
         seeds = range(min(part.num_seeds, arguments.seeds or part.num_seeds))
         rounds = part.num_rounds or definition.num_rounds
         rounds = min(rounds, arguments.rounds or rounds)
@@ -76,18 +87,20 @@ def run(parts: Iterable[Part], arguments: argparse.Namespace) -> None:
 
 
 def run_with_portfolio(
-    description: str | None, parts: Sequence[Part], out: str, register: Callable[[Path], object]
+    description: str | None,
+    parts: Sequence[Part],
+    out: str,
+    portfolio: Callable[[Path], tuple[ExperimentDefinition, ...]],
 ) -> None:
     r"""The main of a `run.py`; parts with a portfolio run if their table is there."""
     arguments = parser(description, parts, out)
     arguments.add_argument("--table", type=Path, help="the back-tests of PortfolioOptimization")
     options = arguments.parse_args()
-    if options.table is not None:
-        register(options.table)
-    else:
+    if options.table is None:
         print("portfolio: left out, the papers' back-tests need --table", flush=True)
-        parts = [part for part in parts if "portfolio" not in part.name]
-    run(parts, options)
+        run([part for part in parts if "portfolio" not in part.name], options)
+    else:
+        run(parts, options, portfolio(options.table))
 
 
 def stores(parts: Iterable[Part], out: Path, name: str) -> list[Path]:

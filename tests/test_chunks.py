@@ -1,4 +1,4 @@
-r"""Pointwise functions in chunks."""
+r"""Sizes of blocks by device and by the length of a row, and pointwise functions in chunks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_risk.chunks import entries_at_once, evaluate_in_chunks
+from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
 
 # From X that broadcasts with R = 3 replicates, or has their batch shape, to one value each.
 SCALES = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).reshape(3, 1)
@@ -36,6 +36,20 @@ def test_gradient_in_chunks_is_the_gradient(
     torch.testing.assert_close(sides[1], sides[0])
 
 
+@pytest.mark.parametrize("batch", [(), (3,)], ids=str)
+def test_a_gradient_takes_one_call_a_chunk(batch: tuple[int, ...]) -> None:
+    r"""And one more where it is found out that replicates share the points."""
+    calls = []
+
+    def function(X: Tensor) -> Tensor:
+        calls.append(X.shape[-2])
+        return FUNCTIONS["of each replicate"](X)
+
+    X = torch.rand(*batch, 7, 2, dtype=torch.float64, requires_grad=True)
+    evaluate_in_chunks(function, X, 3)
+    assert calls == ([3, 3, 1] if batch else [3, 3, 3, 1])
+
+
 def test_values_in_chunks_need_no_graph() -> None:
     X = torch.rand(7, 2)
     seen = []
@@ -48,7 +62,14 @@ def test_values_in_chunks_need_no_graph() -> None:
     assert seen == [(3, False), (3, False), (1, False)]
 
 
-def test_a_kind_of_device_that_is_not_listed_is_taken_for_a_cpu() -> None:
-    limits = {"cpu": 3, "cuda": 7}
-    expected = {"cpu": 3, "cuda": 7, "meta": 3}
-    assert {kind: entries_at_once(limits, torch.device(kind)) for kind in expected} == expected
+SIZE = ChunkSize(cpu=100, gpu=1000)
+
+
+@pytest.mark.parametrize(("device", "entries"), [("cpu", 100), ("cuda", 1000), ("mps", 1000)])
+def test_a_block_has_the_entries_of_its_device(device: str, entries: int) -> None:
+    assert SIZE.entries(torch.device(device)) == entries
+
+
+@pytest.mark.parametrize(("row", "rows"), [(0, 100), (1, 100), (7, 14), (100, 1), (101, 1)])
+def test_a_block_has_whole_rows_and_at_least_one(row: int, rows: int) -> None:
+    assert SIZE.rows(torch.device("cpu"), row) == rows

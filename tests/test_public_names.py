@@ -14,16 +14,14 @@ import pytest
 import torch
 
 import botorch_risk
-from tests.contracts import (
-    ACQUISITIONS,
-    ENVIRONMENTS,
-    PERTURBATIONS,
-    PROBLEMS,
-    RISK_MEASURES,
-    RepeatedData,
-)
+from tests.acquisition.cases import ACQUISITIONS
+from tests.contracts import RepeatedData
+from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS
 from tests.models.cases import MODELS
+from tests.posterior.cases import POSTERIORS
+from tests.risk.cases import RISK_MEASURES
 from tests.strategies.cases import STRATEGIES
+from tests.test_functions.cases import PROBLEMS
 
 # Classes that obey no contract of a list: records, and parts that have tests of their own.
 WITHOUT_CONTRACT = {
@@ -104,7 +102,7 @@ def with_cases() -> set[type]:
     built += [case.measure for case in RISK_MEASURES]
     built += [case.law(values, n_w=case.few) for case in (*ENVIRONMENTS, PERTURBATIONS)]
     built += [case.build(torch.float64) for case in PROBLEMS if not case.marks]
-    kinds = [case.kind for case in (*MODELS, *STRATEGIES)]
+    kinds = [case.kind for case in (*MODELS, *POSTERIORS, *STRATEGIES)]
     return {type(each) for each in built} | set(kinds)
 
 

@@ -27,8 +27,8 @@ from botorch_risk.acquisition.pointwise import (
     construct_from_own_arguments,
     register_weights,
 )
-from botorch_risk.models.model_inputs import check_points
-from botorch_risk.models.noise_process import variances_in_sequence
+from botorch_risk.models.learnt_noise import variances_in_sequence
+from botorch_risk.posterior.inputs import check_points
 
 
 @construct_from_own_arguments

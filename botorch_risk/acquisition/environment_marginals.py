@@ -11,8 +11,8 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.environments import Environment
-from botorch_risk.models.marginals import MarginalPredictor
-from botorch_risk.models.product_marginals import ProductMarginals
+from botorch_risk.posterior.marginals import MarginalPredictor
+from botorch_risk.posterior.product import ProductMarginals
 
 EnvironmentMarginals = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 

@@ -25,8 +25,8 @@ from botorch_risk.acquisition.pointwise import (
     register_weights,
 )
 from botorch_risk.models.hallucination import condition_on_mean
-from botorch_risk.models.marginals import MarginalPredictor, Marginals
-from botorch_risk.models.model_inputs import as_points
+from botorch_risk.posterior.inputs import as_points
+from botorch_risk.posterior.marginals import MarginalPredictor, Marginals
 
 
 def straddle(

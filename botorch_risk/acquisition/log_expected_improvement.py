@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from botorch_risk.models.marginals import Marginals
+from botorch_risk.posterior.marginals import Marginals
 
 # Below this, 1 + u Phi(u) / phi(u) is lost to rounding and its leading term 1 / u^2 is exact.
 _FAR = -1e5

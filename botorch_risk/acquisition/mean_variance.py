@@ -24,7 +24,7 @@ from botorch_risk.acquisition.pointwise import (
     register_weights,
 )
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.models.marginals import MarginalPredictor
+from botorch_risk.posterior.marginals import MarginalPredictor
 
 
 class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):

@@ -14,14 +14,14 @@ from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.covering import top_candidates
 from botorch_risk.acquisition.truncated_variance.gain import inverse_variance
-from botorch_risk.chunks import entries_at_once
-from botorch_risk.models.domain import DomainPosterior
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.posterior.domain import DomainPosterior
 
 # The next outcome, in standard deviations from its mean: an equidistant rule for a normal
 # distribution.
 _REACH, _NUM_OUTCOMES = 6.0, 49
 # Means after an outcome that are held at once.
-_CHUNK_ENTRIES = {"cpu": 2**16, "cuda": 2**26}
+_CHUNK_ENTRIES = ChunkSize(cpu=2**16)
 
 
 def expected_regret_reduction(
@@ -73,7 +73,7 @@ def expected_regret_reduction(
     weights = torch.exp(-0.5 * outcomes.square()) / math.sqrt(2 * math.pi)
     weights = weights / weights.sum()
     score = torch.zeros_like(mean)
-    rows = max(1, entries_at_once(_CHUNK_ENTRIES, mean.device) // columns.shape[-1])
+    rows = _CHUNK_ENTRIES.rows(mean.device, columns.shape[-1])
     for r, heights in enumerate(behind):  # one replicate at a time, in a core's cache
         for total, slopes in zip(score[r].split(rows), ahead[r].split(rows), strict=True):
             means = torch.empty_like(slopes)

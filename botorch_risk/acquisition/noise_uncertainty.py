@@ -12,7 +12,7 @@ from botorch_risk.acquisition.pointwise import (
     construct_from_own_arguments,
 )
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.models.noise_process import LearntNoise
+from botorch_risk.models.learnt_noise import LearntNoise
 
 
 @construct_from_own_arguments

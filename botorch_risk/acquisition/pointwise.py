@@ -15,8 +15,8 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 from torch.nn import Module
 
-from botorch_risk.models.model_inputs import as_points, check_points
-from botorch_risk.models.t_batch import TBatch
+from botorch_risk.posterior.inputs import as_points, check_points
+from botorch_risk.posterior.t_batch import TBatch
 
 Kind = TypeVar("Kind", bound=type[AcquisitionFunction])
 

@@ -28,15 +28,15 @@ from botorch_risk.acquisition.pointwise import (
     per_point,
     register_weights,
 )
-from botorch_risk.chunks import entries_at_once, evaluate_in_chunks
+from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
 from botorch_risk.environments import Environment
 from botorch_risk.models.hallucination import condition_on_mean
-from botorch_risk.models.model_inputs import as_points, input_widths
-from botorch_risk.models.t_batch import TBatch
+from botorch_risk.posterior.inputs import as_points, input_widths
+from botorch_risk.posterior.t_batch import TBatch
 from botorch_risk.risk import RiskMeasure
 
 # Values of the environment, all candidates counted, whose marginals are held at once.
-_CHUNK_VALUES = {"cpu": 2**18, "cuda": 2**24}
+_CHUNK_VALUES = ChunkSize(cpu=2**18, gpu=2**24)
 
 
 Optimism = Literal["of_risk", "of_values"]
@@ -231,7 +231,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         inputs, weights = self._expanded(X)
         batch_shape = torch.broadcast_shapes(self.model.batch_shape, inputs.shape[:-3])
         t_batch = TBatch.of(X, batch_shape)
-        entries = entries_at_once(_CHUNK_VALUES, X.device)
+        entries = _CHUNK_VALUES.entries(X.device)
         size = entries // (weights.shape[-1] * t_batch.shape[t_batch.dims :].numel())
         return t_batch.unfold(evaluate_in_chunks(of_chunk, t_batch.fold(X), max(1, size)))
 

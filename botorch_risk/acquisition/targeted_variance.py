@@ -23,8 +23,8 @@ from botorch_risk.acquisition.pointwise import (
     map_replicates,
 )
 from botorch_risk.acquisition.truncated_variance.sampling import Noise, SamplingTerms
-from botorch_risk.models.domain import DomainPosterior
-from botorch_risk.models.model_inputs import as_points
+from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.posterior.inputs import as_points
 
 
 @construct_from_own_arguments

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from botorch_risk.experiments.campaign import Campaign
+    from botorch_risk.experiments.definition import ExperimentDefinition
     from botorch_risk.experiments.loop import run_strategy
-    from botorch_risk.experiments.problem import Problem, ProblemFamily, ProblemWithObjective
-    from botorch_risk.experiments.registry import ExperimentDefinition, get_experiment, register
+    from botorch_risk.experiments.problem import (
+        Problem,
+        ProblemFamily,
+        ProblemWithContexts,
+        ProblemWithObjective,
+    )
+    from botorch_risk.experiments.registry import get_experiment
     from botorch_risk.experiments.serialization import StoreError
     from botorch_risk.experiments.store import ExperimentStore
 
@@ -24,23 +30,23 @@ __all__ = [
     "ExperimentStore",
     "Problem",
     "ProblemFamily",
+    "ProblemWithContexts",
     "ProblemWithObjective",
     "StoreError",
     "get_experiment",
-    "register",
     "run_strategy",
 ]
 
 _MODULES = {
     "Campaign": "campaign",
-    "ExperimentDefinition": "registry",
+    "ExperimentDefinition": "definition",
     "ExperimentStore": "store",
     "Problem": "problem",
     "ProblemFamily": "problem",
+    "ProblemWithContexts": "problem",
     "ProblemWithObjective": "problem",
     "StoreError": "serialization",
     "get_experiment": "registry",
-    "register": "registry",
     "run_strategy": "loop",
 }
 

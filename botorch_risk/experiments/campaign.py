@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from botorch_risk import __version__
+from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.extras import require_extra
 from botorch_risk.experiments.loop import run_strategy
-from botorch_risk.experiments.problem import Problem, ProblemFamily
-from botorch_risk.experiments.registry import ExperimentDefinition
+from botorch_risk.experiments.problem import Problem, ProblemFamily, decision_bounds
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.workers import end_with
 from botorch_risk.seeding import as_seeds
@@ -51,10 +51,10 @@ class Campaign:
         ValueError: If a strategy or a device is unknown, or a number is below 1.
 
     Example:
-        >>> from botorch_risk.strategies import RandomSearch
+        >>> from botorch_risk.strategies import random_search
         >>> definition = ExperimentDefinition(
         ...     name="my-oven", description="", problem=lambda: my_oven,
-        ...     strategies={"random": RandomSearch},
+        ...     strategies={"random": random_search},
         ...     num_initial=5, num_rounds=20, num_repeats=10, objective="mean",
         ... )
         >>> Campaign(definition, "oven.sqlite", seeds=range(3), labels=["randon"])
@@ -95,7 +95,7 @@ class Campaign:
 
     @cached_property
     def problem(self) -> Problem:
-        r"""The problem, on the CPU; that of the seeds, if each has its own."""
+        r"""The problem, on the CPU; where each seed has its own, the problems of these seeds."""
         problem = self.definition.problem()
         if isinstance(problem, ProblemFamily):
             return problem.of_seeds(as_seeds(self.seeds))
@@ -109,7 +109,7 @@ class Campaign:
         return {
             "experiment": definition.name,
             "problem": f"{type(problem).__module__}.{type(problem).__qualname__}",
-            "bounds": problem.bounds.tolist(),
+            "bounds": decision_bounds(problem).tolist(),
             "dtype": str(problem.bounds.dtype),
             "objective": definition.objective,
             "optimal_value": None if optimum is None else float(optimum(problem)),
@@ -156,8 +156,8 @@ class Campaign:
     def _run_one(self, label: str, position: int, progress: bool, parent: int) -> None:
         end_with(parent)
         definition = self.definition
-        bounds = self.problem.bounds.to(self.device)
-        strategy = definition.strategies[label](bounds, list(self.seeds), definition.num_initial)
+        bounds = decision_bounds(self.problem).to(self.device)
+        strategy = definition.build(label, bounds, self.seeds)
         with ExperimentStore(self.path, self.identity) as store:
             done = store.progress(label)[0] + 1
             with require_extra("tqdm").tqdm(

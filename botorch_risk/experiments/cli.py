@@ -5,24 +5,32 @@ Example:
     botorch-risk status branin.sqlite
     botorch-risk plot branin.sqlite --to pictures
 
-A script of your own that calls `register(...)` and then `main()` is this command with
-your experiments in it.
+A script of your own that calls `main([my_experiment])` is this command with your experiments
+in it.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from botorch_risk.experiments.extras import MissingExtraError
 
+if TYPE_CHECKING:
+    from botorch_risk.experiments.definition import ExperimentDefinition
 
-def main() -> None:
-    r"""Runs the command line; an extra that is not installed is one line and the exit code 2."""
+
+def main(own: Iterable[ExperimentDefinition] = ()) -> None:
+    r"""Runs the command line; an extra that is not installed is one line and the exit code 2.
+
+    Args:
+        own: Experiments beside the papers' ones.
+    """
     with one_line_errors(MissingExtraError):
         from botorch_risk.experiments.commands import app
-    app()
+    app(obj=tuple(own))
 
 
 @contextmanager

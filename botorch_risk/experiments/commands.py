@@ -10,11 +10,14 @@ from botorch_risk.experiments.extras import MissingExtraError, require_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from typer import Context
 
-    from botorch_risk.experiments.registry import ExperimentDefinition
+    from botorch_risk.experiments.definition import ExperimentDefinition
     from botorch_risk.experiments.store import ExperimentStore
 
 typer = require_extra("typer")
+if not TYPE_CHECKING:
+    Context = typer.Context  # its `obj` are the experiments that `main` was given
 app = typer.Typer(
     help="Experiments under risk that can be stopped at any moment and resumed.",
     no_args_is_help=True,
@@ -26,11 +29,11 @@ StorePath = Annotated[Path, typer.Argument(help="The file that `run --out` wrote
 
 
 @app.command("list")
-def list_experiments() -> None:
+def list_experiments(context: Context) -> None:
     r"""Lists the experiments and their strategies."""
     from botorch_risk.experiments.registry import experiments
 
-    for definition in experiments().values():
+    for definition in experiments(context.obj or ()).values():
         typer.echo(f"{definition.name}: {definition.description}")
         typer.echo(f"    strategies: {', '.join(definition.strategies)}")
         typer.echo(f"    rounds: {definition.num_rounds}, repeats: {definition.num_repeats}")
@@ -38,6 +41,7 @@ def list_experiments() -> None:
 
 @app.command()
 def run(
+    context: Context,
     name: Annotated[str, typer.Argument(help="The experiment; see `list`.")],
     strategy: Annotated[list[str], typer.Option(help="May be repeated; default: all.")] = [],  # noqa: B006
     replicates: Annotated[int, typer.Option(help="The number R of seeds.")] = 10,
@@ -61,8 +65,9 @@ def run(
     with one_line_errors(ValueError):
         if jobs < 1:
             raise ValueError(f"Expected `--jobs` to be at least 1. Got {jobs=}.")
+        definition = get_experiment(name, context.obj or ())
         seeds = range(seed, seed + replicates)
-        campaign = Campaign(get_experiment(name), out, seeds, strategy, rounds, device)
+        campaign = Campaign(definition, out, seeds, strategy, rounds, device)
         campaign.prepare()
     with one_line_errors(StoreError, MissingExtraError):
         campaign.run(num_jobs=jobs)
@@ -91,6 +96,7 @@ def status(path: StorePath) -> None:
 
 @app.command()
 def plot(
+    context: Context,
     path: StorePath,
     to: Annotated[Path, typer.Option(help="The folder of the pictures.")] = Path("."),
     log: Annotated[bool, typer.Option(help="Logarithmic axis for simple regret.")] = False,
@@ -102,14 +108,13 @@ def plot(
     """
     with one_line_errors(MissingExtraError):
         require_extra("matplotlib")
-    from botorch_risk.experiments.finite_domain import LevelSetProblem
     from botorch_risk.experiments.plots import save_png
     from botorch_risk.experiments.registry import get_experiment
     from botorch_risk.experiments.store import ExperimentStore
 
     with one_line_errors(ValueError, MissingExtraError), ExperimentStore(path) as store:
-        definition = get_experiment(store.identity["experiment"])
-        if isinstance(definition.problem(), LevelSetProblem):
+        definition = get_experiment(store.identity["experiment"], context.obj or ())
+        if definition.threshold is not None:
             pictures, page = _level_set_pictures(store, definition)
         else:
             pictures, page = _regret_pictures(store, definition, log)

@@ -1,7 +1,7 @@
 r"""Risk-averse against risk-neutral tuning of a random forest, from data to decision.
 
 Run by `make demo`. Both methods see the same initial designs and the same splits, and
-report by the same rule; what they report is then measured afresh on splits that neither
+report by the same rule; what they report is then measured on new splits that neither
 has seen.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from torch import Tensor
 from botorch_risk.experiments.campaign import Campaign
 from botorch_risk.experiments.cli import one_line_errors
 from botorch_risk.experiments.extras import MissingExtraError, require_extra
+from botorch_risk.experiments.papers.rahbo import FOREST_RISK_AVERSION
 from botorch_risk.experiments.plots import COLORS, save_png
-from botorch_risk.experiments.rahbo import FOREST_RISK_AVERSION
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.workers import end_with
 from botorch_risk.metrics import mean_and_standard_error, paired_difference
+from botorch_risk.strategies import Strategy
 from botorch_risk.test_functions import ForestTuning
 
 METHODS = ("RAHBO", "GP-UCB")
@@ -77,11 +79,21 @@ def _reported(path: Path) -> dict[str, Tensor]:
     with ExperimentStore(path) as store:
         seeds, bounds = store.identity["seeds"], experiment.problem().bounds
         for label, method, weight in REPORTS:
-            strategy: Any = experiment.strategies[method](bounds, seeds, experiment.num_initial)
+            strategy = experiment.build(method, bounds, seeds)
             strategy.load_state_dict(store.progress(method)[1])
-            strategy.risk_aversion = weight
-            reported[label] = strategy.recommend().round()
+            reported[label] = _recommended(strategy, weight).round()
     return reported
+
+
+def _recommended(strategy: Strategy, risk_aversion: float) -> Tensor:
+    r"""What a strategy would recommend if the variance had another weight, `R x d`."""
+    method: Any = strategy.method
+    weighed = replace(method, weights=replace(method.weights, risk_aversion=risk_aversion))
+    bounds = strategy.space.bounds
+    chosen = bounds.new_full((len(strategy.seeds), bounds.shape[-1]), torch.nan)
+    for replicates, view in strategy.views:
+        chosen[replicates] = weighed.recommend(view)
+    return chosen
 
 
 def _measure(reported: dict[str, Tensor], num_splits: int, jobs: int) -> dict[str, Tensor]:
@@ -91,7 +103,7 @@ def _measure(reported: dict[str, Tensor], num_splits: int, jobs: int) -> dict[st
     distinct, index = points.unique(dim=0, return_inverse=True)
     values = joblib.Parallel(n_jobs=jobs, backend="loky")(
         joblib.delayed(_measure_one)(x, num_splits, os.getpid())
-        for x in tqdm(distinct, desc="measuring afresh", unit="configuration")
+        for x in tqdm(distinct, desc="measuring on new splits", unit="configuration")
     )
     measured = torch.stack(values)[index]
     return dict(zip(reported, measured.split([len(x) for x in reported.values()]), strict=True))

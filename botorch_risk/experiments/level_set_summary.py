@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from botorch_risk.experiments.registry import ExperimentDefinition
+from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.replay import (
     LevelSetCurves,
     common_costs,
@@ -54,8 +54,8 @@ def level_set_markdown(curves: Mapping[str, LevelSetCurves], identity: Mapping[s
     parts = [
         f"# {identity['experiment']}: {identity['objective']}",
         f"{len(identity['seeds'])} replicates, mean ± {INTERVAL}. Points are classified "
-        "by the posterior mean. The cost is what all samples have cost, those of the initial "
-        "design included; the last is one that all runs have reached.",
+        "by the posterior mean. The cost is what all samples have cost, with the initial "
+        "design; the last is one that all runs have reached.",
         table(header, rows),
     ]
     first, *others = scores

@@ -14,6 +14,7 @@ from botorch_risk.experiments.problem import (
     Problem,
     ProblemWithContexts,
     ProblemWithObjective,
+    decision_bounds,
 )
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.seeding import generators
@@ -35,11 +36,10 @@ def run_strategy(
 ) -> None:
     r"""Runs a strategy from wherever the store left it until `num_rounds` are done.
 
-    Whoever stops it at any moment and calls it again, with a strategy built alike, gets
-    the rounds of the uninterrupted run bit for bit. If `tell` raises, the outcomes are
-    in the store already, and the next call tells them without evaluating again. Rows of NaN,
-    by which a strategy asks for nothing in a replicate that is finished, are passed on, told
-    and stored as they are.
+    Resuming an interrupted run, with a strategy that is built alike, reproduces the uninterrupted
+    one exactly. If `tell` raises, the outcomes are in the store already, and the next call passes
+    them on without evaluating again. Rows of NaN, by which a strategy asks for nothing in a
+    replicate that is finished, are stored and passed on as they are.
 
     The time of a round grows with the data, as the fit of the hyperparameters is of order n^3:
     from round 20 to round 240 by 4 to 5 times for `RAHBO`, by 9 to 16 for `UHEBO`
@@ -57,7 +57,7 @@ def run_strategy(
 
     Raises:
         BotorchTensorDimensionError: If the strategy or the problem returns other shapes
-            than those asked for.
+            than expected.
         StoreError: If the store holds another kind of strategy under this label, or if
             another process runs it and does not end within ten seconds.
         ValueError: If `num_rounds` or `num_repeats` is below 1.
@@ -66,7 +66,8 @@ def run_strategy(
         raise ValueError(
             f"Expected at least 1 round and 1 repeat. Got {num_rounds=}, {num_repeats=}."
         )
-    kind = f"{type(strategy).__module__}.{type(strategy).__qualname__}"
+    method = type(strategy.method)
+    kind = f"{method.__module__}.{method.__qualname__}"
     with store.claim(label):
         store.add_strategy(label, kind)
         last_round, state = store.progress(label)
@@ -116,7 +117,7 @@ def evaluate(
     Raises:
         BotorchTensorDimensionError: If `X` or the outcomes do not have these shapes.
     """
-    X, d_x = X.cpu(), problem.bounds.shape[-1]
+    X, d_x = X.cpu(), decision_bounds(problem).shape[-1]
     contexts = X[..., :0]
     if isinstance(problem, ProblemWithContexts):
         contexts = problem.draw_contexts(X[..., :d_x], generators(seeds, "contexts", index)).to(X)
@@ -134,13 +135,13 @@ def evaluate(
             f"Expected the outcomes to have shape `{X.shape[0]} x {X.shape[1]} x {num_repeats}`. "
             f"Got {Y.shape=}."
         )
-    asked = ~X.isnan().any(dim=-1)  # a finished replicate asks for nothing
-    failed = (Y.isnan().all(dim=-1) & asked).any(dim=-1)  # R
+    requested = ~X.isnan().any(dim=-1)  # a finished replicate asks for nothing
+    failed = (Y.isnan().all(dim=-1) & requested).any(dim=-1)  # R
     if failed.any():
         names = [seed for seed, fails in zip(seeds, failed.tolist(), strict=True) if fails]
         warnings.warn(
             f"Expected an outcome at every point. Got only NaN in round {index} of seeds={names}; "
-            "the strategy is told so.",
+            "the strategy receives them as NaN.",
             FailedOutcomesWarning,
             stacklevel=2,
         )
@@ -158,18 +159,18 @@ def _outcomes(
     r"""The points of a round and their outcomes: those in the store, else new ones."""
     start = time.perf_counter()
     X = strategy.ask()
-    ask_seconds, asked = _seconds_since(start), time.perf_counter()
+    ask_seconds, evaluation_start = _seconds_since(start), time.perf_counter()
     pending = store.rounds(label, first=index)
     if not pending:
         points, Y = evaluate(problem, X, strategy.seeds, num_repeats, index)
-        seconds = ask_seconds, _seconds_since(asked)
+        seconds = ask_seconds, _seconds_since(evaluation_start)
         store.record_outcomes(label, index, points, Y, _objective(problem, X.cpu()), seconds)
         return points.to(X), Y.to(X)
     stored = pending[0]
     if not _same(stored.X[..., : X.shape[-1]], X.cpu()):
         warnings.warn(
             f"Expected {label!r} to ask for the points of round {index} that have been evaluated "
-            "already. Got others; the strategy is told those evaluated.",
+            "already. Got others; the strategy receives the points that were evaluated.",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -190,4 +191,4 @@ def _same(left: Tensor, right: Tensor) -> bool:
 def _objective(problem: Problem, X: Tensor) -> Tensor | None:
     if not isinstance(problem, ProblemWithObjective):
         return None
-    return problem.objective(X[..., : problem.bounds.shape[-1]])  # without chosen contexts
+    return problem.objective(X[..., : decision_bounds(problem).shape[-1]])  # no chosen contexts

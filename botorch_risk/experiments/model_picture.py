@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.plots import plot_model
-from botorch_risk.experiments.registry import ExperimentDefinition
+from botorch_risk.experiments.problem import decision_bounds
 from botorch_risk.experiments.store import ExperimentStore
-from botorch_risk.strategies.mean_variance import MeanVarianceStrategy
+from botorch_risk.strategies import MeanVariance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,21 +29,24 @@ def plot_final_model(
 
     Returns:
         The figure, or `None` where there is nothing to draw: the problem has more than one
-        input, the strategy has no model, or it has not been told anything.
+        input, the strategy has no model, or it has no data.
     """
     _, state = store.progress(label)
-    bounds = definition.problem().bounds
+    bounds = decision_bounds(definition.problem())
     seeds = store.identity["seeds"]
     if state is None or bounds.shape[-1] != 1 or label not in definition.strategies:
         return None
-    strategy = definition.strategies[label](bounds, seeds, definition.num_initial)
-    if not isinstance(strategy, MeanVarianceStrategy):
+    strategy = definition.build(label, bounds, seeds)
+    method = strategy.method
+    if not isinstance(method, MeanVariance):
         return None
     strategy.load_state_dict(state)
     unit = torch.linspace(0, 1, 300).to(bounds).reshape(1, -1, 1).expand(len(seeds), -1, 1)
-    model = strategy.model
+    model = strategy.belief
     with torch.no_grad():
-        lower, upper = (bound[replicate] for bound in model.confidence_bounds(unit, strategy.beta))
+        lower, upper = (
+            bound[replicate] for bound in model.confidence_bounds(unit, method.weights.beta)
+        )
         noise = model.predicted_noise(unit)[replicate].squeeze(-1)
     records = store.rounds(label)
     X, Y = (

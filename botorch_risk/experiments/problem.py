@@ -12,10 +12,10 @@ class Problem(Protocol):
 
     @property
     def bounds(self) -> Tensor:
-        r"""The lower and the upper bounds, `2 x d`."""
+        r"""The lower and the upper bounds of all inputs, `2 x d`."""
         ...
 
-    def sample_repeats(self, X: Tensor, num_repeats: int, generators: list[Generator]) -> Tensor:
+    def sample_repeats(self, X: Tensor, num_repeats: int, generators: list[Generator], /) -> Tensor:
         r"""Draws repeated noisy outcomes.
 
         Args:
@@ -31,24 +31,38 @@ class Problem(Protocol):
         ...
 
 
+# Further capabilities of a problem. They are checked at run time, and so hold only methods and
+# properties: from Python 3.12 such a check does not see the buffers of a `torch.nn.Module`.
+
+
 @runtime_checkable
-class ProblemWithObjective(Problem, Protocol):
+class ProblemWithObjective(Protocol):
     r"""A problem that knows the true value of the risk objective."""
 
-    def objective(self, X: Tensor) -> Tensor:
+    def objective(self, X: Tensor, /) -> Tensor:
         r"""The noiseless risk objective, to be maximised: `R x q x d -> R x q`, NaN at NaN."""
         ...
 
 
 @runtime_checkable
-class ProblemWithContexts(Problem, Protocol):
-    r"""A problem whose bounds are those of the decision, with an environment.
+class ProblemWithContexts(Protocol):
+    r"""A problem of a decision and an environmental variable, the last columns of its inputs.
 
-    `sample_repeats` takes decisions with their contexts in the last columns. The environment
-    moves on its own, unless a strategy asks for decisions with contexts that it has chosen.
+    The environment moves on its own, unless a strategy asks for decisions with contexts that it has
+    chosen. The objective, if there is one, takes decisions.
+
+    Example:
+        >>> from botorch_risk.test_functions import Newsvendor
+        >>> isinstance(Newsvendor(), ProblemWithContexts)
+        True
     """
 
-    def draw_contexts(self, X: Tensor, generators: list[Generator]) -> Tensor:
+    @property
+    def decision_bounds(self) -> Tensor:
+        r"""The lower and the upper bounds of the decision, `2 x d_x`."""
+        ...
+
+    def draw_contexts(self, X: Tensor, generators: list[Generator], /) -> Tensor:
         r"""The contexts that decisions meet.
 
         Args:
@@ -70,6 +84,18 @@ class ProblemFamily(Protocol):
         r"""The lower and the upper bounds that they share, `2 x d`."""
         ...
 
-    def of_seeds(self, seeds: list[int]) -> Problem:
+    def of_seeds(self, seeds: list[int], /) -> Problem:
         r"""The problems of some seeds as one, replicate by replicate."""
         ...
+
+
+def decision_bounds(problem: Problem | ProblemFamily) -> Tensor:
+    r"""The bounds of what is decided, `2 x d_x`: all inputs, or those before the contexts.
+
+    Example:
+        >>> from botorch_risk.test_functions import EnvironmentalBranin
+        >>> problem = EnvironmentalBranin()
+        >>> problem.bounds.shape, decision_bounds(problem).shape
+        (torch.Size([2, 4]), torch.Size([2, 2]))
+    """
+    return problem.decision_bounds if isinstance(problem, ProblemWithContexts) else problem.bounds

@@ -14,9 +14,11 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet
-from botorch_risk.experiments.registry import ExperimentDefinition
+from botorch_risk.experiments.definition import ExperimentDefinition
+from botorch_risk.experiments.problem import decision_bounds
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.metrics import classify_by_mean, level_set_scores
+from botorch_risk.test_functions import FiniteDomainProblem
 
 
 class LevelSetCurves(NamedTuple):
@@ -65,8 +67,8 @@ def replay(store: ExperimentStore, definition: ExperimentDefinition, label: str)
         definition: The experiment that it is of.
         label: The strategy.
     """
-    bounds, seeds = definition.problem().bounds, store.identity["seeds"]
-    strategy = definition.strategies[label](bounds, seeds, definition.num_initial)
+    bounds = decision_bounds(definition.problem())
+    strategy: Any = definition.build(label, bounds, store.identity["seeds"])
     for record in store.rounds(label):
         if record.recommendation is None:
             return
@@ -79,17 +81,26 @@ def level_set_curves(
 ) -> LevelSetCurves:
     r"""Cost and F1 score of a strategy on a finite domain, round by round.
 
-    All methods are scored by the posterior mean (Bogunovic et al. 2016, Sec. 4).
+    All methods are scored by the posterior mean ([Bogunovic2016truvar]_, Sec. 4).
 
     Args:
         store: The store.
-        definition: Of an experiment whose problem has a `threshold` and the `truth`.
+        definition: An experiment with a `threshold`, on a finite domain.
         label: The strategy.
+
+    Raises:
+        ValueError: If the experiment has no threshold.
     """
-    problem: Any = definition.problem()
+    threshold, problem = definition.threshold, definition.problem()
+    if threshold is None or not isinstance(problem, FiniteDomainProblem):
+        raise ValueError(
+            "Expected an experiment with a threshold on a finite domain. Got "
+            f"{definition.name=}, {threshold=}, {type(problem).__name__=}."
+        )
+    truth = problem.values >= threshold
     costs, scores = [], []
     for strategy in replay(store, definition, label):
-        sets = classify_by_mean(strategy.posterior, LevelSet(problem.threshold))
-        costs.append(strategy.cost.clone())
-        scores.append(level_set_scores(sets.high, problem.truth).f1)
+        sets = classify_by_mean(strategy.belief.posterior, LevelSet(threshold))
+        costs.append(strategy.state["cost"])
+        scores.append(level_set_scores(sets.high, truth).f1)
     return LevelSetCurves(torch.stack(costs, dim=-1), torch.stack(scores, dim=-1))

@@ -1,11 +1,11 @@
 r"""One SQLite file for one experiment: each round is on disk before the next begins.
 
 A round is committed twice: its outcomes as soon as they are evaluated, and then, in one
-transaction, the recommendation and the strategy's state after `tell`. Whoever is killed
-in between finds the outcomes again and does not pay for them twice. The tables are
+transaction, the recommendation and the strategy's state after `tell`. A run that
+is killed in between finds the outcomes again and does not pay for them twice. The tables are
 
     identity    what experiment this is: one JSON value for each key
-    strategies  one row each: its kind, the last round that it was told, its state then
+    strategies  one row each: its kind, its last completed round, its state then
     rounds      one row for each strategy and round; round 0 is the initial design
 
 Tensors are kept without loss, as the bytes of `torch.save`, and are read back with
@@ -64,7 +64,7 @@ class ExperimentStore:
                 if not, the file has to be there.
 
         Raises:
-            StoreError: If the file is missing, corrupt, locked, not a store, or that of
+            StoreError: If the file is missing, corrupt, locked, not a store, or a store of
                 another experiment. Nothing has been changed then.
         """
         self.path = Path(path)
@@ -149,7 +149,7 @@ class ExperimentStore:
                 )
 
     def progress(self, label: str) -> tuple[int, dict[str, Any] | None]:
-        r"""The last round that a strategy was told, -1 before any, and its state then.
+        r"""The last round that a strategy has completed, -1 before any, and its state then.
 
         Raises:
             StoreError: If the state is not the one that was recorded.
@@ -193,7 +193,7 @@ class ExperimentStore:
         objective: Tensor | None,
         seconds: tuple[float, float],
     ) -> None:
-        r"""Commits the outcomes of a round, before the strategy is told.
+        r"""Commits the outcomes of a round, before `tell`.
 
         Args:
             label: The strategy.

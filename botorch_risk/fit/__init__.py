@@ -6,7 +6,7 @@ that a strategy chose; `log_marginal_likelihood` is the algebra under both.
 
 from botorch_risk.fit.diagnostics import Calibration, Estimates, calibration, compare_losses
 from botorch_risk.fit.estimators import Estimator, FullyBayesian, MaximumAPosteriori, PseudoData
-from botorch_risk.fit.exact_gp import FitResult, FitStatus, fit_exact_gp
+from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.gamma_priors import set_gamma_priors
 from botorch_risk.fit.marginal_likelihood import (
     Hyperparameters,
@@ -15,6 +15,7 @@ from botorch_risk.fit.marginal_likelihood import (
 )
 from botorch_risk.fit.pseudo_data import PseudoDataMarginalLogLikelihood, fit_pseudo_data
 from botorch_risk.fit.pseudo_points import PseudoPoints, pseudo_points
+from botorch_risk.fit.results import FitResult, FitStatus, warn_of_failed_fits
 
 __all__ = [
     "Calibration",
@@ -36,4 +37,5 @@ __all__ = [
     "log_marginal_likelihood",
     "pseudo_points",
     "set_gamma_priors",
+    "warn_of_failed_fits",
 ]

@@ -1,4 +1,4 @@
-r"""Are the hyperparameters believable? The two losses side by side, and held-out calibration."""
+r"""Diagnostics of hyperparameters: both losses side by side, and calibration on held-out values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.parameters import read_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
-from botorch_risk.models.marginals import MarginalPredictor
+from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.seeding import generators
 
 
@@ -42,7 +42,7 @@ def compare_losses(
     Args:
         model: A model that the closed form knows; it is not changed.
         bounds: The bounds of its inputs, `2 x d`.
-        num_pseudo: The number of pseudo-points; twice that of the inputs if omitted.
+        num_pseudo: The number of pseudo-points; twice the number of inputs if omitted.
         seeds: One seed for each replicate, the batch flattened.
 
     Returns:

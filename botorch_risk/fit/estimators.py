@@ -1,4 +1,4 @@
-r"""Ways of estimating hyperparameters behind one call, for strategies to exchange.
+r"""Estimators of hyperparameters behind one interface.
 
 .. [Ha2023uhe]
     H. Ha, V. Nguyen, H. Zhang, A. van den Hengel. Provably Efficient Bayesian Optimization with
@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
-from botorch.exceptions.warnings import OptimizationWarning
 from botorch.fit import fit_fully_bayesian_model_nuts
 from botorch.models import SingleTaskGP
 from botorch.models.fully_bayesian import FullyBayesianSingleTaskGP
@@ -24,9 +22,10 @@ from botorch.models.model import Model
 from botorch.models.transforms import Standardize
 from torch import Tensor
 
-from botorch_risk.fit.exact_gp import FitResult, FitStatus, fit_exact_gp
+from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
 from botorch_risk.fit.pseudo_points import Design
+from botorch_risk.fit.results import warn_of_failed_fits
 from botorch_risk.seeding import as_seeds, derive_seed
 
 FITS_BETWEEN_CLEARING = 32
@@ -40,7 +39,7 @@ class Estimator(Protocol):
     def __call__(
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
     ) -> Model:
-        r"""The fitted model: the one that was given, in place, where it can hold the estimate.
+        r"""Fits the given model in place where it can hold the estimate, else returns a new one.
 
         Args:
             model: A model of `R` replicates, or of one.
@@ -69,7 +68,7 @@ class MaximumAPosteriori:
         result = fit_exact_gp(
             model, num_restarts=self.num_restarts, seeds=listed, observed=observed
         )
-        _warn_of_failures(result, seeds)
+        warn_of_failed_fits(result, seeds)
         return model
 
 
@@ -79,7 +78,7 @@ class PseudoData:
 
     Args:
         bounds: The lower and the upper bounds of the domain, `2 x d`; the unit cube if omitted.
-        num_pseudo: The number of pseudo-points; twice that of the inputs if omitted.
+        num_pseudo: The number of pseudo-points; twice the number of inputs if omitted.
         points: `"uniform"` or `"sobol"`.
         redraw: Whether each round has pseudo-points of its own, as in the paper. Otherwise they
             stay and are only added to, so that the estimate does not jump between rounds.
@@ -107,7 +106,7 @@ class PseudoData:
             observed=observed,
             num_restarts=self.num_restarts,
         )
-        _warn_of_failures(result, seeds)
+        warn_of_failed_fits(result, seeds)
         return model
 
 
@@ -115,15 +114,15 @@ class PseudoData:
 class FullyBayesian:
     r"""Hyperparameters sampled by MCMC: BoTorch's `FullyBayesianSingleTaskGP` and NUTS.
 
-    The samples are those of a model of its own, of the same data, with BoTorch's Matern 5/2 kernel
-    and BoTorch's priors; the kernel of the given model does not matter. One replicate at a time.
+    The samples belong to a new model of the same data, with BoTorch's Matern 5/2 kernel and
+    BoTorch's priors; the kernel of the given model does not matter. One replicate at a time.
     Needs NumPyro, the extra `bayesian`. Every 32nd fit of a process clears JAX's caches of compiled
-    programs, which would else fill its memory map.
+    programs, which would otherwise fill its memory map.
 
     Args:
         warmup_steps: Steps that are thrown away; 200 in [Ha2023uhe]_.
         num_samples: Samples after that; 10 in the paper.
-        thinning: Every which sample is kept.
+        thinning: Keep every `thinning`-th sample.
         max_tree_depth: Of NUTS.
     """
 
@@ -135,7 +134,7 @@ class FullyBayesian:
     def __call__(
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
     ) -> Model:
-        r"""A model of as many hyperparameters as samples are kept.
+        r"""Samples a model with as many sets of hyperparameters as samples are kept.
 
         Raises:
             ImportError: If NumPyro is not installed.
@@ -148,7 +147,7 @@ class FullyBayesian:
             )
         if model.batch_shape:
             raise UnsupportedError(
-                "Expected a model of one replicate: MCMC goes through them one after the other. "
+                "Expected a model of one replicate: MCMC samples them one after the other. "
                 f"Got {model.batch_shape=}."
             )
         (seed,) = _of_round(seeds, t)
@@ -174,7 +173,7 @@ class FullyBayesian:
 
 
 def _drop_compiled_programs() -> None:
-    r"""Lets JAX forget, now and then.
+    r"""Clears JAX's caches in every 32nd call.
 
     It keeps 500 to 900 mappings of memory for every fit, and a process dies at Linux's limit of
     65,530, after some hundred fits. Fits of one size share most of what is compiled, hence not
@@ -188,17 +187,3 @@ def _drop_compiled_programs() -> None:
 
 def _of_round(seeds: Sequence[int], t: int) -> list[int]:
     return [derive_seed(seed, "estimate", t) for seed in as_seeds(seeds)]
-
-
-def _warn_of_failures(result: FitResult, seeds: Sequence[int]) -> None:
-    failed = [
-        f"seed {seed}: {reason}"
-        for seed, status, reason in zip(seeds, result.status, result.reasons, strict=True)
-        if status is FitStatus.FAILED
-    ]
-    if failed:
-        warnings.warn(
-            f"A fit failed; its hyperparameters stay at their start ({'; '.join(failed)}).",
-            OptimizationWarning,
-            stacklevel=3,
-        )

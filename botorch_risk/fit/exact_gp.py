@@ -2,9 +2,7 @@ r"""Fits exact Gaussian processes in closed form, all replicates of a batch at o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -17,6 +15,7 @@ from torch import Tensor
 
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
+from botorch_risk.fit.results import FitResult, FitStatus
 from botorch_risk.fit.starts import ROUGHER, make_starts
 from botorch_risk.gradients import require_gradients
 from botorch_risk.projected_bfgs import Minima, RowStatus, minimize_rows
@@ -31,20 +30,6 @@ MAX_LOG_STEP = 4.0
 PROMISE = 1e-7
 
 
-class FitStatus(StrEnum):
-    r"""How the fit of one replicate ended.
-
-    `CONVERGED` is said of an optimum: at the best of the starts no small step raises the objective.
-    An objective may have several, of which the starts find the highest in most cases, not in all.
-    """
-
-    CONVERGED = "converged"
-    ITERATION_LIMIT = "iteration limit"
-    STALLED = "stalled"
-    FAILED = "failed"
-    NOT_REPORTED = "not reported"
-
-
 _STATUS = {
     RowStatus.CONVERGED: (FitStatus.CONVERGED, ""),
     RowStatus.ITERATION_LIMIT: (FitStatus.ITERATION_LIMIT, ""),
@@ -54,29 +39,6 @@ _STATUS = {
         "the objective is not finite at any start: is the covariance matrix positive definite?",
     ),
 }
-
-
-@dataclass(frozen=True)
-class FitResult:
-    r"""What a fit reached, replicate by replicate.
-
-    Args:
-        objective: GPyTorch's `ExactMarginalLogLikelihood` at the fitted hyperparameters, priors
-            included, per observed point; `batch_shape`. NaN where a replicate failed.
-        status: A status for each replicate, the batch flattened.
-        reasons: Why a replicate failed or stalled, and an empty string for the others.
-        num_evaluations: Evaluations of the objective, `batch_shape`, those of all starts together;
-            None where BoTorch fitted.
-        method: "closed form" or "fit_gpytorch_mll".
-        fallback_reason: What the closed form does not know about the model, if BoTorch fitted.
-    """
-
-    objective: Tensor
-    status: tuple[FitStatus, ...]
-    reasons: tuple[str, ...]
-    num_evaluations: Tensor | None
-    method: str
-    fallback_reason: str | None = None
 
 
 def fit_exact_gp(
@@ -138,6 +100,48 @@ def fit_exact_gp(
         (['converged', 'converged', 'converged'], 'closed form')
     """
     require_gradients("fit_exact_gp")
+    return fit_loss(
+        model,
+        lambda: ExactMarginalLogLikelihood(model.likelihood, model),
+        lambda parts: (parts, _mask(parts, observed)),
+        observed=observed,
+        rougher=ROUGHER if rough_start else None,
+        num_restarts=num_restarts,
+        seeds=seeds,
+        max_iterations=max_iterations,
+        tolerance=tolerance,
+    )
+
+
+def fit_loss(
+    model: SingleTaskGP,
+    make_mll: Callable[[], ExactMarginalLogLikelihood],
+    read_data: Callable[[ExactGPParts], tuple[ExactGPParts, Tensor | None]],
+    *,
+    observed: Tensor | None,
+    rougher: Mapping[str, float] | None,
+    num_restarts: int,
+    seeds: int | Sequence[int] | None,
+    max_iterations: int,
+    tolerance: float,
+) -> FitResult:
+    r"""Fits a model to a marginal likelihood in closed form, or by BoTorch where that is unknown.
+
+    Args:
+        model: The model, left in evaluation mode.
+        make_mll: Builds the loss, for BoTorch.
+        read_data: From the parts of the model to those with the data of the loss, and to the mask
+            of these data, `R x n`, or None.
+        observed: The mask that the user gave, which BoTorch does not take.
+        rougher: The factors from the first start to a second one; None for no second start.
+        num_restarts: Further starts.
+        seeds: One seed for each replicate, needed by `num_restarts` only.
+        max_iterations: The most steps from a start.
+        tolerance: The largest entry of the gradient per point of a start that has converged.
+
+    Raises:
+        UnsupportedError: If a restart or a mask is asked for and the model is not known.
+    """
     model.train()
     try:
         parts = read_exact_gp(model)
@@ -147,12 +151,10 @@ def fit_exact_gp(
                 "Expected a model that the closed form knows for `num_restarts` and `observed`. "
                 f"Got {error}."
             ) from error
-        mll = ExactMarginalLogLikelihood(model.likelihood, model)
-        return fit_by_botorch(mll, max_iterations, tolerance, str(error))
-    result = fit_parts(
-        parts,
-        _mask(parts, observed),
-        rougher=ROUGHER if rough_start else None,
+        return _fit_by_botorch(make_mll(), max_iterations, tolerance, str(error))
+    result = _fit_parts(
+        *read_data(parts),
+        rougher=rougher,
         num_restarts=num_restarts,
         seeds=seeds,
         max_iterations=max_iterations,
@@ -162,7 +164,7 @@ def fit_exact_gp(
     return result
 
 
-def fit_parts(
+def _fit_parts(
     parts: ExactGPParts,
     observed: Tensor | None,
     *,
@@ -172,17 +174,7 @@ def fit_parts(
     max_iterations: int,
     tolerance: float,
 ) -> FitResult:
-    r"""Fits what has been read from a model, whose data may have been replaced.
-
-    Args:
-        parts: The parts of the model; its hyperparameters are written to.
-        observed: An optional boolean mask of the data, `R x n`.
-        rougher: The factors from the first start to a second one; None for no second start.
-        num_restarts: Further starts.
-        seeds: One seed for each replicate, needed by `num_restarts` only.
-        max_iterations: The most steps from a start.
-        tolerance: The largest entry of the gradient per observed point.
-    """
+    r"""Fits the parts that were read from a model, and writes its hyperparameters."""
     objective = MarginalLikelihoodObjective(parts, observed)
     generators = _generators(parts, num_restarts, seeds)
     starts, rows = make_starts(objective, parts.batch_shape, rougher, num_restarts, generators)
@@ -253,10 +245,10 @@ def _collect(
     )
 
 
-def fit_by_botorch(
+def _fit_by_botorch(
     mll: ExactMarginalLogLikelihood, max_iterations: int, tolerance: float, reason: str
 ) -> FitResult:
-    r"""BoTorch's own path, for what the equations do not cover."""
+    r"""Fits by BoTorch what the equations do not cover."""
     model = mll.model
     options = {"maxiter": max_iterations, "gtol": tolerance}
     fit_gpytorch_mll(mll, optimizer_kwargs={"options": options})

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_risk.kernel_profiles import correlation_and_slope
+from botorch_risk.posterior.kernels import correlation_and_slope
 
 
 class Hyperparameters(NamedTuple):
@@ -36,7 +36,7 @@ class Hyperparameters(NamedTuple):
 
 
 class BestConstant(NamedTuple):
-    r"""What the best prior mean, of the highest likelihood times density, is sought by.
+    r"""Bounds and density of the best prior mean, which maximises likelihood times density.
 
     Args:
         lower: Its lower bounds, `rows`.
@@ -82,8 +82,8 @@ def log_marginal_likelihood(
         A = outputscale * K + diag(noise)
 
     moved to the nearer of its bounds where it lies outside. The value is the likelihood at this
-    constant, without the density; the derivatives in the other hyperparameters are also those of
-    likelihood times density at its maximum over the constant (the envelope theorem).
+    constant, without the density; the derivatives in the other hyperparameters are also the
+    derivatives of likelihood times density at its maximum over the constant (the envelope theorem).
 
     Args:
         X: Inputs, `rows x n x d`, distinct points or not.
@@ -150,7 +150,7 @@ def log_marginal_likelihood(
 def _solve_constant(
     inverse: Tensor, Y: Tensor, observed: Tensor | None, sought: BestConstant
 ) -> Tensor:
-    r"""The best constant; what was not observed is independent of the rest."""
+    r"""The best constant from the observed rows, within its bounds."""
     if observed is None:
         pull = inverse.sum(-1)  # A^-1 1
     else:
@@ -160,7 +160,7 @@ def _solve_constant(
 
 
 def _leave_out(observed: Tensor, covariance: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Makes what was not observed an independent standard normal; its residual shall be 0."""
+    r"""Replaces unobserved rows by independent standard normals; their residuals become 0 later."""
     pairs = observed.unsqueeze(-1) & observed.unsqueeze(-2)
     return covariance * pairs, torch.where(observed, noise, 1.0)
 

@@ -10,6 +10,7 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.fit.marginal_likelihood import (
     BestConstant,
     Hyperparameters,
@@ -19,9 +20,8 @@ from botorch_risk.fit.parameters import ExactGPParts, Hyperparameter
 from botorch_risk.fit.priors import log_density, normal_precision
 from botorch_risk.fit.units import Units, units_of
 
-# How many entries of covariance matrices to work on at a time. More than a CPU's cache holds makes
-# a row up to three times slower; on a GPU only its memory is a limit.
-CHUNK_ENTRIES = {"cpu": 2**15, "cuda": 2**26}
+# Entries of the n x n covariance matrices of several rows.
+_COVARIANCES = ChunkSize(cpu=2**15)
 
 
 class _Data(NamedTuple):
@@ -81,8 +81,7 @@ class MarginalLikelihoodObjective:
         self._constant = next((one for one in parts.hyperparameters if one.is_profiled), None)
         self.slices, self._positive = _layout(self.moved)
         self._data = self._read(observed)
-        entries = CHUNK_ENTRIES.get(parts.Y.device.type, CHUNK_ENTRIES["cuda"])
-        self._chunk = max(1, entries // parts.Y.shape[-1] ** 2)
+        self._chunk = _COVARIANCES.rows(parts.Y.device, parts.Y.shape[-1] ** 2)
         self._selected: tuple[ndarray, list[_Data]] | None = None
         self._priors = [
             (slice_, log_density(prior, hyperparameter.raw.shape, parts.batch_shape))
@@ -96,7 +95,7 @@ class MarginalLikelihoodObjective:
         ]
 
     def _read(self, observed: Tensor | None) -> _Data:
-        r"""The data without what is not finite, the targets about their centre."""
+        r"""Reads the data, with targets about their centre and 0 for values that are not finite."""
         parts, sought = self._parts, None
         centre = torch.as_tensor(self.units.centre).to(parts.Y).unsqueeze(-1)
         if self._constant is not None:
@@ -144,7 +143,7 @@ class MarginalLikelihoodObjective:
         return torch.cat([self._likelihood(*chunk) for chunk in chunks]).cpu().double().numpy()
 
     def _likelihood(self, data: _Data, values: Tensor) -> Tensor:
-        r"""The same of one chunk."""
+        r"""The log marginal likelihood, the constant and the derivatives of one chunk."""
         sought = data.best_constant
         value, gradient, constant = log_marginal_likelihood(
             data.X,
@@ -159,7 +158,7 @@ class MarginalLikelihoodObjective:
         return torch.cat([column.reshape(len(values), -1) for column in columns], dim=-1)
 
     def _named(self, data: _Data, values: Tensor) -> Hyperparameters:
-        r"""The hyperparameters in rows, with what the model does not have at its fixed value."""
+        r"""The hyperparameters in rows, with a fixed value for those that the model lacks."""
         one = values.new_ones(len(values))
         named = {"outputscale": one, "constant": torch.zeros_like(one)}
         if data.fixed_noise is not None:
@@ -178,11 +177,11 @@ class MarginalLikelihoodObjective:
         return natural, np.where(self._positive, natural, scale)
 
     def _absolute(self, natural: ndarray, replicates: ndarray) -> ndarray:
-        r"""The same with constants that are not about the centre."""
+        r"""Adds the centre back to the constants."""
         return natural + np.where(self._positive, 0.0, self.units.centre[replicates, None])
 
     def transform(self, natural: ndarray) -> ndarray:
-        r"""The way back, for all replicates."""
+        r"""From natural values to parameters, for all replicates."""
         scale, centre = self.units.scale[:, None], self.units.centre[:, None]
         with np.errstate(all="ignore"):
             return np.where(self._positive, np.log(natural), (natural - centre) / scale)
@@ -224,7 +223,7 @@ class MarginalLikelihoodObjective:
 
 
 def _layout(hyperparameters: Sequence[Hyperparameter]) -> tuple[list[slice], ndarray]:
-    r"""Where each hyperparameter stands in a row, and which entries are logarithms."""
+    r"""The slice of each hyperparameter in a row, and which entries are logarithms."""
     slices: list[slice] = []
     positive: list[bool] = []
     for hyperparameter in hyperparameters:

@@ -1,4 +1,4 @@
-r"""What the closed-form fit reads from a GPyTorch model, and how it writes it back."""
+r"""Reads the parameters of a GPyTorch model for the closed-form fit, and writes them back."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ from numpy import ndarray
 from torch import Tensor
 from torch.nn import Parameter
 
-from botorch_risk.models.fixed_noise import NoiseOfMeans
-
-_FIXED_NOISE = (FixedNoiseGaussianLikelihood, NoiseOfMeans)
 # Keeps logarithms finite where a constraint is open at 0 or at infinity. Units of the data that are
 # larger or smaller than 1 widen it.
 POSITIVE_RANGE = (1e-10, 1e10)
@@ -136,10 +133,10 @@ class ExactGPParts:
 
 @torch.enable_grad()
 def read_exact_gp(model: SingleTaskGP) -> ExactGPParts:
-    r"""Takes a model apart, in training mode.
+    r"""Reads the parts of a model in training mode.
 
     Args:
-        model: A model in training mode whose `forward` is that of `SingleTaskGP`.
+        model: A model in training mode with the `forward` of `SingleTaskGP`.
 
     Returns:
         Its parts.
@@ -154,7 +151,7 @@ def read_exact_gp(model: SingleTaskGP) -> ExactGPParts:
     parameters = _with_priors(model, _hyperparameters(model, correlation, batch_shape))
     X = kernel_inputs(model, model.train_inputs[0])
     fixed = None
-    if type(model.likelihood) in _FIXED_NOISE:
+    if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
         fixed = model.likelihood.noise_covar.noise.expand(model.train_targets.shape)
     return ExactGPParts(
         batch_shape=batch_shape,
@@ -183,7 +180,7 @@ def kernel_inputs(model: SingleTaskGP, X: Tensor) -> Tensor:
 
 
 def _check_model(model: SingleTaskGP) -> None:
-    r"""Raises unless every module is one that the equations know."""
+    r"""Raises unless the equations cover every module."""
     cls = type(model)
     if getattr(cls, "forward", None) is not SingleTaskGP.forward or any(
         getattr(model, hook, None) is not None for hook in ("custom_fit", "compute_custom_loss")
@@ -195,10 +192,11 @@ def _check_model(model: SingleTaskGP) -> None:
     known: list[tuple[str, Module, tuple[type, ...]]] = [
         ("kernel", correlation, (RBFKernel, MaternKernel)),
         ("mean", model.mean_module, (ConstantMean, ZeroMean)),
-        ("likelihood", likelihood, (GaussianLikelihood, *_FIXED_NOISE)),
     ]
+    if not isinstance(likelihood, FixedNoiseGaussianLikelihood):
+        known.append(("likelihood", likelihood, (GaussianLikelihood,)))
     for part, module, types in known:
-        if type(module) not in types:
+        if type(module) not in types:  # a subclass may compute something else
             raise NotInClosedFormError(f"a {part} of type {type(module).__name__}")
     if getattr(likelihood, "second_noise_covar", None) is not None:
         raise NotInClosedFormError("a likelihood with additional noise to be learnt")
@@ -241,7 +239,7 @@ def _is_invertible(constraint: Interval, raw: Tensor) -> bool:
 def _with_priors(
     model: Module, hyperparameters: Iterator[Hyperparameter]
 ) -> tuple[Hyperparameter, ...]:
-    r"""Gives every prior of the model to the parameter that it is on."""
+    r"""Assigns every prior of the model to its parameter."""
     listed = list(hyperparameters)
     for name, module, prior, closure, _ in model.named_priors():
         if isinstance(prior, UniformPrior):

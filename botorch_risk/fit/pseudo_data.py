@@ -1,19 +1,19 @@
-r"""Hyperparameters from points that no strategy chose: the loss of UHE-BO.
+r"""The loss of UHE-BO: hyperparameters from points that no strategy chose.
 
-Data that a strategy has collected crowd where it hopes to win, and a likelihood of them tells more
-of that neighbourhood than of the function. UHE-BO estimates the hyperparameters from random points
-of the whole domain instead, each with the outcome of the nearest observation:
+Data that a strategy has collected crowd where it expects high outcomes, and their likelihood
+describes that neighbourhood rather than the function. UHE-BO estimates the hyperparameters from
+random points of the whole domain instead, each with the outcome of the nearest observation:
 
     theta = argmax_theta [ log N(y' | mu_theta(x'), K_theta(x', x') + noise) + log p(theta) ]   (2)
 
-Prediction keeps the real data (Eq. 3). Two things to know. The M_t = 2 |D| outcomes are copies of
-|D| values, which the likelihood takes for independent ones: it counts each about twice, and steps
-between copies look like a rough or noisy function, so lengthscales come out shorter and noise
-larger. And a likelihood of twice as many points costs up to eight times as much.
+Predictions use the real data (Eq. 3). The M_t = 2 |D| outcomes are copies of |D| values, which the
+likelihood treats as independent: it counts each about twice, and steps between copies look like a
+rough or noisy function, so lengthscales come out shorter and noise larger. And a likelihood of
+twice as many points costs up to eight times as much.
 
-Where an input was observed several times, |D| is the number of inputs that differ, and a
-pseudo-point has all the outcomes of its nearest input: again each counts about twice, and what
-repeats tell of the noise is kept.
+Where an input was observed several times, |D| is the number of different inputs, and a pseudo-point
+has all the outcomes of its nearest input: again each counts about twice, and the repeats still
+inform the noise.
 
 When to use it, as measured on functions of known processes and on the paper's benchmarks
 (`reproduction/uhe/README.md`):
@@ -23,10 +23,10 @@ When to use it, as measured on functions of known processes and on the paper's b
   lengthscales, to less than half of MAP's at worst, inflate the noise, and predict no better and
   often worse.
 - Where no stationary kernel fits, data that a strategy chose can mislead the ordinary loss, and a
-  share of random points corrects some of it. Pseudo-data replace that bias by another: their
-  lengthscales are those of the gaps between the points. A model of a function that is much rougher
-  in one part than in another becomes less sure of itself, and rightly so, but where they are too
-  short, as on Branin, a loop loses by them.
+  share of random points corrects some of it. Pseudo-data replace this bias by another: lengthscales
+  as short as the gaps between the points. A model of a function that is much rougher in one part
+  than in another becomes less certain, and rightly so, but where the lengthscales are too short, as
+  on Branin, a loop loses by them.
 - Over a hill below ripples that no budget resolves (`test_functions.H1`) they overlook the ripples,
   and a loop climbs the hill.
 - Under BoTorch's priors Sobol points are better than uniform ones, or as good, nearly everywhere.
@@ -54,23 +54,24 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from linear_operator.operators import DiagLinearOperator
 from torch import Tensor
 
-from botorch_risk.fit.exact_gp import FitResult, fit_by_botorch, fit_parts
-from botorch_risk.fit.parameters import NotInClosedFormError, kernel_inputs, read_exact_gp
+from botorch_risk.fit.exact_gp import fit_loss
+from botorch_risk.fit.parameters import ExactGPParts, kernel_inputs
 from botorch_risk.fit.pseudo_points import Design, PseudoPoints, pseudo_points
+from botorch_risk.fit.results import FitResult
 from botorch_risk.gradients import require_gradients
 
 # From the start of the fit to the second one. Copies of outcomes are explained by noise or by steps
-# between the copies, and the two optima lie farther apart than those of ordinary data.
+# between the copies, and the two optima lie farther apart than for ordinary data.
 MUCH_ROUGHER = {"lengthscale": 0.1, "noise": 0.01}
 
 
 class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
     r"""The exact marginal log likelihood of pseudo-data in place of the data, Eq. (2).
 
-    It takes the place of `ExactMarginalLogLikelihood` in a line that fits a model: the
-    hyperparameters, with the model's own priors, are those of [Ha2023uhe]_, and the model predicts
-    from its own data. Pseudo-points are drawn once, here; their outcomes and their noise, where it
-    is fixed, are those of the nearest observation, or of all observations of the nearest input.
+    It replaces `ExactMarginalLogLikelihood` in a line that fits a model: the hyperparameters are
+    estimated as in [Ha2023uhe]_, with the model's own priors, and the model predicts from its own
+    data. Pseudo-points are drawn once, here; each has the outcome of the nearest observation (and
+    its noise, where it is fixed), or of all observations of the nearest input.
     With the data themselves as `points` it is the ordinary likelihood, also where inputs repeat.
     Additional noise, which is learnt beside fixed noise, is common to all pseudo-points.
     `fit_pseudo_data` does the same in closed form, several times faster.
@@ -111,7 +112,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
             model: The model.
             bounds: The lower and the upper bounds of the domain, `2 x d`, in the units of the
                 model's inputs, before any input transform.
-            num_pseudo: The number of pseudo-points M_t; twice that of the inputs if omitted.
+            num_pseudo: The number of pseudo-points M_t; twice the number of inputs if omitted.
             seeds: One seed for each replicate, the batch flattened. Other seeds in each round
                 redraw the points, as the paper does.
             points: `"uniform"`, `"sobol"` or the points themselves; see `pseudo_points`.
@@ -142,13 +143,13 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
         }
 
     def of_process(self, model: SingleTaskGP) -> PseudoDataMarginalLogLikelihood:
-        r"""The same loss of another model, drawn again from its data as they are now."""
+        r"""Builds the same loss for another model, with pseudo-data drawn from its current data."""
         return type(self)(model.likelihood, model, **self._arguments)
 
     def forward(
         self, function_dist: MultivariateNormal, target: Tensor, *params: Any, **kwargs: Any
     ) -> Tensor:
-        r"""The loss per pseudo-point, `batch_shape`; the arguments do not matter."""
+        r"""The loss per pseudo-point, `batch_shape`; the arguments are ignored."""
         with _coefficients_kept(self.model):
             prior = self.model.forward(self.pseudo_inputs)
             inputs = self.model.transform_inputs(self.pseudo_inputs)
@@ -164,7 +165,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
         return MultivariateNormal(prior.mean, prior.lazy_covariance_matrix + noise)
 
     def _log_density(self, outcomes: MultivariateNormal) -> tuple[Tensor, Tensor | int]:
-        r"""That of the pseudo-data, `batch_shape`, and how many they are in each replicate."""
+        r"""The log density and the number of the pseudo-data in each replicate, `batch_shape`."""
         if self.pseudo_counted is None:
             return outcomes.log_prob(self.pseudo_targets), self.pseudo_targets.shape[-1]
         # What does not count becomes independent, standard normal and equal to its mean.
@@ -194,7 +195,7 @@ def fit_pseudo_data(
 
     What `fit_exact_gp` does, on `PseudoDataMarginalLogLikelihood`: in closed form, every replicate
     on its own, over the logarithms of the hyperparameters, with the model's own priors and within
-    its own constraints, of which that of the noise is the floor that copies of outcomes call for.
+    its own constraints. The constraint on the noise is the floor that copies of outcomes call for.
     It knows the same models, and all else is fitted by BoTorch. The two processes of a
     `MeanVarianceGP` go through its `fit_processes`.
 
@@ -202,7 +203,7 @@ def fit_pseudo_data(
         model: The model. Its current hyperparameters are the first start.
         bounds: The lower and the upper bounds of the domain, `2 x d`, in the units of the model's
             inputs, before any input transform.
-        num_pseudo: The number of pseudo-points M_t; twice that of the inputs if omitted.
+        num_pseudo: The number of pseudo-points M_t; twice the number of inputs if omitted.
         seeds: One seed for each replicate, the batch flattened, for the points and the restarts.
         points: `"uniform"`, `"sobol"` or the points themselves; see `pseudo_points`.
         observed: An optional boolean mask of the data, `batch_shape x n`.
@@ -231,41 +232,31 @@ def fit_pseudo_data(
     """
     require_gradients("fit_pseudo_data")
     drawn = _draw(model, bounds, num_pseudo, seeds=seeds, points=points, observed=observed)
-    model.train()
-    try:
-        parts = read_exact_gp(model)
-    except NotInClosedFormError as error:
-        if num_restarts or observed is not None:
-            raise UnsupportedError(
-                "Expected a model that the closed form knows for `num_restarts` and `observed`. "
-                f"Got {error}."
-            ) from error
-        mll = PseudoDataMarginalLogLikelihood(
+
+    def read_data(parts: ExactGPParts) -> tuple[ExactGPParts, Tensor | None]:
+        with _coefficients_kept(model):
+            inputs = kernel_inputs(model, drawn.X)
+        shape = inputs.shape[:-1]
+        noise = None
+        if parts.fixed_noise is not None:
+            noise = drawn.of_neighbours(model.likelihood.noise_covar.noise).reshape(shape)
+        targets = drawn.of_neighbours(model.train_targets).reshape(shape)
+        counted = None if drawn.counted.all() else drawn.counted.reshape(shape)
+        return replace(parts, X=inputs, Y=targets, fixed_noise=noise), counted
+
+    return fit_loss(
+        model,
+        lambda: PseudoDataMarginalLogLikelihood(
             model.likelihood, model, bounds, num_pseudo, seeds=seeds, points=points
-        )
-        return fit_by_botorch(mll, max_iterations, tolerance, str(error))
-    with _coefficients_kept(model):
-        inputs = kernel_inputs(model, drawn.X)
-    shape = inputs.shape[:-1]
-    noise = None
-    if parts.fixed_noise is not None:
-        noise = drawn.of_neighbours(model.likelihood.noise_covar.noise).reshape(shape)
-    result = fit_parts(
-        replace(
-            parts,
-            X=inputs,
-            Y=drawn.of_neighbours(model.train_targets).reshape(shape),
-            fixed_noise=noise,
         ),
-        None if drawn.counted.all() else drawn.counted.reshape(shape),
+        read_data,
+        observed=observed,
         rougher=MUCH_ROUGHER if rough_start else None,
         num_restarts=num_restarts,
         seeds=seeds,
         max_iterations=max_iterations,
         tolerance=tolerance,
     )
-    model.eval()
-    return result
 
 
 def _draw(model: Any, bounds: Tensor, num_pseudo: int | None, **options: Any) -> PseudoPoints:

@@ -35,7 +35,7 @@ class PseudoPoints(NamedTuple):
     counted: Tensor
 
     def of_neighbours(self, values: Tensor) -> Tensor:
-        r"""What the nearest observations have of `batch_shape x n` values, `batch_shape x M`."""
+        r"""Gathers `batch_shape x n` values at the nearest observations, `batch_shape x M`."""
         return values.expand(*self.neighbours.shape[:-1], values.shape[-1]).gather(
             -1, self.neighbours
         )
@@ -80,7 +80,7 @@ def pseudo_points(
         BotorchTensorDimensionError: If a shape does not fit.
         InputDataError: If a replicate has fewer than two observations, or one out of bounds.
         ValueError: If there are fewer pseudo-points than inputs that differ, the bounds are no
-            box, the design is unknown, or the number of seeds is not that of replicates.
+            box, the design is unknown, or there are fewer or more seeds than replicates.
 
     Example:
         >>> X, bounds = torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0], [1.0]])
@@ -123,7 +123,7 @@ class _Groups(NamedTuple):
 
     @property
     def number(self) -> Tensor:
-        r"""Of groups, `batch_shape`."""
+        r"""The number of groups, `batch_shape`."""
         return (self.is_start & self.exists).sum(dim=-1)
 
     @property
@@ -152,7 +152,7 @@ def _group(X: Tensor, exists: Tensor) -> _Groups:
 
 
 def _rows(X: Tensor, index: Tensor) -> Tensor:
-    r"""Rows of `batch_shape x n x d`, each replicate's own."""
+    r"""Gathers rows of `batch_shape x n x d`, with an index for each replicate."""
     return X.gather(-2, index.unsqueeze(-1).expand(*index.shape, X.shape[-1]))
 
 
@@ -182,7 +182,7 @@ def _with_all_observations(
 
 
 def _draw(bounds: Tensor, counts: Sequence[int], seeds: int | Sequence[int], design: str) -> Tensor:
-    r"""Points `R x max(counts) x d`, each replicate's own first `count` of them new."""
+    r"""Draws `R x max(counts) x d` points; copies of the first one fill up each replicate."""
     if design not in get_args(Design):
         raise ValueError(f"Expected `points` to be one of {get_args(Design)}. Got {design!r}.")
     d, replicates = bounds.shape[-1], []

@@ -1,4 +1,4 @@
-r"""Where the fits of replicates start from."""
+r"""Starts of the fits of replicates."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def make_starts(
     num_restarts: int,
     generators: Sequence[Generator],
 ) -> Starts:
-    r"""The model's own values, the rough start and draws; more where targets are not standard.
+    r"""Collects the model's own values, a rough start and draws; more for raw targets.
 
     Args:
         objective: The loss.

@@ -1,4 +1,4 @@
-r"""Units in which a fit works, taken from the data of each replicate.
+r"""Units in which a fit works, from the data of each replicate.
 
 The logarithm of a variance or of a lengthscale moves as easily in any unit, but a mean does not,
 nor do the ranges that keep logarithms finite, nor a start that was meant for standardised outcomes.
@@ -21,7 +21,7 @@ STANDARD_RANGE = (0.3, 3.0)
 
 
 class Units(NamedTuple):
-    r"""What is of order 1 in the data of each replicate.
+    r"""The centre, scale and extent of the data of each replicate.
 
     Args:
         centre: Mean of the targets, `R`; 0 for a model whose mean is 0.

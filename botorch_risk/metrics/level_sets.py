@@ -14,7 +14,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
-from botorch_risk.models.domain import DomainPosterior
+from botorch_risk.posterior.domain import DomainPosterior
 
 
 class LevelSets(NamedTuple):

@@ -1,19 +1,46 @@
-r"""Fixed noise of BoTorch's models: kept in the state, replaced, converted."""
+r"""Gaussian processes with a known noise variance in each row of their data."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.outcome import OutcomeTransform
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from gpytorch.likelihoods.noise_models import Noise
 from gpytorch.settings import min_fixed_noise
-from linear_operator.operators import LinearOperator
+from linear_operator.operators import DiagLinearOperator, LinearOperator
 from torch import Tensor
 
+_NOISE_KEY = "likelihood.noise_covar.noise"
 
-class NoiseOfMeans(FixedNoiseGaussianLikelihood):
-    r"""Fixed noise of the training rows, which says nothing about noise anywhere else.
+
+class SavedNoise(Noise):
+    r"""Noise variances in a buffer: GPyTorch's fixed noise is not part of a model's state."""
+
+    noise: Tensor
+
+    def __init__(self, noise: Tensor) -> None:
+        r"""Keeps `batch_shape x n` variances."""
+        super().__init__()
+        self.register_buffer("noise", noise)
+
+    def forward(
+        self,
+        *params: Any,
+        shape: torch.Size | None = None,
+        noise: Tensor | None = None,
+        **kwargs: Any,
+    ) -> DiagLinearOperator:
+        r"""The variances of the rows, or given ones."""
+        return DiagLinearOperator(self.noise if noise is None else noise)
+
+
+class NoiseOfRows(FixedNoiseGaussianLikelihood):
+    r"""Fixed noise of the training rows, which is unknown at any other point.
 
     GPyTorch's own adds nothing at new points, or the noise of the training rows where there
     happen to be as many points as rows. This one refuses both.
@@ -22,7 +49,7 @@ class NoiseOfMeans(FixedNoiseGaussianLikelihood):
     def __init__(self, noise: Tensor) -> None:
         r"""Keeps the `batch_shape x n` variances, in the units of the transformed outcome."""
         super().__init__(noise=noise)
-        register_buffer_of_noise(self)
+        self.noise_covar = SavedNoise(noise)
 
     def _shaped_noise_covar(
         self, base_shape: torch.Size, *params: Any, **kwargs: Any
@@ -33,22 +60,38 @@ class NoiseOfMeans(FixedNoiseGaussianLikelihood):
             raise UnsupportedError(
                 "Expected the noise at new points from `model.posterior(X, "
                 "observation_noise=True)`, or as `likelihood(..., noise=...)`: the likelihood of a "
-                f"MeanVarianceGP knows that of its training rows. Got points of {base_shape=}."
+                f"MeanVarianceGP knows the noise of its training rows. Got points of {base_shape=}."
             )
         return super()._shaped_noise_covar(base_shape, *params, **kwargs)
 
 
-def register_fixed_noise(model: Any) -> None:
-    r"""Makes the fixed noise of a model a buffer, so that it is saved, loaded and moved."""
-    register_buffer_of_noise(model.likelihood)
+def fixed_noise_gp(
+    X: Tensor,
+    Y: Tensor,
+    noise: Tensor,
+    outcome_transform: OutcomeTransform | None,
+    **options: Any,
+) -> SingleTaskGP:
+    r"""Builds a `SingleTaskGP` whose noise can be replaced and is part of its state.
 
-
-def register_buffer_of_noise(likelihood: Any) -> None:
-    r"""Makes the fixed noise of a likelihood a buffer."""
-    noise_covar: Any = likelihood.noise_covar
-    noise = noise_covar.noise
-    del noise_covar.noise
-    noise_covar.register_buffer("noise", noise)
+    Args:
+        X: `batch_shape x n x d` inputs.
+        Y: `batch_shape x n x 1` outcomes.
+        noise: `batch_shape x n x 1` noise variances in the units of the outcome. In the model's
+            own units they are raised to GPyTorch's `min_fixed_noise`, without its warning.
+        outcome_transform: A linear transform, or `None`.
+        options: Further arguments of `SingleTaskGP`.
+    """
+    if outcome_transform is not None:
+        # The constructor learns the transform from the same outcomes, but too late for the noise.
+        _, noise = outcome_transform.train()(Y, noise)
+    return SingleTaskGP(
+        X,
+        Y,
+        likelihood=NoiseOfRows(_raised(noise.squeeze(-1))),
+        outcome_transform=outcome_transform,
+        **options,
+    )
 
 
 def set_fixed_noise(model: Any, noise: Tensor) -> None:
@@ -57,16 +100,15 @@ def set_fixed_noise(model: Any, noise: Tensor) -> None:
     Args:
         model: A single-output model with fixed noise.
         noise: `batch_shape x n x 1` variances in the units of the outcome. In the model's own
-            units they are at least GPyTorch's `min_fixed_noise`.
+            units they are raised to GPyTorch's `min_fixed_noise`.
     """
-    noise = transform_variance(model, noise).squeeze(-1)
-    model.likelihood.noise_covar.noise = noise.clamp_min(min_fixed_noise.value(noise.dtype))
+    model.likelihood.noise_covar.noise = _raised(transform_variance(model, noise).squeeze(-1))
     model.prediction_strategy = None
 
 
 def transform_variance(model: Any, variance: Tensor) -> Tensor:
-    r"""A variance `... x n x 1` of the outcome in the units that the model works in."""
-    transform = model._modules.get("outcome_transform")
+    r"""Transforms a variance `... x n x 1` of the outcome to the units that the model works in."""
+    transform = getattr(model, "outcome_transform", None)
     if transform is None:
         return variance
     was_training = transform.training
@@ -76,16 +118,47 @@ def transform_variance(model: Any, variance: Tensor) -> Tensor:
     return scaled
 
 
-def load_process(model: Any, state_dict: dict[str, Any], **options: Any) -> None:
-    r"""Loads a model's hyperparameters and leaves the fixed noise of its own data in place.
+def split_state(
+    state_dict: Mapping[str, Any], parts: tuple[str, ...], strict: bool
+) -> dict[str, dict[str, Any]]:
+    r"""Splits a state into the states of some parts of a model.
+
+    Args:
+        state_dict: The state of a model.
+        parts: The names of its parts.
+        strict: Whether to refuse keys of anything else.
+
+    Raises:
+        RuntimeError: If a key is of no part.
+    """
+    split: dict[str, dict[str, Any]] = {part: {} for part in parts}
+    for key, value in state_dict.items():
+        name, _, rest = key.partition(".")
+        if name in split:
+            split[name][rest] = value
+        elif strict:
+            raise RuntimeError(f"Expected keys of the parts {sorted(parts)}. Got {key!r}.")
+    return split
+
+
+def load_process(model: Any, state_dict: Mapping[str, Any], **options: Any) -> None:
+    r"""Loads a model's hyperparameters and leaves the fixed noise of its own data as it is.
 
     A model may thus start from the state of another one with other data, as BoTorch's do.
     """
-    key = "likelihood.noise_covar.noise"
-    if key in state_dict:
-        state_dict = {**state_dict, key: model.likelihood.noise_covar.noise}
+    if _NOISE_KEY in state_dict:
+        state_dict = {**state_dict, _NOISE_KEY: model.likelihood.noise_covar.noise}
     model.load_state_dict(state_dict, **options)
     model.prediction_strategy = None
+
+
+def load_noise(model: Any, state_dict: Mapping[str, Any]) -> bool:
+    r"""Loads the fixed noise of a state if it has as many rows; returns whether it did."""
+    saved = state_dict[_NOISE_KEY]
+    fits = saved.shape == model.likelihood.noise_covar.noise.shape
+    if fits:
+        model.likelihood.noise_covar.noise = saved.clone()
+    return bool(fits)
 
 
 def condition(model: Any, X: Tensor, Y: Tensor, **options: Any) -> Any:
@@ -97,5 +170,9 @@ def condition(model: Any, X: Tensor, Y: Tensor, **options: Any) -> Any:
 
 def is_one_to_many(model: Any) -> bool:
     r"""Whether an input transform of a model makes several inputs of one."""
-    transform = model._modules.get("input_transform")
+    transform = getattr(model, "input_transform", None)
     return transform is not None and bool(transform.is_one_to_many)
+
+
+def _raised(noise: Tensor) -> Tensor:
+    return noise.clamp_min(min_fixed_noise.value(noise.dtype))

@@ -1,4 +1,4 @@
-r"""What the noise process is trained on: linked sample variances, with what each is worth."""
+r"""Training data of the noise process: linked sample variances and their weights."""
 
 from __future__ import annotations
 

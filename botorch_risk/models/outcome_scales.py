@@ -10,8 +10,9 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError
-from botorch.models.transforms.outcome import Standardize
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.transforms.outcome import OutcomeTransform, Standardize
+from botorch.utils.types import DEFAULT, _DefaultType
 from torch import Tensor
 
 # Prior variance of the logarithm of the noise variance before any sample variance is seen, and
@@ -105,7 +106,7 @@ class MeanScale(ObservedScale):
 class SignalScale(ObservedScale):
     r"""Centres logarithms of sample variances and divides by the spread of the noise itself.
 
-    The spread `S` of the observations is that of the noise plus their own, which is known:
+    The spread `S` of the observations is the spread of the noise plus their own, which is known:
     `t = trigamma((k - 1) / 2)`, 4.9 for two repeats. A process with unit prior variance on
     observations divided by sqrt(S) would take all of S for prior variance. The estimate
     `s = max(S - t, 0)` has a standard error e. It is averaged, by precision, with a typical
@@ -138,3 +139,35 @@ class SignalScale(ObservedScale):
         trust = doubt / (error + doubt)
         variance = TYPICAL_LOG_VARIANCE + trust * (signal - TYPICAL_LOG_VARIANCE)
         return mean, variance.clamp_min(LEAST_LOG_VARIANCE).sqrt()
+
+
+def scale_of_observed(
+    transform: OutcomeTransform | _DefaultType | None, observed: Tensor
+) -> OutcomeTransform | None:
+    r"""An outcome transform with statistics of the observed rows alone.
+
+    Args:
+        transform: The transform that the user chose; `Standardize` by default.
+        observed: `batch_shape x n x 1`, True where an entry is an observation.
+
+    Raises:
+        UnsupportedError: If the transform is not linear, or learns from fillers.
+    """
+    if transform == DEFAULT:
+        return StandardDeviationScale(observed)
+    if transform is None:
+        return None
+    assert isinstance(transform, OutcomeTransform)  # for the type checker
+    if not transform._is_linear:
+        raise UnsupportedError(
+            "Expected a linear `outcome_transform`: the mean of transformed repeats is not "
+            f"the transformed mean. Got {type(transform).__name__}."
+        )
+    if bool(observed.all()):
+        return transform
+    if type(transform) is Standardize:
+        return StandardDeviationScale(observed)
+    raise UnsupportedError(
+        "Expected `Standardize` or no `outcome_transform` where a replicate misses rows, since "
+        f"fillers would enter its statistics. Got {type(transform).__name__}."
+    )

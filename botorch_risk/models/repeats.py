@@ -173,7 +173,7 @@ class RepeatedOutcomes:
     def pool(self, rows: Tensor, num_rows: int) -> RepeatedOutcomes:
         r"""Merges rows as if their repeats had been taken together.
 
-        Exact: the pooled mean and variance are those of the concatenated repeats.
+        Exact: the pooled mean and variance equal the statistics of the concatenated repeats.
 
         Args:
             rows: For each of the `n` rows the row, below `num_rows`, that it goes to.

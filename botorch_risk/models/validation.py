@@ -72,7 +72,7 @@ def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
 
 
 def warning_of_small_scale(model: Any) -> str | None:
-    r"""What to say where GPyTorch's absolute floors are as large as an outcome's variances.
+    r"""The warning where GPyTorch's absolute floors are as large as an outcome's variances.
 
     `posterior(X).variance` is at least `gpytorch.settings.min_variance` (1e-10 in double
     precision) in the units of the outcome. Marginal predictions and bounds have no such floor.
@@ -107,5 +107,5 @@ def _check_not_constant(means: Tensor, num_observed: Tensor) -> None:
     warnings.warn(
         f"The outcomes are constant{describe(constant)}; its model says nothing about the inputs.",
         InputDataWarning,
-        stacklevel=4,
+        stacklevel=5,
     )

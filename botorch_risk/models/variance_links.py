@@ -43,11 +43,11 @@ class VarianceLink(ABC):
 
     @abstractmethod
     def mean(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""The expected variance where the process has these moments."""
+        r"""The expected variance from the moments of the process."""
 
     @abstractmethod
     def posterior(self, posterior: Posterior) -> Posterior:
-        r"""The posterior of the variance from that of the process."""
+        r"""The posterior of the variance from the posterior of the process."""
 
     @abstractmethod
     def outcome_transform(
@@ -113,10 +113,10 @@ class LogLink(VarianceLink):
     def censored_observations(
         self, limits: Tensor, counts: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""Gaussian observations that say what `s^2 <= limit` says.
+        r"""Gaussian observations that stand for `s^2 <= limit`.
 
-        Repeats without any spread have no logarithm. What they tell is that the sample
-        variance is below what the data resolve, of probability
+        Repeats without any spread have no logarithm. They show that the sample variance is
+        below what the data resolve, which has probability
 
             P(s^2 <= limit | rho^2) = F((k - 1) limit / rho^2),   F chi-square with k - 1 degrees.
 

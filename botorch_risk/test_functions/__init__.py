@@ -6,9 +6,11 @@ from botorch_risk.test_functions.classifier_tuning import (
     LogisticRegressionTuning,
 )
 from botorch_risk.test_functions.coastal_terrain import CoastalTerrain, SurveyCost
+from botorch_risk.test_functions.constant_noise import ConstantNoiseProblem
 from botorch_risk.test_functions.deceptive import H1, Deceptive
 from botorch_risk.test_functions.environmental import EnvironmentalTestProblem
-from botorch_risk.test_functions.environmental_synthetic import (
+from botorch_risk.test_functions.expectation import ExpectationTestProblem
+from botorch_risk.test_functions.expectation_synthetic import (
     EnvironmentalAckley,
     EnvironmentalBranin,
     EnvironmentalHartmann,
@@ -29,17 +31,18 @@ from botorch_risk.test_functions.heteroscedastic import (
     HeteroscedasticTestProblem,
 )
 from botorch_risk.test_functions.lunar_landing import LunarLanding
+from botorch_risk.test_functions.maximized import MaximizedTestFunction
 from botorch_risk.test_functions.newsvendor import Newsvendor
-from botorch_risk.test_functions.portfolio import PortfolioOptimization
+from botorch_risk.test_functions.portfolio import PortfolioOptimization, ValueAtRiskPortfolio
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
-from botorch_risk.test_functions.robot_pushing import RobotPushing
+from botorch_risk.test_functions.robot_pushing import RobotPushing, ValueAtRiskRobotPushing
+from botorch_risk.test_functions.simulation import SimulatedTestProblem
 from botorch_risk.test_functions.svm_digits import SVMValidationError
-from botorch_risk.test_functions.value_at_risk import (
+from botorch_risk.test_functions.value_at_risk import ValueAtRiskTestProblem
+from botorch_risk.test_functions.value_at_risk_synthetic import (
     ValueAtRiskBranin,
     ValueAtRiskGoldsteinPrice,
     ValueAtRiskHartmann,
-    ValueAtRiskPortfolio,
-    ValueAtRiskTestProblem,
 )
 
 __all__ = [
@@ -47,11 +50,13 @@ __all__ = [
     "BoostedTreesTuning",
     "ClassifierTuning",
     "CoastalTerrain",
+    "ConstantNoiseProblem",
     "Deceptive",
     "EnvironmentalAckley",
     "EnvironmentalBranin",
     "EnvironmentalHartmann",
     "EnvironmentalTestProblem",
+    "ExpectationTestProblem",
     "FiniteDomainProblem",
     "ForestTuning",
     "GaussianProcessSample",
@@ -60,12 +65,14 @@ __all__ = [
     "HeteroscedasticTestProblem",
     "LogisticRegressionTuning",
     "LunarLanding",
+    "MaximizedTestFunction",
     "Newsvendor",
     "PortfolioOptimization",
     "PosteriorMeanFunctions",
     "RepeatedTestProblem",
     "RobotPushing",
     "SVMValidationError",
+    "SimulatedTestProblem",
     "StratifiedSplitter",
     "SurveyCost",
     "TimeOrderedSplitter",
@@ -73,6 +80,7 @@ __all__ = [
     "ValueAtRiskGoldsteinPrice",
     "ValueAtRiskHartmann",
     "ValueAtRiskPortfolio",
+    "ValueAtRiskRobotPushing",
     "ValueAtRiskTestProblem",
     "unit_grid",
 ]

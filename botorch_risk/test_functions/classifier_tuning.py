@@ -7,22 +7,20 @@ from typing import Any
 
 import numpy as np
 from botorch.exceptions.errors import InputDataError
-from botorch.test_functions.synthetic import SyntheticTestFunction
-from torch import Tensor
+
+from botorch_risk.test_functions.simulation import SimulatedTestProblem
 
 
-class ClassifierTuning(SyntheticTestFunction, ABC):
+class ClassifierTuning(SimulatedTestProblem, ABC):
     r"""Accuracy of a classifier on a held-out third of a table, to be maximised.
 
-    After Appendix C of Ha et al., "Provably Efficient Bayesian Optimization with Unbiased Gaussian
-    Process Hyperparameter Estimation", 2023, which tunes HPOBench's benchmarks on OpenML's Vehicle
+    After Appendix C of [Ha2023uhe]_, which tunes HPOBench's benchmarks on OpenML's Vehicle
     Silhouettes and Software Defect tables. Neither comes with scikit-learn, two of whose tables
     stand in for them, of the same kind and hard enough that few settings reach the best score:
     compare scores in kind, not in number. The split and the classifier are seeded: outcomes have no
     noise but `noise_std`.
     """
 
-    _is_minimization_by_default = False
     _default_table = "load_breast_cancer"  # its loader in scikit-learn
 
     def __init__(
@@ -49,16 +47,12 @@ class ClassifierTuning(SyntheticTestFunction, ABC):
         self.seed = seed
         self._split = _split(features, labels, seed, self._default_table)
 
-    def _evaluate_true(self, X: Tensor) -> Tensor:
-        scores = [self._score(row) for row in X.detach().reshape(-1, self.dim).tolist()]
-        return X.new_tensor(scores).view(X.shape[:-1])
-
-    def _score(self, x: list[float]) -> float:
+    def _simulate(self, x: tuple[float, ...]) -> float:
         train, test, labels, held_out = self._split
         return float(np.mean(self._classifier(x).fit(train, labels).predict(test) == held_out))
 
     @abstractmethod
-    def _classifier(self, x: list[float]) -> Any:
+    def _classifier(self, x: tuple[float, ...]) -> Any:
         r"""The classifier at one point."""
 
 
@@ -68,7 +62,7 @@ class LogisticRegressionTuning(ClassifierTuning):
         x = (log10 of the learning rate, log10 of the l2 regularisation),   each in [-5, 0]
 
     Trained by stochastic gradient descent, the benchmark and the space of HPOBench and of UHE-BO;
-    see `ClassifierTuning`. The table is that of handwritten digits, ten classes, where Vehicle
+    see `ClassifierTuning`. The table holds handwritten digits, ten classes, where Vehicle
     Silhouettes has four.
 
     Example:
@@ -82,7 +76,7 @@ class LogisticRegressionTuning(ClassifierTuning):
     _default_table = "load_digits"
     _bounds: list[tuple[float, float]] = [(-5.0, 0.0), (-5.0, 0.0)]  # noqa: RUF012
 
-    def _classifier(self, x: list[float]) -> Any:
+    def _classifier(self, x: tuple[float, ...]) -> Any:
         from sklearn.linear_model import SGDClassifier
 
         return SGDClassifier(
@@ -104,7 +98,7 @@ class BoostedTreesTuning(ClassifierTuning):
              log2 of the l2 regularisation in [-10, 10])
 
     The space of HPOBench, in the exponents; the depth is rounded. See `ClassifierTuning`. The table
-    is that of breast cancer, two classes, as Software Defect has. Needs xgboost, the extra
+    is about breast cancer, two classes, as Software Defect has. Needs xgboost, the extra
     `problems`; other boosted trees do not take its place.
     """
 
@@ -117,7 +111,7 @@ class BoostedTreesTuning(ClassifierTuning):
         (-10.0, 10.0),
     ]
 
-    def _classifier(self, x: list[float]) -> Any:
+    def _classifier(self, x: tuple[float, ...]) -> Any:
         try:
             from xgboost import XGBClassifier
         except ImportError as error:

@@ -19,13 +19,13 @@ KM_PER_DEGREE = 6371.0 * math.pi / 180
 class CoastalTerrain(FiniteDomainProblem):
     r"""Mean altitude in km along the coast of Vancouver Island, negative below the sea.
 
-    The stand-in for the lake of Bogunovic et al., "Truncated Variance Reduction", 2016, Sec. 4,
-    whose measurements are not public: a real field with a level that matters, here the
-    coastline at 0. The map is `topobathy.npz`, which comes with Matplotlib. Its west half, every
-    second row of it, is the domain, 60 x 46 points about 2.4 km by 4.9 km apart; its east half
-    is the second data set, from which the paper learns the hyperparameters. As the paper takes
-    the smooth posterior of its measurements for the truth, the map is averaged over a normal law
-    of 5 km: mountains are too rough for any method that samples one point in ten.
+    The stand-in for the lake of [Bogunovic2016truvar]_, Sec. 4, whose measurements are not public:
+    a real field with a level that matters, here the coastline at 0. The map is `topobathy.npz`,
+    which comes with Matplotlib. Its west half, every second row of it, is the domain, 60 x 46
+    points about 2.4 km by 4.9 km apart; its east half is the second data set, from which the paper
+    learns the hyperparameters. As the paper takes the smooth posterior of its measurements for the
+    truth, the map is averaged over a normal distribution of 5 km: mountains are too rough for any
+    method that samples one point in ten.
 
     Coordinates are km east of the west edge and km north of the south edge of the half, for which
     the earth is a cylinder that touches the map's middle latitude.
@@ -46,8 +46,8 @@ class CoastalTerrain(FiniteDomainProblem):
         Args:
             half: "west" or "east".
             noise: The noise variance of a measurement in km^2.
-            smoothing: The standard deviation in km of the normal law over which the map is
-                averaged; 0 for the map as it is.
+            smoothing: The standard deviation in km of the normal distribution over which the map
+                is averaged; 0 for the map as it is.
 
         Raises:
             ImportError: If Matplotlib is not installed.
@@ -105,11 +105,11 @@ class SurveyCost:
         return measurement + self.travel * (X[..., 0] - previous[..., 0]).abs()
 
 
-def _averages(place: np.ndarray, deviation: float) -> np.ndarray:
+def _averages(positions: np.ndarray, deviation: float) -> np.ndarray:
     r"""Weights of a moving average along an axis, `n x n`, rows that sum to 1."""
     if deviation == 0:
-        return np.eye(len(place))
-    weights = np.exp(-0.5 * ((place[:, None] - place) / deviation) ** 2)
+        return np.eye(len(positions))
+    weights = np.exp(-0.5 * ((positions[:, None] - positions) / deviation) ** 2)
     return weights / weights.sum(axis=1, keepdims=True)
 
 

@@ -3,11 +3,12 @@ r"""Functions whose slopes lead a greedy search away from their optimum."""
 from __future__ import annotations
 
 import torch
-from botorch.test_functions.synthetic import SyntheticTestFunction
 from torch import Tensor
 
+from botorch_risk.test_functions.constant_noise import ConstantNoiseProblem
 
-class Deceptive(SyntheticTestFunction):
+
+class Deceptive(ConstantNoiseProblem):
     r"""A narrow peak in every input between two wide slopes that lead away from it; maximised.
 
         f(x) = ( mean_i g_i(x_i) ) ** 2,    alpha_i = i / (d + 1)
@@ -18,16 +19,14 @@ class Deceptive(SyntheticTestFunction):
                  (x - 1) / (1 - alpha_i) + 4/5          to 1
 
     on [0, 1]^d. The optimum is 1 at x = alpha. A. Gavana's collection of test functions states it
-    as -f to be minimised, with these pieces; Appendix C of Ha et al., "Provably Efficient Bayesian
-    Optimization with Unbiased Gaussian Process Hyperparameter Estimation", 2023, prints the third
-    and the fourth without their "+ 1" and "+ 4/5", which would leave jumps.
+    as -f to be minimised, with these pieces; Appendix C of [Ha2023uhe]_ prints the third and the
+    fourth without their "+ 1" and "+ 4/5", which would leave jumps.
 
     Example:
         >>> Deceptive(dim=2)(torch.tensor([[1 / 3, 2 / 3], [0.0, 1.0]]))
         tensor([1.0000, 0.6400])
     """
 
-    _is_minimization_by_default = False
     _optimal_value = 1.0
 
     def __init__(
@@ -65,14 +64,13 @@ class Deceptive(SyntheticTestFunction):
         return pieces.mean(dim=-1).square()
 
 
-class H1(SyntheticTestFunction):
+class H1(ConstantNoiseProblem):
     r"""Ripples in two inputs under a peak at (8.6998, 6.7665); maximised.
 
         f(x) = (sin(x_1 - x_2 / 8)^2 + sin(x_2 + x_1 / 8)^2)
                / sqrt((x_1 - 8.6998)^2 + (x_2 - 6.7665)^2 + 1)
 
-    A. J. van Soest and L. J. R. Casius, "The Merits of a Parallel Genetic Algorithm in Solving Hard
-    Optimization Problems", 2003. The maximum is 2. The usual box is [-100, 100]^2; UHE-BO does not
+    From [Soest2003h1]_. The maximum is 2. The usual box is [-100, 100]^2; UHE-BO does not
     say which it took, and [-25, 25]^2 is in use too.
 
     Example:
@@ -82,7 +80,6 @@ class H1(SyntheticTestFunction):
 
     dim = 2
     continuous_inds: list[int] = [0, 1]  # noqa: RUF012 as in BoTorch
-    _is_minimization_by_default = False
     _optimal_value = 2.0
     _optimizers: list[tuple[float, ...]] = [(8.6998, 6.7665)]  # noqa: RUF012
 

@@ -1,18 +1,14 @@
-r"""Problems with an environmental variable whose law, and whose best decision, are known."""
+r"""Base class for problems of a decision and an environmental variable."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-import torch
-from botorch.test_functions.synthetic import SyntheticTestFunction
 from torch import Generator, Tensor
-from torch.distributions import Distribution
 
-from botorch_risk.environments import ContinuousEnvironment
-from botorch_risk.environments.continuous import Rule
-from botorch_risk.environments.uniforms import draw_uniforms
+from botorch_risk.environments import IndependentEnvironment
+from botorch_risk.test_functions.constant_noise import ConstantNoiseProblem
 
 Risk = Callable[[Tensor, Tensor], Tensor]
 r"""From values `... x n_w` and weights, broadcastable to them, to a `...` tensor."""
@@ -20,111 +16,56 @@ r"""From values `... x n_w` and weights, broadcastable to them, to a `...` tenso
 MAX_EVALUATIONS = 2**20  # of the function at once, to bound memory
 
 
-class EnvironmentalTestProblem(SyntheticTestFunction, ABC):
-    r"""A maximised function `f(x, w)` on the unit cube with a known law of W.
+class EnvironmentalTestProblem(ConstantNoiseProblem, ABC):
+    r"""A maximised function `f(x, w)` with a known distribution of W.
 
-        objective(x) = E[f(x, W)],  or another measure of risk of f(x, W)
+    The first `num_decision` columns of the inputs are the decision, the other ones w. The objective
+    is a measure of risk of `f(x, W)` at a decision; `optimal_value` and `optimizers` belong to `f`,
+    as everywhere in BoTorch.
 
-    The setting of Huang et al., "Stochastic Bayesian Optimization with Unknown Continuous Context
-    Distribution via Kernel Density Estimation", 2024, Eq. (1): W is drawn from a law and clipped
-    to [0, 1], coordinate by coordinate. Deterministic given `(x, w)` unless `noise_std` is given.
-    `optimal_value` and `optimizers` are those of `f` in both, as everywhere in BoTorch;
-    `optimal_decision` and `optimal_expectation` those of its expectation.
-
-    A subclass names the law and defines `_evaluate_true`.
+    It has what the experiment loop asks of a problem with contexts
+    (`botorch_risk.experiments.problem.ProblemWithContexts`). A subclass sets `environment` and
+    defines `objective` and `_evaluate_true`.
     """
 
-    bounds: Tensor
-    environment: ContinuousEnvironment
+    environment: IndependentEnvironment
     num_decision: int
     num_environment: int
-    optimal_expectation: float
-    _optimal_decision: tuple[float, ...]
-    _num_points: int = 514  # of the law; for a quadrature, two of each axis are the bounds
-    _rule: Rule = "quadrature"
-    _is_minimization_by_default: bool = False
-
-    def __init__(self, noise_std: float | None = None, dtype: torch.dtype = torch.double) -> None:
-        r"""Builds the problem.
-
-        Args:
-            noise_std: Standard deviation of the noise that `forward` adds. Default: none.
-            dtype: The dtype of the bounds and of the law's points.
-        """
-        self.dim = self.num_decision + self.num_environment
-        self.continuous_inds = list(range(self.dim))
-        self._bounds = [(0.0, 1.0)] * self.dim
-        super().__init__(noise_std=noise_std, dtype=dtype)
-        self.environment = ContinuousEnvironment(
-            self.marginals,
-            self.bounds[:, self.num_decision :],
-            n_w=self._num_points,
-            seeds=0,
-            rule=self._rule,
-            beyond="clip",
-        )
 
     @property
-    @abstractmethod
-    def marginals(self) -> Distribution:
-        r"""The law of each coordinate of W before it is clipped."""
+    def decision_bounds(self) -> Tensor:
+        r"""The lower and the upper bounds of the decision, `2 x d_x`."""
+        return self.bounds[:, : self.num_decision]
 
-    @property
-    def optimal_decision(self) -> Tensor:
-        r"""Where the expectation is largest, a `d_x`-tensor."""
-        return self.bounds.new_tensor(self._optimal_decision)
-
-    def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
-        r"""The expectation, or another measure of risk, under the law of W.
+    def draw_contexts(self, X: Tensor, generator: Generator | Sequence[Generator]) -> Tensor:
+        r"""The values of W that decisions meet.
 
         Args:
-            X: Decisions, `... x d_x`, in the unit cube.
-            risk: From values `... x n_w` and their weights to a `...` tensor, such as a measure
-                of `botorch_risk.risk`; taken over the points of `environment`, hence less exact.
-                Default: the expectation, to six digits or more.
-
-        Returns:
-            A `...` tensor, differentiable in `X`.
-
-        Raises:
-            ValueError: If `X` has not `d_x` columns or is not in the unit cube.
-        """
-        if X.shape[-1] != self.num_decision or not ((X >= 0) & (X <= 1)).all():
-            raise ValueError(
-                f"Expected `X` to have shape `... x {self.num_decision}`, within the unit cube. "
-                f"Got {X.shape=}, from {X.min().item()} to {X.max().item()}."
-            )
-        rows = X.reshape(-1, self.num_decision).double()
-        chunk = max(1, MAX_EVALUATIONS // len(self.environment.weights))
-        values = [
-            self._expectation(part) if risk is None else self._measure(part, risk)
-            for part in rows.split(chunk)
-        ]
-        return torch.cat(values).reshape(X.shape[:-1]).to(X)
-
-    def sample_environment(
-        self, num_samples: int, generator: Generator | Sequence[Generator], clipped: bool = True
-    ) -> Tensor:
-        r"""What the environment does next.
-
-        Args:
-            num_samples: How many values of W to draw, `n`.
+            X: Decisions, `q x d_x`, or `R x q x d_x`.
             generator: A CPU generator, or one for each of `R` replicates.
-            clipped: Whether to clip the values to the bounds, which `f` needs. The public program
-                of the paper lets its models see them before.
 
         Returns:
-            `n x d_w`, or `R x n x d_w`.
+            `q x d_w`, or `R x q x d_w`.
         """
-        if clipped:
-            return self.environment.sample(num_samples, generator)
-        uniforms = draw_uniforms((num_samples, self.num_environment), generator)
-        return self.marginals.icdf(uniforms).to(self.bounds)
+        return self.environment.sample(X.shape[-2], generator)
 
-    def _measure(self, X: Tensor, risk: Risk) -> Tensor:
-        inputs, weights = self.environment.expand(X)  # m x n_w x d
-        return risk(self._evaluate_true(inputs), weights)
+    @abstractmethod
+    def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
+        r"""The risk of decisions under the distribution of W, to be maximised.
 
-    def _expectation(self, X: Tensor) -> Tensor:
-        r"""At `m x d_x` in float64, in the way that gives six digits for this problem."""
-        return self._measure(X, lambda values, weights: (values * weights).sum(dim=-1))
+        Args:
+            X: Decisions, `... x d_x`, within `decision_bounds`.
+            risk: From values `... x n_w` and their weights to a `...` tensor, such as a measure
+                of `botorch_risk.risk`. Default: the problem's own.
+
+        Returns:
+            A `...` tensor.
+        """
+
+    def _check_decisions(self, X: Tensor) -> None:
+        lower, upper = self.decision_bounds.to(X)
+        if X.shape[-1] != self.num_decision or not ((lower <= X) & (upper >= X)).all():
+            raise ValueError(
+                f"Expected `X` to have shape `... x {self.num_decision}`, within the decision's "
+                f"bounds. Got {X.shape=}, from {X.min().item()} to {X.max().item()}."
+            )

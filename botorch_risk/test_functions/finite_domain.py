@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
-from torch import Generator, Tensor
+from torch import Tensor
 
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
 
@@ -94,8 +94,8 @@ class FiniteDomainProblem(RepeatedTestProblem):
             BotorchTensorDimensionError: If the shape does not fit.
             InputDataError: If a point is not in the domain, or a level not one of the levels.
         """
-        place = self._place(X)
-        known = place.clamp_min(0)
+        index = self._index(X)
+        known = index.clamp_min(0)
         if self.values.dim() == 1:
             found = self.values[known]
         else:
@@ -103,8 +103,19 @@ class FiniteDomainProblem(RepeatedTestProblem):
                 raise BotorchTensorDimensionError(
                     f"Expected `X` to have shape `{len(self.values)} x ... x d`. Got {X.shape=}."
                 )
-            found = self.values.gather(-1, known.reshape(len(X), -1)).reshape(place.shape)
-        return found.where(place >= 0, torch.nan)
+            found = self.values.gather(-1, known.reshape(len(X), -1)).reshape(index.shape)
+        return found.where(index >= 0, torch.nan)
+
+    def objective(self, X: Tensor) -> Tensor:
+        r"""Minus the regret, `f(x) - max f`, so that functions of a family share their optimum, 0.
+
+        Args:
+            X: As in `evaluate_true`.
+
+        Returns:
+            A `...` tensor, NaN at rows of NaN.
+        """
+        return self.evaluate_true(X) - self.maximum.unsqueeze(-1)
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
         return self.evaluate_true(X)
@@ -114,10 +125,10 @@ class FiniteDomainProblem(RepeatedTestProblem):
             raise BotorchTensorDimensionError(
                 f"Expected `X` to have shape `... x {self.dim}`. Got {X.shape=}."
             )
-        self._place(X)
+        self._index(X)
 
-    def _place(self, X: Tensor) -> Tensor:
-        r"""The rows of points in the domain, `...`; -1 for rows of NaN."""
+    def _index(self, X: Tensor) -> Tensor:
+        r"""Indices of points in the domain, `...`; -1 for rows of NaN."""
         d = self.domain.shape[-1]
         if X.shape[-1] not in (d, self.dim):
             raise BotorchTensorDimensionError(
@@ -134,9 +145,6 @@ class FiniteDomainProblem(RepeatedTestProblem):
                 f"Got {X[outside][:3].tolist()}."
             )
         return same.to(torch.uint8).argmax(dim=-1).where(~missing, -1)
-
-    def _draw(self, shape: tuple[int, ...], generator: Generator | None) -> Tensor:
-        return torch.randn(shape, generator=generator, dtype=torch.double, device="cpu")
 
     def _observe(self, X: Tensor, draws: Tensor) -> Tensor:
         variances = X.new_tensor(self.noise_variances)

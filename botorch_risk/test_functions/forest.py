@@ -1,4 +1,4 @@
-r"""Tuning a random forest on real data, scored afresh at every repeat."""
+r"""Tuning a random forest on real data, with a new split and a new forest at every repeat."""
 
 from __future__ import annotations
 
@@ -70,10 +70,9 @@ class StratifiedSplitter:
 class TimeOrderedSplitter:
     r"""One forest trained on the first rows, scored on `k` folds that follow in time.
 
-    The split of the fraud task, Appendix A.7 of Makarova et al., "Risk-averse Heteroscedastic
-    Bayesian Optimization", 2021. The rows must be sorted by time. The repeats of one point
-    share their forest and the folds are always the same, so they are NOT independent draws:
-    their variance is that of the score over time.
+    The split of the fraud task, Appendix A.7 of [Makarova2021rahbo]_. The rows must be sorted by
+    time. The repeats of one point share their forest and the folds are always the same, so they are
+    NOT independent draws: their variance is that of the score over time.
 
     Args:
         train_fraction: The share of the rows, from the first on, that is trained on.
@@ -111,10 +110,9 @@ class ForestTuning(RepeatedTestProblem):
 
         x = (n_estimators, max_features, max_depth)
 
-    on `[1, 100] x [5, 28] x [1, 15]`, Appendix A.7 of Makarova et al., "Risk-averse
-    Heteroscedastic Bayesian Optimization", 2021; with fewer than 28 features, `max_features`
-    ends at their number. The inputs are continuous, as most optimisers propose them, and are
-    rounded to the nearest integers inside.
+    on `[1, 100] x [5, 28] x [1, 15]`, Appendix A.7 of [Makarova2021rahbo]_; with fewer than 28
+    features, `max_features` ends at their number. The inputs are continuous, as most optimisers
+    propose them, and are rounded to the nearest integers inside.
 
     The score is a draw: the split and the forest are fresh at every repeat. Its mean and
     variance are not known, so `evaluate_true` raises; measure them by `reference_values`.

@@ -1,10 +1,4 @@
-r"""Functions drawn from a Gaussian process, one for each seed, with their true maxima.
-
-.. [Bogunovic2016truvar]
-    I. Bogunovic, J. Scarlett, A. Krause, V. Cevher. Truncated Variance Reduction: A Unified
-    Approach to Bayesian Optimization and Level-Set Estimation. Advances in Neural Information
-    Processing Systems 29, 2016.
-"""
+r"""Functions drawn from a Gaussian process, one for each seed, with their true maxima."""
 
 from __future__ import annotations
 
@@ -76,7 +70,7 @@ class PosteriorMeanFunctions:
 
     The synthetic functions for optimisation in Sec. 4 of [Bogunovic2016truvar]_: 200 points
     uniform at random, values drawn from a GP with a squared exponential kernel of lengthscale 0.1
-    and variance 1. A variance of 1e-6, that of the noise in the experiment, is added to the
+    and variance 1. The experiment's noise variance, 1e-6, is added to the
     diagonal of the kernel matrix, which close points would make singular.
 
     Attributes:
@@ -160,8 +154,8 @@ class PosteriorMeanFunctions:
         owner = np.arange(len(starts)).repeat(NUM_STARTS)
 
         def loss(x: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            place, mine = torch.from_numpy(x), torch.from_numpy(owner[rows])
-            offset = place.unsqueeze(-2) - self.centers[mine]  # rows x n x 2
+            points, mine = torch.from_numpy(x), torch.from_numpy(owner[rows])
+            offset = points.unsqueeze(-2) - self.centers[mine]  # rows x n x 2
             bump = torch.exp(-0.5 * (offset / self.lengthscale).square().sum(-1))
             bump = bump * self.weights[mine]
             slope = (bump.unsqueeze(-1) * offset).sum(dim=-2) / self.lengthscale**2
@@ -176,9 +170,9 @@ class PosteriorMeanFunctions:
             relative_tolerance=1e-15,
             max_step=0.02,
         )
-        places = torch.from_numpy(found.x).reshape(starts.shape)
+        maxima = torch.from_numpy(found.x).reshape(starts.shape)
         value, best = torch.from_numpy(-found.value).reshape(starts.shape[:-1]).max(dim=-1)
-        return places[torch.arange(len(starts)), best], value
+        return maxima[torch.arange(len(starts)), best], value
 
 
 def _bumps(a: Tensor, b: Tensor, lengthscale: float) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import torch
 from botorch.test_functions.synthetic import Branin, SyntheticTestFunction
-from torch import Generator, Tensor
+from torch import Tensor
 
 from botorch_risk.test_functions.global_search import local_maxima
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
@@ -23,20 +23,26 @@ class HeteroscedasticTestProblem(RepeatedTestProblem, SyntheticTestFunction, ABC
 
         outcome(x) = f(x) + sqrt(noise_variance(x)) * N(0, 1)
 
-    Eq. (1) of Makarova et al., "Risk-averse Heteroscedastic Bayesian Optimization", 2021.
-    `forward` adds this noise, not a constant `noise_std`. `optimal_value` and `optimizers`
-    are those of `f` alone, as everywhere in BoTorch; `optimal_mean_variance` is the optimum
+    Eq. (1) of [Makarova2021rahbo]_.
+    `forward` adds this noise, not a constant `noise_std`. As everywhere in BoTorch, `optimal_value`
+    and `optimizers` belong to `f` alone; `optimal_mean_variance` is the optimum
     under risk. A subclass defines `_evaluate_true` and `_noise_variance`, both
     differentiable, and treats its parameters as fixed once it is built.
     """
 
-    def __init__(self, dtype: torch.dtype = torch.double) -> None:
+    def __init__(self, risk_aversion: float = 1.0, dtype: torch.dtype = torch.double) -> None:
         r"""Builds the problem.
 
         Args:
+            risk_aversion: The weight of the variance (the paper's alpha) in the objective.
             dtype: The dtype of the bounds and optimizers.
+
+        Raises:
+            ValueError: If `risk_aversion` is negative or not finite.
         """
+        _validate_risk_aversion(risk_aversion)
         super().__init__(dtype=dtype)
+        self.risk_aversion = risk_aversion
         self._optima: dict[float, tuple[list[float], float]] = {}
 
     def noise_variance(self, X: Tensor) -> Tensor:
@@ -54,12 +60,16 @@ class HeteroscedasticTestProblem(RepeatedTestProblem, SyntheticTestFunction, ABC
         self._validate(X)
         return self._noise_variance(X)
 
+    def objective(self, X: Tensor) -> Tensor:
+        r"""`mean_variance` with the weight of this problem, `... x d -> ...`."""
+        return self.mean_variance(X, self.risk_aversion)
+
     def mean_variance(self, X: Tensor, risk_aversion: float) -> Tensor:
         r"""The objective under risk.
 
             mean_variance(x) = f(x) - risk_aversion * noise_variance(x)
 
-        Eq. (2) of Makarova et al., 2021.
+        Eq. (2) of [Makarova2021rahbo]_.
 
         Args:
             X: The points, `... x d`, within the bounds.
@@ -103,9 +113,6 @@ class HeteroscedasticTestProblem(RepeatedTestProblem, SyntheticTestFunction, ABC
     def _mean_variance(self, X: Tensor, risk_aversion: float) -> Tensor:
         return self._evaluate_true(X) - risk_aversion * self._noise_variance(X)  # Eq. (2)
 
-    def _draw(self, shape: tuple[int, ...], generator: Generator | None) -> Tensor:
-        return torch.randn(shape, generator=generator, dtype=torch.double, device="cpu")
-
     def _observe(self, X: Tensor, draws: Tensor) -> Tensor:
         mean, variance = self._evaluate_true(X), self._noise_variance(X)  # ...
         return mean.unsqueeze(-1) + variance.sqrt().unsqueeze(-1) * draws.to(X)  # ... x k
@@ -126,6 +133,7 @@ class SigmoidNoiseProblem(HeteroscedasticTestProblem, ABC):
         self,
         noise_scale: float = 1.0,
         sigmoid_is: SigmoidIs = "standard_deviation",
+        risk_aversion: float = 1.0,
         dtype: torch.dtype = torch.double,
     ) -> None:
         r"""Builds the problem.
@@ -135,10 +143,12 @@ class SigmoidNoiseProblem(HeteroscedasticTestProblem, ABC):
                 use 1 and 2; the paper gives none.
             sigmoid_is: What the sigmoid stands for: the "standard_deviation" of the noise,
                 as in the authors' program, or its "variance", as in the paper's text.
+            risk_aversion: The weight of the variance (the paper's alpha) in the objective.
             dtype: The dtype of the bounds and optimizers.
 
         Raises:
-            ValueError: If `noise_scale` is negative or not finite, or `sigmoid_is` unknown.
+            ValueError: If `noise_scale` or `risk_aversion` is negative or not finite, or
+                `sigmoid_is` unknown.
         """
         if not 0.0 <= noise_scale < math.inf:
             raise ValueError(f"Expected `noise_scale` to be finite and >= 0. Got {noise_scale=}.")
@@ -146,7 +156,7 @@ class SigmoidNoiseProblem(HeteroscedasticTestProblem, ABC):
             raise ValueError(
                 f"Expected `sigmoid_is` to be one of {get_args(SigmoidIs)}. Got {sigmoid_is=}."
             )
-        super().__init__(dtype=dtype)
+        super().__init__(risk_aversion, dtype)
         self.noise_scale = noise_scale
         self.sigmoid_is = sigmoid_is
 
@@ -165,7 +175,7 @@ class HeteroscedasticSine(SigmoidNoiseProblem):
         f(x) = sin(2 pi x)
         level(x) = noise_scale * sigmoid(30 (x - 1)) + 0.1
 
-    Section 4 of Makarova et al., 2021; the constants are those of the authors' program.
+    Section 4 of [Makarova2021rahbo]_; the constants are from the authors' program.
 
     Example:
         >>> problem = HeteroscedasticSine()
@@ -196,7 +206,7 @@ class HeteroscedasticBranin(SigmoidNoiseProblem):
         level(x) = (noise_scale * sigmoid(2 (x_1 - 3.2)) + 0.2)
                    * (noise_scale * sigmoid(2 x_2) + 0.2)
 
-    Section 4 of Makarova et al., 2021; the constants are those of the authors' program. The
+    Section 4 of [Makarova2021rahbo]_; the constants are from the authors' program. The
     maximum at `(-pi, 12.275)` has the least noise, the one at `(3 pi, 2.475)` the most.
 
     Example:

@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from botorch.test_functions.synthetic import SyntheticTestFunction
-from torch import Tensor
+from botorch_risk.test_functions.simulation import SimulatedTestProblem
 
 NOTHING, LEFT_ENGINE, MAIN_ENGINE, RIGHT_ENGINE = range(4)
 
 
-class LunarLanding(SyntheticTestFunction):
+class LunarLanding(SimulatedTestProblem):
     r"""Mean final reward of a lander over terrains, to be maximised over its controller.
 
     The controller of `action`, on [0, 2]^12, and Gymnasium's `LunarLander`; the twelve-dimensional
-    task of Eriksson et al., "Scalable Global Optimization via Local Bayesian Optimization", 2019,
-    that UHE-BO is run on. Terrains are seeded and the same for every point: outcomes have no noise
-    but `noise_std`. Needs Gymnasium with Box2D, the extra `problems`. A flight takes tenths of a
-    second.
+    task of [Eriksson2019turbo]_ that UHE-BO is run on. Terrains are seeded and the same for every
+    point: outcomes have no noise but `noise_std`. Needs Gymnasium with Box2D, the extra `problems`.
+    A flight takes tenths of a second.
     """
 
     dim = 12
     continuous_inds: list[int] = list(range(12))  # noqa: RUF012 as in BoTorch
     _bounds: list[tuple[float, float]] = [(0.0, 2.0)] * 12
-    _is_minimization_by_default = False
 
     def __init__(
         self, num_terrains: int = 50, seed: int = 0, noise_std: float | None = None
@@ -34,7 +31,7 @@ class LunarLanding(SyntheticTestFunction):
         Args:
             num_terrains: How many flights a point is averaged over.
             seed: Of the first terrain; the others follow.
-            noise_std: Standard deviation of the noise that `forward` adds.
+            noise_std: Standard deviation of the noise of an outcome. Default: none.
 
         Raises:
             ValueError: If there is no terrain.
@@ -44,15 +41,12 @@ class LunarLanding(SyntheticTestFunction):
         super().__init__(noise_std=noise_std)
         self.num_terrains, self.seed = num_terrains, seed
 
-    def _evaluate_true(self, X: Tensor) -> Tensor:
+    def _simulate(self, x: tuple[float, ...]) -> float:
         lander = _lander()
         seeds = range(self.seed, self.seed + self.num_terrains)
-        rewards = [
-            sum(_fly(lander, w, seed) for seed in seeds) / self.num_terrains
-            for w in X.detach().reshape(-1, self.dim).tolist()
-        ]
+        reward = sum(_fly(lander, x, seed) for seed in seeds) / self.num_terrains
         lander.close()
-        return X.new_tensor(rewards).view(X.shape[:-1])
+        return reward
 
 
 def action(state: Sequence[float], w: Sequence[float]) -> int:

@@ -8,18 +8,18 @@ from torch.distributions import Distribution, TransformedDistribution, Uniform
 from torch.distributions.transforms import AffineTransform, PowerTransform
 
 from botorch_risk.environments.uniforms import legendre_axes
-from botorch_risk.test_functions.environmental import EnvironmentalTestProblem
+from botorch_risk.test_functions.expectation import ExpectationTestProblem
 
 COST, PRICE, SALVAGE = 5.0, 9.0, 1.0
-SHAPE, TAIL = 2.0, 20.0  # alpha and beta of the Burr XII law
+SHAPE, TAIL = 2.0, 20.0  # alpha and beta of the Burr XII distribution
 
 
-class Newsvendor(EnvironmentalTestProblem):
+class Newsvendor(ExpectationTestProblem):
     r"""Profit from buying `x` units when `w` are demanded; one variable of each kind.
 
         f(x, w) = 9 min(x, w) + max(0, x - w) - 5 x,  P(W <= w) = 1 - (1 + w^2)^(-20)
 
-    Sec. 4.3 and B.2 of Huang et al., 2024. The expectation is known,
+    Sec. 4.3 and B.2 of [Huang2024kde]_. The expectation is known,
 
         objective(x) = (9 - 1) * integral_0^x (1 + w^2)^(-20) dw - (5 - 1) x,
 
@@ -43,7 +43,7 @@ class Newsvendor(EnvironmentalTestProblem):
 
     @property
     def marginals(self) -> Distribution:
-        r"""Burr's law of type XII."""
+        r"""Burr's distribution of type XII."""
         one = torch.tensor(1.0, dtype=torch.double)
         survival_to_demand = [
             PowerTransform(-one / TAIL),  # (1 + w^alpha)

@@ -15,7 +15,12 @@ from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 from torch.distributions import Distribution, Normal, Uniform
 
-from botorch_risk.test_functions.environmental import EnvironmentalTestProblem
+from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.test_functions.expectation import ExpectationTestProblem
+from botorch_risk.test_functions.value_at_risk import (
+    ValueAtRiskTestProblem,
+    equidistant_grid,
+)
 
 
 class Surrogate(NamedTuple):
@@ -38,7 +43,7 @@ class Surrogate(NamedTuple):
     outcome_std: float
 
 
-# Fitted by Cakmak et al. to the negated returns of their 3,000 back-tests.
+# Fitted in [Cakmak2020risk]_ to the negated returns of their 3,000 back-tests.
 OF_THE_PAPERS = Surrogate(
     lengthscale=(
         0.22256403179589296,
@@ -55,7 +60,7 @@ OF_THE_PAPERS = Surrogate(
 )
 
 
-class PortfolioOptimization(EnvironmentalTestProblem):
+class PortfolioOptimization(ExpectationTestProblem):
     r"""Return of a trading strategy; three decision variables, two environmental ones.
 
     Decisions are the aversions to risk and to trading and the multiplier of the holding cost;
@@ -64,8 +69,8 @@ class PortfolioOptimization(EnvironmentalTestProblem):
 
         f(x, w) = the posterior mean of a GP (Matern-5/2) of the annual return in percent
 
-    Sec. 4.3 and B.2 of Huang et al., 2024, after Cakmak et al., "Bayesian Optimization of Risk
-    Measures", 2020. There are two tables of back-tests:
+    Sec. 4.3 and B.2 of [Huang2024kde]_, after [Cakmak2020risk]_. There are two tables of
+    back-tests:
 
     - The bundled one, the default: 1,024 back-tests of the same strategy, of ours, on the prices of
       20 stocks from 2012 to 2016 that come with the package skfolio (BSD 3-clause licence; for
@@ -76,7 +81,7 @@ class PortfolioOptimization(EnvironmentalTestProblem):
       not part of this package.
 
     Example:
-        >>> problem = PortfolioOptimization(law="normal")
+        >>> problem = PortfolioOptimization(distribution="normal")
         >>> problem.objective(problem.optimal_decision).item()
         20.20459...
     """
@@ -89,7 +94,7 @@ class PortfolioOptimization(EnvironmentalTestProblem):
     def __init__(
         self,
         table: str | PathLike[str] | None = None,
-        law: Literal["uniform", "normal"] = "uniform",
+        distribution: Literal["uniform", "normal"] = "uniform",
         noise_std: float | None = None,
         dtype: torch.dtype = torch.double,
     ) -> None:
@@ -99,20 +104,22 @@ class PortfolioOptimization(EnvironmentalTestProblem):
             table: The path of the papers' table, a file of comma-separated values with one heading
                 line and 3,000 rows: five inputs in the order above, and the negated return. The
                 bundled table if omitted.
-            law: The law of W, "uniform" or "normal".
+            distribution: The distribution of W, "uniform" or "normal".
             noise_std: Standard deviation of the noise that `forward` adds. Default: none.
-            dtype: The dtype of the bounds and of the law's points. The surrogate needs float64
-                inside, and has it.
+            dtype: The dtype of the bounds and of the distribution's points. The surrogate needs
+                float64 inside, and has it.
 
         Raises:
-            InputDataError: If the table is not that of the 3,000 back-tests.
-            ValueError: If `law` is neither.
+            InputDataError: If the table does not hold the 3,000 back-tests.
+            ValueError: If `distribution` is neither.
         """
         optima = OPTIMA["bundled" if table is None else "papers"]
-        if law not in optima:
-            raise ValueError(f"Expected `law` to be one of {tuple(optima)}. Got {law=}.")
-        self.law = law
-        self.optimal_expectation, self._optimal_decision, self._num_points = optima[law]
+        if distribution not in optima:
+            raise ValueError(
+                f"Expected `distribution` to be one of {tuple(optima)}. Got {distribution=}."
+            )
+        self.distribution = distribution
+        self.optimal_expectation, self._optimal_decision, self._num_points = optima[distribution]
         super().__init__(noise_std=noise_std, dtype=dtype)
         self.surrogate = _bundled_surrogate() if table is None else OF_THE_PAPERS
         self._sign = 1.0 if table is None else -1.0  # the papers' table has negated returns
@@ -129,7 +136,9 @@ class PortfolioOptimization(EnvironmentalTestProblem):
     def marginals(self) -> Distribution:
         r"""Uniform or normal."""
         zero = torch.zeros((), dtype=torch.double)
-        return Uniform(zero, zero + 1) if self.law == "uniform" else Normal(zero + 0.5, 0.1)
+        if self.distribution == "uniform":
+            return Uniform(zero, zero + 1)
+        return Normal(zero + 0.5, 0.1)
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
         rows = X.reshape(-1, self.dim).double()
@@ -146,7 +155,55 @@ class PortfolioOptimization(EnvironmentalTestProblem):
         return self.surrogate.outputscale * profile
 
 
-# The largest expectation, its decision, and the number of points of the law that gives six digits.
+class ValueAtRiskPortfolio(ValueAtRiskTestProblem):
+    r"""`PortfolioOptimization` (3, 2) with 100 equally probable values of W, at level 0.2.
+
+    [Nguyen2021vucb]_, Sec. 4.2. The 100 points are a grid of ten by ten, bounds included, which
+    the paper leaves open. The noise variance, 0.01, is in units of the return. On the bundled table
+    of back-tests or, with its path, on the paper's; see `PortfolioOptimization`.
+
+    Example:
+        >>> problem = ValueAtRiskPortfolio()
+        >>> problem.objective(problem.optimal_decision).item()
+        17.0440...
+    """
+
+    num_decision = 3
+    num_environment = 2
+    risk_level = 0.2
+
+    def __init__(
+        self,
+        table: str | PathLike[str] | None = None,
+        noise_std: float | None = 0.1,
+        dtype: torch.dtype = torch.double,
+    ) -> None:
+        r"""Reads the table, as `PortfolioOptimization` does.
+
+        Args:
+            table: The path of the paper's table; the bundled one if omitted.
+            noise_std: Standard deviation of the noise that `forward` adds.
+            dtype: The dtype of the bounds and of the distribution's points.
+
+        Raises:
+            InputDataError: If the table does not hold the 3,000 back-tests.
+        """
+        bundled, papers = (
+            (17.04402976, (0.0, 1.0, 0.31432341)),
+            (17.35272976, (0.0, 1.0, 0.61738783)),
+        )
+        self._optima = {"discrete": bundled if table is None else papers}
+        super().__init__("discrete", noise_std, dtype)
+        self.surrogate = PortfolioOptimization(table, dtype=dtype)
+        grid = equidistant_grid(self.bounds[:, self.num_decision :], 10)
+        self.environment = DiscreteEnvironment(grid)
+
+    def _evaluate_true(self, X: Tensor) -> Tensor:
+        return self.surrogate._evaluate_true(X)
+
+
+# The largest expectation, its decision, and the number of points of the distribution that gives six
+# digits.
 OPTIMA: dict[str, dict[str, tuple[float, tuple[float, ...], int]]] = {
     "papers": {
         "uniform": (19.325125, (0.0, 1.0, 0.59954656), 24**2),

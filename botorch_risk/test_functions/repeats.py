@@ -1,4 +1,4 @@
-r"""What every problem shares whose experiments are run `k` times at each point."""
+r"""Base class for problems whose experiments are run `k` times at each point."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from torch import Generator, Tensor
 
 
 class RepeatedTestProblem(BaseTestProblem, ABC):
-    r"""A maximised problem whose outcome is a random draw, with a law that depends on `x`.
+    r"""A maximised problem whose outcome is a random draw, with a distribution that depends on `x`.
 
-    There is no `negate` and no `noise_std`: the objective is always to be maximised, so
-    `forward(X, noise=False)` and `evaluate_true(X)` agree, and the noise is the problem's
-    own. A subclass says how to draw (`_draw`) and what the draws make of a point (`_observe`).
+    It has what the experiment loop asks of a problem (`botorch_risk.experiments.Problem`): its
+    `bounds` and `sample_repeats`. There is no `negate`: the objective is always to be maximised, so
+    `forward(X, noise=False)` and `evaluate_true(X)` agree. A subclass says what the draws make of
+    a point (`_observe`) and, if they are not standard normal, how to draw (`_draw`).
     """
 
     bounds: Tensor
@@ -85,9 +86,9 @@ class RepeatedTestProblem(BaseTestProblem, ABC):
             categorical_inds=self.categorical_inds,
         )
 
-    @abstractmethod
     def _draw(self, shape: tuple[int, ...], generator: Generator | None) -> Tensor:
         r"""Raw random numbers on the CPU, `shape`; from the global state without a generator."""
+        return torch.randn(shape, generator=generator, dtype=torch.double, device="cpu")
 
     @abstractmethod
     def _observe(self, X: Tensor, draws: Tensor) -> Tensor:

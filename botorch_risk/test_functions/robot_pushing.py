@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 import torch
-from botorch.test_functions.synthetic import SyntheticTestFunction
 from torch import Tensor
 
-from botorch_risk.environments import InputPerturbation
-from botorch_risk.test_functions.environmental import Risk
+from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
+from botorch_risk.risk import ValueAtRisk
+from botorch_risk.test_functions.environmental import EnvironmentalTestProblem, Risk
+from botorch_risk.test_functions.simulation import SimulatedTestProblem
 
 STEP = 0.01  # seconds
 SPEED = 4.0  # of the hand, units of length a second
@@ -19,20 +20,19 @@ HAND_RADIUS, OBJECT_SIDE, OBJECT_MASS = 0.3, 1.0, 1.0
 SLIDING, TURNING = 20.0, 6.0  # largest friction of the ground: force and torque
 
 
-class RobotPushing(SyntheticTestFunction):
+class RobotPushing(SimulatedTestProblem):
     r"""Minus the distance to a goal at which a pushed object comes to rest; maximised.
 
         f(r_x, r_y, t_p) = -|h(r_x, r_y, t_p) - goal|
 
     A round hand starts at `(r_x, r_y)` and moves towards the origin at constant speed for `10 t_p`
     steps of 0.01 s. A square object lies at the origin and is pushed off if the hand reaches it; it
-    slides with dry friction, may turn, and comes to rest at `h`. After Sec. 4.2 of Nguyen et al.,
-    "Value-at-Risk Optimization with Gaussian Processes", 2021, and Wang and Jegelka, "Max-value
-    Entropy Search for Efficient Bayesian Optimization", 2017, who describe the push but not the
-    masses, sizes and frictions: those are ours, so outcomes are comparable in kind, not in number.
+    slides with dry friction, may turn, and comes to rest at `h`. After Sec. 4.2 of
+    [Nguyen2021vucb]_ and [Wang2017mes]_, which describe the push but not the masses, sizes and
+    frictions: those are ours, so outcomes are comparable in kind, not in number.
 
-    In V-UCB's experiment the hand is placed inexactly: `perturbation` is the law of the error of
-    its location, 64 equidistant points of `[-1, 1]^2` with probability proportional to
+    In V-UCB's experiment the hand is placed inexactly: `perturbation` is the distribution of the
+    error of its location, 64 equidistant points of `[-1, 1]^2` with probability proportional to
     `exp(-(w_x^2 + w_y^2) / 0.4^2)`. Decisions are within `decision_bounds`, the paper's box;
     `bounds` are wider by the largest error. Hands that start inside the object push it out.
 
@@ -47,9 +47,7 @@ class RobotPushing(SyntheticTestFunction):
         torch.Size([2, 64, 3])
     """
 
-    bounds: Tensor
     dim = 3
-    _is_minimization_by_default = False
 
     def __init__(
         self,
@@ -61,7 +59,7 @@ class RobotPushing(SyntheticTestFunction):
 
         Args:
             goal: Where the object should come to rest.
-            noise_std: Standard deviation of the noise that `forward` adds; 0.1 in the paper.
+            noise_std: Standard deviation of the noise of an outcome; 0.1 in the paper.
             dtype: The dtype of the bounds.
         """
         self._bounds = [(-6.0, 6.0), (-6.0, 6.0), (1.0, 30.0)]
@@ -77,30 +75,76 @@ class RobotPushing(SyntheticTestFunction):
 
     @property
     def perturbation(self) -> InputPerturbation:
-        r"""The law of the error with which the hand is placed."""
+        r"""The distribution of the error with which the hand is placed."""
         axis = torch.linspace(-1.0, 1.0, 8, dtype=torch.double).to(self.bounds)
         errors = torch.cartesian_prod(axis, axis)
         probabilities = torch.softmax(-errors.square().sum(dim=-1) / 0.4**2, dim=0)
         return InputPerturbation(torch.nn.functional.pad(errors, (0, 1)), probabilities)
 
-    def objective(self, X: Tensor, risk: Risk) -> Tensor:
-        r"""A measure of risk of the outcome when the hand is placed inexactly.
+    def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
+        r"""The outcome, or a measure of its risk when the hand is placed inexactly.
 
         Args:
-            X: Decisions, `... x 3`, within `decision_bounds`.
+            X: Points `... x 3` within the bounds; with a measure of risk, decisions within
+                `decision_bounds`.
             risk: From values `... x 64` and their weights to a `...` tensor, such as a measure of
-                `botorch_risk.risk`.
+                `botorch_risk.risk`. Default: the outcome of a hand that is placed exactly.
 
         Returns:
             A `...` tensor.
         """
+        if risk is None:
+            return self.evaluate_true(X)
         inputs, weights = self.perturbation.expand(X.reshape(1, -1, 3))
         return risk(self.evaluate_true(inputs), weights).reshape(X.shape[:-1])
 
+    def _simulate(self, x: tuple[float, ...]) -> float:
+        return -math.dist(place_of_rest(*x), self.goal)
+
+
+class ValueAtRiskRobotPushing(EnvironmentalTestProblem):
+    r"""Robot pushing with the error of the hand's location as W, five variables in all.
+
+        f(r_x, r_y, t_p, w_x, w_y) = f_0(r_x + w_x, r_y + w_y, t_p)
+        objective(r_x, r_y, t_p) = VaR(f(r_x, r_y, t_p, W)) at level 0.1
+
+    Sec. 4.2 of [Nguyen2021vucb]_; `f_0` is `RobotPushing`, and W its perturbation. The largest
+    value-at-risk is not known.
+
+    Example:
+        >>> problem = ValueAtRiskRobotPushing()
+        >>> problem.decision_bounds.shape, problem.environment.points.shape
+        (torch.Size([2, 3]), torch.Size([64, 2]))
+    """
+
+    num_decision = 3
+    num_environment = 2
+    risk_level = 0.1
+
+    def __init__(self, noise_std: float | None = 0.1, dtype: torch.dtype = torch.double) -> None:
+        r"""Builds the problem.
+
+        Args:
+            noise_std: Standard deviation of the noise of an outcome.
+            dtype: The dtype of the bounds and of the points of W.
+        """
+        push = RobotPushing(dtype=dtype)
+        error = push.perturbation
+        errors = error.perturbations[:, :2]
+        self.dim, self.continuous_inds = 5, list(range(5))
+        box = torch.cat([push.decision_bounds, torch.stack(torch.aminmax(errors, dim=0))], dim=-1)
+        self._bounds = list(zip(*box.tolist(), strict=True))
+        super().__init__(noise_std=noise_std, dtype=dtype)
+        self.push = push
+        self.environment = DiscreteEnvironment(errors, error.weights)
+
+    def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
+        r"""The value-at-risk, or another measure of risk, `... x 3 -> ...`."""
+        self._check_decisions(X)
+        return self.push.objective(X, ValueAtRisk(self.risk_level) if risk is None else risk)
+
     def _evaluate_true(self, X: Tensor) -> Tensor:
-        places = [place_of_rest(*row) for row in X.detach().reshape(-1, 3).tolist()]
-        distances = [math.dist(place, self.goal) for place in places]
-        return -X.new_tensor(distances).reshape(X.shape[:-1])
+        return self.push._evaluate_true(torch.cat([X[..., :2] + X[..., 3:], X[..., 2:3]], dim=-1))
 
 
 def place_of_rest(r_x: float, r_y: float, duration: float) -> tuple[float, float]:

@@ -1,19 +1,11 @@
-r"""Classical functions some of whose inputs are random, and whose value-at-risk is maximised.
-
-.. [Nguyen2021vucb]
-    Q. P. Nguyen, Z. Dai, B. K. H. Low, P. Jaillet. Value-at-Risk Optimization with Gaussian
-    Processes. International Conference on Machine Learning, 2021.
-"""
+r"""Base class for problems whose value-at-risk over an environmental variable is maximised."""
 
 from __future__ import annotations
 
-import math
 from abc import ABC
-from os import PathLike
 from typing import ClassVar, Literal, get_args
 
 import torch
-from botorch.test_functions.synthetic import Branin, Hartmann, SyntheticTestFunction
 from torch import Tensor
 from torch.distributions import Normal
 
@@ -21,19 +13,21 @@ from botorch_risk.environments import (
     BoundedMarginals,
     ContinuousEnvironment,
     DiscreteEnvironment,
-    IndependentEnvironment,
 )
 from botorch_risk.environments.uniforms import tensor_grid
 from botorch_risk.risk import ValueAtRisk
-from botorch_risk.test_functions.environmental import MAX_EVALUATIONS, Risk
-from botorch_risk.test_functions.portfolio import PortfolioOptimization
+from botorch_risk.test_functions.environmental import (
+    MAX_EVALUATIONS,
+    EnvironmentalTestProblem,
+    Risk,
+)
 
-Law = Literal["discrete", "continuous"]
+DistributionOfW = Literal["discrete", "continuous"]
 Optimum = tuple[float, tuple[float, ...]]
 
 
-class ValueAtRiskTestProblem(SyntheticTestFunction, ABC):
-    r"""A maximised function `f(x, w)` on the unit cube, with a known law of W.
+class ValueAtRiskTestProblem(EnvironmentalTestProblem, ABC):
+    r"""A maximised function `f(x, w)` on the unit cube, with a known distribution of W.
 
         objective(x) = VaR(f(x, W)) = inf {v : P(f(x, W) <= v) >= risk_level}
 
@@ -43,51 +37,49 @@ class ValueAtRiskTestProblem(SyntheticTestFunction, ABC):
       proportional to `prod_i exp(-(w(i) - 0.5)^2 / 0.1^2)`;
     - `"continuous"`: independent `N(0.5, 0.125^2)` coordinates, cut at two standard deviations.
 
-    The objective is exact for a discrete law. For a continuous one it takes the whole law into
-    account and is right to about six digits, while `environment` holds quantile midpoints.
-    `optimal_value` and `optimizers` are those of `f`, as everywhere in BoTorch;
-    `optimal_decision` and `optimal_value_at_risk` those of the objective.
+    The objective is exact for a discrete distribution. For a continuous one it takes the whole
+    distribution into account and is right to about six digits, while `environment` holds quantile
+    midpoints. As everywhere in BoTorch, `optimal_value` and `optimizers` belong to `f`;
+    `optimal_decision` and `optimal_value_at_risk` belong to the objective.
 
-    A subclass defines `_evaluate_true` and names the optima for both laws.
+    A subclass defines `_evaluate_true` and names the optima for both distributions.
     """
 
-    bounds: Tensor
-    environment: IndependentEnvironment
-    num_decision: int
-    num_environment: int
     risk_level: float = 0.1
-    _optima: dict[Law, Optimum]
-    _is_minimization_by_default: bool = False
+    _optima: dict[DistributionOfW, Optimum]
     # Of the unit cube of W by probability: cells along the first axis, midpoints on others.
     _resolution: ClassVar[dict[int, tuple[int, int]]] = {1: (4096, 1), 2: (256, 1024)}
 
     def __init__(
         self,
-        law: Law = "discrete",
+        distribution: DistributionOfW = "discrete",
         noise_std: float | None = 0.1,
         dtype: torch.dtype = torch.double,
     ) -> None:
         r"""Builds the problem.
 
         Args:
-            law: The law of W.
+            distribution: The distribution of W.
             noise_std: Standard deviation of the noise that `forward` adds; the paper's variance
                 is 0.01.
-            dtype: The dtype of the bounds and of the law's points.
+            dtype: The dtype of the bounds and of the distribution's points.
 
         Raises:
-            ValueError: If `law` is unknown.
+            ValueError: If `distribution` is unknown.
         """
-        if law not in get_args(Law):
-            raise ValueError(f"Expected `law` to be one of {get_args(Law)}. Got {law=}.")
-        self.law = law
-        self.optimal_value_at_risk, self._optimal_decision = self._optima[law]
+        if distribution not in get_args(DistributionOfW):
+            raise ValueError(
+                f"Expected `distribution` to be one of {get_args(DistributionOfW)}. "
+                f"Got {distribution=}."
+            )
+        self.distribution = distribution
+        self.optimal_value_at_risk, self._optimal_decision = self._optima[distribution]
         self.dim = self.num_decision + self.num_environment
         self.continuous_inds = list(range(self.dim))
         self._bounds = [(0.0, 1.0)] * self.dim
         super().__init__(noise_std=noise_std, dtype=dtype)
         box = self.bounds[:, self.num_decision :]
-        self.environment = _discrete(box) if law == "discrete" else _continuous(box)
+        self.environment = _discrete(box) if distribution == "discrete" else _continuous(box)
 
     @property
     def optimal_decision(self) -> Tensor:
@@ -95,7 +87,7 @@ class ValueAtRiskTestProblem(SyntheticTestFunction, ABC):
         return self.bounds.new_tensor(self._optimal_decision)
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
-        r"""The value-at-risk under the law of W, or another measure of risk.
+        r"""The value-at-risk under the distribution of W, or another measure of risk.
 
         Args:
             X: Decisions, `... x d_x`, in the unit cube.
@@ -109,13 +101,9 @@ class ValueAtRiskTestProblem(SyntheticTestFunction, ABC):
         Raises:
             ValueError: If `X` has not `d_x` columns or is not in the unit cube.
         """
-        if X.shape[-1] != self.num_decision or not ((X >= 0) & (X <= 1)).all():
-            raise ValueError(
-                f"Expected `X` to have shape `... x {self.num_decision}`, within the unit cube. "
-                f"Got {X.shape=}, from {X.min().item()} to {X.max().item()}."
-            )
+        self._check_decisions(X)
         rows = X.reshape(-1, self.num_decision).double()
-        if risk is None and self.law == "continuous":
+        if risk is None and self.distribution == "continuous":
             with torch.no_grad():
                 values = [self._continuous_value_at_risk(row) for row in rows.split(1)]
         else:
@@ -137,167 +125,7 @@ class ValueAtRiskTestProblem(SyntheticTestFunction, ABC):
         return _quantile(values, self.risk_level).unsqueeze(0)
 
 
-class ValueAtRiskBranin(ValueAtRiskTestProblem):
-    r"""Branin-Hoo (1, 1): one decision variable and one environmental one.
-
-        f(x, w) = -(B(15 x - 5, 15 w) - 44.81) / 51.95
-
-    with `B` the Branin function, scaled as in the authors' program, which the paper leaves open.
-
-    Example:
-        >>> problem = ValueAtRiskBranin()
-        >>> problem.objective(problem.optimal_decision).item()
-        0.539985...
-    """
-
-    num_decision = 1
-    num_environment = 1
-    _optima: dict[Law, Optimum] = {  # noqa: RUF012
-        "discrete": (0.53998580, (0.23479985,)),
-        "continuous": (0.44704070, (0.24744090,)),
-    }
-    _optimal_value = -(10 / (8 * math.pi) - 44.81) / 51.95
-    _optimizers: list[tuple[float, ...]] = [  # noqa: RUF012
-        ((u + 5) / 15, v / 15) for u, v in Branin._optimizers
-    ]
-
-    _branin = Branin()  # shared, as its formula holds no state
-
-    def _evaluate_true(self, X: Tensor) -> Tensor:
-        inputs = 15 * X - X.new_tensor([5.0, 0.0])
-        return -(self._branin._evaluate_true(inputs) - 44.81) / 51.95
-
-
-class ValueAtRiskGoldsteinPrice(ValueAtRiskTestProblem):
-    r"""Goldstein-Price (1, 1): one decision variable and one environmental one.
-
-        f(x, w) = -(log G(4 x - 2, 4 w - 2) - 8.693)
-
-    with `G` the function of Goldstein and Price. In the authors' program the usual division by
-    2.427 is switched off; the paper leaves the scaling open.
-
-    Example:
-        >>> problem = ValueAtRiskGoldsteinPrice()
-        >>> problem.objective(problem.optimal_decision).item()
-        1.79940...
-    """
-
-    num_decision = 1
-    num_environment = 1
-    _optima: dict[Law, Optimum] = {  # noqa: RUF012
-        "discrete": (1.79940408, (0.83613117,)),
-        "continuous": (1.65181556, (0.72788837,)),
-    }
-    _optimal_value = 8.693 - math.log(3)
-    _optimizers: list[tuple[float, ...]] = [(0.5, 0.25)]  # noqa: RUF012
-
-    def _evaluate_true(self, X: Tensor) -> Tensor:
-        a, b = (4 * X - 2).unbind(dim=-1)
-        sums = 19 - 14 * a + 3 * a**2 - 14 * b + 6 * a * b + 3 * b**2
-        differences = 18 - 32 * a + 12 * a**2 + 48 * b - 36 * a * b + 27 * b**2
-        first = 1 + (a + b + 1) ** 2 * sums
-        return 8.693 - (first * (30 + (2 * a - 3 * b) ** 2 * differences)).log()
-
-
-class ValueAtRiskHartmann(ValueAtRiskTestProblem):
-    r"""Hartmann's function of three inputs, negated, of which one or two are environmental.
-
-    Hartmann-(1, 2) has 64 points of W, Hartmann-(2, 1) 100 in the discrete case.
-
-    Example:
-        >>> problem = ValueAtRiskHartmann(num_decision=2)
-        >>> problem.objective(problem.optimal_decision).item()
-        1.664261...
-    """
-
-    _optimal_value = 3.86278  # as in BoTorch
-    _optimizers: list[tuple[float, ...]] = [(0.114614, 0.555649, 0.852547)]  # noqa: RUF012
-
-    _hartmann = Hartmann(dim=3)  # shared, as its formula holds no state but the dtype
-
-    def __init__(
-        self,
-        num_decision: int = 1,
-        law: Law = "discrete",
-        noise_std: float | None = 0.1,
-        dtype: torch.dtype = torch.double,
-    ) -> None:
-        r"""Builds the problem.
-
-        Args:
-            num_decision: 1 or 2.
-            law: The law of W.
-            noise_std: Standard deviation of the noise that `forward` adds.
-            dtype: The dtype of the bounds and of the law's points.
-
-        Raises:
-            ValueError: If `num_decision` or `law` is unknown.
-        """
-        optima: dict[int, dict[Law, Optimum]] = {
-            1: {"discrete": (0.44710348, (0.21168817,)), "continuous": (0.4037292, (0.25832157,))},
-            2: {
-                "discrete": (1.66426194, (0.10935229, 0.87145164)),
-                "continuous": (0.87758262, (0.10977531, 0.87085811)),
-            },
-        }
-        if num_decision not in optima:
-            raise ValueError(f"Expected 1 or 2 decision variables. Got {num_decision=}.")
-        self.num_decision, self.num_environment = num_decision, 3 - num_decision
-        self._optima = optima[num_decision]
-        super().__init__(law, noise_std, dtype)
-
-    def _evaluate_true(self, X: Tensor) -> Tensor:
-        return -self._hartmann._evaluate_true(X)
-
-
-class ValueAtRiskPortfolio(ValueAtRiskTestProblem):
-    r"""`PortfolioOptimization` (3, 2) with 100 equally probable values of W, at level 0.2.
-
-    [Nguyen2021vucb]_, Sec. 4.2. The 100 points are a grid of ten by ten, bounds included, which
-    the paper leaves open. The noise variance, 0.01, is in units of the return. On the bundled table
-    of back-tests or, with its path, on that of the paper; see `PortfolioOptimization`.
-
-    Example:
-        >>> problem = ValueAtRiskPortfolio()
-        >>> problem.objective(problem.optimal_decision).item()
-        17.0440...
-    """
-
-    num_decision = 3
-    num_environment = 2
-    risk_level = 0.2
-
-    def __init__(
-        self,
-        table: str | PathLike[str] | None = None,
-        noise_std: float | None = 0.1,
-        dtype: torch.dtype = torch.double,
-    ) -> None:
-        r"""Reads the table, as `PortfolioOptimization` does.
-
-        Args:
-            table: The path of the paper's table; the bundled one if omitted.
-            noise_std: Standard deviation of the noise that `forward` adds.
-            dtype: The dtype of the bounds and of the law's points.
-
-        Raises:
-            InputDataError: If the table is not that of the 3,000 back-tests.
-        """
-        bundled, papers = (
-            (17.04402976, (0.0, 1.0, 0.31432341)),
-            (17.35272976, (0.0, 1.0, 0.61738783)),
-        )
-        self._optima = {"discrete": bundled if table is None else papers}
-        super().__init__("discrete", noise_std, dtype)
-        self.surrogate = PortfolioOptimization(table, dtype=dtype)
-        grid = _grid(self.bounds[:, self.num_decision :], 10)
-        self.environment = DiscreteEnvironment(grid)
-
-    def _evaluate_true(self, X: Tensor) -> Tensor:
-        return self.surrogate._evaluate_true(X)
-
-
-def _grid(box: Tensor, size: int) -> Tensor:
+def equidistant_grid(box: Tensor, size: int) -> Tensor:
     r"""Equidistant points of the unit cube, bounds included, `size` on each axis."""
     axis = torch.linspace(0, 1, size, dtype=torch.double).to(box)
     return tensor_grid([axis] * box.shape[-1])
@@ -305,15 +133,17 @@ def _grid(box: Tensor, size: int) -> Tensor:
 
 def _discrete(box: Tensor) -> DiscreteEnvironment:
     r"""100 points in one dimension, 8 by 8 in two (Sec. 4.1 and Appendix I)."""
-    points = _grid(box.double(), {1: 100, 2: 8}[box.shape[-1]])
+    points = equidistant_grid(box.double(), {1: 100, 2: 8}[box.shape[-1]])
     masses = torch.exp(-((points - 0.5) / 0.1).square().sum(dim=-1))
     return DiscreteEnvironment(points.to(box), (masses / masses.sum()).to(box))
 
 
 def _continuous(box: Tensor) -> ContinuousEnvironment:
-    law = _truncated_normal(box.shape[-1])
+    distribution = _truncated_normal(box.shape[-1])
     n_w = {1: 128, 2: 16**2}[box.shape[-1]]
-    return ContinuousEnvironment(law.marginals, law.bounds.to(box), n_w, rule="midpoints")
+    return ContinuousEnvironment(
+        distribution.marginals, distribution.bounds.to(box), n_w, rule="midpoints"
+    )
 
 
 def _truncated_normal(d_w: int) -> BoundedMarginals:

@@ -5,7 +5,7 @@ python -m reproduction.kde.run [NAME ...] [--table portfolio.csv] [--out results
 
 from __future__ import annotations
 
-from botorch_risk.experiments.kde import register_portfolio
+from botorch_risk.experiments.papers import kde
 from reproduction.parts import Part, run_with_portfolio
 
 # The paper has five seeds; where a run is cheap there are more, of which they are the first.
@@ -31,7 +31,7 @@ PARTS = [  # the slowest last
 
 
 def main() -> None:
-    run_with_portfolio(__doc__, PARTS, "results/kde", register_portfolio)
+    run_with_portfolio(__doc__, PARTS, "results/kde", kde.portfolio)
 
 
 if __name__ == "__main__":

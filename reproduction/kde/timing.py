@@ -31,7 +31,7 @@ NUM_EVALUATIONS = 100
 def seconds_of_a_run(label: str, seed: int) -> float:
     definition = get_experiment("ackley")
     problem: Any = definition.problem()
-    strategy = definition.strategies[label](problem.bounds, [seed], definition.num_initial)
+    strategy = definition.build(label, problem.decision_bounds, [seed])
     start, told = time.process_time(), 0
     while told < NUM_EVALUATIONS:
         X = strategy.ask()

@@ -5,9 +5,8 @@ r"""Back-tests of a trading strategy on real prices: the table of `PortfolioOpti
 
 Writes botorch_risk/test_functions/portfolio_backtests.csv: 1,024 points of a Sobol sequence in the
 five inputs and the return of the strategy there. Inputs, ranges and strategy are as in the
-back-tests of Cakmak et al., "Bayesian Optimization of Risk Measures", 2020, which the papers use:
-single-period optimisation as in Boyd et al., "Multi-Period Trading via Convex Optimization", 2017.
-On each trading day it holds the weights w that solve
+back-tests of [Cakmak2020risk]_, which the papers use: single-period optimisation as in
+[Boyd2017trading]_. On each trading day it holds the weights w that solve
 
     maximise    forecast' w - risk_aversion w' S w
                 - trade_aversion (bid_ask_spread / 2) |w - w_before|_1
@@ -15,16 +14,12 @@ On each trading day it holds the weights w that solve
     subject to  |w|_1 <= 3,    cash = 1 - sum(w)
 
 and pays the costs without the multipliers. S is the covariance of the last 500 days; the forecasts
-are returns of that day in much noise, shrunk to the best linear prediction, as Boyd et al. simulate
-a provider of signals. What differs: 20 stocks (skfolio's prices, 2012 to 2016) where they had
-hundreds, no price impact, as skfolio has no volumes, and cash without interest.
+are returns of that day in much noise, shrunk to the best linear prediction, as [Boyd2017trading]_
+simulates a provider of signals. What differs: 20 stocks (skfolio's prices, 2012 to 2016) where they
+had hundreds, no price impact, as skfolio has no volumes, and cash without interest.
 
 All back-tests run side by side, one day after the other; ADMM [Boyd2011admm]_ solves the problems
 of a day at once, in the eigenvectors of S that they share.
-
-.. [Boyd2011admm]
-    S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein. Distributed Optimization and Statistical
-    Learning via the Alternating Direction Method of Multipliers. 2011.
 """
 
 from __future__ import annotations
@@ -49,12 +44,13 @@ COLUMNS = (
     "borrow_cost",
     "return",
 )
-# What 0 and 1 stand for: the ranges of Cakmak et al.
+# What 0 and 1 stand for: the ranges of [Cakmak2020risk]_.
 LOWER = np.array([0.1, 5.5, 0.1, 1e-4, 1e-4])
 UPPER = np.array([1000.0, 8.0, 100.0, 1e-2, 1e-3])
 FIRST_DAY, LAST_DAY = "2012-01-01", "2016-12-31"
 DAYS_OF_COVARIANCE = 500
-# The variances of a forecast's noise and of a return in the examples of Boyd et al.'s program.
+# The variances of a forecast's noise and of a return in the examples of the program of
+# [Boyd2017trading]_.
 NOISE_VARIANCE, RETURN_VARIANCE = 0.02, 0.0005
 LEVERAGE = 3.0
 # A day's problem is solved when no weight moves by more than this in some iterations.

@@ -159,17 +159,17 @@ def set_known(model: MeanVarianceGP, law: str, k: int) -> None:
     mean_model.covar_module.base_kernel.lengthscale = LENGTHSCALE
     mean_model.covar_module.outputscale = 1.0
     mean_model.mean_module.constant.data.zero_()
-    link = "log" if model.noise.sample_noise is None else "identity"
+    link = "log" if model.noise.sampling.noise_kind is None else "identity"
     mean, variance = noise_moments(law, link)
     scaling = noise_model.outcome_transform
     centre, scale = scaling.means.flatten(), scaling.stdvs.flatten()
     noise_model.covar_module.base_kernel.lengthscale = LENGTHSCALE
     noise_model.covar_module.outputscale = variance / scale.square()
     noise_model.mean_module.constant.data = (mean - centre) / scale
-    if model.noise.sample_noise == "inferred":
+    if model.noise.sampling.noise_kind == "inferred":
         level = 2 * (mean**2 + variance) / (k - 1)  # E[2 rho^4 / (k - 1)]
         noise_model.likelihood.noise = (level / scale.square()).unsqueeze(-1)
-    elif model.noise.sample_noise == "pointwise":
+    elif model.noise.sampling.noise_kind == "pointwise":
         model.noise.refresh_pointwise_noise()
     model.refresh_noise()
 

@@ -42,7 +42,7 @@ def strategy_of(store: ExperimentStore, name: str, label: str) -> Any:
     r"""The strategy as it was after its last round."""
     definition = get_experiment(name)
     bounds, seeds = definition.problem().bounds, store.identity["seeds"]
-    strategy: Any = definition.strategies[label](bounds, seeds, definition.num_initial)
+    strategy: Any = definition.build(label, bounds, seeds)
     strategy.load_state_dict(store.progress(label)[1])
     return strategy
 
@@ -72,6 +72,7 @@ def regret_rows(store: ExperimentStore) -> list[list[str]]:
 def rule_rows(store: ExperimentStore, name: str) -> list[list[str]]:
     r"""Final simple regret of the same data under every reporting rule."""
     problem: Any = get_experiment(name).problem()
+    optimum = problem.optimal_mean_variance(problem.risk_aversion)[1]
     rows = []
     for label in store.labels():
         strategy = strategy_of(store, name, label)
@@ -79,10 +80,10 @@ def rule_rows(store: ExperimentStore, name: str) -> list[list[str]]:
         for rule in RULES:
             strategy.rule = rule
             points = strategy.recommend().unsqueeze(-2)
-            cells.append(cell(problem.optimal_value - problem.objective(points).squeeze(-1)))
+            cells.append(cell(optimum - problem.objective(points).squeeze(-1)))
         strategy.rule, strategy.risk_aversion = "best_observed", 0.0
         points = strategy.recommend().unsqueeze(-2)
-        cells.append(cell(problem.optimal_value - problem.objective(points).squeeze(-1)))
+        cells.append(cell(optimum - problem.objective(points).squeeze(-1)))
         rows.append([label, *cells])
     return rows
 
@@ -140,7 +141,7 @@ def histogram_rows(store: ExperimentStore) -> list[list[str]]:
 
 
 def histogram_picture(store: ExperimentStore) -> Figure:
-    problem: Any = get_experiment("branin").problem().problem
+    problem: Any = get_experiment("branin").problem()
     axis = [torch.linspace(*bound, 120, dtype=torch.float64) for bound in ((-5, 10), (0, 15))]
     grid = torch.stack(torch.meshgrid(*axis, indexing="xy"), dim=-1)
     noise = problem.noise_variance(grid).sqrt()

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet
+from botorch_risk.experiments.papers.truvar import LEVELS, svm
 from botorch_risk.experiments.plots import COLORS, LINE_STYLES, plot_classes, save_png
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.replay import (
@@ -28,7 +29,6 @@ from botorch_risk.experiments.replay import (
     score_at_cost,
 )
 from botorch_risk.experiments.store import ExperimentStore
-from botorch_risk.experiments.truvar import LEVELS, svm
 from botorch_risk.metrics import classify_by_confidence, mean_and_standard_error
 from reproduction.parts import stores
 from reproduction.tables import cell, paired, table
@@ -84,14 +84,14 @@ def level_set_rows(every: dict[str, LevelSetCurves]) -> list[list[str]]:
 
 def terrain_picture() -> Figure:
     r"""Fig. 2(d): the function, with its true level as a line."""
-    problem: Any = get_experiment("coast").problem()
-    terrain = problem.problem
+    definition = get_experiment("coast")
+    terrain: Any = definition.problem()
     east, north = (column.unique() for column in terrain.domain.T)
     height = terrain.values.reshape(terrain.shape).T
     figure = Figure(figsize=(4.4, 4.6), layout="constrained")
     axes = figure.subplots()
     axes.pcolormesh(east, north, height, cmap="RdBu_r", vmin=-1, vmax=1, shading="auto")
-    axes.contour(east, north, height, [problem.threshold], colors="black")
+    axes.contour(east, north, height, [definition.threshold], colors="black")
     axes.set(xlabel="km east", ylabel="km north", aspect="equal")
     axes.set_title("mean altitude; black: coastline")
     return figure
@@ -105,9 +105,10 @@ def path_picture(out: Path, label: str, curves: LevelSetCurves, budget: Tensor) 
         affordable = int((curves.cost[0] <= budget).sum())
         X = torch.cat([record.X[0] for record in store.rounds(label)])[:affordable]
         strategy = next(islice(replay(store, definition, label), affordable - 1, None))
-    sets = classify_by_confidence(strategy.posterior, LevelSet(problem.threshold), beta=CONFIDENCE)
+    goal = LevelSet(definition.threshold or 0.0)
+    sets = classify_by_confidence(strategy.posterior, goal, beta=CONFIDENCE)
     figure = plot_classes(
-        problem.problem.domain,
+        problem.domain,
         sets.high[0],
         sets.low[0],
         X,
@@ -139,14 +140,15 @@ def spent_by_level(out: Path) -> Tensor:
 
 def noise_picture(out: Path) -> Figure:
     r"""Fig. 4(a), (b)."""
-    problem: Any = get_experiment("noise-levels").problem()
+    definition = get_experiment("noise-levels")
+    problem: Any = definition.problem()
     figure = Figure(figsize=(8.4, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    height = problem.problem.values.reshape(50, 50).T
+    height = problem.values.reshape(50, 50).T
     axis = torch.linspace(0, 1, 50)
     figure.colorbar(left.pcolormesh(axis, axis, height, shading="auto"), ax=left)
-    left.contour(axis, axis, height, [problem.threshold], colors="white")
-    left.set(title=f"the function; white: {problem.threshold}", aspect="equal")
+    left.contour(axis, axis, height, [definition.threshold], colors="white")
+    left.set(title=f"the function; white: {definition.threshold}", aspect="equal")
     value = mean_and_standard_error(spent_by_level(out).double())
     names = [f"{variance:g}" for variance in LEVELS.variances]
     right.bar(names, value.mean, yerr=value.half_width, color=COLORS[: len(LEVELS)])

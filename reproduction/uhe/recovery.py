@@ -28,11 +28,11 @@ from botorch.utils.sampling import draw_sobol_samples
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from botorch_risk.experiments.papers.models import matern_process
 from botorch_risk.experiments.plots import COLORS
-from botorch_risk.experiments.uhe import matern_process
 from botorch_risk.fit import Estimator, MaximumAPosteriori, PseudoData
 from botorch_risk.metrics import mean_and_standard_error
-from botorch_risk.models import MarginalPredictor
+from botorch_risk.posterior import MarginalPredictor
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.uhebo import BETA
 from reproduction.tables import cell, paired, table

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.timing import environment, interleaved
+from botorch_risk.experiments.papers.models import matern_process
 from botorch_risk.experiments.registry import get_experiment
-from botorch_risk.experiments.uhe import matern_process
 from botorch_risk.fit import FullyBayesian, MaximumAPosteriori, PseudoData
 from reproduction.tables import table
 

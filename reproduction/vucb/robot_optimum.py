@@ -9,16 +9,16 @@ import torch
 from numpy import ndarray
 from scipy.optimize import differential_evolution
 
-from botorch_risk.experiments.value_at_risk import InexactPushing
+from botorch_risk.test_functions import ValueAtRiskRobotPushing
 
 
 def main() -> None:
-    problem = InexactPushing()
+    problem = ValueAtRiskRobotPushing()
 
     def loss(x: ndarray) -> float:
         return -float(problem.objective(torch.as_tensor(x).view(1, 1, 3)))
 
-    bounds = list(zip(*problem.bounds.tolist(), strict=True))
+    bounds = list(zip(*problem.decision_bounds.tolist(), strict=True))
     for seed in range(2):
         found = differential_evolution(
             loss, bounds, popsize=20, maxiter=60, tol=1e-6, polish=False, rng=seed

@@ -8,7 +8,7 @@ again: 1 to 3 s a query and seed.
 
 from __future__ import annotations
 
-from botorch_risk.experiments.value_at_risk import register_value_at_risk_portfolio
+from botorch_risk.experiments.papers import vucb
 from reproduction.parts import Part, run_with_portfolio
 
 # The paper has ten seeds, which cannot tell these methods apart; they are the first of ours.
@@ -42,7 +42,7 @@ PARTS = [  # the slowest last
 
 
 def main() -> None:
-    run_with_portfolio(__doc__, PARTS, "results/vucb", register_value_at_risk_portfolio)
+    run_with_portfolio(__doc__, PARTS, "results/vucb", vucb.portfolio)
 
 
 if __name__ == "__main__":

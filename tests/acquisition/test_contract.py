@@ -15,15 +15,8 @@ from torch import Tensor
 
 from botorch_risk.acquisition import PointwiseAcquisitionFunction
 from tests import oracles
-from tests.contracts import (
-    ACQUISITIONS,
-    BATCH_SHAPES,
-    BOUNDS,
-    DEVICES,
-    DTYPES,
-    AcquisitionCase,
-    RepeatedData,
-)
+from tests.acquisition.cases import ACQUISITIONS, AcquisitionCase
+from tests.contracts import BATCH_SHAPES, BOUNDS, DEVICES, DTYPES, RepeatedData
 
 POINTWISE = [case for case in ACQUISITIONS if not case.joint]
 FAST = {"num_restarts": 2, "raw_samples": 16, "options": {"maxiter": 5}}

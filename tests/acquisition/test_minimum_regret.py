@@ -7,7 +7,7 @@ import torch
 from botorch.models import SingleTaskGP
 
 from botorch_risk.acquisition.minimum_regret import expected_regret_reduction
-from botorch_risk.models import DomainPosterior
+from botorch_risk.posterior import DomainPosterior
 from tests.acquisition.lake import build_posterior, grid, truth
 
 

@@ -18,6 +18,7 @@ from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, Straddle, risk_ucb
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.risk import (
@@ -31,7 +32,7 @@ from botorch_risk.risk import (
     ValueAtRisk,
     WorstCase,
 )
-from tests.contracts import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
+from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
 
 BETA = 2.25
 KERNEL = RBFKernel()
@@ -149,7 +150,7 @@ def test_chunks_change_nothing(measure: RiskMeasure, monkeypatch: pytest.MonkeyP
     X = torch.rand(2, 7, 1, dtype=torch.float64, requires_grad=True)
     whole = acqf.evaluate(X)
     (gradient,) = torch.autograd.grad(whole.sum(), X)
-    monkeypatch.setattr(risk_ucb, "_CHUNK_VALUES", {"cpu": 50})
+    monkeypatch.setattr(risk_ucb, "_CHUNK_VALUES", ChunkSize(cpu=50))
     pieces = acqf.evaluate(X)
     torch.testing.assert_close(pieces, whole, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(
@@ -170,7 +171,7 @@ def test_botorch_and_our_optimiser_see_the_same_values(
     t_batch = X.movedim(-2, 0).unsqueeze(-2).requires_grad_()
     expected = acqf.evaluate(X)
     for limit in (2**18, 50):
-        monkeypatch.setattr(risk_ucb, "_CHUNK_VALUES", {"cpu": limit})
+        monkeypatch.setattr(risk_ucb, "_CHUNK_VALUES", ChunkSize(cpu=limit))
         torch.testing.assert_close(acqf(t_batch).movedim(0, -1), expected)
         first = X[(0,) * len(batch)]  # points that all replicates share
         each = acqf.evaluate(first.expand(*batch, *first.shape))

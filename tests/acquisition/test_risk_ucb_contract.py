@@ -30,18 +30,9 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from tests import oracles
-from tests.contracts import (
-    BATCH_SHAPES,
-    DEVICES,
-    DTYPES,
-    ENVIRONMENTS,
-    PERTURBATIONS,
-    RISK_MEASURES,
-    EnvironmentCase,
-    RiskMeasureCase,
-    gaussian_process,
-    risk_kernel,
-)
+from tests.contracts import BATCH_SHAPES, DEVICES, DTYPES, gaussian_process
+from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
+from tests.risk.cases import RISK_MEASURES, RiskMeasureCase, risk_kernel
 
 BETA = 2.25
 EVERY = [*ENVIRONMENTS, PERTURBATIONS]

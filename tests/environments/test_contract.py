@@ -12,14 +12,8 @@ from torch import Tensor
 
 from botorch_risk.environments import Environment, IndependentEnvironment
 from tests import oracles
-from tests.contracts import (
-    BATCH_SHAPES,
-    DEVICES,
-    DTYPES,
-    ENVIRONMENTS,
-    PERTURBATIONS,
-    EnvironmentCase,
-)
+from tests.contracts import BATCH_SHAPES, DEVICES, DTYPES
+from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
 
 EVERY = [*ENVIRONMENTS, PERTURBATIONS]
 RATES = np.array([3.0, 5.0])
@@ -174,12 +168,12 @@ def test_log_density_is_that_of_the_distribution(
     environment = case.law(observed)
     axis = (torch.arange(60, dtype=dtype) + 0.5) / 60
     grid = torch.cartesian_prod(axis, axis).expand(*environment.batch_shape, 3600, 2)
-    if case.name == "continuous_clipped_quadrature":
+    if case.density == "refused":
         with pytest.raises(UnsupportedError, match="Expected a distribution with a density"):
             environment.log_density(grid)
         return
     log_density = environment.log_density(grid)
-    if case.name in ("discrete", "empirical_grid", "standard_deviation_box"):
+    if case.density == "none":
         assert log_density is None
         return
     assert log_density.shape == (*environment.batch_shape, 3600)

@@ -26,7 +26,7 @@ from botorch_risk.environments import (
     silverman_bandwidth,
 )
 from botorch_risk.environments.environment import check_bounds, choose, inside
-from tests.contracts import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
+from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
 
 BOXES = [(3.0, 5.0), (-4.0, -1.0)]
 boxes = pytest.mark.parametrize("box", BOXES, ids=str)

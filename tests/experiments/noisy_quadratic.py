@@ -9,7 +9,7 @@ import time
 import torch
 from torch import Generator, Tensor
 
-from botorch_risk.experiments import ExperimentDefinition, register
+from botorch_risk.experiments import ExperimentDefinition
 from botorch_risk.strategies import RandomSearch
 
 DELAY_SECONDS = 0.004
@@ -61,34 +61,29 @@ def _risk_averse(bounds: Tensor, seeds: list[int], num_initial: int) -> RandomSe
     return RandomSearch(bounds, seeds, num_initial, risk_aversion=1.0)
 
 
-QUADRATIC = register(
-    ExperimentDefinition(
-        name="quadratic",
-        description="A noisy quadratic",
-        problem=NoisyQuadratic,
-        strategies={"neutral": RandomSearch, "averse": _risk_averse},
-        num_initial=4,
-        num_rounds=6,
-        num_repeats=3,
-        objective="mean - variance [1]",
-        optimal_value=operator.attrgetter("optimal_value"),
-    )
+QUADRATIC = ExperimentDefinition(
+    name="quadratic",
+    description="A noisy quadratic",
+    problem=NoisyQuadratic,
+    strategies={"neutral": RandomSearch, "averse": _risk_averse},
+    num_initial=4,
+    num_rounds=6,
+    num_repeats=3,
+    objective="mean - variance [1]",
+    optimal_value=operator.attrgetter("optimal_value"),
 )
-SLOW = register(
-    ExperimentDefinition(
-        name="slow",
-        description="A noisy quadratic that can be killed in the middle of anything",
-        problem=SlowQuadratic,
-        strategies={"random": SlowRandomSearch},
-        num_initial=4,
-        num_rounds=20,
-        num_repeats=3,
-        objective="mean - variance [1]",
-        settings={"delay": DELAY_SECONDS},
-    )
+SLOW = ExperimentDefinition(
+    name="slow",
+    description="A noisy quadratic that can be killed in the middle of anything",
+    problem=SlowQuadratic,
+    strategies={"random": SlowRandomSearch},
+    num_initial=4,
+    num_rounds=20,
+    num_repeats=3,
+    objective="mean - variance [1]",
+    settings={"delay": DELAY_SECONDS},
 )
-SLOW_PAIR = register(
-    dataclasses.replace(
-        SLOW, name="slow-pair", strategies={"one": SlowRandomSearch, "two": SlowRandomSearch}
-    )
+SLOW_PAIR = dataclasses.replace(
+    SLOW, name="slow-pair", strategies={"one": SlowRandomSearch, "two": SlowRandomSearch}
 )
+EXPERIMENTS = (QUADRATIC, SLOW, SLOW_PAIR)

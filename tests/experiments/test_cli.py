@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-import tests.experiments.noisy_quadratic  # noqa: F401
 from botorch_risk.experiments import Campaign, ExperimentStore, get_experiment
 from botorch_risk.experiments.commands import app
 from botorch_risk.experiments.replay import level_set_curves
 from botorch_risk.experiments.summary import cell
+from tests.experiments.noisy_quadratic import EXPERIMENTS
 from tests.experiments.table import table
 
 
 def invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], obj=EXPERIMENTS)
 
 
 def run(out: Path, *arguments: str) -> Result:

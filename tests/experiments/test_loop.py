@@ -166,18 +166,24 @@ def test_errors(tmp_path: Path) -> None:
 class Indoor(NoisyQuadratic):
     r"""The sum of a decision's distance and of a context, which is drawn unless it is chosen."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.decision_bounds = self.bounds
+        contexts = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        self.bounds = torch.cat([self.decision_bounds, contexts], dim=-1)
+
     def draw_contexts(self, X: Tensor, generators: list[Generator]) -> Tensor:
         return torch.full_like(X[..., :1], 0.25)
 
     def sample_repeats(self, X: Tensor, num_repeats: int, generators: list[Generator]) -> Tensor:
-        d_x = self.bounds.shape[-1]
+        d_x = self.decision_bounds.shape[-1]
         outcomes = super().sample_repeats(X[..., :d_x], num_repeats, generators)
         return outcomes + X[..., d_x:]
 
 
 def test_contexts_are_drawn_unless_they_are_chosen() -> None:
     problem = Indoor()
-    decisions = torch.rand(3, 2, problem.bounds.shape[-1], dtype=torch.double)
+    decisions = torch.rand(3, 2, problem.decision_bounds.shape[-1], dtype=torch.double)
     met, _ = evaluate(problem, decisions, SEEDS, num_repeats=2, index=1)
     assert torch.equal(met[..., -1], torch.full((3, 2), 0.25, dtype=torch.double))
     chosen = torch.cat([decisions, torch.ones(3, 2, 1, dtype=torch.double)], dim=-1)
@@ -188,6 +194,6 @@ def test_contexts_are_drawn_unless_they_are_chosen() -> None:
 
 def test_refuses_other_columns_than_decisions_or_pairs() -> None:
     problem = Indoor()
-    d = problem.bounds.shape[-1]
+    d = problem.decision_bounds.shape[-1]
     with pytest.raises(BotorchTensorDimensionError, match=f"`3 x q x {d} or {d + 1}`"):
         evaluate(problem, torch.rand(3, 2, d + 2), SEEDS, num_repeats=2, index=0)

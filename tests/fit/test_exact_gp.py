@@ -1,65 +1,35 @@
 from __future__ import annotations
 
 import math
-import operator
 import pickle
-from collections.abc import Callable
 
 import pytest
 import torch
 from botorch.exceptions.errors import (
     BotorchTensorDimensionError,
-    ModelFittingError,
     UnsupportedError,
 )
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Log, Normalize, Warp
-from botorch.models.utils.gpytorch_modules import (
-    get_covar_module_with_dim_scaled_prior,
-    get_gaussian_likelihood_with_gamma_prior,
-    get_matern_kernel_with_gamma_prior,
-)
-from gpytorch.constraints import GreaterThan, Interval, Positive
+from gpytorch.constraints import GreaterThan, Interval
 from gpytorch.kernels import LinearKernel, MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
-from gpytorch.means import ConstantMean, LinearMean, ZeroMean
+from gpytorch.means import LinearMean, ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from gpytorch.priors import GammaPrior, NormalPrior, UniformPrior
+from gpytorch.priors import NormalPrior, UniformPrior
 from torch import Tensor
 
 from botorch_risk.fit import FitResult, FitStatus, fit_exact_gp
+from tests.fit.examples import (
+    Builder,
+    data,
+    objective,
+    scaled_matern,
+)
 
 # Some models here see raw outcomes or float32 on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
-
-Builder = Callable[[Tensor, Tensor], SingleTaskGP]
-
-
-def data(*batch_shape: int, n: int = 15, d: int = 2, seed: int = 0) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    X = torch.rand(*batch_shape, n, d, generator=generator, dtype=torch.float64)
-    noise = torch.randn(*batch_shape, n, 1, generator=generator, dtype=torch.float64)
-    return X, (5 * X).sin().sum(-1, keepdim=True) + 0.1 * noise
-
-
-def objective(model: SingleTaskGP) -> Tensor:
-    mll = ExactMarginalLogLikelihood(model.likelihood, model).train()
-    with torch.no_grad():
-        inputs = [model.transform_inputs(X) for X in model.train_inputs]
-        value = mll(model(*model.train_inputs), model.train_targets, *inputs)
-    model.eval()
-    return value
-
-
-def scaled_matern(X: Tensor, Y: Tensor) -> SingleTaskGP:
-    batch_shape = X.shape[:-2]
-    return SingleTaskGP(
-        X,
-        Y,
-        covar_module=get_matern_kernel_with_gamma_prior(X.shape[-1], batch_shape),
-        likelihood=get_gaussian_likelihood_with_gamma_prior(batch_shape),
-    )
 
 
 def matern32_without_ard(X: Tensor, Y: Tensor) -> SingleTaskGP:
@@ -96,6 +66,8 @@ BUILDERS: dict[str, Builder] = {
         outcome_transform=Log(),
     ),
 }
+
+
 builders = pytest.mark.parametrize("name", BUILDERS)
 
 
@@ -112,157 +84,6 @@ def test_objective_is_that_of_gpytorch_and_no_worse_than_botorch(
     assert result.objective.shape == result.num_evaluations.shape == batch_shape
     torch.testing.assert_close(result.objective, objective(ours), rtol=0, atol=1e-10)
     assert (result.objective >= objective(theirs) - 1e-6).all()
-
-
-# Raw outcomes: what they are multiplied by and what is then added to them.
-UNITS = [(1.0, 1e3), (1.0, 1e6), (1e8, 0.0), (1e-8, 0.0), (1e3, 1e6), (1e-3, 5.0), (5.0, 5.0)]
-
-
-def raw(build: Callable[..., SingleTaskGP]) -> Builder:
-    return lambda X, Y: build(X, Y, outcome_transform=None)
-
-
-def lognormal_scaled(X: Tensor, Y: Tensor) -> SingleTaskGP:
-    batch_shape = X.shape[:-2]
-    kernel = get_covar_module_with_dim_scaled_prior(X.shape[-1], batch_shape)
-    kernel = ScaleKernel(kernel, batch_shape=batch_shape)
-    return SingleTaskGP(X, Y, covar_module=kernel, outcome_transform=None)
-
-
-def constant_mean(**options: object) -> Builder:
-    def build(X: Tensor, Y: Tensor) -> SingleTaskGP:
-        mean = ConstantMean(batch_shape=X.shape[:-2], **options)
-        return SingleTaskGP(X, Y, mean_module=mean, outcome_transform=None)
-
-    return build
-
-
-def without_priors(X: Tensor, Y: Tensor) -> SingleTaskGP:
-    batch_shape = X.shape[:-2]
-    kernel = MaternKernel(ard_num_dims=2, batch_shape=batch_shape)
-    likelihood = GaussianLikelihood(noise_constraint=Positive(), batch_shape=batch_shape)
-    kernel = ScaleKernel(kernel, batch_shape=batch_shape)
-    return SingleTaskGP(X, Y, covar_module=kernel, likelihood=likelihood, outcome_transform=None)
-
-
-RAW: dict[str, Builder] = {
-    "default": raw(SingleTaskGP),
-    "fixed noise": lambda X, Y: SingleTaskGP(
-        X, Y, 0.01 * Y.var(dim=-2, keepdim=True).expand_as(Y), outcome_transform=None
-    ),
-    "scaled": lognormal_scaled,
-    "without priors": without_priors,
-    "zero mean": lambda X, Y: SingleTaskGP(X, Y, mean_module=ZeroMean(), outcome_transform=None),
-    "normal prior on the mean": constant_mean(constant_prior=NormalPrior(0.0, 1.0)),
-    "mean within bounds": constant_mean(constant_constraint=Interval(-1.0, 2e3)),
-}
-
-
-def fit_by_botorch(model: SingleTaskGP) -> Tensor:
-    r"""Its objective, or minus infinity where it gives up."""
-    try:
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-    except ModelFittingError:
-        return torch.tensor(-math.inf)
-    return objective(model)
-
-
-@pytest.mark.filterwarnings("ignore:`scipy_minimize` terminated", "ignore:Optimization failed")
-@pytest.mark.filterwarnings("ignore::gpytorch.utils.warnings.NumericalWarning")
-@pytest.mark.parametrize("name", RAW)
-@pytest.mark.parametrize("scale_and_shift", UNITS, ids=str)
-def test_raw_outcomes_have_converged_only_where_botorch_finds_nothing_better(
-    name: str, scale_and_shift: tuple[float, float]
-) -> None:
-    scale, shift = scale_and_shift
-    X, Y = data(n=20)
-    Y = (Y - Y.mean()) / Y.std() * scale + shift
-    model = RAW[name](X, Y)
-    result = fit_exact_gp(model)
-    theirs = fit_by_botorch(RAW[name](X, Y))
-    assert result.method == "closed form"
-    assert result.status == (FitStatus.CONVERGED,)
-    assert result.objective >= theirs - 1e-6
-    torch.testing.assert_close(result.objective, objective(model), rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("scale_and_shift", UNITS, ids=str)
-def test_the_unit_of_the_outcomes_does_not_matter_where_there_are_no_priors(
-    scale_and_shift: tuple[float, float],
-) -> None:
-    scale, shift = scale_and_shift
-    X, Y = data(n=20)
-    Y = (Y - Y.mean()) / Y.std()
-    standard, other = without_priors(X, Y), without_priors(X, Y * scale + shift)
-    expected, result = fit_exact_gp(standard), fit_exact_gp(other)
-    found = result.objective + math.log(scale)
-    torch.testing.assert_close(found, expected.objective, rtol=0, atol=1e-6)
-    for name, unit in (
-        ("likelihood.noise", scale**2),
-        ("covar_module.outputscale", scale**2),
-        ("covar_module.base_kernel.lengthscale", 1.0),
-    ):
-        one, two = (operator.attrgetter(name)(model) for model in (standard, other))
-        torch.testing.assert_close(two / unit, one, rtol=2e-2, atol=1e-6)
-    mean = (other.mean_module.constant - shift) / scale
-    torch.testing.assert_close(mean, standard.mean_module.constant, rtol=0, atol=1e-3)
-
-
-@pytest.mark.parametrize("name", RAW)
-def test_raw_outcomes_in_a_batch_are_fitted_as_alone(name: str) -> None:
-    X, Y = data(3)
-    Y = (
-        Y * torch.tensor([1.0, 1e4, 2e-2]).view(3, 1, 1)
-        + torch.tensor([0.0, 7e5, 3.0])[:, None, None]
-    )
-    result = fit_exact_gp(RAW[name](X, Y))
-    for replicate in range(3):
-        alone = fit_exact_gp(RAW[name](X[replicate], Y[replicate]))
-        torch.testing.assert_close(
-            alone.objective, result.objective[replicate], rtol=1e-9, atol=1e-9
-        )
-        assert alone.num_evaluations == result.num_evaluations[replicate]
-
-
-def test_masked_raw_outcomes_do_not_count() -> None:
-    X, Y = data(2)
-    Y = 1e4 * Y + 1e6
-    observed = torch.ones(2, 15, dtype=torch.bool)
-    observed[0, 10:] = False
-    together = RAW["default"](X, torch.where(observed.unsqueeze(-1), Y, -1e9))
-    result = fit_exact_gp(together, observed=observed)
-    alone = RAW["default"](X[0, :10], Y[0, :10])
-    single = fit_exact_gp(alone)
-    torch.testing.assert_close(result.objective[0], single.objective, rtol=0, atol=1e-8)
-    torch.testing.assert_close(
-        together.mean_module.constant[0], alone.mean_module.constant, rtol=1e-6, atol=0
-    )
-
-
-def test_a_mean_that_is_kept_stays_on_raw_outcomes() -> None:
-    X, Y = data()
-    model = SingleTaskGP(X, 1e3 * Y + 1e3, outcome_transform=None)
-    model.mean_module.constant = 990.0
-    model.mean_module.raw_constant.requires_grad_(False)
-    result = fit_exact_gp(model)
-    assert model.mean_module.constant.item() == 990.0
-    torch.testing.assert_close(result.objective, objective(model), rtol=0, atol=1e-8)
-
-
-def test_a_mean_with_a_prior_that_is_not_normal_is_moved_in_units_of_the_targets() -> None:
-    X, Y = data()
-
-    def build() -> SingleTaskGP:
-        return constant_mean(constant_prior=GammaPrior(4.0, 0.005))(X, 100 * Y + 800.0)
-
-    model = build()
-    model.mean_module.constant = 1.0
-    result = fit_exact_gp(model)
-    assert result.status == (FitStatus.CONVERGED,)
-    theirs = build()
-    theirs.mean_module.constant = 800.0
-    assert result.objective >= fit_by_botorch(theirs) - 1e-6
-    assert 600 < model.mean_module.constant < 1000
 
 
 def test_posterior_is_that_of_a_model_fitted_by_botorch() -> None:

@@ -26,8 +26,8 @@ def test_densities_are_those_of_scipy(reading: Any, density_of: Any) -> None:
     priors = list(model.named_priors())
     assert len(priors) == 3
     theta = torch.linspace(0.1, 5, 20, dtype=torch.double)
-    law = gamma(0.4, scale=1 / 3 if reading == "rate" else 3)
-    expected = torch.from_numpy(law.logpdf(theta))
+    prior = gamma(0.4, scale=1 / 3 if reading == "rate" else 3)
+    expected = torch.from_numpy(prior.logpdf(theta))
     if density_of == "log":
         expected += theta.log()  # d theta / d log theta
     for _, _, prior, _, _ in priors:

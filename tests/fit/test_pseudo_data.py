@@ -172,8 +172,8 @@ def test_loss_equals_scipy(name: str) -> None:
         noise = model.likelihood.noise.expand(len(X))[rows]
         covariance = model.covar_module(points).to_dense() + noise.diag()
         prior = sum(p.log_prob(closure(m)).sum() for _, m, p, closure, _ in model.named_priors())
-    law = multivariate_normal(model.mean_module.constant.item() * torch.ones(18), covariance)
-    expected = (law.logpdf(model.train_targets[rows]) + float(prior)) / 18
+    outcomes = multivariate_normal(model.mean_module.constant.item() * torch.ones(18), covariance)
+    expected = (outcomes.logpdf(model.train_targets[rows]) + float(prior)) / 18
     assert value(pseudo).item() == pytest.approx(expected)
 
 

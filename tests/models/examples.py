@@ -2,8 +2,11 @@ r"""Small experiments with repeats, and models of them with given hyperparameter
 
 from __future__ import annotations
 
+import pytest
 import torch
+from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import MaternKernel, ScaleKernel
+from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from botorch_risk.models import MeanVarianceGP
 
@@ -45,3 +48,35 @@ def small_model(n=10, k=4, d=2, batch_shape=(), **options):
 
 
 UNIT_SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+SHAPES = [(), (2,), (2, 3)]
+UNSCALED = pytest.mark.filterwarnings("ignore:Data .outcome observations. is not standardized")
+IDENTITY = {"variance_link": "identity", "min_noise_variance": 1e-3}
+
+
+def points(*shape):
+    return torch.rand(*shape, 2, dtype=torch.double)
+
+
+def fit(model, **options):
+    return fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model), **options)
+
+
+def noise_in_use(model):
+    r"""The noise of the means that the mean process works with, in the units of the outcome."""
+    noise = model.likelihood.noise.unsqueeze(-1)
+    transform = model.mean_model._modules.get("outcome_transform")
+    return noise if transform is None else noise * transform.stdvs.square()
+
+
+def everything(model, X):
+    r"""All that a model says at some points."""
+    posterior, noise = model.posterior(X), model.noise_posterior(X)
+    moments = [m for p in (posterior, noise) for m in (p.mean, p.variance)]
+    bounds = [*model.confidence_bounds(X, 4.0), *model.noise_confidence_bounds(X, 4.0)]
+    predicted = model.posterior(X, observation_noise=True).variance
+    return [*moments, *bounds, predicted, model.predicted_noise(X)]
+
+
+def assert_same(first, second, X, **tolerance):
+    for a, b in zip(everything(first, X), everything(second, X), strict=True):
+        torch.testing.assert_close(a, b, **tolerance)

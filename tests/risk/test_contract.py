@@ -14,7 +14,8 @@ from torch import Tensor
 
 from botorch_risk.risk import RiskMeasure
 from tests import oracles
-from tests.contracts import BATCH_SHAPES, DEVICES, DTYPES, RISK_MEASURES, RiskMeasureCase
+from tests.contracts import BATCH_SHAPES, DEVICES, DTYPES
+from tests.risk.cases import RISK_MEASURES, RiskMeasureCase
 
 N_W = 7
 

@@ -21,7 +21,7 @@ from botorch_risk.risk.kernel_matrices import (
     same_points,
     without_copies,
 )
-from tests.contracts import risk_kernel
+from tests.risk.cases import risk_kernel
 
 scales = pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 

@@ -74,3 +74,10 @@ def test_bounds_in_float32_and_of_equal_values() -> None:
     for ours, theirs in zip(single, double, strict=True):
         assert ours.dtype == torch.float32
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_without_aversion_the_bounds_are_the_means() -> None:
+    lower, upper = torch.tensor([[0.0, 1.0, 2.0]]), torch.tensor([[0.5, 1.5, 4.0]])
+    weights = torch.tensor([0.5, 0.25, 0.25])
+    found = MeanVariance(0.0).bounds(lower, upper, weights)
+    torch.testing.assert_close(torch.stack(found).flatten(), torch.tensor([0.75, 1.625]))

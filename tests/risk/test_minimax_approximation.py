@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.risk import MinimaxApproximation, maximum_mean_discrepancy_worst_case
-from tests.contracts import risk_kernel
+from tests.risk.cases import risk_kernel
 from tests.risk.test_mmd import matrix_of, tensors
 
 

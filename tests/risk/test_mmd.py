@@ -3,6 +3,7 @@ r"""The worst case over an MMD ball against cone programs, and its minimax appro
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +21,10 @@ from botorch_risk.risk import (
     maximum_mean_discrepancy_worst_distribution,
 )
 from tests import oracles
-from tests.contracts import risk_kernel
+from tests.risk.cases import risk_kernel
 
 FAST, ALL = 100, 1_000
+MOST_STEPS = 20  # of the interior point, for 16 programs at once
 
 
 def instance(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
@@ -86,6 +88,44 @@ def test_radius_zero_and_huge() -> None:
     torch.testing.assert_close(risk, (weights * values).sum(dim=-1))
     risk = maximum_mean_discrepancy_worst_case(values, weights, matrix, 2.0)
     assert torch.equal(risk, values.amin(dim=-1))
+
+
+def test_the_lowest_point_alone_is_the_worst_law_where_the_ball_holds_it() -> None:
+    r"""Exactly, not up to the tolerance of the interior point."""
+    points = torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1)
+    matrix = risk_kernel(points, points)
+    weights = torch.linspace(1, 2, 9, dtype=torch.double)
+    weights = weights / weights.sum()
+    values = (5 * points.squeeze(-1)).sin()
+    lowest = int(values.argmin())
+    away = -weights
+    away[lowest] += 1
+    distance = (away @ matrix @ away).sqrt().item()
+    certain = torch.zeros(9, dtype=torch.double)
+    certain[lowest] = 1.0
+    within = maximum_mean_discrepancy_worst_distribution(values, weights, matrix, 1.001 * distance)
+    assert torch.equal(within, certain)
+    beyond = maximum_mean_discrepancy_worst_distribution(values, weights, matrix, 0.999 * distance)
+    assert not torch.equal(beyond, certain)
+    torch.testing.assert_close(beyond, certain, atol=5e-3, rtol=0)
+
+
+def test_programs_end_when_they_are_certified(monkeypatch: pytest.MonkeyPatch) -> None:
+    r"""Within few steps; the limit is for those that are not."""
+    steps, advance = [], interior_point._advance
+
+    def counted(*arguments: Any) -> Any:
+        steps.append(len(arguments[1].costs))
+        return advance(*arguments)
+
+    monkeypatch.setattr(interior_point, "_advance", counted)
+    generator = torch.Generator().manual_seed(0)
+    points = torch.rand(40, 2, generator=generator, dtype=torch.double)
+    values = torch.randn(16, 40, generator=generator, dtype=torch.double)
+    weights = torch.full((40,), 1 / 40, dtype=torch.double)
+    maximum_mean_discrepancy_worst_case(values, weights, risk_kernel(points, points), 0.1)
+    assert 0 < len(steps) <= MOST_STEPS
+    assert steps[-1] < 16  # those that are certified take no part
 
 
 def test_constant_values_and_one_point() -> None:

@@ -11,8 +11,15 @@ from botorch.test_functions.base import BaseTestProblem
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from botorch_risk.experiments.loop import evaluate
+from botorch_risk.experiments.problem import (
+    ProblemWithContexts,
+    ProblemWithObjective,
+    decision_bounds,
+)
 from botorch_risk.seeding import generators
-from tests.contracts import BATCH_SHAPES, DEVICES, DTYPES, PROBLEMS, ProblemCase
+from tests.contracts import BATCH_SHAPES, DEVICES, DTYPES
+from tests.test_functions.cases import PROBLEMS, ProblemCase
 
 EVERY = [pytest.param(case, id=case.name, marks=case.marks) for case in PROBLEMS]
 
@@ -79,6 +86,22 @@ def test_nothing_is_better_than_the_stated_optimum(case: ProblemCase) -> None:
         near = best + reach * (X[: case.num_points // 4] - (lower + upper) / 2)
         near = torch.minimum(torch.maximum(near, lower), upper)
         assert (case.objective(problem, near) <= found + 1e-9).all()
+
+
+@known
+def test_is_what_the_experiment_loop_asks_for(case: ProblemCase) -> None:
+    problem, seeds = case.build(torch.float64), [5, 1, 8]
+    assert decision_bounds(problem).shape == (2, case.decision)
+    assert isinstance(problem, ProblemWithObjective)
+    assert isinstance(problem, ProblemWithContexts) == (problem.dim > case.decision)
+    X = sobol(case, problem, 6).reshape(3, 2, case.decision)
+    assert torch.equal(problem.objective(X), case.objective(problem, X))
+    met, outcomes = evaluate(problem, X, seeds, num_repeats=4, index=2)
+    assert met.shape == (3, 2, problem.dim)
+    assert torch.equal(met[..., : case.decision], X)
+    assert outcomes.shape == (3, 2, 4)
+    _, alone = evaluate(problem, X[1:2], [1], num_repeats=4, index=2)
+    torch.testing.assert_close(alone, outcomes[1:2], rtol=1e-12, atol=1e-12)
 
 
 @random

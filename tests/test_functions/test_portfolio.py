@@ -15,7 +15,7 @@ from torch.quasirandom import SobolEngine
 
 from botorch_risk.environments import ContinuousEnvironment
 from botorch_risk.test_functions import PortfolioOptimization
-from tests.contracts import portfolio_tables
+from tests.test_functions.cases import portfolio_tables
 
 laws = pytest.mark.parametrize("law", ["uniform", "normal"])
 FILES = ("portfolio_backtests.csv", "portfolio_surrogate.json")
@@ -29,7 +29,7 @@ def bundled_rows() -> np.ndarray:
 @portfolio_tables
 @laws
 def test_the_optimum_is_one(portfolio_table: str | None, law: str) -> None:
-    problem = PortfolioOptimization(portfolio_table, law=law)
+    problem = PortfolioOptimization(portfolio_table, distribution=law)
     found = problem.objective(problem.optimal_decision).item()
     assert found == pytest.approx(problem.optimal_expectation, abs=2e-6)
     X = SobolEngine(3, scramble=True, seed=0).draw(32, dtype=torch.double)
@@ -42,7 +42,7 @@ def test_the_optimum_is_one(portfolio_table: str | None, law: str) -> None:
 def test_the_expectation_is_that_of_draws_and_of_more_points(
     portfolio_table: str | None, law: str
 ) -> None:
-    problem = PortfolioOptimization(portfolio_table, law=law)
+    problem = PortfolioOptimization(portfolio_table, distribution=law)
     x = problem.optimal_decision
     found = problem.objective(x).item()
     W = problem.sample_environment(2**12, torch.Generator().manual_seed(0))

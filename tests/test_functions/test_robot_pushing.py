@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from botorch_risk.risk import Expectation, ValueAtRisk
-from botorch_risk.test_functions import RobotPushing
+from botorch_risk.seeding import generators
+from botorch_risk.test_functions import RobotPushing, ValueAtRiskRobotPushing
 from botorch_risk.test_functions.robot_pushing import SPEED, place_of_rest
 
 pymunk = pytest.importorskip("pymunk")
@@ -82,6 +83,29 @@ def test_decisions_stay_clear_of_the_bounds_by_the_largest_error():
     errors = problem.perturbation.perturbations
     assert (low + errors >= problem.bounds[0]).all()
     assert (high + errors <= problem.bounds[1]).all()
+
+
+def test_the_error_is_the_environmental_variable():
+    problem, push = ValueAtRiskRobotPushing(), RobotPushing()
+    assert torch.equal(problem.decision_bounds, push.decision_bounds)
+    x = torch.tensor([[-3.0, 2.5, 14.0]], dtype=torch.double)
+    inputs, weights = problem.environment.expand(x)
+    moved, expected_weights = push.perturbation.expand(x)
+    assert torch.equal(weights, expected_weights)
+    assert torch.equal(problem(inputs, noise=False), push(moved))
+    for risk in (None, Expectation()):
+        expected = push.objective(x, ValueAtRisk(0.1) if risk is None else risk)
+        assert torch.equal(problem.objective(x, risk), expected)
+    assert torch.equal(push.objective(x), push(x))
+
+
+def test_outcomes_of_the_inexact_push_are_noisy():
+    problem = ValueAtRiskRobotPushing()
+    X = torch.tensor([[[-3.0, 2.5, 14.0, 0.0, 1.0]]], dtype=torch.double)
+    repeats = problem.sample_repeats(X, 500, generators([0], "noise"))
+    assert repeats.std().item() == pytest.approx(0.1, rel=0.1)
+    with pytest.raises(ValueError, match="within the decision's bounds"):
+        problem.objective(torch.tensor([[5.5, 0.0, 1.0]], dtype=torch.double))
 
 
 def test_says_what_is_missing(monkeypatch):

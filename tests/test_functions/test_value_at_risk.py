@@ -21,7 +21,7 @@ from botorch_risk.test_functions import (
     ValueAtRiskPortfolio,
 )
 from tests import oracles
-from tests.contracts import portfolio_tables
+from tests.test_functions.cases import portfolio_tables
 
 PROBLEMS = {
     "branin": ValueAtRiskBranin,
@@ -222,14 +222,14 @@ def test_noise(name):
 
 
 def test_refuses_what_is_unknown():
-    with pytest.raises(ValueError, match="Expected `law` to be one of"):
+    with pytest.raises(ValueError, match="Expected `distribution` to be one of"):
         ValueAtRiskBranin("uniform")
     with pytest.raises(
         ValueError, match=r"Expected 1 or 2 decision variables\. Got num_decision=3"
     ):
         ValueAtRiskHartmann(3)
     for X in (torch.rand(3, 2), torch.rand(3, 1) + 1):
-        with pytest.raises(ValueError, match=r"`... x 1`, within the unit cube"):
+        with pytest.raises(ValueError, match=r"`... x 1`, within the decision's bounds"):
             ValueAtRiskBranin().objective(X)
 
 

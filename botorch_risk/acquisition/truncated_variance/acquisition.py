@@ -38,12 +38,12 @@ from botorch_risk.acquisition.truncated_variance.sampling import (
     SamplingTerms,
 )
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
-from botorch_risk.chunks import entries_at_once, evaluate_in_chunks
-from botorch_risk.models.domain import DomainPosterior
-from botorch_risk.models.model_inputs import as_points
+from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
+from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.posterior.inputs import as_points
 
 # Covariances with points off the domain that are held at once, with their gradients.
-_CHUNK_ENTRIES = {"cpu": 2**18, "cuda": 2**24}
+_CHUNK_ENTRIES = ChunkSize(cpu=2**18, gpu=2**24)
 
 
 class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
@@ -164,7 +164,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         X = as_points(X, self.model)
         posterior = self._conditioned
         targets = self._covering.targets(posterior)
-        entries = entries_at_once(_CHUNK_ENTRIES, X.device)
+        entries = _CHUNK_ENTRIES.entries(X.device)
         chunk = max(1, entries // max(1, targets.row.numel()))
         values = partial(self._at, posterior, targets)
         in_chunks = partial(evaluate_in_chunks, values, chunk_size=chunk)

@@ -20,7 +20,7 @@ from botorch_risk.acquisition.truncated_variance.gain import (
 from botorch_risk.acquisition.truncated_variance.sampling import SamplingTerms
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
 from botorch_risk.acquisition.truncated_variance.tiles import Candidates, gain_on_domain, map_rows
-from botorch_risk.models.domain import DomainPosterior
+from botorch_risk.posterior.domain import DomainPosterior
 
 # Values that differ by less than this fraction are ties.
 _TIE = 1e-9

@@ -11,8 +11,8 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
-from botorch_risk.models.domain import DomainPosterior
-from botorch_risk.models.domain_arguments import check_noise
+from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.posterior.domain_arguments import check_noise
 
 Noise = float | Tensor | Callable[[Tensor], Tensor]
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.epochs import GuaranteedWidth, PracticalWidth
 from botorch_risk.acquisition.truncated_variance.goals import GOALS, Goal, Sets
-from botorch_risk.models.domain import DomainPosterior
+from botorch_risk.posterior.domain import DomainPosterior
 
 _WIDTHS = {kind.__name__: kind for kind in (PracticalWidth, GuaranteedWidth)}
 # Below this target, in units of the prior standard deviation, there is nothing left to learn.
@@ -64,7 +64,7 @@ class TruncatedVarianceState:
     Example:
         >>> from botorch.models import SingleTaskGP
         >>> from botorch_risk.acquisition.truncated_variance import LevelSet
-        >>> from botorch_risk.models import DomainPosterior
+        >>> from botorch_risk.posterior import DomainPosterior
         >>> domain = torch.linspace(0, 1, 40, dtype=torch.double).unsqueeze(-1)
         >>> X = domain[[4, 18, 33]]
         >>> model = SingleTaskGP(X, (6 * X).sin(), torch.full_like(X, 1e-4))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
-from botorch_risk.models.domain import DomainPosterior
+from botorch_risk.posterior.domain import DomainPosterior
 
 
 class Status(NamedTuple):

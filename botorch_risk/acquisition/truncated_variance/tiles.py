@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.gain import Targets, padded_index, weighted_sum
-from botorch_risk.chunks import entries_at_once
-from botorch_risk.models.domain import DomainPosterior
-from botorch_risk.models.domain_covariance import CovarianceBlocks
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.posterior.covariance import CovarianceBlocks
+from botorch_risk.posterior.domain import DomainPosterior
 
 # Entries of a covariance that is held, or made by a matrix product, at hand at once: they stay in
 # a core's cache, or fill a GPU.
-_HELD_ENTRIES = {"cpu": 2**16, "cuda": 2**26}
-_MADE_ENTRIES = {"cpu": 2**18, "cuda": 2**26}
+_HELD_ENTRIES = ChunkSize(cpu=2**16)
+_MADE_ENTRIES = ChunkSize(cpu=2**18)
 _SMALLEST_SIDE = 64
 
 
@@ -100,7 +100,7 @@ def map_rows(
 ) -> Tensor:
     r"""Applies a function of `B x c x a` covariances and `B x c x K` inverses, chunk by chunk."""
     blocks, every = _blocks(posterior, candidates, targets), slice(None)
-    limit = entries_at_once(_HELD_ENTRIES, inverse.device)
+    limit = _HELD_ENTRIES.entries(inverse.device)
     size = max(1, limit // max(1, targets.row.numel()))
     with torch.no_grad():
         parts = [
@@ -150,9 +150,9 @@ def _tiles(
     # comes in squares, which need the fewest points for their entries.
     if dense:
         width = max(1, num_columns)
-        height = max(1, entries_at_once(_HELD_ENTRIES, device) // (group * width))
+        height = max(1, _HELD_ENTRIES.entries(device) // (group * width))
     else:
-        entries = entries_at_once(_MADE_ENTRIES, device)
+        entries = _MADE_ENTRIES.entries(device)
         height = width = max(_SMALLEST_SIDE, math.isqrt(entries // group))
     for replicates in _slices(0, count, group):
         # Columns beyond the last weight are padding.

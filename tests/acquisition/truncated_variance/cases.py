@@ -16,7 +16,7 @@ from botorch_risk.acquisition import (
     TruncatedVarianceState,
 )
 from botorch_risk.acquisition.truncated_variance.goals import Goal
-from botorch_risk.models import DomainPosterior
+from botorch_risk.posterior import DomainPosterior
 from tests.acquisition.lake import (
     NOISE,
     build_posterior,

@@ -24,8 +24,8 @@ from botorch_risk.acquisition import (
     TruncatedVarianceReduction,
     TruncatedVarianceState,
 )
-from botorch_risk.models import DomainPosterior
 from botorch_risk.optim import optimize_acqf_replicates
+from botorch_risk.posterior import DomainPosterior
 from tests.acquisition.lake import (
     NOISE,
     build_model,

@@ -97,10 +97,10 @@ def test_target_is_in_prior_standard_deviations() -> None:
     posterior = build_posterior(PLACES)
     state = TruncatedVarianceState.initial(grid(), Maximize(), eta=0.5)
     scaled = build_posterior(PLACES)
-    scaled._domain = scaled._domain._replace(
-        prior=scaled._domain.prior._replace(variance=9 * scaled._domain.prior.variance),
-        variance=9 * scaled._domain.variance,
-        mean=3 * scaled._domain.mean,
+    scaled._state.points = scaled._state.points._replace(
+        prior=scaled._state.points.prior._replace(variance=9 * scaled._state.points.prior.variance),
+        variance=9 * scaled._state.points.variance,
+        mean=3 * scaled._state.points.mean,
     )
     one, other = state.update(posterior), state.update(scaled)
     assert torch.equal(one.unclassified, other.unclassified) and one.epoch == other.epoch
@@ -216,6 +216,11 @@ def test_warns_of_a_level_far_from_the_data() -> None:
     posterior = build_posterior(PLACES)
     with pytest.warns(InputDataWarning, match=r"Got 9\.0 for outcomes in \[-0\.22.*, 1\.7"):
         TruncatedVarianceState.initial(grid(), LevelSet(9.0)).update(posterior)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        first = TruncatedVarianceState.initial(grid(), LevelSet(9.0)).update(posterior)
+        first.update(posterior)  # once is enough
+    assert len(caught) == 1
     with pytest.warns(InputDataWarning, match="baseline below the largest outcome"):
         TruncatedVarianceState.initial(grid(), RelativeLevelSet(0.5, 5.0)).update(posterior)
     single = build_posterior(PLACES[:1])

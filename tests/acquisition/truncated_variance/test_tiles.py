@@ -11,7 +11,8 @@ import torch
 from botorch_risk.acquisition import (
     TruncatedVarianceReduction,
 )
-from botorch_risk.models import DomainPosterior
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.posterior import DomainPosterior
 from tests.acquisition.truncated_variance.cases import (
     LEVELS,
     build,
@@ -19,7 +20,7 @@ from tests.acquisition.truncated_variance.cases import (
 
 
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("HELD_ENTRIES", {"cpu": 50}), ("MADE_ENTRIES", {"cpu": 25})):
+    for name, value in (("HELD_ENTRIES", ChunkSize(cpu=50)), ("MADE_ENTRIES", ChunkSize(cpu=25))):
         monkeypatch.setattr(f"botorch_risk.acquisition.truncated_variance.tiles._{name}", value)
     monkeypatch.setattr("botorch_risk.acquisition.truncated_variance.tiles._SMALLEST_SIDE", 5)
 
@@ -32,7 +33,7 @@ def test_chunks_and_tiles(monkeypatch: pytest.MonkeyPatch, dense: bool) -> None:
     values, off_grid = acqf.evaluate_domain(), acqf.evaluate(X)
     small_tiles(monkeypatch)
     monkeypatch.setattr(
-        "botorch_risk.acquisition.truncated_variance.acquisition._CHUNK_ENTRIES", {"cpu": 50}
+        "botorch_risk.acquisition.truncated_variance.acquisition._CHUNK_ENTRIES", ChunkSize(cpu=50)
     )
     torch.testing.assert_close(acqf.evaluate_domain(), values)
     torch.testing.assert_close(acqf.evaluate(X), off_grid)

@@ -1,0 +1,84 @@
+r"""The result of a fit, replicate by replicate, and the warning of failures."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from botorch.exceptions.warnings import OptimizationWarning
+from torch import Tensor
+
+
+class FitStatus(StrEnum):
+    r"""How the fit of one replicate ended.
+
+    `CONVERGED` is said of an optimum: at the best of the starts no small step raises the objective.
+    An objective may have several, of which the starts find the highest in most cases, not in all.
+    """
+
+    CONVERGED = "converged"
+    ITERATION_LIMIT = "iteration limit"
+    STALLED = "stalled"
+    FAILED = "failed"
+    NOT_REPORTED = "not reported"
+
+
+@dataclass(frozen=True)
+class FitResult:
+    r"""What a fit reached, replicate by replicate.
+
+    Args:
+        objective: GPyTorch's `ExactMarginalLogLikelihood` at the fitted hyperparameters, priors
+            included, per observed point; `batch_shape`. NaN where a replicate failed.
+        status: A status for each replicate, the batch flattened.
+        reasons: Why a replicate failed or stalled, and an empty string for the others.
+        num_evaluations: Evaluations of the objective over all starts, `batch_shape`;
+            None where BoTorch fitted.
+        method: "closed form" or "fit_gpytorch_mll".
+        fallback_reason: What the closed form does not know about the model, if BoTorch fitted.
+    """
+
+    objective: Tensor
+    status: tuple[FitStatus, ...]
+    reasons: tuple[str, ...]
+    num_evaluations: Tensor | None
+    method: str
+    fallback_reason: str | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        r"""Whether the fit of some replicate failed."""
+        return FitStatus.FAILED in self.status
+
+
+def warn_of_failed_fits(result: FitResult, seeds: Sequence[int], stacklevel: int = 3) -> None:
+    r"""Names the replicates whose fit failed, by their seeds, in one warning.
+
+    Args:
+        result: What the fit reached.
+        seeds: One seed for each replicate.
+        stacklevel: As in `warnings.warn`; 3 is the caller of the function that fits.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.fit import fit_exact_gp
+        >>> X = torch.rand(3, 6, 1, dtype=torch.double)
+        >>> result = fit_exact_gp(SingleTaskGP(X, X.sin()))
+        >>> warn_of_failed_fits(result, seeds=[0, 1, 2])  # silent: none has failed
+        >>> result.has_failed
+        False
+    """
+    failed = [
+        f"seed {seed}: {reason}"
+        for seed, status, reason in zip(seeds, result.status, result.reasons, strict=True)
+        if status is FitStatus.FAILED
+    ]
+    if failed:
+        warnings.warn(
+            f"A fit failed; its hyperparameters stay at their start ({'; '.join(failed)}).",
+            OptimizationWarning,
+            stacklevel=stacklevel,
+        )

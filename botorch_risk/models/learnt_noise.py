@@ -1,0 +1,245 @@
+r"""The noise variance as a Gaussian process on the sample variances of repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from botorch.exceptions.errors import InputDataError, UnsupportedError
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import InputTransform
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from botorch.posteriors import Posterior
+from gpytorch.kernels import Kernel
+from linear_operator.utils.cholesky import psd_safe_cholesky
+from torch import Tensor
+
+from botorch_risk.models.fixed_noise import (
+    condition,
+    fixed_noise_gp,
+    load_noise,
+    load_process,
+    set_fixed_noise,
+    transform_variance,
+)
+from botorch_risk.models.noise_observations import NoiseObservations
+from botorch_risk.models.noise_process import NoiseLimits, NoiseProcess
+from botorch_risk.models.repeats import RepeatedOutcomes
+from botorch_risk.models.sample_variances import SampleVariances
+from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
+
+
+class LearntNoise(NoiseProcess):
+    r"""A Gaussian process on the sample variances of repeats (Eqs. 13-15, 32-33).
+
+    Where noise levels came with the readings the process interpolates them, with a noise of its
+    own that is learnt.
+
+    Attributes:
+        sampling: How sample variances inform the process.
+        beta: Squared width of the upper bound in the noise of sample variances to come.
+        counts: `batch_shape x n x 1` numbers of repeats of the rows.
+        resolution: `batch_shape x 1 x 1`, the least sample variance that the data resolve.
+    """
+
+    counts: Tensor
+    resolution: Tensor
+
+    def __init__(
+        self,
+        model: SingleTaskGP,
+        sampling: SampleVariances,
+        limits: NoiseLimits,
+        beta: float,
+        counts: Tensor,
+        resolution: Tensor,
+    ) -> None:
+        r"""Wraps a process on the scale of the link; `of` builds it from repeats."""
+        super().__init__()
+        self.model, self.marginals = model, MarginalPredictor(model)
+        self.sampling, self.limits, self.beta = sampling, limits, beta
+        self.register_buffer("counts", counts, persistent=False)
+        self.register_buffer("resolution", resolution, persistent=False)
+
+    @classmethod
+    def of(
+        cls,
+        train_X: Tensor,
+        outcomes: RepeatedOutcomes,
+        limits: NoiseLimits,
+        link: str = "log",
+        sample_noise: str | None = None,
+        beta: float = 4.0,
+        covar_module: Kernel | None = None,
+        input_transform: InputTransform | None = None,
+    ) -> LearntNoise:
+        r"""Builds the process on the rows that have repeats.
+
+        In a batch a row is kept if any replicate has repeats there; where a replicate has
+        none, its entry gets a noise that makes it worthless. The arguments are the same as for
+        `MeanVarianceGP`.
+        """
+        sampling = SampleVariances.choose(link, sample_noise, limits.ceiling)
+        data = NoiseObservations.of(train_X, outcomes, limits.floor)
+        if outcomes.known_variances:
+            sampling = sampling.of_given_levels()
+            noise, sets_scale = None, data.informs
+            targets = sampling.link.apply(data.variances)
+        else:
+            noise = sampling.noise(data.typical.expand_as(data.counts), data.counts)
+            targets, noise, sets_scale = data.on(sampling.link, noise)
+        if noise is None and not bool(data.informs.all()):
+            raise UnsupportedError(
+                "Expected repeats in the same rows of every replicate where one noise level of "
+                "the sample variances is inferred. Use the log link, or another noise."
+            )
+        transform = sampling.link.outcome_transform(sets_scale, noise, data.resolution)
+        options: dict[str, Any] = {
+            "covar_module": covar_module
+            or get_covar_module_with_dim_scaled_prior(
+                ard_num_dims=train_X.shape[-1], batch_shape=train_X.shape[:-2]
+            ),
+            "outcome_transform": transform,
+            "input_transform": input_transform,
+        }
+        if noise is None:
+            model = SingleTaskGP(data.X, targets, **options)
+        else:
+            model = fixed_noise_gp(data.X, targets, noise, **options)
+        return cls(model, sampling, limits, beta, data.counts, data.resolution)
+
+    @property
+    def link(self) -> Any:
+        r"""The scale of the process."""
+        return self.sampling.link
+
+    def posterior(self, X: Tensor) -> Posterior:  # noqa: D102
+        return self.link.posterior(self.model.posterior(X))
+
+    def expected(self, X: Tensor) -> Tensor:  # noqa: D102
+        return self.link.mean(*self.marginals(X))
+
+    def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
+        return self._quantiles(*self.marginals(X), beta)
+
+    def bounds_after_repeats(  # noqa: D102
+        self, X: Tensor, beta: float | Tensor, counts: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        mean, variance = self.marginals(X)
+        noise = self._noise_of_repeats(X, counts)
+        # Conditioning on one observation at the point itself: 1 / (1 / variance + 1 / noise).
+        after = (variance * noise / (variance + noise)).where(counts > 1, variance)
+        return self._quantiles(mean, after, beta)
+
+    def bounds_in_sequence(  # noqa: D102
+        self, X: Tensor, beta: float | Tensor | None, counts: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        posterior = self.model.posterior(X)
+        covariance = posterior.distribution.covariance_matrix
+        mean, variance = posterior.mean.squeeze(-1), covariance.diagonal(dim1=-2, dim2=-1)
+        if X.shape[-2] > 1:
+            noise = self._noise_of_repeats(X, counts).expand_as(mean)
+            after = variances_in_sequence(covariance, noise)
+            variance = after.where(counts > 1, variance)
+        if beta is None:
+            expected = self.link.mean(mean, variance)
+            return expected, expected
+        return self._quantiles(mean, variance, beta)
+
+    def fit(self, fit_model: Callable[[Any], bool]) -> bool:  # noqa: D102
+        fitted = fit_model(self.model)
+        if not self.sampling.is_pointwise:
+            return fitted
+        self.refresh_pointwise_noise()
+        return fit_model(self.model)
+
+    def refresh_pointwise_noise(self) -> None:
+        r"""Sets the noise of each sample variance from the newest upper bound at its point."""
+        self.model.train()  # training inputs as they were given
+        X = self.model.train_inputs[0]
+        with torch.no_grad():
+            upper = self.limits.apply(self.bounds(X, self.beta)[1].unsqueeze(-1))
+            noise = self.sampling.noise(upper, self.counts)
+        if noise is not None:
+            set_fixed_noise(self.model, noise)
+
+    def conditioned(  # noqa: D102
+        self, X: Tensor, counts: Tensor, variances: Tensor | None
+    ) -> LearntNoise:
+        upper = self.limits.apply(self.bounds(X, self.beta)[1].unsqueeze(-1))
+        noise = self.sampling.noise(upper, counts.expand_as(upper))
+        targets = self.model.posterior(X).mean
+        if variances is not None:
+            targets, noise = self._observe(variances, counts.expand_as(variances), targets, noise)
+        options = {} if noise is None else {"noise": transform_variance(self.model, noise)}
+        model = condition(self.model, X, targets, **options)
+        process = LearntNoise(
+            model, self.sampling, self.limits, self.beta, self.counts, self.resolution
+        )
+        process.training = self.training
+        return process
+
+    def load(self, state_dict: Mapping[str, Any], **options: Any) -> None:  # noqa: D102
+        state = {key.removeprefix("model."): value for key, value in state_dict.items()}
+        load_process(self.model, state, **options)
+        # Pointwise noise is of the hyperparameters before the last fit, so it is not derived again.
+        if self.sampling.is_pointwise and not load_noise(self.model, state):
+            self.refresh_pointwise_noise()
+
+    def _quantiles(
+        self, mean: Tensor, variance: Tensor, beta: float | Tensor
+    ) -> tuple[Tensor, Tensor]:
+        width = variance.sqrt() * root_of_beta(beta, mean, self.model.batch_shape)
+        return self.link.inverse(mean - width), self.link.inverse(mean + width)
+
+    def _observe(
+        self, variances: Tensor, counts: Tensor, expected: Tensor, noise: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        r"""Observations from sample variances; the expectation where a row has one repeat."""
+        repeated = counts > 1
+        self.sampling.require_observable(repeated, counts)
+        if not bool((~repeated | (variances.isfinite() & (variances >= 0))).all()):
+            raise InputDataError(
+                f"Expected finite `variances` >= 0. Got {variances.flatten().tolist()}."
+            )
+        counts = counts.clamp_min(2)
+        censored = repeated & (variances == 0) & self.sampling.censors
+        usable = variances.where(repeated & ~censored, torch.ones_like(variances))
+        targets = self.link.observations(usable, counts).where(repeated, expected)
+        if noise is None or not bool(censored.any()):
+            return targets, noise
+        scale = self.model.outcome_transform
+        sites, site_noise = self.link.censored_observations(
+            self.resolution.expand_as(counts),
+            counts,
+            scale.means.expand_as(counts),
+            scale.stdvs.square().expand_as(counts),
+        )
+        return targets.where(~censored, sites), noise.where(~censored, site_noise)
+
+    def _noise_of_repeats(self, X: Tensor, counts: Tensor) -> Tensor:
+        r"""The variance of a sample variance from repeats at X on the link's scale."""
+        upper = self.limits.apply(self.bounds(X, self.beta)[1])  # batch_shape x m
+        noise = self.sampling.noise(upper, counts.expand_as(upper))
+        if noise is not None:
+            return noise
+        level = self.model.likelihood.noise.unsqueeze(-1)
+        return (level / transform_variance(self.model, torch.ones_like(level))).squeeze(-1)
+
+
+def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:
+    r"""The variance of each point once the points before it were observed.
+
+    Args:
+        covariance: `batch_shape x q x q` covariance of the points.
+        noise: `batch_shape x q` variances of their observations, > 0.
+
+    Returns:
+        `batch_shape x q` variances.
+    """
+    noise = noise.expand(covariance.shape[:-1])
+    # The squared pivot of a point is its variance given those before it, with its own noise.
+    factor = psd_safe_cholesky(covariance + torch.diag_embed(noise))
+    pivots = factor.diagonal(dim1=-2, dim2=-1).square()
+    return (pivots - noise).clamp_min(torch.finfo(noise.dtype).tiny)

@@ -1,0 +1,153 @@
+r"""Cached factors of the training data, and the check that they are up to date."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from gpytorch.means import ConstantMean
+from linear_operator.utils.cholesky import psd_safe_cholesky
+from torch import Tensor
+
+from botorch_risk.posterior.kernels import StationaryKernel
+
+
+@dataclass(frozen=True)
+class ModelState:
+    r"""The parts that a model's predictions depend on, to detect a change of any of them.
+
+    Modules, parameters, buffers and data are compared by identity, and references to them are
+    kept, so that no new object can reuse the address of an old one. Another view of the same
+    memory counts as the same, since BoTorch's `Normalize` detaches its buffers in every call.
+    Writing in place changes the version of a tensor. Parameters are also compared by value, since
+    GPyTorch's setters write through `.data`, which leaves the version as it is, and so are tensors
+    made in PyTorch's inference mode, which have no version.
+
+    Attributes:
+        slots: Where each part is kept: a dictionary of a module, a key, the part.
+        data: The training data of the model, and its fixed noise if it has one.
+        versions: The versions of the tensors among the parts.
+        parameters: The parameters, and tensors without a version, with copies of their values.
+    """
+
+    model: Any
+    slots: tuple[tuple[dict[str, Any], str, Any], ...]
+    data: tuple[Tensor, ...]
+    versions: tuple[tuple[Tensor, int], ...]
+    parameters: tuple[tuple[Tensor, Tensor], ...]
+
+    @classmethod
+    def of(cls, model: Any) -> ModelState:
+        r"""Records the current state of an exact GP."""
+        slots = tuple(
+            (kept, key, part)
+            for module in model.modules()
+            for kept in (module._modules, module._parameters, module._buffers)
+            for key, part in kept.items()
+        )
+        data = _data(model)
+        tensors = [*(part for _, _, part in slots if isinstance(part, Tensor)), *data]
+        unversioned = [tensor for tensor in tensors if tensor.is_inference()]
+        return cls(
+            model=model,
+            slots=slots,
+            data=data,
+            versions=tuple((t, t._version) for t in tensors if not t.is_inference()),
+            parameters=tuple((p, p.detach().clone()) for p in (*model.parameters(), *unversioned)),
+        )
+
+    def is_current(self) -> bool:
+        r"""Whether nothing was written to or replaced since."""
+        data = _data(self.model)
+        return (
+            len(data) == len(self.data)
+            and all(one is two for one, two in zip(data, self.data, strict=True))
+            and all(_is_same(kept.get(key), part) for kept, key, part in self.slots)
+            and all(tensor._version == version for tensor, version in self.versions)
+            and all(
+                p.dtype == value.dtype and p.device == value.device and torch.equal(p, value)
+                for p, value in self.parameters
+            )
+        )
+
+
+@dataclass(frozen=True)
+class PosteriorCache:
+    r"""Factors of the training data of an exact GP, without gradients.
+
+    Attributes:
+        state: The state of the model that they were computed from.
+        kernel: The kernel if there are direct formulas for it, else `None`.
+        centre: `batch_shape x 1 x d`, near which the inputs lie.
+        train_inputs: `batch_shape x n x d`, centred and scaled if `kernel` is known.
+        factor: `batch_shape x n x n`, the inverse Cholesky factor of `K + S`; times the root
+            of the outputscale if `kernel` is known.
+        weights: `batch_shape x 1 x n`, `(K + S)^-1 (y - m)`; times the outputscale likewise.
+        constant: `batch_shape x 1`, the prior mean where it is a constant, else `None`.
+    """
+
+    state: ModelState
+    kernel: StationaryKernel | None
+    centre: Tensor
+    train_inputs: Tensor
+    factor: Tensor
+    weights: Tensor
+    constant: Tensor | None
+
+    @classmethod
+    @torch.no_grad()
+    def build(cls, model: Any) -> PosteriorCache:
+        r"""Factorises the covariance of the training data."""
+        model.eval()  # GPyTorch then transforms the training inputs
+        state = ModelState.of(model)
+        (X,) = model.train_inputs
+        centre = X.mean(dim=-2, keepdim=True)
+        kernel = StationaryKernel.of(model.covar_module)
+        if kernel is None:
+            covariance, scale = model.covar_module(X).to_dense(), X.new_ones(())
+        else:
+            X = (X - centre) / kernel.lengthscale
+            scale = kernel.outputscale
+            covariance = scale * kernel.correlation(kernel.squared_distance(X, X))
+            # The distance of a point to itself is rounding, not 0: its variance is exact.
+            prior = scale.squeeze(-1).expand(covariance.shape[:-1])
+            covariance.diagonal(dim1=-2, dim2=-1).copy_(prior)
+        covariance.diagonal(dim1=-2, dim2=-1).add_(model.likelihood.noise)
+        # The inverse factor costs one solve here, and makes each prediction a plain product.
+        identity = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
+        factor = torch.linalg.solve_triangular(psd_safe_cholesky(covariance), identity, upper=False)
+        residual = (model.train_targets - model.mean_module(model.train_inputs[0])).unsqueeze(-1)
+        weights = factor.mT @ (factor @ residual)  # batch_shape x n x 1
+        is_constant = type(model.mean_module) is ConstantMean
+        return cls(
+            state=state,
+            kernel=kernel,
+            centre=centre,
+            train_inputs=X,
+            factor=factor * scale.sqrt(),
+            weights=(scale * weights).mT,
+            constant=model.mean_module.constant.clone().unsqueeze(-1) if is_constant else None,
+        )
+
+
+def _is_same(now: Any, then: Any) -> bool:
+    r"""Whether a part is the same object, or a view of all of the same memory."""
+    if now is then:
+        return True
+    if not (isinstance(now, Tensor) and isinstance(then, Tensor)):
+        return False
+    return (
+        (now.data_ptr(), now.shape, now.stride()) == (then.data_ptr(), then.shape, then.stride())
+        and (now.dtype, now.device) == (then.dtype, then.device)
+        and now.numel() > 0
+    )
+
+
+def _data(model: Any) -> tuple[Tensor, ...]:
+    r"""The tensors of a model that are neither parameters nor buffers."""
+    data = (*model.train_inputs, model.train_targets)
+    if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
+        return (*data, model.likelihood.noise_covar.noise)
+    return data

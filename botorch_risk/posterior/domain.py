@@ -1,0 +1,300 @@
+r"""The joint posterior of a GP over a finite domain, updated one observation at a time."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions.errors import InputDataError
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_risk.posterior.cache import PosteriorCache
+from botorch_risk.posterior.conditioned_domain import ConditionedDomain, Observation
+from botorch_risk.posterior.covariance import CovarianceBlocks
+from botorch_risk.posterior.domain_arguments import (
+    Units,
+    check_model,
+    check_noise,
+    check_observed,
+    checked_domain,
+    checked_index,
+    checked_point,
+    guard_memory,
+    per_replicate,
+)
+from botorch_risk.posterior.inputs import as_points, check_points
+from botorch_risk.posterior.marginals import MarginalPredictor
+from botorch_risk.posterior.process import ConditionedPoints, PriorProcess
+
+# A variance below this many units of rounding of the prior variance cannot be told from 0.
+_RESOLUTION = 64
+
+
+class DomainPosterior:
+    r"""Posterior mean, variance and covariance of an exact GP over a finite domain.
+
+    For an exact GP with one output (inferred or fixed noise, any kernel and mean, input
+    transforms that keep the number of points, linear outcome transforms), of batch shape `[]`
+    or `[R]`. With `L` the Cholesky factor of `K + S` over all observations so far:
+
+        mean = m + V' z,  variance = k - diag(V' V),  covariance = K_D - V' V
+        V = L^-1 k(X, D),  z = L^-1 (y - m(X))                          Eqs. (1), (2), (20)
+
+    An observation appends one row to `V`, as a Cholesky factorisation extends itself: the
+    result equals a refit to the same rounding. The dense covariance is updated by rank one and
+    recomputed when rounding has grown. `dense=False` holds no `|D| x |D|` matrix and computes
+    rows from the factor on demand: `t x |D|` numbers instead.
+
+    The model is the prior and its data; what is observed here is added to them. When the
+    hyperparameters of the model change, everything is built again with the observations kept;
+    a model that is given other data needs a new object. All moments are in the units of the
+    outcome, without gradients except in `at`. Variances go down to 0: GPyTorch's floor of
+    1e-10 and its rounding up of small noise apply to the data of the model only.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> X = domain[[5, 30]]
+        >>> model = SingleTaskGP(X, (6 * X).sin(), torch.full_like(X, 1e-4))
+        >>> posterior = DomainPosterior(model, domain)
+        >>> before = posterior.variance.max()
+        >>> posterior.observe(index=49, y=-0.3, noise=1e-4)
+        >>> bool(posterior.variance.max() < before), posterior.num_samples
+        (True, tensor(3))
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        domain: Tensor,
+        *,
+        dense: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        max_bytes: int = 2**32,
+        observed: Tensor | None = None,
+    ) -> None:
+        r"""Builds the posterior of the model's data.
+
+        Args:
+            model: An exact GP with one output.
+            domain: `|D| x d` points, shared by the replicates, or `R x |D| x d`.
+            dense: Whether to hold the `|D| x |D|` covariance, of each replicate.
+            posterior_transform: A scalarization of the one output (BoTorch's sign).
+            max_bytes: The most memory that the dense covariance may take.
+            observed: A boolean mask of the rows of the model's data that are samples,
+                `batch_shape x n`; all by default. Others do not enter `num_samples` and the range.
+
+        Raises:
+            BotorchTensorDimensionError: If `domain` is empty, or it or `observed` does not fit.
+            InputDataError: If `domain` is not finite.
+            UnsupportedError: If the model has no closed form, or `max_bytes` are too few.
+        """
+        check_model(model, posterior_transform)
+        self.model: Any = model
+        self.batch_shape: torch.Size = self.model.batch_shape
+        self.domain = checked_domain(domain, model)
+        self._observed = check_observed(observed, self.model)
+        self.dense = dense
+        self._B: int = self.batch_shape.numel()
+        if dense:
+            guard_memory(self._B, self.domain, max_bytes)
+        self.units = Units.of(posterior_transform)
+        self._predictor = MarginalPredictor(model, posterior_transform)
+        self._observations: list[Observation] = []
+        self._build()
+
+    @property
+    def mean(self) -> Tensor:
+        r"""Posterior means, `batch_shape x |D|`."""
+        return self._current().points.mean.reshape(*self.batch_shape, -1)
+
+    @property
+    def variance(self) -> Tensor:
+        r"""Posterior variances, `batch_shape x |D|`."""
+        return self._current().points.variance.reshape(*self.batch_shape, -1)
+
+    @property
+    def prior_variance(self) -> Tensor:
+        r"""The largest prior variance over the domain, `batch_shape`."""
+        return self._current().points.prior.variance.amax(dim=-1).reshape(self.batch_shape)
+
+    @property
+    def resolution(self) -> Tensor:
+        r"""The variance that cannot be told from 0 by rounding, `batch_shape`."""
+        return _RESOLUTION * self.prior_variance * torch.finfo(self.domain.dtype).eps
+
+    @property
+    def num_samples(self) -> Tensor:
+        r"""The number of samples, the data of the model included, `batch_shape`."""
+        return self._state.count.reshape(self.batch_shape).clone()
+
+    @property
+    def outcome_range(self) -> tuple[Tensor, Tensor]:
+        r"""The smallest and the largest outcome so far, `batch_shape` each."""
+        low, high = (end.reshape(self.batch_shape) for end in (self._state.low, self._state.high))
+        return low.clone(), high.clone()
+
+    @property
+    def covariance(self) -> Tensor:
+        r"""The posterior covariance, `batch_shape x |D| x |D|`."""
+        matrix = self.covariance_between()(*3 * (slice(None),))
+        return matrix.reshape(*self.batch_shape, *matrix.shape[-2:])
+
+    def covariance_between(
+        self, rows: Tensor | None = None, columns: Tensor | None = None
+    ) -> CovarianceBlocks:
+        r"""Lazily evaluated blocks of the posterior covariance between points of the domain.
+
+        Args:
+            rows: `B x m` indices, for the `B` replicates (1 if the batch shape is []); `None`
+                for the whole domain in order.
+            columns: `B x a` indices, in the same way.
+
+        Returns:
+            A function of slices of replicates, of `m` and of `a`; its blocks are views of the
+            dense covariance where possible.
+        """
+        return self._current().blocks(rows, columns)
+
+    def points(self, index: Tensor) -> ConditionedPoints:
+        r"""The posterior at points of the domain, from `B x a` indices."""
+        return self._current().points.take(index)
+
+    def at(self, X: Tensor) -> ConditionedPoints:
+        r"""The posterior at any points, differentiable in them.
+
+        Args:
+            X: `m x d`, or `B x m x d` for the `B` replicates.
+
+        Raises:
+            BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
+        """
+        check_points("X", X, self.model)
+        return self._current().process.at(as_points(X, self.model))
+
+    def cross_covariance(self, first: ConditionedPoints, second: ConditionedPoints) -> Tensor:
+        r"""Posterior covariances of any points, `B x m x a`, differentiable in the first."""
+        return self._state.process.covariance(first, second)
+
+    def inferred_noise(self, X: Tensor | None = None) -> Tensor | None:
+        r"""The model's noise variance, `B x m`, over the domain by default; `None` if fixed."""
+        prior = self._current().process.process
+        return prior.inferred_noise(self.domain if X is None else X)
+
+    def observe(
+        self,
+        index: int | Tensor,
+        y: float | Tensor | None,
+        noise: float | Tensor | None = None,
+    ) -> None:
+        r"""Conditions on an outcome at a point of the domain, in every replicate.
+
+        Args:
+            index: Which point, one for all or `batch_shape`.
+            y: The outcome in the units of the data, before a `posterior_transform`, one for all or
+                `batch_shape`; NaN where a replicate observed nothing. `None` hallucinates the
+                posterior mean: the mean stays, the variance shrinks.
+            noise: Its noise variance >= 0, squared units of `y`; the inferred one if `None`.
+
+        Raises:
+            InputDataError: If `index` is no integer or outside the domain, or the noise is below
+                1e-4 of the prior variance in float32.
+            ValueError: If the noise is missing, negative or not finite.
+        """
+        rows = checked_index(index, self._B, self.domain)
+        domain = self.domain.expand(self._B, *self.domain.shape[-2:])
+        X = domain[torch.arange(self._B, device=rows.device), rows].unsqueeze(-2)
+        self._record(X, *self.units.apply(y, noise, self.domain), rows)
+
+    def observe_at(
+        self, X: Tensor, y: float | Tensor | None, noise: float | Tensor | None = None
+    ) -> None:
+        r"""Conditions on an outcome at a point on or off the domain.
+
+        Args:
+            X: The point, `d` for all, `batch_shape x d` or `batch_shape x 1 x d`.
+            y: As in `observe`.
+            noise: As in `observe`.
+
+        Raises:
+            BotorchTensorDimensionError: If `X` is not one point of the domain's columns.
+            InputDataError, ValueError: As for `observe`, or if `X` is not finite.
+        """
+        point = checked_point(X, self.batch_shape, self.domain)
+        self._record(point, *self.units.apply(y, noise, self.domain))
+
+    def hallucinate(
+        self,
+        X: Tensor,
+        noise: Tensor,
+        index: Tensor | None = None,
+        within: Tensor | None = None,
+    ) -> None:
+        r"""Conditions on the posterior mean at a point: the mean stays, the variance shrinks.
+
+        For greedy choices of a batch. `observe` takes the noise in the units of the data, this
+        method in the units of `variance`; it refuses what `observe_at` refuses.
+
+        Args:
+            X: The point, `d` for all, `batch_shape x d` or `batch_shape x 1 x d`.
+            noise: `batch_shape` noise variances >= 0, squared units of `mean`.
+            index: `batch_shape` rows of the points in the domain, if they are on it.
+            within: `batch_shape` booleans: which replicates take a sample; all by default.
+        """
+        point = checked_point(X, self.batch_shape, self.domain)
+        y = self.at(point).mean.detach().reshape(self._B)
+        if within is not None:
+            y = y.where(within.reshape(self._B), torch.nan)
+        self._record(point, y, noise, None if index is None else index.reshape(self._B))
+
+    def copy(self) -> DomainPosterior:
+        r"""An independent posterior of the same model, for observations on trial."""
+        twin = copy.copy(self)
+        twin._observations, twin._state = list(self._observations), self._state.copy()
+        return twin
+
+    def _record(
+        self,
+        X: Tensor,
+        y: float | Tensor | None,
+        noise: float | Tensor | None,
+        index: Tensor | None = None,
+    ) -> None:
+        r"""Checks an observation in the units of this posterior, then conditions on it."""
+        process = self._current().process
+        noise = process.process.inferred_noise(X) if noise is None else noise
+        if noise is None:
+            raise ValueError("Expected `noise`, as the noise of the model is fixed. Got None.")
+        variance = per_replicate("noise", noise, self._B, self.domain)
+        check_noise(variance, self.prior_variance)
+        outcome = process.at(X).mean if y is None else y
+        outcome = per_replicate("y", outcome, self._B, self.domain)
+        if outcome.isinf().any():
+            raise InputDataError(f"Expected finite `y`, NaN where missing. Got {y}.")
+        if index is None:  # off the domain
+            index = torch.full((self._B,), -1, device=self.domain.device)
+        self._observations.append(Observation(X, outcome, variance, index))
+        self._state.condition(self._observations[-1])
+
+    def _build(self) -> None:
+        r"""The posterior of the model as it is now, with all observations."""
+        self._targets = self.model.train_targets.clone()
+        prior = PriorProcess(self.model, self._predictor, PosteriorCache.build(self.model))
+        observed = self._observed.reshape(self._B, -1)
+        self._state = ConditionedDomain.of(prior, self.domain, observed, self.dense)
+        for observation in self._observations:
+            self._state.condition(observation)
+
+    def _current(self) -> ConditionedDomain:
+        r"""The state, built again if the hyperparameters have changed."""
+        if not self._state.process.process.cache.state.is_current():
+            if not torch.equal(self.model.train_targets, self._targets):
+                raise InputDataError(
+                    "Expected the model to keep its data: build a new DomainPosterior for others. "
+                    f"Got {self.model.train_targets.shape=} after {self._targets.shape=}."
+                )
+            self._build()
+        return self._state

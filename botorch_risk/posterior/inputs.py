@@ -1,0 +1,62 @@
+r"""Checks of the columns and the dtype of points against the inputs of a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.models.gpytorch import MultiTaskGPyTorchModel
+from botorch.models.model import Model
+from gpytorch.models import ExactGP
+from torch import Tensor
+
+
+def input_widths(model: Model) -> tuple[int, ...] | None:
+    r"""How many columns the inputs of a model may have; `None` where only the model knows.
+
+    A multi-task model takes points with or without the column of the task. A transform to
+    several points may add columns, so that the training data do not show them.
+    """
+    # A model that learns the noise too takes the inputs of its mean process.
+    process: Any = model._modules.get("mean_model", model)
+    kind = type(process)  # of which no static type says what its modules have
+    if issubclass(kind, MultiTaskGPyTorchModel):
+        return process.num_non_task_features, process.num_non_task_features + 1
+    if not issubclass(kind, ExactGP) or process.train_inputs is None:
+        return None
+    transform = process._modules.get("input_transform")
+    if transform is not None and (transform.is_one_to_many or not transform.transform_on_train):
+        return None
+    transformed = process._has_transformed_inputs
+    inputs = process._original_train_inputs if transformed else process.train_inputs[0]
+    return (int(inputs.shape[-1]),)
+
+
+def check_points(name: str, X: Tensor, model: Model) -> None:
+    r"""Raises unless points `batch_shape x m x d` have the columns of the model's inputs.
+
+    Without the check a single column would broadcast to all of them, without an error.
+
+    Raises:
+        BotorchTensorDimensionError: If the shape does not fit.
+    """
+    if X.dim() < 2:
+        raise BotorchTensorDimensionError(
+            f"Expected `{name}` to have shape `batch_shape x m x d`. Got {tuple(X.shape)}."
+        )
+    widths = input_widths(model)
+    if widths is not None and X.shape[-1] not in widths:
+        columns = " or ".join(str(width) for width in widths)
+        raise BotorchTensorDimensionError(
+            f"Expected `{name}` to have the {columns} columns of the model's inputs. "
+            f"Got {tuple(X.shape)}."
+        )
+
+
+def as_points(X: Tensor, model: Model) -> Tensor:
+    r"""Points in a floating-point dtype: integers get the dtype of the model's data, or float64."""
+    if X.is_floating_point():
+        return X
+    exact: Any = model
+    data = exact.train_inputs if isinstance(model, ExactGP) else None
+    return X.to(data[0].dtype) if data else X.double()

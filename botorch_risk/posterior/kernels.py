@@ -1,0 +1,161 @@
+r"""Stationary kernels as direct formulas: profiles, slopes, and hyperparameters as tensors.
+
+A profile is a function of the squared scaled distance `r^2`, 1 at 0. Its slope
+
+    slope(r) = -k'(r) / r = -2 dk / d(r^2)
+
+is all that gradients in inputs and in lengthscales need:
+
+    d k(z, z') / d z = -slope (z - z')
+
+`nu` is the smoothness of a Matern kernel, 0.5, 1.5 or 2.5, and infinity for the squared
+exponential.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from torch import Tensor
+
+SMOOTHNESS = (0.5, 1.5, 2.5, math.inf)
+
+
+def correlation(squared_distance: Tensor, nu: float) -> Tensor:
+    r"""The profile of a kernel.
+
+        nu = inf:  exp(-r^2 / 2)
+        nu = 0.5:  exp(-r)
+        nu = 1.5:  (1 + s) exp(-s),            s = sqrt(3) r
+        nu = 2.5:  (1 + s + s^2 / 3) exp(-s),  s = sqrt(5) r
+
+    Args:
+        squared_distance: Squared scaled distances, of any shape.
+        nu: The smoothness.
+
+    Example:
+        >>> import torch
+        >>> correlation(torch.tensor([0.0, 1.0]), nu=0.5)
+        tensor([1.0000, 0.3679])
+    """
+    if nu == math.inf:
+        return squared_distance.mul(-0.5).exp_()
+    s = squared_distance.mul(2 * nu).sqrt_()
+    decay = s.neg().exp_()
+    if nu == 0.5:
+        return decay
+    if nu == 1.5:
+        return decay.mul_(s + 1)
+    return decay.mul_((s / 3 + 1).mul_(s).add_(1))
+
+
+def correlation_and_slope(squared_distance: Tensor, nu: float) -> tuple[Tensor, Tensor]:
+    r"""The profile and its slope; for the squared exponential they are one tensor.
+
+    The exponential kernel has a kink at zero distance and no derivative there: its slope is
+    taken as 0, the centre of the subgradients.
+
+    Args:
+        squared_distance: Squared scaled distances, of any shape.
+        nu: The smoothness.
+
+    Example:
+        >>> import torch
+        >>> correlation_and_slope(torch.zeros(1), nu=1.5)
+        (tensor([1.]), tensor([3.]))
+    """
+    if nu == math.inf:
+        profile = squared_distance.mul(-0.5).exp_()
+        return profile, profile
+    s = squared_distance.mul(2 * nu).sqrt_()
+    decay = s.neg().exp_()
+    if nu == 0.5:
+        return decay, (decay / s).masked_fill_(s == 0, 0.0)
+    if nu == 1.5:
+        return (s + 1).mul_(decay), decay.mul(3)
+    linear = (s + 1).mul_(decay)
+    return s.square_().mul_(decay).div_(3).add_(linear), linear * (5 / 3)
+
+
+@dataclass(frozen=True)
+class StationaryKernel:
+    r"""A squared-exponential or Matern kernel, its hyperparameters taken out as tensors.
+
+    Attributes:
+        nu: The smoothness of a Matern kernel (0.5, 1.5 or 2.5), or infinity for the
+            squared exponential.
+        lengthscale: `batch_shape x 1 x d` or `batch_shape x 1 x 1`.
+        outputscale: `batch_shape x 1 x 1` prior variance.
+    """
+
+    nu: float
+    lengthscale: Tensor
+    outputscale: Tensor
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> StationaryKernel | None:
+        r"""Reads a kernel of GPyTorch; `None` if these formulas do not cover it."""
+        outputscale = None
+        if type(kernel) is ScaleKernel and kernel.active_dims is None:
+            outputscale = kernel.outputscale.detach().clone()[..., None, None]
+            kernel = kernel.base_kernel
+        if kernel.active_dims is not None:
+            return None
+        if type(kernel) is RBFKernel:
+            nu = math.inf
+        elif type(kernel) is MaternKernel and kernel.nu in SMOOTHNESS:
+            nu = kernel.nu
+        else:
+            return None
+        lengthscale = kernel.lengthscale.detach().clone()
+        if outputscale is None:
+            outputscale = torch.ones_like(lengthscale[..., :1])
+        return cls(nu=nu, lengthscale=lengthscale, outputscale=outputscale)
+
+    def squared_distance(self, first: Tensor, second: Tensor) -> Tensor:
+        r"""Squared distances, with the precision that the profile needs.
+
+        The exponential kernel falls linearly from zero distance: the rounding of a matrix
+        product, 1e-16, would come out of its square root as 1e-8.
+
+        Args:
+            first: `batch_shape x m x d`, scaled.
+            second: `batch_shape x n x d`, scaled.
+
+        Returns:
+            `batch_shape x m x n`, at least 0.
+        """
+        if self.nu != 0.5:
+            return squared_distance(first, second)
+        shape = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+        first, second = (value.expand(*shape, *value.shape[-2:]) for value in (first, second))
+        return torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist").square_()
+
+    def correlation(self, squared_distance: Tensor) -> Tensor:
+        r"""The profile of the scaled squared distance, 1 at 0."""
+        return correlation(squared_distance, self.nu)
+
+    def correlation_and_slope(self, squared_distance: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The profile and `-k'(r) / r`, both of the scaled squared distance."""
+        return correlation_and_slope(squared_distance, self.nu)
+
+
+def squared_distance(first: Tensor, second: Tensor) -> Tensor:
+    r"""Squared distances by one matrix product.
+
+    The rounding grows with the distance from the origin, so centre the inputs first.
+
+    Args:
+        first: `batch_shape x m x d`.
+        second: `batch_shape x n x d`.
+
+    Returns:
+        `batch_shape x m x n`, at least 0.
+    """
+    cross = first.mul(-2.0) @ second.mT
+    cross += first.square().sum(dim=-1, keepdim=True)
+    cross += second.square().sum(dim=-1, keepdim=True).mT
+    return cross.clamp_min_(0.0)

@@ -1,0 +1,105 @@
+r"""Posterior moments under a stationary kernel in chunks, with analytic gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.posterior.cache import PosteriorCache
+
+# Entries of the m x n cross-covariance.
+_CROSS_COVARIANCE = ChunkSize(cpu=2**17)
+
+
+def stationary_moments(Z: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
+    r"""`k (K + S)^-1 (y - m)` and `|L^-1 k|^2 / outputscale` at scaled points.
+
+    Args:
+        Z: `batch_shape x m x d`, centred and scaled as the training inputs of the cache are.
+        cache: Of a model whose kernel is known.
+
+    Returns:
+        `batch_shape x m` each, once differentiable in the points.
+    """
+    mean, explained = _StationaryMoments.apply(Z, cache)
+    return mean, explained
+
+
+class _StationaryMoments(torch.autograd.Function):
+    r"""The moments with their gradients in one pass.
+
+    Where a gradient is wanted the derivatives (as large as the inputs) are computed while
+    a chunk is at hand, so that nothing of the size of the cross-covariance is kept.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, Z: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
+        grad = ctx.needs_input_grad[0]
+        size = chunk_size(Z, cache.train_inputs.shape[-2])
+        results: list[Tensor] = []
+        for start in range(0, Z.shape[-2], size):
+            parts = _moments(Z.narrow(-2, start, min(size, Z.shape[-2] - start)), cache, grad)
+            if Z.shape[-2] <= size:
+                results = list(parts)
+                break
+            results = results or [_room(p, dim, Z) for p, dim in zip(parts, _DIMS, strict=False)]
+            for result, part, dim in zip(results, parts, _DIMS, strict=False):
+                result.narrow(dim, start, part.shape[dim]).copy_(part)
+        mean, explained, *gradients = results
+        if grad:
+            ctx.save_for_backward(*gradients)
+            ctx.shape = Z.shape
+        return mean, explained
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_mean: Tensor, grad_explained: Tensor) -> tuple[Any, ...]:
+        d_mean, d_explained = ctx.saved_tensors
+        gradient = grad_mean.unsqueeze(-1) * d_mean + grad_explained.unsqueeze(-1) * d_explained
+        return gradient.sum_to_size(ctx.shape), None
+
+
+def _room(part: Tensor, dim: int, Z: Tensor) -> Tensor:
+    r"""An empty tensor for the results at all points, shaped after the first chunk."""
+    shape = list(part.shape)
+    shape[dim] = Z.shape[-2]
+    return part.new_empty(shape)
+
+
+# The dimension of the points in a mean, an explained variance and the gradients of both.
+_DIMS = (-1, -1, -2, -2)
+
+
+def _moments(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor, ...]:
+    kernel, train_Z, factor = cache.kernel, cache.train_inputs, cache.factor
+    assert kernel is not None  # for the type checker: the caller has looked
+    distance = kernel.squared_distance(Z, train_Z)
+    # The variance is the sum of squares of whitened columns: a difference of two products with
+    # (K + S)^-1 would lose its digits to rounding.
+    if not grad:
+        correlation = kernel.correlation(distance)
+        whitened = correlation @ factor.mT
+        return (correlation @ cache.weights.mT).squeeze(-1), whitened.square().sum(dim=-1)
+    correlation, slope = kernel.correlation_and_slope(distance)
+    whitened = correlation @ factor.mT
+    return (
+        (correlation @ cache.weights.mT).squeeze(-1),
+        whitened.square().sum(dim=-1),
+        _pull_back(cache.weights * slope, Z, train_Z),
+        _pull_back((whitened @ factor).mul_(slope), Z, train_Z).mul_(2),
+    )
+
+
+def _pull_back(sensitivity: Tensor, Z: Tensor, train_Z: Tensor) -> Tensor:
+    r"""`sum_j s_j (z_j - z)`: the gradient of `sum_j w_j k(z, z_j)` with `s = w * slope`."""
+    return (sensitivity @ train_Z).sub_(sensitivity.sum(dim=-1, keepdim=True) * Z)
+
+
+def chunk_size(X: Tensor, num_columns: int) -> int:
+    r"""Points per chunk for rows of some columns, with all batches counted."""
+    # In fewer points at a time the calls would cost more than the arithmetic.
+    return max(64, _CROSS_COVARIANCE.rows(X.device, num_columns * X.shape[:-2].numel()))

@@ -1,0 +1,80 @@
+r"""BoTorch's t-batches as further points of each replicate.
+
+BoTorch's optimisers value b candidates as `b x batch_shape x 1 x d`: as one point each of b
+copies of the model. Where points do not interact, `batch_shape x b x d` gives the same values
+from the factors of one model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class TBatch:
+    r"""Reshapes points of any batch shape to points of the replicates of a model, and back.
+
+    Attributes:
+        shape: The batch shape of the points, broadcast with the model's.
+        dims: How many dimensions in front are a t-batch.
+        num_points: The number m of points of each of it.
+
+    Example:
+        >>> X = torch.rand(5, 3, 1, 2)  # b x R x 1 x d
+        >>> t_batch = TBatch.of(X, torch.Size([3]))
+        >>> points = t_batch.fold(X)
+        >>> points.shape, t_batch.unfold(points.sum(dim=-1)).shape
+        (torch.Size([3, 5, 2]), torch.Size([5, 3, 1]))
+    """
+
+    shape: torch.Size
+    dims: int
+    num_points: int
+
+    @classmethod
+    def of(cls, X: Tensor, batch_shape: torch.Size) -> TBatch:
+        r"""The t-batch of some points.
+
+        Args:
+            X: `... x m x d`, where `...` broadcasts with the batch shape.
+            batch_shape: The model's.
+        """
+        m = X.shape[-2]
+        if X.shape[:-2] == batch_shape:
+            return cls(batch_shape, 0, m)
+        shape = torch.broadcast_shapes(X.shape[:-2], batch_shape)
+        dims = len(shape) - len(batch_shape)
+        # A replicate that is broadcast itself has no points of its own to add to.
+        return cls(shape, dims if shape[dims:] == batch_shape else 0, m)
+
+    def fold(self, X: Tensor) -> Tensor:
+        r"""Points `batch_shape x (t-batch m) x d`; replicates that share points all have them.
+
+        Args:
+            X: `... x m x d`.
+        """
+        if X.shape[:-2] != self.shape:
+            X = X.expand(*self.shape, *X.shape[-2:])
+        if self.dims == 0:
+            return X
+        X = X.movedim(tuple(range(self.dims)), tuple(range(-2 - self.dims, -2)))
+        return X.flatten(-2 - self.dims, -2)
+
+    def unfold(self, values: Tensor, points_dim: int = -1) -> Tensor:
+        r"""Restores the original shape of the points for values at folded points.
+
+        Args:
+            values: `batch_shape x (t-batch m) x ...`.
+            points_dim: Which dimension, counted from the end.
+
+        Returns:
+            `t-batch x batch_shape x m x ...`.
+        """
+        if self.dims == 0:
+            return values
+        values = values.unflatten(points_dim, (*self.shape[: self.dims], self.num_points))
+        first = points_dim - self.dims
+        return values.movedim(tuple(range(first, points_dim)), tuple(range(self.dims)))

@@ -1,0 +1,204 @@
+r"""Every acquisition function, one line each; the laws over them are in `test_contract.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from botorch_risk.acquisition import (
+    Maximize,
+    MaximumVariance,
+    NoisePosteriorStandardDeviation,
+    RiskAverseLowerConfidenceBound,
+    RiskAverseUpperConfidenceBound,
+    RiskUpperConfidenceBound,
+    Straddle,
+    TargetedIntegratedVariance,
+    TruncatedVarianceReduction,
+    TruncatedVarianceState,
+    qRiskAverseUpperConfidenceBound,
+)
+from botorch_risk.environments import (
+    DiscreteEnvironment,
+    Environment,
+    InputPerturbation,
+)
+from botorch_risk.models import MeanVarianceGP
+from botorch_risk.posterior import DomainPosterior
+from botorch_risk.risk import (
+    ConditionalValueAtRisk,
+    Expectation,
+    RiskMeasure,
+)
+from tests import oracles
+from tests.contracts import (
+    RepeatedData,
+    mean_variance_gp,
+    of_decision,
+    of_decision_and_context,
+)
+
+
+@dataclass(frozen=True)
+class AcquisitionCase:
+    r"""An acquisition function, how to build it, and an independent value of it.
+
+    Args:
+        name: Names the case.
+        build: From a model and further arguments to the acquisition function.
+        oracle: From an unbatched model, its repeats and `m x d` points to `m` values.
+        joint: Whether it scores q points jointly (then the oracle is for q = 1).
+        model: From repeated data to the kind of model that it takes.
+        arguments: What its input constructor cannot do without.
+        batch_dims: How many batch dimensions its model may have.
+    """
+
+    name: str
+    build: Callable[..., Any]
+    oracle: Callable[[Any, np.ndarray, np.ndarray], np.ndarray]
+    joint: bool = False
+    tolerance: float = 1e-7
+    model: Callable[[RepeatedData], Any] = mean_variance_gp
+    arguments: dict[str, Any] = field(default_factory=dict)
+    batch_dims: int = 2
+
+    def replicate(self, model: Any, data: RepeatedData, index: tuple[int, ...]) -> Any:
+        r"""The model of one entry of a batch, with that entry's hyperparameters."""
+        single = self.model(RepeatedData(data.X[index], data.Y[index]))
+        for alone, together in zip(single.parameters(), model.parameters(), strict=True):
+            alone.data.copy_(together[index])
+        if isinstance(single, MeanVarianceGP):
+            single.refresh_noise()
+        return single
+
+
+_WEIGHTS = {"beta": 3.0, "noise_beta": 2.0, "risk_aversion": 0.7}
+
+
+def _bound(optimistic: bool) -> Callable[[Any, np.ndarray, np.ndarray], np.ndarray]:
+    return lambda model, repeats, X: oracles.risk_averse_bound(
+        model, repeats, X, optimistic=optimistic, **_WEIGHTS
+    )
+
+
+_CONTEXTS = torch.tensor([[0.1], [0.35], [0.5], [0.9]], dtype=torch.float64)
+_SHIFTS = 0.1 * torch.tensor([[-1.0, 0.5], [0.0, 0.0], [0.7, 1.0]], dtype=torch.float64)
+
+
+def risk_bound(
+    name: str,
+    model: Callable[[RepeatedData], Any],
+    environment: Environment,
+    risk_measure: RiskMeasure,
+    risk: Callable[[np.ndarray, np.ndarray], float],
+) -> AcquisitionCase:
+    r"""`RiskUpperConfidenceBound` of a measure whose independent value is `risk`."""
+    arguments = {"environment": environment, "risk_measure": risk_measure, "beta": 2.25}
+
+    def build(model: Any, **options: Any) -> RiskUpperConfidenceBound:
+        return RiskUpperConfidenceBound(model, **arguments, **options)
+
+    def oracle(model: Any, repeats: np.ndarray, X: np.ndarray) -> np.ndarray:
+        inputs, weights = environment.expand(torch.from_numpy(X).double())
+        law = oracles.to_numpy(weights.expand(inputs.shape[:-1])[0])
+        each = map(oracles.to_numpy, inputs)
+        return np.array([risk(oracles.upper_bound(model, repeats, x, 2.25), law) for x in each])
+
+    return AcquisitionCase(name, build, oracle, model=model, arguments=arguments)
+
+
+_GRID = torch.cartesian_prod(*[torch.linspace(0, 1, 4, dtype=torch.float64)] * 2)
+_STATE = partial(TruncatedVarianceState.initial, _GRID, Maximize(), eta=0.2)
+
+
+def targeted(model: Any, **options: Any) -> TargetedIntegratedVariance:
+    return TargetedIntegratedVariance(model, 1.2, _GRID.to(model.train_targets), **options)
+
+
+def truncated(model: Any, **options: Any) -> TruncatedVarianceReduction:
+    domain = _GRID.to(model.train_targets)
+    state = TruncatedVarianceState.initial(
+        domain, Maximize(), eta=0.2, batch_shape=model.batch_shape
+    )
+    return TruncatedVarianceReduction(DomainPosterior(model, domain), state, **options)
+
+
+ACQUISITIONS = [
+    AcquisitionCase(
+        "risk_averse_ucb",
+        lambda model, **kwargs: RiskAverseUpperConfidenceBound(model, **_WEIGHTS, **kwargs),
+        _bound(optimistic=True),
+    ),
+    AcquisitionCase(
+        "risk_averse_lcb",
+        lambda model, **kwargs: RiskAverseLowerConfidenceBound(model, **_WEIGHTS, **kwargs),
+        _bound(optimistic=False),
+    ),
+    AcquisitionCase(
+        "noise_uncertainty",
+        NoisePosteriorStandardDeviation,
+        lambda model, repeats, X: np.sqrt(oracles.rahbo_moments(model, repeats, X)["log_variance"]),
+    ),
+    AcquisitionCase(
+        "straddle",
+        lambda model, **kwargs: Straddle(model, 1.2, **kwargs),
+        lambda model, repeats, X: oracles.straddle(model, repeats, X, 1.2, 1.96),
+        arguments={"threshold": 1.2},
+    ),
+    AcquisitionCase(
+        "straddle_of_gchk",
+        lambda model, **kwargs: Straddle(model, 1.2, **{"beta": 9.0, **kwargs}),
+        lambda model, repeats, X: oracles.straddle(model, repeats, X, 1.2, 3.0),
+        arguments={"threshold": 1.2, "beta": 9.0},
+    ),
+    AcquisitionCase(
+        "maximum_variance",
+        MaximumVariance,
+        lambda model, repeats, X: np.sqrt(oracles.rahbo_moments(model, repeats, X)["variance"]),
+    ),
+    AcquisitionCase(
+        "q_risk_averse_ucb",
+        lambda model, **kwargs: qRiskAverseUpperConfidenceBound(model, **_WEIGHTS, **kwargs),
+        _bound(optimistic=True),
+        joint=True,
+    ),
+    risk_bound(
+        "risk_ucb",
+        of_decision_and_context,
+        DiscreteEnvironment(_CONTEXTS),
+        ConditionalValueAtRisk(0.4),
+        lambda values, law: oracles.conditional_value_at_risk(values, law, level=0.4),
+    ),
+    AcquisitionCase(
+        "targeted_variance",
+        targeted,
+        lambda model, repeats, X: oracles.targeted_reduction(
+            model, repeats, X, oracles.to_numpy(_GRID), 1.2
+        ),
+        model=of_decision,
+        arguments={"threshold": 1.2, "points": _GRID},
+        batch_dims=1,
+    ),
+    AcquisitionCase(
+        "truncated_variance",
+        truncated,
+        lambda model, repeats, X: oracles.truncated_reduction(
+            model, repeats, X, oracles.to_numpy(_GRID), beta=_STATE().beta.item(), eta=0.2
+        ),
+        model=of_decision,
+        arguments={"state": _STATE(), "domain": _GRID},
+        batch_dims=1,
+    ),
+    risk_bound(
+        "risk_ucb_of_perturbations",
+        of_decision,
+        InputPerturbation(_SHIFTS),
+        Expectation(),
+        oracles.expectation,
+    ),
+]

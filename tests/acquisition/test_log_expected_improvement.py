@@ -1,0 +1,39 @@
+r"""The logarithm of expected improvement against the textbook formula and against BoTorch."""
+
+from __future__ import annotations
+
+import pytest
+import scipy.stats
+import torch
+from botorch.acquisition import LogExpectedImprovement
+from botorch.models import SingleTaskGP
+
+from botorch_risk.acquisition.log_expected_improvement import log_expected_improvement
+from botorch_risk.posterior.marginals import Marginals
+
+
+def test_equals_the_textbook_formula_at_any_best_value() -> None:
+    mean, deviation, best = torch.meshgrid(
+        torch.linspace(-2, 2, 5, dtype=torch.double),
+        torch.tensor([0.3, 1.0, 2.0], dtype=torch.double),
+        torch.tensor([-1.0, 0.5, 3.0], dtype=torch.double),
+        indexing="ij",
+    )
+    u = ((mean - best) / deviation).numpy()
+    normal = scipy.stats.norm
+    expected = torch.from_numpy(u * normal.cdf(u) + normal.pdf(u)).log() + deviation.log()
+    found = log_expected_improvement(Marginals(mean, deviation.square()), best)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("best", [-0.4, 0.9, 4.0])
+def test_equals_the_acquisition_of_botorch(best: float) -> None:
+    X = torch.rand(8, 2, dtype=torch.double)
+    model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True)).eval()
+    points = torch.rand(20, 1, 2, dtype=torch.double)
+    with torch.no_grad():
+        expected = LogExpectedImprovement(model, best_f=best)(points)
+        posterior = model.posterior(points.squeeze(-2))
+    moments = Marginals(posterior.mean.squeeze(-1), posterior.variance.squeeze(-1))
+    found = log_expected_improvement(moments, torch.tensor(best, dtype=torch.double))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,84 @@
+r"""Batches of replicates in the greedy covering of a finite domain."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from torch import Tensor
+
+from botorch_risk.acquisition import (
+    Maximize,
+    TruncatedVarianceReduction,
+    TruncatedVarianceState,
+)
+from botorch_risk.posterior import DomainPosterior
+from tests.acquisition.lake import NOISE, build_model, build_posterior, grid
+
+PLACES = torch.tensor([[3, 17, 30], [0, 8, 22], [5, 14, 33]])
+
+
+def together(dense: bool = True, **options: Any) -> tuple[DomainPosterior, TruncatedVarianceState]:
+    posterior = build_posterior(PLACES, dense=dense)
+    state = TruncatedVarianceState.initial(grid(), Maximize(), batch_shape=(3,), **options)
+    return posterior, state.update(posterior)
+
+
+def alone(state: TruncatedVarianceState, row: int, dense: bool = True) -> Any:
+    r"""The posterior and the state of one replicate, without a batch dimension."""
+    tensors = {each.name: getattr(state, each.name) for each in fields(state)}
+    own = {name: part[row] for name, part in tensors.items() if isinstance(part, Tensor)}
+    return build_posterior(PLACES[row], dense=dense), replace(state, **own)
+
+
+@pytest.mark.parametrize("anticipate", [False, True])
+@pytest.mark.parametrize("monotone", [False, True])
+def test_replicates_equal_the_loop(anticipate: bool, monotone: bool) -> None:
+    posterior, state = together(eta=0.5, monotone=monotone)
+    whole = TruncatedVarianceReduction(posterior, state, noise=NOISE, anticipate=anticipate)
+    for row in range(3):
+        single = TruncatedVarianceReduction(*alone(state, row), noise=NOISE, anticipate=anticipate)
+        torch.testing.assert_close(whole.evaluate_domain()[row], single.evaluate_domain())
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
+def test_more_replicates_than_points_that_matter(dense: bool) -> None:
+    posterior, state = together(dense, eta=0.3)
+    few = torch.zeros_like(state.unclassified)
+    few[:, 11] = True
+    few[0, 20] = True
+    state = replace(state, unclassified=few)
+    values = TruncatedVarianceReduction(posterior, state, noise=NOISE).evaluate_domain()
+    for row in range(3):
+        single = TruncatedVarianceReduction(*alone(state, row, dense), noise=NOISE)
+        torch.testing.assert_close(values[row], single.evaluate_domain())
+
+
+def test_a_point_that_is_not_chosen_has_no_value() -> None:
+    posterior, state = together()
+    beyond = torch.full_like(state.eta, 50.0)  # the target is reached before the second sample
+    state = replace(state, eta=torch.where(torch.arange(3) == 1, beyond, state.eta))
+    chosen = TruncatedVarianceReduction(posterior, state, noise=NOISE).select(3)
+    assert (chosen.row[1] == -1).all() and chosen.X[1].isnan().all()
+    assert (chosen.value[1] == 0).all()
+    assert (chosen.value[chosen.row < 0] == 0).all()
+    assert (chosen.value[chosen.row >= 0] > 0).all()
+
+
+def test_weights_of_domains_of_their_own() -> None:
+    r"""One weight for each point of the domain, whichever replicate it is of."""
+    domain = torch.stack([grid(), grid().flip(0)])
+    data = torch.stack([grid()[PLACES[0]], grid()[PLACES[1]]])
+    posterior = DomainPosterior(build_model(data), domain)
+    state = TruncatedVarianceState.initial(domain, Maximize(), batch_shape=(2,))
+    state = state.update(posterior)
+    weights = torch.linspace(0.5, 2.0, len(grid()), dtype=torch.double)
+    acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE, weights=weights)
+    even = TruncatedVarianceReduction(posterior, state, noise=NOISE)
+    assert acqf.evaluate_domain().shape == (2, 36)
+    assert not torch.equal(acqf.evaluate_domain(), even.evaluate_domain())
+    with pytest.raises(BotorchTensorDimensionError, match="`weights` of the 36 points"):
+        TruncatedVarianceReduction(posterior, state, noise=NOISE, weights=weights[:2])

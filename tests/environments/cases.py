@@ -1,0 +1,167 @@
+r"""Every environment, one line each; the laws over them are in `test_contract.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from botorch_risk.environments import (
+    ContinuousEnvironment,
+    DiscreteEnvironment,
+    EmpiricalGrid,
+    Environment,
+    InputPerturbation,
+    KernelDensityEnvironment,
+    StandardDeviationBox,
+    regular_grid,
+)
+from tests import oracles
+from tests.contracts import (
+    BOUNDS,
+)
+
+
+@dataclass(frozen=True)
+class EnvironmentCase:
+    r"""A distribution of a two-dimensional W, how to build it, and an independent expectation.
+
+    Args:
+        name: Names the case.
+        build: From values `batch_shape x t x 2` in the unit square, from which a distribution may
+            be learnt or taken, one seed for each of the batch, and the number of points.
+        oracle: From the `t x 2` values of one distribution and two rates, `E exp(i rates . w)`.
+        tolerance: Of the points, against this exact expectation.
+        size: The number of points that this takes.
+        few: A number of points for what need not be exact.
+        density: Whether it has a density, has none as W takes no values but the points, or refuses
+            to give one.
+    """
+
+    name: str
+    build: Callable[[Tensor, list[int], int], Environment]
+    oracle: Callable[[np.ndarray, np.ndarray], complex]
+    tolerance: float = 1e-9
+    size: int = 256
+    few: int = 16
+    density: Literal["known", "none", "refused"] = "known"
+
+    def law(
+        self, observed: Tensor, seeds: list[int] | None = None, n_w: int | None = None
+    ) -> Environment:
+        r"""Their distribution, with seeds 0, 1, ... and the exact size unless given."""
+        listed = list(range(observed.shape[:-2].numel())) if seeds is None else seeds
+        return self.build(observed, listed, self.size if n_w is None else n_w)
+
+
+NORMAL = torch.distributions.Normal(torch.tensor([0.5, 0.3]), torch.tensor([0.125, 0.2]))
+_SEVEN = [0.1, 0.0, 0.3, 0.2, 0.15, 0.05, 0.2]
+
+
+def unit_square(like: Tensor) -> Tensor:
+    return torch.tensor(BOUNDS).to(like)
+
+
+def continuous(observed: Tensor, seeds: list[int], **options: Any) -> ContinuousEnvironment:
+    r"""One distribution for each replicate; a single one, shared, for other batch shapes."""
+    return ContinuousEnvironment(
+        NORMAL, unit_square(observed), seeds=seeds if observed.dim() == 3 else 0, **options
+    )
+
+
+def kernel_density(observed: Tensor, seeds: list[int], **options: Any) -> Environment:
+    return KernelDensityEnvironment(observed, unit_square(observed), seeds=seeds, **options)
+
+
+def first_of_seven(n_w: int) -> Tensor:
+    r"""The probabilities of the first values, of which the second is not in the support."""
+    return torch.tensor(_SEVEN[:n_w], dtype=torch.float64) / sum(_SEVEN[:n_w])
+
+
+ENVIRONMENTS = [
+    EnvironmentCase(
+        "discrete",
+        lambda observed, seeds, n_w: DiscreteEnvironment(
+            observed[..., :n_w, :], first_of_seven(n_w)
+        ),
+        lambda w, rates: oracles.discrete_wave(w, _SEVEN, rates),
+        size=7,
+        few=7,
+        density="none",
+    ),
+    EnvironmentCase(
+        "continuous_sobol",
+        lambda observed, seeds, n_w: continuous(observed, seeds, n_w=n_w, n_ball=n_w // 8),
+        lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates),
+        tolerance=5e-3,
+    ),
+    EnvironmentCase(
+        "continuous_midpoints",
+        lambda observed, seeds, n_w: continuous(observed, seeds, n_w=n_w, rule="midpoints"),
+        lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates),
+        tolerance=4e-3,
+        size=32**2,
+        few=4**2,
+    ),
+    EnvironmentCase(
+        "continuous_clipped_quadrature",
+        lambda observed, seeds, n_w: continuous(
+            observed, seeds, n_w=n_w, rule="quadrature", beyond="clip"
+        ),
+        lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates, clipped=True),
+        tolerance=1e-7,  # of the parameters, which are given in float32
+        size=26**2,
+        few=11**2,
+        density="refused",
+    ),
+    EnvironmentCase(
+        "kernel_density_sobol",
+        lambda observed, seeds, n_w: kernel_density(observed, seeds, n_w=n_w, n_ball=n_w // 8),
+        oracles.kernel_density_wave,
+        tolerance=4e-2,
+    ),
+    EnvironmentCase(
+        "kernel_density_monte_carlo",
+        lambda observed, seeds, n_w: kernel_density(observed, seeds, n_w=n_w, rule="monte_carlo"),
+        oracles.kernel_density_wave,
+        tolerance=1e-1,
+        size=1024,
+    ),
+    EnvironmentCase(
+        "kernel_density_quadrature",
+        lambda observed, seeds, n_w: kernel_density(observed, seeds, n_w=n_w, rule="quadrature"),
+        oracles.kernel_density_wave,
+        tolerance=1e-7,
+        size=32**2,
+        few=8**2,
+    ),
+    EnvironmentCase(
+        "empirical_grid",
+        lambda observed, seeds, n_w: EmpiricalGrid(
+            observed, regular_grid(unit_square(observed), n_w)
+        ),
+        lambda w, rates: oracles.discrete_wave(np.round(4 * w) / 4, [1 / 7] * 7, rates),
+        size=5**2,
+        few=4**2,
+        density="none",
+    ),
+    EnvironmentCase(
+        "standard_deviation_box",
+        lambda observed, seeds, n_w: StandardDeviationBox(observed, n_w, seeds),
+        oracles.box_wave,
+        tolerance=1e-2,
+        density="none",
+    ),
+]
+
+PERTURBATIONS = EnvironmentCase(
+    "input_perturbation",
+    lambda observed, seeds, n_w: InputPerturbation(observed[..., :n_w, :], first_of_seven(n_w)),
+    lambda w, rates: oracles.discrete_wave(w, _SEVEN, rates),
+    size=7,
+    few=7,
+)

@@ -1,0 +1,44 @@
+r"""What a problem can do is seen from its methods; the laws of our problems are with them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from botorch_risk.experiments.papers.truvar import SyntheticFunctions
+from botorch_risk.experiments.problem import (
+    ProblemFamily,
+    ProblemWithContexts,
+    ProblemWithObjective,
+    decision_bounds,
+)
+from botorch_risk.test_functions import HeteroscedasticSine, Newsvendor
+from tests.experiments.noisy_quadratic import NoisyQuadratic, UnknownOptimum
+
+
+class Indoor(NoisyQuadratic):
+    def __init__(self) -> None:
+        super().__init__()
+        self.decision_bounds = self.bounds[:, :1]
+
+    def draw_contexts(self, X: Tensor, generators: list[torch.Generator]) -> Tensor:
+        return torch.zeros_like(X[..., :1])
+
+
+def test_what_a_problem_can_do() -> None:
+    kinds = (ProblemWithObjective, ProblemWithContexts, ProblemFamily)
+    for problem, expected in (
+        (NoisyQuadratic(), (True, False, False)),
+        (UnknownOptimum(), (False, False, False)),
+        (Indoor(), (True, True, False)),
+        (HeteroscedasticSine(), (True, False, False)),
+        (Newsvendor(), (True, True, False)),
+        (SyntheticFunctions(), (False, False, True)),
+    ):
+        assert tuple(isinstance(problem, kind) for kind in kinds) == expected, problem
+
+
+def test_contexts_are_no_part_of_the_decision() -> None:
+    assert torch.equal(decision_bounds(NoisyQuadratic()), NoisyQuadratic().bounds)
+    assert decision_bounds(Indoor()).shape == (2, 1)
+    assert decision_bounds(SyntheticFunctions()).shape == (2, 2)

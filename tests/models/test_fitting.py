@@ -1,0 +1,70 @@
+r"""Fits of both processes by the usual line."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from botorch.exceptions.errors import (
+    UnsupportedError,
+)
+from botorch.models import SingleTaskGP
+
+from tests.models.examples import (
+    IDENTITY,
+    UNSCALED,
+    fit,
+    noise_in_use,
+    points,
+    small_model,
+)
+
+
+@pytest.mark.parametrize("options", [{}, IDENTITY, {**IDENTITY, "sample_variance_noise": "bound"}])
+def test_the_usual_line_fits_both_processes(options):
+    if "sample_variance_noise" in options:
+        options = {**options, "max_noise_variance": 1.0}
+    model = small_model(**options)
+    before = copy.deepcopy(model.state_dict())
+    mll = fit(model)
+    assert not mll.training
+    for part in ("mean_model", "noise.model"):
+        key = f"{part}.covar_module.raw_lengthscale"
+        assert not torch.equal(model.state_dict()[key], before[key])
+    # Eq. (16) was evaluated with the newest noise process.
+    expected = model.noise_of_means(model.train_X, model.train_counts)
+    torch.testing.assert_close(noise_in_use(model), expected)
+
+
+@UNSCALED
+def test_fits_equal_those_of_two_ordinary_models():
+    model = small_model(variance_link="identity", min_noise_variance=1e-3)
+    variances, means = model.train_variances, model.train_means
+    fit(model)
+    plain = SingleTaskGP(model.train_X, (variances / variances.mean()) - 1, outcome_transform=None)
+    fit(plain)
+    torch.testing.assert_close(
+        model.noise_model.covar_module.lengthscale,
+        plain.covar_module.lengthscale,
+        rtol=1e-3,
+        atol=1e-3,
+    )
+    noise = model.noise_of_means(model.train_X, model.train_counts).detach()
+    plain = SingleTaskGP(model.train_X, means, train_Yvar=noise)
+    fit(plain)
+    X = points(5)
+    torch.testing.assert_close(
+        model.posterior(X).mean, plain.posterior(X).mean, rtol=1e-4, atol=1e-4
+    )
+
+
+def test_fitting_refuses_what_it_cannot_do():
+    model = small_model()
+    for options in ({"closure": lambda: None}, {"closure_kwargs": {}}):
+        with pytest.raises(UnsupportedError, match="no closure"):
+            fit(model, **options)
+    conditioned = model.condition_on_observations(points(1), points(1)[:, :1])
+    for attempt in (conditioned.refresh_noise, lambda: fit(conditioned)):
+        with pytest.raises(UnsupportedError, match="conditioned on further"):
+            attempt()

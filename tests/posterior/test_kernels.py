@@ -1,0 +1,95 @@
+r"""Direct kernel formulas against scalar loops, GPyTorch and finite differences."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from gpytorch.kernels import (
+    LinearKernel,
+    MaternKernel,
+    PeriodicKernel,
+    RBFKernel,
+    RQKernel,
+    ScaleKernel,
+)
+
+from botorch_risk.posterior.kernels import StationaryKernel, squared_distance
+
+PROFILES = {
+    math.inf: lambda r: math.exp(-(r**2) / 2),
+    0.5: lambda r: math.exp(-r),
+    1.5: lambda r: (1 + math.sqrt(3) * r) * math.exp(-math.sqrt(3) * r),
+    2.5: lambda r: (1 + math.sqrt(5) * r + 5 / 3 * r**2) * math.exp(-math.sqrt(5) * r),
+}
+KERNELS = [RBFKernel, *(lambda nu=nu, **kw: MaternKernel(nu=nu, **kw) for nu in (0.5, 1.5, 2.5))]
+
+
+def of(nu):
+    one = torch.ones(1, 1, dtype=torch.double)
+    return StationaryKernel(nu=nu, lengthscale=one, outputscale=one)
+
+
+@pytest.mark.parametrize("nu", PROFILES)
+def test_profiles_equal_the_textbook(nu):
+    distances = torch.tensor([0.0, 1e-4, 0.3, 1.0, 2.5, 30.0], dtype=torch.double)
+    expected = torch.tensor([PROFILES[nu](r) for r in distances.tolist()], dtype=torch.double)
+    kernel = of(nu)
+    torch.testing.assert_close(kernel.correlation(distances.square()), expected)
+    correlation, slope = kernel.correlation_and_slope(distances.square())
+    torch.testing.assert_close(correlation, expected)
+    for r, value in zip(distances[2:].tolist(), slope[2:].tolist(), strict=True):
+        h = 1e-6
+        derivative = (PROFILES[nu](r + h) - PROFILES[nu](r - h)) / (2 * h)
+        assert value == pytest.approx(-derivative / r, rel=1e-5, abs=1e-11)
+    assert slope.isfinite().all()  # also at the kink of the exponential kernel
+
+
+@pytest.mark.parametrize("batch_shape", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("ard", [None, 3])
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("make", KERNELS)
+def test_reads_kernels_of_gpytorch(make, scaled, ard, batch_shape):
+    shape = torch.Size(batch_shape)
+    kernel = make(ard_num_dims=ard, batch_shape=shape)
+    kernel.lengthscale = 0.2 + torch.rand(kernel.lengthscale.shape)
+    if scaled:
+        kernel = ScaleKernel(kernel, batch_shape=shape)
+        kernel.outputscale = 0.5 + torch.rand(kernel.outputscale.shape)
+    kernel = kernel.double()
+    X1, X2 = (torch.rand(*batch_shape, m, 3, dtype=torch.double) for m in (4, 5))
+    direct = StationaryKernel.of(kernel)
+    Z1, Z2 = X1 / direct.lengthscale, X2 / direct.lengthscale
+    values = direct.outputscale * direct.correlation(squared_distance(Z1, Z2))
+    torch.testing.assert_close(values, kernel(X1, X2).to_dense().detach(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RQKernel(),
+        LinearKernel(),
+        PeriodicKernel(),
+        RBFKernel(active_dims=(0,)),
+        ScaleKernel(ScaleKernel(RBFKernel())),
+        ScaleKernel(RBFKernel(active_dims=(0,))),
+        ScaleKernel(RBFKernel(), active_dims=(0,)),
+        RBFKernel() + RBFKernel(),
+    ],
+    ids=lambda kernel: type(kernel).__name__,
+)
+def test_leaves_other_kernels_alone(kernel):
+    assert StationaryKernel.of(kernel) is None
+
+
+def test_squared_distances_are_never_negative():
+    X = 1e3 + torch.rand(50, 2, dtype=torch.double)
+    distances = squared_distance(X, X)
+    assert (distances >= 0).all()
+    torch.testing.assert_close(
+        distances,
+        torch.cdist(X, X, compute_mode="donot_use_mm_for_euclid_dist") ** 2,
+        rtol=0,
+        atol=1e-8,
+    )

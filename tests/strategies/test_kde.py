@@ -1,0 +1,220 @@
+r"""Strategies under an environment that is observed but not chosen."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from torch import Tensor
+
+from botorch_risk.acquisition import continuous_domain_beta
+from botorch_risk.baselines import context_free_gp_ucb, stable_opt
+from botorch_risk.environments import (
+    EmpiricalGrid,
+    InputPerturbation,
+    KernelDensityEnvironment,
+    StandardDeviationBox,
+)
+from botorch_risk.experiments.campaign import Campaign
+from botorch_risk.experiments.registry import get_experiment
+from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.risk import (
+    Expectation,
+    MaximumMeanDiscrepancyBall,
+    MinimaxApproximation,
+    TotalVariationBall,
+    WorstCase,
+)
+from botorch_risk.seeding import generators
+from botorch_risk.strategies import drbo_kde, drbo_mmd, sbo_kde
+from botorch_risk.test_functions import EnvironmentalAckley
+
+PROBLEM = EnvironmentalAckley(1)
+DECISIONS, CONTEXTS = PROBLEM.bounds[:, :2], PROBLEM.bounds[:, 2:]
+SMALL: dict[str, Any] = {"num_initial": 6, "num_restarts": 3, "raw_samples": 32}
+CASES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "sbo_kde": (sbo_kde, {"n_w": 32}),
+    "drbo_kde": (drbo_kde, {"n_w": 32}),
+    "drbo_mmd": (drbo_mmd, {"num_points": 10, "radius_scale": 0.1}),
+    "drbo_mmd_minimax": (drbo_mmd, {"num_points": 10, "minimax": True, "radius_scale": 0.1}),
+    "stable_opt": (stable_opt, {"n_w": 32}),
+    "gp_ucb": (context_free_gp_ucb, {}),
+}
+every = pytest.mark.parametrize("name", CASES)
+
+
+def build(name: str, seeds: Any = (0, 1, 2), **options: Any) -> Any:
+    kind, chosen = CASES[name]
+    return kind(DECISIONS, seeds, context_bounds=CONTEXTS, **{**SMALL, **chosen, **options})
+
+
+def meet(strategy: Any, X: Tensor, index: int) -> tuple[Tensor, Tensor]:
+    r"""Decisions with the contexts that they meet, and their outcomes."""
+    W = PROBLEM.sample_environment(X.shape[-2], generators(strategy.seeds, "contexts", index))
+    points = torch.cat([X, W], dim=-1)
+    return points, PROBLEM(points).unsqueeze(-1)
+
+
+def play(strategy: Any, rounds: int, first: int = 0) -> list[Tensor]:
+    asked = []
+    for index in range(first, first + rounds):
+        asked.append(strategy.ask())
+        strategy.tell(*meet(strategy, asked[-1], index))
+    return asked
+
+
+def test_every_method_is_its_environment_and_its_risk_measure() -> None:
+    parts = {
+        "sbo_kde": (KernelDensityEnvironment, Expectation),
+        "drbo_kde": (KernelDensityEnvironment, TotalVariationBall),
+        "drbo_mmd": (EmpiricalGrid, MaximumMeanDiscrepancyBall),
+        "drbo_mmd_minimax": (EmpiricalGrid, MinimaxApproximation),
+        "stable_opt": (StandardDeviationBox, WorstCase),
+        "gp_ucb": (InputPerturbation, Expectation),
+    }
+    for name, (environment, measure) in parts.items():
+        strategy = build(name)
+        play(strategy, 1)
+        assert isinstance(strategy.belief.environment, environment)
+        assert isinstance(strategy.belief.risk_measure, measure)
+        assert strategy.belief.beta == 2.25
+
+
+def test_radii_follow_the_round() -> None:
+    r"""t^(-2/(4 + d_w)) and (2 + sqrt(2 log 10)) / sqrt(t)."""
+    total_variation, discrepancy = build("drbo_kde"), build("drbo_mmd", radius_scale=1.0)
+    for index in range(3):
+        for strategy in (total_variation, discrepancy):
+            play(strategy, 1, first=index)
+        t = index + 1
+        assert math.isclose(total_variation.belief.risk_measure.radius, t ** (-2 / 5))
+        expected = (2 + math.sqrt(2 * math.log(10))) / math.sqrt(t)
+        assert math.isclose(discrepancy.belief.risk_measure.radius, expected)
+
+
+def test_the_distribution_is_learnt_from_all_contexts() -> None:
+    strategy = build("sbo_kde")
+    play(strategy, 3)
+    observed = strategy.belief.environment.observed
+    torch.testing.assert_close(observed, strategy.history.X[..., 2:])
+
+
+def test_beta_may_follow_the_round() -> None:
+    rounds: list[int] = []
+
+    def schedule(t: int) -> float:
+        rounds.append(t)
+        return 1.0 + t
+
+    strategy, constant = build("sbo_kde", beta=schedule), build("sbo_kde", beta=3.0)
+    play(strategy, 1)
+    assert strategy.belief.beta == 2.0
+    play(strategy, 1, first=1)
+    assert strategy.belief.beta == 3.0
+    assert rounds == [1, 2]
+    constant.tell(strategy.history.X[:, :6], strategy.history.Y[:, :6, :, 0])
+    constant.tell(strategy.history.X[:, 6:], strategy.history.Y[:, 6:, :, 0])
+    assert torch.equal(strategy.ask(), constant.ask())
+    with pytest.raises(ValueError, match=r"Expected beta=3\.0"):
+        constant.load_state_dict(strategy.state_dict())
+    with pytest.raises(ValueError, match=r"`beta` to be finite and >= 0. Got -1"):
+        bad = build("sbo_kde", beta=lambda t: -1.0)
+        play(bad, 2)
+
+
+def test_theorem_1_as_a_schedule() -> None:
+    schedule = partial(
+        continuous_domain_beta, d_x=2, side_length=1.0, slope_factor=1.0, slope_scale=1.0
+    )
+    strategy = build("sbo_kde", beta=schedule)
+    play(strategy, 2)
+    assert strategy.belief.beta == schedule(2)
+
+
+def test_a_state_replaces_what_was_learnt_in_the_same_round() -> None:
+    strategy, other = build("sbo_kde"), build("sbo_kde")
+    play(strategy, 1)
+    play(other, 1, first=7)
+    assert not torch.equal(strategy.ask(), other.ask())
+    other.load_state_dict(strategy.state_dict())
+    assert torch.equal(strategy.ask(), other.ask())
+
+
+def test_a_context_counts_even_if_its_outcome_is_missing() -> None:
+    strategy = build("sbo_kde")
+    points, Y = meet(strategy, strategy.ask(), 0)
+    Y[1, :2] = torch.nan
+    points[2, 3] = torch.nan  # took no part: neither context nor outcome
+    Y[2, 3] = torch.nan
+    strategy.tell(points, Y)
+    seen = {tuple(group): view.belief.environment.observed for group, view in strategy.views}
+    assert sorted(seen) == [(0,), (1,), (2,)]
+    torch.testing.assert_close(seen[(1,)], points[1:2, :, 2:])
+    torch.testing.assert_close(seen[(2,)][0], points[2, [0, 1, 2, 4, 5], 2:])
+
+
+def test_bad_input() -> None:
+    strategy = build("sbo_kde")
+    X = strategy.ask()
+    with pytest.raises(BotorchTensorDimensionError, match="`R x q x 3`"):
+        strategy.tell(X, torch.zeros(3, 6, 1).double())  # the contexts are missing
+    with pytest.raises(BotorchTensorDimensionError, match="`context_bounds` to have shape"):
+        sbo_kde(DECISIONS, 0, context_bounds=CONTEXTS[0])
+    with pytest.raises(ValueError, match="finite `context_bounds`"):
+        sbo_kde(DECISIONS, 0, context_bounds=CONTEXTS.flip(0))
+    for name, option in (
+        ("sbo_kde", "beta"),
+        ("drbo_kde", "radius_scale"),
+        ("drbo_mmd", "radius_scale"),
+    ):
+        with pytest.raises(ValueError, match=rf"`{option}` to be finite and >= 0. Got -1"):
+            build(name, **{option: -1.0})
+    for name, option in (("sbo_kde", "n_w"), ("stable_opt", "n_w"), ("drbo_mmd", "num_points")):
+        with pytest.raises(ValueError, match=r"at least one point or node. Got 0"):
+            build(name, **{option: 0})
+
+
+@pytest.mark.parametrize("name", ["sbo_kde", "drbo_kde"])
+def test_contexts_outside_their_bounds_are_refused_before_anything_is_changed(name: str) -> None:
+    strategy = build(name)
+    X = strategy.ask()
+    points, Y = meet(strategy, X, 0)
+    points[1, 2, 2] = 1.25
+    with pytest.raises(InputDataError, match=r"within `context_bounds`, or .* Got 1.25, self"):
+        strategy.tell(points, Y)
+    assert torch.equal(strategy.ask(), X)
+
+
+@pytest.mark.filterwarnings("ignore:Data .input features. is not contained to the unit cube")
+def test_contexts_outside_their_bounds_may_be_clipped() -> None:
+    strategy = build("sbo_kde", density_options={"at_bounds": "clip"})
+    points, Y = meet(strategy, strategy.ask(), 0)
+    points[1, 2, 2] = 1.25
+    strategy.tell(points, Y)
+    assert strategy.belief.environment.points.max() <= 1.0
+
+
+def test_experiments_draw_contexts_that_resume(tmp_path: Path) -> None:
+    r"""A run that is stopped and goes on equals the uninterrupted one."""
+    definition = get_experiment("ackley")
+    records = []
+    for name, stops in (("whole", (3,)), ("stopped", (1, 3))):
+        path = tmp_path / f"{name}.sqlite"
+        for rounds in stops:
+            campaign = Campaign(definition, path, range(2), ["SBO-KDE"], rounds)
+            campaign.run(progress=False)
+        with ExperimentStore(path) as store:
+            records.append(store.rounds("SBO-KDE"))
+    for one, two in zip(*records, strict=True):
+        assert one.X.shape[-1] == 3
+        assert torch.equal(one.X, two.X)
+        assert torch.equal(one.Y, two.Y)
+        assert torch.equal(one.recommendation, two.recommendation)
+    problem = definition.problem()
+    torch.testing.assert_close(one.objective, problem.objective(one.X[..., :2]))
+    assert (one.objective <= problem.optimal_expectation).all()

@@ -1,0 +1,212 @@
+r"""Every problem, one line each; the laws over them are in `test_contract.py`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from botorch.test_functions import Branin
+from torch import Tensor
+
+from botorch_risk.test_functions import (
+    H1,
+    Deceptive,
+    EnvironmentalAckley,
+    EnvironmentalBranin,
+    EnvironmentalHartmann,
+    FiniteDomainProblem,
+    ForestTuning,
+    HeteroscedasticBranin,
+    HeteroscedasticSine,
+    MaximizedTestFunction,
+    Newsvendor,
+    PortfolioOptimization,
+    RobotPushing,
+    ValueAtRiskBranin,
+    ValueAtRiskGoldsteinPrice,
+    ValueAtRiskHartmann,
+    ValueAtRiskPortfolio,
+    ValueAtRiskRobotPushing,
+)
+
+
+@dataclass(frozen=True)
+class ProblemCase:
+    r"""A problem, its objective under risk, and how to draw from it.
+
+    Args:
+        name: Names the case.
+        build: From a dtype to the problem.
+        decision: The number of decision variables, the first columns of the inputs.
+        sample: From the problem, the outcomes or contexts that one generator, or a list of them,
+            draws; `R x ...` for a list. None if it draws nothing.
+        objective: From the problem and decisions `... x d_x` to a `...` tensor, if its optimum is
+            known.
+        optimum: From the problem to the best decision, a `d_x`-tensor, and its stated value.
+        num_points: How many points are compared with the optimum.
+        marks: Of pytest.
+    """
+
+    name: str
+    build: Callable[[torch.dtype], Any]
+    decision: int
+    sample: Callable[[Any, Any], Tensor] | None = None
+    objective: Callable[[Any, Tensor], Tensor] | None = None
+    optimum: Callable[[Any], tuple[Tensor, float]] | None = None
+    num_points: int = 512
+    marks: tuple[Any, ...] = ()
+
+
+def heteroscedastic(name: str, kind: Any, dim: int, **options: Any) -> ProblemCase:
+    return ProblemCase(
+        name,
+        lambda dtype: kind(**options).to(dtype=dtype),
+        dim,
+        lambda problem, streams: repeats_of(problem, problem.optimizers[:1], streams),
+        lambda problem, X: problem.mean_variance(X, risk_aversion=1.0),
+        lambda problem: problem.optimal_mean_variance(1.0),
+    )
+
+
+def environmental(name: str, build: Any, decision: int, **options: Any) -> ProblemCase:
+    return ProblemCase(
+        name,
+        lambda dtype: build(dtype=dtype),
+        decision,
+        lambda problem, streams: problem.sample_environment(5, streams),
+        lambda problem, X: problem.objective(X),
+        lambda problem: (problem.optimal_decision, problem.optimal_expectation),
+        **options,
+    )
+
+
+def value_at_risk(name: str, build: Any, decision: int, **options: Any) -> ProblemCase:
+    return ProblemCase(
+        name,
+        lambda dtype: build(dtype=dtype),
+        decision,
+        lambda problem, streams: problem.environment.sample(5, streams),
+        lambda problem, X: problem.objective(X),
+        lambda problem: (problem.optimal_decision, problem.optimal_value_at_risk),
+        **options,
+    )
+
+
+def without_noise(name: str, kind: Any, dim: int) -> ProblemCase:
+    return ProblemCase(
+        name,
+        lambda dtype: kind(dtype=dtype),
+        dim,
+        objective=lambda problem, X: problem(X, noise=False),
+        optimum=lambda problem: (problem.optimizers[0], problem.optimal_value),
+    )
+
+
+def repeats_of(problem: Any, X: Tensor, streams: Any) -> Tensor:
+    if not isinstance(streams, torch.Generator):
+        X = X.expand(len(streams), *X.shape)
+    return problem.sample_repeats(X, 3, streams)
+
+
+def small_forest(dtype: torch.dtype) -> ForestTuning:
+    rows = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    return ForestTuning(rows.normal(size=(60, 6)) + labels[:, None], labels, dtype=dtype)
+
+
+# The path of the papers' back-tests, which are not part of the project.
+PORTFOLIO_TABLE = os.environ.get("BOTORCH_RISK_PORTFOLIO_TABLE")
+needs_table = pytest.mark.skipif(
+    PORTFOLIO_TABLE is None,
+    reason="needs the papers' table of back-tests: its path in BOTORCH_RISK_PORTFOLIO_TABLE",
+)
+# Tables of back-tests: the bundled one and the papers'.
+portfolio_tables = pytest.mark.parametrize(
+    "portfolio_table",
+    [
+        pytest.param(None, id="bundled"),
+        pytest.param(PORTFOLIO_TABLE, marks=needs_table, id="papers"),
+    ],
+)
+
+PROBLEMS = [
+    heteroscedastic("sine", HeteroscedasticSine, 1),
+    heteroscedastic("sine_of_variance", HeteroscedasticSine, 1, sigmoid_is="variance"),
+    heteroscedastic("heteroscedastic_branin", HeteroscedasticBranin, 2, noise_scale=2.0),
+    environmental("ackley_1", partial(EnvironmentalAckley, 1), 2),
+    environmental("ackley_4", partial(EnvironmentalAckley, 4), 2),
+    environmental("branin", EnvironmentalBranin, 2),
+    environmental("hartmann", EnvironmentalHartmann, 5),
+    environmental("complicated_hartmann", partial(EnvironmentalHartmann, "complicated"), 5),
+    environmental("newsvendor", Newsvendor, 1),
+    *(
+        environmental(
+            f"portfolio_{law}{name}",
+            partial(PortfolioOptimization, table, law),
+            3,
+            num_points=64,
+            marks=(*marks, pytest.mark.slow),
+        )
+        for name, table, marks in (
+            ("", None, ()),
+            ("_of_the_papers", PORTFOLIO_TABLE, (needs_table,)),
+        )
+        for law in ("uniform", "normal")
+    ),
+    ProblemCase(
+        "forest",
+        small_forest,
+        3,
+        lambda problem, streams: repeats_of(
+            problem, torch.tensor([[3.0, 5.0, 2.0]]).to(problem.bounds), streams
+        ),
+    ),
+    without_noise("deceptive", Deceptive, 2),
+    without_noise("h1", H1, 2),
+    ProblemCase(
+        "finite_domain",
+        lambda dtype: FiniteDomainProblem(torch.eye(2, dtype=dtype), torch.ones(2), noise=0.1),
+        2,
+        lambda problem, streams: repeats_of(problem, problem.domain, streams),
+    ),
+    ProblemCase("robot_pushing", lambda dtype: RobotPushing(dtype=dtype), 3),
+    ProblemCase(
+        "robot_pushing_3_2",
+        lambda dtype: ValueAtRiskRobotPushing(dtype=dtype),
+        3,
+        lambda problem, streams: problem.environment.sample(5, streams),
+    ),
+    ProblemCase(
+        "maximized_branin",
+        lambda dtype: MaximizedTestFunction(Branin(dtype=dtype)),
+        2,
+        objective=lambda problem, X: problem(X, noise=False),
+        optimum=lambda problem: (problem.optimizers[0], problem.optimal_value),
+    ),
+    *(
+        value_at_risk(f"{name}_{law}", partial(build, distribution=law), decision, num_points=64)
+        for law in ("discrete", "continuous")
+        for name, build, decision in (
+            ("branin_1_1", ValueAtRiskBranin, 1),
+            ("goldstein_price_1_1", ValueAtRiskGoldsteinPrice, 1),
+            ("hartmann_2_1", partial(ValueAtRiskHartmann, 2), 2),
+        )
+    ),
+    value_at_risk("hartmann_1_2", partial(ValueAtRiskHartmann, 1), 1),
+    value_at_risk(
+        "portfolio_3_2", ValueAtRiskPortfolio, 3, num_points=64, marks=(pytest.mark.slow,)
+    ),
+    value_at_risk(
+        "portfolio_3_2_of_the_papers",
+        partial(ValueAtRiskPortfolio, PORTFOLIO_TABLE),
+        3,
+        num_points=64,
+        marks=(needs_table, pytest.mark.slow),
+    ),
+]
