@@ -193,6 +193,7 @@ def _rows(batch: BallProgram | _Iterate, rows: Tensor) -> dict[str, Tensor]:
 
 def _certify(program: BallProgram, iterate: _Iterate, image: Tensor, slack: Tensor) -> None:
     r"""Keeps the distribution and the bound of an iterate where they are the best so far."""
+    # Scaled to sum 1, then mixed with the centre until it is within the ball.
     total = image[:, :1]
     distance = (image[:, 1:] / total - program.image).norm(dim=-1, keepdim=True)
     mix = (1 / distance).clamp_max(1.0)
@@ -201,6 +202,7 @@ def _certify(program: BallProgram, iterate: _Iterate, image: Tensor, slack: Tens
     better = value < program.value
     program.distribution = torch.where(better.unsqueeze(-1), mixed, program.distribution)
     program.value = torch.where(better, value, program.value)
+    # The smallest slack may be added to t: the dual is then feasible for any nu.
     t, nu = iterate.y[:, 0], iterate.y[:, 1:]
     bound = slack.amin(dim=-1) + t + (nu * program.image).sum(dim=-1) - nu.norm(dim=-1)
     program.bound = torch.where(bound > program.bound, bound, program.bound)
@@ -212,6 +214,7 @@ def _advance(
     r"""One step of predictor and corrector."""
     x, s, z, cone = iterate.x, iterate.s, iterate.z, iterate.cone
     newton = _NewtonSystem(shared, program, iterate, image)
+    # The predictor aims at complementarity 0, as if the equations were linear.
     predictor = newton.solve(-x, -z)
     primal, dual = _step_lengths(iterate, cone, predictor, 1.0)
     products = predictor.x * predictor.s
@@ -220,8 +223,10 @@ def _advance(
     across = _dot(x, predictor.s) + _dot(z, predictor.cone)
     both = products.sum(dim=-1, keepdim=True) + _dot(predictor.z, predictor.cone)
     ahead = (1 - primal) * now + (dual - primal) * across + primal * dual * both
+    # The further the predictor gets, the closer to the boundary the corrector may aim.
     target = (ahead / now) ** 3 * now / (x.shape[-1] + 1)
 
+    # The corrector makes up for the products of steps that the linear equations leave out.
     lam, scaled = newton.scaling.apply(cone), newton.scaling.apply(predictor.cone)
     second_order = product(-lam - scaled, scaled)  # (W^-1 dz) o (W dcone)
     centring = torch.cat([target - second_order[:, :1], -second_order[:, 1:]], dim=-1)
@@ -247,7 +252,7 @@ class _NewtonSystem:
 
     With `s dx + x ds = s q`, that is `dx = q - theta ds` where `theta = x / s`, and with
     `dz = q_z - W^2 dcone`, everything but `(dt, dnu, -dsigma)` is eliminated. The dual equation
-    holds at the start and so for ever.
+    holds at the start and in all iterates.
     """
 
     def __init__(
@@ -259,6 +264,8 @@ class _NewtonSystem:
         residual = [1 - image[:, :1], program.image - image[:, 1:] + tail, 1 - head]
         self.residual = torch.cat(residual, dim=-1)
         size = len(self.G)
+        # G diag(theta) G' and the scaling of the cone, whose square is a diagonal and twice a
+        # matrix of rank one.
         square, point = self.scaling.scale.square(), self.scaling.point
         column = torch.cat([torch.zeros_like(head), -point[:, 1:], point[:, :1]], dim=-1)
         matrix = (2 * square * column).unsqueeze(-1) * column.unsqueeze(-2)
@@ -267,7 +274,7 @@ class _NewtonSystem:
         diagonal[:, 1:size] += square
         diagonal[:, size:] -= square
         self.factor, failed = torch.linalg.cholesky_ex(matrix)
-        if failed.any():
+        if failed.any():  # by rounding, near the optimum: a shift far below the certified gap
             diagonal *= 1 + 1e-13
             self.factor = torch.linalg.cholesky_ex(matrix).L
 

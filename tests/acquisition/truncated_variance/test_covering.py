@@ -1,18 +1,33 @@
-r"""The best points of a domain by hand."""
+r"""Greedy batches, and the best points of a domain by hand."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from scipy.stats import norm
 
-from botorch_risk.acquisition import top_candidates
+from botorch_risk.acquisition import (
+    Maximize,
+    TruncatedVarianceReduction,
+    top_candidates,
+)
+from tests.acquisition.lake import (
+    NOISE,
+    grid,
+    printed_gain,
+)
+from tests.acquisition.truncated_variance.cases import (
+    PLACES,
+    build,
+)
 
 
-def posterior(mean: list[Any], deviation: list[Any], best: Any = 0.0) -> Any:
+def moments(mean: list[Any], deviation: list[Any], best: Any = 0.0) -> Any:
     return SimpleNamespace(
         mean=torch.tensor(mean, dtype=torch.double),
         variance=torch.tensor(deviation, dtype=torch.double).square(),
@@ -25,7 +40,7 @@ def chosen(*arguments: Any, **options: Any) -> list[int]:
 
 
 def test_upper_bounds_by_hand() -> None:
-    given = posterior([0.0, 1.0, 2.0, 2.5], [2.0, 1.0, 0.6, 0.1])  # 4, 3, 3.2, 2.7 at beta = 4
+    given = moments([0.0, 1.0, 2.0, 2.5], [2.0, 1.0, 0.6, 0.1])  # 4, 3, 3.2, 2.7 at beta = 4
     assert chosen(given, 1) == [0]
     assert chosen(given, 2) == [0, 2]
     assert chosen(given, 3) == [0, 1, 2]
@@ -37,11 +52,11 @@ def test_upper_bounds_by_hand() -> None:
 
 
 def test_ties_go_to_the_lower_index() -> None:
-    assert chosen(posterior([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]), 2) == [0, 1]
+    assert chosen(moments([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]), 2) == [0, 1]
 
 
 def test_each_replicate_has_its_own_width() -> None:
-    given = posterior([[0.0, 1.0], [0.0, 1.0]], [[1.0, 0.1], [1.0, 0.1]], [0.0, 0.0])
+    given = moments([[0.0, 1.0], [0.0, 1.0]], [[1.0, 0.1], [1.0, 0.1]], [0.0, 0.0])
     mask = top_candidates(given, 1, beta=torch.tensor([0.0, 9.0]))
     assert mask.tolist() == [[False, True], [True, False]]
 
@@ -51,17 +66,17 @@ def test_expected_improvements_by_hand() -> None:
     z = [(m - best) / s for m, s in zip(mean, deviation, strict=True)]
     scores = [s * (u * norm.cdf(u) + norm.pdf(u)) for s, u in zip(deviation, z, strict=True)]
     order = sorted(range(4), key=lambda i: -scores[i])
-    given = posterior(mean, deviation, best)
+    given = moments(mean, deviation, best)
     for count in (1, 2, 3):
         expected = sorted(order[:count])
         assert chosen(given, count, score="expected_improvement") == expected
-    certain = posterior([0.5, 2.0, 3.0], [0.0, 0.0, 0.1], 1.0)  # 0, 1 and 2
+    certain = moments([0.5, 2.0, 3.0], [0.0, 0.0, 0.1], 1.0)  # 0, 1 and 2
     assert chosen(certain, 1, score="expected_improvement") == [2]
     assert chosen(certain, 2, score="expected_improvement") == [1, 2]
 
 
 def test_bad_arguments() -> None:
-    given = posterior([0.0, 1.0], [1.0, 1.0])
+    given = moments([0.0, 1.0], [1.0, 1.0])
     for count in (0, 3):
         with pytest.raises(ValueError, match=rf"`num_candidates` from 1 to 2. Got {count}"):
             top_candidates(given, count)
@@ -69,3 +84,78 @@ def test_bad_arguments() -> None:
         top_candidates(given, 1, score="best")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"`beta` to be finite and >= 0. Got -1"):
         top_candidates(given, 1, beta=-1.0)
+
+
+def test_a_batch_is_greedy_with_frozen_sets() -> None:
+    posterior, state = build(eta=0.3)
+    chosen = TruncatedVarianceReduction(posterior, state, noise=NOISE).select(4)
+    X, noise = grid()[PLACES].numpy(), np.full(3, NOISE)
+    within = grid().numpy()[state.unclassified.numpy()]
+    for place, value in zip(chosen.row, chosen.value, strict=True):
+        gains = np.array(
+            [
+                printed_gain(X, noise, x, NOISE, within, state.beta.item(), state.eta.item())
+                for x in grid().numpy()
+            ]
+        )
+        np.testing.assert_allclose(value, gains.max(), rtol=1e-6)
+        assert gains[place] >= (1 - 1e-6) * gains.max()
+        X, noise = np.append(X, grid().numpy()[place][None], axis=0), np.append(noise, NOISE)
+
+
+def test_a_covered_batch_ends_short() -> None:
+    posterior, state = build()
+    state = replace(state, eta=torch.tensor(1.7, dtype=torch.float64))
+    acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE)
+    chosen = acqf.select(30)
+    count = int((chosen.row >= 0).sum())
+    assert 1 <= count < 30
+    assert (chosen.row[count:] == -1).all()
+    assert chosen.X[count:].isnan().all() and chosen.X[:count].isfinite().all()
+    trial = posterior.copy()
+    for place in chosen.row[:count]:
+        trial.observe(place, None, NOISE)
+    variance = trial.variance[state.unclassified]
+    assert (variance <= state.target_variance(posterior) + 1e-12).all()
+
+
+def test_plateaus_go_to_the_larger_untruncated_gain() -> None:
+    posterior, state = build()
+    top = posterior.variance[state.unclassified].max() * state.beta
+    state = replace(state, eta=(top - 1e-4).sqrt())  # one sample is enough, at many places
+    acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE)
+    values = acqf.evaluate_domain()
+    tied = values >= (1 - 1e-9) * values.max()
+    assert tied.sum() > 1
+    whole = TruncatedVarianceReduction(
+        posterior, replace(state, eta=0.0 * state.eta), noise=NOISE
+    ).evaluate_domain()
+    best = whole.where(tied, -torch.inf).max()
+    assert acqf.select().row == (tied & (whole >= (1 - 1e-9) * best)).nonzero()[0]
+
+
+def test_restricted_candidates() -> None:
+    posterior, state = build(eta=0.4, goal=Maximize())
+    full = TruncatedVarianceReduction(posterior, state, noise=NOISE).evaluate_domain()
+    masks = {
+        "unclassified": state.unclassified,
+        "top": top_candidates(posterior, 5, beta=state.beta),
+        "improvement": top_candidates(posterior, 5, score="expected_improvement"),
+    }
+    for name, mask in masks.items():
+        choice: Any = name if name == "unclassified" else mask
+        some = TruncatedVarianceReduction(posterior, state, noise=NOISE, candidates=choice)
+        values = some.evaluate_domain()
+        torch.testing.assert_close(values[mask], full[mask])
+        assert (values[~mask] == -torch.inf).all()
+        assert mask[some.select().row]
+
+
+def test_nothing_left_to_gain() -> None:
+    posterior, state = build()
+    state = replace(state, unclassified=torch.zeros(36, dtype=torch.bool))
+    acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE, candidates="unclassified")
+    assert bool(state.finished)
+    assert (acqf.evaluate_domain() == 0).all()
+    assert (acqf.evaluate(torch.rand(3, 2).double()) == 0).all()
+    assert (acqf.select(2).row == -1).all()

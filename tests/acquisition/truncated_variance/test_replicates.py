@@ -62,10 +62,10 @@ def test_a_point_that_is_not_chosen_has_no_value() -> None:
     beyond = torch.full_like(state.eta, 50.0)  # the target is reached before the second sample
     state = replace(state, eta=torch.where(torch.arange(3) == 1, beyond, state.eta))
     chosen = TruncatedVarianceReduction(posterior, state, noise=NOISE).select(3)
-    assert (chosen.place[1] == -1).all() and chosen.X[1].isnan().all()
+    assert (chosen.row[1] == -1).all() and chosen.X[1].isnan().all()
     assert (chosen.value[1] == 0).all()
-    assert (chosen.value[chosen.place < 0] == 0).all()
-    assert (chosen.value[chosen.place >= 0] > 0).all()
+    assert (chosen.value[chosen.row < 0] == 0).all()
+    assert (chosen.value[chosen.row >= 0] > 0).all()
 
 
 def test_weights_of_domains_of_their_own() -> None:

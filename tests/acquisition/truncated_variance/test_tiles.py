@@ -1,0 +1,53 @@
+r"""The gain on the domain, tile by tile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from botorch_risk.acquisition import (
+    TruncatedVarianceReduction,
+)
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.posterior import DomainPosterior
+from tests.acquisition.truncated_variance.cases import (
+    LEVELS,
+    build,
+)
+
+
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("HELD_ENTRIES", ChunkSize(cpu=50)), ("MADE_ENTRIES", ChunkSize(cpu=25))):
+        monkeypatch.setattr(f"botorch_risk.acquisition.truncated_variance.tiles._{name}", value)
+    monkeypatch.setattr("botorch_risk.acquisition.truncated_variance.tiles._SMALLEST_SIDE", 5)
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
+def test_chunks_and_tiles(monkeypatch: pytest.MonkeyPatch, dense: bool) -> None:
+    posterior, state = build(eta=0.5, dense=dense)
+    acqf = TruncatedVarianceReduction(posterior, state, levels=LEVELS)
+    X = torch.cat([torch.rand(7, 2).double(), torch.ones(7, 1)], dim=-1)
+    values, off_grid = acqf.evaluate_domain(), acqf.evaluate(X)
+    small_tiles(monkeypatch)
+    monkeypatch.setattr(
+        "botorch_risk.acquisition.truncated_variance.acquisition._CHUNK_ENTRIES", ChunkSize(cpu=50)
+    )
+    torch.testing.assert_close(acqf.evaluate_domain(), values)
+    torch.testing.assert_close(acqf.evaluate(X), off_grid)
+
+
+@pytest.mark.parametrize("candidates", ["domain", "unclassified"])
+def test_tiles_of_replicates_with_sets_of_other_sizes(
+    monkeypatch: pytest.MonkeyPatch, candidates: Any
+) -> None:
+    posterior, state = build(torch.tensor([[3, 13, 30], [0, 8, 35], [22, 13, 24]]), dense=False)
+    size = torch.tensor([[36], [23], [2]])  # 36 is the domain; the others end within a tile
+    state = replace(state, unclassified=torch.arange(36).flip(0) < size)
+    acqf = TruncatedVarianceReduction(posterior, state, levels=LEVELS, candidates=candidates)
+    dense = DomainPosterior(posterior.model, posterior.domain)
+    held = TruncatedVarianceReduction(dense, state, levels=LEVELS, candidates=candidates)
+    small_tiles(monkeypatch)
+    torch.testing.assert_close(acqf.evaluate_domain(), held.evaluate_domain())
