@@ -1,13 +1,4 @@
-r"""Reporting rules: the point to recommend at the end.
-
-.. [Makarova2021rahbo]
-    A. Makarova, I. Usmanova, I. Bogunovic, A. Krause. Risk-averse Heteroscedastic Bayesian
-    Optimization. Advances in Neural Information Processing Systems 34, 2021.
-
-.. [Nguyen2021vucb]
-    Q. P. Nguyen, Z. Dai, B. K. H. Low, P. Jaillet. Value-at-Risk Optimization with Gaussian
-    Processes. International Conference on Machine Learning, 2021.
-"""
+r"""Reporting rules: the point to recommend at the end."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-r"""The joint form of the risk-averse upper confidence bound.
-
-.. [Desautels2014batch]
-    T. Desautels, A. Krause, J. Burdick. Parallelizing Exploration-Exploitation Tradeoffs in
-    Gaussian Process Bandit Optimization. Journal of Machine Learning Research 15, 2014.
-
-.. [Makarova2021rahbo]
-    A. Makarova, I. Usmanova, I. Bogunovic, A. Krause. Risk-averse Heteroscedastic Bayesian
-    Optimization. Advances in Neural Information Processing Systems 34, 2021.
-"""
+r"""The joint form of the risk-averse upper confidence bound."""
 
 from __future__ import annotations
 

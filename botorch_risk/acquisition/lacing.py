@@ -1,13 +1,4 @@
-r"""Selects the value of the environment to query beside a decision.
-
-.. [Nguyen2021vucb]
-    Q. P. Nguyen, Z. Dai, B. K. H. Low, P. Jaillet. Value-at-Risk Optimization with Gaussian
-    Processes. International Conference on Machine Learning, 2021.
-
-.. [Bogunovic2018stableopt]
-    I. Bogunovic, J. Scarlett, S. Jegelka, V. Cevher. Adversarially Robust Optimization with
-    Gaussian Processes. Advances in Neural Information Processing Systems 31, 2018.
-"""
+r"""Selects the value of the environment to query beside a decision."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-r"""Acquisition functions for level-set estimation: where is the function above a level?
-
-.. [Bryan2008straddle]
-    B. Bryan, J. Schneider. Actively Learning Level-Sets of Composite Functions. International
-    Conference on Machine Learning, 2008.
-
-.. [Gotovos2013lse]
-    A. Gotovos, N. Casati, G. Hitz, A. Krause. Active Learning for Level Set Estimation.
-    International Joint Conference on Artificial Intelligence, 2013.
-"""
+r"""Acquisition functions for level-set estimation: where is the function above a level?"""
 
 from __future__ import annotations
 

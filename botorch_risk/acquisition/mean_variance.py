@@ -1,9 +1,4 @@
-r"""Confidence bounds of mean minus weighted noise variance (RAHBO).
-
-.. [Makarova2021rahbo]
-    A. Makarova, I. Usmanova, I. Bogunovic, A. Krause. Risk-averse Heteroscedastic Bayesian
-    Optimization. Advances in Neural Information Processing Systems 34, 2021.
-"""
+r"""Confidence bounds of mean minus weighted noise variance (RAHBO)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-r"""Minimum regret search: the sample after which the recommended point has the least regret.
-
-.. [Metzen2016mrs]
-    J. H. Metzen. Minimum Regret Search for Single- and Multi-Task Optimization. International
-    Conference on Machine Learning, 2016.
-"""
+r"""Minimum regret search: the sample after which the recommended point has the least regret."""
 
 from __future__ import annotations
 

@@ -4,11 +4,6 @@ Each recipe chooses an environment and a risk measure, and returns a `RiskUpperC
 decisions, complete for one round: a loop of your own and `botorch_risk.strategies` call the same
 ones. All take the model, the contexts so far with their bounds, and the round `t`, in this order.
 `named_known` has the recipes for a known distribution.
-
-.. [Huang2024kde]
-    X. Huang, L. Song, K. Xue, C. Qian. Stochastic Bayesian Optimization with Unknown Continuous
-    Context Distribution via Kernel Density Estimation. AAAI Conference on Artificial
-    Intelligence, 2024.
 """
 
 from __future__ import annotations
@@ -148,7 +143,7 @@ def drbo_mmd(
 ) -> RiskUpperConfidenceBound:
     r"""DRBO-MMD: the worst distribution in a discrepancy ball round the empirical one, on a grid.
 
-    Kirschner et al. 2020 as used by [Huang2024kde]_, Sec. B.1. The radius is
+    [Kirschner2020drbo]_ as used by [Huang2024kde]_, Sec. B.1. The radius is
     `radius_scale * maximum_mean_discrepancy_radius(t)`.
 
     Args:
@@ -194,7 +189,7 @@ def drbo_mmd_minimax(
     beta: Beta = PAPER_BETA,
     **options: Any,
 ) -> RiskUpperConfidenceBound:
-    r"""DRBO-MMD with the minimax approximation of the worst case, after Tay et al. 2022.
+    r"""DRBO-MMD with the minimax approximation of the worst case, after [Tay2022sensitivity]_.
 
     As used by [Huang2024kde]_, Sec. B.1, with 1,024 points. `evaluate` is the approximation at the
     upper bounds, as the exact ball is evaluated there; `upper` bounds the approximation at f.
@@ -248,8 +243,8 @@ def stable_opt(
 ) -> RiskUpperConfidenceBound:
     r"""StableOpt: the worst context within a standard deviation of the mean of those so far.
 
-    Bogunovic et al. 2018 as used by [Huang2024kde]_, Sec. B.1. Where the set of contexts is known,
-    use `adversarial_stable_opt`.
+    [Bogunovic2018stableopt]_ as used by [Huang2024kde]_, Sec. B.1. Where the set of contexts is
+    known, use `adversarial_stable_opt`.
 
     Args:
         model: A fitted model of (x, w) with one output.

@@ -1,14 +1,6 @@
 r"""The papers' acquisition functions by name, where the distribution of W is known.
 
 The recipes are called as in `named`: with the model, what is known of W, and the round `t`.
-
-.. [Nguyen2021vucb]
-    Q. P. Nguyen, Z. Dai, B. K. H. Low, P. Jaillet. Value-at-Risk Optimization with Gaussian
-    Processes. International Conference on Machine Learning, 2021.
-
-.. [Krause2011contextual]
-    A. Krause, C. S. Ong. Contextual Gaussian Process Bandit Optimization. Advances in Neural
-    Information Processing Systems 24, 2011.
 """
 
 from __future__ import annotations

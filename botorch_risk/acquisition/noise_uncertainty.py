@@ -21,7 +21,7 @@ class NoisePosteriorStandardDeviation(PointwiseAcquisitionFunction):
 
         score(x) = sigma_var(x), on the scale of the model's link
 
-    The first stage of RAHBO-US (Makarova et al. 2021, Sec. 4). Single-outcome, q = 1: use
+    The first stage of RAHBO-US ([Makarova2021rahbo]_, Sec. 4). Single-outcome, q = 1: use
     `sequential=True`.
 
     Example:

@@ -1,14 +1,4 @@
-r"""Radii of the balls of distributions in round t.
-
-.. [Huang2024kde]
-    X. Huang, L. Song, K. Xue, C. Qian. Stochastic Bayesian Optimization with Unknown Continuous
-    Context Distribution via Kernel Density Estimation. AAAI Conference on Artificial
-    Intelligence, 2024.
-
-.. [Kirschner2020drbo]
-    J. Kirschner, I. Bogunovic, S. Jegelka, A. Krause. Distributionally Robust Bayesian
-    Optimization. International Conference on Artificial Intelligence and Statistics, 2020.
-"""
+r"""Radii of the balls of distributions in round t."""
 
 from __future__ import annotations
 

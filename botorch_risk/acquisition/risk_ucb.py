@@ -1,14 +1,4 @@
-r"""Confidence bounds of a risk measure of the environment: one class for many papers.
-
-.. [Nguyen2021vucb]
-    Q. P. Nguyen, Z. Dai, B. K. H. Low, P. Jaillet. Value-at-Risk Optimization with Gaussian
-    Processes. International Conference on Machine Learning, 2021.
-
-.. [Huang2024kde]
-    X. Huang, L. Song, K. Xue, C. Qian. Stochastic Bayesian Optimization with Unknown Continuous
-    Context Distribution via Kernel Density Estimation. AAAI Conference on Artificial
-    Intelligence, 2024.
-"""
+r"""Confidence bounds of a risk measure of the environment: one class for many papers."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-r"""Targeted integrated variance of the kriging literature.
-
-.. [Picheny2010timse]
-    V. Picheny, D. Ginsbourger, O. Roustant, R. T. Haftka, N.-H. Kim. Adaptive Designs of
-    Experiments for Accurate Approximation of a Target Region. Journal of Mechanical Design, 2010.
-"""
+r"""Targeted integrated variance of the kriging literature."""
 
 from __future__ import annotations
 

@@ -1,22 +1,4 @@
-r"""Widths of confidence bounds: what the theory prescribes for a round or a model.
-
-.. [Huang2024kde]
-    X. Huang, L. Song, K. Xue, C. Qian. Stochastic Bayesian Optimization with Unknown Continuous
-    Context Distribution via Kernel Density Estimation. AAAI Conference on Artificial
-    Intelligence, 2024.
-
-.. [Makarova2021rahbo]
-    A. Makarova, I. Usmanova, I. Bogunovic, A. Krause. Risk-averse Heteroscedastic Bayesian
-    Optimization. Advances in Neural Information Processing Systems 34, 2021.
-
-.. [Nguyen2021vucb]
-    Q. P. Nguyen, Z. Dai, B. K. H. Low, P. Jaillet. Value-at-Risk Optimization with Gaussian
-    Processes. International Conference on Machine Learning, 2021.
-
-.. [Srinivas2010gpucb]
-    N. Srinivas, A. Krause, S. M. Kakade, M. Seeger. Gaussian Process Optimization in the Bandit
-    Setting: No Regret and Experimental Design. International Conference on Machine Learning, 2010.
-"""
+r"""Widths of confidence bounds: what the theory prescribes for a round or a model."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-r"""EXP3, the bandit that assumes nothing about where rewards come from, over replicates at once.
-
-.. [Auer2002exp3]
-    P. Auer, N. Cesa-Bianchi, Y. Freund, R. E. Schapire. The Nonstochastic Multiarmed Bandit
-    Problem. SIAM Journal on Computing 32, 2002.
-
-.. [Ha2023uhe]
-    H. Ha, V. Nguyen, H. Zhang, A. van den Hengel. Provably Efficient Bayesian Optimization with
-    Unbiased Gaussian Process Hyperparameter Estimation. arXiv:2306.06844, 2023.
-"""
+r"""EXP3, the bandit that assumes nothing about where rewards come from, over replicates at once."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-r"""Rewards on a common scale: what "scale the reward using D_0" may mean.
-
-.. [Ha2023uhe]
-    H. Ha, V. Nguyen, H. Zhang, A. van den Hengel. Provably Efficient Bayesian Optimization with
-    Unbiased Gaussian Process Hyperparameter Estimation. arXiv:2306.06844, 2023.
-"""
+r"""Rewards on a common scale: what "scale the reward using D_0" may mean."""
 
 from __future__ import annotations
 

@@ -36,9 +36,8 @@ class ContinuousEnvironment(IndependentEnvironment):
     What lies beyond the bounds is cut off (`"truncate"`: the distribution given that W is inside)
     or moved to them (`"clip"`: the bounds carry probability, as in the problems of SBO-KDE).
 
-    The distribution of V-UCB's experiments, Sec. 4 of Nguyen et al., "Value-at-Risk Optimization
-    with Gaussian Processes", 2021, is a normal one cut at two standard deviations. For a uniform
-    distribution, pass `Uniform(*bounds)`.
+    The distribution of V-UCB's experiments, Sec. 4 of [Nguyen2021vucb]_, is a normal one cut at two
+    standard deviations. For a uniform distribution, pass `Uniform(*bounds)`.
 
     Example:
         >>> from torch.distributions import Normal, Uniform

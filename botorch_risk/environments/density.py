@@ -22,8 +22,7 @@ class KernelDensity(Distribution):
 
         p(w) = sum_i prod_j N((w(j) - observed_i(j)) / bandwidth(j)) / (t prod_j bandwidth(j))
 
-    Eq. (2) of Huang et al., "Stochastic Bayesian Optimization with Unknown Continuous Context
-    Distribution via Kernel Density Estimation", 2024, with `N(z) = exp(-z^2 / 2) / sqrt(2 pi)`;
+    Eq. (2) of [Huang2024kde]_, with `N(z) = exp(-z^2 / 2) / sqrt(2 pi)`;
     the paper prints `exp(-z^2)`, which does not integrate to 1.
 
     At the bounds of a box, each coordinate of each kernel is one of these:

@@ -26,10 +26,9 @@ class EmpiricalGrid(IndependentEnvironment):
 
         weights[j] = (number of observed values nearest to grid[j]) / t
 
-    The reference distribution of DRBO-MMD and its minimax approximation, Sec. B.1 of Huang et al.,
-    "Stochastic Bayesian Optimization with Unknown Continuous Context Distribution via Kernel
-    Density Estimation", 2024. Points that no value is nearest to have weight 0: a ball may put
-    mass there. Distances are Euclidean, ties go to the first point.
+    The reference distribution of DRBO-MMD and its minimax approximation, Sec. B.1 of
+    [Huang2024kde]_. Points that no value is nearest to have weight 0: a ball may put mass there.
+    Distances are Euclidean, ties go to the first point.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]])
@@ -104,7 +103,7 @@ class StandardDeviationBox(IndependentEnvironment):
 
         [mean(i) - num_deviations * sd(i), mean(i) + num_deviations * sd(i)] in each dimension i
 
-    What StableOpt guards against in the experiments of Huang et al., 2024, Sec. B.1; for the
+    What StableOpt guards against in the experiments of [Huang2024kde]_, Sec. B.1; for the
     worst case, in which the equal weights do not matter. The standard deviation is that of the
     population (`ddof = 0`). Scrambled Sobol points.
 

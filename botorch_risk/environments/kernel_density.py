@@ -37,11 +37,10 @@ Bandwidth = Literal["silverman", "leave_one_out"]
 class KernelDensityEnvironment(IndependentEnvironment):
     r"""The kernel density estimate of observed values of W, and points drawn from it.
 
-    What SBO-KDE and DRBO-KDE learn of W, Sec. 3 and B.1 of Huang et al., "Stochastic Bayesian
-    Optimization with Unknown Continuous Context Distribution via Kernel Density Estimation",
-    2024; they take `rule="monte_carlo"`, `at_bounds="clip"` and 1,024 points, which 256 Sobol
-    points match. A bandwidth below the floor (one value, or identical ones) is raised to it, and
-    `at_floor` says where.
+    What SBO-KDE and DRBO-KDE learn of W, Sec. 3 and B.1 of [Huang2024kde]_; they take
+    `rule="monte_carlo"`, `at_bounds="clip"` and 1,024 points, which 256 Sobol points match. A
+    bandwidth below the floor (one value, or identical ones) is raised to it, and `at_floor` says
+    where.
 
     Choose `bandwidth="leave_one_out"` for distributions of several modes within bounds, once there
     are about 100 values: see `leave_one_out_bandwidth` for its errors. With few values, with heavy

@@ -11,12 +11,11 @@ in it.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from botorch_risk.experiments.extras import MissingExtraError
+from botorch_risk.experiments.one_line_errors import one_line_errors
 
 if TYPE_CHECKING:
     from botorch_risk.experiments.definition import ExperimentDefinition
@@ -31,16 +30,6 @@ def main(own: Iterable[ExperimentDefinition] = ()) -> None:
     with one_line_errors(MissingExtraError):
         from botorch_risk.experiments.commands import app
     app(obj=tuple(own))
-
-
-@contextmanager
-def one_line_errors(*kinds: type[Exception]) -> Iterator[None]:
-    r"""Errors of these kinds are one line on the error stream and the exit code 2."""
-    try:
-        yield
-    except kinds as error:
-        print(f"Error: {' '.join(str(error).split())}", file=sys.stderr)
-        raise SystemExit(2) from error
 
 
 if __name__ == "__main__":

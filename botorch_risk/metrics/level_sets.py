@@ -1,7 +1,7 @@
 r"""Classes and scores of estimated level sets, and the accuracy of sets of maximisers.
 
 On a finite domain. A point is high, the positive class, if
-`f >= h`. References are to Bogunovic et al., "Truncated Variance Reduction", 2016.
+`f >= h`. References are to [Bogunovic2016truvar]_.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 r"""Regret of the risk objective.
 
 Values are of the RISK objective without noise, one per round: the number of repeats at a point does
-not enter. NaN marks a round that a replicate did not play. References are to Makarova et al.,
-"Risk-averse Heteroscedastic Bayesian Optimization", 2021.
+not enter. NaN marks a round that a replicate did not play. References are to [Makarova2021rahbo]_.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-r"""Local neural surrogate optimisation of a value-at-risk.
-
-.. [Nguyen2021vucb]
-    Q. P. Nguyen, Z. Dai, B. K. H. Low, P. Jaillet. Value-at-Risk Optimization with Gaussian
-    Processes. International Conference on Machine Learning, 2021.
-"""
+r"""Local neural surrogate optimisation of a value-at-risk."""
 
 from __future__ import annotations
 

@@ -3,14 +3,6 @@ r"""Measures of risk: from the values of an outcome and their probabilities to o
 A measure is called as `measure(values, weights)` with `values: ... x n_w` and `weights`
 broadcastable to them, and returns `...`. It is pure, batched and differentiable in the values,
 and larger is better. A point of weight 0 is not in the support: these measures do not see it.
-
-.. [Nguyen2021vucb]
-    Q. P. Nguyen, Z. Dai, B. K. H. Low, P. Jaillet. Value-at-Risk Optimization with Gaussian
-    Processes. International Conference on Machine Learning, 2021.
-
-.. [Rockafellar2002cvar]
-    R. T. Rockafellar, S. Uryasev. Conditional value-at-risk for general loss distributions.
-    Journal of Banking & Finance 26, 2002.
 """
 
 from __future__ import annotations

@@ -1,10 +1,4 @@
-r"""The minimax approximation of the worst case over a maximum-mean-discrepancy ball.
-
-.. [Tay2022sensitivity]
-    S. S. Tay, C. S. Foo, U. Daisuke, R. Leong, B. K. H. Low. Efficient Distributionally Robust
-    Bayesian Optimization with Worst-case Sensitivity. International Conference on Machine
-    Learning, 2022.
-"""
+r"""The minimax approximation of the worst case over a maximum-mean-discrepancy ball."""
 
 from __future__ import annotations
 
@@ -32,7 +26,7 @@ Sensitivity = Literal["kernel", "identity"]
 
 @dataclass(frozen=True)
 class MinimaxApproximation(RiskMeasure):
-    r"""Midway between two bounds of the worst expectation over an MMD ball (Tay et al.).
+    r"""Midway between two bounds of the worst expectation over an MMD ball [Tay2022sensitivity]_.
 
         V(radius) = min_q {q'v : (q - p)' K (q - p) <= radius^2}, convex in the radius
         upper     = E + (min v - E) radius / radius*     the chord to V(radius*) = min v

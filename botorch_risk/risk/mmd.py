@@ -1,9 +1,4 @@
-r"""The smallest expectation over a maximum-mean-discrepancy ball of distributions.
-
-.. [Kirschner2020drbo]
-    J. Kirschner, I. Bogunovic, S. Jegelka, A. Krause. Distributionally Robust Bayesian
-    Optimization. International Conference on Artificial Intelligence and Statistics, 2020.
-"""
+r"""The smallest expectation over a maximum-mean-discrepancy ball of distributions."""
 
 from __future__ import annotations
 

@@ -10,9 +10,6 @@ A primal-dual method with Nesterov-Todd scaling and Mehrotra's predictor and cor
 
 Every iterate gives a distribution in the ball, by mixing with the centre, and a lower bound of the
 minimum, `min_j (c - B'nu)_j + a'nu - |nu|` for ANY nu, so their gap certifies the answer.
-
-.. [Vandenberghe2010cvxopt]
-    L. Vandenberghe. The CVXOPT linear and quadratic cone program solvers. 2010.
 """
 
 from __future__ import annotations

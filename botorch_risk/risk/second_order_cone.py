@@ -2,9 +2,6 @@ r"""Arithmetic in the second-order cone `{v : v_0 >= |v_1..r|}` for interior-poi
 
 Vectors are `b x (1 + r)` tensors with the head `v_0` first. With `J = diag(1, -1, ..., -1)` and
 `det v = v' J v`, the Jordan product is `u o v = (u'v, u_0 v_1 + v_0 u_1)`.
-
-.. [Vandenberghe2010cvxopt]
-    L. Vandenberghe. The CVXOPT linear and quadratic cone program solvers. 2010.
 """
 
 from __future__ import annotations

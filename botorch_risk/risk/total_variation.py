@@ -1,10 +1,4 @@
-r"""The smallest expectation over a total-variation ball of distributions.
-
-.. [Huang2024sbokde]
-    X. Huang, L. Song, K. Xue, C. Qian. Stochastic Bayesian Optimization with Unknown Continuous
-    Context Distribution via Kernel Density Estimation. AAAI Conference on Artificial
-    Intelligence, 2024.
-"""
+r"""The smallest expectation over a total-variation ball of distributions."""
 
 from __future__ import annotations
 
@@ -23,7 +17,7 @@ def total_variation_worst_case(
 
         risk = min_q {sum_j q_j values_j : sum_j |q_j - weights_j| <= radius}
 
-    Source: [Huang2024sbokde]_, Eq. (5), as a primal: the best use of the distance is to take
+    Source: [Huang2024kde]_, Eq. (5), as a primal: the best use of the distance is to take
     probability `radius / 2` from the largest values and put it all on the smallest, so one sort
     replaces the paper's two-dimensional convex problem. As in the paper the infimum is over ALL
     points: those of weight 0 may receive probability. The gradient in the values is the worst

@@ -3,21 +3,15 @@ r"""What the risk-averse bounds reduce to, and what they refuse."""
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
-from botorch.acquisition import UpperConfidenceBound, qSimpleRegret
-from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.acquisition import UpperConfidenceBound
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
-from botorch.fit import fit_gpytorch_mll
+from botorch.exceptions.errors import UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
-from botorch.optim import optimize_acqf
-from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from botorch_risk.acquisition import (
-    MeanVarianceObjective,
     NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
@@ -25,8 +19,6 @@ from botorch_risk.acquisition import (
     qRiskAverseUpperConfidenceBound,
 )
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.seeding import generators
-from botorch_risk.test_functions import HeteroscedasticSine
 from tests.contracts import RepeatedData, mean_variance_gp
 
 MINIMISE = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.float64))
@@ -129,105 +121,6 @@ def test_clipping_tightens_only_a_negative_bound_of_the_noise(data: RepeatedData
     torch.testing.assert_close(plain - clipped, 1e-3 - lower.clamp_max(1e-3))
 
 
-@pytest.mark.parametrize("options", [{}, {"noise_beta": None}, {"posterior_transform": MINIMISE}])
-@pytest.mark.parametrize("link", ["log", "identity"])
-@pytest.mark.parametrize("batch_shape", [(), (2,)], ids=str)
-def test_joint_form_is_the_average_of_the_sequential_bounds(
-    batch_shape: tuple[int, ...], link: str, options: dict[str, Any]
-) -> None:
-    r"""Each point is scored as if those before it, pending ones first, were pending."""
-    data = RepeatedData.make(batch_shape)
-    model = mean_variance_gp(data, variance_link=link, min_noise_variance=1e-3)
-    X = torch.rand(*batch_shape, 4, 2, dtype=torch.float64)
-    pending, candidates = X[..., :1, :], X[..., 1:, :]
-    terms = [
-        RiskAverseUpperConfidenceBound(
-            model, risk_aversion=1.5, X_pending=X[..., :j, :], **options
-        ).evaluate(X[..., j : j + 1, :])
-        for j in (1, 2, 3)
-    ]
-    acqf = qRiskAverseUpperConfidenceBound(model, risk_aversion=1.5, X_pending=pending, **options)
-    expected = torch.cat(terms, dim=-1).mean(dim=-1)
-    torch.testing.assert_close(acqf(candidates), expected.reshape(acqf(candidates).shape))
-
-
-def test_joint_form_at_q_one_is_the_analytic_bound(model: MeanVarianceGP) -> None:
-    joint = qRiskAverseUpperConfidenceBound(model, risk_aversion=1.5)
-    analytic = RiskAverseUpperConfidenceBound(model, risk_aversion=1.5)
-    X = draw_points()
-    torch.testing.assert_close(joint(X), analytic(X))
-
-
-def test_joint_form_rewards_spreading_out_over_unknown_noise(data: RepeatedData) -> None:
-    r"""Where f is known and only the noise is not, a twin adds nothing and a far point does."""
-    model = mean_variance_gp(data)
-    model.mean_model.covar_module.lengthscale = 50.0
-    model.refresh_noise()
-    acqf = qRiskAverseUpperConfidenceBound(model, beta=0.0, risk_aversion=1.0)
-    point = torch.tensor([[0.02, 0.95]], dtype=torch.float64)
-    far = torch.tensor([[0.95, 0.02]], dtype=torch.float64)
-    alone, far_alone, twin, spread = (
-        acqf(X.unsqueeze(0))
-        for X in (point, far, torch.cat([point, point]), torch.cat([point, far]))
-    )
-    assert twin < alone - 0.001  # the second look at the same unknown noise counts less
-    torch.testing.assert_close(spread, (alone + far_alone) / 2, rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize("clip", [False, True])
-@pytest.mark.parametrize("k", [2, 4])
-def test_joint_value_never_rises_with_the_aversion(k: int, clip: bool) -> None:
-    r"""No sample of a variance is negative, so that more aversion is never worth more."""
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(5):
-        X = torch.rand(15, 2, generator=generator, dtype=torch.float64)
-        noise = torch.randn(15, k, generator=generator, dtype=torch.float64)
-        model = MeanVarianceGP(X, (5 * X.sum(-1, keepdim=True)).sin() + (0.1 + X[:, 1:]) * noise)
-        corners = torch.tensor([[[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]]).double()
-        values = torch.cat(
-            [
-                qRiskAverseUpperConfidenceBound(model, risk_aversion=a, clip_noise=clip)(corners)
-                for a in (0.0, 1.0, 5.0, 20.0, 100.0)
-            ]
-        )
-        assert (values.diff() < 0).all()
-
-
-@pytest.mark.parametrize("clip", [False, True])
-def test_joint_form_clips_the_bound_of_the_noise(data: RepeatedData, clip: bool) -> None:
-    model = mean_variance_gp(data, variance_link="identity", min_noise_variance=1e-3)
-    X = torch.rand(50, 1, 2, dtype=torch.float64)
-    analytic = RiskAverseUpperConfidenceBound(model, clip_noise=clip)
-    joint = qRiskAverseUpperConfidenceBound(model, clip_noise=clip)
-    torch.testing.assert_close(joint(X), analytic(X))
-    assert (model.noise_confidence_bounds(X.squeeze(-2), 4.0)[0] < 0).any()
-
-
-@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
-def test_joint_batch_on_the_sine_is_as_averse_as_the_sequential_one() -> None:
-    problem = HeteroscedasticSine()
-    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-    differences = []
-    for seed in (0, 5, 6, 9):  # with a maximum over the batch some points went to the noisy end
-        torch.manual_seed(seed)
-        X = 2 * torch.rand(12, 1, dtype=torch.float64)
-        Y = problem.sample_repeats(X.unsqueeze(0), 4, generators([seed], "x"))[0]
-        model = MeanVarianceGP(X / 2, Y)
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        batches = []
-        for acqf, sequential in (
-            (qRiskAverseUpperConfidenceBound(model, risk_aversion=20.0), False),
-            (RiskAverseUpperConfidenceBound(model, risk_aversion=20.0), True),
-        ):
-            torch.manual_seed(0)
-            batch, _ = optimize_acqf(
-                acqf, bounds, q=4, num_restarts=12, raw_samples=1024, sequential=sequential
-            )
-            batches.append(problem.mean_variance(2 * batch, 20.0).mean())
-        differences.append(batches[0] - batches[1])
-    assert torch.stack(differences).mean() > -0.1  # of a range of 25
-
-
 def test_trusting_the_noise_takes_its_posterior_mean(model: MeanVarianceGP) -> None:
     r"""A width of 0 is the median with the log link, which is lower than the mean."""
     X = torch.rand(6, 2, dtype=torch.float64)
@@ -264,47 +157,6 @@ def test_one_model_of_a_list_is_selected(bound: type, weight: float, data: Repea
     other = ScalarizedPosteriorTransform(torch.tensor([0.0, 1.0], dtype=torch.float64))
     with pytest.raises(UnsupportedError, match="Got SingleTaskGP"):
         bound(ModelListGP(model, constraint), posterior_transform=other)
-
-
-def test_objective_weighs_one_outcome_of_a_list(data: RepeatedData) -> None:
-    model = mean_variance_gp(data)
-    constraint = SingleTaskGP(data.X, data.X[:, :1])
-    X = torch.rand(3, 2, 2, dtype=torch.float64)
-    for index, models in ((0, [model, constraint]), (1, [constraint, model])):
-        objective = MeanVarianceObjective(model, 2.0, outcome_index=index)
-        samples = ModelListGP(*models).posterior(X).rsample(torch.Size([4]))
-        expected = samples[..., index] - 2.0 * model.predicted_noise(X).squeeze(-1)
-        torch.testing.assert_close(objective(samples, X), expected)
-        assert qSimpleRegret(ModelListGP(*models), objective=objective)(X).shape == (3,)
-    with pytest.raises(BotorchTensorDimensionError, match="samples with the outcome 2"):
-        MeanVarianceObjective(model, 2.0, outcome_index=2)(samples, X)
-
-
-@pytest.mark.filterwarnings("ignore:A not p.d.")  # smooth posterior samples at near points
-def test_objective_makes_qlognei_risk_averse() -> None:
-    r"""On a flat f, improvement means less noise: the noisy half is left alone."""
-    generator = torch.Generator().manual_seed(0)
-    X = torch.rand(20, 1, generator=generator, dtype=torch.float64)
-    noise = torch.randn(20, 10, generator=generator, dtype=torch.float64)
-    model = MeanVarianceGP(X, 0.01 * X + (0.05 + X) * noise)
-    for process in (model.noise_model, model.mean_model):
-        process.covar_module.lengthscale = 0.5
-    model.refresh_noise()
-    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-    objective = MeanVarianceObjective(model, risk_aversion=20.0)
-    acqf = qLogNoisyExpectedImprovement(model, X, objective=objective, prune_baseline=True)
-    candidate, _ = optimize_acqf(acqf, bounds, q=2, num_restarts=2, raw_samples=32)
-    assert candidate.max() < 0.5
-    samples = torch.zeros(3, 5, 2, 1, dtype=torch.float64)
-    at = torch.rand(5, 2, 1, dtype=torch.float64)
-    torch.testing.assert_close(
-        objective(samples, at), -20 * model.predicted_noise(at).squeeze(-1).expand(3, 5, 2)
-    )
-    lower, _ = model.noise_confidence_bounds(at, 4.0)
-    optimistic = MeanVarianceObjective(model, risk_aversion=20.0, noise_beta=4.0)
-    torch.testing.assert_close(optimistic(samples, at), -20 * lower.expand(3, 5, 2))
-    with pytest.raises(UnsupportedError, match="passes its points"):
-        objective(samples)
 
 
 def test_replicates_may_have_weights_of_their_own() -> None:

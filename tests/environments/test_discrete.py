@@ -9,16 +9,11 @@ import torch
 from botorch.exceptions.errors import (
     BotorchTensorDimensionError,
     InputDataError,
-    UnsupportedError,
 )
-from torch import Tensor
 
 from botorch_risk.environments import (
     DiscreteEnvironment,
-    EmpiricalGrid,
-    Environment,
     InputPerturbation,
-    StandardDeviationBox,
     regular_grid,
 )
 
@@ -102,107 +97,3 @@ def test_whole_numbers_have_equal_probabilities():
     assert environment.weights.tolist() == pytest.approx([1 / 3] * 3)
     grid = regular_grid(torch.tensor([[0], [1]]), 5)
     assert grid.flatten().tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
-
-
-def test_ties_go_to_the_first_point_of_the_grid():
-    observed = torch.tensor([[0.25], [0.25], [0.75], [5.0]], dtype=torch.double)
-    assert EmpiricalGrid(observed, THREE).weights.tolist() == [0.5, 0.25, 0.25]
-
-
-@pytest.mark.parametrize(
-    ("d_w", "num_points", "size"), [(1, 100, 100), (2, 1024, 1024), (3, 1000, 1000), (4, 100, 256)]
-)
-def test_regular_grids_have_the_sizes_of_the_paper(d_w, num_points, size):
-    grid = regular_grid(UNIT.expand(2, d_w), num_points)
-    assert grid.shape == (size, d_w)
-    assert grid.unique(dim=0).shape == grid.shape
-
-
-def test_refuses_a_grid_of_another_space():
-    with pytest.raises(
-        BotorchTensorDimensionError, match="Expected `grid` to have shape `n_w x 1`"
-    ):
-        EmpiricalGrid(THREE, torch.zeros(3, 2))
-
-
-def test_the_box_is_cut_at_the_bounds():
-    observed = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-    wide = StandardDeviationBox(observed, 512, seeds=0, num_deviations=3.0)
-    assert wide.box.tolist() == [[-1.0], [2.0]]
-    cut = StandardDeviationBox(observed, 512, seeds=0, num_deviations=3.0, bounds=UNIT)
-    assert cut.box.tolist() == UNIT.tolist()
-    assert ((cut.points >= 0) & (cut.points <= 1)).all()
-
-
-@pytest.mark.parametrize("num_deviations", [-1.0, math.nan, math.inf])
-def test_refuses_a_box_that_is_none(num_deviations):
-    with pytest.raises(ValueError, match=r"Expected finite `num_deviations` >= 0. Got num_dev"):
-        StandardDeviationBox(THREE, 8, seeds=0, num_deviations=num_deviations)
-
-
-def test_refuses_what_is_no_data():
-    for build in (lambda w: EmpiricalGrid(w, THREE), lambda w: StandardDeviationBox(w, 8, 0)):
-        with pytest.raises(InputDataError, match=r"finite `observed`. Got \[nan\] at \(1,\)"):
-            build(torch.tensor([[0.5], [math.nan]]).double())
-        with pytest.raises(BotorchTensorDimensionError, match=r"with no dimension empty. Got"):
-            build(THREE[:0])
-    with pytest.raises(InputDataError, match=r"Expected finite `perturbations`. Got \[nan\]"):
-        InputPerturbation(THREE * math.nan)
-    for build in (lambda: regular_grid(UNIT, 0), lambda: StandardDeviationBox(THREE, 0, 0)):
-        with pytest.raises(ValueError, match=r"Expected at least one point or node. Got 0"):
-            build()
-
-
-def test_one_observed_value_is_its_own_box():
-    assert (StandardDeviationBox(THREE[1:2], 4, seeds=0).points == 0.5).all()
-
-
-def test_perturbations_have_no_points_and_keep_to_the_bounds():
-    environment = InputPerturbation(THREE - 0.5, bounds=UNIT)
-    inputs, _ = environment.expand(torch.tensor([[0.2], [0.9]]))
-    expected = torch.tensor([[0.0, 0.2, 0.7], [0.4, 0.9, 1.0]])
-    torch.testing.assert_close(inputs.squeeze(-1), expected)
-    with pytest.raises(UnsupportedError, match="which have no fixed `points`"):
-        environment.points  # noqa: B018
-    with pytest.raises(BotorchTensorDimensionError, match="`batch_shape x m x 1`"):
-        environment.expand(torch.zeros(2, 2))
-
-
-def test_what_a_strategy_asks_of_an_environment() -> None:
-    r"""How many columns, in which box, and what a decision may meet."""
-    bounds = torch.tensor([[-1.0, 0.0], [1.0, 2.0]])
-    w = torch.tensor([[0.3], [0.5], [9.0]])
-    weather = DiscreteEnvironment(w, torch.tensor([0.5, 0.5, 0.0]))
-    assert weather.independent and weather.num_inputs(2) == 3
-    assert torch.equal(weather.range(bounds), torch.tensor([[-1.0, 0.0, 0.3], [1.0, 2.0, 0.5]]))
-    X = torch.zeros(3, 2)
-    assert weather.contains(X, w).tolist() == [True, True, False]
-    assert torch.equal(weather.log_probability(weather.weights), weather.weights.log())
-    moved = InputPerturbation(torch.tensor([[-0.25, 0.0], [0.5, 0.125]]), bounds=2 * bounds)
-    assert not moved.independent and moved.num_inputs(2) == 2
-    assert torch.equal(moved.range(bounds), torch.tensor([[-1.25, 0.0], [1.5, 2.125]]))
-
-
-class Doubled(Environment):
-    r"""An environment of one's own: W is -x or x, with the same probability."""
-
-    def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        inputs = torch.stack([torch.cat([X, -X], dim=-1), torch.cat([X, X], dim=-1)], dim=-2)
-        return inputs, torch.full((2,), 0.5)
-
-
-def test_an_environment_needs_nothing_but_expand() -> None:
-    own, X = Doubled(), torch.tensor([[0.5], [0.5]])
-    assert not own.independent and own.num_inputs(1) == 2
-    assert own.contains(X, torch.tensor([[-0.5], [0.4]])).tolist() == [True, False]
-    with pytest.raises(UnsupportedError, match=r"knows its range\. Got Doubled"):
-        own.range(torch.tensor([[0.0], [1.0]]))
-
-
-def test_perturbations_reach_where_they_may_lead() -> None:
-    distribution = InputPerturbation(
-        torch.tensor([[-0.5], [0.25], [1.0]]), torch.tensor([0.5, 0.5, 0.0]), bounds=UNIT[:, :1]
-    )
-    X = torch.tensor([[0.2], [0.2], [0.2], [0.2], [1e-4]])
-    perturbed = torch.tensor([[0.0], [0.45], [1.0], [0.3], [0.25 + 1e-4]])
-    assert distribution.contains(X, perturbed).tolist() == [True, True, False, False, True]

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.exceptions.errors import (
+    BotorchTensorDimensionError,
+    UnsupportedError,
+)
 from scipy.stats import norm
 from torch import Tensor
 from torch.distributions import Normal
@@ -17,6 +20,7 @@ from botorch_risk.environments import (
     ContinuousEnvironment,
     DiscreteEnvironment,
     EmpiricalGrid,
+    Environment,
     IndependentEnvironment,
     InputPerturbation,
     KernelDensity,
@@ -29,7 +33,11 @@ from botorch_risk.environments.environment import check_bounds, choose, inside
 from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
 
 BOXES = [(3.0, 5.0), (-4.0, -1.0)]
+
+
 boxes = pytest.mark.parametrize("box", BOXES, ids=str)
+
+
 kinds = pytest.mark.parametrize("at_bounds", ["truncate", "reflect", "clip"])
 
 
@@ -270,3 +278,34 @@ def test_bounds_must_be_a_box() -> None:
     for lower, upper in ((1.0, 1.0), (-1.0, -4.0), (0.0, math.inf), (math.nan, 1.0)):
         with pytest.raises(ValueError, match="finite lower bounds below the upper ones"):
             check_bounds(column(lower, upper))
+
+
+def test_what_a_strategy_asks_of_an_environment() -> None:
+    r"""How many columns, in which box, and what a decision may meet."""
+    bounds = torch.tensor([[-1.0, 0.0], [1.0, 2.0]])
+    w = torch.tensor([[0.3], [0.5], [9.0]])
+    weather = DiscreteEnvironment(w, torch.tensor([0.5, 0.5, 0.0]))
+    assert weather.independent and weather.num_inputs(2) == 3
+    assert torch.equal(weather.range(bounds), torch.tensor([[-1.0, 0.0, 0.3], [1.0, 2.0, 0.5]]))
+    X = torch.zeros(3, 2)
+    assert weather.contains(X, w).tolist() == [True, True, False]
+    assert torch.equal(weather.log_probability(weather.weights), weather.weights.log())
+    moved = InputPerturbation(torch.tensor([[-0.25, 0.0], [0.5, 0.125]]), bounds=2 * bounds)
+    assert not moved.independent and moved.num_inputs(2) == 2
+    assert torch.equal(moved.range(bounds), torch.tensor([[-1.25, 0.0], [1.5, 2.125]]))
+
+
+class Doubled(Environment):
+    r"""An environment of one's own: W is -x or x, with the same probability."""
+
+    def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        inputs = torch.stack([torch.cat([X, -X], dim=-1), torch.cat([X, X], dim=-1)], dim=-2)
+        return inputs, torch.full((2,), 0.5)
+
+
+def test_an_environment_needs_nothing_but_expand() -> None:
+    own, X = Doubled(), torch.tensor([[0.5], [0.5]])
+    assert not own.independent and own.num_inputs(1) == 2
+    assert own.contains(X, torch.tensor([[-0.5], [0.4]])).tolist() == [True, False]
+    with pytest.raises(UnsupportedError, match=r"knows its range\. Got Doubled"):
+        own.range(torch.tensor([[0.0], [1.0]]))

@@ -180,7 +180,7 @@ def distances(distributions, num_values, num_runs=60):
     ],
 )
 def test_distances_are_those_of_table_2(distributions, num_values, mean, standard_error):
-    r"""Huang et al., 2024: 20 runs, mean and standard error."""
+    r"""[Huang2024kde]_: 20 runs, mean and standard error."""
     found = list(distances(distributions, num_values))
     spread = np.std(found) / np.sqrt(len(found))
     assert abs(np.mean(found) - mean) < 3 * math.hypot(spread, standard_error)

@@ -208,14 +208,6 @@ def test_optimum_of_ackley_is_that_of_the_paper_to_its_digits():
     )
 
 
-def test_optimum_of_the_newsvendor_is_the_median_of_the_demand():
-    problem = Newsvendor()
-    x = problem.optimal_decision.item()
-    assert x == pytest.approx(burr12(2, 20).median(), abs=1e-12)
-    sold = burr12(2, 20).expect(lambda w: np.minimum(x, w), epsabs=1e-12)
-    assert problem.optimal_expectation == pytest.approx(8 * sold - 4 * x, abs=1e-8)
-
-
 @every
 def test_points_of_the_law_give_the_expectation_nearly(name):
     problem = PROBLEMS[name]()

@@ -14,10 +14,15 @@ from build import ProjectBuilder
 from torch.quasirandom import SobolEngine
 
 from botorch_risk.environments import ContinuousEnvironment
-from botorch_risk.test_functions import PortfolioOptimization
+from botorch_risk.test_functions import (
+    PortfolioOptimization,
+    ValueAtRiskPortfolio,
+)
 from tests.test_functions.cases import portfolio_tables
 
 laws = pytest.mark.parametrize("law", ["uniform", "normal"])
+
+
 FILES = ("portfolio_backtests.csv", "portfolio_surrogate.json")
 
 
@@ -109,3 +114,21 @@ def test_refuses_another_table(tmp_path: Path) -> None:
     np.savetxt(path, np.random.default_rng(0).random((10, 6)), delimiter=",", header="a,b,c,d,e,f")
     with pytest.raises(InputDataError, match=r"Expected 3,000 rows .* Got \(10, 6\)"):
         PortfolioOptimization(path)
+
+
+@portfolio_tables
+def test_value_at_risk_is_an_order_statistic_of_the_grid(portfolio_table):
+    problem = ValueAtRiskPortfolio(portfolio_table)
+    points, weights = problem.environment.points, problem.environment.weights
+    assert points.shape == (100, 2)
+    assert weights.allclose(weights.new_tensor(0.01))
+    X = torch.rand(200, 3, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    values = problem.objective(X)
+    pairs = torch.cat([X[:1].expand(100, 3), points], dim=-1)
+    ordered = problem(pairs, noise=False).sort().values
+    torch.testing.assert_close(values[0], ordered[19])  # the 20th of 100 at level 0.2
+    best = problem.objective(problem.optimal_decision.unsqueeze(0)).item()
+    assert best == pytest.approx(problem.optimal_value_at_risk, abs=1e-6)
+    assert (values <= best).all()
+    near = (problem.optimal_decision + 0.02 * (X - 0.5)).clamp(0, 1)
+    assert (problem.objective(near) <= best + 1e-6).all()

@@ -1,10 +1,4 @@
-r"""Truncated variance reduction: optimisation and level sets, costs, the choice of the noise.
-
-.. [Bogunovic2016truvar]
-    I. Bogunovic, J. Scarlett, A. Krause, V. Cevher. Truncated Variance Reduction: A Unified
-    Approach to Bayesian Optimization and Level-Set Estimation. Advances in Neural Information
-    Processing Systems 29, 2016.
-"""
+r"""Truncated variance reduction: optimisation and level sets, costs, the choice of the noise."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-r"""Confidence widths of the epochs of truncated variance reduction.
-
-.. [Bogunovic2016truvar]
-    I. Bogunovic, J. Scarlett, A. Krause, V. Cevher. Truncated Variance Reduction: A Unified
-    Approach to Bayesian Optimization and Level-Set Estimation. Advances in Neural Information
-    Processing Systems 29, 2016.
-"""
+r"""Confidence widths of the epochs of truncated variance reduction."""
 
 from __future__ import annotations
 

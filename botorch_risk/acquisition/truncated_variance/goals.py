@@ -2,15 +2,6 @@ r"""What truncated variance reduction looks for: the maximum, or a level set.
 
 A goal says which points confidence bounds rule out or classify, when nothing is left to do, and how
 accurate the sets are.
-
-.. [Bogunovic2016truvar]
-    I. Bogunovic, J. Scarlett, A. Krause, V. Cevher. Truncated Variance Reduction: A Unified
-    Approach to Bayesian Optimization and Level-Set Estimation. Advances in Neural Information
-    Processing Systems 29, 2016.
-
-.. [Gotovos2013lse]
-    A. Gotovos, N. Casati, G. Hitz, A. Krause. Active Learning for Level Set Estimation.
-    International Joint Conference on Artificial Intelligence, 2013.
 """
 
 from __future__ import annotations

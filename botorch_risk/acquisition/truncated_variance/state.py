@@ -1,10 +1,4 @@
-r"""The state of truncated variance reduction between samples: sets of points, epoch, target.
-
-.. [Bogunovic2016truvar]
-    I. Bogunovic, J. Scarlett, A. Krause, V. Cevher. Truncated Variance Reduction: A Unified
-    Approach to Bayesian Optimization and Level-Set Estimation. Advances in Neural Information
-    Processing Systems 29, 2016.
-"""
+r"""The state of truncated variance reduction between samples: sets of points, epoch, target."""
 
 from __future__ import annotations
 

@@ -1,0 +1,58 @@
+r"""Signs, levels and outputs of the scores of level-set estimation; the values are in the cases."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+
+from botorch_risk.acquisition import MaximumVariance, Straddle
+from tests.contracts import RepeatedData, gaussian_process, of_decision
+
+X = torch.rand(40, 1, 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+
+
+def test_the_straddle_is_negative_where_the_bounds_classify_a_point() -> None:
+    model = of_decision(RepeatedData.make())
+    posterior = model.posterior(X.squeeze(-2))
+    reach = 3 * posterior.variance.sqrt()
+    lower, upper = (posterior.mean - reach).squeeze(-1), (posterior.mean + reach).squeeze(-1)
+    level = posterior.mean.median().item()
+    classified = (lower > level) | (upper < level)
+    assert classified.any() and not classified.all()
+    assert torch.equal(Straddle(model, level, beta=9.0)(X) < 0, classified)
+
+
+def test_a_wider_interval_is_worth_more() -> None:
+    model = of_decision(RepeatedData.make())
+    narrow, wide = (Straddle(model, 1.2, beta=beta)(X) for beta in (1.0, 4.0))
+    deviation = MaximumVariance(model)(X)
+    torch.testing.assert_close(wide - narrow, deviation)
+
+
+def test_replicates_may_have_levels_of_their_own() -> None:
+    data = RepeatedData.make((3,))
+    model = gaussian_process(data.X, data.Y.mean(dim=-1, keepdim=True))
+    levels = torch.tensor([0.5, 1.0, 1.5], dtype=torch.float64)
+    points = X.squeeze(-2).expand(3, -1, -1)
+    together = Straddle(model, levels).evaluate(points)
+    for row, level in enumerate(levels.tolist()):
+        torch.testing.assert_close(together[row], Straddle(model, level).evaluate(points)[row])
+
+
+def test_minus_the_outcome_has_minus_the_level() -> None:
+    model = of_decision(RepeatedData.make())
+    minus = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.float64))
+    turned = Straddle(model, -1.2, posterior_transform=minus)
+    torch.testing.assert_close(turned(X), Straddle(model, 1.2)(X))
+    torch.testing.assert_close(
+        MaximumVariance(model, posterior_transform=minus)(X), MaximumVariance(model)(X)
+    )
+
+
+def test_bad_arguments() -> None:
+    model = of_decision(RepeatedData.make())
+    with pytest.raises(ValueError, match=r"Expected a finite `threshold`\. Got nan"):
+        Straddle(model, torch.nan)
+    with pytest.raises(ValueError, match="`beta`"):
+        Straddle(model, 1.0, beta=-1.0)

@@ -1,0 +1,116 @@
+r"""Files that are no store, or another experiment's, are refused and left alone."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from botorch_risk.experiments import ExperimentStore, StoreError
+from tests.experiments.stores import IDENTITY, change, fill, record
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return fill(tmp_path / "results.sqlite")
+
+
+def test_a_locked_file_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("botorch_risk.experiments.database._TIMEOUT_SECONDS", 0.05)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreError, match=r"results.sqlite .* locked"):
+        ExperimentStore(path, IDENTITY)
+    holder.execute("ROLLBACK")
+    holder.close()
+    ExperimentStore(path, IDENTITY).close()
+
+
+def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "empty.sqlite"
+    path.touch()
+    with ExperimentStore(path, IDENTITY) as store:
+        assert store.identity == IDENTITY
+
+
+def foreign_database(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE photos (name TEXT)")
+    connection.commit()
+    connection.close()
+
+
+def truncated(path: Path) -> None:
+    with ExperimentStore(path, IDENTITY) as store:
+        store.add_strategy("random", "RandomSearch")
+        for index in range(9):
+            record(store, index)
+    path.write_bytes(path.read_bytes()[:-8192])
+
+
+def overwritten(path: Path) -> None:
+    truncated(path)
+    data = bytearray(path.read_bytes())
+    data[4096:6000] = bytes(1904)
+    path.write_bytes(data)
+
+
+def newer(path: Path) -> None:
+    ExperimentStore(path, IDENTITY).close()
+    change(path, "PRAGMA user_version = 99")
+
+
+def without_checksums(path: Path) -> None:
+    r"""A store of the first schema."""
+    ExperimentStore(path, IDENTITY).close()
+    change(path, "PRAGMA user_version = 1")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda path: path.write_text("x,y\n1,2\n" * 99), "intact store. Got file is not a data"),
+        (foreign_database, "to be an experiment store. Got another file"),
+        (truncated, "malformed|intact"),
+        (overwritten, "malformed|intact"),
+        (newer, "Expected schema 2 .* Got schema 99"),
+        (without_checksums, "Expected schema 2 .* Got schema 1.* run the experiment again"),
+    ],
+    ids=["text", "foreign", "truncated", "overwritten", "newer", "without checksums"],
+)
+def test_other_files_are_refused_and_left_alone(spoil: Any, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    spoil(path)
+    before = path.read_bytes()
+    for identity in (IDENTITY, None):
+        with pytest.raises(StoreError, match=message):
+            ExperimentStore(path, identity)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "change", [{"seeds": [0, 1, 2]}, {"experiment": "branin"}, {"extra": 1}], ids=str
+)
+def test_another_experiment_is_refused_by_name(change: dict[str, Any], path: Path) -> None:
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=f"{next(iter(change))}=.* there, .* here"):
+        ExperimentStore(path, IDENTITY | change)
+    assert path.read_bytes() == before
+
+
+def test_long_values_are_told_apart_by_their_ends(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    ExperimentStore(path, {"seeds": list(range(200))}).close()
+    with pytest.raises(StoreError, match=r"\.\.\..* 198, 199\] there, .* 98, 99\] here"):
+        ExperimentStore(path, {"seeds": list(range(100))})
+
+
+def test_a_missing_file_is_not_created_by_reading(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="to exist"):
+        ExperimentStore(tmp_path / "none.sqlite")
+    with pytest.raises(StoreError, match="unable to open"):
+        ExperimentStore(tmp_path / "no" / "folder.sqlite", IDENTITY)
+    assert not list(tmp_path.iterdir())

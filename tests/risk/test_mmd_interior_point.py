@@ -1,0 +1,76 @@
+r"""Programs over the simplex and a ball: certified by their gap, and solved each by itself."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from botorch_risk.risk import mmd_interior_point
+from botorch_risk.risk.mmd_interior_point import BallProgram, BallRows, solve_programs
+
+NUM_POINTS, RANK = 12, 4
+
+
+def programs(count: int, seed: int = 0) -> tuple[Tensor, BallProgram]:
+    r"""Random costs from 0 to 1 and centres, under one `B: r x n_w`."""
+    stream = torch.Generator().manual_seed(seed)
+    draw = {"generator": stream, "dtype": torch.float64}
+    B = 3 * torch.randn(RANK, NUM_POINTS, **draw)
+    costs = torch.rand(count, NUM_POINTS, **draw)
+    costs = costs - costs.amin(dim=-1, keepdim=True)
+    costs = costs / costs.amax(dim=-1, keepdim=True)
+    centre = torch.rand(count, NUM_POINTS, **draw)
+    centre = centre / centre.sum(dim=-1, keepdim=True)
+    return B, BallProgram.start(costs, centre, centre @ B.T)
+
+
+def by_cone_program(B: Tensor, costs: Tensor, image: Tensor) -> float:
+    p = cp.Variable(NUM_POINTS, nonneg=True)
+    inside = cp.norm(B.numpy() @ p - image.numpy()) <= 1
+    return cp.Problem(cp.Minimize(costs.numpy() @ p), [cp.sum(p) == 1, inside]).solve(cp.CLARABEL)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_certified_minimum_is_that_of_a_cone_program(seed: int) -> None:
+    B, program = programs(5, seed)
+    solve_programs(BallRows(B), program, 1e-8)
+    assert (program.gap <= 1e-8).all() and (program.gap >= -1e-12).all()
+    expected = [by_cone_program(B, c, a) for c, a in zip(program.costs, program.image, strict=True)]
+    np.testing.assert_allclose(program.value, expected, atol=1e-6)
+    assert (program.distribution >= 0).all()
+    torch.testing.assert_close(program.distribution.sum(dim=-1), torch.ones(5).double())
+    assert ((program.distribution @ B.T - program.image).norm(dim=-1) <= 1 + 1e-9).all()
+
+
+def test_programs_do_not_notice_each_other() -> None:
+    B, together = programs(6)
+    solve_programs(BallRows(B), together, 1e-9)
+    for row in range(6):
+        _, all_rows = programs(6)
+        alone = all_rows.take(torch.tensor([row]))
+        solve_programs(BallRows(B), alone, 1e-9)
+        torch.testing.assert_close(alone.value[0], together.value[row], rtol=0, atol=1e-9)
+
+
+def test_bounds_hold_also_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    B, exact = programs(4)
+    solve_programs(BallRows(B), exact, 1e-10)
+    monkeypatch.setattr(mmd_interior_point, "ATTEMPTS", ((0.95, 3),))
+    _, early = programs(4)
+    solve_programs(BallRows(B), early, 1e-10)
+    assert (early.gap > 1e-10).any()
+    assert (early.bound <= exact.value + 1e-12).all()
+    assert (early.value >= exact.bound - 1e-12).all()
+
+
+def test_the_table_of_products_gives_the_same_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    B, _ = programs(1)
+    diagonal = torch.rand(40, NUM_POINTS, dtype=torch.float64)
+    with_table = BallRows(B).gram(diagonal)
+    monkeypatch.setattr(mmd_interior_point, "PAIRS_WORTHWHILE", 1000)
+    torch.testing.assert_close(BallRows(B).gram(diagonal), with_table)
+    G = torch.cat([torch.ones(1, NUM_POINTS).double(), B])
+    torch.testing.assert_close(with_table[7], G @ torch.diag(diagonal[7]) @ G.T)
