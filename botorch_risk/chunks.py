@@ -48,8 +48,8 @@ def evaluate_in_chunks(function: Callable[[Tensor], Tensor], X: Tensor, chunk_si
     r"""Values of a pointwise function, some points at a time, with gradients at once.
 
     A point's value does not depend on the others, so that the gradient of the sum over a
-    chunk is that of each value. It is computed while the chunk is at hand, and nothing of the
-    function's intermediate results is kept: memory is that of one chunk.
+    chunk holds the gradient of each value. It is computed chunk by chunk, and none of the
+    function's intermediate results are kept: memory is that of one chunk.
 
     Args:
         function: Maps `batch_shape x m x d` points to `batch_shape x m` values. Where the points

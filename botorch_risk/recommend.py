@@ -1,4 +1,4 @@
-r"""Which point do I hand over at the end?"""
+r"""Reporting rules: the point to recommend at the end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ObservedObjective(Protocol):
 
 
 class Recommendation(NamedTuple):
-    r"""A point to hand over.
+    r"""A recommended point.
 
     Attributes:
         point: `batch_shape x d`.

@@ -1,4 +1,4 @@
-r"""Where are more repeats of an experiment worth their price?"""
+r"""Advice on repeats: where, and how many, are worth their cost."""
 
 from __future__ import annotations
 

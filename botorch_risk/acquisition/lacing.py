@@ -1,4 +1,4 @@
-r"""Which value of the environment to query beside a decision."""
+r"""Selects the value of the environment to query beside a decision."""
 
 from __future__ import annotations
 
@@ -86,14 +86,14 @@ def covering_mask(
 
     where `Q` is the worst distribution at the lower bounds, `risk(l) = E_Q[l]`. What lacing values
     are for, Lemma 3 of [Nguyen2021vucb]_, is to bound the regret of a decision by `u(w) - l(w)`, so
-    that the observation made there pays for it. The idea carries over thus far:
+    that the observation made there pays for it. How far the idea carries over:
 
     - A coherent measure is the smallest expectation over a set of distributions, so that
       `risk(u) - risk(l) <= E_Q[u - l]`, an average: some w in the support of Q is as wide. That
       is a value of the lower tail for CVaR, any value for the expectation, and the minimiser of
       the lower bound for the worst case, which is StableOpt's choice [Bogunovic2018stableopt]_.
     - Value-at-risk is no such average (Example 1 of the paper): it needs `lacing_mask`.
-    - Enclosure, as lacing values have it, is not to be had: no single value need enclose a mean.
+    - Enclosure, as lacing values have it, is not possible: no single value need enclose a mean.
 
     Args:
         risk_measure: `Expectation`, `ConditionalValueAtRisk`, `WorstCase` or

@@ -1,4 +1,4 @@
-r"""Which sample leaves the least regret in the point that is recommended after it?"""
+r"""Minimum regret search: the sample after which the recommended point has the least regret."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def expected_regret_reduction(
     """
     R, size = noise.shape
     mask = top_candidates(posterior, min(num_recommended, size)).reshape(R, size)
-    places = mask.nonzero()[:, 1].reshape(R, -1)  # R x c
+    columns = mask.nonzero()[:, 1].reshape(R, -1)  # R x c
     mean = posterior.mean.reshape(R, size)
-    # A point that is known without noise tells nothing: its slope is 0, not 0 / 0.
+    # A sample of a point that is known without noise has no effect: its slope is 0, not 0 / 0.
     precision = inverse_variance(posterior.variance.reshape(R, size) + noise, posterior)
     # How the means of recommendable points move with y, R x |D| x c.
     every = slice(None)
-    covariance = posterior.covariance_between(None, places)(every, every, every)
+    covariance = posterior.covariance_between(None, columns)(every, every, every)
     slope = covariance * precision.sqrt().unsqueeze(-1)
-    height, best = mean.gather(-1, places).sort(dim=-1, descending=True, stable=True)
+    height, best = mean.gather(-1, columns).sort(dim=-1, descending=True, stable=True)
     slope = slope.gather(-1, best.unsqueeze(-2).expand_as(slope))
     behind = (height - height[:, :1]).unsqueeze(-2)  # R x 1 x c, 0 for the present recommendation
     ahead = slope - slope[..., :1]
@@ -68,7 +68,7 @@ def expected_regret_reduction(
     weights = torch.exp(-0.5 * outcomes.square()) / math.sqrt(2 * math.pi)
     weights = weights / weights.sum()
     score = torch.zeros_like(mean)
-    rows = _CHUNK_ENTRIES.rows(mean.device, places.shape[-1])
+    rows = _CHUNK_ENTRIES.rows(mean.device, columns.shape[-1])
     for r, heights in enumerate(behind):  # one replicate at a time, in a core's cache
         for total, slopes in zip(score[r].split(rows), ahead[r].split(rows), strict=True):
             means = torch.empty_like(slopes)

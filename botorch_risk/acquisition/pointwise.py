@@ -52,7 +52,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     r"""An acquisition function that scores points independently of each other.
 
     A subclass defines `evaluate`, and `_condition` if it takes pending points. `forward`, what
-    BoTorch's optimisers call, is the face of `evaluate` for q = 1. A batch of q points is built
+    BoTorch's optimisers call, is `evaluate` for q = 1. A batch of q points is built
     with `optimize_acqf(..., sequential=True)`, where each point sees its predecessors through
     `X_pending`.
     """

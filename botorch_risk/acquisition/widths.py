@@ -12,7 +12,15 @@ from botorch.models.model import Model
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
+from botorch_risk.acquisition.pointwise import as_nonnegative
+
 Beta = float | Tensor | Callable[[int], float]
+
+
+def check_beta(beta: Beta) -> None:
+    r"""Raises a `ValueError` if a constant squared width is negative or not finite."""
+    if not callable(beta):
+        as_nonnegative("beta", beta)
 
 
 def beta_of_round(beta: Beta, t: int) -> float | Tensor:

@@ -51,10 +51,10 @@ class Campaign:
         ValueError: If a strategy or a device is unknown, or a number is below 1.
 
     Example:
-        >>> from botorch_risk.strategies import RandomSearch
+        >>> from botorch_risk.strategies import random_search
         >>> definition = ExperimentDefinition(
         ...     name="my-oven", description="", problem=lambda: my_oven,
-        ...     strategies={"random": RandomSearch},
+        ...     strategies={"random": random_search},
         ...     num_initial=5, num_rounds=20, num_repeats=10, objective="mean",
         ... )
         >>> Campaign(definition, "oven.sqlite", seeds=range(3), labels=["randon"])

@@ -44,10 +44,10 @@ class ExperimentDefinition:
         ValueError: If a number is below 1 or there is no strategy.
 
     Example:
-        >>> from botorch_risk.strategies import RandomSearch
+        >>> from botorch_risk.strategies import random_search
         >>> definition = ExperimentDefinition(
         ...     name="my-oven", description="Evenly baked, at 10 repeats",
-        ...     problem=lambda: my_oven, strategies={"random": RandomSearch},
+        ...     problem=lambda: my_oven, strategies={"random": random_search},
         ...     num_initial=5, num_rounds=20, num_repeats=10,
         ...     objective="mean - variance [points]",
         ... )

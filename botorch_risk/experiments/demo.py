@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.workers import end_with
 from botorch_risk.metrics import mean_and_standard_error, paired_difference
+from botorch_risk.strategies import Strategy
 from botorch_risk.test_functions import ForestTuning
 
 METHODS = ("RAHBO", "GP-UCB")
@@ -77,11 +79,21 @@ def _reported(path: Path) -> dict[str, Tensor]:
     with ExperimentStore(path) as store:
         seeds, bounds = store.identity["seeds"], experiment.problem().bounds
         for label, method, weight in REPORTS:
-            strategy: Any = experiment.build(method, bounds, seeds)
+            strategy = experiment.build(method, bounds, seeds)
             strategy.load_state_dict(store.progress(method)[1])
-            strategy.risk_aversion = weight
-            reported[label] = strategy.recommend().round()
+            reported[label] = _recommended(strategy, weight).round()
     return reported
+
+
+def _recommended(strategy: Strategy, risk_aversion: float) -> Tensor:
+    r"""What a strategy would recommend if the variance had another weight, `R x d`."""
+    method: Any = strategy.method
+    weighed = replace(method, weights=replace(method.weights, risk_aversion=risk_aversion))
+    bounds = strategy.space.bounds
+    chosen = bounds.new_full((len(strategy.seeds), bounds.shape[-1]), torch.nan)
+    for replicates, view in strategy.views:
+        chosen[replicates] = weighed.recommend(view)
+    return chosen
 
 
 def _measure(reported: dict[str, Tensor], num_splits: int, jobs: int) -> dict[str, Tensor]:

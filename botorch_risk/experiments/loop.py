@@ -66,7 +66,8 @@ def run_strategy(
         raise ValueError(
             f"Expected at least 1 round and 1 repeat. Got {num_rounds=}, {num_repeats=}."
         )
-    kind = f"{type(strategy).__module__}.{type(strategy).__qualname__}"
+    method = type(strategy.method)
+    kind = f"{method.__module__}.{method.__qualname__}"
     with store.claim(label):
         store.add_strategy(label, kind)
         last_round, state = store.progress(label)

@@ -10,7 +10,7 @@ from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.plots import plot_model
 from botorch_risk.experiments.problem import decision_bounds
 from botorch_risk.experiments.store import ExperimentStore
-from botorch_risk.strategies.mean_variance import MeanVarianceStrategy
+from botorch_risk.strategies import MeanVariance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,13 +37,16 @@ def plot_final_model(
     if state is None or bounds.shape[-1] != 1 or label not in definition.strategies:
         return None
     strategy = definition.build(label, bounds, seeds)
-    if not isinstance(strategy, MeanVarianceStrategy):
+    method = strategy.method
+    if not isinstance(method, MeanVariance):
         return None
     strategy.load_state_dict(state)
     unit = torch.linspace(0, 1, 300).to(bounds).reshape(1, -1, 1).expand(len(seeds), -1, 1)
-    model = strategy.model
+    model = strategy.belief
     with torch.no_grad():
-        lower, upper = (bound[replicate] for bound in model.confidence_bounds(unit, strategy.beta))
+        lower, upper = (
+            bound[replicate] for bound in model.confidence_bounds(unit, method.weights.beta)
+        )
         noise = model.predicted_noise(unit)[replicate].squeeze(-1)
     records = store.rounds(label)
     X, Y = (

@@ -100,7 +100,7 @@ def level_set_curves(
     truth = problem.values >= threshold
     costs, scores = [], []
     for strategy in replay(store, definition, label):
-        sets = classify_by_mean(strategy.posterior, LevelSet(threshold))
-        costs.append(strategy.cost.clone())
+        sets = classify_by_mean(strategy.belief.posterior, LevelSet(threshold))
+        costs.append(strategy.state["cost"])
         scores.append(level_set_scores(sets.high, truth).f1)
     return LevelSetCurves(torch.stack(costs, dim=-1), torch.stack(scores, dim=-1))

@@ -126,7 +126,7 @@ def format_with_error(mean: float, error: float) -> str:
 
 
 def _positional(value: float, digits: int) -> str:
-    r"""A number to so many significant digits, without an exponent."""
+    r"""Formats a number with significant digits, without an exponent."""
     if value == 0 or not math.isfinite(value):
         return f"{value + 0.0:g}"
     return f"{Decimal(f'{value:.{digits - 1}e}'):f}"

@@ -117,8 +117,8 @@ class MinimaxApproximation(RiskMeasure):
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         part = self._part_of_the_chord(weights, values)
         mean = (weights * values).sum(dim=-1)
-        least, place = values.min(dim=-1)
-        part = part.expand_as(values).gather(-1, place.unsqueeze(-1)).squeeze(-1)
+        least, index = values.min(dim=-1)
+        part = part.expand_as(values).gather(-1, index.unsqueeze(-1)).squeeze(-1)
         upper = torch.lerp(mean, least, part)
         lower = self._lower_bound(values, mean, least)
         return torch.where(part >= 1, least, (lower + upper) / 2)
@@ -141,13 +141,13 @@ class MinimaxApproximation(RiskMeasure):
             return least
         if root.dim() > 2:  # replicates with matrices of their own
             return torch.maximum(below_mean(root, centred, mean), least)
-        shape, places = least.shape, decides.reshape(-1).nonzero().squeeze(-1)
+        shape, deciding = least.shape, decides.reshape(-1).nonzero().squeeze(-1)
         centred, mean, least = centred.flatten(0, -2), mean.reshape(-1), least.reshape(-1)
         with torch.no_grad():
-            above = below_mean(root, centred[places], mean[places]) > least[places]
-        places = places[above]  # a graph for these alone
-        bound = below_mean(root, centred[places], mean[places])
-        return least.index_put((places,), bound).reshape(shape)
+            above = below_mean(root, centred[deciding], mean[deciding]) > least[deciding]
+        deciding = deciding[above]  # a graph for these alone
+        bound = below_mean(root, centred[deciding], mean[deciding])
+        return least.index_put((deciding,), bound).reshape(shape)
 
     def _part_of_the_chord(self, weights: Tensor, values: Tensor) -> Tensor:
         r"""`min(radius / radius*, 1)` if the smallest value is at this point.

@@ -143,12 +143,12 @@ class _Ball:
 
     def worst_distribution(self, values: Tensor, centres: Tensor) -> Tensor:
         r"""Worst distributions `b x n_w` of rows of values."""
-        lowest, place = values.min(dim=-1, keepdim=True)
+        lowest, lowest_index = values.min(dim=-1, keepdim=True)
         spread = (values.amax(dim=-1, keepdim=True) - lowest).clamp_min(1e-300)
         costs, images = (values - lowest) / spread, centres @ self.root.T
         program = BallProgram.start(costs, centres, images)
-        at_lowest = (self.root.T[place.squeeze(-1)] - images).norm(dim=-1) <= self.radius
-        certain = torch.zeros_like(centres).scatter(-1, place, 1.0)
+        at_lowest = (self.root.T[lowest_index.squeeze(-1)] - images).norm(dim=-1) <= self.radius
+        certain = torch.zeros_like(centres).scatter(-1, lowest_index, 1.0)
         program.distribution = torch.where(at_lowest.unsqueeze(-1), certain, program.distribution)
         program.value = torch.where(at_lowest, 0.0, program.value)
         reference, shared = self._shared_about(images[:, self._rows].mean(dim=0))

@@ -249,7 +249,7 @@ class _NewtonSystem:
 
     With `s dx + x ds = s q`, that is `dx = q - theta ds` where `theta = x / s`, and with
     `dz = q_z - W^2 dcone`, everything but `(dt, dnu, -dsigma)` is eliminated. The dual equation
-    holds at the start and so for ever.
+    holds at the start and in all iterates.
     """
 
     def __init__(

@@ -1,79 +1,57 @@
-r"""The algorithm of each paper as ask / tell, over one experiment or many replicates at once."""
+r"""Ask and tell, over one experiment or many replicates at once.
 
-from botorch_risk.strategies.domain_optimization import (
-    ExpectedImprovementSearch,
-    MaxValueEntropySearch,
-    MinimumRegretSearch,
-    UpperConfidenceBoundSearch,
-)
+A `Strategy` is a space (what a point is), a method (how points are chosen) and a history. The
+papers' methods are functions in lower case that put the parts together; `botorch_risk.baselines`
+has the methods that they are compared with.
+"""
+
+from botorch_risk.strategies.acquire import Acquire
+from botorch_risk.strategies.contextual import ContextualRisk
+from botorch_risk.strategies.domain import SampleDomain, Sampler
+from botorch_risk.strategies.environment import EnvironmentRisk
+from botorch_risk.strategies.history import History
 from botorch_risk.strategies.initial_design import initial_design
-from botorch_risk.strategies.kernel_density import (
-    DRBOKDE,
-    DRBOMMD,
-    SBOKDE,
-    ContextFreeGPUCB,
-    StableOpt,
-)
-from botorch_risk.strategies.level_set import GCHK, LevelSetSearch, MaximumVarianceSearch
-from botorch_risk.strategies.log_nei import MeanVarianceLogNEI, ValueAtRiskLogNEI
-from botorch_risk.strategies.protocol import Strategy
-from botorch_risk.strategies.rahbo import RAHBO, RAHBOUS, HeteroscedasticGPUCB
+from botorch_risk.strategies.kde import drbo_kde, drbo_mmd, sbo_kde
+from botorch_risk.strategies.mean_variance import MeanVariance, Weights
+from botorch_risk.strategies.method import Method, View
+from botorch_risk.strategies.rahbo import rahbo, rahbo_us
 from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
-from botorch_risk.strategies.random_search import RandomSearch
-from botorch_risk.strategies.rho_knowledge_gradient import RhoKnowledgeGradient
-from botorch_risk.strategies.shrinking_gp_ucb import AGPUCB, WangDeFreitasGPUCB
-from botorch_risk.strategies.truncated_variance import TruVaR
-from botorch_risk.strategies.uhebo import (
-    GPUCB,
-    RABO,
-    UHEBO,
-    FullyBayesianGPUCB,
-    PortfolioEXP3,
-    PseudoDataGPUCB,
-    RandomEXP3,
-)
-from botorch_risk.strategies.value_at_risk import (
-    VUCB,
-    AdversarialStableOpt,
-    ContextualGPUCB,
-    RandomPairs,
-)
+from botorch_risk.strategies.random_search import RandomPoints, random_search
+from botorch_risk.strategies.space import Box, ContextSpace, EnvironmentSpace, FiniteDomain, Space
+from botorch_risk.strategies.strategy import Strategy
+from botorch_risk.strategies.truvar import TruncateVariance, truvar
+from botorch_risk.strategies.uhe_bo import uhe_bo
+from botorch_risk.strategies.v_ucb import LacedValue, v_ucb
 
 __all__ = [
-    "AGPUCB",
-    "DRBOKDE",
-    "DRBOMMD",
-    "GCHK",
-    "GPUCB",
-    "RABO",
-    "RAHBO",
-    "RAHBOUS",
-    "SBOKDE",
-    "UHEBO",
-    "VUCB",
-    "AdversarialStableOpt",
-    "ContextFreeGPUCB",
-    "ContextualGPUCB",
-    "ExpectedImprovementSearch",
-    "FullyBayesianGPUCB",
-    "HeteroscedasticGPUCB",
-    "LevelSetSearch",
-    "MaxValueEntropySearch",
-    "MaximumVarianceSearch",
-    "MeanVarianceLogNEI",
-    "MinimumRegretSearch",
-    "PortfolioEXP3",
-    "PseudoDataGPUCB",
-    "RandomEXP3",
+    "Acquire",
+    "Box",
+    "ContextSpace",
+    "ContextualRisk",
+    "EnvironmentRisk",
+    "EnvironmentSpace",
+    "FiniteDomain",
+    "History",
+    "LacedValue",
+    "MeanVariance",
+    "Method",
     "RandomOrAcquire",
-    "RandomPairs",
-    "RandomSearch",
-    "RhoKnowledgeGradient",
-    "StableOpt",
+    "RandomPoints",
+    "SampleDomain",
+    "Sampler",
+    "Space",
     "Strategy",
-    "TruVaR",
-    "UpperConfidenceBoundSearch",
-    "ValueAtRiskLogNEI",
-    "WangDeFreitasGPUCB",
+    "TruncateVariance",
+    "View",
+    "Weights",
+    "drbo_kde",
+    "drbo_mmd",
     "initial_design",
+    "rahbo",
+    "rahbo_us",
+    "random_search",
+    "sbo_kde",
+    "truvar",
+    "uhe_bo",
+    "v_ucb",
 ]

@@ -1,4 +1,4 @@
-r"""The laws of every acquisition function."""
+r"""The contract of every acquisition function."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def test_batch_equals_loop(rule: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "law",
+    "distribution",
     [
         lambda: ContinuousEnvironment(
             Normal(0.5, 0.125), torch.tensor([[0.25], [0.75]]).double(), 64, seeds=0
@@ -246,9 +246,9 @@ def test_batch_equals_loop(rule: Any) -> None:
     ],
     ids=["sobol", "quadrature", "kernel_density"],
 )
-def test_continuous_laws_are_ranked_by_the_loss_of_the_paper(law: Any) -> None:
-    r"""Sec. 3.5: the minimiser of L_LV-P over the points of the law."""
-    environment = law()
+def test_continuous_distributions_are_ranked_by_the_loss_of_the_paper(distribution: Any) -> None:
+    r"""Sec. 3.5: the minimiser of L_LV-P over the points of the distribution."""
+    environment = distribution()
     acqf, X = build(environment), torch.rand(10, 1, dtype=torch.float64)
     queries = select_lacing_value(acqf, X, "probability", seeds=0)
     lower, upper, weights = acqf.pointwise_bounds(X)

@@ -1,7 +1,8 @@
-r"""The papers' names build what the papers' loops build."""
+r"""The recipes by name are the papers' environments and risk measures."""
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -13,14 +14,28 @@ from botorch.models import SingleTaskGP
 from torch import Tensor
 
 from botorch_risk.acquisition import (
+    RiskUpperConfidenceBound,
     drbo_kde,
     drbo_mmd,
     drbo_mmd_minimax,
     sbo_kde,
     stable_opt,
 )
-from botorch_risk.seeding import derive_seed
-from botorch_risk.strategies import DRBOKDE, DRBOMMD, SBOKDE, StableOpt
+from botorch_risk.environments import (
+    EmpiricalGrid,
+    Environment,
+    KernelDensityEnvironment,
+    StandardDeviationBox,
+)
+from botorch_risk.optim.multistart import optimize_acqf_replicates
+from botorch_risk.risk import (
+    Expectation,
+    MaximumMeanDiscrepancyBall,
+    MinimaxApproximation,
+    RiskMeasure,
+    TotalVariationBall,
+    WorstCase,
+)
 from tests import oracles
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -38,37 +53,73 @@ def data() -> tuple[Tensor, Tensor]:
     return X, (4 * X).sin().sum(dim=-1, keepdim=True)
 
 
-PARTS = {"kernel": kernel, "radius_scale": 0.1}
-# strategy with its options, recipe with the same ones
-CASES: dict[str, tuple[Callable[..., Any], dict[str, Any], Callable[..., Any], dict[str, Any]]] = {
-    "sbo_kde": (SBOKDE, {}, sbo_kde, {}),
+SCALE = 0.1
+RADIUS = SCALE * (2 + math.sqrt(2 * math.log(10))) / math.sqrt(2)  # of the discrepancy in round 2
+ANY = {"seeds": SEEDS, "beta": lambda t: 1.0 + t}
+
+
+def by_hand(environment: Environment, measure: RiskMeasure, **options: Any) -> Any:
+    return lambda model: RiskUpperConfidenceBound(model, environment, measure, 3.0, **options)
+
+
+def density(**options: Any) -> KernelDensityEnvironment:
+    return KernelDensityEnvironment(data()[0][..., 1:], UNIT, seeds=SEEDS, **options)
+
+
+def empirical(num_points: int) -> EmpiricalGrid:
+    points = torch.linspace(0, 1, num_points, dtype=torch.double).unsqueeze(-1)
+    return EmpiricalGrid(data()[0][..., 1:], points)
+
+
+# In round 2: what the recipe is called with, and its parts put together by hand.
+CASES: dict[str, tuple[Callable[..., Any], dict[str, Any], Callable[[Any], Any]]] = {
+    "sbo_kde": (sbo_kde, {}, by_hand(density(n_w=256), Expectation())),
     "sbo_kde_reflected": (
-        SBOKDE,
-        {"density_options": {"at_bounds": "reflect"}, "n_w": 32},
         sbo_kde,
-        {"density_options": {"at_bounds": "reflect"}, "n_w": 32},
+        {"n_w": 32, "density_options": {"at_bounds": "reflect"}},
+        by_hand(density(n_w=32, at_bounds="reflect"), Expectation()),
     ),
-    "drbo_kde": (DRBOKDE, {"radius_scale": 0.5}, drbo_kde, {"radius_scale": 0.5}),
-    "drbo_kde_capped": (DRBOKDE, {"radius_scale": 9.0}, drbo_kde, {"radius_scale": 9.0}),
-    "drbo_mmd": (DRBOMMD, PARTS, drbo_mmd, PARTS),
-    "drbo_mmd_default_kernel": (DRBOMMD, {"num_points": 7}, drbo_mmd, {"num_points": 7}),
-    "drbo_mmd_minimax": (DRBOMMD, {**PARTS, "minimax": True}, drbo_mmd_minimax, PARTS),
-    "stable_opt": (StableOpt, {}, stable_opt, {}),
+    "drbo_kde": (
+        drbo_kde,
+        {"radius_scale": 0.5},
+        by_hand(density(n_w=256, n_ball=256), TotalVariationBall(0.5 * 2 ** (-2 / 5))),
+    ),
+    "drbo_kde_capped": (
+        drbo_kde,
+        {"radius_scale": 9.0, "n_w": 32, "density_options": {"n_ball": 64}},
+        by_hand(density(n_w=32, n_ball=64), TotalVariationBall(2.0)),
+    ),
+    "drbo_mmd": (
+        drbo_mmd,
+        {"kernel": kernel, "radius_scale": SCALE},
+        by_hand(empirical(100), MaximumMeanDiscrepancyBall(RADIUS, kernel)),
+    ),
+    "drbo_mmd_default_kernel": (
+        drbo_mmd,
+        {"num_points": 7, "radius_scale": SCALE},
+        by_hand(empirical(7), MaximumMeanDiscrepancyBall(RADIUS, kernel)),
+    ),
+    "drbo_mmd_minimax": (
+        drbo_mmd_minimax,
+        {"kernel": kernel, "radius_scale": SCALE},
+        by_hand(empirical(100), MinimaxApproximation(RADIUS, kernel), optimism="of_values"),
+    ),
+    "stable_opt": (
+        stable_opt,
+        {"n_w": 64},
+        by_hand(StandardDeviationBox(data()[0][..., 1:], 64, SEEDS, bounds=UNIT), WorstCase()),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_equals_the_acquisition_function_of_the_strategy(name: str) -> None:
+def test_equals_its_parts_put_together_by_hand(name: str) -> None:
     X, Y = data()
-    kind, chosen, recipe, options = CASES[name]
-    strategy = kind(UNIT, UNIT, SEEDS, num_initial=6, beta=lambda t: 1.0 + t, **chosen)
-    strategy.tell(X, Y)
-    strategy.tell(X[:, :1] / 2, Y[:, :1] / 2)
-    theirs = strategy.acquisition
-    W = torch.cat([X, X[:, :1] / 2], dim=1)[..., 1:]
-    streams = [derive_seed(seed, "environment", 2) for seed in SEEDS]
-    ours = recipe(theirs.model, W, UNIT, 2, seeds=streams, beta=lambda t: 1.0 + t, **options)
-    assert torch.equal(ours.evaluate(GRID), theirs.evaluate(GRID))
+    recipe, options, expected = CASES[name]
+    model = SingleTaskGP(X, Y)
+    found = recipe(model, X[..., 1:], UNIT, 2, **ANY, **options)
+    torch.testing.assert_close(found.evaluate(GRID), expected(model).evaluate(GRID))
+    assert found.beta == 3.0
 
 
 def test_minimax_uses_the_factors_of_an_earlier_round_again() -> None:
@@ -115,9 +166,10 @@ def test_minimax_maximises_the_worst_case_of_the_upper_bounds(seed: int) -> None
     _, upper, weights = acqf.pointwise_bounds(grid)
     points, radius = acqf.environment.points.numpy(), acqf.risk_measure.radius
     gram = 0.01 * np.exp(-5 * np.abs(points - points.T))  # which can be inverted
-    law = weights[0].numpy()
+    distribution = weights[0].numpy()
     expected = [
-        oracles.minimax_approximation(u, law, gram, radius, "kernel") for u in upper.numpy()
+        oracles.minimax_approximation(u, distribution, gram, radius, "kernel")
+        for u in upper.numpy()
     ]
     torch.testing.assert_close(acqf.evaluate(grid), torch.tensor(expected), rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(acqf(grid.unsqueeze(-2)), acqf.evaluate(grid))
@@ -126,11 +178,11 @@ def test_minimax_maximises_the_worst_case_of_the_upper_bounds(seed: int) -> None
     torch.testing.assert_close(exact.evaluate(grid), exact.upper(grid))
 
 
-def test_minimax_is_what_its_strategy_asks_for() -> None:
+def test_minimax_is_maximised_at_the_best_worst_case_of_the_upper_bounds() -> None:
     X, Y = data()
-    strategy = DRBOMMD(UNIT, UNIT, SEEDS, num_initial=6, minimax=True, radius_scale=0.1)
-    strategy.tell(X, Y)
-    acqf, asked = strategy.acquisition, strategy.ask()
+    model = SingleTaskGP(X, Y)
+    acqf = drbo_mmd_minimax(model, X[..., 1:], UNIT, 1, radius_scale=SCALE)
+    asked, _ = optimize_acqf_replicates(acqf, UNIT, seeds=SEEDS, num_restarts=4, raw_samples=64)
     grid = torch.linspace(0, 1, 501, dtype=torch.double).reshape(1, 501, 1).expand(2, 501, 1)
     _, upper, weights = acqf.pointwise_bounds(grid)
     best = acqf.risk_measure(upper, weights).amax(dim=-1)

@@ -179,19 +179,21 @@ def test_botorch_and_our_optimiser_see_the_same_values(
     assert torch.autograd.gradcheck(acqf, t_batch)
 
 
-@pytest.mark.parametrize("laws", [(), (3,)], ids=str)
-def test_one_model_meets_the_laws_of_many_replicates(laws: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("distributions", [(), (3,)], ids=str)
+def test_one_model_meets_the_distributions_of_many_replicates(
+    distributions: tuple[int, ...],
+) -> None:
     generator = torch.Generator().manual_seed(3)
-    points = torch.rand(*laws, 8, 2, generator=generator, dtype=torch.float64)
+    points = torch.rand(*distributions, 8, 2, generator=generator, dtype=torch.float64)
     model, X = build_model(), torch.rand(5, 1, dtype=torch.float64)
     acqf = RiskUpperConfidenceBound(model, DiscreteEnvironment(points), Expectation(), beta=BETA)
     each = [
-        RiskUpperConfidenceBound(model, DiscreteEnvironment(law), Expectation(), beta=BETA)
-        for law in points.reshape(-1, 8, 2)
+        RiskUpperConfidenceBound(model, DiscreteEnvironment(distribution), Expectation(), beta=BETA)
+        for distribution in points.reshape(-1, 8, 2)
     ]
-    expected = torch.stack([alone.evaluate(X) for alone in each]).reshape(*laws, 5)
+    expected = torch.stack([alone.evaluate(X) for alone in each]).reshape(*distributions, 5)
     torch.testing.assert_close(acqf.evaluate(X), expected)
-    t_batch = X.reshape(5, *[1 for _ in laws], 1, 1).expand(5, *laws, 1, 1)
+    t_batch = X.reshape(5, *[1 for _ in distributions], 1, 1).expand(5, *distributions, 1, 1)
     torch.testing.assert_close(acqf(t_batch), expected.movedim(-1, 0))
 
 
@@ -207,7 +209,7 @@ def test_minimisation_flips_the_outcome() -> None:
     torch.testing.assert_close(acqf.evaluate(X), -support.amax(dim=-1))
 
 
-def test_replicates_with_laws_of_their_own() -> None:
+def test_replicates_with_distributions_of_their_own() -> None:
     generator = torch.Generator().manual_seed(3)
     points = torch.rand(3, 8, 2, generator=generator, dtype=torch.float64)
     model = build_model((3,))

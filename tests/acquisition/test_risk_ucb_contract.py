@@ -1,4 +1,4 @@
-r"""The laws of every risk measure under every environment."""
+r"""The contract of every risk measure under every environment."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def decisions(case: EnvironmentCase, *shape: int, **options: Any) -> Tensor:
     return draw(*shape, sizes(case)[1], seed=3, **options)
 
 
-def law(case: EnvironmentCase, *batch: int) -> Environment:
+def environment_of(case: EnvironmentCase, *batch: int) -> Environment:
     return case.law(draw(*batch, 7, 2), n_w=case.few)
 
 
 def build(
     environment: EnvironmentCase, measure: RiskMeasureCase, *batch: int, **options: Any
 ) -> RiskUpperConfidenceBound:
-    model, space = build_model(environment, *batch), law(environment, *batch)
+    model, space = build_model(environment, *batch), environment_of(environment, *batch)
     return RiskUpperConfidenceBound(model, space, measure.measure, beta=BETA, **options)
 
 
@@ -93,10 +93,10 @@ def pointwise_bounds(
     posterior = model.posterior(inputs[..., index[-1], :, :].movedim(-2, 0).unsqueeze(-2))
     entry = (slice(None), *index[:-1], 0, 0)
     mean, variance = posterior.mean[entry], posterior.variance[entry]
-    law = weights.expand(inputs.shape[:-1])[index]
+    distribution = weights.expand(inputs.shape[:-1])[index]
     points = inputs[(*index, slice(None), slice(X.shape[-1], None))]
     width = math.sqrt(BETA) * variance.sqrt()
-    return tuple(map(oracles.to_numpy, (mean, width, law, points)))
+    return tuple(map(oracles.to_numpy, (mean, width, distribution, points)))
 
 
 @pairs
@@ -235,7 +235,7 @@ REDUCTIONS: list[tuple[RiskMeasure, RiskMeasure]] = [
 
 @every_environment
 def test_reductions(environment: EnvironmentCase) -> None:
-    model, space = build_model(environment), law(environment)
+    model, space = build_model(environment), environment_of(environment)
     X = decisions(environment, 3)
     for measure, limit in REDUCTIONS:
         if environment is PERTURBATIONS and hasattr(measure, "kernel"):
@@ -261,7 +261,7 @@ def test_a_ball_over_points_cannot_meet_perturbations(measure: RiskMeasureCase) 
 @pytest.mark.filterwarnings("ignore:Optimization failed")  # a quantile has kinks
 def test_botorch_optimisers(measure: RiskMeasureCase) -> None:
     environment = ENVIRONMENTS[0]
-    model, space = build_model(environment), law(environment)
+    model, space = build_model(environment), environment_of(environment)
     arguments = get_acqf_input_constructor(RiskUpperConfidenceBound)(
         model=model,
         training_data=None,

@@ -1,4 +1,4 @@
-r"""Known laws on a box: quantiles, densities, mixtures and rules."""
+r"""Known distributions on a box: quantiles, densities, mixtures and rules."""
 
 from __future__ import annotations
 
@@ -20,38 +20,48 @@ HALF = torch.tensor(0.5, dtype=torch.double)
 COMPONENTS = [Normal(0.1 * HALF, 0.02), Normal(HALF, 0.1 * HALF), Cauchy(1.6 * HALF, 0.04 * HALF)]
 
 
-def test_the_law_of_v_ucb_is_scipys_truncated_normal():
-    law = ContinuousEnvironment(Normal(HALF, 0.125), QUARTERS, 64, rule="midpoints")
+def test_the_distribution_of_v_ucb_is_scipys_truncated_normal():
+    distribution = ContinuousEnvironment(Normal(HALF, 0.125), QUARTERS, 64, rule="midpoints")
     scipys = truncnorm(-2, 2, 0.5, 0.125)
-    np.testing.assert_allclose(law.points.flatten(), scipys.ppf((np.arange(64) + 0.5) / 64))
+    np.testing.assert_allclose(
+        distribution.points.flatten(), scipys.ppf((np.arange(64) + 0.5) / 64)
+    )
     values = torch.linspace(0.25, 0.75, 9, dtype=torch.double).unsqueeze(-1)
-    np.testing.assert_allclose(law.density.log_prob(values), scipys.logpdf(values.flatten()))
-    assert law.density.log_prob(values + 0.51).tolist() == [-torch.inf] * 9
-    samples = law.sample(5000, torch.Generator().manual_seed(0))
+    np.testing.assert_allclose(
+        distribution.density.log_prob(values), scipys.logpdf(values.flatten())
+    )
+    assert distribution.density.log_prob(values + 0.51).tolist() == [-torch.inf] * 9
+    samples = distribution.sample(5000, torch.Generator().manual_seed(0))
     assert kstest(samples.flatten().numpy(), scipys.cdf).pvalue > 1e-3
 
 
 def test_clipped_mass_lies_on_the_bounds():
-    law = ContinuousEnvironment(Normal(HALF, 0.25), UNIT, 66, rule="quadrature", beyond="clip")
-    assert law.points[0] == 0.0
-    assert law.points[-1] == 1.0
+    distribution = ContinuousEnvironment(
+        Normal(HALF, 0.25), UNIT, 66, rule="quadrature", beyond="clip"
+    )
+    assert distribution.points[0] == 0.0
+    assert distribution.points[-1] == 1.0
     expected = norm.cdf(-2)
-    assert law.weights[[0, -1]].tolist() == pytest.approx([expected, expected], abs=1e-10)
-    samples = law.sample(100_000, torch.Generator().manual_seed(0))
+    assert distribution.weights[[0, -1]].tolist() == pytest.approx([expected, expected], abs=1e-10)
+    samples = distribution.sample(100_000, torch.Generator().manual_seed(0))
     assert (samples == 0.0).double().mean().item() == pytest.approx(expected, abs=0.002)
     with pytest.raises(UnsupportedError, match=r"a distribution with a density\. Got one that is"):
-        law.density.log_prob(law.points)
+        distribution.density.log_prob(distribution.points)
 
 
-def test_a_uniform_law_needs_no_more_than_its_bounds():
+def test_a_uniform_distribution_needs_no_more_than_its_bounds():
     box = torch.tensor([[0.0, -1.0], [1.0, 3.0]])
-    law = ContinuousEnvironment(Uniform(*box), box, 256, seeds=0)
-    torch.testing.assert_close(law.points.mean(dim=0), box.mean(dim=0), atol=0.01, rtol=0)
-    assert law.density.log_prob(law.points.double()).exp().allclose(torch.tensor(0.25).double())
+    distribution = ContinuousEnvironment(Uniform(*box), box, 256, seeds=0)
+    torch.testing.assert_close(distribution.points.mean(dim=0), box.mean(dim=0), atol=0.01, rtol=0)
+    assert (
+        distribution.density.log_prob(distribution.points.double())
+        .exp()
+        .allclose(torch.tensor(0.25).double())
+    )
 
 
 def test_a_mixture_may_be_a_marginal():
-    law = ContinuousEnvironment(Mixture(COMPONENTS), UNIT, 400, rule="quadrature")
+    distribution = ContinuousEnvironment(Mixture(COMPONENTS), UNIT, 400, rule="quadrature")
     mixture = Mixture(COMPONENTS)
 
     def integrand(w):
@@ -59,16 +69,21 @@ def test_a_mixture_may_be_a_marginal():
 
     mass = mixture.cdf(2 * HALF) - mixture.cdf(0 * HALF)
     expected = quad(integrand, 0, 1, points=[0.05, 0.5, 0.8], limit=200)[0] / mass.item()
-    assert (law.weights @ (3 * law.points).sin()).item() == pytest.approx(expected, abs=1e-8)
+    assert (distribution.weights @ (3 * distribution.points).sin()).item() == pytest.approx(
+        expected, abs=1e-8
+    )
 
 
 @pytest.mark.parametrize("rule", ["sobol", "midpoints", "quadrature"])
 def test_every_rule_beats_independent_draws(rule):
     def error(n_w, rule):
-        laws = [
+        distributions = [
             ContinuousEnvironment(Normal(HALF, 0.125), QUARTERS, n_w, s, rule) for s in range(20)
         ]
-        means = [(law.weights @ (4 * law.points).exp()).item() for law in laws]
+        means = [
+            (distribution.weights @ (4 * distribution.points).exp()).item()
+            for distribution in distributions
+        ]
         exact = quad(lambda w: np.exp(4 * w) * truncnorm(-2, 2, 0.5, 0.125).pdf(w), 0.25, 0.75)[0]
         return np.sqrt(np.mean((np.array(means) - exact) ** 2))
 
@@ -76,18 +91,20 @@ def test_every_rule_beats_independent_draws(rule):
 
 
 def test_a_ball_adds_points_without_weight():
-    law = ContinuousEnvironment(
+    distribution = ContinuousEnvironment(
         Normal(HALF, 0.01), UNIT, 16, seeds=[0, 1], rule="midpoints", n_ball=64
     )
-    assert law.points.shape == (2, 80, 1)
-    assert (law.weights[:, 16:] == 0).all()
-    assert law.points[:, 16:].amax() > 0.95
-    assert not torch.equal(law.points[0], law.points[1])
+    assert distribution.points.shape == (2, 80, 1)
+    assert (distribution.weights[:, 16:] == 0).all()
+    assert distribution.points[:, 16:].amax() > 0.95
+    assert not torch.equal(distribution.points[0], distribution.points[1])
 
 
-def test_the_law_is_pickled():
-    law = pickle.loads(pickle.dumps(ContinuousEnvironment(Mixture(COMPONENTS), UNIT, 8, seeds=0)))
-    assert law.sample(3, torch.Generator()).shape == (3, 1)
+def test_the_distribution_is_pickled():
+    distribution = pickle.loads(
+        pickle.dumps(ContinuousEnvironment(Mixture(COMPONENTS), UNIT, 8, seeds=0))
+    )
+    assert distribution.sample(3, torch.Generator()).shape == (3, 1)
 
 
 def test_refuses_marginals_that_do_not_fit():

@@ -1,4 +1,4 @@
-r"""The laws of every environment."""
+r"""The contract of every environment."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_replicates_do_not_notice_each_other(case: EnvironmentCase) -> None:
 
 
 @every
-def test_one_law_serves_any_batch_of_decisions(case: EnvironmentCase) -> None:
+def test_one_distribution_serves_any_batch_of_decisions(case: EnvironmentCase) -> None:
     environment, X = case.law(values(7)), values(2, 3, 4)
     inputs, _ = environment.expand(X)
     assert inputs.shape[:-2] == (2, 3, 4)
@@ -123,7 +123,7 @@ def test_points_are_those_of_expand(case: EnvironmentCase) -> None:
 
 
 @independent
-def test_samples_follow_the_law_of_the_points(case: EnvironmentCase) -> None:
+def test_samples_follow_the_distribution_of_the_points(case: EnvironmentCase) -> None:
     observed = values(2, 7)
     environment = case.law(observed)
     W = environment.sample(20_000, [torch.Generator().manual_seed(seed) for seed in (0, 1)])
@@ -160,10 +160,10 @@ def test_support_holds_points_and_draws_and_no_others(
 @independent
 @dtypes
 @batches
-def test_log_density_is_that_of_the_law(
+def test_log_density_is_that_of_the_distribution(
     case: EnvironmentCase, dtype: torch.dtype, batch_shape: tuple[int, ...]
 ) -> None:
-    r"""It integrates to 1 and to the expectation of the oracle; a law without one says so."""
+    r"""It integrates to 1 and to the expectation of the oracle; without one it is refused."""
     observed = values(*batch_shape, 7, dtype=dtype)
     environment = case.law(observed)
     axis = (torch.arange(60, dtype=dtype) + 0.5) / 60
@@ -205,9 +205,11 @@ def test_integers_are_the_numbers_that_they_stand_for(case: EnvironmentCase) -> 
     r"""Contexts that are counts: no weight may be cut off to 0, no point moved to a whole one."""
     observed = torch.tensor([[0, 1], [1, 1], [0, 0], [1, 0], [0, 1], [1, 1], [0, 0]])
     X = torch.tensor([[0, 1], [1, 2]])
-    law, expected = case.law(observed, [0]), case.law(observed.double(), [0])
-    for found, wanted in zip(law.expand(X), expected.expand(X.double()), strict=True):
+    distribution, expected = case.law(observed, [0]), case.law(observed.double(), [0])
+    for found, wanted in zip(distribution.expand(X), expected.expand(X.double()), strict=True):
         assert found.dtype == torch.float64
         torch.testing.assert_close(found, wanted, rtol=0, atol=0)
-    if isinstance(law, IndependentEnvironment):
-        assert torch.equal(law.supports(observed), law.supports(observed.double()))
+    if isinstance(distribution, IndependentEnvironment):
+        assert torch.equal(
+            distribution.supports(observed), distribution.supports(observed.double())
+        )

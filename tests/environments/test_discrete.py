@@ -1,4 +1,4 @@
-r"""Finite laws: their probabilities, grids, boxes and perturbations."""
+r"""Finite distributions: their probabilities, grids, boxes and perturbations."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_draws_do_not_depend_on_the_other_generators():
         batched.sample(20, [generator()] * 3)
 
 
-def test_later_changes_of_the_input_do_not_reach_the_law():
+def test_later_changes_of_the_input_do_not_reach_the_distribution():
     points = THREE.clone()
     environment = DiscreteEnvironment(points)
     points.zero_()
@@ -59,9 +59,9 @@ def test_later_changes_of_the_input_do_not_reach_the_law():
 
 @pytest.mark.parametrize("probabilities", [[0.5, 0.6, -0.1], [0.5, 0.4, 0.0], [math.nan, 0.5, 0.5]])
 def test_refuses_what_is_no_probability(probabilities):
-    for law in (DiscreteEnvironment, InputPerturbation):
+    for distribution in (DiscreteEnvironment, InputPerturbation):
         with pytest.raises(ValueError, match="Expected probabilities of at least 0 that sum to 1"):
-            law(THREE, torch.tensor(probabilities))
+            distribution(THREE, torch.tensor(probabilities))
 
 
 def test_refuses_points_that_are_none():

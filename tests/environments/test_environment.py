@@ -104,9 +104,9 @@ def test_quantiles_and_density_on_any_box(
 def test_floors_are_relative_to_the_box(box: tuple[float, float]) -> None:
     lower, upper = box
     W = torch.full((4, 1), lower + 0.5, dtype=torch.double)
-    law = KernelDensityEnvironment(W, column(lower, upper), 8, 0, relative_floor=1e-2)
-    assert law.bandwidth.item() == pytest.approx(1e-2 * (upper - lower))
-    assert law.at_floor.item()
+    distribution = KernelDensityEnvironment(W, column(lower, upper), 8, 0, relative_floor=1e-2)
+    assert distribution.bandwidth.item() == pytest.approx(1e-2 * (upper - lower))
+    assert distribution.at_floor.item()
     free = KernelDensityEnvironment(values(4, *box), None, 8, 0, relative_floor=5.0)
     extent = values(4, *box).amax() - values(4, *box).amin()
     assert free.bandwidth.item() == pytest.approx(5.0 * extent.item())
@@ -129,25 +129,25 @@ def test_grids_and_boxes_anywhere(box: tuple[float, float]) -> None:
     assert ((around.points >= around.box[0]) & (around.points <= around.box[1])).all()
     cut = StandardDeviationBox(W, 64, 0, num_deviations=50.0, bounds=bounds)
     assert torch.equal(cut.box, bounds)
-    law = ContinuousEnvironment(
+    distribution = ContinuousEnvironment(
         Normal(torch.tensor(lower + 1.0).double(), 0.5), bounds, 16, rule="quadrature"
     )
-    assert ((law.points > lower) & (law.points < upper)).all()
-    assert law.supports(bounds).all()
-    assert not law.supports(bounds + column(-0.1, 0.1)).any()
-    assert torch.equal(law.support_bounds, bounds)
+    assert ((distribution.points > lower) & (distribution.points < upper)).all()
+    assert distribution.supports(bounds).all()
+    assert not distribution.supports(bounds + column(-0.1, 0.1)).any()
+    assert torch.equal(distribution.support_bounds, bounds)
 
 
 def test_a_constant_column_has_the_floor_and_leaves_the_other_alone() -> None:
     W = torch.cat([torch.full((8, 1), 0.3).double(), values(8, 0.0, 1.0)], dim=-1)
     box = column(0.0, 1.0).expand(2, 2)
     for rule in ("silverman", "leave_one_out"):
-        law = KernelDensityEnvironment(W, box, 64, 0, bandwidth=rule)
-        assert law.at_floor.tolist() == [True, False]
-        assert law.bandwidth[0].item() == pytest.approx(1e-3)
-        assert law.bandwidth[1] > 0.05
-        assert (law.points[:, 0] - 0.3).abs().max() < 5e-3
-        assert law.points[:, 1].std() > 0.1
+        distribution = KernelDensityEnvironment(W, box, 64, 0, bandwidth=rule)
+        assert distribution.at_floor.tolist() == [True, False]
+        assert distribution.bandwidth[0].item() == pytest.approx(1e-3)
+        assert distribution.bandwidth[1] > 0.05
+        assert (distribution.points[:, 0] - 0.3).abs().max() < 5e-3
+        assert distribution.points[:, 1].std() > 0.1
     silverman = KernelDensityEnvironment(W, box, 64, 0).bandwidth
     torch.testing.assert_close(silverman[1], silverman_bandwidth(W)[1])
 
@@ -155,9 +155,11 @@ def test_a_constant_column_has_the_floor_and_leaves_the_other_alone() -> None:
 def test_a_bandwidth_of_ones_own_serves_a_single_value() -> None:
     W = torch.tensor([[[0.2, 0.7]], [[0.5, 0.5]]], dtype=torch.double)
     width = torch.tensor([0.1, 0.3], dtype=torch.double)
-    law = KernelDensityEnvironment(W, column(0.0, 1.0).expand(2, 2), 256, [0, 1], bandwidth=width)
-    torch.testing.assert_close(law.bandwidth, width.expand(2, 2))
-    assert not law.at_floor.any()
+    distribution = KernelDensityEnvironment(
+        W, column(0.0, 1.0).expand(2, 2), 256, [0, 1], bandwidth=width
+    )
+    torch.testing.assert_close(distribution.bandwidth, width.expand(2, 2))
+    assert not distribution.at_floor.any()
     free = KernelDensity(W[0], width)
     value = torch.tensor([0.25, 0.5], dtype=torch.double)
     expected = norm.logpdf([0.25, 0.5], [0.2, 0.7], [0.1, 0.3]).sum()
@@ -173,7 +175,9 @@ def test_a_bandwidth_of_ones_own_serves_a_single_value() -> None:
 
 
 @pytest.mark.parametrize("case", [*ENVIRONMENTS, PERTURBATIONS], ids=lambda case: case.name)
-def test_what_the_caller_changes_later_does_not_reach_the_law(case: EnvironmentCase) -> None:
+def test_what_the_caller_changes_later_does_not_reach_the_distribution(
+    case: EnvironmentCase,
+) -> None:
     observed = values(7, 0.0, 1.0, 2)
     X = values(3, 0.0, 1.0, 2)
     mine, theirs = case.law(observed), case.law(observed.clone())
@@ -190,7 +194,7 @@ def test_what_the_caller_changes_later_does_not_reach_the_law(case: EnvironmentC
         assert torch.equal(mine.log_density(draws[0]), theirs.log_density(draws[0]))
 
 
-def test_other_tensors_of_the_caller_do_not_reach_the_law_either() -> None:
+def test_other_tensors_of_the_caller_do_not_reach_the_distribution_either() -> None:
     points, probabilities, bounds = column(0.0, 1.0), torch.tensor([0.25, 0.75]), column(0.0, 1.0)
     location, grid = torch.tensor([0.5]).double(), column(0.0, 0.5, 1.0)
     density = KernelDensityEnvironment(points, bounds, 8, 0, bandwidth=location)
@@ -204,8 +208,11 @@ def test_other_tensors_of_the_caller_do_not_reach_the_law_either() -> None:
 
     def seen() -> list[Tensor]:
         generators = [torch.Generator().manual_seed(0) for _ in range(5)]
-        laws = (density, box, continuous, discrete, empirical)
-        samples = [law.sample(4, g) for law, g in zip(laws, generators, strict=True)]
+        distributions = (density, box, continuous, discrete, empirical)
+        samples = [
+            distribution.sample(4, g)
+            for distribution, g in zip(distributions, generators, strict=True)
+        ]
         parts = [*moved.expand(column(0.4, 0.9)), discrete.weights, empirical.points, box.box]
         shown = [density.log_density(at), continuous.log_density(at), density.bandwidth]
         again = density.condition(new).points

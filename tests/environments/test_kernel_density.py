@@ -1,4 +1,4 @@
-r"""The learnt law: floors, balls, conditioning, and the errors of the paper's Table 2."""
+r"""The learnt distribution: floors, balls, conditioning, and the errors of the paper's Table 2."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ def environment(observed, bounds=UNIT, n_w=64, seeds=0, **options):
 @pytest.mark.parametrize("bandwidth", ["silverman", "leave_one_out"])
 @pytest.mark.parametrize("num_values", [1, 2, 5])
 def test_identical_values_are_given_the_floor(num_values, bandwidth):
-    law = environment(torch.full((num_values, 1), 0.3).double(), bandwidth=bandwidth)
-    assert law.at_floor.all()
-    assert law.bandwidth.item() == 1e-3
-    assert (law.points - 0.3).abs().max() < 5e-3
+    distribution = environment(torch.full((num_values, 1), 0.3).double(), bandwidth=bandwidth)
+    assert distribution.at_floor.all()
+    assert distribution.bandwidth.item() == 1e-3
+    assert (distribution.points - 0.3).abs().max() < 5e-3
     assert not environment(values(5, 1), bandwidth=bandwidth).at_floor.any()
 
 
 @pytest.mark.parametrize("at_bounds", ["truncate", "reflect", "clip"])
 def test_a_value_on_a_bound_is_well(at_bounds):
-    law = environment(torch.tensor([[0.0], [1.0]]).double(), at_bounds=at_bounds, n_ball=8)
-    assert law.points.isfinite().all()
-    assert ((law.points >= 0) & (law.points <= 1)).all()
+    distribution = environment(torch.tensor([[0.0], [1.0]]).double(), at_bounds=at_bounds, n_ball=8)
+    assert distribution.points.isfinite().all()
+    assert ((distribution.points >= 0) & (distribution.points <= 1)).all()
 
 
 def test_points_of_the_ball_have_no_weight_and_fill_the_box():
     observed = 0.5 + 0.01 * values(2, 6, 1)
-    law = environment(observed, seeds=[0, 1], n_ball=256)
+    distribution = environment(observed, seeds=[0, 1], n_ball=256)
     plain = environment(observed, seeds=[0, 1])
-    assert torch.equal(law.points[:, :64], plain.points)
-    assert torch.equal(law.weights[:, :64], plain.weights)
-    assert (law.weights[:, 64:] == 0).all()
-    ball = law.points[:, 64:, 0].sort(dim=-1).values
+    assert torch.equal(distribution.points[:, :64], plain.points)
+    assert torch.equal(distribution.weights[:, :64], plain.weights)
+    assert (distribution.weights[:, 64:] == 0).all()
+    ball = distribution.points[:, 64:, 0].sort(dim=-1).values
     assert ball.diff(dim=-1).max() < 0.01
 
 
@@ -56,12 +56,12 @@ def test_condition_equals_a_new_environment():
     observed, new = values(2, 6, 2), values(2, 3, 2, seed=1)
     box = UNIT.expand(2, 2)
     options = {"bandwidth": "leave_one_out", "at_bounds": "reflect", "n_ball": 4}
-    law = environment(observed, box, seeds=[3, 4], **options)
-    before = law.points.clone()
+    distribution = environment(observed, box, seeds=[3, 4], **options)
+    before = distribution.points.clone()
     expected = environment(torch.cat([observed, new], dim=1), box, seeds=[3, 4], **options)
-    assert torch.equal(law.condition(new).points, expected.points)
-    assert torch.equal(law.points, before)
-    assert not torch.equal(law.condition(new, seeds=[5, 6]).points, expected.points)
+    assert torch.equal(distribution.condition(new).points, expected.points)
+    assert torch.equal(distribution.points, before)
+    assert not torch.equal(distribution.condition(new, seeds=[5, 6]).points, expected.points)
 
 
 def test_quasi_random_points_and_quadrature_beat_independent_draws():
@@ -70,8 +70,15 @@ def test_quasi_random_points_and_quadrature_beat_independent_draws():
     target = (exact.weights @ exact.points.sin()).item()
 
     def error(n_w, rule):
-        laws = [environment(observed, n_w=n_w, seeds=seed, rule=rule) for seed in range(30)]
-        means = np.array([(law.weights @ law.points.sin()).item() for law in laws])
+        distributions = [
+            environment(observed, n_w=n_w, seeds=seed, rule=rule) for seed in range(30)
+        ]
+        means = np.array(
+            [
+                (distribution.weights @ distribution.points.sin()).item()
+                for distribution in distributions
+            ]
+        )
         return np.sqrt(np.mean((means - target) ** 2))
 
     assert error(256, "sobol") < error(1024, "monte_carlo") / 2
@@ -86,9 +93,9 @@ def test_outside_values_are_welcome_only_when_clipped():
 
 
 def test_on_the_whole_space():
-    law = environment(10 * values(20, 2), bounds=None)
-    assert law.points.shape == (64, 2)
-    assert law.density.bounds is None
+    distribution = environment(10 * values(20, 2), bounds=None)
+    assert distribution.points.shape == (64, 2)
+    assert distribution.density.bounds is None
 
 
 @pytest.mark.parametrize("options", [{"n_ball": 8}, {"rule": "quadrature"}])
@@ -142,23 +149,25 @@ COMPLICATED = [
 ]
 
 
-def distances(laws, num_values, num_runs=60):
+def distances(distributions, num_values, num_runs=60):
     r"""Between estimate and truth over the whole line, as the l1 norm of the densities."""
     rng = np.random.default_rng(0)
     tail = torch.logspace(0.5, 4, 500, dtype=torch.double)
     grid = torch.cat([1 - tail.flip(0), torch.linspace(-2, 3, 5001).double(), tail])
-    truth = torch.as_tensor(np.mean([law.pdf(grid.numpy()) for law in laws], axis=0))
+    truth = torch.as_tensor(
+        np.mean([distribution.pdf(grid.numpy()) for distribution in distributions], axis=0)
+    )
     for _ in range(num_runs):
-        kinds = rng.integers(len(laws), size=num_values)
-        observed = torch.tensor([[laws[kind].rvs(random_state=rng)] for kind in kinds])
-        law = environment(observed, bounds=None, n_w=1, relative_floor=1e-9)
-        estimate = law.density.log_prob(grid.unsqueeze(-1)).exp()
+        kinds = rng.integers(len(distributions), size=num_values)
+        observed = torch.tensor([[distributions[kind].rvs(random_state=rng)] for kind in kinds])
+        distribution = environment(observed, bounds=None, n_w=1, relative_floor=1e-9)
+        estimate = distribution.density.log_prob(grid.unsqueeze(-1)).exp()
         yield torch.trapezoid((estimate - truth).abs(), grid).item()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("laws", "num_values", "mean", "standard_error"),
+    ("distributions", "num_values", "mean", "standard_error"),
     [
         (NORMAL, 10, 0.3222, 0.0327),
         (NORMAL, 100, 0.1315, 0.0088),
@@ -170,8 +179,8 @@ def distances(laws, num_values, num_runs=60):
         (COMPLICATED, 300, 0.4724, 0.0258),
     ],
 )
-def test_distances_are_those_of_table_2(laws, num_values, mean, standard_error):
+def test_distances_are_those_of_table_2(distributions, num_values, mean, standard_error):
     r"""[Huang2024kde]_: 20 runs, mean and standard error."""
-    found = list(distances(laws, num_values))
+    found = list(distances(distributions, num_values))
     spread = np.std(found) / np.sqrt(len(found))
     assert abs(np.mean(found) - mean) < 3 * math.hypot(spread, standard_error)

@@ -29,7 +29,7 @@ def rounded(W: Tensor, step: float) -> Tensor:
 
 
 def l1_error(observed: Tensor, bandwidth: Tensor) -> float:
-    r"""Between the density and the law of `normal`, by the trapezoidal rule."""
+    r"""Between the density and the distribution of `normal`, by the trapezoidal rule."""
     grid = torch.linspace(0, 1, 2001, dtype=torch.double).unsqueeze(-1)
     density = KernelDensity(observed, bandwidth, UNIT).log_prob(grid).exp()
     truth = torch.distributions.Normal(0.5, 0.1).log_prob(grid.squeeze(-1)).exp()
@@ -83,8 +83,8 @@ def test_every_value_the_same_is_not_learnt_from() -> None:
     assert widths[0] <= 3e-3
     alone = leave_one_out_bandwidth(W[:, 1:], floor[1:])
     torch.testing.assert_close(widths[1:], alone, rtol=1e-3, atol=0)
-    law = KernelDensityEnvironment(W, UNIT.expand(2, 2), 8, 0, bandwidth="leave_one_out")
-    assert law.at_floor.tolist() == [True, False]
+    distribution = KernelDensityEnvironment(W, UNIT.expand(2, 2), 8, 0, bandwidth="leave_one_out")
+    assert distribution.at_floor.tolist() == [True, False]
 
 
 def test_replicates_are_rounded_each_by_itself() -> None:

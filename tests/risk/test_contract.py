@@ -1,4 +1,4 @@
-r"""The laws of every measure of risk."""
+r"""The contract of every measure of risk."""
 
 from __future__ import annotations
 

@@ -44,16 +44,19 @@ def instance(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
 
 
 def difference(seed: int) -> float:
-    r"""In units of the range of the values; the law is checked to lie in the ball."""
+    r"""In units of the range of the values; the distribution is checked to lie in the ball."""
     values, weights, matrix, radius = instance(seed)
-    law = maximum_mean_discrepancy_worst_distribution(
+    distribution = maximum_mean_discrepancy_worst_distribution(
         *map(torch.tensor, (values, weights, matrix)), radius
     ).numpy()
-    assert (law >= 0).all()
-    assert abs(law.sum() - 1) <= 1e-12
-    assert np.sqrt(max((law - weights) @ matrix @ (law - weights), 0)) <= radius + 1e-7
+    assert (distribution >= 0).all()
+    assert abs(distribution.sum() - 1) <= 1e-12
+    assert (
+        np.sqrt(max((distribution - weights) @ matrix @ (distribution - weights), 0))
+        <= radius + 1e-7
+    )
     expected = oracles.mmd_worst_case(values, weights, matrix, radius)
-    return abs(law @ values - expected) / np.ptp(values)
+    return abs(distribution @ values - expected) / np.ptp(values)
 
 
 def test_equals_the_cone_program() -> None:
@@ -135,19 +138,21 @@ def test_constant_values_and_one_point() -> None:
     assert torch.equal(one, values[:, 0])
 
 
-def test_constant_kernel_tells_no_laws_apart() -> None:
+def test_constant_kernel_tells_no_distributions_apart() -> None:
     values, weights, _ = tensors(0)
     risk = maximum_mean_discrepancy_worst_case(values, weights, torch.ones(20, 20), 1e-3)
     torch.testing.assert_close(risk, values.amin(dim=-1))
 
 
-def test_worst_law_is_the_gradient() -> None:
+def test_worst_distribution_is_the_gradient() -> None:
     values, weights, points = tensors(0)
     values.requires_grad_()
     risk = maximum_mean_discrepancy_worst_case(values, weights, matrix_of(points), 0.1)
     (gradient,) = torch.autograd.grad(risk.sum(), values)
-    law = maximum_mean_discrepancy_worst_distribution(values, weights, matrix_of(points), 0.1)
-    assert torch.equal(gradient, law)
+    distribution = maximum_mean_discrepancy_worst_distribution(
+        values, weights, matrix_of(points), 0.1
+    )
+    assert torch.equal(gradient, distribution)
 
 
 def test_a_kernel_matrix_for_each_replicate() -> None:

@@ -49,7 +49,7 @@ def test_equals_the_linear_program_on_many_instances() -> None:
     assert max(difference(seed) for seed in range(ALL)) <= 1e-9
 
 
-def laws(values: list[float], weights: list[float], radius: float) -> Tensor:
+def worst(values: list[float], weights: list[float], radius: float) -> Tensor:
     options = {"dtype": torch.float64}
     return total_variation_worst_distribution(
         torch.tensor(values, **options), torch.tensor(weights, **options), radius
@@ -57,7 +57,7 @@ def laws(values: list[float], weights: list[float], radius: float) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("values", "weights", "radius", "law"),
+    ("values", "weights", "radius", "distribution"),
     [
         ([1.0, 2.0, 3.0], [0.2, 0.3, 0.5], 0.0, [0.2, 0.3, 0.5]),
         ([1.0, 2.0, 3.0], [0.2, 0.3, 0.5], 0.5, [0.45, 0.3, 0.25]),
@@ -70,23 +70,23 @@ def laws(values: list[float], weights: list[float], radius: float) -> Tensor:
     ],
 )
 def test_worst_distribution(
-    values: list[float], weights: list[float], radius: float, law: list[float]
+    values: list[float], weights: list[float], radius: float, distribution: list[float]
 ) -> None:
-    expected = torch.tensor(law, dtype=torch.float64)
-    torch.testing.assert_close(laws(values, weights, radius), expected, rtol=0, atol=1e-15)
+    expected = torch.tensor(distribution, dtype=torch.float64)
+    torch.testing.assert_close(worst(values, weights, radius), expected, rtol=0, atol=1e-15)
 
 
-def test_worst_law_is_the_gradient_and_lies_in_the_ball() -> None:
+def test_worst_distribution_is_the_gradient_and_lies_in_the_ball() -> None:
     values = torch.randn(5, 30, dtype=torch.float64, requires_grad=True)
     weights = torch.rand(30, dtype=torch.float64).softmax(dim=-1)
     (gradient,) = torch.autograd.grad(
         total_variation_worst_case(values, weights, 0.6).sum(), values
     )
-    law = total_variation_worst_distribution(values, weights, 0.6)
-    assert torch.equal(gradient, law)
-    assert (law >= 0).all()
-    torch.testing.assert_close(law.sum(dim=-1), torch.ones(5, dtype=torch.float64))
-    distance = (law - weights).abs().sum(dim=-1)
+    distribution = total_variation_worst_distribution(values, weights, 0.6)
+    assert torch.equal(gradient, distribution)
+    assert (distribution >= 0).all()
+    torch.testing.assert_close(distribution.sum(dim=-1), torch.ones(5, dtype=torch.float64))
+    distance = (distribution - weights).abs().sum(dim=-1)
     torch.testing.assert_close(distance, torch.full_like(distance, 0.6))
 
 
@@ -100,7 +100,7 @@ def test_gradient_in_the_weights() -> None:
     values = torch.randn(6, dtype=torch.float64)
     weights = torch.rand(6, dtype=torch.float64).softmax(dim=-1).requires_grad_()
     assert torch.autograd.gradcheck(
-        lambda law: total_variation_worst_case(values, law, 0.3), weights
+        lambda distribution: total_variation_worst_case(values, distribution, 0.3), weights
     )
 
 

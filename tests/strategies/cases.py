@@ -1,7 +1,8 @@
-r"""Every strategy, one line each; the laws that run over them are in `test_contract.py`."""
+r"""Every strategy and every baseline, one line each; their laws are in `test_contract.py`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,44 +10,10 @@ import torch
 from botorch.acquisition import UpperConfidenceBound
 from torch import Tensor
 
+from botorch_risk import baselines, strategies
 from botorch_risk.acquisition import LevelSet, Maximize
 from botorch_risk.fit.estimators import MaximumAPosteriori
-from botorch_risk.strategies import (
-    AGPUCB,
-    DRBOKDE,
-    DRBOMMD,
-    GCHK,
-    GPUCB,
-    RABO,
-    RAHBO,
-    RAHBOUS,
-    SBOKDE,
-    UHEBO,
-    VUCB,
-    AdversarialStableOpt,
-    ContextFreeGPUCB,
-    ContextualGPUCB,
-    ExpectedImprovementSearch,
-    FullyBayesianGPUCB,
-    HeteroscedasticGPUCB,
-    LevelSetSearch,
-    MaximumVarianceSearch,
-    MaxValueEntropySearch,
-    MeanVarianceLogNEI,
-    MinimumRegretSearch,
-    PortfolioEXP3,
-    PseudoDataGPUCB,
-    RandomEXP3,
-    RandomOrAcquire,
-    RandomPairs,
-    RandomSearch,
-    RhoKnowledgeGradient,
-    StableOpt,
-    TruVaR,
-    UpperConfidenceBoundSearch,
-    ValueAtRiskLogNEI,
-    WangDeFreitasGPUCB,
-)
+from botorch_risk.strategies import Acquire, Box, RandomOrAcquire, Strategy
 from botorch_risk.test_functions import (
     FiniteDomainProblem,
     HeteroscedasticSine,
@@ -63,7 +30,7 @@ class NoisyPairs:
     r"""A problem of pairs `(x, w)`, which gives repeats as `PROBLEM` does.
 
     `bounds` are those of the decision, which has as many variables as that of `PROBLEM`. A decision
-    that comes alone meets a context from the law of W.
+    that comes alone meets a context from the distribution of W.
     """
 
     def __init__(self) -> None:
@@ -95,20 +62,18 @@ class StrategyCase:
     r"""A strategy, built as `build(seeds, **options)`.
 
     Args:
-        kind: Its class.
-        arguments: What it is built with before the seeds.
-        after: What it is built with after the seeds.
+        make: Its constructor, `make(box, seeds, **options)`.
+        box: The bounds of the decisions, or the domain.
         options: What it is built with by name, unless a test asks for something else.
         problem: What it is played on.
         num_asked: How many columns it asks for, of which the first is the decision.
         num_told: How many columns it is told.
-        label: Tells apart the cases of one class.
+        label: Tells apart the cases of one constructor.
         batch_size: The largest batch that it takes, of those that tests ask for.
     """
 
-    kind: Any
-    arguments: tuple[Any, ...]
-    after: tuple[Any, ...] = ()
+    make: Callable[..., Strategy]
+    box: Tensor
     options: dict[str, Any] = field(default_factory=dict)
     problem: Any = PROBLEM
     num_asked: int = 1
@@ -118,105 +83,102 @@ class StrategyCase:
 
     @property
     def name(self) -> str:
-        return self.kind.__name__ + self.label
+        return self.make.__name__ + self.label
 
     @property
     def of_a_domain(self) -> bool:
         r"""Whether it may end, and recommend what it has not evaluated."""
         return self.problem is DOMAIN
 
-    def build(self, seeds: Any, **options: Any) -> Any:
+    def build(self, seeds: Any, **options: Any) -> Strategy:
         chosen = {"num_initial": NUM_INITIAL, **self.options, **options}
-        return self.kind(*self.arguments, seeds, *self.after, **chosen)
+        return self.make(self.box, seeds, **chosen)
 
 
 _FAST = {"num_restarts": 3, "raw_samples": 32}
 
 
-def of_mean_and_variance(kind: Any) -> StrategyCase:
-    return StrategyCase(kind, (PROBLEM.bounds, NUM_REPEATS, 1.0), options=_FAST)
+def of_mean_and_variance(make: Any) -> StrategyCase:
+    options = {"num_repeats": NUM_REPEATS, "risk_aversion": 1.0, **_FAST}
+    return StrategyCase(make, PROBLEM.bounds, options)
 
 
-def of_outcomes(kind: Any, batch_size: int = 2, **options: Any) -> StrategyCase:
-    options = {**_FAST, **options}
-    return StrategyCase(kind, (PROBLEM.bounds,), options=options, batch_size=batch_size)
+def of_outcomes(make: Any, batch_size: int = 2, **options: Any) -> StrategyCase:
+    return StrategyCase(make, PROBLEM.bounds, {**_FAST, **options}, batch_size=batch_size)
 
 
-def of_contexts(kind: Any, label: str = "", **options: Any) -> StrategyCase:
-    r"""The context is observed, its law unknown."""
-    arguments, options = (PAIRS.bounds, PAIRS.contexts), {**_FAST, **options}
-    return StrategyCase(kind, arguments, options=options, problem=PAIRS, num_told=2, label=label)
+def of_contexts(make: Any, label: str = "", **options: Any) -> StrategyCase:
+    r"""The context is observed, its distribution unknown."""
+    options = {"context_bounds": PAIRS.contexts, **_FAST, **options}
+    return StrategyCase(make, PAIRS.bounds, options, PAIRS, num_told=2, label=label)
 
 
-def of_pairs(kind: Any, *level: float, **options: Any) -> StrategyCase:
-    r"""The context is chosen, its law known."""
+def of_pairs(make: Any, **options: Any) -> StrategyCase:
+    r"""The context is chosen, its distribution known."""
+    few = {"num_restarts": 2, "raw_samples": 16}
+    options = {"environment": PAIRS.environment, **few, **options}
+    return StrategyCase(make, PAIRS.bounds, options, PAIRS, num_asked=2, num_told=2)
+
+
+def of_a_domain(make: Any, label: str = "", batch_size: int = 2, **options: Any) -> StrategyCase:
+    r"""The points are those of a finite domain, the hyperparameters are known."""
+    known = {"model": build_model, "estimator": None, "noise": 1e-2}
     return StrategyCase(
-        kind,
-        (PAIRS.bounds, PAIRS.environment, *level),
-        options={"num_restarts": 2, "raw_samples": 16, **options},
-        problem=PAIRS,
-        num_asked=2,
-        num_told=2,
+        make, DOMAIN.domain, {**known, **options}, DOMAIN, label=label, batch_size=batch_size
     )
 
 
-def of_a_domain(
-    kind: Any, *after: Any, label: str = "", batch_size: int = 2, **options: Any
-) -> StrategyCase:
-    r"""The points are those of a finite domain."""
-    return StrategyCase(
-        kind,
-        (DOMAIN.domain,),
-        (build_model, *after),
-        {"noise": 1e-2, **options},
-        DOMAIN,
-        label=label,
-        batch_size=batch_size,
-    )
-
-
-def _upper_bound(model: Any) -> UpperConfidenceBound:
+def upper_bound(model: Any, t: int) -> UpperConfidenceBound:
     return UpperConfidenceBound(model, beta=4.0)
+
+
+def random_or_acquire(
+    bounds: Tensor, seeds: Any, *, num_initial: int = 10, batch_size: int = 1, **options: Any
+) -> Strategy:
+    method = RandomOrAcquire(Acquire(upper_bound, **options))
+    return Strategy(Box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size)
 
 
 _TINY = {"n_w": 2, "num_samples": 2, "num_restarts": 1, "raw_samples": 2, "max_iterations": 1}
 
 STRATEGIES = [
-    of_mean_and_variance(RAHBO),
-    of_mean_and_variance(RAHBOUS),
-    of_mean_and_variance(HeteroscedasticGPUCB),
-    of_mean_and_variance(MeanVarianceLogNEI),
-    StrategyCase(RandomSearch, (PROBLEM.bounds,), options={"risk_aversion": 1.0}),
-    of_outcomes(UHEBO),
-    of_outcomes(GPUCB),
-    of_outcomes(PseudoDataGPUCB),
-    of_outcomes(RandomEXP3),
-    of_outcomes(RABO),
-    of_outcomes(PortfolioEXP3),
-    of_outcomes(AGPUCB),
-    of_outcomes(WangDeFreitasGPUCB),
+    of_mean_and_variance(strategies.rahbo),
+    of_mean_and_variance(strategies.rahbo_us),
+    of_mean_and_variance(baselines.heteroscedastic_gp_ucb),
+    of_mean_and_variance(baselines.mean_variance_log_nei),
+    StrategyCase(strategies.random_search, PROBLEM.bounds, {"risk_aversion": 1.0}),
+    of_outcomes(strategies.uhe_bo),
+    of_outcomes(baselines.gp_ucb),
+    of_outcomes(baselines.pseudo_data_gp_ucb),
+    of_outcomes(baselines.random_exp3),
+    of_outcomes(baselines.ra_bo),
+    of_outcomes(baselines.portfolio_exp3),
+    of_outcomes(baselines.a_gp_ucb),
+    of_outcomes(baselines.wang_de_freitas_gp_ucb),
     # With the estimator of the others: NumPyro is an extra, and its own tests are slow.
-    of_outcomes(FullyBayesianGPUCB, 1, estimator=MaximumAPosteriori(), sample_every=2),
-    StrategyCase(RandomOrAcquire, (_upper_bound, PROBLEM.bounds), options=_FAST, batch_size=1),
-    of_contexts(SBOKDE, n_w=16),
-    of_contexts(DRBOKDE, n_w=16),
-    of_contexts(DRBOMMD, num_points=5, radius_scale=0.1, raw_samples=8, num_restarts=2),
-    of_contexts(DRBOMMD, label="-minimax", num_points=5, radius_scale=0.1, minimax=True),
-    of_contexts(StableOpt, n_w=16),
-    of_contexts(ContextFreeGPUCB),
-    of_pairs(VUCB, 0.1),
-    of_pairs(AdversarialStableOpt),
-    of_pairs(ContextualGPUCB, 0.1),
-    of_pairs(RandomPairs, 0.1),
-    of_pairs(RhoKnowledgeGradient, 0.1, num_fantasies=2, **_TINY),
-    of_pairs(ValueAtRiskLogNEI, 0.1, **_TINY),
-    of_a_domain(TruVaR, LevelSet(0.3)),
-    of_a_domain(TruVaR, Maximize(), label="-maximum"),
-    of_a_domain(LevelSetSearch, 0.3),
-    of_a_domain(GCHK, 0.3),
-    of_a_domain(MaximumVarianceSearch, 0.3),
-    of_a_domain(ExpectedImprovementSearch),
-    of_a_domain(UpperConfidenceBoundSearch),
-    of_a_domain(MinimumRegretSearch),
-    of_a_domain(MaxValueEntropySearch, batch_size=1),
+    of_outcomes(baselines.fully_bayesian_gp_ucb, 1, estimator=MaximumAPosteriori(), sample_every=2),
+    of_outcomes(random_or_acquire, 1),
+    of_contexts(strategies.sbo_kde, n_w=16),
+    of_contexts(strategies.drbo_kde, n_w=16),
+    of_contexts(strategies.drbo_mmd, num_points=5, radius_scale=0.1, raw_samples=8, num_restarts=2),
+    of_contexts(
+        strategies.drbo_mmd, label="-minimax", num_points=5, radius_scale=0.1, minimax=True
+    ),
+    of_contexts(baselines.stable_opt, n_w=16),
+    of_contexts(baselines.context_free_gp_ucb),
+    of_pairs(strategies.v_ucb, risk_level=0.1),
+    of_pairs(baselines.adversarial_stable_opt),
+    of_pairs(baselines.contextual_gp_ucb, risk_level=0.1),
+    of_pairs(baselines.random_pairs, risk_level=0.1),
+    of_pairs(baselines.rho_knowledge_gradient, risk_level=0.1, num_fantasies=2, **_TINY),
+    of_pairs(baselines.value_at_risk_log_nei, risk_level=0.1, **_TINY),
+    of_a_domain(strategies.truvar, goal=LevelSet(0.3)),
+    of_a_domain(strategies.truvar, label="-maximum", goal=Maximize()),
+    of_a_domain(baselines.straddle_search, threshold=0.3),
+    of_a_domain(baselines.gchk, threshold=0.3),
+    of_a_domain(baselines.maximum_variance_search),
+    of_a_domain(baselines.expected_improvement_search),
+    of_a_domain(baselines.upper_confidence_bound_search),
+    of_a_domain(baselines.minimum_regret_search),
+    of_a_domain(baselines.max_value_entropy_search, batch_size=1),
 ]

@@ -8,19 +8,22 @@ from typing import Any
 import pytest
 import torch
 
-from botorch_risk.strategies import RAHBO, HeteroscedasticGPUCB
+from botorch_risk.baselines import heteroscedastic_gp_ucb
+from botorch_risk.strategies import rahbo
+from botorch_risk.strategies.arguments import from_json, to_json
 from tests.strategies.cases import STRATEGIES, StrategyCase
 from tests.strategies.loops import play
 
-BATCHED = [case for case in STRATEGIES if case.kind in (RAHBO, HeteroscedasticGPUCB)]
+BATCHED = [case for case in STRATEGIES if case.make in (rahbo, heteroscedastic_gp_ucb)]
 SEEDS = list(range(20))
 TOLERANCE = 1e-6  # in units of the bounds, [0, 2]
 
 
 def part(state: dict[str, Any], rows: list[int]) -> dict[str, Any]:
     r"""The state of some of the replicates."""
-    tensors = {key: state[key][rows] for key in ("X", "Y", "recorded")}
-    return {**state, **tensors, "seeds": [state["seeds"][row] for row in rows]}
+    seeds = [state["arguments"]["seeds"][row] for row in rows]
+    history = {name: to_json(from_json(value)[rows]) for name, value in state["history"].items()}
+    return {**state, "history": history, "arguments": {**state["arguments"], "seeds": seeds}}
 
 
 @pytest.mark.parametrize("case", BATCHED, ids=lambda case: case.name)

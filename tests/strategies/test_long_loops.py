@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 import pytest
 from torch import Tensor
 
-from botorch_risk.strategies import DRBOKDE, RAHBO, SBOKDE, UHEBO, VUCB, TruVaR
+from botorch_risk.strategies import drbo_kde, rahbo, sbo_kde, truvar, uhe_bo, v_ucb
 from tests.strategies.cases import DOMAIN, NUM_INITIAL, STRATEGIES, StrategyCase
 from tests.strategies.loops import evaluate, meet
 
 NUM_ROUNDS, MILESTONES = 300, (20, 60, 120, 180, 240, 300)
 SEEDS = (0, 1)
-KINDS = (RAHBO, SBOKDE, DRBOKDE, VUCB, TruVaR, UHEBO)
-CASES = [case for case in STRATEGIES if case.kind in KINDS]
+KINDS = (rahbo, sbo_kde, drbo_kde, v_ucb, truvar, uhe_bo)
+CASES = [case for case in STRATEGIES if case.make in KINDS]
 # What a finite domain's posterior keeps of an observation, to be built again.
-KEPT_PER_ROUND = {TruVaR: 7}
+KEPT_PER_ROUND = {truvar: 7}
 
 
 class Memory(NamedTuple):
@@ -80,7 +80,7 @@ def test_three_hundred_rounds(case: StrategyCase, capsys: pytest.CaptureFixture[
     assert strategy.recommend().isfinite().all()
     first, last = memory[MILESTONES[2]], memory[MILESTONES[-1]]
     num_rounds = MILESTONES[-1] - MILESTONES[2]
-    allowed = KEPT_PER_ROUND.get(case.kind, 0) * num_rounds
+    allowed = KEPT_PER_ROUND.get(case.make, 0) * num_rounds
     assert last.count <= first.count + allowed + 8
     assert last.graphs == 0
     num_rows = NUM_INITIAL + NUM_ROUNDS

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskAverseLowerConfidenceBound, RiskAverseUpperConfidenceBound
+from botorch_risk.baselines import heteroscedastic_gp_ucb
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.strategies import RAHBO, RAHBOUS, HeteroscedasticGPUCB
+from botorch_risk.strategies import rahbo, rahbo_us
 from tests.strategies.cases import PROBLEM, of_mean_and_variance
 from tests.strategies.loops import evaluate, play
 
@@ -21,17 +22,17 @@ def build(kind: Any, seeds: Any = (0, 1, 2), **options: Any) -> Any:
 
 def test_one_round_by_hand() -> None:
     r"""Algorithm 1 with BoTorch's own fit and a grid in place of the optimiser."""
-    strategy = build(RAHBO, seeds=3, num_restarts=10, raw_samples=256)
+    strategy = build(rahbo, seeds=3, num_restarts=10, raw_samples=256)
     (X,) = play(strategy, 1)
     candidate = strategy.ask()
-    acqf = RiskAverseUpperConfidenceBound(strategy.model, 4.0, 4.0, 1.0)
+    acqf = RiskAverseUpperConfidenceBound(strategy.belief, 4.0, 4.0, 1.0)
     grid = torch.linspace(0, 1, 2001, dtype=torch.float64).reshape(1, -1, 1)
     best = acqf.evaluate(grid).max()
     assert acqf.evaluate(candidate / 2).item() >= best.item() - 1e-9
     by_hand = MeanVarianceGP(X[0] / 2, evaluate(strategy, X, 0)[0])
     for ours, theirs in (
-        (by_hand.noise_model, strategy.model.noise_model),
-        (by_hand.mean_model, strategy.model.mean_model),
+        (by_hand.noise_model, strategy.belief.noise_model),
+        (by_hand.mean_model, strategy.belief.mean_model),
     ):
         ours.covar_module.lengthscale = theirs.covar_module.lengthscale[0]
         ours.mean_module.constant = theirs.mean_module.constant[0].item()
@@ -41,49 +42,49 @@ def test_one_round_by_hand() -> None:
 
 
 def test_gp_ucb_explores_as_if_risk_neutral() -> None:
-    neutral, rahbo = build(HeteroscedasticGPUCB), build(RAHBO)
+    neutral, averse = build(heteroscedastic_gp_ucb), build(rahbo)
     (X,) = play(neutral, 1)
-    play(rahbo, 1)
-    free = RiskAverseUpperConfidenceBound(neutral.model, 4.0, 4.0, 0.0)
+    play(averse, 1)
+    free = RiskAverseUpperConfidenceBound(neutral.belief, 4.0, 4.0, 0.0)
     assert (free.evaluate(neutral.ask() / 2) >= free.evaluate(X / 2).amax(-1, keepdim=True)).all()
-    assert torch.equal(neutral.recommend(), rahbo.recommend())  # same data, same rule
+    assert torch.equal(neutral.recommend(), averse.recommend())  # same data, same rule
 
 
 def test_uncertainty_sampling_comes_first() -> None:
-    strategy = build(RAHBOUS, num_uncertainty=2)
+    strategy = build(rahbo_us, num_uncertainty=2)
     play(strategy, 1)
     for _ in range(2):
-        spread = strategy.model.noise.marginals(strategy.ask() / 2).variance
+        spread = strategy.belief.noise.marginals(strategy.ask() / 2).variance
         grid = torch.linspace(0, 1, 501, dtype=torch.float64).reshape(1, -1, 1).expand(3, -1, 1)
-        best = strategy.model.noise.marginals(grid).variance.amax(dim=-1, keepdim=True)
+        best = strategy.belief.noise.marginals(grid).variance.amax(dim=-1, keepdim=True)
         assert (spread >= best * (1 - 1e-3)).all()
-        play(strategy, 1, first=strategy._round)
-    acqf = RiskAverseUpperConfidenceBound(strategy.model, 4.0, None, 1.0)
+        play(strategy, 1, first=strategy.history.round)
+    acqf = RiskAverseUpperConfidenceBound(strategy.belief, 4.0, None, 1.0)
     assert (acqf.evaluate(strategy.ask() / 2) >= acqf.evaluate(grid).amax(-1, True) - 1e-6).all()
     with pytest.raises(ValueError, match="num_uncertainty=-1"):
-        build(RAHBOUS, num_uncertainty=-1)
+        build(rahbo_us, num_uncertainty=-1)
 
 
 def test_known_noise_is_in_the_units_of_the_bounds() -> None:
-    strategy = build(RAHBO, known_noise=lambda X: PROBLEM.noise_variance(X).unsqueeze(-1))
+    strategy = build(rahbo, known_noise=lambda X: PROBLEM.noise_variance(X).unsqueeze(-1))
     play(strategy, 2)
     X = torch.rand(3, 5, 1, dtype=torch.float64)
     expected = PROBLEM.noise_variance(2 * X)
-    torch.testing.assert_close(strategy.model.predicted_noise(X).squeeze(-1), expected)
+    torch.testing.assert_close(strategy.belief.predicted_noise(X).squeeze(-1), expected)
 
 
 def test_recorded_bounds_are_those_of_the_model_that_chose() -> None:
-    strategy = build(RAHBO, rule="recorded_lower_confidence_bound")
+    strategy = build(rahbo, rule="recorded_lower_confidence_bound")
     play(strategy, 1)
-    bound = RiskAverseLowerConfidenceBound(strategy.model, 4.0, 4.0, 1.0)
+    bound = RiskAverseLowerConfidenceBound(strategy.belief, 4.0, 4.0, 1.0)
     (X,) = play(strategy, 1, first=1)
-    torch.testing.assert_close(strategy._recorded[:, -1:], bound.lower(X / 2).detach())
+    torch.testing.assert_close(strategy.history.recorded[:, -1:], bound.lower(X / 2).detach())
     assert strategy.recommend().shape == (3, 1)
 
 
 @pytest.mark.filterwarnings("ignore:Data .outcome observations. is not standardized")
 def test_a_replicate_may_fail_from_the_start() -> None:
-    strategy = build(RAHBO)
+    strategy = build(rahbo)
     for index in range(3):
         X = strategy.ask()
         Y = evaluate(strategy, X, index)
@@ -115,14 +116,14 @@ def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
         "seeds": 0,
     }
     with pytest.raises(ValueError, match=message):
-        RAHBO(**{**good, **arguments})
+        rahbo(**{**good, **arguments})
 
 
 def test_hyperparameters_are_refitted_when_asked() -> None:
     def lengthscales(strategy: Any) -> Tensor:
-        return strategy.model.mean_model.covar_module.lengthscale.detach().clone()
+        return strategy.belief.mean_model.covar_module.lengthscale.detach().clone()
 
-    once, thrice = build(RAHBO, refit_every=None), build(RAHBO, refit_every=2)
+    once, thrice = build(rahbo, refit_every=None), build(rahbo, refit_every=2)
     for strategy in (once, thrice):
         play(strategy, 1)
     first = lengthscales(once)
@@ -131,8 +132,8 @@ def test_hyperparameters_are_refitted_when_asked() -> None:
             play(strategy, 1, first=index)
         assert torch.equal(lengthscales(once), first) is kept
         assert torch.equal(lengthscales(thrice), first) is refitted
-    resumed = build(RAHBO, refit_every=None)
+    resumed = build(rahbo, refit_every=None)
     resumed.load_state_dict(once.state_dict())
     assert torch.equal(resumed.ask(), once.ask())
     with pytest.raises(ValueError, match=r"`refit_every` to be at least 1 or None\. Got 0"):
-        build(RAHBO, refit_every=0)
+        build(rahbo, refit_every=0)

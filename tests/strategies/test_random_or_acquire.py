@@ -22,17 +22,17 @@ from torch import Tensor
 from botorch_risk.acquisition import MaximumVariance, RiskUpperConfidenceBound, Straddle
 from botorch_risk.environments import InputPerturbation
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, WorstCase
-from botorch_risk.strategies import RandomOrAcquire, Strategy, initial_design
+from botorch_risk.strategies import Acquire, Box, RandomOrAcquire, Strategy, initial_design
 from botorch_risk.strategies.initial_design import uniform_points
 
 BOUNDS = torch.tensor([[-1.0, 0.0], [2.0, 1.0]], dtype=torch.double)
-SMALL: dict[str, Any] = {"num_initial": 4, "num_restarts": 2, "raw_samples": 16}
+SMALL: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16}
 
 
 class Center:
     r"""An acquisition function whose maximum is the centre of the unit cube."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, t: int) -> None:
         self.model = model
 
     def evaluate(self, X: Tensor) -> Tensor:
@@ -43,18 +43,31 @@ def unfitted(model: Any, seeds: Any, t: int, observed: Tensor | None = None) -> 
     return model.eval()
 
 
-def build(seeds: Any = (0, 1, 2), **options: Any) -> RandomOrAcquire:
-    chosen = {"batched": True, "estimator": unfitted, **SMALL, **options}
-    return RandomOrAcquire(Center, BOUNDS, seeds, **chosen)
+def build(
+    seeds: Any = (0, 1, 2),
+    model: Any = SingleTaskGP,
+    bandit: bool = True,
+    num_initial: int = 4,
+    **options: Any,
+) -> Strategy:
+    method: Any = Acquire(Center, batched=True, estimator=unfitted, model=model, **SMALL)
+    if bandit:
+        method = RandomOrAcquire(method, **options)
+    return Strategy(Box(BOUNDS), method, seeds, num_initial=num_initial)
+
+
+def arm(strategy: Strategy, t: int) -> Tensor:
+    r"""The arm of each replicate at evaluation t, all of which are one batch."""
+    ((_, view),) = strategy.views
+    method: Any = strategy.method
+    return method.chosen(view, t)
 
 
 def outcomes(X: Tensor) -> Tensor:
     return (3 * X).sin().sum(dim=-1, keepdim=True)
 
 
-def play(
-    strategy: RandomOrAcquire, rounds: int, f: Callable[[Tensor], Tensor] = outcomes
-) -> list[Tensor]:
+def play(strategy: Strategy, rounds: int, f: Callable[[Tensor], Tensor] = outcomes) -> list[Tensor]:
     asked = []
     for _ in range(rounds):
         asked.append(strategy.ask())
@@ -76,7 +89,7 @@ def test_is_algorithm_1() -> None:
     kinds = set()
     for t in range(1, 11):
         if t % 2 == 1:
-            arms, total = strategy.chosen(t), [sum(w) for w in weights]
+            arms, total = arm(strategy, t), [sum(w) for w in weights]
             p = [
                 [(1 - rate(t)) * w / s + rate(t) / 2 for w in ws]
                 for ws, s in zip(weights, total, strict=True)
@@ -93,19 +106,19 @@ def test_is_algorithm_1() -> None:
             for r in range(6):
                 low, high = initial[r].min(), initial[r].max()
                 reward = float((max(y[-1][r], y[-2][r]) - low) / (high - low))
-                arm = int(arms[r])
-                step = rate(t) * min(max(reward, 0.0), 1.0) / (2 * p[r][arm])
-                weights[r][arm] *= math.exp(step)
+                k = int(arms[r])
+                step = rate(t) * min(max(reward, 0.0), 1.0) / (2 * p[r][k])
+                weights[r][k] *= math.exp(step)
             expected = torch.tensor(weights).double().log()
-            torch.testing.assert_close(strategy.bandit.log_weights, expected)
-            assert strategy.num_rewards.tolist() == [t // 2] * 6
+            torch.testing.assert_close(strategy.state["log_weights"], expected)
+            assert strategy.state["num_rewards"].tolist() == [t // 2] * 6
     assert kinds == {(0, 0), (0, 1), (1, 0), (1, 1)}
 
 
 def test_a_last_odd_evaluation_earns_nothing() -> None:
     strategy = build()
     play(strategy, 1 + 3)
-    assert strategy.num_rewards.tolist() == [1, 1, 1]
+    assert strategy.state["num_rewards"].tolist() == [1, 1, 1]
 
 
 def test_saturated_rewards_are_counted() -> None:
@@ -115,8 +128,8 @@ def test_saturated_rewards_are_counted() -> None:
     for value in (0.5, 0.4, 0.5, 7.0, -2.0, -1.0):
         X = strategy.ask()
         strategy.tell(X, torch.full_like(X[..., :1], value))
-    assert strategy.num_saturated.tolist() == [2, 2, 2]
-    assert strategy.num_rewards.tolist() == [3, 3, 3]
+    assert strategy.state["num_saturated"].tolist() == [2, 2, 2]
+    assert strategy.state["num_rewards"].tolist() == [3, 3, 3]
 
 
 @pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
@@ -125,10 +138,10 @@ def test_constant_initial_outcomes_leave_a_step() -> None:
     for t, value in enumerate((1.0, 1.0, 0.5, 2.0, 1.0)):
         X = strategy.ask()
         if t % 2 == 1:  # the pairs earn 1/2, at the level, and 1, above it
-            arm, p = int(strategy.chosen(t)), 0.5 * expected.softmax(dim=0) + 0.25
-            expected[arm] += 0.25 * (0.5 if t == 1 else 1.0) / p[arm]
+            k, p = int(arm(strategy, t)), 0.5 * expected.softmax(dim=0) + 0.25
+            expected[k] += 0.25 * (0.5 if t == 1 else 1.0) / p[k]
         strategy.tell(X, torch.full_like(X[..., :1], value))
-    torch.testing.assert_close(strategy.bandit.log_weights[0], expected)
+    torch.testing.assert_close(strategy.state["log_weights"][0], expected)
 
 
 def test_missing_outcomes_earn_nothing_and_half_a_pair_counts() -> None:
@@ -139,36 +152,36 @@ def test_missing_outcomes_earn_nothing_and_half_a_pair_counts() -> None:
         Y[1] = Y[1].masked_fill(torch.tensor(t > 0), torch.nan)
         Y[2] = Y[2].masked_fill(torch.tensor(t == 2), torch.nan)
         strategy.tell(X, Y)
-    assert strategy.num_rewards.tolist() == [1, 0, 1]
-    assert (strategy.bandit.log_weights[1] == 0).all()
+    assert strategy.state["num_rewards"].tolist() == [1, 0, 1]
+    assert (strategy.state["log_weights"][1] == 0).all()
 
 
 def test_fixed_arms() -> None:
     center = BOUNDS.mean(dim=0)
-    alternating = torch.stack(play(build(arms="random"), 5)[1:]).squeeze(-2)  # t x R x d
+    alternating = torch.stack(play(build(arms="alternate"), 5)[1:]).squeeze(-2)  # t x R x d
     at_center = ((alternating - center).abs() < 1e-4).all(dim=-1)
     assert at_center.all(dim=-1).tolist() == [False, True, False, True]
-    acquired = torch.stack(play(build(arms="acquisition"), 4)[1:])
+    acquired = torch.stack(play(build(bandit=False), 4)[1:])
     assert ((acquired - center).abs() < 1e-4).all()
 
 
 def test_one_step_arms_are_a_portfolio() -> None:
     strategy = build(range(8), steps=1)
     play(strategy, 4)
-    assert strategy.num_rewards.tolist() == [3] * 8
-    assert {int(arm) for t in (1, 2, 3) for arm in strategy.chosen(t)} == {0, 1}
+    assert strategy.state["num_rewards"].tolist() == [3] * 8
+    assert {int(k) for t in (1, 2, 3) for k in arm(strategy, t)} == {0, 1}
 
 
 def test_state_holds_the_bandit() -> None:
     strategy, resumed = build(), build()
     play(strategy, 4)
-    state = strategy.state_dict()
-    resumed.load_state_dict(state)
+    before = strategy.state["log_weights"]
+    resumed.load_state_dict(strategy.state_dict())
     for left, right in zip(play(strategy, 4), play(resumed, 4), strict=True):
         assert torch.equal(left, right)
-    assert torch.equal(strategy.bandit.log_weights, resumed.bandit.log_weights)
-    assert torch.equal(strategy.num_saturated, resumed.num_saturated)
-    assert not torch.equal(state["log_weights"], strategy.bandit.log_weights)
+    assert torch.equal(strategy.state["log_weights"], resumed.state["log_weights"])
+    assert torch.equal(strategy.state["num_saturated"], resumed.state["num_saturated"])
+    assert not torch.equal(before, strategy.state["log_weights"])
 
 
 def nothing(model: Model) -> InputPerturbation:
@@ -232,13 +245,15 @@ def test_works_round_any_acquisition_function(name: str) -> None:
     factory, batched = FACTORIES[name]
     built: list[Any] = []
 
-    def watched(model: Any) -> Any:
+    def watched(model: Any, t: int) -> Any:
         built.append(factory(model))
         return built[-1]
 
-    options = {"batched": batched, "arms": "acquisition", **SMALL, "num_initial": 6}
-    strategy = RandomOrAcquire(watched, BOUNDS, [3, 5], **options)
-    assert isinstance(strategy, Strategy)
+    def strategy_of(seeds: Any) -> Strategy:
+        method = Acquire(watched, batched=batched, **SMALL)
+        return Strategy(Box(BOUNDS), method, seeds, num_initial=6)
+
+    strategy = strategy_of([3, 5])
     _, X = play(strategy, 2)
     assert ((BOUNDS[0] <= X) & (BOUNDS[1] >= X)).all()
     assert len(built) == (1 if batched else 2)
@@ -253,8 +268,7 @@ def test_works_round_any_acquisition_function(name: str) -> None:
             else:
                 values = acquisition(points)
             assert values[0] >= values.quantile(0.9)
-    alone = RandomOrAcquire(factory, BOUNDS, 5, **options)
-    torch.testing.assert_close(play(alone, 2)[1][0], X[1], atol=1e-5, rtol=0)
+    torch.testing.assert_close(play(strategy_of(5), 2)[1][0], X[1], atol=1e-5, rtol=0)
 
 
 def test_a_model_of_the_users() -> None:
@@ -265,7 +279,7 @@ def test_a_model_of_the_users() -> None:
         assert ((X >= 0) & (X <= 1)).all()
         return SingleTaskGP(X, Y)
 
-    play(build(model=model, arms="acquisition"), 2)
+    play(build(model=model, bandit=False), 2)
     assert seen == [torch.Size([3, 4, 2])]
 
 

@@ -7,14 +7,14 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
-from botorch_risk.strategies import RandomSearch, Strategy, initial_design
+from botorch_risk.strategies import Strategy, random_search
 
 BOUNDS = torch.tensor([[-5.0, 0.0], [10.0, 1.0]], dtype=torch.double)
 NAN = torch.nan
 
 
-def advanced(seeds: list[int], num_rounds: int, **kwargs: Any) -> RandomSearch:
-    strategy = RandomSearch(BOUNDS, seeds, num_initial=3, **kwargs)
+def advanced(seeds: list[int], num_rounds: int, **kwargs: Any) -> Strategy:
+    strategy = random_search(BOUNDS, seeds, num_initial=3, **kwargs)
     for _ in range(num_rounds):
         X = strategy.ask()
         strategy.tell(X, outcomes(X))
@@ -28,18 +28,14 @@ def outcomes(X: Tensor) -> Tensor:
 def observed(Y: list[list[float]], **kwargs: float) -> Tensor:
     r"""The recommendation after repeats `Y` at the points 0, 1, ... of one replicate."""
     values = torch.tensor([Y])
-    strategy = RandomSearch(torch.tensor([[0.0], [9.0]]), 0, num_initial=len(Y), **kwargs)
+    strategy = random_search(torch.tensor([[0.0], [9.0]]), 0, num_initial=len(Y), **kwargs)
     strategy.tell(torch.arange(float(len(Y))).reshape(1, -1, 1), values)
     return strategy.recommend().squeeze()
 
 
-def test_is_a_strategy() -> None:
-    assert isinstance(RandomSearch(BOUNDS, 0, num_initial=3), Strategy)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_asks_inside_the_bounds_in_their_dtype(dtype: torch.dtype) -> None:
-    strategy = RandomSearch(BOUNDS.to(dtype), [0, 1], num_initial=3, batch_size=50)
+    strategy = random_search(BOUNDS.to(dtype), [0, 1], num_initial=3, batch_size=50)
     first = strategy.ask()
     strategy.tell(first, outcomes(first))
     second = strategy.ask()
@@ -48,29 +44,6 @@ def test_asks_inside_the_bounds_in_their_dtype(dtype: torch.dtype) -> None:
         assert X.dtype == dtype
         assert ((BOUNDS[0].to(dtype) <= X) & (BOUNDS[1].to(dtype) >= X)).all()
     assert second[..., 0].min() < -3 < 8 < second[..., 0].max()
-
-
-def test_asking_twice_is_asking_once() -> None:
-    strategy = advanced([0, 1], num_rounds=2)
-    assert torch.equal(strategy.ask(), strategy.ask())
-    assert not torch.equal(strategy.ask(), advanced([0, 1], num_rounds=3).ask())
-
-
-def test_a_replicate_does_not_depend_on_its_company() -> None:
-    together = advanced([7, 3, 5], num_rounds=4)
-    alone = advanced([3], num_rounds=4)
-    assert torch.equal(together.ask()[1:2], alone.ask())
-    assert torch.equal(together.recommend()[1:2], alone.recommend())
-
-
-def test_continues_bit_for_bit_from_its_state() -> None:
-    strategy, resumed = advanced([0, 1], num_rounds=3), RandomSearch(BOUNDS, [0, 1], num_initial=3)
-    resumed.load_state_dict(strategy.state_dict())
-    assert torch.equal(resumed.ask(), strategy.ask())
-    assert torch.equal(resumed.recommend(), strategy.recommend())
-    fresh = RandomSearch(BOUNDS, [0, 1], num_initial=3)
-    fresh.load_state_dict(RandomSearch(BOUNDS, [0, 1], num_initial=3).state_dict())
-    assert torch.equal(fresh.ask(), initial_design(BOUNDS, [0, 1], 3))
 
 
 def test_recommends_by_mean_minus_weighted_sample_variance() -> None:
@@ -84,7 +57,8 @@ def test_recommends_by_mean_minus_weighted_sample_variance() -> None:
 def test_passes_over_points_with_too_few_repeats() -> None:
     assert observed([[NAN, NAN], [1.0, 1.0], [9.0, NAN]], risk_aversion=1.0) == 1
     assert observed([[NAN, NAN], [1.0, 1.0], [9.0, NAN]]) == 2
-    assert observed([[NAN, NAN], [NAN, NAN]], risk_aversion=1.0) == 0
+    assert observed([[NAN, NAN], [NAN, NAN]], risk_aversion=1.0).isnan()
+    assert observed([[NAN, NAN], [1.0, NAN], [9.0, NAN]], risk_aversion=1.0) == 1
 
 
 @pytest.mark.parametrize(
@@ -99,19 +73,19 @@ def test_passes_over_points_with_too_few_repeats() -> None:
 )
 def test_refuses_bad_arguments(kwargs: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        RandomSearch(**{"bounds": BOUNDS, "seeds": 0, "num_initial": 3} | kwargs)
+        random_search(**{"bounds": BOUNDS, "seeds": 0, "num_initial": 3} | kwargs)
 
 
 def test_refuses_bad_shapes_and_states() -> None:
     with pytest.raises(BotorchTensorDimensionError, match="`2 x d`"):
-        RandomSearch(BOUNDS[0], 0, num_initial=3)
-    strategy = RandomSearch(BOUNDS, [0, 1], num_initial=3, risk_aversion=1.0)
+        random_search(BOUNDS[0], 0, num_initial=3)
+    strategy = random_search(BOUNDS, [0, 1], num_initial=3, risk_aversion=1.0)
     with pytest.raises(ValueError, match="Expected outcomes before a recommendation"):
         strategy.recommend()
     X = strategy.ask()
-    with pytest.raises(BotorchTensorDimensionError, match="`2 x q x 2` and `Y` `2 x q x 1`"):
+    with pytest.raises(BotorchTensorDimensionError, match="`2 x q x d` and `Y` `2 x q x k`"):
         strategy.tell(X, X[:, :2, :1])
     with pytest.raises(ValueError, match="at least 2 repeats"):
         strategy.tell(X, X[..., :1])
-    with pytest.raises(ValueError, match=r"state of seeds \[0, 1\]"):
-        strategy.load_state_dict(RandomSearch(BOUNDS, 5, num_initial=3).state_dict())
+    with pytest.raises(ValueError, match=r"Expected seeds=\[0, 1\]"):
+        strategy.load_state_dict(random_search(BOUNDS, 5, num_initial=3).state_dict())

@@ -47,7 +47,7 @@ class Targets(NamedTuple):
             state: The set `M_t`, `eta` and `beta`.
             weights: `|D|` weights of the points as representers of a continuous domain.
             truncate: Whether to stop at the target.
-            within: `batch_shape x |D|`, the points in the place of `M_t`.
+            within: `batch_shape x |D|`, the points instead of `M_t`.
         """
         variance = posterior.variance.reshape(-1, posterior.domain.shape[-2])
         within = (state.unclassified if within is None else within).reshape(variance.shape)

@@ -112,7 +112,7 @@ class Maximize(Goal):
         return error.where(~wrong.any(dim=-1), torch.inf)
 
     def warn_unlikely(self, smallest: Tensor, largest: Tensor) -> None:
-        r"""Nothing: no outcome speaks against a maximum."""
+        r"""Does nothing: no outcome contradicts a maximum."""
 
     def _classify(self, sets: Sets, lower: Tensor, upper: Tensor) -> Sets:
         within, high, low = sets

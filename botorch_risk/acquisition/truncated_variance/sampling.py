@@ -86,7 +86,7 @@ class SamplingTerms:
     Attributes:
         noise: The known noise variance: a number, `|D|` values on the domain, or a function from
             `... x m x d` points to `... x m` values. `None` is the noise inferred by the model.
-        levels: Noise levels, in the place of `noise`.
+        levels: Noise levels, instead of `noise`.
         cost: The cost function; 1 for every sample, or the cost of the level, if `None`.
     """
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
+from botorch_risk.baselines import context_free_gp_ucb, stable_opt
 from botorch_risk.experiments.definition import ExperimentDefinition
-from botorch_risk.strategies import DRBOKDE, DRBOMMD, SBOKDE, ContextFreeGPUCB, StableOpt
+from botorch_risk.strategies import drbo_kde, drbo_mmd, sbo_kde
 from botorch_risk.test_functions import (
     EnvironmentalAckley,
     EnvironmentalBranin,
@@ -22,12 +23,12 @@ from botorch_risk.test_functions import (
 )
 
 METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "SBO-KDE": (SBOKDE, {}),
-    "DRBO-KDE": (DRBOKDE, {}),
-    "StableOpt": (StableOpt, {}),
-    "GP-UCB": (ContextFreeGPUCB, {}),
-    "DRBO-MMD": (DRBOMMD, {}),
-    "DRBO-MMD-minimax": (DRBOMMD, {"minimax": True, "num_points": 1024}),
+    "SBO-KDE": (sbo_kde, {}),
+    "DRBO-KDE": (drbo_kde, {}),
+    "StableOpt": (stable_opt, {}),
+    "GP-UCB": (context_free_gp_ucb, {}),
+    "DRBO-MMD": (drbo_mmd, {}),
+    "DRBO-MMD-minimax": (drbo_mmd, {"minimax": True, "num_points": 1024}),
 }
 # The paper's budget of the optimiser for its robust methods. Ours take it where the exact ball is
 # most expensive: the 256 points of the grid in four dimensions are nearly independent.

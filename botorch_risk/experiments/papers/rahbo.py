@@ -10,8 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from botorch_risk.baselines import heteroscedastic_gp_ucb
 from botorch_risk.experiments.definition import ExperimentDefinition, StrategyFactory
-from botorch_risk.strategies import RAHBO, RAHBOUS, HeteroscedasticGPUCB
+from botorch_risk.strategies import rahbo, rahbo_us
 from botorch_risk.test_functions import (
     ForestTuning,
     HeteroscedasticBranin,
@@ -20,7 +21,11 @@ from botorch_risk.test_functions import (
 
 FOREST_RISK_AVERSION = 20.0
 
-METHODS: dict[str, Any] = {"RAHBO": RAHBO, "RAHBO-US": RAHBOUS, "GP-UCB": HeteroscedasticGPUCB}
+METHODS: dict[str, Any] = {
+    "RAHBO": rahbo,
+    "RAHBO-US": rahbo_us,
+    "GP-UCB": heteroscedastic_gp_ucb,
+}
 # The paper models the variance itself, with one inferred noise level of the sample variances, and
 # keeps the hyperparameters of the initial design (Sec. 4). The floor is ours, for Eq. (16).
 AS_IN_THE_PAPER: dict[str, Any] = {

@@ -15,6 +15,15 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet, Maximize, NoiseLevels
+from botorch_risk.baselines import (
+    expected_improvement_search,
+    gchk,
+    max_value_entropy_search,
+    maximum_variance_search,
+    minimum_regret_search,
+    straddle_search,
+    upper_confidence_bound_search,
+)
 from botorch_risk.experiments.definition import ExperimentDefinition, StrategyFactory
 from botorch_risk.experiments.papers.models import (
     ModelBuilder,
@@ -22,16 +31,7 @@ from botorch_risk.experiments.papers.models import (
     learnt_process,
     squared_exponential,
 )
-from botorch_risk.strategies import (
-    GCHK,
-    ExpectedImprovementSearch,
-    LevelSetSearch,
-    MaximumVarianceSearch,
-    MaxValueEntropySearch,
-    MinimumRegretSearch,
-    TruVaR,
-    UpperConfidenceBoundSearch,
-)
+from botorch_risk.strategies import truvar
 from botorch_risk.test_functions import (
     CoastalTerrain,
     FiniteDomainProblem,
@@ -50,6 +50,8 @@ NOISE_THRESHOLD = 2.25
 # of a standard normal. A third of the seeds are hardly above it anywhere.
 NOISE_FUNCTION_SEED = 5
 
+# The builders of the models know or fit the hyperparameters.
+KNOWN: dict[str, Any] = {"estimator": None, "dense": False}
 EXACT: dict[str, Any] = {"noise": NEXT_TO_NOTHING}
 # The paper's sets may grow again, as the hyperparameters are learnt, after every third sample.
 LEARNING: dict[str, Any] = {**EXACT, "refit_every": 3}
@@ -88,7 +90,7 @@ def _on(domain: Callable[[], Tensor], method: Method) -> StrategyFactory:
     r"""A strategy that chooses among the points of a domain, whatever their bounds."""
 
     def build(bounds: Tensor, *, seeds: Sequence[int], num_initial: int) -> Any:
-        return method(domain().to(bounds), seeds=seeds, num_initial=num_initial, dense=False)
+        return method(domain().to(bounds), seeds=seeds, num_initial=num_initial, **KNOWN)
 
     return build
 
@@ -106,7 +108,7 @@ def _level_set(
         description=f"{description} (TRUVAR, Fig. 2)",
         problem=problem,
         strategies={
-            label: _on(lambda: problem().domain, partial(method, build_model=build_model))
+            label: _on(lambda: problem().domain, partial(method, model=build_model))
             for label, method in methods.items()
         },
         num_initial=1,
@@ -132,7 +134,7 @@ def _maximum(
         description=f"{description} (TRUVAR, Fig. 3)",
         problem=problem,
         strategies={
-            label: _on(domain, partial(method, build_model=build_model))
+            label: _on(domain, partial(method, model=build_model))
             for label, method in methods.items()
         },
         num_initial=num_initial,
@@ -151,10 +153,10 @@ EXPERIMENTS = (
         0.0,
         coastal_process(),
         {
-            "TRUVAR": partial(TruVaR, goal=LevelSet(0.0), **EXACT),
-            "GCHK": partial(GCHK, threshold=0.0, **EXACT),
-            "straddle": partial(LevelSetSearch, threshold=0.0, **EXACT),
-            "variance": partial(MaximumVarianceSearch, threshold=0.0, **EXACT),
+            "TRUVAR": partial(truvar, goal=LevelSet(0.0), **EXACT),
+            "GCHK": partial(gchk, threshold=0.0, **EXACT),
+            "straddle": partial(straddle_search, threshold=0.0, **EXACT),
+            "variance": partial(maximum_variance_search, **EXACT),
         },
     ),
     _level_set(
@@ -164,8 +166,8 @@ EXPERIMENTS = (
         0.0,
         coastal_process(),
         {
-            "TRUVAR": partial(TruVaR, goal=LevelSet(0.0), cost=SurveyCost(), **EXACT),
-            "GCHK": partial(GCHK, threshold=0.0, cost=SurveyCost(), **EXACT),
+            "TRUVAR": partial(truvar, goal=LevelSet(0.0), cost=SurveyCost(), **EXACT),
+            "GCHK": partial(gchk, threshold=0.0, cost=SurveyCost(), **EXACT),
         },
     ),
     _level_set(
@@ -176,11 +178,11 @@ EXPERIMENTS = (
         squared_exponential(),
         {
             "TRUVAR": partial(
-                TruVaR, goal=LevelSet(NOISE_THRESHOLD), levels=LEVELS, initial_level=2
+                truvar, goal=LevelSet(NOISE_THRESHOLD), levels=LEVELS, initial_level=2
             ),
             **{
                 f"GCHK-{variance:g}": partial(
-                    GCHK, threshold=NOISE_THRESHOLD, levels=LEVELS, initial_level=level
+                    gchk, threshold=NOISE_THRESHOLD, levels=LEVELS, initial_level=level
                 )
                 for level, variance in enumerate(LEVELS.variances)
             },
@@ -193,11 +195,11 @@ EXPERIMENTS = (
         partial(unit_grid, 50),
         squared_exponential(),
         {  # the marginal methods first, those that look ahead last
-            "TRUVAR": partial(TruVaR, goal=Maximize(), noise=JITTER),
-            "EI": partial(ExpectedImprovementSearch, noise=JITTER),
-            "GP-UCB": partial(UpperConfidenceBoundSearch, noise=JITTER),
-            "MRS": partial(MinimumRegretSearch, noise=JITTER),
-            "MES": partial(MaxValueEntropySearch, noise=JITTER),
+            "TRUVAR": partial(truvar, goal=Maximize(), noise=JITTER),
+            "EI": partial(expected_improvement_search, noise=JITTER),
+            "GP-UCB": partial(upper_confidence_bound_search, noise=JITTER),
+            "MRS": partial(minimum_regret_search, noise=JITTER),
+            "MES": partial(max_value_entropy_search, noise=JITTER),
         },
         num_initial=1,
     ),
@@ -208,11 +210,9 @@ EXPERIMENTS = (
         lambda: svm().domain,
         learnt_process,
         {
-            "TRUVAR": partial(
-                TruVaR, goal=Maximize(), initial_state={"monotone": False}, **LEARNING
-            ),
-            "EI": partial(ExpectedImprovementSearch, **LEARNING),
-            "GP-UCB": partial(UpperConfidenceBoundSearch, **LEARNING),
+            "TRUVAR": partial(truvar, goal=Maximize(), initial={"monotone": False}, **LEARNING),
+            "EI": partial(expected_improvement_search, **LEARNING),
+            "GP-UCB": partial(upper_confidence_bound_search, **LEARNING),
         },
         num_initial=3,
     ),

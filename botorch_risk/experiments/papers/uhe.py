@@ -20,20 +20,19 @@ from typing import Any
 
 from botorch.test_functions import Branin, Hartmann
 
+from botorch_risk.baselines import (
+    a_gp_ucb,
+    fully_bayesian_gp_ucb,
+    gp_ucb,
+    portfolio_exp3,
+    pseudo_data_gp_ucb,
+    ra_bo,
+    random_exp3,
+    wang_de_freitas_gp_ucb,
+)
 from botorch_risk.experiments.definition import ExperimentDefinition, StrategyFactory
 from botorch_risk.experiments.papers.models import matern_process
-from botorch_risk.strategies import (
-    AGPUCB,
-    GPUCB,
-    RABO,
-    UHEBO,
-    FullyBayesianGPUCB,
-    PortfolioEXP3,
-    PseudoDataGPUCB,
-    RandomEXP3,
-    RandomSearch,
-    WangDeFreitasGPUCB,
-)
+from botorch_risk.strategies import random_search, uhe_bo
 from botorch_risk.test_functions import (
     H1,
     BoostedTreesTuning,
@@ -48,16 +47,16 @@ H1_HALF_WIDTH = 25.0
 MCMC_EVERY = 5  # rounds: 3 s to 5 s a seed, and some 10 s to compile
 
 STRATEGIES: dict[str, StrategyFactory] = {
-    "UHE-BO": partial(UHEBO, model=matern_process),
-    "MAP": partial(GPUCB, model=matern_process),
-    "pseudo-data": partial(PseudoDataGPUCB, model=matern_process),
-    "RA-BO": partial(RABO, model=matern_process),
-    "Random+EXP3": partial(RandomEXP3, model=matern_process),
-    "A-GP-UCB": partial(AGPUCB, model=matern_process),
-    "Wang-de-Freitas": partial(WangDeFreitasGPUCB, model=matern_process),
-    "Portfolio": partial(PortfolioEXP3, model=matern_process),
-    "Random": RandomSearch,
-    "MCMC": partial(FullyBayesianGPUCB, sample_every=MCMC_EVERY),
+    "UHE-BO": partial(uhe_bo, model=matern_process),
+    "MAP": partial(gp_ucb, model=matern_process),
+    "pseudo-data": partial(pseudo_data_gp_ucb, model=matern_process),
+    "RA-BO": partial(ra_bo, model=matern_process),
+    "Random+EXP3": partial(random_exp3, model=matern_process),
+    "A-GP-UCB": partial(a_gp_ucb, model=matern_process),
+    "Wang-de-Freitas": partial(wang_de_freitas_gp_ucb, model=matern_process),
+    "Portfolio": partial(portfolio_exp3, model=matern_process),
+    "Random": random_search,
+    "MCMC": partial(fully_bayesian_gp_ucb, sample_every=MCMC_EVERY),
 }
 
 

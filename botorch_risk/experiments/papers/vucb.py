@@ -14,15 +14,15 @@ from operator import attrgetter
 from os import PathLike
 from typing import Any
 
-from botorch_risk.experiments.definition import ExperimentDefinition, StrategyFactory
-from botorch_risk.strategies import (
-    VUCB,
-    AdversarialStableOpt,
-    ContextualGPUCB,
-    RandomPairs,
-    RhoKnowledgeGradient,
-    ValueAtRiskLogNEI,
+from botorch_risk.baselines import (
+    adversarial_stable_opt,
+    contextual_gp_ucb,
+    random_pairs,
+    rho_knowledge_gradient,
+    value_at_risk_log_nei,
 )
+from botorch_risk.experiments.definition import ExperimentDefinition, StrategyFactory
+from botorch_risk.strategies import v_ucb
 from botorch_risk.test_functions import (
     ValueAtRiskBranin,
     ValueAtRiskGoldsteinPrice,
@@ -50,14 +50,14 @@ def strategies(problem: Any) -> dict[str, StrategyFactory]:
     level = {**known, "risk_level": problem.risk_level}
     outside = {**level, **OUTSIDE_BUDGET}
     return {
-        "V-UCB-Prob": partial(VUCB, **level, rule="probability"),
-        "V-UCB-Unif": partial(VUCB, **level, rule="uniform"),
-        "V-UCB-observed": partial(VUCB, **level, rule="uniform", w_is_chosen=False),
-        "StableOpt": partial(AdversarialStableOpt, **known),
-        "contextual-GP-UCB": partial(ContextualGPUCB, **level),
-        "random": partial(RandomPairs, **level),
-        "rho-KG-apx": partial(RhoKnowledgeGradient, **outside, num_fantasies=NUM_FANTASIES),
-        "qLogNEI-VaR": partial(ValueAtRiskLogNEI, **outside),
+        "V-UCB-Prob": partial(v_ucb, **level, rule="probability"),
+        "V-UCB-Unif": partial(v_ucb, **level, rule="uniform"),
+        "V-UCB-observed": partial(v_ucb, **level, rule="uniform", w_is_chosen=False),
+        "StableOpt": partial(adversarial_stable_opt, **known),
+        "contextual-GP-UCB": partial(contextual_gp_ucb, **level),
+        "random": partial(random_pairs, **level),
+        "rho-KG-apx": partial(rho_knowledge_gradient, **outside, num_fantasies=NUM_FANTASIES),
+        "qLogNEI-VaR": partial(value_at_risk_log_nei, **outside),
     }
 
 

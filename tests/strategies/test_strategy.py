@@ -1,16 +1,11 @@
-r"""What strategies are to do and mostly do not yet: strict expected failures that name their row.
-
-Where a strategy does as it should it is named, and has to go on doing so. The marks fall when the
-strategies are rebuilt as compositions of a space, a history and a method.
-"""
+r"""What a strategy does around its method: state, atomic `tell`, missing rows, modes of PyTorch."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 import json
-import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
@@ -23,31 +18,17 @@ from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet
 from botorch_risk.metrics import classify_by_mean, level_set_scores
-from botorch_risk.strategies import RAHBO, TruVaR
+from botorch_risk.strategies import Strategy, rahbo, truvar
 from tests.strategies.cases import DOMAIN, NUM_REPEATS, PROBLEM, STRATEGIES, StrategyCase
 from tests.strategies.loops import evaluate, meet, play
 
 SEEDS = (0, 1)
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16}
 OF_A_DOMAIN = [case for case in STRATEGIES if case.of_a_domain]
-OF_MEAN_AND_VARIANCE = [
-    case for case in STRATEGIES if case.problem is PROBLEM and len(case.arguments) == 3
-]
+OF_MEAN_AND_VARIANCE = [case for case in STRATEGIES if "risk_aversion" in case.options][:4]
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-def waiting(
-    row: int, claim: str, cases: Iterable[StrategyCase] = STRATEGIES, good: Iterable[str] = ()
-) -> Any:
-    r"""Runs over cases of which all but the good ones are expected to fail."""
-    failure = pytest.mark.xfail(strict=True, reason=f"row {row}: {claim}")
-    good = set(good)
-    marked = [
-        pytest.param(case, id=case.name, marks=() if case.name in good else failure)
-        for case in cases
-    ]
-    assert good <= {case.name for case in cases}
-    return pytest.mark.parametrize("case", marked)
+every = pytest.mark.parametrize("case", STRATEGIES, ids=lambda case: case.name)
+on_a_domain = pytest.mark.parametrize("case", OF_A_DOMAIN, ids=lambda case: case.name)
 
 
 def first_round(case: StrategyCase, strategy: Any) -> tuple[Tensor, Tensor]:
@@ -68,21 +49,20 @@ def same(left: Any, right: Any) -> bool:
 
 def with_boxes(case: StrategyCase, change: Callable[[Tensor], Tensor]) -> StrategyCase:
     r"""The case with other bounds, or another domain."""
-    arguments = (change(each) if isinstance(each, Tensor) else each for each in case.arguments)
-    return dataclasses.replace(case, arguments=tuple(arguments))
+    return dataclasses.replace(case, box=change(case.box))
 
 
-# Row 21: the state.
+# The state.
 
 
 def refuses(other: Any, state: dict[str, Any], name: str) -> None:
     before = copy.deepcopy(other.state_dict())
-    with pytest.raises(ValueError, match=name):
+    with pytest.raises(ValueError, match=rf"Expected ({name})=.* Got "):
         other.load_state_dict(state)
     assert same(other.state_dict(), before)
 
 
-@waiting(21, "a state loads into other bounds")
+@every
 def test_a_state_of_other_bounds_is_refused(case: StrategyCase) -> None:
     strategy = case.build(SEEDS)
     play(strategy, 1, problem=case.problem)
@@ -90,7 +70,7 @@ def test_a_state_of_other_bounds_is_refused(case: StrategyCase) -> None:
     refuses(other, strategy.state_dict(), "bounds|domain")
 
 
-@waiting(21, "a state loads into another initial design")
+@every
 def test_a_state_of_another_initial_design_is_refused(case: StrategyCase) -> None:
     strategy = case.build(SEEDS)
     play(strategy, 1, problem=case.problem)
@@ -110,7 +90,7 @@ def another_option(case: StrategyCase) -> tuple[str, Any]:
     return "num_restarts", case.build(SEEDS, num_restarts=7)
 
 
-@waiting(21, "a state loads into a strategy with other options")
+@every
 def test_a_state_of_other_options_is_refused(case: StrategyCase) -> None:
     strategy = case.build(SEEDS)
     play(strategy, 1, problem=case.problem)
@@ -118,18 +98,15 @@ def test_a_state_of_other_options_is_refused(case: StrategyCase) -> None:
     refuses(other, strategy.state_dict(), name)
 
 
-@pytest.mark.parametrize("place", [1, 2], ids=["num_repeats", "risk_aversion"])
-@waiting(21, "a state loads into other weights", cases=OF_MEAN_AND_VARIANCE)
-def test_a_state_of_other_repeats_or_aversion_is_refused(case: StrategyCase, place: int) -> None:
+@pytest.mark.parametrize("name", ["num_repeats", "risk_aversion"])
+@pytest.mark.parametrize("case", OF_MEAN_AND_VARIANCE, ids=lambda case: case.name)
+def test_a_state_of_other_repeats_or_aversion_is_refused(case: StrategyCase, name: str) -> None:
     strategy = case.build(SEEDS)
     play(strategy, 1, problem=case.problem)
-    arguments = list(case.arguments)
-    arguments[place] = 5
-    other = dataclasses.replace(case, arguments=tuple(arguments)).build(SEEDS)
-    refuses(other, strategy.state_dict(), ("num_repeats", "risk_aversion")[place - 1])
+    refuses(case.build(SEEDS, **{name: 5}), strategy.state_dict(), name)
 
 
-@waiting(21, "a state is not JSON")
+@every
 def test_a_state_is_json_and_continues_bit_for_bit(case: StrategyCase) -> None:
     strategy, resumed = case.build(SEEDS), case.build(SEEDS)
     play(strategy, 2, problem=case.problem)
@@ -138,12 +115,7 @@ def test_a_state_is_json_and_continues_bit_for_bit(case: StrategyCase) -> None:
     assert same(strategy.recommend(), resumed.recommend())
 
 
-# Row 21: what is told.
-
-COMPUTE_IN_TELL = {
-    *(case.name for case in OF_MEAN_AND_VARIANCE),
-    *("TruVaR", "TruVaR-maximum", "GCHK"),
-}
+# What is told.
 
 
 @contextmanager
@@ -158,11 +130,7 @@ def failing_linear_algebra() -> Iterator[None]:
         yield
 
 
-@waiting(
-    21,
-    "a tell that is refused leaves its rows behind",
-    good={case.name for case in STRATEGIES} - COMPUTE_IN_TELL,
-)
+@every
 def test_a_tell_that_fails_changes_nothing(case: StrategyCase) -> None:
     strategy, undisturbed = case.build(SEEDS), case.build(SEEDS)
     for index in range(2):
@@ -183,9 +151,13 @@ def test_a_tell_that_fails_changes_nothing(case: StrategyCase) -> None:
     assert same(strategy.recommend(), undisturbed.recommend())
 
 
-@pytest.mark.xfail(strict=True, reason="row 21: a tell that is refused leaves its rows behind")
+def of_repeats() -> Strategy:
+    options = {"num_repeats": NUM_REPEATS, "risk_aversion": 1.0, "num_initial": 4, **FAST}
+    return rahbo(PROBLEM.bounds, SEEDS, **options)
+
+
 def test_outcomes_that_overflow_leave_the_loop_as_it_was() -> None:
-    strategy = RAHBO(PROBLEM.bounds, NUM_REPEATS, 1.0, SEEDS, num_initial=4, **FAST)
+    strategy = of_repeats()
     X = strategy.ask()
     Y = (3 * X).sin() + 0.1 * torch.randn(2, 4, NUM_REPEATS).double()
     before = copy.deepcopy(strategy.state_dict())
@@ -196,7 +168,7 @@ def test_outcomes_that_overflow_leave_the_loop_as_it_was() -> None:
     assert strategy.ask().shape == (2, 1, 1)
 
 
-@waiting(21, "after a part of the initial design the rest is forgotten")
+@every
 def test_the_rest_of_a_partly_told_initial_design_is_asked_again(case: StrategyCase) -> None:
     strategy, whole = case.build(SEEDS), case.build(SEEDS)
     asked = strategy.ask()
@@ -208,7 +180,7 @@ def test_the_rest_of_a_partly_told_initial_design_is_asked_again(case: StrategyC
     torch.testing.assert_close(strategy.ask(), whole.ask(), equal_nan=True)
 
 
-@waiting(21, "each strategy has a rule of its own for a replicate without outcomes")
+@every
 def test_a_replicate_without_outcomes_recommends_nothing_and_disturbs_nobody(
     case: StrategyCase,
 ) -> None:
@@ -225,7 +197,7 @@ def test_a_replicate_without_outcomes_recommends_nothing_and_disturbs_nobody(
     assert recommended[1].isnan().all()
 
 
-@waiting(21, "the number of repeats may not vary")
+@every
 @pytest.mark.parametrize("num_repeats", [2, 6])
 def test_the_number_of_repeats_may_vary(case: StrategyCase, num_repeats: int) -> None:
     strategy = case.build(SEEDS)
@@ -236,7 +208,7 @@ def test_the_number_of_repeats_may_vary(case: StrategyCase, num_repeats: int) ->
     assert strategy.ask().shape[:2] == (2, 1)
 
 
-# Row 4: rows without an outcome have no weight.
+# Rows without an outcome have no weight.
 
 MISSING = {1: [5, 6, 7], 2: [0, 3], 3: [1, 2, 4, 6]}  # which rows, by the replicate
 
@@ -248,6 +220,8 @@ def deviations_from_the_rows_that_are_there(case: StrategyCase) -> float:
     holed, deviations = Y.clone(), []
     for replicate, rows in MISSING.items():
         holed[replicate, rows] = torch.nan
+        if "context_bounds" in case.options:  # a context would count without its outcome
+            X[replicate, rows] = torch.nan
     strategy.tell(X, holed)
     asked = strategy.ask()
     rows = meet(strategy, asked, 1, case.problem)
@@ -269,16 +243,10 @@ def deviations_from_the_rows_that_are_there(case: StrategyCase) -> float:
     return max(deviations)
 
 
-# Non-batched strategies leave the rows out; RAHBO's model masks them; known noise drowns them.
-MASKED = {
-    *(case.name for case in OF_MEAN_AND_VARIANCE),
-    *(case.name for case in OF_A_DOMAIN),
-    *("RandomSearch", "RandomPairs", "FullyBayesianGPUCB", "RandomOrAcquire", "ValueAtRiskLogNEI"),
-}
 OF_THE_OPTIMISERS = 2e-5  # what two of their runs may differ by; models agree to 1e-6
 
 
-@waiting(4, "a missing row counts the first one again", good=MASKED)
+@every
 def test_rows_without_an_outcome_have_no_weight(case: StrategyCase) -> None:
     assert deviations_from_the_rows_that_are_there(case) < OF_THE_OPTIMISERS
 
@@ -287,22 +255,16 @@ def with_inferred_noise(X: Tensor, Y: Tensor, noise: Tensor | None) -> SingleTas
     return SingleTaskGP(X, Y)
 
 
-@waiting(
-    4,
-    "where the noise is inferred a missing row counts a known one again",
-    OF_A_DOMAIN,
-    good=["MaximumVarianceSearch", "MaxValueEntropySearch"],
-)
+@on_a_domain
 def test_rows_without_an_outcome_have_no_weight_where_the_noise_is_inferred(
     case: StrategyCase,
 ) -> None:
-    inferred = dataclasses.replace(
-        case, after=(with_inferred_noise, *case.after[1:]), options={"refit_every": 1}
-    )
+    options = {**case.options, "model": with_inferred_noise, "noise": None, "refit_every": 1}
+    inferred = dataclasses.replace(case, options=options)
     assert deviations_from_the_rows_that_are_there(inferred) < OF_THE_OPTIMISERS
 
 
-# Row 20: models of a finite domain.
+# Models of a finite domain.
 
 
 def metres() -> tuple[Tensor, Tensor]:
@@ -311,54 +273,47 @@ def metres() -> tuple[Tensor, Tensor]:
     return domain, 10 * (domain[:, :1] / 120).sin() + domain[:, 1:] / 40
 
 
-@pytest.mark.xfail(strict=True, reason="row 20: the docstring's builder is never fitted")
-def test_the_builder_of_the_docstring_knows_a_level_set_in_metres() -> None:
+def test_the_default_model_knows_a_level_set_in_metres() -> None:
     domain, depth = metres()
-    strategy = TruVaR(domain, 0, SingleTaskGP, LevelSet(5.0), noise=0.01, num_initial=8)
+    strategy = truvar(domain, 0, goal=LevelSet(5.0), noise=0.01, num_initial=8)
     for _ in range(10):
         X = strategy.ask()
         place = (X.unsqueeze(-2) == domain).all(dim=-1).to(torch.uint8).argmax(dim=-1)
         strategy.tell(X, depth[place] + 0.1 * torch.randn(*X.shape[:-1], 1).double())
-    known = classify_by_mean(strategy.posterior, LevelSet(5.0)).high
+    known = classify_by_mean(strategy.belief.posterior, LevelSet(5.0)).high
     assert level_set_scores(known, (depth >= 5).squeeze(-1)).f1.item() > 0.9
 
 
-def with_initial_hyperparameters(case: StrategyCase) -> StrategyCase:
-    r"""The strategy with a builder that fits nothing."""
-    return dataclasses.replace(case, after=(SingleTaskGP, *case.after[1:]))
-
-
-@waiting(20, "hyperparameters that were never fitted are used without a word", OF_A_DOMAIN)
-def test_hyperparameters_are_fitted_or_warned_of(case: StrategyCase) -> None:
+@on_a_domain
+def test_hyperparameters_are_fitted_unless_they_are_known(case: StrategyCase) -> None:
     X, Y = DOMAIN.domain[:3], DOMAIN.values[:3].unsqueeze(-1)
     initial = SingleTaskGP(X, Y).covar_module.lengthscale
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        strategy = with_initial_hyperparameters(case).build(SEEDS)
-        play(strategy, 3, problem=case.problem)
-        found = strategy.posterior.model.covar_module.lengthscale
-    warned = any("hyperparameters" in str(warning.message) for warning in caught)
-    assert warned or not torch.isclose(found, initial.to(found)).any()
+    options = {name: value for name, value in case.options.items() if name != "estimator"}
+    strategy = dataclasses.replace(case, options={**options, "model": SingleTaskGP}).build(SEEDS)
+    play(strategy, 3, problem=case.problem)
+    found = strategy.belief.posterior.model.covar_module.lengthscale
+    assert not torch.isclose(found, initial.to(found)).any()
 
 
-@waiting(20, "points off the grid are refused", OF_A_DOMAIN)
+@on_a_domain
 def test_points_between_those_of_the_domain_are_taken(case: StrategyCase) -> None:
     strategy, resumed = case.build(SEEDS), case.build(SEEDS)
     strategy.tell(*first_round(case, strategy))
     X = torch.tensor([[[0.1234]], [[0.8765]]], dtype=torch.double)
     strategy.tell(X, (6 * X).sin().expand(2, 1, NUM_REPEATS))
-    assert strategy.posterior.num_samples.tolist() == [7, 7]
-    near = (strategy.domain - X.flatten()).abs().argmin(dim=0)
-    found = strategy.posterior.mean.gather(-1, near.unsqueeze(-1))
+    posterior = strategy.belief.posterior
+    assert posterior.num_samples.tolist() == [7, 7]
+    near = (DOMAIN.domain - X.flatten()).abs().argmin(dim=0)
+    found = posterior.mean.gather(-1, near.unsqueeze(-1))
     torch.testing.assert_close(found.flatten(), (6 * X).sin().flatten(), atol=0.2, rtol=0)
     resumed.load_state_dict(strategy.state_dict())
     assert same(strategy.ask(), resumed.ask())
 
 
-# Row 30: modes of PyTorch.
+# Modes of PyTorch.
 
 
-@pytest.mark.parametrize("case", STRATEGIES, ids=lambda case: case.name)
+@every
 def test_a_loop_in_inference_mode_runs_or_is_refused_in_one_line(case: StrategyCase) -> None:
     with torch.inference_mode():
         strategy = case.build(SEEDS)
@@ -374,7 +329,7 @@ def test_a_loop_in_inference_mode_runs_or_is_refused_in_one_line(case: StrategyC
 
 
 def test_outcomes_that_were_made_in_inference_mode_are_taken() -> None:
-    strategy = RAHBO(PROBLEM.bounds, NUM_REPEATS, 1.0, SEEDS, num_initial=4, **FAST)
+    strategy = of_repeats()
     for _ in range(2):
         X = strategy.ask()
         with torch.inference_mode():

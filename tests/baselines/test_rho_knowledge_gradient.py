@@ -12,8 +12,9 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import AppendFeatures
 from botorch.sampling.normal import SobolQMCNormalSampler
 
-from botorch_risk.strategies import RhoKnowledgeGradient
-from botorch_risk.strategies.rho_knowledge_gradient import _VisitedKnowledgeGradient
+from botorch_risk.baselines import rho_knowledge_gradient
+from botorch_risk.baselines.botorch_value_at_risk import Query
+from botorch_risk.baselines.rho_knowledge_gradient import _VisitedKnowledgeGradient
 from botorch_risk.test_functions import ValueAtRiskBranin
 
 W = np.array([[0.0], [0.3], [0.6], [1.0]])
@@ -61,7 +62,8 @@ def test_visited_knowledge_gradient_is_that_of_loops(pending: bool) -> None:
     fantasies, inner = (SobolQMCNormalSampler(torch.Size([size]), seed=size) for size in (3, 6))
     ahead = torch.tensor([[0.9, 0.2]], dtype=torch.double) if pending else None
     objective = VaR(alpha=0.75, n_w=4)
-    acqf = _VisitedKnowledgeGradient(model, X[:, :1], objective, fantasies, inner, ahead)
+    query = Query(model, X[:, :1], ahead, objective, num_samples=6)
+    acqf = _VisitedKnowledgeGradient(query, fantasies, inner)
     trial = torch.tensor([[[0.1, 0.5]], [[0.7, 0.8]]], dtype=torch.double, requires_grad=True)
     values = acqf(trial)
     z = [sampler.base_samples.squeeze(-1) for sampler in (fantasies, inner)]
@@ -78,11 +80,11 @@ def test_visited_knowledge_gradient_is_that_of_loops(pending: bool) -> None:
 
 def test_inner_solutions_anywhere() -> None:
     problem = ValueAtRiskBranin()
-    strategy = RhoKnowledgeGradient(
+    known = {"environment": problem.environment, "risk_level": 0.1}
+    strategy = rho_knowledge_gradient(
         problem.bounds[:, :1],
-        problem.environment,
-        0.1,
         0,
+        **known,
         inner_solutions="anywhere",
         num_fantasies=2,
         num_samples=4,
@@ -98,8 +100,6 @@ def test_inner_solutions_anywhere() -> None:
     assert problem.environment.supports(pairs[..., 1:]).all()
     assert ((pairs >= 0) & (pairs <= 1)).all()
     with pytest.raises(ValueError, match=r"`inner_solutions` in .* Got 'best'"):
-        RhoKnowledgeGradient(
-            problem.bounds[:, :1], problem.environment, 0.1, 0, inner_solutions="best"
-        )  # type: ignore[arg-type]
+        rho_knowledge_gradient(problem.bounds[:, :1], 0, **known, inner_solutions="best")
     with pytest.raises(ValueError, match="`num_fantasies` to be at least 1"):
-        RhoKnowledgeGradient(problem.bounds[:, :1], problem.environment, 0.1, 0, num_fantasies=0)
+        rho_knowledge_gradient(problem.bounds[:, :1], 0, **known, num_fantasies=0)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
-from botorch.models import SingleTaskGP
 from torch import Tensor
 
 from botorch_risk.acquisition import continuous_domain_beta
+from botorch_risk.baselines import context_free_gp_ucb, stable_opt
 from botorch_risk.environments import (
     EmpiricalGrid,
     InputPerturbation,
@@ -23,7 +23,6 @@ from botorch_risk.environments import (
 from botorch_risk.experiments.campaign import Campaign
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
-from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.risk import (
     Expectation,
     MaximumMeanDiscrepancyBall,
@@ -32,33 +31,26 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import (
-    DRBOKDE,
-    DRBOMMD,
-    SBOKDE,
-    ContextFreeGPUCB,
-    StableOpt,
-    Strategy,
-)
+from botorch_risk.strategies import drbo_kde, drbo_mmd, sbo_kde
 from botorch_risk.test_functions import EnvironmentalAckley
 
 PROBLEM = EnvironmentalAckley(1)
 DECISIONS, CONTEXTS = PROBLEM.bounds[:, :2], PROBLEM.bounds[:, 2:]
 SMALL: dict[str, Any] = {"num_initial": 6, "num_restarts": 3, "raw_samples": 32}
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "sbo_kde": (SBOKDE, {"n_w": 32}),
-    "drbo_kde": (DRBOKDE, {"n_w": 32}),
-    "drbo_mmd": (DRBOMMD, {"num_points": 10, "radius_scale": 0.1}),
-    "drbo_mmd_minimax": (DRBOMMD, {"num_points": 10, "minimax": True, "radius_scale": 0.1}),
-    "stable_opt": (StableOpt, {"n_w": 32}),
-    "gp_ucb": (ContextFreeGPUCB, {}),
+    "sbo_kde": (sbo_kde, {"n_w": 32}),
+    "drbo_kde": (drbo_kde, {"n_w": 32}),
+    "drbo_mmd": (drbo_mmd, {"num_points": 10, "radius_scale": 0.1}),
+    "drbo_mmd_minimax": (drbo_mmd, {"num_points": 10, "minimax": True, "radius_scale": 0.1}),
+    "stable_opt": (stable_opt, {"n_w": 32}),
+    "gp_ucb": (context_free_gp_ucb, {}),
 }
 every = pytest.mark.parametrize("name", CASES)
 
 
 def build(name: str, seeds: Any = (0, 1, 2), **options: Any) -> Any:
     kind, chosen = CASES[name]
-    return kind(DECISIONS, CONTEXTS, seeds, **{**SMALL, **chosen, **options})
+    return kind(DECISIONS, seeds, context_bounds=CONTEXTS, **{**SMALL, **chosen, **options})
 
 
 def meet(strategy: Any, X: Tensor, index: int) -> tuple[Tensor, Tensor]:
@@ -76,33 +68,6 @@ def play(strategy: Any, rounds: int, first: int = 0) -> list[Tensor]:
     return asked
 
 
-@every
-def test_protocol_and_state(name: str) -> None:
-    strategy, resumed = build(name), build(name)
-    assert isinstance(strategy, Strategy)
-    first, second = play(strategy, 2)
-    assert first.shape == (3, 6, 2)
-    assert second.shape == (3, 1, 2)
-    assert ((second >= 0) & (second <= 1)).all()
-    assert torch.equal(strategy.ask(), strategy.ask())
-    resumed.load_state_dict(strategy.state_dict())
-    assert torch.equal(strategy.ask(), resumed.ask())
-    reported = strategy.recommend()
-    evaluated = torch.cat([first, second], dim=-2)
-    assert (evaluated == reported.unsqueeze(-2)).all(dim=-1).any(dim=-1).all()
-    assert torch.equal(reported, resumed.recommend())
-
-
-@every
-def test_a_replicate_does_not_depend_on_its_company(name: str) -> None:
-    together = play(build(name, seeds=[4, 0, 7]), 3)
-    alone = play(build(name, seeds=0), 3)
-    # A worst case has kinks, along which a value to 1e-6 is a point to 3e-4.
-    tolerance = 1e-3 if name == "stable_opt" else 1e-5
-    for many, one in zip(together, alone, strict=True):
-        torch.testing.assert_close(many[1:2], one, atol=tolerance, rtol=0)
-
-
 def test_every_method_is_its_environment_and_its_risk_measure() -> None:
     parts = {
         "sbo_kde": (KernelDensityEnvironment, Expectation),
@@ -115,9 +80,9 @@ def test_every_method_is_its_environment_and_its_risk_measure() -> None:
     for name, (environment, measure) in parts.items():
         strategy = build(name)
         play(strategy, 1)
-        assert isinstance(strategy.acquisition.environment, environment)
-        assert isinstance(strategy._risk_measure(), measure)
-        assert strategy.acquisition.beta == 2.25
+        assert isinstance(strategy.belief.environment, environment)
+        assert isinstance(strategy.belief.risk_measure, measure)
+        assert strategy.belief.beta == 2.25
 
 
 def test_radii_follow_the_round() -> None:
@@ -127,16 +92,16 @@ def test_radii_follow_the_round() -> None:
         for strategy in (total_variation, discrepancy):
             play(strategy, 1, first=index)
         t = index + 1
-        assert math.isclose(total_variation._risk_measure().radius, t ** (-2 / 5))
+        assert math.isclose(total_variation.belief.risk_measure.radius, t ** (-2 / 5))
         expected = (2 + math.sqrt(2 * math.log(10))) / math.sqrt(t)
-        assert math.isclose(discrepancy._risk_measure().radius, expected)
+        assert math.isclose(discrepancy.belief.risk_measure.radius, expected)
 
 
-def test_the_law_is_learnt_from_all_contexts() -> None:
+def test_the_distribution_is_learnt_from_all_contexts() -> None:
     strategy = build("sbo_kde")
     play(strategy, 3)
-    observed = strategy.acquisition.environment.observed
-    torch.testing.assert_close(observed, strategy._X[..., 2:])
+    observed = strategy.belief.environment.observed
+    torch.testing.assert_close(observed, strategy.history.X[..., 2:])
 
 
 def test_beta_may_follow_the_round() -> None:
@@ -148,13 +113,15 @@ def test_beta_may_follow_the_round() -> None:
 
     strategy, constant = build("sbo_kde", beta=schedule), build("sbo_kde", beta=3.0)
     play(strategy, 1)
-    assert strategy.acquisition.beta == 2.0
+    assert strategy.belief.beta == 2.0
     play(strategy, 1, first=1)
-    assert strategy.acquisition.beta == 3.0
+    assert strategy.belief.beta == 3.0
     assert rounds == [1, 2]
-    assert strategy.state_dict().keys() == constant.state_dict().keys()
-    constant.load_state_dict(strategy.state_dict())
+    constant.tell(strategy.history.X[:, :6], strategy.history.Y[:, :6, :, 0])
+    constant.tell(strategy.history.X[:, 6:], strategy.history.Y[:, 6:, :, 0])
     assert torch.equal(strategy.ask(), constant.ask())
+    with pytest.raises(ValueError, match=r"Expected beta=3\.0"):
+        constant.load_state_dict(strategy.state_dict())
     with pytest.raises(ValueError, match=r"`beta` to be finite and >= 0. Got -1"):
         bad = build("sbo_kde", beta=lambda t: -1.0)
         play(bad, 2)
@@ -166,7 +133,7 @@ def test_theorem_1_as_a_schedule() -> None:
     )
     strategy = build("sbo_kde", beta=schedule)
     play(strategy, 2)
-    assert strategy.acquisition.beta == schedule(2)
+    assert strategy.belief.beta == schedule(2)
 
 
 def test_a_state_replaces_what_was_learnt_in_the_same_round() -> None:
@@ -178,30 +145,6 @@ def test_a_state_replaces_what_was_learnt_in_the_same_round() -> None:
     assert torch.equal(strategy.ask(), other.ask())
 
 
-def test_missing_outcomes_leave_the_other_replicates_untouched() -> None:
-    whole, holed = build("sbo_kde"), build("sbo_kde")
-    for index in range(3):
-        X = whole.ask()
-        asked = holed.ask()
-        torch.testing.assert_close(asked[[0, 2]], X[[0, 2]], atol=1e-5, rtol=0)
-        whole.tell(*meet(whole, X, index))
-        points, Y = meet(holed, asked, index)
-        Y[1, :2] = torch.nan
-        holed.tell(points, Y)
-    assert holed.recommend().isfinite().all()
-
-
-def test_a_replicate_without_any_outcome_is_named() -> None:
-    strategy = build("sbo_kde", seeds=[4, 0, 7])
-    X, Y = meet(strategy, strategy.ask(), 0)
-    Y[1] = torch.nan
-    strategy.tell(X, Y)
-    with pytest.raises(InputDataError, match=r"Got none so far for seeds=\[0\]"):
-        strategy.ask()
-    strategy.tell(X, PROBLEM(X).unsqueeze(-1))  # evaluated again, nothing was lost
-    assert strategy.ask().isfinite().all()
-
-
 def test_a_context_counts_even_if_its_outcome_is_missing() -> None:
     strategy = build("sbo_kde")
     points, Y = meet(strategy, strategy.ask(), 0)
@@ -209,42 +152,28 @@ def test_a_context_counts_even_if_its_outcome_is_missing() -> None:
     points[2, 3] = torch.nan  # took no part: neither context nor outcome
     Y[2, 3] = torch.nan
     strategy.tell(points, Y)
-    observed = strategy.acquisition.environment.observed
-    torch.testing.assert_close(observed[:2], points[:2, :, 2:])
-    expected = points[2, [0, 1, 2, 0, 4, 5], 2:]
-    torch.testing.assert_close(observed[2], expected)
-
-
-def test_rows_without_an_outcome_do_not_count_in_the_fit() -> None:
-    r"""What stands in for them there may be anything."""
-    strategy = build("gp_ucb")
-    points, Y = meet(strategy, strategy.ask(), 0)
-    Y[1, 2:4] = torch.nan
-    strategy.tell(points, Y)
-    X, Y = strategy._complete()
-    model = SingleTaskGP(X[1:2, :, :2], Y[1:2])  # the same, but for the rows to be left out
-    targets = model.train_targets.clone()
-    targets[0, 2:4] = torch.tensor([9.0, -9.0])
-    model.set_train_data(targets=targets, strict=False)
-    fit_exact_gp(model, observed=~strategy._missing()[1:2])
-    fitted = strategy.acquisition.model.covar_module.lengthscale[1:2]
-    torch.testing.assert_close(fitted, model.covar_module.lengthscale, rtol=1e-3, atol=1e-3)
+    seen = {tuple(group): view.belief.environment.observed for group, view in strategy.views}
+    assert sorted(seen) == [(0,), (1,), (2,)]
+    torch.testing.assert_close(seen[(1,)], points[1:2, :, 2:])
+    torch.testing.assert_close(seen[(2,)][0], points[2, [0, 1, 2, 4, 5], 2:])
 
 
 def test_bad_input() -> None:
     strategy = build("sbo_kde")
     X = strategy.ask()
-    with pytest.raises(BotorchTensorDimensionError, match="`3 x q x 3`"):
+    with pytest.raises(BotorchTensorDimensionError, match="`R x q x 3`"):
         strategy.tell(X, torch.zeros(3, 6, 1).double())  # the contexts are missing
     with pytest.raises(BotorchTensorDimensionError, match="`context_bounds` to have shape"):
-        SBOKDE(DECISIONS, CONTEXTS[0], 0)
+        sbo_kde(DECISIONS, 0, context_bounds=CONTEXTS[0])
     with pytest.raises(ValueError, match="finite `context_bounds`"):
-        SBOKDE(DECISIONS, CONTEXTS.flip(0), 0)
-    with pytest.raises(ValueError, match="`beta`"):
-        build("sbo_kde", beta=-1.0)
-    for name in ("drbo_kde", "drbo_mmd"):
-        with pytest.raises(ValueError, match=r"`radius_scale` to be finite and >= 0. Got -1"):
-            build(name, radius_scale=-1.0)
+        sbo_kde(DECISIONS, 0, context_bounds=CONTEXTS.flip(0))
+    for name, option in (
+        ("sbo_kde", "beta"),
+        ("drbo_kde", "radius_scale"),
+        ("drbo_mmd", "radius_scale"),
+    ):
+        with pytest.raises(ValueError, match=rf"`{option}` to be finite and >= 0. Got -1"):
+            build(name, **{option: -1.0})
     for name, option in (("sbo_kde", "n_w"), ("stable_opt", "n_w"), ("drbo_mmd", "num_points")):
         with pytest.raises(ValueError, match=r"at least one point or node. Got 0"):
             build(name, **{option: 0})
@@ -267,7 +196,7 @@ def test_contexts_outside_their_bounds_may_be_clipped() -> None:
     points, Y = meet(strategy, strategy.ask(), 0)
     points[1, 2, 2] = 1.25
     strategy.tell(points, Y)
-    assert strategy.acquisition.environment.points.max() <= 1.0
+    assert strategy.belief.environment.points.max() <= 1.0
 
 
 def test_experiments_draw_contexts_that_resume(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-r"""Strategies under an environment whose law is known."""
+r"""Strategies under an environment whose distribution is known."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.distributions import Normal
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, bayesian_beta, lacing_mask
+from botorch_risk.baselines import adversarial_stable_opt, contextual_gp_ucb, random_pairs
 from botorch_risk.environments import (
     ContinuousEnvironment,
     DiscreteEnvironment,
@@ -22,32 +23,27 @@ from botorch_risk.environments import (
 )
 from botorch_risk.risk import ValueAtRisk, WorstCase
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import (
-    VUCB,
-    AdversarialStableOpt,
-    ContextualGPUCB,
-    RandomPairs,
-    Strategy,
-)
+from botorch_risk.strategies import Strategy, v_ucb
 from botorch_risk.test_functions import ValueAtRiskBranin, ValueAtRiskHartmann
 
 PROBLEM = ValueAtRiskBranin()
 DECISIONS = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 SMALL: dict[str, Any] = {"num_initial": 4, "num_restarts": 2, "raw_samples": 16}
-CASES: dict[str, Any] = {
-    "vucb_prob": lambda law, **options: VUCB(DECISIONS, law, 0.1, **options),
-    "vucb_unif": lambda law, **options: VUCB(DECISIONS, law, 0.1, rule="uniform", **options),
-    "vucb_observed": lambda law, **options: VUCB(DECISIONS, law, 0.1, w_is_chosen=False, **options),
-    "stable_opt": lambda law, **options: AdversarialStableOpt(DECISIONS, law, **options),
-    "contextual_gp_ucb": lambda law, **options: ContextualGPUCB(DECISIONS, law, 0.1, **options),
-    "random_pairs": lambda law, **options: RandomPairs(DECISIONS, law, 0.1, **options),
+CASES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "vucb_prob": (v_ucb, {"risk_level": 0.1}),
+    "vucb_unif": (v_ucb, {"risk_level": 0.1, "rule": "uniform"}),
+    "vucb_observed": (v_ucb, {"risk_level": 0.1, "w_is_chosen": False}),
+    "stable_opt": (adversarial_stable_opt, {}),
+    "contextual_gp_ucb": (contextual_gp_ucb, {"risk_level": 0.1}),
+    "random_pairs": (random_pairs, {"risk_level": 0.1}),
 }
 every = pytest.mark.parametrize("name", CASES)
 
 
-def build(name: str, seeds: Any = (0, 1, 2), law: Any = None, **options: Any) -> Any:
-    law = PROBLEM.environment if law is None else law
-    return CASES[name](law, seeds=seeds, **{**SMALL, **options})
+def build(name: str, seeds: Any = (0, 1, 2), environment: Any = None, **options: Any) -> Strategy:
+    make, chosen = CASES[name]
+    environment = PROBLEM.environment if environment is None else environment
+    return make(DECISIONS, seeds, environment=environment, **{**SMALL, **chosen, **options})
 
 
 def meet(strategy: Any, X: Tensor, index: int) -> tuple[Tensor, Tensor]:
@@ -66,34 +62,6 @@ def play(strategy: Any, rounds: int, first: int = 0) -> list[Tensor]:
         asked.append(strategy.ask())
         strategy.tell(*meet(strategy, asked[-1], index))
     return asked
-
-
-@every
-def test_protocol_and_state(name: str) -> None:
-    strategy, resumed = build(name, batch_size=2), build(name, batch_size=2)
-    assert isinstance(strategy, Strategy)
-    first, second = play(strategy, 2)
-    width = 1 if name == "vucb_observed" else 2
-    assert first.shape == (3, 4, width)
-    assert second.shape == (3, 2, width)
-    assert ((second >= 0) & (second <= 1)).all()
-    if width == 2:
-        assert strategy.environment.supports(torch.cat([first, second], dim=-2)[..., 1:]).all()
-    assert torch.equal(strategy.ask(), strategy.ask())
-    resumed.load_state_dict(strategy.state_dict())
-    assert torch.equal(strategy.ask(), resumed.ask())
-    reported = strategy.recommend()
-    assert reported.shape == (3, 1)
-    assert torch.equal(reported, resumed.recommend())
-    assert (strategy._X[..., :1] == reported.unsqueeze(-2)).any(dim=-2).all()
-
-
-@pytest.mark.parametrize("name", ["vucb_unif", "vucb_observed"])  # others: the contract
-def test_a_replicate_does_not_depend_on_its_company(name: str) -> None:
-    together = play(build(name, seeds=[4, 0]), 2)
-    alone = play(build(name, seeds=0), 2)
-    for many, one in zip(together, alone, strict=True):
-        torch.testing.assert_close(many[1:2], one, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", ["vucb_unif", "vucb_observed"])
@@ -120,7 +88,7 @@ def test_w_laces_given_the_pending_pairs(name: str) -> None:
     strategy = build(name, batch_size=3)
     play(strategy, 1)
     pairs = strategy.ask()
-    bound = strategy.acquisition
+    bound = strategy.belief
     assert bound.beta == pytest.approx(bayesian_beta(1))
     for pick in range(3):
         model = bound.model
@@ -143,28 +111,27 @@ def test_x_maximises_the_bound() -> None:
     play(strategy, 2)
     X = strategy.ask()[..., :1]
     grid = torch.linspace(0, 1, 501, dtype=torch.double)[:, None].expand(3, 501, 1)
-    best = strategy.acquisition.upper(grid).amax(dim=-1)
-    assert (strategy.acquisition.upper(X)[:, 0] >= best - 1e-3).all()
+    best = strategy.belief.upper(grid).amax(dim=-1)
+    assert (strategy.belief.upper(X)[:, 0] >= best - 1e-3).all()
 
 
 @pytest.mark.parametrize("rule", ["probability", "uniform", "variance"])
 def test_level_to_zero_is_stable_opt(rule: str) -> None:
     r"""Theorem 2 and Corollary 2.2: the same pairs, round after round."""
-    options = {"seeds": [0, 1], **SMALL}
-    vucb = VUCB(DECISIONS, PROBLEM.environment, 1e-30, rule=rule, **options)  # type: ignore
-    stable_opt = AdversarialStableOpt(DECISIONS, PROBLEM.environment, **options)
+    vucb = build("vucb_prob", [0, 1], risk_level=1e-30, rule=rule)
+    stable_opt = build("stable_opt", [0, 1])
     for one, two in zip(play(vucb, 3), play(stable_opt, 3), strict=True):
         torch.testing.assert_close(one, two, atol=1e-7, rtol=0)
-    assert isinstance(stable_opt.acquisition.risk_measure, WorstCase)
+    assert isinstance(stable_opt.belief.risk_measure, WorstCase)
 
 
 @every
 def test_initial_w_are_even_over_the_support(name: str) -> None:
     points = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
-    law = DiscreteEnvironment(points, torch.tensor([0.9, 0.05, 0.0, 0.04, 0.01]))
-    strategy = build(name, law=law, num_initial=400)
+    weather = DiscreteEnvironment(points, torch.tensor([0.9, 0.05, 0.0, 0.04, 0.01]))
+    strategy = build(name, environment=weather, num_initial=400)
     first = strategy.ask()
-    paired = build(name, law=law, num_initial=400).ask()
+    paired = build(name, environment=weather, num_initial=400).ask()
     assert torch.equal(first, paired)
     if name == "vucb_observed":
         assert first.shape == (3, 400, 1)
@@ -186,8 +153,8 @@ def test_reporting_rules() -> None:
     for index in range(3):
         asked = [strategy.ask() for strategy in strategies]
         assert all(torch.equal(asked[0], each) for each in asked)
-        bound = strategies[0].acquisition if index else None
-        rows = strategies[0]._X if index == 1 else asked[0][:, :0]
+        bound = strategies[0].belief if index else None
+        rows = strategies[0].history.X if index == 1 else asked[0][:, :0]
         if bound is not None:  # the model of the round in which x was queried
             recorded.append(bound.lower(torch.cat([rows, asked[0]], dim=-2)[..., :1]))
         for strategy in strategies:
@@ -195,8 +162,8 @@ def test_reporting_rules() -> None:
         if index == 0:
             assert torch.equal(strategies[1].recommend(), strategies[2].recommend())
     bounds = torch.cat(recorded, dim=-1).detach()
-    torch.testing.assert_close(strategies[2].state_dict()["recorded"], bounds)
-    visited, final = strategies[0]._X[..., :1], strategies[0].acquisition
+    torch.testing.assert_close(strategies[2].history.recorded, bounds)
+    visited, final = strategies[0].history.X[..., :1], strategies[0].belief
     rows = torch.arange(2)
     for strategy, scores in zip(
         strategies, (final.mean(visited), final.lower(visited), bounds), strict=False
@@ -213,12 +180,12 @@ def test_constant_and_scheduled_beta() -> None:
         strategy = build("vucb_prob", beta=beta)
         for index, value in enumerate(expected):
             play(strategy, 1, first=index)
-            assert strategy.acquisition.beta == value
+            assert strategy.belief.beta == value
 
 
 def test_continuous_law_and_two_environmental_variables() -> None:
     problem = ValueAtRiskHartmann(1, "continuous")
-    strategy = VUCB(DECISIONS, problem.environment, 0.1, [0, 1], **SMALL)
+    strategy = build("vucb_prob", [0, 1], problem.environment)
     for _ in range(3):
         X = strategy.ask()
         strategy.tell(X, problem(X, noise=False).unsqueeze(-1))
@@ -226,9 +193,9 @@ def test_continuous_law_and_two_environmental_variables() -> None:
     assert problem.environment.supports(X[..., 1:]).all()
 
 
-def test_laws_of_their_own() -> None:
+def test_environments_of_their_own() -> None:
     points = torch.rand(3, 6, 1, generator=torch.Generator().manual_seed(0)).double()
-    strategy = build("vucb_prob", law=DiscreteEnvironment(points))
+    strategy = build("vucb_prob", environment=DiscreteEnvironment(points))
     play_pairs = [strategy.ask()]
     strategy.tell(play_pairs[0], PROBLEM(play_pairs[0]).unsqueeze(-1))
     play_pairs.append(strategy.ask())
@@ -250,27 +217,26 @@ def test_learns_what_matters() -> None:
 
 
 def test_bad_arguments() -> None:
-    law = PROBLEM.environment
     with pytest.raises(ValueError, match=r"`risk_level` in \(0, 1\)"):
-        VUCB(DECISIONS, law, 0.0, 0)
-    with pytest.raises(ValueError, match=r"`rule` to be one of .* Got rule='best'"):
-        VUCB(DECISIONS, law, 0.1, 0, rule="best")  # type: ignore[arg-type]
+        build("vucb_prob", risk_level=0.0)
+    with pytest.raises(ValueError, match=r"`rule` to be one of .* Got 'best'"):
+        build("vucb_prob", rule="best")
     with pytest.raises(ValueError, match=r"Expected `reporting` in .* Got 'best'"):
         build("vucb_prob", reporting="best")
     with pytest.raises(ValueError, match="`beta`"):
         build("vucb_prob", beta=-1.0)
     with pytest.raises(ValueError, match="finite `bounds`"):
-        VUCB(DECISIONS.flip(0), law, 0.1, 0)
+        v_ucb(DECISIONS.flip(0), 0, environment=PROBLEM.environment, risk_level=0.1)
     with pytest.raises(BotorchTensorDimensionError, match="`batch_shape x m x 2`"):
-        VUCB(DECISIONS, InputPerturbation(torch.zeros(3, 2)), 0.1, 0)
+        build("vucb_prob", environment=InputPerturbation(torch.zeros(3, 2)))
     unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
     clipped = ContinuousEnvironment(Normal(0.5, 0.5), unit, 16, seeds=0, beyond="clip")
-    with pytest.raises(UnsupportedError, match="Expected a law with a density"):
-        build("vucb_prob", law=clipped)
-    build("vucb_unif", law=clipped)
-    build("vucb_observed", law=clipped)
+    with pytest.raises(UnsupportedError, match="Expected a distribution with a density"):
+        build("vucb_prob", environment=clipped)
+    build("vucb_unif", environment=clipped)
+    build("vucb_observed", environment=clipped)
     with pytest.raises(BotorchTensorDimensionError, match="one for each of 3 replicates"):
-        build("vucb_prob", law=DiscreteEnvironment(torch.rand(2, 6, 1)))
+        build("vucb_prob", environment=DiscreteEnvironment(torch.rand(2, 6, 1)))
 
 
 @every
@@ -281,10 +247,15 @@ def test_bad_outcomes_change_nothing(name: str) -> None:
     outside = X.clone()
     outside[1, 2, 1] = 0.1234
     for bad_X, bad_Y, error, message in (
-        (X[..., :1], Y, BotorchTensorDimensionError, "`3 x q x 2`"),
+        (X[..., :1], Y, BotorchTensorDimensionError, "`R x q x 2`"),
         (X, Y.masked_fill(Y > -9, torch.inf), InputDataError, "Got infinity"),
         (X * torch.nan, Y, InputDataError, "Got an outcome at NaN"),
-        (outside, Y, InputDataError, r"w in the support of its law\. Got \[0\.1234\] at \(1, 2\)"),
+        (
+            outside,
+            Y,
+            InputDataError,
+            r"its distribution\. Got \[0\.1234\] at \(1, 2\)",
+        ),
     ):
         with pytest.raises(error, match=message):
             strategy.tell(bad_X, bad_Y)
@@ -310,8 +281,9 @@ def test_perturbed_decisions(kind: str, clipped: bool) -> None:
 
     def build_one() -> Any:
         if kind == "stable_opt":
-            return AdversarialStableOpt(DECISIONS, law, [0, 1], **options)
-        return VUCB(DECISIONS, law, 0.2, [0, 1], w_is_chosen=kind == "vucb", **options)
+            return build("stable_opt", [0, 1], law, **options)
+        chosen = {"risk_level": 0.2, "w_is_chosen": kind == "vucb"}
+        return build("vucb_prob", [0, 1], law, **chosen, **options)
 
     strategy, resumed = build_one(), build_one()
     for index in range(2):
@@ -322,14 +294,14 @@ def test_perturbed_decisions(kind: str, clipped: bool) -> None:
             X = law.expand(X)[0][..., 1, :]
         strategy.tell(X, two_peaks(X))
     resumed.tell(X, two_peaks(X))
-    decisions, queries = strategy._X.split(1, dim=-1)
+    decisions, queries = strategy.history.X.split(1, dim=-1)
     assert torch.equal(queries[:, -2:], X)
     if kind == "observed":
         assert torch.equal(decisions[:, -2:], asked)
     moved = decisions + shifts[:4, 0]  # R x n x n_w
     moved = moved.clamp(0, 1) if clipped else moved
     torch.testing.assert_close((moved - queries).abs().amin(dim=-1), torch.zeros(2, 8).double())
-    model = strategy.acquisition.model
+    model = strategy.belief.model
     expected = []
     for r in range(2):
         with torch.no_grad():
@@ -347,14 +319,14 @@ def test_perturbed_decisions(kind: str, clipped: bool) -> None:
 
 def test_perturbed_decisions_are_told_as_they_were_asked() -> None:
     law = InputPerturbation(torch.tensor([[-0.1], [0.1]], dtype=torch.double))
-    strategy = VUCB(DECISIONS, law, 0.2, [0, 1], **SMALL)
+    strategy = build("vucb_prob", [0, 1], law, risk_level=0.2)
     X = strategy.ask()
     for bad, error, message in (
-        (X[:, :3], BotorchTensorDimensionError, r"as asked\. Got X\.shape=torch\.Size\(\[2, 3, 1"),
-        (X + 0.01, InputDataError, "w in the support of its law"),
+        (torch.cat([X, X], dim=1), BotorchTensorDimensionError, r"as asked.* Got \(2, 8, 1\)"),
+        (X + 0.01, InputDataError, "w in the support of its distribution"),
     ):
         with pytest.raises(error, match=message):
             strategy.tell(bad, two_peaks(bad))
     assert torch.equal(strategy.ask(), X)
-    with pytest.raises(UnsupportedError, match=r"one of \['IndependentEnv.*Got InputPerturbation"):
-        ContextualGPUCB(DECISIONS, law, 0.2, 0)
+    with pytest.raises(UnsupportedError, match=r"`IndependentEnv.*Got InputPerturbation"):
+        build("contextual_gp_ucb", 0, law)

@@ -1,4 +1,4 @@
-r"""Outside baselines where the law of W is known: the same ask and tell as the others."""
+r"""Baselines of BoTorch's parts where the distribution of W is known."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from botorch_risk.baselines import (
+    random_pairs,
+    rho_knowledge_gradient,
+    value_at_risk_log_nei,
+)
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import (
-    RandomPairs,
-    RhoKnowledgeGradient,
-    Strategy,
-    ValueAtRiskLogNEI,
-)
+from botorch_risk.strategies import Strategy
+from botorch_risk.strategies.environment import Turn
 from botorch_risk.test_functions import ValueAtRiskBranin, ValueAtRiskHartmann
 
 PROBLEM = ValueAtRiskBranin()
@@ -28,17 +29,33 @@ SMALL: dict[str, Any] = {
     "raw_samples": 4,
     "max_iterations": 2,
 }
-KINDS: dict[str, Any] = {
-    "knowledge_gradient": lambda *args, **options: RhoKnowledgeGradient(
-        *args, **{"num_fantasies": 2, **SMALL, **options}
-    ),
-    "log_nei": lambda *args, **options: ValueAtRiskLogNEI(*args, **{**SMALL, **options}),
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "knowledge_gradient": (rho_knowledge_gradient, {"num_fantasies": 2}),
+    "log_nei": (value_at_risk_log_nei, {}),
 }
 every = pytest.mark.parametrize("kind", KINDS)
 
 
 def build(kind: str, seeds: Any = (0, 1), **options: Any) -> Any:
-    return KINDS[kind](DECISIONS, PROBLEM.environment, 0.1, seeds, **options)
+    make, chosen = KINDS[kind]
+    known = {"environment": PROBLEM.environment, "risk_level": 0.1}
+    return make(DECISIONS, seeds, **{**known, **SMALL, **chosen, **options})
+
+
+def turn(strategy: Strategy) -> Turn:
+    r"""The first choice of the next round, all replicates one batch."""
+    ((_, view),) = strategy.views
+    method: Any = strategy.method
+    return Turn(method.report, view, 0, None)
+
+
+def model(strategy: Strategy, row: int, w_set: Tensor) -> Any:
+    r"""The model of one replicate."""
+    for replicates, view in strategy.views:
+        if row in replicates:
+            method: Any = strategy.method
+            return method._model(view, replicates.index(row), w_set)
+    raise ValueError(f"Expected a replicate with an outcome. Got {row=}.")
 
 
 def play(strategy: Any, rounds: int, first: int = 0) -> list[Tensor]:
@@ -55,8 +72,9 @@ def play(strategy: Any, rounds: int, first: int = 0) -> list[Tensor]:
 def test_protocol_and_state(kind: str) -> None:
     r"""Also where hyperparameters are those of an earlier round."""
     strategy, resumed = (build(kind, batch_size=2, refit_every=2) for _ in range(2))
-    assert isinstance(strategy, Strategy)
-    initial = RandomPairs(DECISIONS, PROBLEM.environment, 0.1, [0, 1], num_initial=4).ask()
+    known = {"environment": PROBLEM.environment, "risk_level": 0.1, "num_initial": 4}
+    random = random_pairs(DECISIONS, [0, 1], **known)
+    initial = random.ask()
     first, second = play(strategy, 2)
     assert torch.equal(first, initial)
     assert second.shape == (2, 2, 2)
@@ -65,9 +83,8 @@ def test_protocol_and_state(kind: str) -> None:
     resumed.load_state_dict(strategy.state_dict())
     assert torch.equal(strategy.ask(), resumed.ask())
     assert torch.equal(strategy.recommend(), resumed.recommend())
-    rivals = RandomPairs(DECISIONS, PROBLEM.environment, 0.1, [0, 1], num_initial=4)
-    rivals.tell(strategy._X, strategy._Y)
-    assert torch.equal(strategy.recommend(), rivals.recommend())
+    random.tell(strategy.history.X, strategy.history.Y[..., 0])
+    assert torch.equal(strategy.recommend(), random.recommend())
 
 
 @every
@@ -83,10 +100,10 @@ def test_hyperparameters_stay_between_estimates() -> None:
     for index in range(4):
         play(strategy, 1, first=index)
         w_set = torch.rand(4, 1).double()
-        model = strategy._model(0, w_set)
-        assert len(model.train_targets) == 4 + index
-        assert torch.equal(model.input_transform.append.feature_set, w_set)
-        lengthscales.append(model.covar_module.lengthscale.detach())
+        found = model(strategy, 0, w_set)
+        assert len(found.train_targets) == 4 + index
+        assert torch.equal(found.input_transform.append.feature_set, w_set)
+        lengthscales.append(found.covar_module.lengthscale.detach())
     assert torch.equal(lengthscales[0], lengthscales[1])
     assert torch.equal(lengthscales[2], lengthscales[3])
     assert not torch.equal(lengthscales[0], lengthscales[2])
@@ -99,37 +116,45 @@ def test_rows_without_an_outcome_are_left_out() -> None:
     Y[1, :2] = torch.nan
     Y[1, 2, 0] = torch.nan
     strategy.tell(X, Y)
-    assert len(strategy._model(1, X[0, :, 1:]).train_targets) == 2
+    assert len(model(strategy, 1, X[0, :, 1:]).train_targets) == 2
     assert strategy.ask().isfinite().all()
+
+
+def of_environment(environment: DiscreteEnvironment, **options: Any) -> Any:
+    r"""A strategy with the outcome of the initial design."""
+    strategy = build("log_nei", environment=environment, **options)
+    X = strategy.ask()
+    strategy.tell(X, X.sum(dim=-1, keepdim=True).sin())
+    return strategy
 
 
 def test_appended_values_are_in_proportion_to_their_weights() -> None:
     points = torch.tensor([[0.0], [0.4], [0.7], [1.0]], dtype=torch.double)
     masses = torch.tensor([0.5, 0.0, 0.3, 0.2], dtype=torch.double)
-    strategy = ValueAtRiskLogNEI(
-        DECISIONS, DiscreteEnvironment(points, masses), 0.1, [0, 1], **{**SMALL, "n_w": 10}
-    )
-    values = strategy._resampled(0)[..., 0]
+    strategy = of_environment(DiscreteEnvironment(points, masses), n_w=10)
+    values = strategy.method._resampled(turn(strategy))[..., 0]
     counts = torch.stack([(values == point).sum(dim=-1) for point in points[:, 0]], dim=-1)
     assert counts.tolist() == [[5, 0, 3, 2]] * 2
-    law = DiscreteEnvironment(torch.rand(2, 10, 2, dtype=torch.double))  # equal, one a replicate
-    own = ValueAtRiskLogNEI(DECISIONS, law, 0.1, [0, 1], **{**SMALL, "n_w": 10})
-    torch.testing.assert_close(own._resampled(0), law.points)
+    weather = DiscreteEnvironment(
+        torch.rand(2, 10, 2, dtype=torch.double)
+    )  # equal, one a replicate
+    own = of_environment(weather, n_w=10)
+    torch.testing.assert_close(own.method._resampled(turn(own)), weather.points)
 
 
 def test_w_is_moved_to_the_nearest_value_of_its_law() -> None:
     points = torch.tensor([[0.0, 0.0], [0.1, 50.0], [1.0, 0.0]], dtype=torch.double)
-    law = DiscreteEnvironment(points, torch.tensor([0.5, 0.5, 0.0]))
-    strategy = ValueAtRiskLogNEI(DECISIONS, law, 0.1, [0, 1], **SMALL)
+    weather = DiscreteEnvironment(points, torch.tensor([0.5, 0.5, 0.0]))
+    strategy = of_environment(weather)
     chosen = torch.tensor([[[0.3, 0.09, 20.0]], [[0.3, 1.0, 10.0]]], dtype=torch.double)
-    moved = strategy._with_supported_w(chosen, 0)
+    moved = strategy.method._with_supported_w(turn(strategy), chosen)
     torch.testing.assert_close(moved[:, 0, 0], chosen[:, 0, 0])
     assert torch.equal(moved[:, 0, 1:], points[[1, 1]])
 
 
 def test_continuous_law_and_bad_numbers() -> None:
     problem = ValueAtRiskHartmann(1, "continuous")
-    strategy = KINDS["knowledge_gradient"](DECISIONS, problem.environment, 0.1, 0)
+    strategy = build("knowledge_gradient", 0, environment=problem.environment)
     X = strategy.ask()
     strategy.tell(X, problem(X, noise=False).unsqueeze(-1))
     assert problem.environment.supports(strategy.ask()[..., 1:]).all()

@@ -1,0 +1,57 @@
+r"""Methods that the papers compare theirs with, and ablations."""
+
+from botorch_risk.baselines.botorch_value_at_risk import value_at_risk_log_nei
+from botorch_risk.baselines.contexts import context_free_gp_ucb, stable_opt
+from botorch_risk.baselines.domain_search import (
+    expected_improvement_search,
+    gchk,
+    max_value_entropy_search,
+    maximum_variance_search,
+    minimum_regret_search,
+    straddle_search,
+    upper_confidence_bound_search,
+)
+from botorch_risk.baselines.fully_bayesian import fully_bayesian_gp_ucb
+from botorch_risk.baselines.hyperparameters import (
+    a_gp_ucb,
+    gp_ucb,
+    portfolio_exp3,
+    pseudo_data_gp_ucb,
+    ra_bo,
+    random_exp3,
+    wang_de_freitas_gp_ucb,
+)
+from botorch_risk.baselines.known_environment import (
+    adversarial_stable_opt,
+    contextual_gp_ucb,
+    random_pairs,
+)
+from botorch_risk.baselines.mean_variance import heteroscedastic_gp_ucb, mean_variance_log_nei
+from botorch_risk.baselines.rho_knowledge_gradient import rho_knowledge_gradient
+
+__all__ = [
+    "a_gp_ucb",
+    "adversarial_stable_opt",
+    "context_free_gp_ucb",
+    "contextual_gp_ucb",
+    "expected_improvement_search",
+    "fully_bayesian_gp_ucb",
+    "gchk",
+    "gp_ucb",
+    "heteroscedastic_gp_ucb",
+    "max_value_entropy_search",
+    "maximum_variance_search",
+    "mean_variance_log_nei",
+    "minimum_regret_search",
+    "portfolio_exp3",
+    "pseudo_data_gp_ucb",
+    "ra_bo",
+    "random_exp3",
+    "random_pairs",
+    "rho_knowledge_gradient",
+    "stable_opt",
+    "straddle_search",
+    "upper_confidence_bound_search",
+    "value_at_risk_log_nei",
+    "wang_de_freitas_gp_ucb",
+]

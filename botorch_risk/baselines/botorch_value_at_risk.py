@@ -1,0 +1,313 @@
+r"""What V-UCB is compared with that is made of BoTorch's parts, seed by seed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.acquisition.risk_measures import VaR
+from botorch.exceptions.warnings import OptimizationWarning
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import AppendFeatures, ChainedInputTransform, Normalize
+from botorch.optim import optimize_acqf
+from botorch.sampling.normal import SobolQMCNormalSampler
+from botorch.utils.sampling import manual_seed
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from linear_operator.utils.warnings import NumericalWarning
+from torch import Tensor
+
+from botorch_risk.acquisition import named_known
+from botorch_risk.environments import Environment
+from botorch_risk.environments.environment import choose
+from botorch_risk.gradients import require_gradients
+from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.risk import ValueAtRisk
+from botorch_risk.seeding import derive_seed, generators
+from botorch_risk.strategies.environment import EnvironmentRisk, Turn, input_range
+from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.space import Box, EnvironmentSpace, Space
+from botorch_risk.strategies.strategy import Strategy
+from botorch_risk.strategies.v_ucb import LacedValue
+
+
+@dataclass(frozen=True)
+class Query:
+    r"""What an acquisition function of BoTorch is made of, for one replicate.
+
+    Args:
+        model: Of decisions, with `n_w` values of W appended to each; conditioned, of pairs.
+        visited: The decisions with an outcome, `n x d_x`.
+        pending: Pairs under evaluation, `pick x d`; None if there are none.
+        objective: BoTorch's value-at-risk over the appended values.
+        num_samples: Samples of the outcomes at these values, jointly.
+    """
+
+    model: SingleTaskGP
+    visited: Tensor
+    pending: Tensor | None
+    objective: VaR
+    num_samples: int
+
+    def sampler(self, num_samples: int | None = None) -> SobolQMCNormalSampler:
+        r"""Quasi-random samples of the stream of this query."""
+        seed = int(torch.randint(2**31, (1,)))
+        return SobolQMCNormalSampler(torch.Size([num_samples or self.num_samples]), seed=seed)
+
+
+AcquisitionOfQuery = Callable[[Query], AcquisitionFunction]
+
+
+def value_at_risk_log_nei(
+    bounds: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    environment: Environment,
+    risk_level: float,
+    **options: Any,
+) -> Strategy:
+    r"""The value-at-risk by qLogNEI over decisions, as a BoTorch user would maximise it.
+
+    `qLogNoisyExpectedImprovement` of decisions with BoTorch's `VaR` as the objective, against the
+    decisions that were queried (pruned); it has no opinion on w.
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        seeds: One seed per replicate.
+        environment: The known distribution of W.
+        risk_level: Lower-tail probability in (0, 1); BoTorch's `alpha` is 1 minus it.
+        options: `num_initial` and `batch_size`; further arguments of `BoTorchValueAtRisk`.
+
+    Example:
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
+        >>> strategy = value_at_risk_log_nei(
+        ...     bounds, 0, environment=weather, risk_level=0.1, num_initial=4, n_w=4,
+        ...     num_restarts=1, raw_samples=4,
+        ... )
+        >>> pairs = strategy.ask()
+        >>> strategy.tell(pairs, (4 * pairs).sin().sum(dim=-1, keepdim=True))
+        >>> strategy.ask().shape
+        torch.Size([1, 1, 2])
+    """
+    return of_botorch(log_nei, bounds, seeds, environment, risk_level, **options)
+
+
+def log_nei(query: Query) -> AcquisitionFunction:
+    r"""QLogNEI of decisions."""
+    pending = query.pending
+    return qLogNoisyExpectedImprovement(
+        query.model,
+        X_baseline=query.visited,
+        sampler=query.sampler(),
+        objective=query.objective,
+        prune_baseline=True,
+        X_pending=None if pending is None else pending[:, : query.visited.shape[-1]],
+    )
+
+
+def of_botorch(
+    acquisition: AcquisitionOfQuery,
+    bounds: Tensor,
+    seeds: int | Sequence[int],
+    environment: Environment,
+    risk_level: float,
+    *,
+    num_initial: int = 10,
+    batch_size: int = 1,
+    reporting: Any = "posterior_mean",
+    **options: Any,
+) -> Strategy:
+    r"""A strategy of an acquisition function of BoTorch."""
+    ValueAtRisk(risk_level)  # raises
+    recipe = partial(named_known.v_ucb, risk_level=risk_level)
+    report = EnvironmentRisk(recipe, LacedValue("uniform"), reporting=reporting)
+    method = BoTorchValueAtRisk(acquisition, report, risk_level, **options)
+    space = EnvironmentSpace(Box(bounds), environment)
+    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
+
+
+@dataclass
+class Fits:
+    r"""What is known in a round: the view of the method that reports, and models of some rows."""
+
+    report: View
+    fitted_in: int
+    models: dict[int, SingleTaskGP] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BoTorchValueAtRisk(Method):
+    r"""A method whose model, objective and optimiser are BoTorch's.
+
+    Each seed has its own unbatched model, fitted by `fit_gpytorch_mll`, and its own call of
+    `optimize_acqf`. The model appends a set of `n_w` values of W to each decision, over which
+    BoTorch's `VaR` is taken. That knows no weights, so the set is drawn in proportion to them, once
+    for each query: the levels `(j + u) / n_w`, `u` uniform, of the points of the distribution in
+    their own order (systematic resampling). Where `n_w` times the level is an integer, BoTorch's
+    value is the next larger one than that of `ValueAtRisk`.
+
+    Args:
+        acquisition: From what is known of a replicate to an acquisition function, of decisions or
+            of pairs.
+        report: Recommends decisions, by the batched model of the other strategies.
+        risk_level: Lower-tail probability in (0, 1); BoTorch's `alpha` is 1 minus it.
+        of_pairs: Whether the acquisition function is of pairs; otherwise w is drawn.
+        n_w: How many values of W stand for its distribution.
+        num_samples: Samples of the outcomes at these values, jointly.
+        refit_every: Rounds from one estimate of the hyperparameters to the next, which is from all
+            data of its round; in between they stay.
+        max_iterations: Iterations of the acquisition optimiser.
+        num_restarts: Starts of the acquisition optimiser.
+        raw_samples: Raw points of the acquisition optimiser.
+
+    Raises:
+        ValueError: If a number is below 1.
+    """
+
+    acquisition: AcquisitionOfQuery
+    report: EnvironmentRisk
+    risk_level: float
+    of_pairs: bool = False
+    n_w: int = 16
+    num_samples: int = 32
+    refit_every: int = 1
+    max_iterations: int = 50
+    num_restarts: int = 4
+    raw_samples: int = 32
+
+    def __post_init__(self) -> None:
+        numbers = (self.n_w, self.num_samples, self.refit_every, self.max_iterations)
+        if min(numbers) < 1:
+            raise ValueError(
+                "Expected numbers of at least 1. "
+                f"Got {self.n_w=}, {self.num_samples=}, {self.refit_every=}, "
+                f"{self.max_iterations=}."
+            )
+
+    def start(self, space: Space, num_replicates: int) -> State:
+        r"""No state."""
+        return self.report.start(space, num_replicates)  # type: ignore[arg-type]
+
+    def believe(self, view: View) -> Fits:
+        r"""Models of the round in which hyperparameters were estimated last."""
+        report = view.of(range(len(view.seeds)), self.report)
+        due = view.round - (view.round - 1) % self.refit_every
+        before: Fits | None = view.previous
+        if before is not None and before.fitted_in == due:
+            return Fits(report, due, before.models)
+        return Fits(report, due)
+
+    def propose(self, view: View) -> Tensor:
+        r"""Pairs one after the other, seed by seed."""
+        chosen: list[Tensor] = []
+        for pick in range(view.batch_size):
+            pending = torch.cat(chosen, dim=-2) if chosen else None
+            chosen.append(self._choose(Turn(self.report, view, pick, pending)))
+        return torch.cat(chosen, dim=-2)
+
+    def record(self, view: View, rows: Tensor) -> Tensor | None:
+        r"""The lower bound of the risk, by the model that reports."""
+        return self.report.record(view.belief.report, rows)
+
+    def recommend(self, view: View) -> Tensor:
+        r"""The decision of each replicate by the reporting rule."""
+        report = view.belief.report
+        return self.report.recommend(report.renewed(view.history, report.state))
+
+    def _choose(self, turn: Turn) -> Tensor:
+        w_sets = self._resampled(turn)
+        d_x, space = turn.space.bounds.shape[-1], turn.space
+        box = input_range(space) if self.of_pairs else space.bounds
+        chosen = []
+        for row, stream in enumerate(turn.streams("acquisition")):
+            with manual_seed(stream % 2**31), _without_numerical_warnings():
+                query = Query(
+                    self._model(turn.view, row, w_sets[row]),
+                    turn.view.X[row][:, :d_x],
+                    None if turn.pending is None else turn.pending[row],
+                    VaR(alpha=1 - self.risk_level, n_w=self.n_w),
+                    self.num_samples,
+                )
+                chosen.append(self._maximize(self.acquisition(query), box))
+        return self._with_supported_w(turn, torch.stack(chosen))
+
+    def _resampled(self, turn: Turn) -> Tensor:
+        r"""Values of W in proportion to their weights, `R x n_w x d_w`."""
+        draws = generators(turn.streams("appended values"), "uniform")
+        shifts = torch.stack([torch.rand(1, generator=each, dtype=torch.double) for each in draws])
+        levels = (torch.arange(self.n_w, dtype=torch.double) + shifts) / self.n_w  # R x n_w
+        environment: Any = turn.space.environment
+        levels = levels.unsqueeze(-1).to(environment.points.device)
+        return choose(environment.points, environment.weights, levels).to(turn.space.bounds)
+
+    def _with_supported_w(self, turn: Turn, chosen: Tensor) -> Tensor:
+        r"""Pairs `R x 1 x d` with w in the support: the nearest point of it, or a draw if none."""
+        X, W = chosen.tensor_split([turn.space.bounds.shape[-1]], dim=-1)
+        environment: Any = turn.space.environment
+        if W.shape[-1] == 0:
+            draws = generators(turn.streams("context"), "environment")
+            return torch.cat([X, environment.sample(1, draws).to(X)], dim=-1)
+        lower, upper = input_range(turn.space)[:, X.shape[-1] :]
+        gaps = (W.unsqueeze(-2) - environment.points.to(W).unsqueeze(-3)) / (upper - lower)
+        distance = gaps.square().sum(dim=-1)  # R x 1 x n_w
+        distance = distance.masked_fill((environment.weights <= 0).unsqueeze(-2), torch.inf)
+        index = distance.argmin(dim=-1, keepdim=True).expand(*W.shape)
+        nearest = environment.points.to(W).expand(len(W), -1, -1).gather(-2, index)
+        kept = environment.contains(X, W).unsqueeze(-1)
+        return torch.cat([X, W.where(kept, nearest)], dim=-1)
+
+    def _model(self, view: View, row: int, w_set: Tensor) -> SingleTaskGP:
+        r"""The model of all data of one replicate, its hyperparameters of the last estimate."""
+        fits: Fits = view.belief
+        if row not in fits.models:
+            require_gradients("fit_gpytorch_mll")
+            early = view.history.of([row]).before(fits.fitted_in)
+            X, Y = early.complete()
+            fitted = self._unfitted(view, w_set, X[0], Y[0].nanmean(dim=-1, keepdim=True))
+            with manual_seed(derive_seed(view.seeds[row], "fit", early.num_rows) % 2**31):
+                fit_gpytorch_mll(ExactMarginalLogLikelihood(fitted.likelihood, fitted))
+            fits.models[row] = fitted
+        model = self._unfitted(view, w_set, view.X[row], view.Y[row])
+        estimates = fits.models[row].parameters()
+        for parameter, estimate in zip(model.parameters(), estimates, strict=True):
+            parameter.data.copy_(estimate)
+        return model.eval()
+
+    def _unfitted(self, view: View, w_set: Tensor, X: Tensor, Y: Tensor) -> SingleTaskGP:
+        transform = ChainedInputTransform(
+            append=AppendFeatures(feature_set=w_set),
+            normalize=Normalize(X.shape[-1], bounds=input_range(view.space)),
+        )
+        return standardized_gp(X, Y, input_transform=transform)
+
+    def _maximize(self, acqf: AcquisitionFunction, bounds: Tensor) -> Tensor:
+        r"""By `optimize_acqf`, in pieces that keep the memory small, without a second try."""
+        batch_limits = {"batch_limit": 4, "init_batch_limit": 16}
+        return optimize_acqf(
+            acqf,
+            bounds,
+            q=1,
+            num_restarts=self.num_restarts,
+            raw_samples=self.raw_samples,
+            options={"maxiter": self.max_iterations, **batch_limits},
+            retry_on_optimization_warning=False,
+        )[0]
+
+
+@contextmanager
+def _without_numerical_warnings() -> Iterator[None]:
+    r"""Silences what close values of w bring about: covariances that are singular to rounding."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        warnings.simplefilter("ignore", OptimizationWarning)
+        warnings.filterwarnings("ignore", "Optimization failed", RuntimeWarning)
+        yield

@@ -1,0 +1,152 @@
+r"""What V-UCB is compared with, beside the methods of BoTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from torch import Tensor
+
+from botorch_risk.acquisition import named_known
+from botorch_risk.acquisition.widths import Beta, bayesian_beta, check_beta
+from botorch_risk.environments import Environment, IndependentEnvironment
+from botorch_risk.risk import ValueAtRisk
+from botorch_risk.seeding import generators
+from botorch_risk.strategies.environment import Chooser, EnvironmentRisk, Turn
+from botorch_risk.strategies.initial_design import uniform_points
+from botorch_risk.strategies.space import Box, EnvironmentSpace
+from botorch_risk.strategies.strategy import Strategy
+from botorch_risk.strategies.v_ucb import LacedValue
+
+
+def adversarial_stable_opt(
+    bounds: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    environment: Environment,
+    beta: Beta = bayesian_beta,
+    w_is_chosen: bool = True,
+    num_initial: int = 10,
+    batch_size: int = 1,
+    **options: Any,
+) -> Strategy:
+    r"""StableOpt as it was published: the adversary's w is chosen and queried.
+
+        x_t = argmax_x min_w u_{t-1}(x, w),  w_t = argmin_w l_{t-1}(x_t, w)
+
+    Eq. (5) of [Nguyen2021vucb]_, after [Bogunovic2018stableopt]_; the minima are over the support
+    of the distribution, whose probabilities do not matter. What V-UCB becomes as its level goes to
+    0 (Corollary 2.2). `stable_opt` is for contexts that are observed, with an unknown distribution.
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        seeds: One seed per replicate.
+        environment: Its points of positive weight are the adversary's choices.
+        beta: Squared width of the bound, or a function of the round from 1.
+        w_is_chosen: Whether w can be chosen; otherwise the environment draws it.
+        num_initial: The number of points of the initial design.
+        batch_size: The number `q` of points of each later round.
+        options: Further arguments of `EnvironmentRisk`.
+    """
+    check_beta(beta)
+    recipe = partial(named_known.adversarial_stable_opt, beta=beta)
+    space = EnvironmentSpace(Box(bounds), environment, w_is_chosen)
+    method = EnvironmentRisk(recipe, LacedValue("uniform"), **options)
+    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
+
+
+def contextual_gp_ucb(
+    bounds: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    environment: Environment,
+    risk_level: float,
+    **options: Any,
+) -> Strategy:
+    r"""Contextual GP-UCB: w from its distribution, then the best decision [Krause2011contextual]_.
+
+        w_t ~ W,  x_t = argmax_x u_{t-1}(x, w_t)
+
+    It learns about all w alike; it reports by the value-at-risk as V-UCB does.
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        seeds: One seed per replicate.
+        environment: The known distribution of W.
+        risk_level: Lower-tail probability in (0, 1) of the report.
+        options: `beta`, `num_initial`, `batch_size`; further arguments of `EnvironmentRisk`.
+    """
+    return drawn_contexts(best_decision, bounds, seeds, environment, risk_level, **options)
+
+
+def random_pairs(
+    bounds: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    environment: Environment,
+    risk_level: float,
+    **options: Any,
+) -> Strategy:
+    r"""Uniformly random decisions with w from its distribution, reported as V-UCB's are.
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        seeds: One seed per replicate.
+        environment: The known distribution of W.
+        risk_level: Lower-tail probability in (0, 1) of the report.
+        options: `beta`, `num_initial`, `batch_size`; further arguments of `EnvironmentRisk`.
+    """
+    return drawn_contexts(random_pair, bounds, seeds, environment, risk_level, **options)
+
+
+def drawn_contexts(
+    choose: Chooser,
+    bounds: Tensor,
+    seeds: int | Sequence[int],
+    environment: Environment,
+    risk_level: float,
+    *,
+    beta: Beta = bayesian_beta,
+    num_initial: int = 10,
+    batch_size: int = 1,
+    **options: Any,
+) -> Strategy:
+    r"""A strategy whose w is drawn from its distribution, reported by the value-at-risk.
+
+    Raises:
+        UnsupportedError: If the distribution depends on the decision.
+    """
+    if not isinstance(environment, IndependentEnvironment):
+        raise UnsupportedError(
+            f"Expected an `IndependentEnvironment`. Got {type(environment).__name__}."
+        )
+    check_beta(beta)
+    ValueAtRisk(risk_level)  # raises
+    recipe = partial(named_known.v_ucb, risk_level=risk_level, beta=beta)
+    method = EnvironmentRisk(recipe, choose, **options)
+    space = EnvironmentSpace(Box(bounds), environment)
+    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
+
+
+def best_decision(turn: Turn) -> Tensor:
+    r"""A value of W from its distribution, and the decision of the largest bound there."""
+    W = _drawn(turn)
+    beta = turn.method.recipe.keywords["beta"]  # type: ignore[attr-defined]
+    bound = named_known.contextual_gp_ucb(turn.model, W, turn.view.round, beta=beta)
+    return torch.cat([turn.maximize(bound), W], dim=-1)
+
+
+def random_pair(turn: Turn) -> Tensor:
+    r"""A uniformly random decision with a value of W from its distribution."""
+    X = uniform_points(turn.space.bounds, turn.streams("decision"), 1)
+    return torch.cat([X, _drawn(turn)], dim=-1)
+
+
+def _drawn(turn: Turn) -> Tensor:
+    r"""A value of W for each replicate, `R x 1 x d_w`."""
+    streams = generators(turn.streams("context"), "environment")
+    environment: Any = turn.space.environment
+    return environment.sample(1, streams).to(turn.space.bounds)

@@ -1,0 +1,104 @@
+r"""Maximises an acquisition function of one's choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import AnalyticAcquisitionFunction
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf
+from botorch.utils.sampling import manual_seed
+from torch import Tensor
+
+from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
+from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.strategies.method import Method, View, best_observed
+from botorch_risk.strategies.space import unit_cube
+
+AcquisitionFactory = Callable[[Any, int], AcquisitionFunction]
+ModelFactory = Callable[[Tensor, Tensor], SingleTaskGP]
+
+
+@dataclass(frozen=True)
+class Acquire(Method):
+    r"""Fits a model of all data in each round and maximises an acquisition function of it.
+
+    Inputs are scaled to the unit cube; repeats count by their mean. It recommends the evaluated
+    point with the best observed mean, as UHE-BO does.
+
+    Args:
+        acquisition: From a fitted model and the round, from 1, to the acquisition function of the
+            round, on the unit cube: one of ours, or of BoTorch's with q = 1.
+        batched: Whether `acquisition` takes a model of all replicates at once and scores each by
+            itself: ours do, and BoTorch's analytic ones if what they are given, such as `best_f`,
+            is one number a replicate. Otherwise replicates go one after the other, each with a
+            model of its own, through `optimize_acqf`.
+        model: From inputs `... x n x d` on the unit cube and outcomes `... x n x 1` to a model.
+        estimator: Fits the model.
+        num_restarts: Starts of the acquisition optimiser.
+        raw_samples: Raw points of the acquisition optimiser.
+    """
+
+    acquisition: AcquisitionFactory
+    batched: bool = False
+    model: ModelFactory = standardized_gp
+    estimator: Estimator = field(default_factory=MaximumAPosteriori)
+    num_restarts: int = 10
+    raw_samples: int = 256
+
+    def believe(self, view: View) -> list[Any]:
+        r"""Fitted models: one of all replicates if they are batched, or one of each."""
+        return [self.fit(part) for part in self.parts(view)]
+
+    def propose(self, view: View) -> Tensor:
+        r"""Where the acquisition function is largest, `R x q x d`."""
+        parts = zip(self.parts(view), view.belief, strict=True)
+        return torch.cat([self.maximize(part, model) for part, model in parts])
+
+    def recommend(self, view: View) -> Tensor:
+        r"""The evaluated point with the best observed mean."""
+        return best_observed(view)
+
+    def parts(self, view: View) -> list[View]:
+        r"""What is modelled at once: all replicates, or each by itself."""
+        return [view] if self.batched else [view.of([row]) for row in range(len(view.seeds))]
+
+    def fit(self, view: View) -> Any:
+        r"""A fitted model, without a batch dimension if replicates are not batched."""
+        X, Y = view.space.unit(view.X), view.Y
+        if not self.batched:
+            X, Y = X.squeeze(0), Y.squeeze(0)
+        return self.estimator(self.model(X, Y), view.seeds, view.round)
+
+    def maximize(self, view: View, model: Any) -> Tensor:
+        r"""Where the acquisition function of a model is largest, `R x q x d` decisions.
+
+        Raises:
+            UnsupportedError: If it takes no pending points and q > 1.
+        """
+        acquisition, q = self.acquisition(model, view.round), view.batch_size
+        if q > 1 and isinstance(acquisition, AnalyticAcquisitionFunction):
+            raise UnsupportedError(
+                "Expected an acquisition function that takes pending points, or a `batch_size` of "
+                f"1. Got {type(acquisition).__name__}, {q=}."
+            )
+        seeds = view.history.streams("acquisition")
+        if self.batched:
+            return view.space.maximize(acquisition, seeds, q, self.num_restarts, self.raw_samples)
+        seed = seeds[0] % 2**31  # BoTorch's optimisers take 31 bits
+        with manual_seed(seed):
+            X, _ = optimize_acqf(
+                acquisition,
+                unit_cube(view.space.bounds),
+                q=q,
+                sequential=q > 1,
+                num_restarts=self.num_restarts,
+                raw_samples=self.raw_samples,
+                options={"seed": seed},
+            )
+        return view.space.from_unit(X.unsqueeze(0))

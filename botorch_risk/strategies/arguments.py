@@ -1,0 +1,94 @@
+r"""What a strategy was built with, as JSON, and tensors as JSON."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_LISTED = 64  # tensors with more entries are described by a digest
+
+
+def describe(value: Any) -> Any:
+    r"""What an argument is, in terms of JSON.
+
+    A record or an object is its class and its parts, a function its qualified name, a large tensor
+    the digest of its values.
+
+    Example:
+        >>> describe({"beta": 4.0, "bounds": torch.tensor([[0.0], [1.0]])})
+        {'beta': 4.0, 'bounds': [[0.0], [1.0]]}
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Tensor):
+        if value.numel() <= _LISTED:
+            return value.tolist()
+        digest = hashlib.blake2b(_bytes(value), digest_size=8).hexdigest()
+        return f"{tuple(value.shape)} {value.dtype} {digest}"
+    if isinstance(value, Mapping):
+        return {str(name): describe(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [describe(part) for part in value]
+    if isinstance(value, functools.partial):
+        named = dict(value.keywords)
+        return {"function": describe(value.func), "args": describe(value.args), **describe(named)}
+    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
+        return f"{value.__module__}.{value.__qualname__}"
+    if dataclasses.is_dataclass(value):
+        parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+    else:
+        parts = {name: part for name, part in vars(value).items() if not name.startswith("_")}
+    return {"class": f"{type(value).__module__}.{type(value).__qualname__}", **describe(parts)}
+
+
+def difference(expected: Any, found: Any, name: str = "arguments") -> str | None:
+    r"""Where two descriptions differ first, in words; None if they are equal.
+
+    Example:
+        >>> difference({"beta": 4.0}, {"beta": 7.0})
+        'Expected beta=4.0. Got beta=7.0.'
+    """
+    if isinstance(expected, Mapping) and isinstance(found, Mapping):
+        for key in dict.fromkeys([*expected, *found]):
+            told = difference(expected.get(key), found.get(key), str(key))
+            if told is not None:
+                return told
+        return None
+    if isinstance(expected, list | tuple) and isinstance(found, list | tuple):
+        expected, found = list(expected), list(found)
+    if expected == found:
+        return None
+    return f"Expected {name}={expected!r}. Got {name}={found!r}."
+
+
+def to_json(value: Tensor) -> dict[str, Any]:
+    r"""A tensor in terms of JSON, to the last bit.
+
+    Example:
+        >>> from_json(to_json(torch.tensor([0.1, float("nan")])))
+        tensor([0.1000,    nan])
+    """
+    name = str(value.dtype).removeprefix("torch.")
+    data = base64.b64encode(_bytes(value)).decode()
+    return {"dtype": name, "shape": list(value.shape), "base64": data}
+
+
+def from_json(value: Mapping[str, Any]) -> Tensor:
+    r"""Inverse of `to_json`, on the CPU."""
+    dtype, shape = getattr(torch, value["dtype"]), list(value["shape"])
+    if 0 in shape:
+        return torch.empty(shape, dtype=dtype)
+    data = bytearray(base64.b64decode(value["base64"]))
+    return torch.frombuffer(data, dtype=dtype).reshape(shape)
+
+
+def _bytes(value: Tensor) -> bytes:
+    flat = value.detach().cpu().contiguous().flatten()
+    return bytes(flat.view(torch.uint8).numpy()) if flat.numel() else b""

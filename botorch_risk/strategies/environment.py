@@ -1,0 +1,180 @@
+r"""Maximises a risk over an environmental variable whose distribution is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.models.model import Model
+from botorch.models.transforms.input import Normalize
+from torch import Tensor
+
+from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.fit.exact_gp import fit_exact_gp
+from botorch_risk.models.hallucination import condition_on_mean
+from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.optim.multistart import optimize_acqf_replicates
+from botorch_risk.recommend import Rule, maximize_risk_of_mean, recommend
+from botorch_risk.seeding import derive_seed
+from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.space import EnvironmentSpace
+
+Recipe = Callable[..., RiskUpperConfidenceBound]
+Reporting = Literal[Rule, "posterior_mean_everywhere"]
+
+
+class Chooser(Protocol):
+    r"""How the next row of a batch is chosen."""
+
+    def __call__(self, turn: Turn) -> Tensor:
+        r"""The next row `R x 1 x d`, or decision `R x 1 x d_x` if w is not chosen."""
+        ...
+
+
+@dataclass(frozen=True)
+class EnvironmentRisk(Method):
+    r"""Chooses decisions, and w where it can, by a Gaussian process of (x, w).
+
+    Each round fits it with BoTorch's default kernel and priors (V-UCB's authors: maximum
+    likelihood, every third round). Later points of a batch are chosen with the earlier ones
+    pending: the model is conditioned on its own mean at them. Where the environment perturbs the
+    decision, the process is of x + w alone.
+
+    Args:
+        recipe: The confidence bound of a round, `recipe(model, environment, t)`, such as
+            `botorch_risk.acquisition.v_ucb` with its level.
+        choose: How rows are chosen.
+        reporting: The rule of `botorch_risk.recommend`, or `"posterior_mean_everywhere"`
+            for `maximize_risk_of_mean`. Lower bounds are recorded in the round of the query, and
+            by the first model for the initial design.
+        num_restarts: Starts of the acquisition optimiser.
+        raw_samples: Raw points of the acquisition optimiser.
+
+    Raises:
+        ValueError: If the reporting rule is unknown.
+    """
+
+    recipe: Recipe
+    choose: Chooser
+    reporting: Reporting = "posterior_mean"
+    num_restarts: int = 10
+    raw_samples: int = 256
+
+    def __post_init__(self) -> None:
+        if self.reporting not in get_args(Reporting):
+            raise ValueError(
+                f"Expected `reporting` in {get_args(Reporting)}. Got {self.reporting!r}."
+            )
+
+    def start(self, space: EnvironmentSpace, num_replicates: int) -> State:  # type: ignore[override]
+        r"""No state.
+
+        Raises:
+            BotorchTensorDimensionError: If there are environments for other replicates.
+        """
+        shape = space.environment.weights.shape
+        if shape[:-1] not in ((), (num_replicates,)):
+            raise BotorchTensorDimensionError(
+                f"Expected one environment, or one for each of {num_replicates} replicates. "
+                f"Got weights of {shape}."
+            )
+        return {}
+
+    def believe(self, view: View) -> RiskUpperConfidenceBound:
+        r"""The confidence bound of this round."""
+        X, Y = view.space.inputs(view.X), view.Y
+        transform = Normalize(X.shape[-1], bounds=input_range(view.space))
+        model = standardized_gp(X, Y, input_transform=transform)
+        fit_exact_gp(model)
+        return self.recipe(model, view.space.environment, view.round)
+
+    def propose(self, view: View) -> Tensor:
+        r"""Rows one after the other, each with the ones before it pending."""
+        chosen: list[Tensor] = []
+        for pick in range(view.batch_size):
+            pending = torch.cat(chosen, dim=-2) if chosen else None
+            chosen.append(self.choose(Turn(self, view, pick, pending)))
+        return torch.cat(chosen, dim=-2)
+
+    def record(self, view: View, rows: Tensor) -> Tensor:
+        r"""The lower bound of the risk at the decisions of new rows."""
+        missing = rows.isnan().any(dim=-1)
+        decisions = rows[..., : view.space.bounds.shape[-1]]
+        decisions = decisions.where(~missing.unsqueeze(-1), view.space.bounds[0])
+        with torch.no_grad():
+            return view.belief.lower(decisions).masked_fill(missing, torch.nan)
+
+    def recommend(self, view: View) -> Tensor:
+        r"""The decision of each replicate by the reporting rule."""
+        if self.reporting == "posterior_mean_everywhere":
+            return maximize_risk_of_mean(
+                view.belief,
+                view.space.bounds,
+                seeds=[derive_seed(seed, "recommendation", view.round) for seed in view.seeds],
+                num_restarts=self.num_restarts,
+                raw_samples=self.raw_samples,
+            )[0]
+        recorded = view.history.recorded[view.history.has_outcome].reshape(view.X.shape[:-1])
+        return recommend(view.belief, view.decisions, self.reporting, recorded).point
+
+
+@dataclass(frozen=True)
+class Turn:
+    r"""One choice within a batch.
+
+    Args:
+        method: Whose choice it is.
+        view: What is known.
+        pick: Its number within the batch, from 0.
+        pending: The rows chosen before it, `R x pick x d`; None for the first.
+    """
+
+    method: EnvironmentRisk
+    view: View
+    pick: int
+    pending: Tensor | None
+
+    @property
+    def space(self) -> EnvironmentSpace:
+        r"""What a row is."""
+        return self.view.space
+
+    def streams(self, purpose: str) -> list[int]:
+        r"""A seed for each replicate, of this round and this choice."""
+        return self.view.history.streams(purpose, self.pick)
+
+    @property
+    def model(self) -> Model:
+        r"""The model of this round, conditioned on its own mean at pending rows with their w."""
+        model = self.view.belief.model
+        if self.pending is None or not self.space.w_is_chosen:
+            return model
+        return condition_on_mean(model, self.space.inputs(self.pending))
+
+    @property
+    def bound(self) -> RiskUpperConfidenceBound:
+        r"""The confidence bound of this round, given the pending rows."""
+        if self.pending is None:
+            return self.view.belief
+        decisions = None if self.space.w_is_chosen else self.pending
+        recipe, environment = self.method.recipe, self.space.environment
+        return recipe(self.model, environment, self.view.round, X_pending=decisions)
+
+    def maximize(self, bound: RiskUpperConfidenceBound) -> Tensor:
+        r"""The decision of the largest bound, `R x 1 x d_x`."""
+        return optimize_acqf_replicates(
+            bound,
+            self.space.bounds,
+            seeds=self.streams("acquisition"),
+            num_restarts=self.method.num_restarts,
+            raw_samples=self.method.raw_samples,
+        )[0]
+
+
+def input_range(space: EnvironmentSpace) -> Tensor:
+    r"""The range of the model's inputs, `2 x d`."""
+    lower, upper = space.environment.range(space.bounds)
+    return torch.stack([lower, upper.where(upper > lower, lower + 1)])  # a single value has none

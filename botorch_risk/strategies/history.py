@@ -1,0 +1,137 @@
+r"""What a loop has asked for and observed, and the part of it that a method sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from botorch_risk.seeding import derive_seed
+
+
+@dataclass(frozen=True)
+class History:
+    r"""All rows of `R` replicates, in the order of their evaluation; immutable.
+
+    Args:
+        seeds: One seed per replicate.
+        num_initial: The number of rows of the initial design, which is round 0.
+        X: The rows, `R x n x d`; NaN where a replicate took no part.
+        Y: Their outcomes, `R x n x k x m`; NaN marks a missing repeat.
+        rounds: The round of each row, `n`.
+        recorded: What the method recorded of each row, `R x n`; NaN where it recorded nothing.
+    """
+
+    seeds: tuple[int, ...]
+    num_initial: int
+    X: Tensor
+    Y: Tensor
+    rounds: Tensor
+    recorded: Tensor
+
+    @classmethod
+    def empty(
+        cls, seeds: Sequence[int], num_initial: int, num_columns: int, like: Tensor
+    ) -> History:
+        r"""No rows yet, in the dtype and on the device of a tensor."""
+        num_replicates = len(seeds)
+        return cls(
+            tuple(seeds),
+            num_initial,
+            like.new_empty(num_replicates, 0, num_columns),
+            like.new_empty(num_replicates, 0, 0, 1),
+            torch.zeros(0, dtype=torch.long),
+            like.new_empty(num_replicates, 0),
+        )
+
+    @property
+    def num_rows(self) -> int:
+        r"""The number n of rows."""
+        return self.X.shape[-2]
+
+    @property
+    def round(self) -> int:
+        r"""The number of the next round; 0 until the initial design is complete."""
+        if self.num_rows < self.num_initial:
+            return 0
+        return int(self.rounds[-1]) + 1
+
+    @property
+    def has_outcome(self) -> Tensor:
+        r"""Which rows have an outcome, `R x n`."""
+        return self.Y.isfinite().flatten(-2).any(dim=-1)
+
+    @property
+    def mean(self) -> Tensor:
+        r"""The mean of the repeats of the first outcome, `R x n`; NaN where there is none."""
+        return self.Y[..., 0].nanmean(dim=-1)
+
+    def append(self, X: Tensor, Y: Tensor) -> History:
+        r"""The history with the rows of a round, `R x q x d`, and their outcomes `R x q x k x m`.
+
+        The number of repeats may differ from round to round; missing ones are NaN.
+        """
+        num_repeats = max(self.Y.shape[-2], Y.shape[-2])
+        Y = torch.cat([_with_repeats(self.Y, num_repeats), _with_repeats(Y, num_repeats)], dim=1)
+        nothing = X.new_full(X.shape[:-1], torch.nan)
+        return replace(
+            self,
+            X=torch.cat([self.X, X], dim=-2),
+            Y=Y,
+            rounds=torch.cat([self.rounds, torch.full((X.shape[-2],), self.round)]),
+            recorded=torch.cat([self.recorded, nothing], dim=-1),
+        )
+
+    def of(self, replicates: Sequence[int]) -> History:
+        r"""The history of some replicates."""
+        index = list(replicates)
+        return replace(
+            self,
+            seeds=tuple(self.seeds[replicate] for replicate in index),
+            X=self.X[index],
+            Y=self.Y[index],
+            recorded=self.recorded[index],
+        )
+
+    def before(self, round: int) -> History:
+        r"""The history as it was before a round."""
+        kept = self.rounds < round
+        return replace(
+            self,
+            X=self.X[:, kept],
+            Y=self.Y[:, kept],
+            rounds=self.rounds[kept],
+            recorded=self.recorded[:, kept],
+        )
+
+    def complete(self) -> tuple[Tensor, Tensor]:
+        r"""The rows that have an outcome, `R x n' x d`, and their outcomes `R x n' x k`.
+
+        Raises:
+            ValueError: If the replicates have different numbers of them.
+        """
+        return rows_where(self.X, self.has_outcome), rows_where(self.Y[..., 0], self.has_outcome)
+
+    def streams(self, purpose: str, *more: int) -> list[int]:
+        r"""A seed per replicate for something that is drawn in the next round."""
+        return [derive_seed(seed, purpose, self.round, *more) for seed in self.seeds]
+
+
+def rows_where(rows: Tensor, chosen: Tensor) -> Tensor:
+    r"""The chosen rows `R x n'` x ... of `R x n` x ..., equally many of each replicate.
+
+    Raises:
+        ValueError: If the numbers differ.
+    """
+    counts = chosen.sum(dim=-1)
+    if (counts != counts[0]).any():
+        raise ValueError(f"Expected equally many rows in every replicate. Got {counts.tolist()}.")
+    return rows[chosen].reshape(len(rows), int(counts[0]), *rows.shape[2:])
+
+
+def _with_repeats(Y: Tensor, num_repeats: int) -> Tensor:
+    r"""Outcomes `R x n x k x m` with NaN in the place of further repeats."""
+    missing = Y.new_full((*Y.shape[:-2], num_repeats - Y.shape[-2], Y.shape[-1]), torch.nan)
+    return torch.cat([Y, missing], dim=-2)

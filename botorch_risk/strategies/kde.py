@@ -1,0 +1,164 @@
+r"""Optimisation under an unknown distribution of the context, learnt as contexts are observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from botorch_risk.acquisition import named
+from botorch_risk.acquisition.pointwise import as_nonnegative
+from botorch_risk.acquisition.widths import Beta, check_beta
+from botorch_risk.environments.uniforms import check_num_points
+from botorch_risk.strategies.contextual import ContextualRisk, Recipe
+from botorch_risk.strategies.space import Box, ContextSpace
+from botorch_risk.strategies.strategy import Strategy
+
+
+def sbo_kde(
+    bounds: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    context_bounds: Tensor,
+    n_w: int = 256,
+    density_options: dict[str, Any] | None = None,
+    beta: Beta = named.PAPER_BETA,
+    **options: Any,
+) -> Strategy:
+    r"""SBO-KDE: the expectation over a kernel density of the contexts [Huang2024kde]_, Eq. (3).
+
+    `ask` returns decisions; `tell` takes them with the contexts that they met in the last columns.
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        seeds: One seed per replicate.
+        context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
+        n_w: Points that stand for the distribution; the paper takes 1,024 Monte-Carlo points, which
+            256 quasi-random ones match.
+        density_options: Further arguments of `KernelDensityEnvironment`. Contexts outside their
+            bounds are refused unless `at_bounds` is `"clip"`.
+        beta: Squared width of the bound, or a function of the round from 1.
+        options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+
+    Example:
+        >>> import torch
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> strategy = sbo_kde(unit, seeds=[0, 1], context_bounds=unit, num_initial=5)
+        >>> decisions = strategy.ask()
+        >>> observed = torch.cat([decisions, torch.rand(2, 5, 1, dtype=torch.double)], dim=-1)
+        >>> strategy.tell(observed, (4 * observed).sin().sum(dim=-1, keepdim=True))
+        >>> strategy.ask().shape, strategy.recommend().shape
+        (torch.Size([2, 1, 1]), torch.Size([2, 1]))
+    """
+    check_num_points(n_w)
+    check_beta(beta)
+    recipe = partial(named.sbo_kde, n_w=n_w, density_options=density_options, beta=beta)
+    return contextual(recipe, bounds, seeds, context_bounds, density_options, **options)
+
+
+def drbo_kde(
+    bounds: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    context_bounds: Tensor,
+    n_w: int = 256,
+    radius_scale: float = 1.0,
+    density_options: dict[str, Any] | None = None,
+    beta: Beta = named.PAPER_BETA,
+    **options: Any,
+) -> Strategy:
+    r"""DRBO-KDE: the worst distribution in a ball round the density [Huang2024kde]_, Eq. (5).
+
+    A ball in total variation. Its radius in round t is `radius_scale * t^(-2 / (4 + d_w))`, in the
+    paper's l1 units; the infimum is over the points of the density and as many Sobol points of the
+    whole box.
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        seeds: One seed per replicate.
+        context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
+        n_w: Points of the density, and of the box.
+        radius_scale: Factor of the radius, >= 0; 1 in the paper.
+        density_options: Further arguments of `KernelDensityEnvironment`.
+        beta: Squared width of the bound, or a function of the round from 1.
+        options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+    """
+    check_num_points(n_w)
+    check_beta(beta)
+    as_nonnegative("radius_scale", radius_scale)
+    recipe = partial(
+        named.drbo_kde,
+        n_w=n_w,
+        radius_scale=radius_scale,
+        density_options=density_options,
+        beta=beta,
+    )
+    return contextual(recipe, bounds, seeds, context_bounds, density_options, **options)
+
+
+def drbo_mmd(
+    bounds: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    context_bounds: Tensor,
+    num_points: int = 100,
+    radius_scale: float = 1.0,
+    kernel: Callable[[Tensor, Tensor], Tensor] | None = None,
+    minimax: bool = False,
+    beta: Beta = named.PAPER_BETA,
+    **options: Any,
+) -> Strategy:
+    r"""DRBO-MMD: the worst distribution in an MMD ball round the empirical one.
+
+    Kirschner et al. 2020 as used by [Huang2024kde]_. Contexts go to the nearest of about
+    `num_points` grid points. The radius of round t is
+
+        radius_scale * (2 + sqrt(2 log(1 / gamma))) / sqrt(t),  gamma = 0.1
+
+    With the default kernel of unit amplitude that is close to the pure worst case for many rounds,
+    so the kernel and the scale are arguments (the paper states neither).
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        seeds: One seed per replicate.
+        context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
+        num_points: Points of the grid, rounded up to a power of `d_w`; the paper takes 1,024 with
+            the minimax approximation.
+        radius_scale: Factor of the radius, >= 0.
+        kernel: The kernel of the discrepancy on the unit cube; a squared exponential of lengthscale
+            0.2 if omitted.
+        minimax: Whether to maximise the minimax approximation of the worst case.
+        beta: Squared width of the bound, or a function of the round from 1.
+        options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+    """
+    check_num_points(num_points)
+    check_beta(beta)
+    as_nonnegative("radius_scale", radius_scale)
+    recipe = partial(
+        named.drbo_mmd_minimax if minimax else named.drbo_mmd,
+        num_points=num_points,
+        radius_scale=radius_scale,
+        kernel=kernel,
+        beta=beta,
+    )
+    return contextual(recipe, bounds, seeds, context_bounds, **options)
+
+
+def contextual(
+    recipe: Recipe,
+    bounds: Tensor,
+    seeds: int | Sequence[int],
+    context_bounds: Tensor,
+    density_options: dict[str, Any] | None = None,
+    *,
+    num_initial: int = 10,
+    batch_size: int = 1,
+    **options: Any,
+) -> Strategy:
+    r"""A strategy of any recipe of `botorch_risk.acquisition.named` for observed contexts."""
+    may_leave = (density_options or {}).get("at_bounds") == "clip"
+    space = ContextSpace(Box(bounds), context_bounds, may_leave)
+    method = ContextualRisk(recipe, **options)
+    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)

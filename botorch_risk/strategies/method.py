@@ -1,0 +1,160 @@
+r"""The method of a strategy: what it believes, what it proposes, what it keeps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from botorch_risk.strategies.history import History
+from botorch_risk.strategies.space import Space
+
+State = Mapping[str, Tensor]
+r"""What a method keeps beyond the data: tensors whose first dimension is that of replicates."""
+
+
+@dataclass(frozen=True)
+class View:
+    r"""What a method sees: replicates that it can treat as one batch.
+
+    A method never meets a replicate without an outcome, and unless it groups replicates otherwise
+    (`Method.group_by`), all that it sees have equally many rows with an outcome.
+
+    Args:
+        space: What a point is.
+        history: All rows of these replicates, NaN where something is missing.
+        state: What the method keeps of these replicates.
+        batch_size: The number q of points that are to be proposed.
+        method: The method, which makes `belief`.
+        previous: What it believed of the same replicates before the last rows came, if known.
+            `believe` may use it up.
+    """
+
+    space: Any
+    history: History
+    state: State
+    batch_size: int
+    method: Method
+    previous: Any = field(default=None, repr=False)
+
+    @property
+    def seeds(self) -> list[int]:
+        r"""The seeds of these replicates."""
+        return list(self.history.seeds)
+
+    @property
+    def round(self) -> int:
+        r"""The number of the next round, from 1 after the initial design."""
+        return self.history.round
+
+    @cached_property
+    def complete(self) -> tuple[Tensor, Tensor]:
+        r"""The rows with an outcome, `R x n x d`, and their outcomes `R x n x k`."""
+        return self.history.complete()
+
+    @property
+    def X(self) -> Tensor:
+        r"""The rows with an outcome, `R x n x d`."""
+        return self.complete[0]
+
+    @property
+    def Y(self) -> Tensor:
+        r"""The mean outcome of these rows, `R x n x 1`."""
+        return self.complete[1].nanmean(dim=-1, keepdim=True)
+
+    @property
+    def decisions(self) -> Tensor:
+        r"""The decisions of the rows with an outcome, `R x n x d_x`."""
+        return self.X[..., : self.space.bounds.shape[-1]]
+
+    @cached_property
+    def belief(self) -> Any:
+        r"""What the method believes, worked out when it is first needed."""
+        return self.method.believe(self)
+
+    @property
+    def known_belief(self) -> Any:
+        r"""The belief if it has been worked out, else that of before."""
+        return vars(self).get("belief", self.previous)
+
+    def renewed(self, history: History, state: State) -> View:
+        r"""The view with what was recorded and learnt of the same data; a belief stays."""
+        view = replace(self, history=history, state=state)
+        if "belief" in vars(self):
+            vars(view)["belief"] = self.belief
+        return view
+
+    def of(self, replicates: Sequence[int], method: Method | None = None) -> View:
+        r"""The view of some of these replicates, for another method if wanted."""
+        index = list(replicates)
+        state = {name: value[index] for name, value in self.state.items()}
+        history = self.history.of(index)
+        if method is not None:
+            state = dict(method.start(self.space, len(index)))
+        return View(self.space.of(index), history, state, self.batch_size, method or self.method)
+
+
+class Method(ABC):
+    r"""How a strategy chooses its points.
+
+    A method is an immutable record of its arguments. What it works out from the data is its belief,
+    which is a function of the view and never saved; what it needs beyond the data is its state.
+    """
+
+    def start(self, space: Space, num_replicates: int) -> State:
+        r"""The state before any data; empty for most methods.
+
+        Raises:
+            UnsupportedError: If the method does not fit the space.
+        """
+        return {}
+
+    def check(self, history: History) -> None:  # noqa: B027 most methods take any outcomes
+        r"""Raises if outcomes that have just been observed are of no use to the method."""
+
+    def group_by(self, history: History) -> Tensor:
+        r"""Numbers `R x j`; replicates with the same ones are one batch.
+
+        Here, the number of rows with an outcome and of rows that were evaluated at all.
+        """
+        evaluated = history.X.isfinite().all(dim=-1)
+        return torch.stack([history.has_outcome.sum(dim=-1), evaluated.sum(dim=-1)], dim=-1)
+
+    def believe(self, view: View) -> Any:
+        r"""What the data say, such as a fitted model."""
+        return None
+
+    @abstractmethod
+    def propose(self, view: View) -> Tensor:
+        r"""The asked rows of the next round, `R x q x d_asked`."""
+
+    def record(self, view: View, rows: Tensor) -> Tensor | None:
+        r"""What is to be remembered of new rows `R x q x d` by the view that chose them.
+
+        Returns:
+            `R x q`, or None; it stays in `History.recorded`.
+        """
+        return None
+
+    def learn(self, view: View) -> State:
+        r"""The state after the last rows of the view, which may have no outcome."""
+        return view.state
+
+    @abstractmethod
+    def recommend(self, view: View) -> Tensor:
+        r"""The decision to hand over if the experiment ended now, `R x d_x`."""
+
+
+def best_observed(view: View) -> Tensor:
+    r"""The evaluated decision with the best observed mean, `R x d_x`."""
+    return rows_at(view.decisions, view.Y.squeeze(-1).argmax(dim=-1))
+
+
+def rows_at(rows: Tensor, index: Tensor) -> Tensor:
+    r"""One row `R x d` of each replicate's `R x n x d`."""
+    return rows[torch.arange(len(index), device=rows.device), index]

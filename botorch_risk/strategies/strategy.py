@@ -1,0 +1,317 @@
+r"""A sequential strategy: a loop's memory round one method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, final
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from torch import Tensor
+
+from botorch_risk.seeding import as_seeds, derive_seed
+from botorch_risk.strategies.arguments import describe, difference, from_json, to_json
+from botorch_risk.strategies.history import History
+from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.space import Space, as_data
+
+Views = Sequence[tuple[list[int], View]]
+
+
+@final
+class Strategy:
+    r"""Proposes points and learns from what comes back, for `R` replicates at once.
+
+    A strategy is a space, a method and the history of what was observed. All replicates, one per
+    seed, advance together; a single experiment is `R = 1`. Nothing is drawn that is not a function
+    of the seeds and the data, so that `load_state_dict(state_dict())` on a strategy that was built
+    alike continues bit for bit.
+
+    The initial design comes first, as one batch; its rows that have not been told are asked again.
+    A replicate that has no outcome yet is asked random points and recommends NaN. Replicates with
+    different numbers of outcomes are separate batches.
+
+    Args:
+        space: What a point is, such as `Box(bounds)`.
+        method: How points are chosen.
+        seeds: One seed per replicate.
+        num_initial: The number of points of the initial design, which depends on the seed alone:
+            strategies with the same seeds are paired.
+        batch_size: The number `q` of points of each later round.
+
+    Raises:
+        ValueError: If a number is below 1, or a seed repeats.
+
+    Example:
+        >>> from botorch_risk.strategies import Box, RandomPoints
+        >>> bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)
+        >>> strategy = Strategy(Box(bounds), RandomPoints(), seeds=[0, 1], num_initial=3)
+        >>> X = strategy.ask()
+        >>> strategy.tell(X, (3 * X).sin())
+        >>> strategy.ask().shape, strategy.recommend().shape
+        (torch.Size([2, 1, 1]), torch.Size([2, 1]))
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        method: Method,
+        seeds: int | Sequence[int],
+        *,
+        num_initial: int = 10,
+        batch_size: int = 1,
+    ) -> None:
+        if min(num_initial, batch_size) < 1:
+            raise ValueError(
+                "Expected `num_initial` and `batch_size` to be at least 1. "
+                f"Got {num_initial=}, {batch_size=}."
+            )
+        self.space, self.method, self.batch_size = space, method, batch_size
+        self._commit(
+            History.empty(as_seeds(seeds), num_initial, space.num_columns, space.bounds),
+            method.start(space, len(as_seeds(seeds))),
+        )
+        self._design = space.initial(self.seeds, num_initial)
+
+    @property
+    def seeds(self) -> list[int]:
+        r"""The seeds, one per replicate."""
+        return list(self.history.seeds)
+
+    @property
+    def history(self) -> History:
+        r"""All that was observed."""
+        return self._history
+
+    @property
+    def state(self) -> State:
+        r"""What the method keeps beyond the data."""
+        return self._state
+
+    @property
+    def views(self) -> Views:
+        r"""The replicates with an outcome, batch by batch, and what the method sees of them."""
+        if self._views is None:
+            self._views = self._grouped(self._history, self._state)
+        return self._views
+
+    @property
+    def belief(self) -> Any:
+        r"""What the method believes of all replicates, such as a fitted model.
+
+        Raises:
+            ValueError: If nothing was observed yet, or if the replicates are not one batch: some
+                have more outcomes than others. Then see `views`.
+        """
+        self._check_observed()
+        if len(self.views) != 1 or len(self.views[0][0]) != len(self.seeds):
+            groups = [replicates for replicates, _ in self.views]
+            raise ValueError(
+                f"Expected equally many outcomes in every replicate. Got the batches {groups}; "
+                "see `views`."
+            )
+        return self.views[0][1].belief
+
+    def ask(self) -> Tensor:
+        r"""The next points to evaluate, `R x q x d` in the units of the bounds.
+
+        Asking twice without telling in between gives the same points.
+        """
+        return self.space.shown(self._asked()).clone()
+
+    def tell(self, X: Tensor, Y: Tensor) -> None:
+        r"""Records outcomes; nothing is changed if they are refused.
+
+        Args:
+            X: The evaluated points, `R x q x d`; NaN in a replicate that took no part.
+            Y: Their repeats, `R x q x k`. NaN marks a missing repeat. Their number may change.
+
+        Raises:
+            BotorchTensorDimensionError: If there is no point, or the shapes do not fit each
+                other, the space or the seeds.
+            InputDataError: If a value is infinite, a point is outside the space, or an outcome
+                comes without its point.
+        """
+        rows, Y = self._validated(X, Y)
+        history = self._history.append(rows, Y.unsqueeze(-1))
+        self.method.check(history)
+        try:
+            history, state, views = self._after(history)
+        except BaseException:
+            self._views = None  # beliefs may have been used up
+            raise
+        self._commit(history, state, views)
+
+    def recommend(self) -> Tensor:
+        r"""The decision of each replicate to hand over if the experiment ended now, `R x d_x`.
+
+        NaN for a replicate without any outcome.
+
+        Raises:
+            ValueError: If nothing was observed yet.
+        """
+        self._check_observed()
+        bounds = self.space.bounds
+        chosen = bounds.new_full((len(self.seeds), bounds.shape[-1]), torch.nan)
+        for replicates, view in self.views:
+            chosen[replicates] = self.method.recommend(view)
+        return chosen
+
+    def state_dict(self) -> dict[str, Any]:
+        r"""All that is needed to continue, and what the strategy was built with, as JSON."""
+        history = self._history
+        tensors = {"X": history.X, "Y": history.Y, "recorded": history.recorded}
+        return {
+            "arguments": self._arguments(),
+            "rounds": history.rounds.tolist(),
+            "history": {name: to_json(value) for name, value in tensors.items()},
+            "state": {name: to_json(value) for name, value in self._state.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        r"""Continues from `state_dict()` of a strategy that was built with the same arguments.
+
+        Raises:
+            ValueError: If it was built with others; nothing is changed then.
+        """
+        told = difference(self._arguments(), state["arguments"])
+        if told is not None:
+            raise ValueError(f"Expected the state of a strategy that was built alike. {told}")
+        like = self.space.bounds
+        tensors = {name: from_json(value).to(like) for name, value in state["history"].items()}
+        history = replace(self._history, rounds=torch.tensor(state["rounds"]).long(), **tensors)
+        kept = {name: from_json(value).to(like.device) for name, value in state["state"].items()}
+        self._commit(history, kept)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            "seeds": self.seeds,
+            "num_initial": self._history.num_initial,
+            "batch_size": self.batch_size,
+            "space": describe(self.space),
+            "method": describe(self.method),
+        }
+
+    def _commit(self, history: History, state: State, views: Views | None = None) -> None:
+        self._history, self._state, self._views = history, state, views
+        self._proposal: Tensor | None = None
+
+    def _after(self, history: History) -> tuple[History, State, Views | None]:
+        r"""The history with what the method records of its last rows, and what it has learnt."""
+        before, first = self._history, self._history.num_rows
+        if not history.round:  # the initial design is not complete
+            return history, self._state, None
+        if before.round:
+            history = self._recorded(history, self.views, first)
+            views = self._grouped(history, self._state, self.views)
+        else:  # the first model records the initial design
+            views = self._grouped(history, self._state)
+            history = self._recorded(history, views, 0)
+            views = _renewed(views, history, self._state)
+        state = self._learned(history, views)
+        return history, state, _renewed(views, history, state)
+
+    def _asked(self) -> Tensor:
+        r"""The next rows as the space has them, before `shown`."""
+        if not self._history.round:
+            return self._design[:, self._history.num_rows :]
+        if self._proposal is None:
+            self._proposal = self._proposed()
+        return self._proposal
+
+    def _proposed(self) -> Tensor:
+        width, q = self._design.shape[-1], self.batch_size
+        bounds = self.space.bounds
+        asked = bounds.new_full((len(self.seeds), q, width), torch.nan)
+        without = set(range(len(self.seeds)))
+        for replicates, view in self.views:
+            asked[replicates] = self.method.propose(view)
+            without -= set(replicates)
+        for replicate in without:  # there is nothing to choose by
+            seed = derive_seed(self.seeds[replicate], "without outcomes", self._history.round)
+            asked[replicate] = self.space.initial([seed], q)[0]
+        return asked
+
+    def _grouped(self, history: History, state: State, before: Views = ()) -> Views:
+        r"""Replicates that are one batch, with their view; `before` has what is believed so far."""
+        known = {tuple(replicates): view for replicates, view in before}
+        groups: dict[tuple[int, ...], list[int]] = {}
+        some = history.has_outcome.any(dim=-1).tolist()
+        for replicate, key in enumerate(self.method.group_by(history).tolist()):
+            if some[replicate]:
+                groups.setdefault(tuple(key), []).append(replicate)
+        return [
+            (replicates, self._view(replicates, history, state, known.get(tuple(replicates))))
+            for replicates in groups.values()
+        ]
+
+    def _view(
+        self, replicates: list[int], history: History, state: State, before: View | None = None
+    ) -> View:
+        return View(
+            self.space.of(replicates),
+            history.of(replicates),
+            _part(state, replicates),
+            self.batch_size,
+            self.method,
+            None if before is None else before.known_belief,
+        )
+
+    def _recorded(self, history: History, views: Views, first: int) -> History:
+        r"""The history with what the views record of its rows from `first` on."""
+        recorded = history.recorded.clone()
+        for replicates, view in views:
+            found = self.method.record(view, history.X[replicates, first:])
+            if found is not None:
+                recorded[replicates, first:] = found
+        return replace(history, recorded=recorded)
+
+    def _learned(self, history: History, views: Views) -> State:
+        nothing = [r for r, some in enumerate(history.has_outcome.any(dim=-1)) if not some]
+        learnt = [(replicates, self.method.learn(view)) for replicates, view in views]
+        if nothing:
+            learnt.append((nothing, self.method.learn(self._view(nothing, history, self._state))))
+        state: dict[str, Tensor] = {}
+        for replicates, part in learnt:
+            for name, value in part.items():
+                shape = (len(self.seeds), *value.shape[1:])
+                old = self._state.get(name, torch.zeros(shape).to(value))
+                state.setdefault(name, old.clone())[replicates] = value
+        return state
+
+    def _validated(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Rows of the history and outcomes, or an error."""
+        like = self.space.bounds
+        X, Y = as_data(X).to(like), as_data(Y).to(like)
+        fits = X.ndim == 3 and Y.ndim == 3 and len(X) == len(self.seeds) and X.shape[1] > 0
+        if not fits or Y.shape[:-1] != X.shape[:-1] or Y.shape[-1] < 1:
+            raise BotorchTensorDimensionError(
+                f"Expected `X` to have shape `{len(self.seeds)} x q x d` and `Y` "
+                f"`{len(self.seeds)} x q x k`, q >= 1. Got {X.shape=}, {Y.shape=}."
+            )
+        if X.isinf().any() or Y.isinf().any():
+            raise InputDataError("Expected finite `X` and `Y`, NaN where missing. Got infinity.")
+        if (X.isnan().any(dim=-1) & Y.isfinite().any(dim=-1)).any():
+            raise InputDataError("Expected the point of every outcome. Got an outcome at NaN.")
+        return self.space.rows(X, self._asked()), Y
+
+    def _check_observed(self) -> None:
+        if not self._history.round:
+            raise ValueError(
+                "Expected outcomes before a recommendation. "
+                f"Got {self._history.num_rows} of {self._history.num_initial} initial ones."
+            )
+
+
+def _renewed(views: Views, history: History, state: State) -> Views:
+    r"""The views with what is recorded and learnt; beliefs stay, as the data are the same."""
+    return [
+        (replicates, view.renewed(history.of(replicates), _part(state, replicates)))
+        for replicates, view in views
+    ]
+
+
+def _part(state: State, replicates: list[int]) -> State:
+    r"""The state of some replicates."""
+    return {name: value[replicates] for name, value in state.items()}

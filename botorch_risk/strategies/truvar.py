@@ -1,0 +1,140 @@
+r"""Truncated variance reduction on a finite domain [Bogunovic2016truvar]_."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+from torch import Tensor
+
+from botorch_risk.acquisition.truncated_variance import TruncatedVarianceReduction
+from botorch_risk.acquisition.truncated_variance.goals import Goal
+from botorch_risk.acquisition.truncated_variance.sampling import (
+    Cost,
+    Noise,
+    NoiseLevels,
+    SamplingTerms,
+)
+from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
+from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
+from botorch_risk.strategies.domain import ModelFactory, SampleDomain, Sampler
+from botorch_risk.strategies.method import State, View
+from botorch_risk.strategies.space import FiniteDomain
+from botorch_risk.strategies.strategy import Strategy
+
+
+@dataclass(frozen=True)
+class TruncateVariance(Sampler):
+    r"""Samples the points that shrink truncated variances most per cost (Algorithm 1).
+
+    Args:
+        goal: What is to be found.
+        initial: Further arguments of `TruncatedVarianceState.initial`: `a`, `eta`, `r`, `slack`,
+            `monotone`, `width`, `domain_size`.
+        candidates: Which points may be sampled.
+        weights: `|D|` weights of the points in the sum.
+        anticipate: Whether to anticipate changes of the set.
+    """
+
+    goal: Goal
+    initial: Mapping[str, Any] = field(default_factory=dict)
+    candidates: Literal["domain", "unclassified"] = "domain"
+    weights: Tensor | None = None
+    anticipate: bool = False
+
+    def start(self, space: FiniteDomain, num_replicates: int) -> State:
+        r"""Everything is possible."""
+        return _tensors(self._initial(space.domain, num_replicates))
+
+    def choose(self, view: View, terms: SamplingTerms) -> Tensor:
+        r"""By greedy covering."""
+        acquisition = TruncatedVarianceReduction(
+            view.belief.posterior,
+            self.progress(view),
+            previous=view.state["previous"],
+            cost=terms.cost,
+            noise=terms.noise,
+            levels=terms.levels,
+            candidates=self.candidates,
+            weights=self.weights,
+            anticipate=self.anticipate,
+        )
+        return acquisition.select(view.batch_size).X
+
+    def learn(self, view: View, paid: Tensor) -> State:
+        r"""The sets and the epoch after a round."""
+        state = self.progress(view).update(view.belief.posterior, paid)
+        return {**view.state, **_tensors(state)}
+
+    def progress(self, view: View) -> TruncatedVarianceState:
+        r"""The sets and the epoch of each replicate of a view."""
+        initial = self._initial(view.space.domain, len(view.seeds))
+        kept = {name: view.state[_PREFIX + name] for name in _tensors(initial, prefix="")}
+        return replace(initial, num_updates=int(view.round > 1), **kept)
+
+    def _initial(self, domain: Tensor, num_replicates: int) -> TruncatedVarianceState:
+        return TruncatedVarianceState.initial(
+            domain, self.goal, batch_shape=(num_replicates,), **self.initial
+        )
+
+
+_PREFIX = "truncated_variance."
+
+
+def _tensors(state: TruncatedVarianceState, prefix: str = _PREFIX) -> dict[str, Tensor]:
+    values = {each.name: getattr(state, each.name) for each in fields(state)}
+    return {prefix + name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+
+def truvar(
+    domain: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    goal: Goal,
+    noise: Noise | None = None,
+    levels: NoiseLevels | None = None,
+    cost: Cost | None = None,
+    initial_level: int = 0,
+    model: ModelFactory | None = None,
+    estimator: Estimator | None = MaximumAPosteriori(),  # noqa: B008 it is immutable
+    refit_every: int | None = None,
+    dense: bool = True,
+    num_initial: int = 1,
+    batch_size: int = 1,
+    **options: Any,
+) -> Strategy:
+    r"""TRUVAR, Algorithm 1 of [Bogunovic2016truvar]_, to maximise or for a level set.
+
+    Args:
+        domain: `|D| x d` points.
+        seeds: One seed per replicate.
+        goal: `Maximize()`, `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
+        noise: The known noise variance of an outcome; inferred by the model if `None`.
+        levels: Noise levels to choose from.
+        cost: What a sample costs.
+        initial_level: The noise level of the initial points.
+        model: As in `SampleDomain`; BoTorch's default model on the unit cube if omitted.
+        estimator: Fits the model; `None` takes its hyperparameters as known.
+        refit_every: After how many rounds the model is built again; `None` for never.
+        dense: Whether the posterior holds the covariance of the domain.
+        num_initial: The number of random points at the start.
+        batch_size: The most points of a later round.
+        options: Further arguments of `TruncateVariance`.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.acquisition import Maximize
+        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> strategy = truvar(domain, [0, 1], goal=Maximize(), noise=1e-4, num_initial=3)
+        >>> for _ in range(2):
+        ...     X = strategy.ask()
+        ...     strategy.tell(X, (6 * X).sin())
+        >>> strategy.recommend().shape, strategy.state["cost"].tolist()
+        (torch.Size([2, 1]), [4.0, 4.0])
+    """
+    terms = SamplingTerms(noise=noise, levels=levels, cost=cost)
+    space = FiniteDomain(domain, None if levels is None else len(levels), initial_level)
+    sampler = TruncateVariance(goal, **options)
+    method = SampleDomain(sampler, terms, model, estimator, refit_every, dense)
+    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)

@@ -1,0 +1,109 @@
+r"""V-UCB, value-at-risk optimisation under a known environment [Nguyen2021vucb]_."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, get_args
+
+from torch import Tensor
+
+from botorch_risk.acquisition import named_known
+from botorch_risk.acquisition.lacing import LacingRule, select_lacing_value
+from botorch_risk.acquisition.widths import Beta, bayesian_beta, check_beta
+from botorch_risk.environments import Environment, IndependentEnvironment
+from botorch_risk.risk import ValueAtRisk
+from botorch_risk.strategies.environment import EnvironmentRisk, Turn
+from botorch_risk.strategies.space import Box, EnvironmentSpace
+from botorch_risk.strategies.strategy import Strategy
+
+
+@dataclass(frozen=True)
+class LacedValue:
+    r"""The decision of the largest bound, with a lacing value if w is chosen.
+
+    Args:
+        rule: How `select_lacing_value` chooses w: `"probability"` is V-UCB Prob and `"uniform"`
+            V-UCB Unif.
+
+    Raises:
+        ValueError: If the rule is unknown.
+    """
+
+    rule: LacingRule = "probability"
+
+    def __post_init__(self) -> None:
+        if self.rule not in get_args(LacingRule):
+            raise ValueError(
+                f"Expected `rule` to be one of {get_args(LacingRule)}. Got {self.rule!r}."
+            )
+
+    def __call__(self, turn: Turn) -> Tensor:
+        r"""The next row, or decision if w is not chosen."""
+        bound = turn.bound
+        X = turn.maximize(bound)
+        if not turn.space.w_is_chosen:
+            return X
+        inputs = select_lacing_value(bound, X, self.rule, seeds=turn.streams("lacing"))
+        return turn.space.row(X, inputs)
+
+
+def v_ucb(
+    bounds: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    environment: Environment,
+    risk_level: float,
+    beta: Beta = bayesian_beta,
+    rule: LacingRule = "probability",
+    w_is_chosen: bool = True,
+    num_initial: int = 10,
+    batch_size: int = 1,
+    **options: Any,
+) -> Strategy:
+    r"""V-UCB: value-at-risk upper confidence bound, Algorithm 1 of [Nguyen2021vucb]_.
+
+        x_t = argmax_x VaR(u_{t-1}(x, W)),  w_t a lacing value with respect to x_t
+
+    Where w cannot be chosen (Remark 1), only the decision is, and w is told with the outcome. The
+    environment may be an `InputPerturbation` of the decision, `VaR(f(x + W))` (Sec. 3.4).
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        seeds: One seed per replicate.
+        environment: The known distribution of W, or of the perturbation of the decision.
+        risk_level: Lower-tail probability in (0, 1), the paper's alpha.
+        beta: Squared width of the bound, or a function of the round from 1.
+        rule: Which lacing value is chosen; see `LacedValue`.
+        w_is_chosen: Whether w can be chosen; otherwise the environment draws it.
+        num_initial: The number of points of the initial design.
+        batch_size: The number `q` of points of each later round.
+        options: Further arguments of `EnvironmentRisk`.
+
+    Raises:
+        UnsupportedError: If the distribution is continuous without a density and w is to be chosen
+            by it.
+        ValueError: If the level is outside (0, 1) or the rule unknown.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
+        >>> strategy = v_ucb(
+        ...     bounds, [0, 1], environment=weather, risk_level=0.1, num_initial=5
+        ... )
+        >>> pairs = strategy.ask()
+        >>> strategy.tell(pairs, (4 * pairs).sin().sum(dim=-1, keepdim=True))
+        >>> strategy.ask().shape, strategy.recommend().shape
+        (torch.Size([2, 1, 2]), torch.Size([2, 1]))
+    """
+    if rule == "probability" and w_is_chosen and isinstance(environment, IndependentEnvironment):
+        environment.log_density(environment.points)  # raises if there is none
+    check_beta(beta)
+    ValueAtRisk(risk_level)  # raises
+    recipe = partial(named_known.v_ucb, risk_level=risk_level, beta=beta)
+    space = EnvironmentSpace(Box(bounds), environment, w_is_chosen)
+    method = EnvironmentRisk(recipe, LacedValue(rule), **options)
+    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
