@@ -2,6 +2,7 @@ r"""Nothing public is left out: every class with a contract has a case, every fu
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -27,8 +28,6 @@ from tests.test_functions.cases import PROBLEMS
 WITHOUT_CONTRACT = {
     "acquisition": {
         "GuaranteedWidth",  # of a confidence bound
-        "LevelSet",
-        "Maximize",
         "MeanVarianceObjective",  # for BoTorch's Monte-Carlo acquisition functions
         "NoiseLevels",
         "PracticalWidth",
@@ -48,14 +47,13 @@ WITHOUT_CONTRACT = {
         "FullyBayesian",
         "Hyperparameters",
         "LogMarginalLikelihood",
-        "MaximumAPosteriori",
-        "PseudoData",
         "PseudoDataMarginalLogLikelihood",
         "PseudoPoints",
     },
     "metrics": {"LevelSetScores", "LevelSets", "MeanAndStandardError"},  # records
     "models": {"RepeatedOutcomes"},  # a record
     "posterior": {"Marginals"},  # a record
+    "strategies": {"History", "View"},  # records
     "test_functions": {
         "StratifiedSplitter",
         "SurveyCost",
@@ -103,8 +101,18 @@ def with_cases() -> set[type]:
     built += [case.measure for case in RISK_MEASURES]
     built += [case.law(values, n_w=case.few) for case in (*ENVIRONMENTS, PERTURBATIONS)]
     built += [case.build(torch.float64) for case in PROBLEMS if not case.marks]
-    kinds = [case.kind for case in (*MODELS, *POSTERIORS, *STRATEGIES)]
+    for strategy in (case.build(0) for case in STRATEGIES):
+        built += [strategy, strategy.space, *parts_of(strategy.method)]
+    kinds = [case.kind for case in (*MODELS, *POSTERIORS)]
     return {type(each) for each in built} | set(kinds)
+
+
+def parts_of(part: Any) -> list[Any]:
+    r"""A method, and all that it is composed of."""
+    if not dataclasses.is_dataclass(part) or isinstance(part, type):
+        return []
+    values = [getattr(part, field.name) for field in dataclasses.fields(part)]
+    return [part, *(inner for value in values for inner in parts_of(value))]
 
 
 @functools.cache
@@ -120,6 +128,17 @@ def test_every_public_class_has_a_case(package: str) -> None:
     without = WITHOUT_CONTRACT.get(package, set())
     names = {kind.__name__ for kind in with_cases()}
     assert classes - names == without  # neither more nor less: the list is not to outlive its need
+
+
+@pytest.mark.parametrize("package", ["strategies", "baselines"])
+def test_every_named_strategy_has_a_case(package: str) -> None:
+    makers = {
+        name
+        for name, value in public(package).items()
+        if inspect.isfunction(value) and value.__annotations__.get("return") == "Strategy"
+    }
+    assert makers
+    assert makers <= {case.make.__name__ for case in STRATEGIES}
 
 
 @pytest.mark.parametrize("package", packages())
