@@ -72,7 +72,7 @@ class TruncateVariance(Sampler):
     def restored(self, domain: Tensor, state: State, num_updates: int) -> TruncatedVarianceState:
         r"""The sets and the epoch of each replicate, from the state of a strategy."""
         own = {name: part for name, part in state.items() if name.startswith(_PREFIX)}
-        kept = {name.removeprefix(_PREFIX): part for name, part in own.items()}
+        kept: dict[str, Any] = {name.removeprefix(_PREFIX): part for name, part in own.items()}
         initial = self._initial(domain, len(kept["epoch"]))
         return replace(initial, num_updates=num_updates, **kept)
 
