@@ -17,7 +17,7 @@ from torch import Tensor
 
 from benchmarks.timing import environment
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import RAHBO
+from botorch_risk.strategies import rahbo
 from botorch_risk.test_functions import HeteroscedasticBranin, HeteroscedasticSine
 
 PROBLEMS = {"sine": HeteroscedasticSine(), "branin": HeteroscedasticBranin()}
@@ -26,7 +26,7 @@ PROBLEMS = {"sine": HeteroscedasticSine(), "branin": HeteroscedasticBranin()}
 def trajectory(name: str, seeds: list[int], num_rounds: int) -> Tensor:
     r"""The points asked for after the initial design, on the unit cube, `R x T x d`."""
     problem = PROBLEMS[name]
-    strategy = RAHBO(problem.bounds, 10, 1.0, seeds)
+    strategy = rahbo(problem.bounds, seeds, num_repeats=10, risk_aversion=1.0)
     asked = []
     for index in range(num_rounds + 1):
         X = strategy.ask()

@@ -23,18 +23,19 @@ from torch import Tensor
 from benchmarks.timing import environment
 from botorch_risk.fit import PseudoData
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import RAHBO, SBOKDE, UHEBO
+from botorch_risk.strategies import MeanVariance, rahbo, sbo_kde, uhe_bo
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 SEEDS, NUM_REPEATS, WINDOW = [0, 1], 3, 10
 MILESTONES = (20, 60, 120, 240)
+REPEATS = {"num_repeats": NUM_REPEATS, "risk_aversion": 1.0}
 FAST = {"seeds": SEEDS, "num_initial": 4, "num_restarts": 2, "raw_samples": 16}
 WAYS: dict[str, Callable[[], Any]] = {
-    "RAHBO": lambda: RAHBO(UNIT, NUM_REPEATS, 1.0, **FAST),
-    "RAHBO, `refit_every=10`": lambda: RAHBO(UNIT, NUM_REPEATS, 1.0, refit_every=10, **FAST),
-    "SBO-KDE, 16 points": lambda: SBOKDE(UNIT, UNIT, n_w=16, **FAST),
-    "UHE-BO": lambda: UHEBO(UNIT, **FAST),
-    "UHE-BO, `PseudoData(num_pseudo=256)`": lambda: UHEBO(
+    "RAHBO": lambda: rahbo(UNIT, **REPEATS, **FAST),
+    "RAHBO, `refit_every=10`": lambda: rahbo(UNIT, refit_every=10, **REPEATS, **FAST),
+    "SBO-KDE, 16 points": lambda: sbo_kde(UNIT, context_bounds=UNIT, n_w=16, **FAST),
+    "UHE-BO": lambda: uhe_bo(UNIT, **FAST),
+    "UHE-BO, `PseudoData(num_pseudo=256)`": lambda: uhe_bo(
         UNIT, estimator=PseudoData(num_pseudo=256), **FAST
     ),
 }
@@ -77,8 +78,8 @@ def outcomes(X: Tensor, num_repeats: int, index: int) -> Tensor:
 
 def rounds(strategy: Any, num_rounds: int) -> tuple[Tensor, Tensor]:
     r"""CPU seconds of each round, and of the fits in it; round 0 is the initial design."""
-    with_contexts = isinstance(strategy, SBOKDE)
-    num_repeats = NUM_REPEATS if isinstance(strategy, RAHBO) else 1
+    with_contexts = strategy.space.num_columns > UNIT.shape[-1]
+    num_repeats = NUM_REPEATS if isinstance(strategy.method, MeanVariance) else 1
     whole, in_fits = [], []
     for index in range(num_rounds + 1):
         with timed_fits() as fits:

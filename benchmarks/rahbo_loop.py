@@ -27,7 +27,7 @@ from torch import Tensor
 from benchmarks.timing import environment
 from botorch_risk.metrics import paired_difference
 from botorch_risk.seeding import derive_seed, generators
-from botorch_risk.strategies import RAHBO, initial_design
+from botorch_risk.strategies import initial_design, rahbo
 from botorch_risk.test_functions import HeteroscedasticBranin
 
 NUM_REPEATS, RISK_AVERSION, RESTARTS, RAW = 10, 1.0, 10, 256
@@ -94,11 +94,11 @@ def regret(X: Tensor) -> float:
 
 
 def batched_loop(num_replicates: int, num_rounds: int, device: str) -> list[float]:
-    strategy = RAHBO(
+    strategy = rahbo(
         PROBLEM.bounds.to(device),
-        NUM_REPEATS,
-        RISK_AVERSION,
         list(range(num_replicates)),
+        num_repeats=NUM_REPEATS,
+        risk_aversion=RISK_AVERSION,
         num_restarts=RESTARTS,
         raw_samples=RAW,
     )

@@ -27,11 +27,12 @@ from torch import Tensor
 
 from benchmarks.timing import environment, interleaved
 from botorch_risk.acquisition import RiskUpperConfidenceBound, select_lacing_value
+from botorch_risk.baselines import rho_knowledge_gradient, value_at_risk_log_nei
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.risk import ValueAtRisk
-from botorch_risk.strategies import VUCB, RhoKnowledgeGradient, ValueAtRiskLogNEI
+from botorch_risk.strategies import Strategy, v_ucb
 from botorch_risk.test_functions import ValueAtRiskHartmann
 
 PROBLEM = ValueAtRiskHartmann(2)
@@ -106,15 +107,16 @@ def strategies() -> dict[str, Callable[[], object]]:
     r"""A step of each strategy, by its own defaults, fit included."""
     X, Y = (each.unsqueeze(0) for each in observations())
 
-    def asking(kind: type) -> Callable[[], Tensor]:
+    def asking(make: Callable[..., Strategy]) -> Callable[[], Tensor]:
         def ask() -> Tensor:
-            strategy = kind(BOUNDS, LAW, LEVEL, 0)
+            strategy = make(BOUNDS, 0, environment=LAW, risk_level=LEVEL, num_initial=Y.shape[1])
             strategy.tell(X, Y)
             return strategy.ask()
 
         return ask
 
-    return {kind.__name__: asking(kind) for kind in (VUCB, ValueAtRiskLogNEI, RhoKnowledgeGradient)}
+    methods = (v_ucb, value_at_risk_log_nei, rho_knowledge_gradient)
+    return {make.__name__: asking(make) for make in methods}
 
 
 def steps(repeats: int, outside: int) -> None:

@@ -41,6 +41,7 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.seeding import generators
+from botorch_risk.strategies import rahbo
 
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
@@ -189,9 +190,7 @@ def adaptive_data(first: SimpleNamespace) -> None:
 def many_seeds(first: SimpleNamespace) -> None:
     r"""Two more rounds from a copy of the state, in a process that has just been started."""
     problem = first.problem
-    resumed = type(first.strategy)(
-        problem.bounds, num_repeats=10, risk_aversion=1.0, seeds=range(4)
-    )
+    resumed = rahbo(problem.bounds, seeds=range(4), num_repeats=10, risk_aversion=1.0)
     resumed.load_state_dict(first.strategy.state_dict())
     for t in range(3, 5):
         X = resumed.ask()

@@ -127,7 +127,7 @@ class ShorterLengthscales:
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
     ) -> Model:
         r"""The fitted model with its lengthscales divided."""
-        fitted = self.estimator(model, seeds, t, observed)
+        fitted: Any = self.estimator(model, seeds, t, observed)
         dimension = model.train_inputs[0].shape[-1]
         return divide_lengthscales(fitted, expansion_factor(t, dimension, self.regret_exponent))
 

@@ -80,7 +80,7 @@ def _reported(path: Path) -> dict[str, Tensor]:
         seeds, bounds = store.identity["seeds"], experiment.problem().bounds
         for label, method, weight in REPORTS:
             strategy = experiment.build(method, bounds, seeds)
-            strategy.load_state_dict(store.progress(method)[1])
+            strategy.load_state_dict(store.progress(method)[1] or {})
             reported[label] = _recommended(strategy, weight).round()
     return reported
 

@@ -100,7 +100,10 @@ def level_set_curves(
     truth = problem.values >= threshold
     costs, scores = [], []
     for strategy in replay(store, definition, label):
-        sets = classify_by_mean(strategy.belief.posterior, LevelSet(threshold))
+        score = torch.full((len(strategy.seeds),), torch.nan, dtype=torch.double)
+        for replicates, view in strategy.views:
+            sets = classify_by_mean(view.belief.posterior, LevelSet(threshold))
+            score[replicates] = level_set_scores(sets.high, truth).f1.double()
+        scores.append(score)
         costs.append(strategy.state["cost"])
-        scores.append(level_set_scores(sets.high, truth).f1)
     return LevelSetCurves(torch.stack(costs, dim=-1), torch.stack(scores, dim=-1))

@@ -13,13 +13,13 @@ from botorch_risk.strategies.history import History
 from botorch_risk.strategies.initial_design import initial_design
 from botorch_risk.strategies.kde import drbo_kde, drbo_mmd, sbo_kde
 from botorch_risk.strategies.mean_variance import MeanVariance, Weights
-from botorch_risk.strategies.method import Method, View
+from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.rahbo import rahbo, rahbo_us
 from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
 from botorch_risk.strategies.random_search import RandomPoints, random_search
 from botorch_risk.strategies.space import Box, ContextSpace, EnvironmentSpace, FiniteDomain, Space
 from botorch_risk.strategies.strategy import Strategy
-from botorch_risk.strategies.truvar import TruncateVariance, truvar
+from botorch_risk.strategies.truvar import TruncateVariance, truvar, truvar_state
 from botorch_risk.strategies.uhe_bo import uhe_bo
 from botorch_risk.strategies.v_ucb import LacedValue, v_ucb
 
@@ -40,6 +40,7 @@ __all__ = [
     "SampleDomain",
     "Sampler",
     "Space",
+    "State",
     "Strategy",
     "TruncateVariance",
     "View",
@@ -52,6 +53,7 @@ __all__ = [
     "random_search",
     "sbo_kde",
     "truvar",
+    "truvar_state",
     "uhe_bo",
     "v_ucb",
 ]

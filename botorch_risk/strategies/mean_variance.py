@@ -154,13 +154,13 @@ class MeanVariance(Method):
             outcomes,
             known_noise=None if noise is None else lambda X: noise(view.space.from_unit(X)),
             variance_link=self.variance_link,
-            noise_beta=self.weights.noise_beta,
+            noise_beta=self.weights.noise_beta or 0.0,
             min_noise_variance=self.min_noise_variance,
             max_noise_variance=self.max_noise_variance,
         )
 
     def _fits_in(self, round: int) -> bool:
-        return round == 1 or (bool(self.refit_every) and (round - 1) % self.refit_every == 0)
+        return round == 1 if self.refit_every is None else (round - 1) % self.refit_every == 0
 
 
 def _fitted(process: Any, seeds: list[int]) -> bool:

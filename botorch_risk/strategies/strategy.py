@@ -68,6 +68,7 @@ class Strategy:
                 f"Got {num_initial=}, {batch_size=}."
             )
         self.space, self.method, self.batch_size = space, method, batch_size
+        self._views: Views | None = None
         self._commit(
             History.empty(as_seeds(seeds), num_initial, space.num_columns, space.bounds),
             method.start(space, len(as_seeds(seeds))),
@@ -179,7 +180,9 @@ class Strategy:
         if told is not None:
             raise ValueError(f"Expected the state of a strategy that was built alike. {told}")
         like = self.space.bounds
-        tensors = {name: from_json(value).to(like) for name, value in state["history"].items()}
+        tensors: dict[str, Any] = {
+            name: from_json(value).to(like) for name, value in state["history"].items()
+        }
         history = replace(self._history, rounds=torch.tensor(state["rounds"]).long(), **tensors)
         kept = {name: from_json(value).to(like.device) for name, value in state["state"].items()}
         self._commit(history, kept)
@@ -194,7 +197,8 @@ class Strategy:
         }
 
     def _commit(self, history: History, state: State, views: Views | None = None) -> None:
-        self._history, self._state, self._views = history, state, views
+        self._history, self._state = history, state
+        self._views = views
         self._proposal: Tensor | None = None
 
     def _after(self, history: History) -> tuple[History, State, Views | None]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
+from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance import TruncatedVarianceReduction
@@ -51,7 +52,7 @@ class TruncateVariance(Sampler):
         r"""By greedy covering."""
         acquisition = TruncatedVarianceReduction(
             view.belief.posterior,
-            self.progress(view),
+            self.restored(view.space.domain, view.state, view.round),
             previous=view.state["previous"],
             cost=terms.cost,
             noise=terms.noise,
@@ -64,14 +65,16 @@ class TruncateVariance(Sampler):
 
     def learn(self, view: View, paid: Tensor) -> State:
         r"""The sets and the epoch after a round."""
-        state = self.progress(view).update(view.belief.posterior, paid)
+        state = self.restored(view.space.domain, view.state, view.round - 1)
+        state = state.update(view.belief.posterior, paid)
         return {**view.state, **_tensors(state)}
 
-    def progress(self, view: View) -> TruncatedVarianceState:
-        r"""The sets and the epoch of each replicate of a view."""
-        initial = self._initial(view.space.domain, len(view.seeds))
-        kept = {name: view.state[_PREFIX + name] for name in _tensors(initial, prefix="")}
-        return replace(initial, num_updates=int(view.round > 1), **kept)
+    def restored(self, domain: Tensor, state: State, num_updates: int) -> TruncatedVarianceState:
+        r"""The sets and the epoch of each replicate, from the state of a strategy."""
+        own = {name: part for name, part in state.items() if name.startswith(_PREFIX)}
+        kept: dict[str, Any] = {name.removeprefix(_PREFIX): part for name, part in own.items()}
+        initial = self._initial(domain, len(kept["epoch"]))
+        return replace(initial, num_updates=num_updates, **kept)
 
     def _initial(self, domain: Tensor, num_replicates: int) -> TruncatedVarianceState:
         return TruncatedVarianceState.initial(
@@ -82,9 +85,22 @@ class TruncateVariance(Sampler):
 _PREFIX = "truncated_variance."
 
 
-def _tensors(state: TruncatedVarianceState, prefix: str = _PREFIX) -> dict[str, Tensor]:
+def _tensors(state: TruncatedVarianceState) -> dict[str, Tensor]:
     values = {each.name: getattr(state, each.name) for each in fields(state)}
-    return {prefix + name: value for name, value in values.items() if isinstance(value, Tensor)}
+    return {_PREFIX + name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+
+def truvar_state(strategy: Strategy) -> TruncatedVarianceState:
+    r"""The sets, the epoch and the cost of each replicate of a `truvar` strategy.
+
+    Raises:
+        UnsupportedError: If it is a strategy of another method.
+    """
+    method = strategy.method
+    if not (isinstance(method, SampleDomain) and isinstance(method.sampler, TruncateVariance)):
+        raise UnsupportedError(f"Expected a strategy of `truvar`. Got {type(method).__name__}.")
+    space: Any = strategy.space
+    return method.sampler.restored(space.domain, strategy.state, strategy.history.round)
 
 
 def truvar(

@@ -34,7 +34,7 @@ from botorch_risk.fit import Estimator, MaximumAPosteriori, PseudoData
 from botorch_risk.metrics import mean_and_standard_error
 from botorch_risk.posterior import MarginalPredictor
 from botorch_risk.seeding import derive_seed, generators
-from botorch_risk.strategies.uhebo import BETA
+from botorch_risk.strategies.uhe_bo import PAPER_BETA
 from reproduction.tables import cell, paired, table
 
 HERE = Path(__file__).parent
@@ -177,7 +177,7 @@ def collect(
             Y = (functions.values[each, seen] + noise[:, :n]).unsqueeze(-1)
             model = estimate(botorch_process(functions.domain[seen], Y), seeds, n)
             mean, variance = MarginalPredictor(model)(functions.domain.expand(len(seeds), -1, -1))
-            rows[:, n] = (mean + math.sqrt(BETA) * variance.sqrt()).argmax(dim=-1)
+            rows[:, n] = (mean + math.sqrt(PAPER_BETA) * variance.sqrt()).argmax(dim=-1)
     return functions.domain[rows], (functions.values[each, rows] + noise).unsqueeze(-1)
 
 

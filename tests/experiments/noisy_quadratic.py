@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import operator
 import time
+from functools import partial
 
 import torch
 from torch import Generator, Tensor
 
 from botorch_risk.experiments import ExperimentDefinition
-from botorch_risk.strategies import RandomSearch
+from botorch_risk.strategies import Box, Method, RandomPoints, State, Strategy, View, random_search
 
 DELAY_SECONDS = 0.004
 
@@ -51,21 +52,33 @@ class SlowQuadratic(NoisyQuadratic):
         return super().sample_repeats(X, num_repeats, generators)
 
 
-class SlowRandomSearch(RandomSearch):
-    def tell(self, X: Tensor, Y: Tensor) -> None:
+class Random(Method):
+    r"""Random points, for tests to disturb."""
+
+    inner = RandomPoints()
+
+    def propose(self, view: View) -> Tensor:
+        return self.inner.propose(view)
+
+    def recommend(self, view: View) -> Tensor:
+        return self.inner.recommend(view)
+
+
+class Slow(Random):
+    def learn(self, view: View) -> State:
         time.sleep(DELAY_SECONDS)
-        super().tell(X, Y)
+        return super().learn(view)
 
 
-def _risk_averse(bounds: Tensor, seeds: list[int], num_initial: int) -> RandomSearch:
-    return RandomSearch(bounds, seeds, num_initial, risk_aversion=1.0)
+def slow_random_search(bounds: Tensor, seeds: list[int], num_initial: int) -> Strategy:
+    return Strategy(Box(bounds), Slow(), seeds, num_initial=num_initial)
 
 
 QUADRATIC = ExperimentDefinition(
     name="quadratic",
     description="A noisy quadratic",
     problem=NoisyQuadratic,
-    strategies={"neutral": RandomSearch, "averse": _risk_averse},
+    strategies={"neutral": random_search, "averse": partial(random_search, risk_aversion=1.0)},
     num_initial=4,
     num_rounds=6,
     num_repeats=3,
@@ -76,7 +89,7 @@ SLOW = ExperimentDefinition(
     name="slow",
     description="A noisy quadratic that can be killed in the middle of anything",
     problem=SlowQuadratic,
-    strategies={"random": SlowRandomSearch},
+    strategies={"random": slow_random_search},
     num_initial=4,
     num_rounds=20,
     num_repeats=3,
@@ -84,6 +97,6 @@ SLOW = ExperimentDefinition(
     settings={"delay": DELAY_SECONDS},
 )
 SLOW_PAIR = dataclasses.replace(
-    SLOW, name="slow-pair", strategies={"one": SlowRandomSearch, "two": SlowRandomSearch}
+    SLOW, name="slow-pair", strategies={"one": slow_random_search, "two": slow_random_search}
 )
 EXPERIMENTS = (QUADRATIC, SLOW, SLOW_PAIR)

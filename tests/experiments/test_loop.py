@@ -12,20 +12,20 @@ from torch import Generator, Tensor
 
 from botorch_risk.experiments import ExperimentStore, run_strategy
 from botorch_risk.experiments.loop import FailedOutcomesWarning, evaluate
-from botorch_risk.strategies import RandomSearch
-from tests.experiments.noisy_quadratic import NoisyQuadratic, UnknownOptimum
+from botorch_risk.strategies import Box, Method, RandomPoints, State, Strategy, View
+from tests.experiments.noisy_quadratic import NoisyQuadratic, Random, UnknownOptimum
 from tests.experiments.table import table
 
 SEEDS = [3, 1, 4]
 
 
 def run(
-    path: Path, num_rounds: int, strategy: type[RandomSearch] = RandomSearch, **kwargs: Any
+    path: Path, num_rounds: int, method: type[Method] = RandomPoints, **kwargs: Any
 ) -> NoisyQuadratic:
     problem = kwargs.pop("problem", None) or NoisyQuadratic()
     with ExperimentStore(path, {"experiment": "quadratic"}) as store:
         run_strategy(
-            strategy(problem.bounds, SEEDS, num_initial=4),
+            Strategy(Box(problem.bounds), method(), SEEDS, num_initial=4),
             problem,
             store,
             "random",
@@ -36,22 +36,22 @@ def run(
     return problem
 
 
-class Clumsy(RandomSearch):
+class Clumsy(Random):
     r"""Raises at the first tell of its third round."""
 
     armed = True
 
-    def tell(self, X: Tensor, Y: Tensor) -> None:
-        if self._round == 2 and type(self).armed:
+    def learn(self, view: View) -> State:
+        if view.round == 3 and type(self).armed:
             raise FloatingPointError("Cholesky")
-        super().tell(X, Y)
+        return super().learn(view)
 
 
 class Erratic(Clumsy):
     r"""Asks for other points after a resumption."""
 
-    def ask(self) -> Tensor:
-        return super().ask() * (1.0 if type(self).armed else 0.5)
+    def propose(self, view: View) -> Tensor:
+        return super().propose(view) * (1.0 if type(self).armed else 0.5)
 
 
 class WrongShape(NoisyQuadratic):

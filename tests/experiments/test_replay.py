@@ -19,7 +19,9 @@ from botorch_risk.experiments.papers.truvar import SyntheticFunctions
 from botorch_risk.experiments.replay import level_set_curves, replay
 from botorch_risk.experiments.summary import failed_points, regret_curves
 from botorch_risk.metrics import classify_by_mean, level_set_scores
-from botorch_risk.strategies import TruVaR
+from botorch_risk.strategies import Method, State, Strategy, View, truvar
+from botorch_risk.strategies.history import History
+from botorch_risk.strategies.space import Space
 from botorch_risk.test_functions import FiniteDomainProblem
 from tests.acquisition.lake import build_model, grid, truth
 from tests.experiments.table import table
@@ -32,28 +34,48 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-class Wavering(TruVaR):
+KNOWN: dict[str, Any] = {"model": build_model, "estimator": None, "noise": 1e-3}
+
+
+class Wavering(Method):
     r"""Raises once, at the tell of a round in which a replicate is finished."""
 
     armed = False
 
-    def tell(self, X: Tensor, Y: Tensor) -> None:
-        if type(self).armed and X.isnan().any():
+    def __init__(self, inner: Method) -> None:
+        self.inner = inner
+
+    def start(self, space: Space, num_replicates: int) -> State:
+        return self.inner.start(space, num_replicates)
+
+    def group_by(self, history: History) -> Tensor:
+        return self.inner.group_by(history)
+
+    def believe(self, view: View) -> Any:
+        return self.inner.believe(view)
+
+    def propose(self, view: View) -> Tensor:
+        return self.inner.propose(view)
+
+    def learn(self, view: View) -> State:
+        last = view.history.rounds == view.round - 1
+        if type(self).armed and view.history.X[:, last].isnan().any():
             raise FloatingPointError("Cholesky")
-        super().tell(X, Y)
+        return self.inner.learn(view)
+
+    def recommend(self, view: View) -> Tensor:
+        return self.inner.recommend(view)
 
 
-def strategy(bounds: Tensor, seeds: list[int], num_initial: int) -> TruVaR:
-    return Wavering(
-        grid().to(bounds), seeds, build_model, LevelSet(LEVEL), noise=1e-3,
-        num_initial=num_initial, batch_size=3, initial_state={"r": 0.5},
-    )  # fmt: skip
+def strategy(bounds: Tensor, seeds: list[int], num_initial: int) -> Strategy:
+    sizes = {"num_initial": num_initial, "batch_size": 3}
+    goal = LevelSet(LEVEL)
+    plain = truvar(grid().to(bounds), seeds, goal=goal, initial={"r": 0.5}, **KNOWN, **sizes)
+    return Strategy(plain.space, Wavering(plain.method), seeds, **sizes)
 
 
-def maximizer(bounds: Tensor, seeds: list[int], num_initial: int) -> TruVaR:
-    return TruVaR(
-        grid().to(bounds), seeds, build_model, Maximize(), noise=1e-3, num_initial=num_initial
-    )
+def maximizer(bounds: Tensor, seeds: list[int], num_initial: int) -> Strategy:
+    return truvar(grid().to(bounds), seeds, goal=Maximize(), num_initial=num_initial, **KNOWN)
 
 
 def problem() -> FiniteDomainProblem:
@@ -140,9 +162,9 @@ def test_replay_restores_every_round(tmp_path: Path) -> None:
         for record in records:
             assert torch.equal(live.ask().nan_to_num(), record.X.nan_to_num())
             live.tell(record.X, record.Y)
-            high = classify_by_mean(live.posterior, LevelSet(LEVEL)).high
+            high = classify_by_mean(live.belief.posterior, LevelSet(LEVEL)).high
             scores.append(level_set_scores(high, truth(grid())[:, 0] >= LEVEL).f1)
-            costs.append(live.cost.clone())
+            costs.append(live.state["cost"])
         curves = level_set_curves(store, definition(), "TRUVAR")
         *_, last = replay(store, definition(), "TRUVAR")
         state = store.progress("TRUVAR")[1]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,8 @@ from botorch_risk.experiments import Campaign, ExperimentStore
 from botorch_risk.experiments.plots import plot_regret
 from botorch_risk.experiments.summary import cell, regret_curves, summary_markdown
 from botorch_risk.metrics import format_with_error
-from botorch_risk.strategies import RandomSearch
-from tests.experiments.noisy_quadratic import QUADRATIC, SLOW, NoisyQuadratic
+from botorch_risk.strategies import Box, Strategy, View
+from tests.experiments.noisy_quadratic import QUADRATIC, SLOW, NoisyQuadratic, Random
 
 
 @pytest.fixture
@@ -97,17 +96,20 @@ def test_a_cell_says_how_many_replicates_it_is_of() -> None:
     assert cell(torch.full((2,), torch.nan)) == "nan ± nan (0 of 2)"
 
 
-class Quitter(RandomSearch):
-    r"""Asks for two points a round; the second replicate asks for nothing in its third round."""
+class Quitter(Random):
+    r"""The second replicate asks for nothing in its third round."""
 
-    def ask(self) -> torch.Tensor:
-        X = super().ask()
-        return X.index_fill(0, torch.tensor(1), torch.nan) if self._round == 3 else X
+    def propose(self, view: View) -> torch.Tensor:
+        X = super().propose(view)
+        return X.index_fill(0, torch.tensor(1), torch.nan) if view.round == 3 else X
+
+
+def quitter(bounds: torch.Tensor, seeds: list[int], num_initial: int) -> Strategy:
+    return Strategy(Box(bounds), Quitter(), seeds, num_initial=num_initial, batch_size=2)
 
 
 def test_a_round_that_was_not_played_is_not_free(tmp_path: Path) -> None:
     r"""By the one rule of `botorch_risk.metrics`: NaN from then on, in tables and pictures."""
-    quitter = functools.partial(Quitter, batch_size=2)
     definition = dataclasses.replace(QUADRATIC, strategies={"quitter": quitter})
     path, problem = tmp_path / "results.sqlite", NoisyQuadratic()
     Campaign(definition, path, range(3), num_rounds=5).run(progress=False)

@@ -14,12 +14,12 @@ from botorch.exceptions.warnings import BotorchWarning, InputDataWarning
 from torch import Tensor
 
 from botorch_risk import strategies
-from botorch_risk.acquisition import LevelSet, Maximize, NoiseLevels, TruncatedVarianceState
+from botorch_risk.acquisition import LevelSet, Maximize, NoiseLevels
 from botorch_risk.acquisition.truncated_variance import status
 from botorch_risk.baselines import gchk, maximum_variance_search, straddle_search
 from botorch_risk.metrics import accuracy, classify_by_mean, level_set_scores
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import Strategy
+from botorch_risk.strategies import Strategy, truvar_state
 from tests.acquisition.lake import build_model, grid, truth
 
 LEVELS = NoiseLevels((1e-6, 1e-3, 0.05), costs=(15.0, 10.0, 2.0))
@@ -55,13 +55,6 @@ def heuristic(make: Any, **arguments: Any) -> Any:
     return lambda seeds, **options: make(
         grid(), seeds, **{"noise": 1e-3, **KNOWN, **arguments, **options}
     )
-
-
-def progress(strategy: Strategy) -> TruncatedVarianceState:
-    r"""Sets and epochs of all replicates."""
-    ((_, view),) = strategy.views
-    method: Any = strategy.method
-    return method.sampler.progress(view)
 
 
 CASES = {
@@ -211,8 +204,8 @@ def test_costs_add_up_along_the_path() -> None:
             (x[0] - last[0]).abs() for last, x in itertools.pairwise(path)
         )
     torch.testing.assert_close(strategy.state["cost"], expected)
-    torch.testing.assert_close(progress(strategy).cost, expected)
-    report = status(progress(strategy), strategy.belief.posterior)
+    torch.testing.assert_close(truvar_state(strategy).cost, expected)
+    report = status(truvar_state(strategy), strategy.belief.posterior)
     torch.testing.assert_close(report.cost, expected)
 
 
@@ -252,12 +245,12 @@ def test_finds_the_level_set_then_asks_for_nothing() -> None:
     for index in range(25):
         X = strategy.ask()
         strategy.tell(X, evaluate(strategy, X, index))
-        if bool(progress(strategy).finished.all()):
+        if bool(truvar_state(strategy).finished.all()):
             break
     scores = level_set_scores(classify_by_mean(strategy.belief.posterior, LevelSet(0.7)).high, high)
     assert (scores.f1 > 0.95).all()
-    assert (accuracy(progress(strategy), truth(grid())[:, 0]) < 0.5).all()
-    done = progress(strategy).finished
+    assert (accuracy(truvar_state(strategy), truth(grid())[:, 0]) < 0.5).all()
+    done = truvar_state(strategy).finished
     assert done.any()
     assert strategy.ask()[done].isnan().all()
     cost = strategy.state["cost"]
@@ -274,7 +267,7 @@ def test_finds_the_maximum() -> None:
     values = truth(grid())[:, 0]
     best = grid()[values.argmax()]
     assert (strategy.recommend() == best).all()
-    assert (accuracy(progress(strategy), values) < 0.5).all()
+    assert (accuracy(truvar_state(strategy), values) < 0.5).all()
 
 
 def test_repeats_divide_the_noise() -> None:
