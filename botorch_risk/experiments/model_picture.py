@@ -9,6 +9,7 @@ import torch
 from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.plots import plot_model
 from botorch_risk.experiments.problem import decision_bounds
+from botorch_risk.experiments.replay import final_strategy
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.strategies import MeanVariance
 
@@ -36,11 +37,10 @@ def plot_final_model(
     seeds = store.identity["seeds"]
     if state is None or bounds.shape[-1] != 1 or label not in definition.strategies:
         return None
-    strategy = definition.build(label, bounds, seeds)
-    method = strategy.method
+    method = definition.build(label, bounds, seeds).method
     if not isinstance(method, MeanVariance):
         return None
-    strategy.load_state_dict(state)
+    strategy = final_strategy(store, definition, label)
     unit = torch.linspace(0, 1, 300).to(bounds).reshape(1, -1, 1).expand(len(seeds), -1, 1)
     model = strategy.belief
     with torch.no_grad():

@@ -76,6 +76,27 @@ def replay(store: ExperimentStore, definition: ExperimentDefinition, label: str)
         yield strategy
 
 
+def final_strategy(store: ExperimentStore, definition: ExperimentDefinition, label: str) -> Any:
+    r"""The strategy after its last completed round, from its outcomes.
+
+    So it does not matter which version of the package has stored its state.
+
+    Args:
+        store: The store.
+        definition: The experiment that it is of.
+        label: The strategy.
+
+    Raises:
+        ValueError: If no round is completed.
+    """
+    strategy = None
+    for strategy in replay(store, definition, label):  # noqa: B007 it moves on
+        pass
+    if strategy is None:
+        raise ValueError(f"Expected a completed round of {label!r} in {store.path}. Got none.")
+    return strategy
+
+
 def level_set_curves(
     store: ExperimentStore, definition: ExperimentDefinition, label: str
 ) -> LevelSetCurves:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import sys
 from typing import Any
 
 import torch
@@ -43,9 +44,24 @@ def checksum(*values: bytes | str | float | int | None) -> bytes:
 def encode(value: Any) -> bytes:
     r"""The bytes of tensors and plain Python values; tensors without unused storage."""
     buffer = io.BytesIO()
-    torch.save(value.detach().cpu().clone() if isinstance(value, Tensor) else value, buffer)
+    torch.save(_unshared(value), buffer)
     payload = buffer.getvalue()
     return checksum(payload) + payload
+
+
+def _unshared(value: Any) -> Any:
+    r"""An equal value whose bytes do not depend on which of its parts are the same object.
+
+    Pickle writes an object once and then refers to it, so that equal states would differ in their
+    bytes after one of them was loaded.
+    """
+    if isinstance(value, Tensor):
+        return value.detach().cpu().clone()
+    if isinstance(value, dict):
+        return {_unshared(key): _unshared(each) for key, each in value.items()}
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        return type(value)(_unshared(each) for each in value)
+    return sys.intern(value) if type(value) is str else value
 
 
 def decode(blob: bytes | None) -> Any:

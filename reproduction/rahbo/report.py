@@ -17,6 +17,7 @@ from torch import Tensor
 
 from botorch_risk.experiments.plots import COLORS, LINE_STYLES
 from botorch_risk.experiments.registry import get_experiment
+from botorch_risk.experiments.replay import final_strategy
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
 from botorch_risk.metrics import mean_and_standard_error
@@ -40,11 +41,7 @@ OPTIMA = {"A": (9.42478, 2.475), "B": (torch.pi, 2.275), "C": (-torch.pi, 12.275
 
 def strategy_of(store: ExperimentStore, name: str, label: str) -> Any:
     r"""The strategy as it was after its last round."""
-    definition = get_experiment(name)
-    bounds, seeds = definition.problem().bounds, store.identity["seeds"]
-    strategy: Any = definition.build(label, bounds, seeds)
-    strategy.load_state_dict(store.progress(label)[1])
-    return strategy
+    return final_strategy(store, get_experiment(name), label)
 
 
 def regret_rows(store: ExperimentStore) -> list[list[str]]:

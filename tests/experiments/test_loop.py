@@ -3,7 +3,7 @@ from __future__ import annotations
 import itertools
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -12,15 +12,17 @@ from torch import Generator, Tensor
 
 from botorch_risk.experiments import ExperimentStore, run_strategy
 from botorch_risk.experiments.loop import FailedOutcomesWarning, evaluate
-from botorch_risk.strategies import Box, Method, RandomPoints, State, Strategy, View
-from tests.experiments.noisy_quadratic import NoisyQuadratic, Random, UnknownOptimum
+from botorch_risk.strategies import Box, History, RandomPoints, Strategy
+from botorch_risk.strategies.arguments import from_json
+from botorch_risk.strategies.method import View
+from tests.experiments.noisy_quadratic import NoisyQuadratic, UnknownOptimum
 from tests.experiments.table import table
 
 SEEDS = [3, 1, 4]
 
 
 def run(
-    path: Path, num_rounds: int, method: type[Method] = RandomPoints, **kwargs: Any
+    path: Path, num_rounds: int, method: type[RandomPoints] = RandomPoints, **kwargs: Any
 ) -> NoisyQuadratic:
     problem = kwargs.pop("problem", None) or NoisyQuadratic()
     with ExperimentStore(path, {"experiment": "quadratic"}) as store:
@@ -36,15 +38,14 @@ def run(
     return problem
 
 
-class Clumsy(Random):
+class Clumsy(RandomPoints):
     r"""Raises at the first tell of its third round."""
 
-    armed = True
+    armed: ClassVar[bool] = True
 
-    def learn(self, view: View) -> State:
-        if view.round == 3 and type(self).armed:
+    def check(self, history: History) -> None:
+        if history.round == 3 and type(self).armed:
             raise FloatingPointError("Cholesky")
-        return super().learn(view)
 
 
 class Erratic(Clumsy):
@@ -95,10 +96,10 @@ def test_a_round_whose_tell_raises_is_not_evaluated_again(
     path, whole = tmp_path / "results.sqlite", tmp_path / "whole.sqlite"
     for _ in range(2):
         with pytest.raises(FloatingPointError, match="Cholesky"):
-            run(path, num_rounds=4, strategy=Clumsy)
+            run(path, num_rounds=4, method=Clumsy)
     monkeypatch.setattr(Clumsy, "armed", False)
-    assert run(path, num_rounds=4, strategy=Clumsy).num_evaluations == 2
-    assert run(whole, num_rounds=4, strategy=Clumsy).num_evaluations == 5
+    assert run(path, num_rounds=4, method=Clumsy).num_evaluations == 2
+    assert run(whole, num_rounds=4, method=Clumsy).num_evaluations == 5
     assert table(path) == table(whole)
 
 
@@ -107,16 +108,16 @@ def test_a_strategy_that_changes_its_mind_is_told_what_was_evaluated(
 ) -> None:
     path = tmp_path / "results.sqlite"
     with pytest.raises(FloatingPointError, match="Cholesky"):
-        run(path, num_rounds=2, strategy=Erratic)
+        run(path, num_rounds=2, method=Erratic)
     with ExperimentStore(path) as store:
         (pending,) = store.rounds("random", first=2)
     monkeypatch.setattr(Erratic, "armed", False)
     with pytest.warns(RuntimeWarning, match="points of round 2 that have been evaluated"):
-        run(path, num_rounds=2, strategy=Erratic)
+        run(path, num_rounds=2, method=Erratic)
     with ExperimentStore(path) as store:
         state = store.progress("random")[1]
     assert state is not None
-    assert torch.equal(state["X"][:, -1:], pending.X)
+    assert torch.equal(from_json(state["history"]["X"])[:, -1:], pending.X)
 
 
 def test_failed_replicates_are_kept_as_nan_and_named(tmp_path: Path) -> None:
@@ -127,9 +128,10 @@ def test_failed_replicates_are_kept_as_nan_and_named(tmp_path: Path) -> None:
         state = store.progress("random")[1]
         last = store.rounds("random")[-1]
     assert state is not None
-    assert state["Y"].shape == (3, 6, 3)
-    assert state["Y"][0].isnan().all(dim=-1).tolist() == [False, False, False, True, True, True]
-    assert not state["Y"][1:].isnan().any()
+    Y = from_json(state["history"]["Y"]).squeeze(-1)
+    assert Y.shape == (3, 6, 3)
+    assert Y[0].isnan().all(dim=-1).tolist() == [False, False, False, True, True, True]
+    assert not Y[1:].isnan().any()
     assert last.recommendation is not None
     assert last.recommendation.isfinite().all()
 

@@ -2,7 +2,6 @@ r"""What is replayed; and strategies that finish: rows of NaN through loop, stor
 
 from __future__ import annotations
 
-import io
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ from botorch_risk.acquisition import LevelSet, Maximize
 from botorch_risk.experiments import Campaign, ExperimentDefinition, ExperimentStore
 from botorch_risk.experiments.loop import evaluate
 from botorch_risk.experiments.papers.truvar import SyntheticFunctions
-from botorch_risk.experiments.replay import level_set_curves, replay
+from botorch_risk.experiments.replay import final_strategy, level_set_curves, replay
+from botorch_risk.experiments.serialization import encode
 from botorch_risk.experiments.summary import failed_points, regret_curves
 from botorch_risk.metrics import classify_by_mean, level_set_scores
 from botorch_risk.strategies import Method, State, Strategy, View, truvar
@@ -171,10 +171,7 @@ def test_replay_restores_every_round(tmp_path: Path) -> None:
     assert torch.equal(curves.f1, torch.stack(scores, dim=-1))
     assert torch.equal(curves.cost, torch.stack(costs, dim=-1))
     assert state is not None
-    left, right = io.BytesIO(), io.BytesIO()
-    torch.save(last.state_dict(), left)
-    torch.save(state, right)
-    assert left.getvalue() == right.getvalue()
+    assert encode(last.state_dict()) == encode(state)
 
 
 def test_a_finished_replicate_has_no_cumulative_regret_from_then_on(tmp_path: Path) -> None:
@@ -208,6 +205,23 @@ def test_each_seed_has_its_own_function() -> None:
     torch.testing.assert_close(both.objective(X)[1:], alone.objective(X[:1]))
     every = both.domain.expand(2, -1, 2)
     assert (both.objective(every).amax(dim=-1) == 0).all()
+
+
+def test_the_final_strategy_needs_no_stored_state(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    Campaign(definition(), path, SEEDS).prepare()
+    with (
+        ExperimentStore(path) as store,
+        pytest.raises(ValueError, match="a completed round of 'TRUVAR'"),
+    ):
+        final_strategy(store, definition(), "TRUVAR")
+    run(path, 4)
+    with ExperimentStore(path) as store:
+        *_, expected = replay(store, definition(), "TRUVAR")
+        found = final_strategy(store, definition(), "TRUVAR")
+        recommendation = store.rounds("TRUVAR")[-1].recommendation
+    assert found.state_dict() == expected.state_dict()
+    assert torch.equal(found.recommend(), recommendation)
 
 
 def test_an_experiment_without_a_threshold_has_no_level_set_curves(tmp_path: Path) -> None:

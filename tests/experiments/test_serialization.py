@@ -43,3 +43,10 @@ def test_no_flipped_bit_is_decoded() -> None:
             decode(bytes(data))
     with pytest.raises(StoreError, match="Expected stored"):
         decode(blob[:-1])
+
+
+def test_bytes_depend_on_the_value_alone() -> None:
+    row, name = [1.0, float("nan")], "rounds"
+    shared = {"a": row, "b": row, "c": [name, name]}
+    apart = {"a": list(row), "b": list(row), "c": [name, "".join(["rou", "nds"])]}
+    assert encode(shared) == encode(apart) == encode(decode(encode(shared)))
