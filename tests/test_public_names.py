@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +49,13 @@ WITHOUT_CONTRACT = {
         "FullyBayesian",
         "Hyperparameters",
         "LogMarginalLikelihood",
-        "MaximumAPosteriori",
-        "PseudoData",
         "PseudoDataMarginalLogLikelihood",
         "PseudoPoints",
     },
     "metrics": {"LevelSetScores", "LevelSets", "MeanAndStandardError"},  # records
-    "models": {"Marginals", "RepeatedOutcomes"},  # records
+    "models": {"RepeatedOutcomes"},  # a record
+    "posterior": {"Marginals"},  # a record
+    "strategies": {"History", "View"},  # records
     "test_functions": {
         "StratifiedSplitter",
         "SurveyCost",
@@ -102,7 +103,10 @@ def with_cases() -> set[type]:
     built += [case.measure for case in RISK_MEASURES]
     built += [case.law(values, n_w=case.few) for case in (*ENVIRONMENTS, PERTURBATIONS)]
     built += [case.build(torch.float64) for case in PROBLEMS if not case.marks]
-    kinds = [case.kind for case in (*MODELS, *POSTERIORS, *STRATEGIES)]
+    for strategy in (case.build(0) for case in STRATEGIES):
+        built += [strategy, strategy.space, strategy.method]
+        built += [part for part in vars(strategy.method).values() if part is not None]
+    kinds = [case.kind for case in (*MODELS, *POSTERIORS)]
     return {type(each) for each in built} | set(kinds)
 
 
@@ -119,6 +123,15 @@ def test_every_public_class_has_a_case(package: str) -> None:
     without = WITHOUT_CONTRACT.get(package, set())
     names = {kind.__name__ for kind in with_cases()}
     assert classes - names == without  # neither more nor less: the list is not to outlive its need
+
+
+@pytest.mark.parametrize("package", ["strategies", "baselines"])
+def test_every_strategy_has_a_case(package: str) -> None:
+    functions = {
+        name: value for name, value in public(package).items() if inspect.isfunction(value)
+    }
+    makers = {name for name, value in functions.items() if "seeds" in signature(value).parameters}
+    assert makers - {case.make.__name__ for case in STRATEGIES} == {"initial_design"} & makers
 
 
 @pytest.mark.parametrize("package", packages())

@@ -43,7 +43,9 @@ def alone(state: TruncatedVarianceState, row: int, dense: bool = True) -> Any:
 
 @pytest.mark.parametrize("anticipate", [False, True])
 @pytest.mark.parametrize("monotone", [False, True])
-@pytest.mark.parametrize("goal", [Maximize(), LevelSet(0.0), RelativeLevelSet(0.5, baseline=-2.0)], ids=str)
+@pytest.mark.parametrize(
+    "goal", [Maximize(), LevelSet(0.0), RelativeLevelSet(0.5, baseline=-2.0)], ids=str
+)
 def test_replicates_equal_the_loop(goal: Goal, monotone: bool, anticipate: bool) -> None:
     posterior, state = together(goal=goal, eta=0.5, monotone=monotone)
     whole = TruncatedVarianceReduction(posterior, state, noise=NOISE, anticipate=anticipate)
