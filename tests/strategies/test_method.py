@@ -28,7 +28,7 @@ class Counting(Method):
 
     def propose(self, view: View) -> Tensor:
         rows, _ = view.belief
-        return torch.full((len(view.seeds), view.batch_size, 1), rows / 100).double()
+        return torch.full((len(view.seeds), 1, 1), rows / 100, dtype=torch.double)
 
     def learn(self, view: View) -> State:
         return {"rounds": view.state["rounds"] + 1}
