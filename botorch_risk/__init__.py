@@ -4,7 +4,8 @@ The package adds three exchangeable parts to a BoTorch loop: models that learn t
 noise as well as the mean (`models`), measures of risk (`risk`) over a distribution of the
 environment (`environments`), and acquisition functions that optimise the risk measure
 of the outcome instead of its mean (`acquisition`). Fast predictions of any exact GP are in
-`posterior`, its closed-form fit in `fit`.
+`posterior`, its closed-form fit in `fit`. Whole loops are in `strategies`, the methods that they
+are compared with in `baselines`.
 
 Shapes are written in one vocabulary everywhere:
 

@@ -32,8 +32,9 @@ from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.environment import EnvironmentRisk, Turn, input_range
+from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import Method, State, View
-from botorch_risk.strategies.space import Box, EnvironmentSpace, Space
+from botorch_risk.strategies.space import Box, Space
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.v_ucb import LacedValue
 

@@ -27,8 +27,8 @@ from botorch_risk.acquisition.truncated_variance.sampling import (
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.marginals import Marginals
 from botorch_risk.strategies.domain import SampleDomain, Sampler
+from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.method import State, View
-from botorch_risk.strategies.space import FiniteDomain
 from botorch_risk.strategies.strategy import Strategy
 
 

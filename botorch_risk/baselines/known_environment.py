@@ -16,8 +16,9 @@ from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.environment import Chooser, EnvironmentRisk, Turn
+from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.initial_design import uniform_points
-from botorch_risk.strategies.space import Box, EnvironmentSpace
+from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.v_ucb import LacedValue
 

@@ -9,6 +9,8 @@ from botorch_risk.strategies.acquire import Acquire
 from botorch_risk.strategies.contextual import ContextualRisk
 from botorch_risk.strategies.domain import SampleDomain, Sampler
 from botorch_risk.strategies.environment import EnvironmentRisk
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.initial_design import initial_design
 from botorch_risk.strategies.kde import drbo_kde, drbo_mmd, sbo_kde
@@ -17,7 +19,7 @@ from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.rahbo import rahbo, rahbo_us
 from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
 from botorch_risk.strategies.random_search import RandomPoints, random_search
-from botorch_risk.strategies.space import Box, ContextSpace, EnvironmentSpace, FiniteDomain, Space
+from botorch_risk.strategies.space import Box, ContextSpace, Space
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.truvar import TruncateVariance, truvar, truvar_state
 from botorch_risk.strategies.uhe_bo import uhe_bo

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
 _LISTED = 64  # tensors with more entries are described by a digest
 
@@ -41,7 +42,11 @@ def describe(value: Any) -> Any:
         return {"function": describe(value.func), "args": describe(value.args), **describe(named)}
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
         return f"{value.__module__}.{value.__qualname__}"
-    if dataclasses.is_dataclass(value):
+    if isinstance(value, Module):
+        public = {name: part for name, part in vars(value).items() if not name.startswith("_")}
+        parts = {**public, **dict(value.named_parameters()), **dict(value.named_buffers())}
+        parts.pop("training")
+    elif dataclasses.is_dataclass(value):
         parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
     else:
         parts = {name: part for name, part in vars(value).items() if not name.startswith("_")}

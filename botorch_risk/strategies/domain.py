@@ -16,9 +16,10 @@ from botorch_risk.acquisition.truncated_variance.sampling import SamplingTerms
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import Method, State, View
-from botorch_risk.strategies.space import FiniteDomain, Space
+from botorch_risk.strategies.space import Space
 
 ModelFactory = Callable[[Tensor, Tensor, Tensor | None], Model]
 

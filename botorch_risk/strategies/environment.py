@@ -19,8 +19,8 @@ from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.recommend import Rule, maximize_risk_of_mean, recommend
 from botorch_risk.seeding import derive_seed
+from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import Method, State, View
-from botorch_risk.strategies.space import EnvironmentSpace
 
 Recipe = Callable[..., RiskUpperConfidenceBound]
 Reporting = Literal[Rule, "posterior_mean_everywhere"]

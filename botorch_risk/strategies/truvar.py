@@ -20,8 +20,8 @@ from botorch_risk.acquisition.truncated_variance.sampling import (
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.strategies.domain import ModelFactory, SampleDomain, Sampler
+from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.method import State, View
-from botorch_risk.strategies.space import FiniteDomain
 from botorch_risk.strategies.strategy import Strategy
 
 

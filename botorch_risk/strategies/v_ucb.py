@@ -15,7 +15,8 @@ from botorch_risk.acquisition.widths import Beta, bayesian_beta, check_beta
 from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.strategies.environment import EnvironmentRisk, Turn
-from botorch_risk.strategies.space import Box, EnvironmentSpace
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 
 

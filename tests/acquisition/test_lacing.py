@@ -348,12 +348,17 @@ def test_bad_bounds_and_weights() -> None:
 def test_an_empty_set_is_an_error_with_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     from botorch_risk.acquisition import lacing
 
-    lower, upper, weights = posteriors(1)
-    monkeypatch.setattr(
-        lacing, "_checked_risks", lambda m, lower, *_: (lower.amin(-1) - 1, lower.amin(-1))
-    )
+    lower, upper, weights = posteriors(2)
+    checked = lacing._checked_risks
+
+    def rounded_in_the_second_row(*arguments: Any) -> tuple[Tensor, Tensor]:
+        low, high = checked(*arguments)
+        low[1] = lower[1].min() - 1
+        return low, high
+
+    monkeypatch.setattr(lacing, "_checked_risks", rounded_in_the_second_row)
     with pytest.raises(
-        InputDataError, match=r"Got none at \(0,\), where the values-at-risk are .* of \["
+        InputDataError, match=r"Got none at \(1,\), where the values-at-risk are .* of \["
     ):
         lacing_mask(lower, upper, weights, 0.1)
 

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.models import SingleTaskGP
 from scipy.stats import norm
 
 from botorch_risk.acquisition import (
     bayesian_beta,
     continuous_domain_beta,
     finite_domain_beta,
+    heteroscedastic_beta,
     information_gain,
     rkhs_beta,
 )
@@ -141,3 +143,22 @@ def test_bad_input() -> None:
     for noise, count in ((0.0, 1), (0.1, -1)):
         with pytest.raises(ValueError, match="Expected a positive `noise_variance` and"):
             information_gain(covariance(), noise, count)
+
+
+def test_heteroscedastic_widths_of_a_batch_are_determinants() -> None:
+    r"""Eq. (8) of [Makarova2021rahbo]_, with another noise at each point of each replicate."""
+    X = torch.rand(2, 6, 1, dtype=torch.double)
+    noise = 0.01 + torch.rand(2, 6, 1, dtype=torch.double)
+    Y = (X - X.mean(dim=-2, keepdim=True)) / X.std(dim=-2, keepdim=True)
+    model = SingleTaskGP(X, Y, noise, outcome_transform=None)
+    found = heteroscedastic_beta(model, delta=0.2, rkhs_norm=1.5)
+    with torch.no_grad():
+        covariance = model.covar_module(X).to_dense()
+    diagonal = torch.diag_embed(noise.squeeze(-1))
+    ratio = torch.logdet(diagonal + covariance) - torch.logdet(diagonal)
+    expected = ((ratio - 2 * math.log(0.2)).sqrt() + 1.5).square()
+    torch.testing.assert_close(found.double(), expected)
+    with pytest.raises(ValueError, match=r"`delta` in \(0, 1\)\. Got delta=2"):
+        heteroscedastic_beta(model, delta=2.0, rkhs_norm=1.0)
+    with pytest.raises(ValueError, match=r"`delta` in \(0, 1\)\. Got delta=0"):
+        rkhs_beta(1.0, noise_variance=0.25, rkhs_norm=2.0, delta=0.0)

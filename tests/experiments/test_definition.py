@@ -13,7 +13,7 @@ def test_builds_a_fresh_strategy_by_its_label() -> None:
     bounds = QUADRATIC.problem().bounds
     strategy = QUADRATIC.build("averse", bounds, range(3))
     assert strategy.seeds == [0, 1, 2]
-    assert strategy.risk_aversion == 1.0
+    assert strategy.method.risk_aversion == 1.0
     assert torch.equal(strategy.ask(), initial_design(bounds, range(3), QUADRATIC.num_initial))
     assert QUADRATIC.build("averse", bounds, range(3)) is not strategy
 

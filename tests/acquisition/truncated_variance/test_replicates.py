@@ -11,19 +11,26 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.acquisition import (
+    LevelSet,
     Maximize,
+    RelativeLevelSet,
     TruncatedVarianceReduction,
     TruncatedVarianceState,
 )
+from botorch_risk.acquisition.truncated_variance.gain import anticipated_set
+from botorch_risk.acquisition.truncated_variance.goals import Goal
 from botorch_risk.posterior import DomainPosterior
 from tests.acquisition.lake import NOISE, build_model, build_posterior, grid
 
 PLACES = torch.tensor([[3, 17, 30], [0, 8, 22], [5, 14, 33]])
 
 
-def together(dense: bool = True, **options: Any) -> tuple[DomainPosterior, TruncatedVarianceState]:
+def together(
+    dense: bool = True, goal: Goal | None = None, **options: Any
+) -> tuple[DomainPosterior, TruncatedVarianceState]:
     posterior = build_posterior(PLACES, dense=dense)
-    state = TruncatedVarianceState.initial(grid(), Maximize(), batch_shape=(3,), **options)
+    goal = goal or Maximize()
+    state = TruncatedVarianceState.initial(grid(), goal, batch_shape=(3,), **options)
     return posterior, state.update(posterior)
 
 
@@ -36,8 +43,11 @@ def alone(state: TruncatedVarianceState, row: int, dense: bool = True) -> Any:
 
 @pytest.mark.parametrize("anticipate", [False, True])
 @pytest.mark.parametrize("monotone", [False, True])
-def test_replicates_equal_the_loop(anticipate: bool, monotone: bool) -> None:
-    posterior, state = together(eta=0.5, monotone=monotone)
+@pytest.mark.parametrize(
+    "goal", [Maximize(), LevelSet(0.0), RelativeLevelSet(0.5, baseline=-2.0)], ids=str
+)
+def test_replicates_equal_the_loop(goal: Goal, monotone: bool, anticipate: bool) -> None:
+    posterior, state = together(goal=goal, eta=0.5, monotone=monotone)
     whole = TruncatedVarianceReduction(posterior, state, noise=NOISE, anticipate=anticipate)
     for row in range(3):
         single = TruncatedVarianceReduction(*alone(state, row), noise=NOISE, anticipate=anticipate)
@@ -82,3 +92,12 @@ def test_weights_of_domains_of_their_own() -> None:
     assert not torch.equal(acqf.evaluate_domain(), even.evaluate_domain())
     with pytest.raises(BotorchTensorDimensionError, match="`weights` of the 36 points"):
         TruncatedVarianceReduction(posterior, state, noise=NOISE, weights=weights[:2])
+
+
+def test_monotone_sets_anticipate_nothing_that_was_ruled_out() -> None:
+    posterior, state = together(eta=0.5)
+    few = torch.zeros_like(state.unclassified)
+    few[:, [4, 11, 20]] = True  # the bounds leave more points open
+    assert torch.equal(anticipated_set(posterior, replace(state, unclassified=few)), few)
+    again = replace(state, unclassified=few, monotone=False)
+    assert (anticipated_set(posterior, again).sum(dim=-1) > 3).all()

@@ -11,6 +11,7 @@ from botorch_risk.acquisition import (
     NoiseLevels,
     TruncatedVarianceReduction,
 )
+from botorch_risk.acquisition.truncated_variance.sampling import SamplingTerms
 from tests.acquisition.lake import (
     NOISE,
     grid,
@@ -90,3 +91,22 @@ def test_bad_costs(bad: float) -> None:
         NoiseLevels((1.0,), costs=(bad,))
     with pytest.raises(ValueError, match="Got 2 costs for 1 levels"):
         NoiseLevels((1.0,), costs=(1.0, 1.0))
+
+
+def test_costs_along_the_paths_of_replicates() -> None:
+    r"""The first sample has no travel, one that was not taken costs nothing and goes nowhere."""
+    X = torch.tensor([[[0.0, 0.5], [1.0, 0.5]], [[0.2, 0.0], [0.0, 0.0]], [[0.4, 1.0], [0.9, 1.0]]])
+    X = X.double()
+    X[1, 1] = torch.nan
+    level = torch.zeros(3, 2, dtype=torch.long)
+
+    def distance(X: Tensor, previous: Tensor | None, level: int | None) -> Tensor:
+        one = torch.ones_like(X[..., 0])
+        return one if previous is None else one + (X - previous).abs().sum(dim=-1)
+
+    terms = SamplingTerms(noise=NOISE, cost=distance)
+    expected = torch.tensor([[1.0, 2.0], [1.0, 0.0], [1.0, 1.5]]).double()
+    torch.testing.assert_close(terms.cost_of(X, level, None), expected)
+    previous = torch.tensor([[0.0, 0.0], [0.2, 0.1], [0.4, 0.4]]).double()
+    expected[:, 0] += torch.tensor([0.5, 0.1, 0.6]).double()
+    torch.testing.assert_close(terms.cost_of(X, level, previous), expected)

@@ -1,0 +1,132 @@
+r"""Decisions beside an environmental variable whose distribution is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from botorch.exceptions.errors import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from torch import Tensor
+
+from botorch_risk.environments import (
+    DiscreteEnvironment,
+    IndependentEnvironment,
+    InputPerturbation,
+)
+from botorch_risk.environments.environment import choose
+from botorch_risk.environments.uniforms import draw_uniforms
+from botorch_risk.seeding import generators
+from botorch_risk.strategies.space import Box, check_columns, check_within
+
+
+@dataclass(frozen=True)
+class EnvironmentSpace:
+    r"""Decisions in a box, beside an environmental variable whose distribution is known.
+
+    A row is a pair (x, w). Where the environment perturbs the decision, a row is the decision with
+    the perturbed one, (x, x + w): the user evaluates x + w.
+
+    Args:
+        box: The decisions.
+        environment: The distribution of W, one or one for each replicate.
+        w_is_chosen: Whether the strategy chooses w; otherwise it is observed with the outcome.
+    """
+
+    box: Box
+    environment: Any
+    w_is_chosen: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.environment, IndependentEnvironment | InputPerturbation):
+            raise UnsupportedError(
+                "Expected an `IndependentEnvironment` or an `InputPerturbation`. "
+                f"Got {type(self.environment).__name__}."
+            )
+
+    @property
+    def bounds(self) -> Tensor:
+        r"""The lower and the upper bounds of the decisions, `2 x d_x`."""
+        return self.box.bounds
+
+    @property
+    def perturbs(self) -> bool:
+        r"""Whether a row is a decision with the perturbed decision."""
+        return isinstance(self.environment, InputPerturbation)
+
+    @property
+    def num_columns(self) -> int:
+        r"""The number of columns of a row of the history."""
+        d_x = self.bounds.shape[-1]
+        return self.environment.num_inputs(d_x) + (d_x if self.perturbs else 0)
+
+    def of(self, replicates: Sequence[int]) -> EnvironmentSpace:
+        r"""The space of some replicates, whose environments may be their own.
+
+        Raises:
+            UnsupportedError: If each replicate has an environment that is not discrete.
+        """
+        environment, index = self.environment, list(replicates)
+        shape = environment.weights.shape[:-1]
+        if not shape or index == list(range(shape[0])):
+            return self
+        if not isinstance(environment, DiscreteEnvironment):
+            raise UnsupportedError(
+                "Expected one environment for all replicates, or a `DiscreteEnvironment`, as some "
+                f"replicates have fewer outcomes. Got {type(environment).__name__} of {shape}."
+            )
+        points = environment.points.expand(*shape, *environment.points.shape[-2:])
+        some = DiscreteEnvironment(points[index], environment.weights[index])
+        return replace(self, environment=some)
+
+    def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
+        r"""Sobol decisions, each with any value of the support, all with the same probability."""
+        decisions = self.box.initial(seeds, num_points)
+        if not self.w_is_chosen:
+            return decisions
+        inputs, weights = self.environment.expand(decisions)  # R x n x n_w x d
+        even = (weights > 0).to(inputs)
+        even = (even / even.sum(dim=-1, keepdim=True)).expand(inputs.shape[:-1])
+        draws = generators(list(seeds), "initial environment")
+        uniforms = draw_uniforms((num_points, 1, 1), draws).to(inputs.device)
+        return self.row(decisions, choose(inputs, even, uniforms).squeeze(-2))
+
+    def row(self, X: Tensor, inputs: Tensor) -> Tensor:
+        r"""A row of a decision `R x q x d_x` and the inputs of the model."""
+        return torch.cat([X, inputs], dim=-1) if self.perturbs else inputs
+
+    def inputs(self, rows: Tensor) -> Tensor:
+        r"""The inputs of the model, (x, w) or x + w."""
+        return rows[..., self.bounds.shape[-1] :] if self.perturbs else rows
+
+    def shown(self, asked: Tensor) -> Tensor:
+        r"""What is evaluated: (x, w) or x + w; decisions where w is not chosen."""
+        return self.inputs(asked) if self.w_is_chosen else asked
+
+    def rows(self, X: Tensor, asked: Tensor) -> Tensor:
+        r"""Pairs; of perturbed decisions, which come in the order of asking, with the decisions."""
+        if self.perturbs:
+            decisions = asked[:, : X.shape[1], : self.bounds.shape[-1]]
+            if X.shape != decisions.shape:
+                raise BotorchTensorDimensionError(
+                    f"Expected perturbed decisions of {tuple(asked.shape[:-1])} rows at most, as "
+                    f"asked, of {self.bounds.shape[-1]} columns. Got {tuple(X.shape)}."
+                )
+            X = torch.cat([decisions.masked_fill(X.isnan(), torch.nan), X], dim=-1)
+        check_columns(X, self.num_columns)
+        check_within(X, self.bounds)
+        W = X[..., self.bounds.shape[-1] :]
+        supported = self.environment.contains(X[..., : self.bounds.shape[-1]], W)
+        outside = W.isfinite().all(dim=-1) & ~supported
+        if outside.any():
+            index = tuple(outside.nonzero()[0].tolist())
+            raise InputDataError(
+                "Expected every w in the support of its distribution. "
+                f"Got {W[index].tolist()} at {index}."
+            )
+        return X

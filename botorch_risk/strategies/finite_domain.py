@@ -1,0 +1,84 @@
+r"""The points of a finite domain, at several noise levels if there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from botorch_risk.posterior.domain_arguments import check_domain
+from botorch_risk.seeding import generators
+from botorch_risk.strategies.space import as_data, check_columns, check_within
+
+
+@dataclass(frozen=True)
+class FiniteDomain:
+    r"""The points of a finite domain, at several noise levels if there are any.
+
+    A row is a point, with the number of its noise level in one more, last column.
+
+    Args:
+        domain: `|D| x d` points.
+        num_levels: The number of noise levels; None if there is no choice.
+        initial_level: The level of the initial points.
+    """
+
+    domain: Tensor
+    num_levels: int | None = None
+    initial_level: int = 0
+
+    def __post_init__(self) -> None:
+        check_domain(self.domain, torch.Size())
+        object.__setattr__(self, "domain", as_data(self.domain))
+        if not 0 <= self.initial_level < (self.num_levels or 1):
+            raise ValueError(
+                f"Expected `initial_level` in 0, .., {(self.num_levels or 1) - 1}. "
+                f"Got {self.initial_level}."
+            )
+
+    @property
+    def bounds(self) -> Tensor:
+        r"""The smallest box round the domain, `2 x d`."""
+        return torch.stack([self.domain.amin(dim=-2), self.domain.amax(dim=-2)])
+
+    @property
+    def num_columns(self) -> int:
+        r"""The number of columns of a row of the history."""
+        return self.domain.shape[-1] + (self.num_levels is not None)
+
+    def of(self, replicates: Sequence[int]) -> FiniteDomain:
+        r"""The same space: replicates share it."""
+        return self
+
+    def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
+        r"""Random points of the domain, each once.
+
+        Raises:
+            ValueError: If there are fewer points.
+        """
+        if num_points > len(self.domain):
+            raise ValueError(
+                f"Expected `num_initial` of at most {len(self.domain)} points. Got {num_points}."
+            )
+        picks = [
+            torch.randperm(len(self.domain), generator=generator)[:num_points]
+            for generator in generators(list(seeds), "initial points")
+        ]
+        X = self.domain[torch.stack(picks).to(self.domain.device)]
+        return self.at_level(X, torch.full_like(X[..., 0], self.initial_level))
+
+    def at_level(self, X: Tensor, level: Tensor) -> Tensor:
+        r"""Points `... x d` with their levels, if there are any."""
+        return X if self.num_levels is None else torch.cat([X, level.unsqueeze(-1)], dim=-1)
+
+    def shown(self, asked: Tensor) -> Tensor:
+        r"""The points."""
+        return asked
+
+    def rows(self, X: Tensor, asked: Tensor) -> Tensor:
+        r"""Points within the smallest box round the domain; they need not be points of it."""
+        check_columns(X, self.num_columns)
+        check_within(X, self.bounds)
+        return X

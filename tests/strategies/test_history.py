@@ -1,0 +1,66 @@
+r"""Rows of replicates in the order of their evaluation."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from botorch_risk.seeding import derive_seed
+from botorch_risk.strategies import History
+
+NAN = torch.nan
+
+
+def empty(num_initial: int = 2) -> History:
+    return History.empty([4, 7], num_initial, 1, torch.zeros(1, dtype=torch.double))
+
+
+def rows(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.double).reshape(1, -1, 1).expand(2, -1, 1)
+
+
+def outcomes(first: list[list[float]], second: list[list[float]]) -> Tensor:
+    return torch.tensor([first, second], dtype=torch.double).unsqueeze(-1)
+
+
+def test_rounds_start_when_the_initial_design_is_complete() -> None:
+    history = empty(num_initial=3)
+    assert history.round == 0
+    history = history.append(rows(0.1, 0.2), outcomes([[1.0], [2.0]], [[3.0], [4.0]]))
+    assert history.round == 0
+    history = history.append(rows(0.3), outcomes([[1.0]], [[2.0]]))
+    assert history.round == 1
+    history = history.append(rows(0.4, 0.5), outcomes([[1.0], [2.0]], [[3.0], [4.0]]))
+    assert history.round == 2
+    assert history.rounds.tolist() == [0, 0, 0, 1, 1]
+    assert history.before(1).num_rows == 3
+    assert history.streams("noise", 1) == [derive_seed(seed, "noise", 2, 1) for seed in (4, 7)]
+
+
+def test_appending_leaves_the_history_as_it_was() -> None:
+    before = empty()
+    before.append(rows(0.1), outcomes([[1.0]], [[2.0]]))
+    assert before.num_rows == 0
+
+
+def test_the_number_of_repeats_may_change() -> None:
+    history = empty().append(rows(0.1), outcomes([[1.0, 3.0]], [[2.0, NAN]]))
+    history = history.append(rows(0.2), outcomes([[5.0]], [[NAN]]))
+    history = history.append(rows(0.3), outcomes([[1.0, 2.0, 6.0]], [[NAN, NAN, 4.0]]))
+    assert history.Y.shape == (2, 3, 3, 1)
+    assert history.mean[0].tolist() == [2.0, 5.0, 3.0]
+    assert history.has_outcome.tolist() == [[True, True, True], [True, False, True]]
+    X, Y = history.of([1]).complete()
+    assert X.flatten().tolist() == pytest.approx([0.1, 0.3])
+    assert Y.nanmean(dim=-1).tolist() == [[2.0, 4.0]]
+    with pytest.raises(ValueError, match=r"equally many rows in every replicate. Got \[3, 2\]"):
+        history.complete()
+
+
+def test_two_outcomes_have_a_place() -> None:
+    Y = torch.tensor([[[[1.0, 9.0]]], [[[NAN, 8.0]]]], dtype=torch.double)  # R x q x k x m
+    history = History.empty([0, 1], 1, 1, Y)
+    history = History(**{**vars(history), "Y": Y.new_empty(2, 0, 0, 2)}).append(rows(0.5), Y)
+    assert history.Y.shape == (2, 1, 1, 2)
+    assert history.has_outcome.tolist() == [[True], [True]]
