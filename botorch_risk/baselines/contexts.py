@@ -36,6 +36,12 @@ def stable_opt(
         n_w: Points of the box of contexts.
         beta: Squared width of the bound, or a function of the round from 1.
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+
+    Example:
+        >>> import torch
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> stable_opt(unit, seeds=[0, 1], context_bounds=unit, num_initial=4).ask().shape
+        torch.Size([2, 4, 1])
     """
     check_num_points(n_w)
     check_beta(beta)
@@ -59,6 +65,12 @@ def context_free_gp_ucb(
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         beta: Squared width of the bound, or a function of the round from 1.
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+
+    Example:
+        >>> import torch
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> context_free_gp_ucb(unit, seeds=[0, 1], context_bounds=unit, num_initial=4).ask().shape
+        torch.Size([2, 4, 1])
     """
     check_beta(beta)
     recipe = partial(_without_contexts, beta=beta)

@@ -172,6 +172,11 @@ def upper_confidence_bound_search(
         fraction: Of the theory's squared width, > 0.
         delta: Probability, in (0, 1), that some bound fails; the paper gives none.
         options: Those of `take_best`.
+
+    Example:
+        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> upper_confidence_bound_search(domain, [0, 1], noise=1e-4).ask().shape
+        torch.Size([2, 1, 1])
     """
     return take_best(TheoryBound(fraction, delta), domain, seeds, **options)
 
@@ -220,6 +225,11 @@ def minimum_regret_search(domain: Tensor, seeds: int | Sequence[int], **options:
         domain: `|D| x d` points.
         seeds: One seed per replicate.
         options: Those of `take_best`.
+
+    Example:
+        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> minimum_regret_search(domain, [0, 1], noise=1e-4).ask().shape
+        torch.Size([2, 1, 1])
     """
     return take_best(RegretReduction(), domain, seeds, **options)
 
@@ -248,6 +258,11 @@ def max_value_entropy_search(
 
     Raises:
         UnsupportedError: If `batch_size` is above 1.
+
+    Example:
+        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> max_value_entropy_search(domain, [0, 1], noise=1e-4).ask().shape
+        torch.Size([2, 1, 1])
     """
     if batch_size > 1:
         raise UnsupportedError(f"Expected a `batch_size` of 1. Got {batch_size}.")
@@ -288,6 +303,11 @@ def straddle_search(
         threshold: The level h.
         beta: Squared width of the interval.
         options: Those of `take_best`.
+
+    Example:
+        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> straddle_search(domain, [0, 1], noise=1e-4, threshold=0.5).ask().shape
+        torch.Size([2, 1, 1])
     """
     return take_best(StraddleScore(threshold, beta), domain, seeds, **options)
 
@@ -324,6 +344,11 @@ def gchk(
         threshold: The level h.
         beta: Squared width of the interval.
         options: Those of `take_best`.
+
+    Example:
+        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> gchk(domain, [0, 1], noise=1e-4, threshold=0.5).ask().shape
+        torch.Size([2, 1, 1])
     """
     return take_best(Unclassified(StraddleScore(threshold, beta)), domain, seeds, **options)
 
@@ -363,6 +388,11 @@ def maximum_variance_search(domain: Tensor, seeds: int | Sequence[int], **option
         domain: `|D| x d` points.
         seeds: One seed per replicate.
         options: Those of `take_best`.
+
+    Example:
+        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> maximum_variance_search(domain, [0, 1], noise=1e-4).ask().shape
+        torch.Size([2, 1, 1])
     """
     return take_best(Variance(), domain, seeds, **options)
 

@@ -47,6 +47,11 @@ def fully_bayesian_gp_ucb(
 
     Raises:
         ValueError: If a number is out of its range or a seed repeats.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> fully_bayesian_gp_ucb(bounds, seeds=[0, 1], num_initial=4).ask().shape
+        torch.Size([2, 4, 1])
     """
     acquire = Acquire(UpperBound(beta), estimator=estimator or FullyBayesian(), **options)
     method = SampleSometimes(acquire, sample_every)

@@ -44,13 +44,24 @@ def gp_ucb(
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         options: Further arguments of `Acquire`, such as `model` and `estimator`.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> gp_ucb(bounds, seeds=[0, 1], num_initial=4).ask().shape
+        torch.Size([2, 4, 1])
     """
     method = acquire_gp_ucb(beta, **options)
     return Strategy(Box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size)
 
 
 def pseudo_data_gp_ucb(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
-    r"""Pseudo-data without random points: an ablation of UHE-BO. The arguments are `gp_ucb`'s."""
+    r"""Pseudo-data without random points: an ablation of UHE-BO. The arguments are `gp_ucb`'s.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> pseudo_data_gp_ucb(bounds, seeds=[0, 1], num_initial=4).ask().shape
+        torch.Size([2, 4, 1])
+    """
     return gp_ucb(bounds, seeds, **{"estimator": PseudoData(), **options})
 
 
@@ -58,6 +69,11 @@ def random_exp3(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> S
     r"""Random points by EXP3 without pseudo-data: the ablation of Fig. 4 of [Ha2023uhe]_.
 
     The arguments are those of `gp_ucb`, and `reward_scale` and `exploration` of `RandomOrAcquire`.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> random_exp3(bounds, seeds=[0, 1], num_initial=4).ask().shape
+        torch.Size([2, 4, 1])
     """
     return _with_random_points(bounds, seeds, **options)
 
@@ -66,6 +82,11 @@ def ra_bo(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> Strateg
     r"""RA-BO: a random point and the acquisition's in turn, Sec. 6 of [Ha2023uhe]_.
 
     With pseudo-data, as in its Theorem 6.4. The arguments are those of `gp_ucb`.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> ra_bo(bounds, seeds=[0, 1], num_initial=4).ask().shape
+        torch.Size([2, 4, 1])
     """
     options = {"estimator": PseudoData(), **options}
     return _with_random_points(bounds, seeds, arms="alternate", **options)
@@ -76,6 +97,11 @@ def portfolio_exp3(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -
 
     As [Ha2023uhe]_ ran it, with the reward that it does not state: the scaled outcome itself. The
     arguments are those of `random_exp3`.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> portfolio_exp3(bounds, seeds=[0, 1], num_initial=4).ask().shape
+        torch.Size([2, 4, 1])
     """
     return _with_random_points(bounds, seeds, steps=1, **options)
 
@@ -107,6 +133,11 @@ def a_gp_ucb(
 
     Raises:
         ValueError: If `regret_exponent` is not in [0.5, 1).
+
+    Example:
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> a_gp_ucb(bounds, seeds=[0, 1], num_initial=4).ask().shape
+        torch.Size([2, 4, 1])
     """
     dimension = bounds.shape[-1]
     expansion_factor(1, dimension, regret_exponent)  # raises
@@ -160,6 +191,11 @@ def wang_de_freitas_gp_ucb(
 
     Raises:
         ValueError: If `threshold` or `max_halvings` is negative.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> wang_de_freitas_gp_ucb(bounds, seeds=[0, 1], num_initial=4).ask().shape
+        torch.Size([2, 4, 1])
     """
     method = HalveLengthscales(acquire_gp_ucb(beta, **options), threshold, max_halvings)
     return Strategy(Box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size)

@@ -51,6 +51,13 @@ def adversarial_stable_opt(
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         options: Further arguments of `EnvironmentRisk`.
+
+    Example:
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> known = {"environment": DiscreteEnvironment(unit)}
+        >>> adversarial_stable_opt(unit, seeds=[0, 1], num_initial=4, **known).ask().shape
+        torch.Size([2, 4, 2])
     """
     check_beta(beta)
     recipe = partial(named_known.adversarial_stable_opt, beta=beta)
@@ -79,6 +86,13 @@ def contextual_gp_ucb(
         environment: The known distribution of W.
         risk_level: Lower-tail probability in (0, 1) of the report.
         options: `beta`, `num_initial`, `batch_size`; further arguments of `EnvironmentRisk`.
+
+    Example:
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> known = {"environment": DiscreteEnvironment(unit), "risk_level": 0.1}
+        >>> contextual_gp_ucb(unit, seeds=[0, 1], num_initial=4, **known).ask().shape
+        torch.Size([2, 4, 2])
     """
     return drawn_contexts(best_decision, bounds, seeds, environment, risk_level, **options)
 
@@ -99,6 +113,13 @@ def random_pairs(
         environment: The known distribution of W.
         risk_level: Lower-tail probability in (0, 1) of the report.
         options: `beta`, `num_initial`, `batch_size`; further arguments of `EnvironmentRisk`.
+
+    Example:
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> known = {"environment": DiscreteEnvironment(unit), "risk_level": 0.1}
+        >>> random_pairs(unit, seeds=[0, 1], num_initial=4, **known).ask().shape
+        torch.Size([2, 4, 2])
     """
     return drawn_contexts(random_pair, bounds, seeds, environment, risk_level, **options)
 

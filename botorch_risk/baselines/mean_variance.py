@@ -38,6 +38,12 @@ def heteroscedastic_gp_ucb(bounds: Tensor, seeds: int | Sequence[int], **options
         bounds: The lower and the upper bounds of the box, `2 x d`.
         seeds: One seed per replicate.
         options: Those of `rahbo`.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> options = {"num_repeats": 4, "risk_aversion": 1.0, "num_initial": 4}
+        >>> heteroscedastic_gp_ucb(bounds, seeds=[0, 1], **options).ask().shape
+        torch.Size([2, 4, 1])
     """
     return rahbo(bounds, seeds, acquisition=risk_neutral, **options)
 

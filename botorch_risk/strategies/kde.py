@@ -84,6 +84,12 @@ def drbo_kde(
         density_options: Further arguments of `KernelDensityEnvironment`.
         beta: Squared width of the bound, or a function of the round from 1.
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+
+    Example:
+        >>> import torch
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> drbo_kde(unit, seeds=[0, 1], context_bounds=unit, num_initial=4).ask().shape
+        torch.Size([2, 4, 1])
     """
     check_num_points(n_w)
     check_beta(beta)
@@ -132,6 +138,12 @@ def drbo_mmd(
         minimax: Whether to maximise the minimax approximation of the worst case.
         beta: Squared width of the bound, or a function of the round from 1.
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+
+    Example:
+        >>> import torch
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> drbo_mmd(unit, seeds=[0, 1], context_bounds=unit, num_initial=4).ask().shape
+        torch.Size([2, 4, 1])
     """
     check_num_points(num_points)
     check_beta(beta)

@@ -77,6 +77,13 @@ def rahbo_us(
 
     Raises:
         ValueError: If `num_uncertainty` is negative or the noise is known.
+
+    Example:
+        >>> import torch
+        >>> bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)
+        >>> options = {"num_repeats": 4, "risk_aversion": 1.0, "num_initial": 5}
+        >>> rahbo_us(bounds, [0, 1], num_uncertainty=3, **options).ask().shape
+        torch.Size([2, 5, 1])
     """
     if num_uncertainty < 0 or options.get("known_noise") is not None:
         raise ValueError(

@@ -38,7 +38,7 @@ def test_outside_baselines_keep_to_the_stated_budget() -> None:
     for label in OUTSIDE:
         strategy = definition.build(label, decision_bounds(definition.problem()), [0])
         assert isinstance(strategy.method, BoTorchValueAtRisk)
-        assert {name: getattr(strategy, name) for name in OUTSIDE_BUDGET} == OUTSIDE_BUDGET
+        assert {name: getattr(strategy.method, name) for name in OUTSIDE_BUDGET} == OUTSIDE_BUDGET
         assert stated.items() >= OUTSIDE_BUDGET.items()
 
 
