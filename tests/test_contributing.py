@@ -8,11 +8,13 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from tests import oracles
 from tests.laws import calls, laws_of
@@ -81,7 +83,9 @@ def case_of(example: Example, module: ModuleType) -> Any:
 
 
 @each
-def test_obeys_the_laws_of_its_area(title: str, module: ModuleType) -> None:
+def test_obeys_the_laws_of_its_area(
+    title: str, module: ModuleType, request: pytest.FixtureRequest
+) -> None:
     example = EXAMPLES[title]
     case = case_of(example, module)
     contract = importlib.import_module(example.cases[0].replace(".cases", ".test_contract"))
@@ -89,11 +93,15 @@ def test_obeys_the_laws_of_its_area(title: str, module: ModuleType) -> None:
     assert len(laws) > 5
     for name, law in laws.items():
         for arguments in calls(law, case):
+            fixtures = signature(law).parameters.keys() - arguments.keys()
+            dtype = torch.get_default_dtype()
             try:
-                law(**arguments)
+                law(**arguments, **{each: request.getfixturevalue(each) for each in fixtures})
             except BaseException as error:
                 error.add_note(f"{title}: {name}, {arguments}")
                 raise
+            finally:
+                torch.set_default_dtype(dtype)
 
 
 @each
