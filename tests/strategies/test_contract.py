@@ -176,11 +176,11 @@ def test_points_outside_the_bounds_and_empty_rounds_are_refused(case: StrategyCa
 SINGLY = [case for case in STRATEGIES if case.batch_size == 1]
 
 
-@pytest.mark.parametrize("case", SINGLY, ids=lambda case: case.name)
-def test_batches_are_refused_in_words_where_points_come_singly(case: StrategyCase) -> None:
+@pytest.mark.parametrize("single", SINGLY, ids=lambda case: case.name)
+def test_batches_are_refused_in_words_where_points_come_singly(single: StrategyCase) -> None:
     with pytest.raises(UnsupportedError, match=r"`batch_size` of 1|pending points"):
-        strategy = case.build(SEEDS, batch_size=2)
-        play(strategy, 3, problem=case.problem)
+        strategy = single.build(SEEDS, batch_size=2)
+        play(strategy, 3, problem=single.problem)
 
 
 @every
