@@ -2,15 +2,6 @@ r"""Methods that the papers compare theirs with, and ablations."""
 
 from botorch_risk.baselines.botorch_value_at_risk import value_at_risk_log_nei
 from botorch_risk.baselines.contexts import context_free_gp_ucb, stable_opt
-from botorch_risk.baselines.domain_search import (
-    expected_improvement_search,
-    gchk,
-    max_value_entropy_search,
-    maximum_variance_search,
-    minimum_regret_search,
-    straddle_search,
-    upper_confidence_bound_search,
-)
 from botorch_risk.baselines.fully_bayesian import fully_bayesian_gp_ucb
 from botorch_risk.baselines.hyperparameters import (
     a_gp_ucb,
@@ -25,6 +16,17 @@ from botorch_risk.baselines.known_environment import (
     adversarial_stable_opt,
     contextual_gp_ucb,
     random_pairs,
+)
+from botorch_risk.baselines.level_set_search import (
+    gchk,
+    maximum_variance_search,
+    straddle_search,
+)
+from botorch_risk.baselines.maximum_search import (
+    expected_improvement_search,
+    max_value_entropy_search,
+    minimum_regret_search,
+    upper_confidence_bound_search,
 )
 from botorch_risk.baselines.mean_variance import heteroscedastic_gp_ucb, mean_variance_log_nei
 from botorch_risk.baselines.rho_knowledge_gradient import rho_knowledge_gradient

@@ -1,0 +1,140 @@
+r"""Scores for level sets on a finite domain, which TRUVAR is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from botorch_risk.acquisition.level_set import straddle
+from botorch_risk.acquisition.truncated_variance.goals import LevelSet
+from botorch_risk.baselines.domain_search import Score, take_best
+from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.posterior.marginals import Marginals
+from botorch_risk.strategies.finite_domain import FiniteDomain
+from botorch_risk.strategies.method import State, View
+from botorch_risk.strategies.strategy import Strategy
+
+
+def straddle_search(
+    domain: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    threshold: float,
+    beta: float = 1.96**2,
+    **options: Any,
+) -> Strategy:
+    r"""The straddle heuristic for a level set.
+
+        score(x) = sqrt(beta) sigma(x) - |mean(x) - h|
+
+    Args:
+        domain: `|D| x d` points.
+        seeds: One seed per replicate.
+        threshold: The level h.
+        beta: Squared width of the interval.
+        options: Those of `take_best`.
+
+    Example:
+        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> straddle_search(domain, [0, 1], noise=1e-4, threshold=0.5).ask().shape
+        torch.Size([2, 1, 1])
+    """
+    return take_best(StraddleScore(threshold, beta), domain, seeds, **options)
+
+
+@dataclass(frozen=True)
+class StraddleScore(Score):
+    r"""The straddle of a threshold."""
+
+    threshold: float
+    beta: float = 1.96**2
+
+    def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
+        r"""The straddle."""
+        moments = Marginals(posterior.mean, posterior.variance)
+        return straddle(moments, self.threshold, self.beta)
+
+
+def gchk(
+    domain: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    threshold: float,
+    beta: float = 9.0,
+    **options: Any,
+) -> Strategy:
+    r"""The algorithm of Gotovos, Casati, Hitz and Krause: the most ambiguous unclassified point.
+
+    The straddle with `sqrt(beta) = 3`, over the points that no bounds so far have classified; a
+    replicate without such points asks for nothing.
+
+    Args:
+        domain: `|D| x d` points.
+        seeds: One seed per replicate.
+        threshold: The level h.
+        beta: Squared width of the interval.
+        options: Those of `take_best`.
+
+    Example:
+        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> gchk(domain, [0, 1], noise=1e-4, threshold=0.5).ask().shape
+        torch.Size([2, 1, 1])
+    """
+    return take_best(Unclassified(StraddleScore(threshold, beta)), domain, seeds, **options)
+
+
+@dataclass(frozen=True)
+class Unclassified(Score):
+    r"""The straddle of points that are not classified; the state is the sets so far."""
+
+    of: StraddleScore
+
+    def start(self, space: FiniteDomain, num_replicates: int) -> State:
+        r"""No point is classified."""
+        every = torch.ones(
+            num_replicates, len(space.domain), dtype=torch.bool, device=space.domain.device
+        )
+        return {"unclassified": every, "high": ~every, "low": ~every}
+
+    def learn(self, view: View) -> State:
+        r"""Classifies by the bounds of this round."""
+        posterior = view.belief.posterior
+        reach = (self.of.beta * posterior.variance).sqrt()
+        before = tuple(view.state[name] for name in ("unclassified", "high", "low"))
+        mean = posterior.mean
+        goal = LevelSet(self.of.threshold)
+        sets = goal.classify(before, mean - reach, mean + reach)  # type: ignore[arg-type]
+        return {**view.state, **dict(zip(("unclassified", "high", "low"), sets, strict=True))}
+
+    def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
+        r"""The straddle, minus infinity at points that are classified."""
+        return self.of(view, posterior, noise).where(view.state["unclassified"], -torch.inf)
+
+
+def maximum_variance_search(domain: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
+    r"""Uncertainty sampling, the paper's VAR: the point of largest posterior variance.
+
+    Args:
+        domain: `|D| x d` points.
+        seeds: One seed per replicate.
+        options: Those of `take_best`.
+
+    Example:
+        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
+        >>> maximum_variance_search(domain, [0, 1], noise=1e-4).ask().shape
+        torch.Size([2, 1, 1])
+    """
+    return take_best(Variance(), domain, seeds, **options)
+
+
+@dataclass(frozen=True)
+class Variance(Score):
+    r"""The posterior variance."""
+
+    def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
+        r"""The variance."""
+        return posterior.variance
