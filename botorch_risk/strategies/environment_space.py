@@ -2,7 +2,7 @@ r"""Decisions beside an environmental variable whose distribution is known."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -108,13 +108,14 @@ class EnvironmentSpace:
         r"""What is evaluated: (x, w) or x + w; decisions where w is not chosen."""
         return self.inputs(asked) if self.w_is_chosen else asked
 
-    def rows(self, X: Tensor, asked: Tensor) -> Tensor:
+    def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
         r"""Pairs; of perturbed decisions, which come in the order of asking, with the decisions."""
         if self.perturbs:
-            decisions = asked[:, : X.shape[1], : self.bounds.shape[-1]]
+            rows = asked()
+            decisions = rows[:, : X.shape[1], : self.bounds.shape[-1]]
             if X.shape != decisions.shape:
                 raise BotorchTensorDimensionError(
-                    f"Expected perturbed decisions of {tuple(asked.shape[:-1])} rows at most, as "
+                    f"Expected perturbed decisions of {tuple(rows.shape[:-1])} rows at most, as "
                     f"asked, of {self.bounds.shape[-1]} columns. Got {tuple(X.shape)}."
                 )
             X = torch.cat([decisions.masked_fill(X.isnan(), torch.nan), X], dim=-1)

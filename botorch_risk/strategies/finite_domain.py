@@ -2,7 +2,7 @@ r"""The points of a finite domain, at several noise levels if there are any."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -77,7 +77,7 @@ class FiniteDomain:
         r"""The points."""
         return asked
 
-    def rows(self, X: Tensor, asked: Tensor) -> Tensor:
+    def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
         r"""Points within the smallest box round the domain; they need not be points of it."""
         check_columns(X, self.num_columns)
         check_within(X, self.bounds)

@@ -2,7 +2,7 @@ r"""What a point is: the box or the finite domain of decisions, and the columns 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,12 +50,12 @@ class Space(Protocol):
         r"""What the user evaluates of asked rows."""
         ...
 
-    def rows(self, X: Tensor, asked: Tensor) -> Tensor:
+    def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
         r"""Rows of the history `R x q x num_columns` of what the user observed.
 
         Args:
             X: The evaluated points, `R x q x d_told`; NaN where a replicate took no part.
-            asked: The rows that were asked for.
+            asked: Returns the rows that were asked for; to choose them takes time.
 
         Raises:
             BotorchTensorDimensionError: If `X` has other columns.
@@ -102,7 +102,7 @@ class Box:
         r"""The decisions."""
         return asked
 
-    def rows(self, X: Tensor, asked: Tensor) -> Tensor:
+    def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
         r"""The decisions, within the bounds up to rounding."""
         check_columns(X, self.num_columns)
         check_within(X, self.bounds)
@@ -180,7 +180,7 @@ class ContextSpace:
         r"""The decisions."""
         return asked
 
-    def rows(self, X: Tensor, asked: Tensor) -> Tensor:
+    def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
         r"""Decisions with the contexts that were observed."""
         check_columns(X, self.num_columns)
         check_within(X, self.bounds)

@@ -298,7 +298,7 @@ class Strategy:
             raise InputDataError("Expected finite `X` and `Y`, NaN where missing. Got infinity.")
         if (X.isnan().any(dim=-1) & Y.isfinite().any(dim=-1)).any():
             raise InputDataError("Expected the point of every outcome. Got an outcome at NaN.")
-        return self.space.rows(X, self._asked()), Y
+        return self.space.rows(X, self._asked), Y
 
     def _check_observed(self) -> None:
         if not self._history.round:

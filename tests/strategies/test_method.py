@@ -17,7 +17,7 @@ class Counting(Method):
     r"""Believes in the number of rows and counts how often it was asked to."""
 
     def __init__(self) -> None:
-        self.beliefs = 0
+        self.beliefs, self.proposals = 0, 0
 
     def start(self, space: Any, num_replicates: int) -> State:
         return {"rounds": torch.zeros(num_replicates, dtype=torch.long)}
@@ -27,6 +27,7 @@ class Counting(Method):
         return view.X.shape[-2], view.previous
 
     def propose(self, view: View) -> Tensor:
+        self.proposals += 1
         rows, _ = view.belief
         return torch.full((len(view.seeds), 1, 1), rows / 100, dtype=torch.double)
 
@@ -54,6 +55,17 @@ def test_a_belief_is_worked_out_once_a_round_and_only_when_it_is_needed() -> Non
     strategy.tell(X, X)
     assert strategy.belief == (3, (2, None))  # the belief of before may be used
     assert strategy.state["rounds"].tolist() == [2, 2, 2]
+
+
+def test_to_tell_is_not_to_ask() -> None:
+    r"""What was evaluated already is told without choosing anything."""
+    method = Counting()
+    strategy = strategy_of(method)
+    for rows in (2, 1, 1):
+        X = torch.rand(3, rows, 1, dtype=torch.double)
+        strategy.tell(X, X)
+    assert (method.beliefs, method.proposals) == (0, 0)
+    assert strategy.ask().flatten().tolist() == [0.04] * 3
 
 
 def test_replicates_with_other_numbers_of_outcomes_are_batches_of_their_own() -> None:

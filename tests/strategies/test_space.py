@@ -55,10 +55,10 @@ def test_contexts_come_after_the_decision_and_may_leave_their_box_if_told_so() -
     X = torch.tensor([[[0.5, 0.5, 1.0], [0.5, 0.5, 2.5]]], dtype=torch.double)
     assert torch.equal(space.unit(X)[0, 0], torch.tensor([0.375, 0.5, 0.5]).double())
     with pytest.raises(InputDataError, match=r"contexts within `context_bounds`.* Got 2\.5"):
-        space.rows(X, X)
-    assert torch.equal(ContextSpace(Box(BOUNDS), contexts, may_leave=True).rows(X, X), X)
+        space.rows(X, lambda: X)
+    assert torch.equal(ContextSpace(Box(BOUNDS), contexts, may_leave=True).rows(X, lambda: X), X)
     with pytest.raises(BotorchTensorDimensionError, match=r"`R x q x 3`, q >= 1\. Got \(1, 2, 2\)"):
-        space.rows(X[..., :2], X)
+        space.rows(X[..., :2], lambda: X)
 
 
 class WholeNumbers:
@@ -79,7 +79,7 @@ class WholeNumbers:
     def shown(self, asked: Tensor) -> Tensor:
         return asked
 
-    def rows(self, X: Tensor, asked: Tensor) -> Tensor:
+    def rows(self, X: Tensor, asked: Any) -> Tensor:
         return Box(self.bounds).rows(X, asked)
 
     def unit(self, X: Tensor) -> Tensor:
