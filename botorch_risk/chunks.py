@@ -49,7 +49,7 @@ def evaluate_in_chunks(function: Callable[[Tensor], Tensor], X: Tensor, chunk_si
 
     A point's value does not depend on the others, so that the gradient of the sum over a
     chunk holds the gradient of each value. It is computed chunk by chunk, and none of the
-    function's intermediate results are kept: memory is that of one chunk.
+    function's intermediate results are kept: memory is bounded by one chunk.
 
     Args:
         function: Maps `batch_shape x m x d` points to `batch_shape x m` values. Where the points

@@ -154,7 +154,7 @@ class BoTorchValueAtRisk(Method):
     BoTorch's `VaR` is taken. That knows no weights, so the set is drawn in proportion to them, once
     for each query: the levels `(j + u) / n_w`, `u` uniform, of the points of the distribution in
     their own order (systematic resampling). Where `n_w` times the level is an integer, BoTorch's
-    value is the next larger one than that of `ValueAtRisk`.
+    value is the next larger one after the value of `ValueAtRisk`.
 
     Args:
         acquisition: From what is known of a replicate to an acquisition function, of decisions or

@@ -68,7 +68,7 @@ def pseudo_data_gp_ucb(bounds: Tensor, seeds: int | Sequence[int], **options: An
 def random_exp3(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
     r"""Random points by EXP3 without pseudo-data: the ablation of Fig. 4 of [Ha2023uhe]_.
 
-    The arguments are those of `gp_ucb`, and `reward_scale` and `exploration` of `RandomOrAcquire`.
+    It takes the arguments of `gp_ucb`, and `reward_scale` and `exploration` of `RandomOrAcquire`.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -81,7 +81,7 @@ def random_exp3(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> S
 def ra_bo(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
     r"""RA-BO: a random point and the acquisition's in turn, Sec. 6 of [Ha2023uhe]_.
 
-    With pseudo-data, as in its Theorem 6.4. The arguments are those of `gp_ucb`.
+    With pseudo-data, as in its Theorem 6.4. It takes the arguments of `gp_ucb`.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -95,8 +95,8 @@ def ra_bo(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> Strateg
 def portfolio_exp3(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
     r"""EXP3 over random sampling and GP-UCB, one evaluation an arm [Hoffman2011portfolio]_.
 
-    As [Ha2023uhe]_ ran it, with the reward that it does not state: the scaled outcome itself. The
-    arguments are those of `random_exp3`.
+    As [Ha2023uhe]_ ran it, with the reward that it does not state: the scaled outcome itself. It
+    takes the arguments of `random_exp3`.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)

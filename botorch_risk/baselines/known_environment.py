@@ -3,6 +3,7 @@ r"""What V-UCB is compared with, beside the methods of BoTorch."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -72,6 +73,7 @@ def contextual_gp_ucb(
     *,
     environment: Environment,
     risk_level: float,
+    beta: Beta = bayesian_beta,
     **options: Any,
 ) -> Strategy:
     r"""Contextual GP-UCB: w from its distribution, then the best decision [Krause2011contextual]_.
@@ -85,7 +87,8 @@ def contextual_gp_ucb(
         seeds: One seed per replicate.
         environment: The known distribution of W.
         risk_level: Lower-tail probability in (0, 1) of the report.
-        options: `beta`, `num_initial`, `batch_size`; further arguments of `EnvironmentRisk`.
+        beta: Squared width of the bounds, or a function of the round from 1.
+        options: `num_initial`, `batch_size`; further arguments of `EnvironmentRisk`.
 
     Example:
         >>> from botorch_risk.environments import DiscreteEnvironment
@@ -94,7 +97,8 @@ def contextual_gp_ucb(
         >>> contextual_gp_ucb(unit, seeds=[0, 1], num_initial=4, **known).ask().shape
         torch.Size([2, 4, 2])
     """
-    return drawn_contexts(best_decision, bounds, seeds, environment, risk_level, **options)
+    choose = BestDecision(beta)
+    return drawn_contexts(choose, bounds, seeds, environment, risk_level, beta=beta, **options)
 
 
 def random_pairs(
@@ -153,12 +157,17 @@ def drawn_contexts(
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
 
 
-def best_decision(turn: Turn) -> Tensor:
+@dataclass(frozen=True)
+class BestDecision:
     r"""A value of W from its distribution, and the decision of the largest bound there."""
-    W = _drawn(turn)
-    beta = turn.method.recipe.keywords["beta"]  # type: ignore[attr-defined]
-    bound = named_known.contextual_gp_ucb(turn.model, W, turn.view.round, beta=beta)
-    return torch.cat([turn.maximize(bound), W], dim=-1)
+
+    beta: Beta
+
+    def __call__(self, turn: Turn) -> Tensor:
+        r"""The next row."""
+        W = _drawn(turn)
+        bound = named_known.contextual_gp_ucb(turn.model, W, turn.view.round, beta=self.beta)
+        return torch.cat([turn.maximize(bound), W], dim=-1)
 
 
 def random_pair(turn: Turn) -> Tensor:

@@ -88,7 +88,7 @@ class TheoryBound(Score):
         score(x) = mean(x) + sqrt(beta_t) sigma(x)
         beta_t = fraction 2 log(|D| t^2 pi^2 / (6 delta))
 
-    The width is that of Lemma C.1 of TRUVAR, where t counts the samples, this one included; the
+    The width is from Lemma C.1 of TRUVAR, where t counts the samples, this one included; the
     paper divides it by five. (It prints `beta_t sigma`, and means the square root.)
 
     Raises:

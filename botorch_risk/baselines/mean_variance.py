@@ -88,7 +88,7 @@ def mean_variance_log_nei(bounds: Tensor, seeds: int | Sequence[int], **options:
 
 @dataclass(frozen=True)
 class MeanVarianceLogNEI(Method):
-    r"""Proposes by qLogNEI; all else is that of a method on a `MeanVarianceGP`."""
+    r"""Proposes by qLogNEI, and reports as `MeanVariance` does."""
 
     reporting: MeanVariance
 

@@ -23,20 +23,22 @@ class ContextualRisk(Method):
     r"""Maximises a confidence bound on a risk over contexts, whose distribution it learns.
 
     Each round fits a Gaussian process of (x, w) on the unit cube, learns the distribution of w from
-    all contexts so far, including those of failed evaluations, and maximises the recipe's
-    acquisition function. It recommends the evaluated decision with the best risk of the posterior
+    all contexts so far, also where the evaluation failed, and maximises the recipe's acquisition
+    function. It recommends the evaluated decision with the best risk of the posterior
     mean.
 
     Args:
-        recipe: The acquisition function, `recipe(model, observed, bounds, t, seeds=seeds)` as those
-            of `botorch_risk.acquisition.named`.
+        recipe: The acquisition function, `recipe(model, observed, bounds, t, seeds=seeds)`, such
+            as `botorch_risk.acquisition.sbo_kde`.
         uses_contexts: Whether the model is of (x, w), or of x alone.
+        uses_previous: Whether the recipe takes what it returned in the round before, `previous`.
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
     """
 
     recipe: Recipe
     uses_contexts: bool = True
+    uses_previous: bool = False
     num_restarts: int = 10
     raw_samples: int = 256
 
@@ -54,6 +56,7 @@ class ContextualRisk(Method):
             unit_cube(space.context_bounds),
             view.round,
             seeds=view.history.streams("environment"),
+            **({"previous": view.previous} if self.uses_previous else {}),
         )
 
     def propose(self, view: View) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -38,7 +39,7 @@ class FiniteDomain:
                 f"Got {self.initial_level}."
             )
 
-    @property
+    @cached_property
     def bounds(self) -> Tensor:
         r"""The smallest box round the domain, `2 x d`."""
         return torch.stack([self.domain.amin(dim=-2), self.domain.amax(dim=-2)])

@@ -155,6 +155,8 @@ def drbo_mmd(
         kernel=kernel,
         beta=beta,
     )
+    # The kernel matrix of the grid stays; its factors take longer than all else of a round.
+    options = {"uses_previous": minimax, **options}
     return contextual(recipe, bounds, seeds, context_bounds, **options)
 
 

@@ -15,7 +15,7 @@ from botorch_risk.strategies.history import History
 from botorch_risk.strategies.space import Space
 
 State = Mapping[str, Tensor]
-r"""What a method keeps beyond the data: tensors whose first dimension is that of replicates."""
+r"""What a method keeps beyond the data: tensors with one row a replicate."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class View:
 
     @property
     def known_belief(self) -> Any:
-        r"""The belief if it has been worked out, else that of before."""
+        r"""The belief if it has been worked out, else the belief before the last rows."""
         return vars(self).get("belief", self.previous)
 
     def renewed(self, history: History, state: State) -> View:

@@ -1,4 +1,4 @@
-r"""Lets a bandit decide between random points and those of a method."""
+r"""Lets a bandit decide between random points and the points of a method."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class RandomOrAcquire(Method):
         r"""The arm of each replicate at evaluation t, `R`: 0 for random, 1 for the inner method.
 
         Args:
-            view: What is known; its weights are those of evaluation t.
+            view: What is known; it holds the weights of evaluation t.
             t: Counts evaluations from 1; as long as the arm lasts.
         """
         if self.arms != "exp3":

@@ -69,6 +69,6 @@ def uhe_bo(
 
 
 def acquire_gp_ucb(beta: Beta = PAPER_BETA, **options: Any) -> Acquire:
-    r"""GP-UCB over replicates; options are those of `Acquire`."""
+    r"""GP-UCB over replicates, with further options of `Acquire`."""
     check_beta(beta)
     return Acquire(partial(gp_ucb, beta=beta), batched=True, **options)

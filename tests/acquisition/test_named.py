@@ -136,9 +136,9 @@ def test_minimax_uses_the_factors_of_an_earlier_round_again() -> None:
     count = len(calls)
     again = drbo_mmd_minimax(model, W, UNIT, 5, previous=first, **options)
     assert len(calls) == count
-    anew = drbo_mmd_minimax(model, W, UNIT, 5, **options)
-    assert again.risk_measure.radius == anew.risk_measure.radius
-    assert torch.equal(again.evaluate(GRID), anew.evaluate(GRID))
+    fresh = drbo_mmd_minimax(model, W, UNIT, 5, **options)
+    assert again.risk_measure.radius == fresh.risk_measure.radius
+    assert torch.equal(again.evaluate(GRID), fresh.evaluate(GRID))
 
 
 def test_default_kernel_is_in_units_of_the_range_of_the_contexts() -> None:

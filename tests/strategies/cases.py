@@ -121,7 +121,7 @@ def of_pairs(make: Any, **options: Any) -> StrategyCase:
 
 
 def of_a_domain(make: Any, label: str = "", batch_size: int = 2, **options: Any) -> StrategyCase:
-    r"""The points are those of a finite domain, the hyperparameters are known."""
+    r"""Points of a finite domain, with known hyperparameters."""
     known = {"model": build_model, "estimator": None, "noise": 1e-2}
     return StrategyCase(
         make, DOMAIN.domain, {**known, **options}, DOMAIN, label=label, batch_size=batch_size

@@ -104,6 +104,27 @@ def test_the_distribution_is_learnt_from_all_contexts() -> None:
     torch.testing.assert_close(observed, strategy.history.X[..., 2:])
 
 
+def test_the_kernel_matrix_of_the_grid_is_made_once() -> None:
+    r"""And a resumed strategy, which makes it again, asks for the same."""
+    calls = []
+
+    def kernel(first: Tensor, second: Tensor) -> Tensor:
+        calls.append(len(first))
+        squares = (first.unsqueeze(-2) - second.unsqueeze(-3)).square().sum(dim=-1)
+        return torch.exp(-0.5 * squares / 0.3**2)
+
+    strategy, resumed = (build("drbo_mmd_minimax", kernel=kernel) for _ in range(2))
+    play(strategy, 3)
+    strategy.ask()
+    made = len(calls)
+    play(strategy, 1, first=3)
+    strategy.ask()
+    assert len(calls) == made
+    resumed.load_state_dict(strategy.state_dict())
+    assert torch.equal(resumed.ask(), strategy.ask())
+    assert len(calls) > made
+
+
 def test_beta_may_follow_the_round() -> None:
     rounds: list[int] = []
 

@@ -20,7 +20,7 @@ from botorch_risk.test_functions.gaussian_process_samples import LENGTHSCALE
 ModelBuilder = Callable[[Tensor, Tensor, Tensor | None], SingleTaskGP]
 
 # Maximum likelihood of a Matern-5/2 kernel and a constant mean on every fourth point of the
-# map's east half, as the paper takes those of its second data set: km, km, km^2, km.
+# map's east half, as the paper does on its second data set: km, km, km^2, km.
 COAST_LENGTHSCALE, COAST_OUTPUTSCALE, COAST_MEAN = (24.52, 24.56), 0.2008, 0.4283
 
 
