@@ -48,8 +48,8 @@ def maximize_value_at_risk(
     loss, whose minimiser is the quantile. Source: Algorithm 2 of [Nguyen2021vucb]_, Eqs. (7) and
     (14). The surrogate is a network of two hidden layers of 30 sigmoid units.
 
-    What it is good for: laws that can only be sampled, or of many dimensions, and functions
-    without a gradient. It is stochastic and needs millions of values of h. Where the law has
+    What it is good for: distributions that can only be sampled or have many dimensions, functions
+    without a gradient. It is stochastic and needs millions of values of h. Where W has
     quasi-random or quantile points and h a gradient, as an upper confidence bound has, prefer
     `RiskUpperConfidenceBound` over a `ContinuousEnvironment` with
     `optimize_acqf_replicates`: on continuous problems of the paper, 64 quantile midpoints come at
@@ -89,7 +89,7 @@ def maximize_value_at_risk(
         ValueError: If the level is outside (0, 1), or a number is out of its range.
 
     Example:
-        >>> law = torch.distributions.Normal(0.0, 1.0)
+        >>> weather = torch.distributions.Normal(0.0, 1.0)
         >>> def spread(queries):  # VaR = -(x - 0.5)^2 - 1.28 x
         ...     x, w = queries.unbind(dim=-1)
         ...     return -((x - 0.5) ** 2) + x * w
