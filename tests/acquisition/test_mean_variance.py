@@ -172,6 +172,15 @@ def test_replicates_may_have_weights_of_their_own() -> None:
         torch.testing.assert_close(one.evaluate(X)[i], together[:, i])
 
 
+def test_observed_values_of_every_replicate() -> None:
+    data = RepeatedData.make((3,))
+    model = mean_variance_gp(data)
+    X = data.X[..., [4, 0, 1], :]
+    together = RiskAverseUpperConfidenceBound(model, beta=1.0, risk_aversion=2.0).observed(X)
+    mean, variance = data.Y.mean(dim=-1), data.Y.var(dim=-1)
+    torch.testing.assert_close(together, (mean - 2.0 * variance)[:, [4, 0, 1]])
+
+
 def test_lemma_one(data: RepeatedData) -> None:
     model = mean_variance_gp(data).mean_model.eval()
     (X,) = model.train_inputs

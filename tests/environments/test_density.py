@@ -144,6 +144,14 @@ def test_leave_one_out_is_batched_and_keeps_to_the_floor():
     assert (together >= floor).all()
 
 
+@pytest.mark.parametrize("batch_shape", [(), (2,), (2, 3)])
+def test_draws_have_the_shape_of_a_distribution_of_torch(batch_shape):
+    kde = KernelDensity(draws(*batch_shape, 6, 2), torch.full((2,), 0.1).double())
+    assert kde.batch_shape == batch_shape and kde.event_shape == (2,)
+    assert kde.sample((5, 4)).shape == (5, 4, *batch_shape, 2)
+    assert kde.sample().shape == (*batch_shape, 2)
+
+
 def test_refuses_a_bandwidth_that_is_none():
     with pytest.raises(ValueError, match="bandwidth"):
         KernelDensity(OBSERVED, torch.tensor([0.0]).double())

@@ -2,6 +2,8 @@ r"""Programs over the simplex and a ball: certified by their gap, and solved eac
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -25,6 +27,11 @@ def programs(count: int, seed: int = 0) -> tuple[Tensor, BallProgram]:
     centre = torch.rand(count, NUM_POINTS, **draw)
     centre = centre / centre.sum(dim=-1, keepdim=True)
     return B, BallProgram.start(costs, centre, centre @ B.T)
+
+
+class _Factor(NamedTuple):
+    L: Tensor
+    info: Tensor
 
 
 def by_cone_program(B: Tensor, costs: Tensor, image: Tensor) -> float:
@@ -64,6 +71,26 @@ def test_bounds_hold_also_before_the_end(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (early.gap > 1e-10).any()
     assert (early.bound <= exact.value + 1e-12).all()
     assert (early.value >= exact.bound - 1e-12).all()
+
+
+def test_a_matrix_that_rounding_made_indefinite_is_hardly_shifted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    r"""Two of three factorisations count as failed; the directions are Newton's all the same."""
+    B, expected = programs(4)
+    solve_programs(BallRows(B), expected, 1e-9)
+    factorise, calls = torch.linalg.cholesky_ex, []
+
+    def sometimes_failing(matrix: Tensor) -> _Factor:
+        L, info = factorise(matrix)
+        calls.append(len(calls) % 3 != 0)
+        return _Factor(L, info + calls[-1])
+
+    monkeypatch.setattr(torch.linalg, "cholesky_ex", sometimes_failing)
+    _, found = programs(4)
+    solve_programs(BallRows(B), found, 1e-9)
+    assert sum(calls) > 2
+    torch.testing.assert_close(found.value, expected.value, rtol=0, atol=1e-8)
 
 
 def test_the_table_of_products_gives_the_same_matrices(monkeypatch: pytest.MonkeyPatch) -> None:

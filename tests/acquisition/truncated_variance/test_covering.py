@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from botorch_risk.acquisition import (
     Maximize,
+    NoiseLevels,
     TruncatedVarianceReduction,
     top_candidates,
 )
@@ -132,6 +133,24 @@ def test_plateaus_go_to_the_larger_untruncated_gain() -> None:
     ).evaluate_domain()
     best = whole.where(tied, -torch.inf).max()
     assert acqf.select().row == (tied & (whole >= (1 - 1e-9) * best)).nonzero()[0]
+
+
+def test_plateaus_of_one_level_among_several() -> None:
+    posterior, state = build()
+    top = posterior.variance[state.unclassified].max() * state.beta
+    state = replace(state, eta=(top - 1e-4).sqrt())  # one accurate sample is enough
+    levels = NoiseLevels((1e-4, 50.0), costs=(1.0, 9.0))
+    acqf = TruncatedVarianceReduction(posterior, state, levels=levels)
+    values = acqf.evaluate_domain().view(-1, 2)
+    tied = values >= (1 - 1e-9) * values.max()
+    assert tied[:, 0].sum() > 1 and not tied[:, 1].any()
+    whole = TruncatedVarianceReduction(
+        posterior, replace(state, eta=0.0 * state.eta), levels=levels
+    ).evaluate_domain()
+    best = whole.view(-1, 2)[:, 0].where(tied[:, 0], -torch.inf)
+    chosen = acqf.select()
+    assert chosen.row == best.argmax() != 0
+    assert chosen.level == 0
 
 
 def test_restricted_candidates() -> None:
