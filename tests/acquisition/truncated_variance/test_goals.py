@@ -86,3 +86,16 @@ def test_fractions_and_baselines() -> None:
     for fraction in (0.0, 1.0):
         with pytest.raises(ValueError, match=r"`fraction` in \(0, 1\)"):
             RelativeLevelSet(fraction)
+
+
+@pytest.mark.parametrize("goal", [Maximize(), LevelSet(0.5), RelativeLevelSet(0.5)])
+def test_accuracy_of_each_replicate_is_its_own(goal: Goal) -> None:
+    generator = torch.Generator().manual_seed(0)
+    values = torch.rand(3, 8, generator=generator)
+    within, high, low = (torch.rand(3, 3, 8, generator=generator) < 0.5).unbind()
+    within[values.argmax(dim=-1, keepdim=True) == torch.arange(8)] = True
+    within[2, values[2].argmax()] = False
+    together = goal.accuracy((within, high & ~within, low & ~high & ~within), values)
+    for r in range(3):
+        sets = (within[r], (high & ~within)[r], (low & ~high & ~within)[r])
+        torch.testing.assert_close(together[r], goal.accuracy(sets, values[r]))

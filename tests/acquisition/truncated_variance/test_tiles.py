@@ -26,9 +26,10 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
-def test_chunks_and_tiles(monkeypatch: pytest.MonkeyPatch, dense: bool) -> None:
+@pytest.mark.parametrize("anticipate", [False, True])
+def test_chunks_and_tiles(monkeypatch: pytest.MonkeyPatch, dense: bool, anticipate: bool) -> None:
     posterior, state = build(eta=0.5, dense=dense)
-    acqf = TruncatedVarianceReduction(posterior, state, levels=LEVELS)
+    acqf = TruncatedVarianceReduction(posterior, state, levels=LEVELS, anticipate=anticipate)
     X = torch.cat([torch.rand(7, 2).double(), torch.ones(7, 1)], dim=-1)
     values, off_grid = acqf.evaluate_domain(), acqf.evaluate(X)
     small_tiles(monkeypatch)
