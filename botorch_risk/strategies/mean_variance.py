@@ -133,10 +133,11 @@ class MeanVariance(Method):
         r"""Keeps hyperparameters for the rounds without a fit."""
         if self.refit_every == 1 or not self._fits_in(view.round):
             return view.state
+        # Fixed noise is a level for each row and comes with the data; an inferred level is kept.
         return {
             name: value.clone()
             for name, value in view.belief.state_dict().items()
-            if value.dim() and "likelihood" not in name
+            if value.dim() and not name.endswith("noise_covar.noise")
         }
 
     def recommend(self, view: View) -> Tensor:

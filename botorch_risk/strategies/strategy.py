@@ -53,6 +53,19 @@ class Strategy:
         (torch.Size([2, 1, 1]), torch.Size([2, 1]))
     """
 
+    # Nothing else can be set: `strategy.rule = ...` is an error, not a rule that nobody reads.
+    __slots__ = (
+        "__weakref__",
+        "_batch_size",
+        "_design",
+        "_history",
+        "_method",
+        "_proposal",
+        "_space",
+        "_state",
+        "_views",
+    )
+
     def __init__(
         self,
         space: Space,
@@ -67,13 +80,28 @@ class Strategy:
                 "Expected `num_initial` and `batch_size` to be at least 1. "
                 f"Got {num_initial=}, {batch_size=}."
             )
-        self.space, self.method, self.batch_size = space, method, batch_size
+        self._space, self._method, self._batch_size = space, method, batch_size
         self._views: Views | None = None
         self._commit(
             History.empty(as_seeds(seeds), num_initial, space.num_columns, space.bounds),
             method.start(space, len(as_seeds(seeds))),
         )
         self._design = space.initial(self.seeds, num_initial)
+
+    @property
+    def space(self) -> Space:
+        r"""What a point is."""
+        return self._space
+
+    @property
+    def method(self) -> Method:
+        r"""How points are chosen."""
+        return self._method
+
+    @property
+    def batch_size(self) -> int:
+        r"""The number `q` of points of each round after the initial design."""
+        return self._batch_size
 
     @property
     def seeds(self) -> list[int]:

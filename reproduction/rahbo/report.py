@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,14 @@ def regret_rows(store: ExperimentStore) -> list[list[str]]:
     return rows
 
 
+def recommended(strategy: Any, rule: str, **weights: float) -> Tensor:
+    r"""What the method would recommend of the same data by another rule and other weights."""
+    method = strategy.method
+    method = replace(method, rule=rule, weights=replace(method.weights, **weights))
+    [(_, view)] = strategy.views  # all seeds have equally many outcomes
+    return method.recommend(view)
+
+
 def rule_rows(store: ExperimentStore, name: str) -> list[list[str]]:
     r"""Final simple regret of the same data under every reporting rule."""
     problem: Any = get_experiment(name).problem()
@@ -74,13 +83,9 @@ def rule_rows(store: ExperimentStore, name: str) -> list[list[str]]:
     for label in store.labels():
         strategy = strategy_of(store, name, label)
         cells = []
-        for rule in RULES:
-            strategy.rule = rule
-            points = strategy.recommend().unsqueeze(-2)
-            cells.append(cell(optimum - problem.objective(points).squeeze(-1)))
-        strategy.rule, strategy.risk_aversion = "best_observed", 0.0
-        points = strategy.recommend().unsqueeze(-2)
-        cells.append(cell(optimum - problem.objective(points).squeeze(-1)))
+        by_rule = [recommended(strategy, rule) for rule in RULES]
+        for points in (*by_rule, recommended(strategy, "best_observed", risk_aversion=0.0)):
+            cells.append(cell(optimum - problem.objective(points.unsqueeze(-2)).squeeze(-1)))
         rows.append([label, *cells])
     return rows
 
@@ -174,10 +179,9 @@ def forest_rows(out: Path) -> list[list[str]]:
         for name, label in runs:
             with ExperimentStore(out / f"{name}.sqlite") as store:
                 strategy = strategy_of(store, name, label)
-            strategy.risk_aversion = weight
             for rule in ("best_observed", "lower_confidence_bound"):
-                strategy.rule = rule
-                reports[f"{weight:g}|{rule}|{label}"] = strategy.recommend().round()
+                points = recommended(strategy, rule, risk_aversion=weight)
+                reports[f"{weight:g}|{rule}|{label}"] = points.round()
     scores = measured(torch.cat(list(reports.values())), out / "forest_scores.json")
     rows = []
     for weight in ("20", "100"):

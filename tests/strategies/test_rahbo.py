@@ -119,20 +119,24 @@ def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
         rahbo(**{**good, **arguments})
 
 
-def test_hyperparameters_are_refitted_when_asked() -> None:
-    def lengthscales(strategy: Any) -> Tensor:
-        return strategy.belief.mean_model.covar_module.lengthscale.detach().clone()
+@pytest.mark.parametrize("link", ["log", "identity"])
+def test_hyperparameters_are_fitted_again_when_due(link: str) -> None:
+    def hyperparameters(strategy: Any) -> Tensor:
+        r"""All of both processes; with the identity link also an inferred noise level."""
+        values = [each.detach().flatten() for each in strategy.belief.parameters()]
+        assert len(values) == (4 if link == "log" else 5)
+        return torch.cat(values)
 
-    once, thrice = build(rahbo, refit_every=None), build(rahbo, refit_every=2)
+    once, thrice = (build(rahbo, refit_every=n, variance_link=link) for n in (None, 2))
     for strategy in (once, thrice):
         play(strategy, 1)
-    first = lengthscales(once)
-    for index, (kept, refitted) in enumerate(((True, True), (True, False), (True, False)), start=1):
+    first = hyperparameters(once)
+    for index, refitted in enumerate((True, False, False), start=1):
         for strategy in (once, thrice):
             play(strategy, 1, first=index)
-        assert torch.equal(lengthscales(once), first) is kept
-        assert torch.equal(lengthscales(thrice), first) is refitted
-    resumed = build(rahbo, refit_every=None)
+        assert torch.equal(hyperparameters(once), first)
+        assert torch.equal(hyperparameters(thrice), first) is refitted
+    resumed = build(rahbo, refit_every=None, variance_link=link)
     resumed.load_state_dict(once.state_dict())
     assert torch.equal(resumed.ask(), once.ask())
     with pytest.raises(ValueError, match=r"`refit_every` to be at least 1 or None\. Got 0"):

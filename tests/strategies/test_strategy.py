@@ -336,3 +336,10 @@ def test_outcomes_that_were_made_in_inference_mode_are_taken() -> None:
             Y = (3 * X).sin() + 0.1 * torch.randn(*X.shape[:-1], NUM_REPEATS).double()
         strategy.tell(X, Y)
     assert strategy.ask().shape == (2, 1, 1)
+
+
+def test_nothing_can_be_set_that_nobody_reads() -> None:
+    strategy = STRATEGIES[0].build(0)
+    for name in ("rule", "risk_aversion", "method", "space", "batch_size"):
+        with pytest.raises(AttributeError):
+            setattr(strategy, name, None)
