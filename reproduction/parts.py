@@ -57,6 +57,14 @@ def parser(description: str | None, parts: Sequence[Part], out: str) -> argparse
     return arguments
 
 
+def report_parser(description: str | None, out: str, to: Path) -> argparse.ArgumentParser:
+    r"""The arguments that every `report.py` takes: where the rounds are, and where pages go."""
+    arguments = argparse.ArgumentParser(description=description)
+    arguments.add_argument("--out", type=Path, default=Path(out), help="what run.py has stored")
+    arguments.add_argument("--to", type=Path, default=to, help="the folder of tables and pictures")
+    return arguments
+
+
 def run(
     parts: Iterable[Part],
     arguments: argparse.Namespace,

@@ -1,11 +1,10 @@
 r"""Writes the tables and pictures behind this folder's README from what run.py has stored.
 
-python -m reproduction.kde.report [--out results/kde]
+python -m reproduction.kde.report [--out results/kde] [--to FOLDER]
 """
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,9 @@ from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import RegretCurves, regret_curves
 from botorch_risk.metrics import MeanAndStandardError, mean_and_standard_error
 from reproduction.kde.run import NUM_ROUNDS, NUM_SEEDS, PARTS
-from reproduction.parts import stores
+from reproduction.parts import report_parser, stores
 from reproduction.tables import cell, paired, table
 
-HERE = Path(__file__).parent
 REFERENCE = "SBO-KDE"
 STYLES = {
     "SBO-KDE": (COLORS[0], LINE_STYLES[0]),
@@ -171,9 +169,8 @@ def table_2() -> list[list[str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/kde"))
-    out = parser.parse_args().out
+    arguments = report_parser(__doc__, "results/kde", Path(__file__).parent).parse_args()
+    out, to = arguments.out, arguments.to
     page = []
     for name in NUM_SEEDS:
         curves, rewards = collected(out, name)
@@ -191,11 +188,11 @@ def main() -> None:
         ]
         page += [f"### {name}: {NUM_ROUNDS} rounds\n", table(header, final_rows(curves, rewards))]
         page += ["Cumulative regret by round:\n", table(["round", *curves], by_round(curves))]
-        picture(name, curves).savefig(HERE / f"{name}.png", dpi=110)
+        picture(name, curves).savefig(to / f"{name}.png", dpi=110)
     page += ["### Total variation between the learnt density and the law (Table 2)\n"]
     header = ["law", "contexts", "paper", "Silverman's rule", "leave-one-out likelihood"]
     page += [table(header, table_2())]
-    (HERE / "tables.md").write_text("\n".join(page), encoding="utf-8")
+    (to / "tables.md").write_text("\n".join(page), encoding="utf-8")
 
 
 if __name__ == "__main__":

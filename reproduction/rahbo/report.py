@@ -1,11 +1,10 @@
 r"""Writes the tables and pictures behind results.md from what run.py has stored.
 
-python -m reproduction.rahbo.report [--out results/rahbo]
+python -m reproduction.rahbo.report [--out results/rahbo] [--to FOLDER]
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +22,10 @@ from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
 from botorch_risk.metrics import mean_and_standard_error
 from botorch_risk.test_functions import ForestTuning
+from reproduction.parts import report_parser
 from reproduction.rahbo.run import PARTS
 from reproduction.tables import cell, paired, table
 
-HERE = Path(__file__).parent
 NUM_SEEDS = {part.name: part.num_seeds for part in PARTS}
 SYNTHETIC = ("sine", "branin", "sine-variance", "branin-variance")
 RULES = (
@@ -233,9 +232,8 @@ def measure(x: Tensor) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/rahbo"))
-    out = parser.parse_args().out
+    arguments = report_parser(__doc__, "results/rahbo", Path(__file__).parent).parse_args()
+    out, to = arguments.out, arguments.to
     page = []
     for name in SYNTHETIC:
         with ExperimentStore(out / f"{name}.sqlite") as store:
@@ -256,14 +254,14 @@ def main() -> None:
                 table(header, rule_rows(store, name)),
             ]
             for suffix in ("",) if name.endswith("variance") else ("", "-paper"):
-                regret_picture(store, name, suffix).savefig(HERE / f"{name}{suffix}.png", dpi=110)
+                regret_picture(store, name, suffix).savefig(to / f"{name}{suffix}.png", dpi=110)
             if name == "branin":
                 header = ["strategy", "% near A (noisiest)", "% near B", "% near C (quietest)"]
                 page += [
                     "Queries within 1.5 of each optimum, Fig. 1(c):\n",
                     table(header, histogram_rows(store)),
                 ]
-                histogram_picture(store).savefig(HERE / "branin_queries.png", dpi=110)
+                histogram_picture(store).savefig(to / "branin_queries.png", dpi=110)
     if all((out / f"{name}.sqlite").exists() for name in ("forest", "forest-100")):
         header = [
             "risk aversion",
@@ -275,7 +273,7 @@ def main() -> None:
         ]
         page += [f"### forest: {NUM_SEEDS['forest']} seeds, 50 rounds, {NUM_SPLITS} fresh splits\n"]
         page.append(table(header, forest_rows(out)))
-    (HERE / "tables.md").write_text("\n".join(page), encoding="utf-8")
+    (to / "tables.md").write_text("\n".join(page), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ python -m reproduction.truvar.report [--out results/truvar] [--to reproduction/t
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Iterable
 from itertools import islice
@@ -30,7 +29,7 @@ from botorch_risk.experiments.replay import (
 )
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.metrics import classify_by_confidence, mean_and_standard_error
-from reproduction.parts import stores
+from reproduction.parts import report_parser, stores
 from reproduction.tables import cell, paired, table
 from reproduction.truvar.run import PARTS
 
@@ -106,7 +105,7 @@ def path_picture(out: Path, label: str, curves: LevelSetCurves, budget: Tensor) 
         X = torch.cat([record.X[0] for record in store.rounds(label)])[:affordable]
         strategy = next(islice(replay(store, definition, label), affordable - 1, None))
     goal = LevelSet(definition.threshold or 0.0)
-    sets = classify_by_confidence(strategy.posterior, goal, beta=CONFIDENCE)
+    sets = classify_by_confidence(strategy.belief.posterior, goal, beta=CONFIDENCE)
     figure = plot_classes(
         problem.domain,
         sets.high[0],
@@ -261,10 +260,7 @@ def level_set_page(out: Path, to: Path) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/truvar"))
-    parser.add_argument("--to", type=Path, default=Path(__file__).parent)
-    arguments = parser.parse_args()
+    arguments = report_parser(__doc__, "results/truvar", Path(__file__).parent).parse_args()
     out, to = arguments.out, arguments.to
     warnings.simplefilter("ignore", BotorchWarning)  # as in run.py
     page = level_set_page(out, to)

@@ -5,7 +5,6 @@ python -m reproduction.uhe.report [--out results/uhe] [--to reproduction/uhe]
 
 from __future__ import annotations
 
-import argparse
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from botorch_risk.experiments.replay import replay
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
 from botorch_risk.metrics import mean_and_standard_error
-from reproduction.parts import stores
+from reproduction.parts import report_parser, stores
 from reproduction.tables import cell, paired, table
 from reproduction.uhe.run import METHODS, PARTS
 
@@ -79,13 +78,15 @@ def bandits(out: Path, name: str) -> dict[str, Bandit]:
         for label in (each for each in BANDITS if each in store.labels()):
             chosen, last = [], len(store.rounds(label)) - 1
             for t, strategy in enumerate(replay(store, get_experiment(name), label), 1):
-                if (t - 1) % strategy.steps == 0 and t <= last:
-                    chosen.append(strategy.chosen(t) == 0)
+                method, [(_, view)] = strategy.method, strategy.views
+                if (t - 1) % method.steps == 0 and t <= last:
+                    chosen.append(method.chosen(view, t) == 0)
+            state = strategy.state
             arms = torch.stack(chosen, dim=-1).double()  # R x choices
             half = arms.shape[-1] // 2
             found[label] = Bandit(
                 (arms[:, : max(half, 1)].mean(dim=-1), arms[:, half:].mean(dim=-1)),
-                strategy.num_saturated / strategy.num_rewards.clamp_min(1),
+                state["num_saturated"] / state["num_rewards"].clamp_min(1),
             )
     return found
 
@@ -186,10 +187,7 @@ def page_of(out: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/uhe"))
-    parser.add_argument("--to", type=Path, default=Path(__file__).parent)
-    arguments = parser.parse_args()
+    arguments = report_parser(__doc__, "results/uhe", Path(__file__).parent).parse_args()
     page: list[str] = []
     for figure, names in GROUPS.items():
         found = {name: collected(arguments.out, name) for name in names}

@@ -1,11 +1,10 @@
 r"""Writes the tables and pictures behind this folder's README from what run.py has stored.
 
-python -m reproduction.vucb.report [--out results/vucb]
+python -m reproduction.vucb.report [--out results/vucb] [--to FOLDER]
 """
 
 from __future__ import annotations
 
-import argparse
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,10 @@ from botorch_risk.experiments.plots import COLORS, LINE_STYLES
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
 from botorch_risk.metrics import mean_and_standard_error
-from reproduction.parts import stores
+from reproduction.parts import report_parser, stores
 from reproduction.tables import cell, paired, table
 from reproduction.vucb.run import NUM_SEEDS, PARTS
 
-HERE = Path(__file__).parent
 REFERENCE = "V-UCB-Prob"
 SMALLEST = 1e-6  # of a regret, for its logarithm: the accuracy of the true optima
 SHOWN = (10, 20, 30, 45, 60)
@@ -85,9 +83,8 @@ def picture(name: str, curves: dict[str, Tensor], axes: Any) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/vucb"))
-    out = parser.parse_args().out
+    arguments = report_parser(__doc__, "results/vucb", Path(__file__).parent).parse_args()
+    out, to = arguments.out, arguments.to
     page = []
     groups = {
         "figure_3": [name for name in NUM_SEEDS if name.endswith("-discrete")],
@@ -124,8 +121,8 @@ def main() -> None:
         legends = [each.get_legend_handles_labels() for each in panels]
         longest = max(legends, key=lambda legend: len(legend[1]))
         figure.legend(*longest, loc="outside lower center", ncols=4, frameon=False)
-        figure.savefig(HERE / f"{group}.png", dpi=110)
-    (HERE / "tables.md").write_text("\n".join(page), encoding="utf-8")
+        figure.savefig(to / f"{group}.png", dpi=110)
+    (to / "tables.md").write_text("\n".join(page), encoding="utf-8")
 
 
 if __name__ == "__main__":
