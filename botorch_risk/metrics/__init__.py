@@ -5,6 +5,7 @@ from botorch_risk.metrics.intervals import (
     MeanAndStandardError,
     format_with_error,
     mean_and_standard_error,
+    note_on_comparisons,
     paired_difference,
 )
 from botorch_risk.metrics.level_sets import (
@@ -30,6 +31,7 @@ __all__ = [
     "instantaneous_regret",
     "level_set_scores",
     "mean_and_standard_error",
+    "note_on_comparisons",
     "paired_difference",
     "simple_regret",
 ]
