@@ -1,4 +1,4 @@
-r"""Every strategy and every baseline, one line each; their laws are in `test_contract.py`."""
+r"""Every strategy and every baseline, one line each; `test_contract.py` tests what they share."""
 
 from __future__ import annotations
 
