@@ -263,7 +263,7 @@ def _backtrack(
     rows.step = np.where(rejected, rows.step * shrink, rows.step)
     rows.trials = np.where(rejected, rows.trials + 1, rows.trials)
     exhausted = rejected & ((rows.trials > MAX_TRIALS) | (slope >= 0))
-    # A decrease below the rounding error of the objective cannot be told from none.
+    # A decrease below the rounding error of the objective is indistinguishable from none.
     expected = precision * np.maximum(1.0, np.abs(rows.value))
     status[rejected & rows.fresh & (slope < 0) & (-slope <= expected)] = RowStatus.CONVERGED
     # Steepest descent has failed too, so that nothing is left to try.

@@ -1,4 +1,4 @@
-r"""How good was it? Regret, confidence intervals over replicates, scores of level sets."""
+r"""Regret, confidence intervals over replicates, and scores of level sets."""
 
 from botorch_risk.metrics.intervals import (
     INTERVAL,

@@ -126,7 +126,7 @@ def format_with_error(mean: float, error: float) -> str:
 
 
 def note_on_comparisons(number: int) -> str:
-    r"""What a table of differences says below it: how many it holds, each with its own interval.
+    r"""Writes the note below a table of differences: how many it holds, each with its own interval.
 
     Of twenty differences that are all 0, one interval of 95 % misses the 0 on average.
 

@@ -170,7 +170,7 @@ def histogram_picture(store: ExperimentStore) -> Figure:
 
 
 def forest_rows(out: Path) -> list[list[str]]:
-    r"""Figs. 5(b, c): reported forests measured afresh, by two rules."""
+    r"""Figs. 5(b, c): reported forests, measured on fresh splits, by two rules."""
     reports: dict[str, Tensor] = {}
     for weight, runs in (
         (20.0, (("forest", "RAHBO"), ("forest", "GP-UCB"))),

@@ -268,7 +268,7 @@ def picture(collected: dict[str, Results], prior: str) -> Figure:
         for axes, name in zip(column, ("bias", "nlpd"), strict=True):
             for index, (label, color) in enumerate(zip(ESTIMATORS, COLORS, strict=False)):
                 shift = 0.18 * (index - 1)
-                for place, results in enumerate(collected.values()):
+                for position, results in enumerate(collected.values()):
                     found = {
                         each: results[design, str(max(SIZES)), prior, each][name]
                         for each in ESTIMATORS
@@ -277,12 +277,12 @@ def picture(collected: dict[str, Results], prior: str) -> Figure:
                     value = mean_and_standard_error(values)
                     axes.errorbar(
                         value.mean,
-                        place + shift,
+                        position + shift,
                         xerr=value.half_width,
                         color=color,
                         marker="o",
                         markersize=4,
-                        label=label if place == 0 else None,
+                        label=label if position == 0 else None,
                     )
             axes.axvline(0.0, color="black", linewidth=0.8)
             axes.set_yticks(range(len(collected)), list(collected))
