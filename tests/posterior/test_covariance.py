@@ -20,7 +20,7 @@ def test_the_running_covariance_is_rebased_when_rounding_has_grown() -> None:
     torch.testing.assert_close(posterior.covariance, exact.covariance, rtol=0, atol=1e-14)
     matrix = posterior._state.covariance.matrix
     posterior.observe(3, 1.0, 1e-3)
-    assert posterior._state.covariance.matrix.data_ptr() == matrix.data_ptr()  # updated in row
+    assert posterior._state.covariance.matrix.data_ptr() == matrix.data_ptr()  # updated in place
 
 
 def test_rows_are_up_to_date_whatever_the_order_they_are_read_in() -> None:
