@@ -206,6 +206,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def comparison_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    r"""A table of differences, a label and one for each further column, and how many they are."""
+    r"""A table of differences, one in each column but the first, and how many it holds."""
     number = sum(len(row) - 1 for row in rows)
     return f"{table(header, rows)}\n\n{note_on_comparisons(number)}"
