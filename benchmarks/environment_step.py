@@ -56,8 +56,8 @@ def fitted(num_columns: int) -> SingleTaskGP:
 
 
 def of_density(model: SingleTaskGP, n_w: int) -> RiskUpperConfidenceBound:
-    law = KernelDensityEnvironment(observations()[0][:, 2:], SQUARE[:, :1], n_w=n_w, seeds=0)
-    return RiskUpperConfidenceBound(model, law, Expectation(), BETA)
+    learnt = KernelDensityEnvironment(observations()[0][:, 2:], SQUARE[:, :1], n_w=n_w, seeds=0)
+    return RiskUpperConfidenceBound(model, learnt, Expectation(), BETA)
 
 
 def of_appended_features(model: SingleTaskGP, points: Tensor) -> AcquisitionFunction:

@@ -1,4 +1,4 @@
-r"""Worst cases over balls of laws, against cvxpy with the problem compiled once.
+r"""Worst cases over balls of distributions, against cvxpy with the problem compiled once.
 
     python -m benchmarks.risk_measures
 
@@ -42,10 +42,10 @@ class Compiled:
 
     def __init__(self, values: Tensor, constraint: Callable[[cp.Variable], cp.Constraint]) -> None:
         self.rows, self.row = values.numpy(), 0
-        law = cp.Variable(values.shape[-1], nonneg=True)
+        worst = cp.Variable(values.shape[-1], nonneg=True)
         self.parameter = cp.Parameter(values.shape[-1])
-        objective = cp.Minimize(self.parameter @ law)
-        self.problem = cp.Problem(objective, [cp.sum(law) == 1, constraint(law)])
+        objective = cp.Minimize(self.parameter @ worst)
+        self.problem = cp.Problem(objective, [cp.sum(worst) == 1, constraint(worst)])
 
     def __call__(self) -> float:
         self.parameter.value = self.rows[self.row % len(self.rows)]
@@ -53,19 +53,21 @@ class Compiled:
         return self.problem.solve(solver=cp.CLARABEL)
 
 
-def compare(name: str, measure: RiskMeasure, values: Tensor, rivals: dict[str, Compiled]) -> None:
+def compare(
+    name: str, measure: RiskMeasure, values: Tensor, baselines: dict[str, Compiled]
+) -> None:
     r"""One line a batch size; every way takes its turn in every round."""
     weights = torch.full_like(values[0], 1 / values.shape[-1])
     ours = {f"{b}": lambda b=b: measure(values[:b], weights) for b in BATCHES}
-    seconds = interleaved({**ours, **rivals}, 21)
+    seconds = interleaved({**ours, **baselines}, 21)
     for batch in BATCHES:
         own = seconds[f"{batch}"] / batch
         cells = [name, f"{values.shape[-1]:,}", f"{batch}", f"{1e3 * own:.3f}"]
-        cells += [f"{1e3 * seconds[rival]:.1f} ({seconds[rival] / own:.0f})" for rival in rivals]
+        cells += [f"{1e3 * seconds[way]:.1f} ({seconds[way] / own:.0f})" for way in baselines]
         print(f"| {' | '.join(cells)} |", flush=True)
-    for rival in rivals.values():
-        rival.row = 0
-        theirs = torch.tensor([rival() for _ in range(5)])
+    for baseline in baselines.values():
+        baseline.row = 0
+        theirs = torch.tensor([baseline() for _ in range(5)])
         apart = (measure(values[:5], weights) - theirs).abs() / (
             values[:5].amax(dim=-1) - values[:5].amin(dim=-1)
         )
@@ -77,9 +79,9 @@ def total_variation() -> None:
     values, even = smooth_values(points, max(BATCHES)), 1 / TV_POINTS
     print("| measure | n_w | candidates | ms | cvxpy, ms (ratio) |\n|---|---|---|---|---|")
     for radius in TV_RADII:
-        rival = Compiled(values, lambda law, radius=radius: cp.norm1(law - even) <= radius)
+        baseline = Compiled(values, lambda worst, radius=radius: cp.norm1(worst - even) <= radius)
         measure = TotalVariationBall(radius)
-        compare(f"`{measure}`", measure, values, {"cvxpy": rival})
+        compare(f"`{measure}`", measure, values, {"cvxpy": baseline})
 
 
 def maximum_mean_discrepancy() -> None:
@@ -95,18 +97,19 @@ def maximum_mean_discrepancy() -> None:
     print("\n| measure | n_w | candidates | ms | cvxpy, whole root, ms (ratio) |", end="")
     print(" cvxpy, reduced root, ms (ratio) |\n|---|---|---|---|---|---|")
     for radius in MMD_RADII:
-        rivals = {
+        baselines = {
             name: Compiled(
-                values, lambda law, R=R, radius=radius: cp.norm(R @ (law - even)) <= radius
+                values, lambda worst, R=R, radius=radius: cp.norm(R @ (worst - even)) <= radius
             )
             for name, R in (("whole", root), ("reduced", visible))
         }
         measure = MaximumMeanDiscrepancyBall(radius, kernel).bind(SimpleNamespace(points=points))
-        compare(f"MMD ball, radius {radius}", measure, values, rivals)
+        compare(f"MMD ball, radius {radius}", measure, values, baselines)
 
 
 def main() -> None:
-    print(f"\n## Worst cases over balls of laws\n\n{environment('cpu')}, cvxpy {cp.__version__}.\n")
+    print("\n## Worst cases over balls of distributions\n")
+    print(f"{environment('cpu')}, cvxpy {cp.__version__}.\n")
     total_variation()
     maximum_mean_discrepancy()
 

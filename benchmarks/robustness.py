@@ -81,14 +81,14 @@ def plain_round() -> None:
     optimize_acqf(acqf, BOUNDS, q=1, num_restarts=50, raw_samples=1024)
 
 
-def robust_round(law: Callable[[], Environment], measure: RiskMeasure) -> None:
+def robust_round(build: Callable[[], Environment], measure: RiskMeasure) -> None:
     model = SingleTaskGP(*data())
     fit_exact_gp(model)
-    acqf = RiskUpperConfidenceBound(model, law(), measure, beta=BETA)
+    acqf = RiskUpperConfidenceBound(model, build(), measure, beta=BETA)
     optimize_acqf_replicates(acqf, BOUNDS, seeds=0, num_restarts=50, raw_samples=1024)
 
 
-LAWS: dict[str, tuple[Callable[[], Environment], RiskMeasure]] = {
+ROBUST: dict[str, tuple[Callable[[], Environment], RiskMeasure]] = {
     "SBO-KDE, 32 quadrature points": (partial(density, 32, rule="quadrature"), Expectation()),
     "SBO-KDE, 64 Sobol points": (partial(density, 64), Expectation()),
     "SBO-KDE, 1,024 Monte-Carlo points": (
@@ -106,7 +106,7 @@ LAWS: dict[str, tuple[Callable[[], Environment], RiskMeasure]] = {
 
 def rounds(repeats: int) -> None:
     turns: dict[str, Callable[[], object]] = {"GP-UCB, plain BoTorch": plain_round}
-    turns |= {name: partial(robust_round, *parts) for name, parts in LAWS.items()}
+    turns |= {name: partial(robust_round, *parts) for name, parts in ROBUST.items()}
     seconds = interleaved(turns, repeats)
     reference = seconds["GP-UCB, plain BoTorch"]
     print("| round | ms | ratio to GP-UCB | error of the environment |\n|---|---|---|---|")
@@ -117,7 +117,7 @@ def rounds(repeats: int) -> None:
 
 def environment_error(name: str) -> float:
     r"""Of the acquisition value, averaged over seeds where the points are drawn."""
-    law, measure = LAWS[name]
+    build, measure = ROBUST[name]
     model = SingleTaskGP(*data())
     fit_exact_gp(model)
     X = torch.rand(256, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -127,7 +127,7 @@ def environment_error(name: str) -> float:
     ).evaluate(X)
     errors = []
     for seed in range(8):
-        acqf = RiskUpperConfidenceBound(model, law(seed=seed), measure, beta=BETA)
+        acqf = RiskUpperConfidenceBound(model, build(seed=seed), measure, beta=BETA)
         errors.append((acqf.evaluate(X) - exact).square().mean())
     scale = model.outcome_transform.stdvs.item()
     return torch.stack(errors).mean().sqrt().item() / scale
@@ -137,8 +137,8 @@ def against_cvxpy(repeats: int) -> None:
     r"""DRBO-MMD's acquisition value, candidate by candidate, as a user would write it."""
     model = SingleTaskGP(*data())
     fit_exact_gp(model)
-    law = grid()
-    points, weights = law.points, law.weights.numpy()
+    contexts = grid()
+    points, weights = contexts.points, contexts.weights.numpy()
     kernel = KERNEL(points).to_dense().detach().numpy()
     root = np.linalg.cholesky(kernel + 1e-10 * np.eye(100)).T
     q, values = cvxpy.Variable(100, nonneg=True), cvxpy.Parameter(100)
@@ -153,7 +153,7 @@ def against_cvxpy(repeats: int) -> None:
             values.value = upper.detach().flatten().numpy()
             problem.solve(solver=cvxpy.CLARABEL)
 
-    acqf = RiskUpperConfidenceBound(model, law, LAWS["DRBO-MMD, 100 points"][1], beta=BETA)
+    acqf = RiskUpperConfidenceBound(model, contexts, ROBUST["DRBO-MMD, 100 points"][1], beta=BETA)
     X = torch.rand(256, 2, dtype=torch.float64)
 
     def ours() -> None:
@@ -181,10 +181,10 @@ def memory() -> None:
     r"""16 candidates, forward and backward, at a million points of the environment."""
     X, Y = data(100)
     model = SingleTaskGP(X, Y)
-    law = DiscreteEnvironment(torch.linspace(0, 1, 10**6, dtype=torch.float64).unsqueeze(-1))
+    contexts = DiscreteEnvironment(torch.linspace(0, 1, 10**6, dtype=torch.float64).unsqueeze(-1))
     gc.collect()
     for name, measure in (("expectation", Expectation()), ("TV ball", TotalVariationBall(RADIUS))):
-        acqf = RiskUpperConfidenceBound(model, law, measure, beta=BETA)
+        acqf = RiskUpperConfidenceBound(model, contexts, measure, beta=BETA)
         with open("/proc/self/clear_refs", "w") as peak:
             peak.write("5")
         before = _peak_resident_set()

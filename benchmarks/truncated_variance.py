@@ -38,8 +38,8 @@ NOISE, LENGTHSCALE = 1e-3, 0.1
 
 def posterior(domain: Tensor, t: int, dense: bool) -> DomainPosterior:
     generator = torch.Generator().manual_seed(0)
-    places = torch.randperm(len(domain), generator=generator)[:t].to(domain.device)
-    X = domain[places]
+    indices = torch.randperm(len(domain), generator=generator)[:t].to(domain.device)
+    X = domain[indices]
     Y = (5 * X).sin().sum(dim=-1, keepdim=True)
     kernel = RBFKernel()
     kernel.lengthscale = LENGTHSCALE
@@ -126,8 +126,8 @@ def large(device: str, size: int, num_candidates: int | None) -> None:
         mask = top_candidates(given, num_candidates, beta=sets.beta)
     acqf = TruncatedVarianceReduction(given, sets, noise=NOISE, candidates=mask)
     built = clock()
-    place = acqf.select().row
-    given.observe(place, 0.5, NOISE)
+    index = acqf.select().row
+    given.observe(index, 0.5, NOISE)
     seconds = clock() - built
     extra = (_peak_resident_set() - before) / 1024
     print(

@@ -36,7 +36,7 @@ from botorch_risk.strategies import Strategy, v_ucb
 from botorch_risk.test_functions import ValueAtRiskHartmann
 
 PROBLEM = ValueAtRiskHartmann(2)
-BOUNDS, LAW = PROBLEM.bounds[:, :2], PROBLEM.environment
+BOUNDS, GRID = PROBLEM.bounds[:, :2], PROBLEM.environment
 LEVEL, BETA, RESTARTS, RAW, NUM_OBSERVATIONS = 0.1, 6.0, 10, 256, 60
 SIZES = (1_000, 3_162, 10_000, 31_623, 100_000)
 
@@ -50,8 +50,8 @@ class PlainBound(AcquisitionFunction):
 
     def bounds_of(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bounds, `batch_shape x n_w`, at `batch_shape x 1 x d_x` decisions."""
-        shape = (*X.shape[:-2], len(LAW.points))
-        pairs = torch.cat([X.expand(*shape, 2), LAW.points.expand(*shape, 1)], dim=-1)
+        shape = (*X.shape[:-2], len(GRID.points))
+        pairs = torch.cat([X.expand(*shape, 2), GRID.points.expand(*shape, 1)], dim=-1)
         posterior = self.model.posterior(pairs if self.joint else pairs.unsqueeze(-2))
         mean, variance = posterior.mean.reshape(shape), posterior.variance.reshape(shape)
         width = (BETA * variance).sqrt()
@@ -64,14 +64,14 @@ class PlainBound(AcquisitionFunction):
 
 def value_at_risk(values: Tensor) -> Tensor:
     ordered, order = values.sort(dim=-1)
-    reached = LAW.weights[order].cumsum(dim=-1) >= LEVEL
+    reached = GRID.weights[order].cumsum(dim=-1) >= LEVEL
     return ordered.gather(-1, reached.long().argmax(dim=-1, keepdim=True)).squeeze(-1)
 
 
 def observations() -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
     X = torch.rand(NUM_OBSERVATIONS, 2, generator=generator, dtype=torch.double)
-    W = LAW.points[torch.randint(len(LAW.points), (NUM_OBSERVATIONS,), generator=generator)]
+    W = GRID.points[torch.randint(len(GRID.points), (NUM_OBSERVATIONS,), generator=generator)]
     X = torch.cat([X, W], dim=-1)
     noise = 0.1 * torch.randn(NUM_OBSERVATIONS, 1, generator=generator, dtype=torch.double)
     return X, PROBLEM(X, noise=False).unsqueeze(-1) + noise
@@ -91,12 +91,12 @@ def plain_step(model: SingleTaskGP, joint: bool) -> tuple[Tensor, float]:
     with torch.no_grad():
         lower, upper = bound.bounds_of(X)
         lacing = (lower <= value_at_risk(lower)) & (upper >= value_at_risk(upper))
-    most_probable = LAW.weights.masked_fill(~lacing, -1.0).argmax()
-    return torch.cat([X[0], LAW.points[most_probable]]), float(value)
+    most_probable = GRID.weights.masked_fill(~lacing, -1.0).argmax()
+    return torch.cat([X[0], GRID.points[most_probable]]), float(value)
 
 
-def our_step(model: SingleTaskGP, law: DiscreteEnvironment = LAW) -> tuple[Tensor, float]:
-    bound = RiskUpperConfidenceBound(model, law, ValueAtRisk(LEVEL), BETA)
+def our_step(model: SingleTaskGP, grid: DiscreteEnvironment = GRID) -> tuple[Tensor, float]:
+    bound = RiskUpperConfidenceBound(model, grid, ValueAtRisk(LEVEL), BETA)
     X, value = optimize_acqf_replicates(
         bound, BOUNDS, seeds=0, num_restarts=RESTARTS, raw_samples=RAW
     )
@@ -109,7 +109,7 @@ def strategies() -> dict[str, Callable[[], object]]:
 
     def asking(make: Callable[..., Strategy]) -> Callable[[], Tensor]:
         def ask() -> Tensor:
-            strategy = make(BOUNDS, 0, environment=LAW, risk_level=LEVEL, num_initial=Y.shape[1])
+            strategy = make(BOUNDS, 0, environment=GRID, risk_level=LEVEL, num_initial=Y.shape[1])
             strategy.tell(X, Y)
             return strategy.ask()
 
@@ -145,8 +145,8 @@ def growth(repeats: int) -> None:
     model, X = fitted(), torch.rand(4, 2, generator=torch.Generator().manual_seed(1)).double()
     rows = []
     for n_w in SIZES:
-        law = DiscreteEnvironment(torch.linspace(0, 1, n_w, dtype=torch.double).unsqueeze(-1))
-        bound = RiskUpperConfidenceBound(model, law, ValueAtRisk(LEVEL), BETA)
+        grid = DiscreteEnvironment(torch.linspace(0, 1, n_w, dtype=torch.double).unsqueeze(-1))
+        bound = RiskUpperConfidenceBound(model, grid, ValueAtRisk(LEVEL), BETA)
         trial = X.clone().requires_grad_()
 
         def value(bound: RiskUpperConfidenceBound = bound) -> Tensor:
@@ -161,7 +161,7 @@ def growth(repeats: int) -> None:
         ways: dict[str, Callable[[], object]] = {"value": value, "gradient": gradient}
         seconds = interleaved(ways, repeats, clock=time.process_time)
         start = time.process_time()
-        our_step(model, law)
+        our_step(model, grid)
         step = time.process_time() - start
         rows.append((n_w, step, seconds["value"], seconds["gradient"]))
     print("\n| n_w | step, s | value, ms | with gradient, ms | the same / (n_w log n_w), ns |")

@@ -216,6 +216,8 @@ def _is_flat(rows: _Rows, gradient_tolerance: float, decrease_tolerance: float) 
 def _reset_metric(rows: _Rows, mask: ndarray) -> None:
     r"""Steepest descent with a first step of at most unit length."""
     free_gradient = np.where(_held(rows), 0.0, rows.gradient)
+    # Without curvature a gradient says where to go and not how far: a long one, in whatever units,
+    # must not throw the first step across the box.
     scale = 1.0 / np.maximum(1.0, np.linalg.norm(free_gradient, axis=1))
     identity = np.eye(rows.x.shape[1])
     rows.metric[mask] = scale[mask, None, None] * identity
@@ -241,6 +243,8 @@ def _sufficient(
     rows: _Rows, value: ndarray, gradient: ndarray, slope: ndarray, precision: float
 ) -> ndarray:
     r"""Armijo's rule; where the expected decrease drowns in rounding any decrease will do."""
+    # Armijo's margin, 1e-4 of the expected decrease, is lost in the rounding of two values well
+    # before the decrease itself is.
     negligible = -slope <= 1e3 * precision * np.maximum(1.0, np.abs(rows.value))
     decrease = value <= rows.value + SUFFICIENT_DECREASE * slope
     decrease |= negligible & (value <= rows.value)
@@ -263,7 +267,7 @@ def _backtrack(
     rows.step = np.where(rejected, rows.step * shrink, rows.step)
     rows.trials = np.where(rejected, rows.trials + 1, rows.trials)
     exhausted = rejected & ((rows.trials > MAX_TRIALS) | (slope >= 0))
-    # A decrease below the rounding error of the objective cannot be told from none.
+    # A decrease below the rounding error of the objective is indistinguishable from none.
     expected = precision * np.maximum(1.0, np.abs(rows.value))
     status[rejected & rows.fresh & (slope < 0) & (-slope <= expected)] = RowStatus.CONVERGED
     # Steepest descent has failed too, so that nothing is left to try.
@@ -294,7 +298,9 @@ def _advance(
     # Only positive curvature keeps the metric positive definite. The line search asks for no more
     # than a decrease (Armijo, not Wolfe), so that it has to be checked.
     convex = accepted & (curvature > 1e-10 * norms)
-    # The first curvature sets the scale; where there is none, longer steps will find it.
+    # The first curvature sets the scale, s'y / y'y, the inverse curvature along the step: a metric
+    # that starts at the identity would need many updates to forget its units. Where there is no
+    # curvature, longer steps will find it.
     scale = np.where(convex & rows.fresh, curvature / (turn * turn).sum(axis=1), 1.0)
     rows.metric[convex & rows.fresh] = np.eye(trial.shape[1])
     rows.metric *= np.where(accepted & ~convex, 4.0, scale)[:, None, None]

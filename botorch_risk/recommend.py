@@ -90,9 +90,9 @@ def recommend(
 
     Raises:
         BotorchTensorDimensionError: If `X` does not have the columns that the bound takes.
-        InputDataError: If `"best_observed"` is asked of points that were not evaluated, or
+        InputDataError: If `"best_observed"` is used for points that were not evaluated, or
             none of which was repeated; or if a replicate has no recorded bound.
-        UnsupportedError: If `"best_observed"` is asked of a risk of the environment.
+        UnsupportedError: If `"best_observed"` is used for a risk of the environment.
         ValueError: If the rule is not known, or `recorded` is missing.
 
     Example:

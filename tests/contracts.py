@@ -1,7 +1,7 @@
-r"""Data, models, dtypes, batch shapes and devices that the contract laws run over.
+r"""Data, models, dtypes, batch shapes and devices that the contract tests run over.
 
 Each part of the package is listed in `tests/<area>/cases.py`, one line and one oracle a class. The
-laws that run over these lists are in the `test_contract.py` beside them.
+tests that run over these lists are in the `test_contract.py` beside them.
 """
 
 from __future__ import annotations

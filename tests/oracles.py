@@ -213,7 +213,7 @@ def total_variation_worst_case(values: np.ndarray, weights: np.ndarray, radius: 
     n = len(values)
     solution = linprog(
         np.concatenate([values, -values]),
-        A_ub=np.block([[np.ones(2 * n)], [-np.eye(n), np.eye(n)]]),  # distance; law >= 0
+        A_ub=np.block([[np.ones(2 * n)], [-np.eye(n), np.eye(n)]]),  # distance; probabilities >= 0
         b_ub=np.concatenate([[radius], weights]),
         A_eq=np.concatenate([np.ones(n), -np.ones(n)])[None],
         b_eq=[0.0],
@@ -237,9 +237,9 @@ def mmd_worst_case(
         return expectation(values, weights)
     eigenvalues, vectors = np.linalg.eigh(kernel_matrix)
     root = (vectors * np.sqrt(np.clip(eigenvalues, 0, None))).T / radius
-    law = cp.Variable(len(values), nonneg=True)
-    within = cp.norm(root @ law - root @ weights) <= 1
-    problem = cp.Problem(cp.Minimize(values @ law), [cp.sum(law) == 1, within])
+    worst = cp.Variable(len(values), nonneg=True)
+    within = cp.norm(root @ worst - root @ weights) <= 1
+    problem = cp.Problem(cp.Minimize(values @ worst), [cp.sum(worst) == 1, within])
     names = ("gap_abs", "gap_rel", "feas")
     tight = {f"tol_{name}": 1e-9 for name in names}
     tight |= {f"reduced_tol_{name}": 1e-7 for name in names}  # enough for these tests
@@ -281,22 +281,22 @@ def discrete_wave(points: np.ndarray, probabilities: Sequence[float], rates: np.
     )
 
 
-def bounded_wave(law: Any, rate: float, clipped: bool = False) -> complex:
-    r"""`E exp(i rate w)` for a scipy law cut off at, or clipped to, [0, 1]."""
+def bounded_wave(distribution: Any, rate: float, clipped: bool = False) -> complex:
+    r"""`E exp(i rate w)` for a scipy distribution cut off at, or clipped to, [0, 1]."""
 
     def integrand(w: float) -> complex:
-        return np.exp(1j * rate * w) * law.pdf(w)
+        return np.exp(1j * rate * w) * distribution.pdf(w)
 
     inside, _ = quad(integrand, 0.0, 1.0, epsabs=1e-11, limit=200, complex_func=True)
     if clipped:
-        return inside + law.cdf(0.0) + law.sf(1.0) * np.exp(1j * rate)
-    return inside / (law.cdf(1.0) - law.cdf(0.0))
+        return inside + distribution.cdf(0.0) + distribution.sf(1.0) * np.exp(1j * rate)
+    return inside / (distribution.cdf(1.0) - distribution.cdf(0.0))
 
 
 def normal_wave(loc: Tensor, scale: Tensor, rates: np.ndarray, clipped: bool = False) -> complex:
     r"""`E exp(i rates . w)` for independent normal coordinates bounded to [0, 1]."""
-    laws = zip(loc.tolist(), scale.tolist(), rates, strict=True)
-    return np.prod([bounded_wave(norm(m, s), rate, clipped) for m, s, rate in laws])
+    marginals = zip(loc.tolist(), scale.tolist(), rates, strict=True)
+    return np.prod([bounded_wave(norm(m, s), rate, clipped) for m, s, rate in marginals])
 
 
 def kernel_density_wave(observed: np.ndarray, rates: np.ndarray) -> complex:
@@ -311,7 +311,7 @@ def kernel_density_wave(observed: np.ndarray, rates: np.ndarray) -> complex:
 
 
 def box_wave(observed: np.ndarray, rates: np.ndarray) -> complex:
-    r"""`E exp(i rates . w)` for a uniform law within one deviation of the mean."""
+    r"""`E exp(i rates . w)` for a uniform distribution within one deviation of the mean."""
     lower, upper = observed.mean(axis=0) - observed.std(axis=0), observed.mean(0) + observed.std(0)
     waves = np.exp(1j * rates * upper) - np.exp(1j * rates * lower)
     return np.prod(waves / (1j * rates * (upper - lower)))

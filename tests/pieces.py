@@ -1,4 +1,4 @@
-r"""The pieces of the package that are asked for figures of small, plain data."""
+r"""Pieces of the package, evaluated on small, plain data."""
 
 from __future__ import annotations
 
@@ -121,16 +121,16 @@ def straddle(data: Data) -> Tensor:
 
 def risk_bound(measure: Any) -> Callable[[Data], Tensor]:
     def piece(data: Data) -> Tensor:
-        law = DiscreteEnvironment(torch.tensor([[0.2], [0.5], [0.9]]).to(data.x))
-        acqf = RiskUpperConfidenceBound(gp(data), law, measure, 4.0)
+        environment = DiscreteEnvironment(torch.tensor([[0.2], [0.5], [0.9]]).to(data.x))
+        acqf = RiskUpperConfidenceBound(gp(data), environment, measure, 4.0)
         return acqf(data.x[..., :-1].unsqueeze(-2)) - data.shift
 
     return piece
 
 
 def risk_bound_of_a_density(data: Data) -> Tensor:
-    law = KernelDensityEnvironment(data.X[..., 1:], UNIT.to(data.X), n_w=8, seeds=0)
-    acqf = RiskUpperConfidenceBound(gp(data), law, Expectation(), 4.0)
+    environment = KernelDensityEnvironment(data.X[..., 1:], UNIT.to(data.X), n_w=8, seeds=0)
+    acqf = RiskUpperConfidenceBound(gp(data), environment, Expectation(), 4.0)
     return acqf(data.x[..., :-1].unsqueeze(-2)) - data.shift
 
 

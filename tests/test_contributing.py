@@ -1,4 +1,4 @@
-r"""The worked examples of CONTRIBUTING.md run as they stand, and obey the laws of their area."""
+r"""The worked examples of CONTRIBUTING.md run as they stand and pass their area's contract."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from tests import oracles
-from tests.laws import calls, laws_of
+from tests.contract_runs import calls, contract_tests
 
 PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
 
@@ -83,20 +83,20 @@ def case_of(example: Example, module: ModuleType) -> Any:
 
 
 @each
-def test_obeys_the_laws_of_its_area(
+def test_passes_the_contract_of_its_area(
     title: str, module: ModuleType, request: pytest.FixtureRequest
 ) -> None:
     example = EXAMPLES[title]
     case = case_of(example, module)
     contract = importlib.import_module(example.cases[0].replace(".cases", ".test_contract"))
-    laws = laws_of(contract)
-    assert len(laws) > 5
-    for name, law in laws.items():
-        for arguments in calls(law, case):
-            fixtures = signature(law).parameters.keys() - arguments.keys()
+    checks = contract_tests(contract)
+    assert len(checks) > 5
+    for name, check in checks.items():
+        for arguments in calls(check, case):
+            fixtures = signature(check).parameters.keys() - arguments.keys()
             dtype = torch.get_default_dtype()
             try:
-                law(**arguments, **{each: request.getfixturevalue(each) for each in fixtures})
+                check(**arguments, **{each: request.getfixturevalue(each) for each in fixtures})
             except BaseException as error:
                 error.add_note(f"{title}: {name}, {arguments}")
                 raise

@@ -100,7 +100,7 @@ def with_cases() -> set[type]:
     values = torch.rand(7, 2, dtype=torch.float64)
     built = [case.build(case.model(data)) for case in ACQUISITIONS]
     built += [case.measure for case in RISK_MEASURES]
-    built += [case.law(values, n_w=case.few) for case in (*ENVIRONMENTS, PERTURBATIONS)]
+    built += [case.of(values, n_w=case.few) for case in (*ENVIRONMENTS, PERTURBATIONS)]
     built += [case.build(torch.float64) for case in PROBLEMS if not case.marks]
     for strategy in (case.build(0) for case in STRATEGIES):
         built += [strategy, strategy.space, *parts_of(strategy.method)]

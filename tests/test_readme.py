@@ -129,7 +129,7 @@ def other_forms_of_repeats(first: SimpleNamespace) -> None:
         assert fit(model).posterior(X).mean.isfinite().all()
 
 
-def weather(first: SimpleNamespace) -> None:
+def conditions(first: SimpleNamespace) -> None:
     r"""Observe w and the outcome, learn the distribution of w again, fit again, ask again."""
     assert first.decision.shape == (1, 1) and is_inside(first.decision, first.unit)
     new = torch.cat([first.decision, torch.tensor([[0.3]]).double()], dim=-1)
@@ -204,7 +204,7 @@ def many_seeds(first: SimpleNamespace) -> None:
 
 CONTINUATIONS: dict[str, list[Callable[[SimpleNamespace], None]]] = {
     "In your own loop": [own_loop, other_forms_of_repeats],
-    "Under weather that you cannot control": [weather],
+    "Under conditions that you cannot control": [conditions],
     "Above or below a threshold, at a price": [truncated_variance],
     "Hyperparameters from data that were chosen adaptively": [adaptive_data],
     "Many seeds at once": [many_seeds],

@@ -1,4 +1,4 @@
-r"""Mean and variance of a model at what an environment makes of decisions."""
+r"""Posterior mean and variance at the inputs to which an environment expands decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Rewards on a common scale: what "scale the reward using D_0" may mean."""
+r"""Scales rewards by the outcomes of the initial design, in four readings of the paper."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ RewardScale = Literal["min_max", "unclipped_min_max", "z_score", "running_min_ma
 
 
 class ScaledReward(NamedTuple):
-    r"""Rewards and what became of them.
+    r"""Scaled rewards, and which of them carry no information.
 
     Args:
         value: The scaled rewards, `R`; NaN without a reward, or without outcomes to scale by.
         saturated: Whether the reward lies beyond the outcomes of the initial design, above or
-            below, `R`: there a clipped reward no longer tells one arm from another.
+            below, `R`: there a clipped reward no longer distinguishes the arms.
     """
 
     value: Tensor

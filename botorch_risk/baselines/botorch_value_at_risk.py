@@ -1,4 +1,4 @@
-r"""What V-UCB is compared with that is made of BoTorch's parts, seed by seed."""
+r"""Baselines of V-UCB that are made of BoTorch's parts, seed by seed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from botorch_risk.strategies.v_ucb import LacedValue
 
 @dataclass(frozen=True)
 class Query:
-    r"""What an acquisition function of BoTorch is made of, for one replicate.
+    r"""Arguments of an acquisition function of BoTorch, for one replicate.
 
     Args:
         model: Of decisions, with `n_w` values of W appended to each; conditioned, of pairs.
@@ -138,7 +138,7 @@ def of_botorch(
 
 @dataclass
 class Fits:
-    r"""What is known in a round: the view of the method that reports, and models of some rows."""
+    r"""Models of a round: the view of the method that reports, and models of some rows."""
 
     report: View
     fitted_in: int

@@ -1,4 +1,4 @@
-r"""What SBO-KDE and DRBO-KDE are compared with."""
+r"""Baselines of SBO-KDE and DRBO-KDE."""
 
 from __future__ import annotations
 

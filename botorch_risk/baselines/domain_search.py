@@ -1,4 +1,4 @@
-r"""What TRUVAR is compared with: scores of the points of a finite domain (its Appendix B)."""
+r"""Baselines of TRUVAR: scores of the points of a finite domain (its Appendix B)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Score(ABC):
 
     @abstractmethod
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
-        r"""Scores of the domain, `R x |D|`; minus infinity where nothing is to be asked.
+        r"""Scores of the domain, `R x |D|`; minus infinity where nothing is to be sampled.
 
         Args:
             view: What is known.

@@ -1,4 +1,4 @@
-r"""What UHE-BO is compared with: ways to estimate hyperparameters and to sample at random.
+r"""Baselines of UHE-BO: ways to estimate hyperparameters and to sample at random.
 
 All are GP-UCB with the same model and the same constant width.
 """

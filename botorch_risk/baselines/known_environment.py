@@ -1,4 +1,4 @@
-r"""What V-UCB is compared with, beside the methods of BoTorch."""
+r"""Baselines of V-UCB that are made of this package's parts."""
 
 from __future__ import annotations
 

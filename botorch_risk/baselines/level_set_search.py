@@ -1,4 +1,4 @@
-r"""Scores for level sets on a finite domain, which TRUVAR is compared with."""
+r"""Baselines of TRUVAR: scores for level sets on a finite domain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Scores for the maximum over a finite domain, which TRUVAR is compared with."""
+r"""Baselines of TRUVAR: scores for the maximum over a finite domain."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def expected_improvement_search(
 
 @dataclass(frozen=True)
 class ExpectedImprovement(Score):
-    r"""Variances that cannot be told from 0 by rounding count as 0."""
+    r"""Expected improvement, where a variance that is 0 up to rounding counts as 0."""
 
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
         r"""The logarithm of the expected improvement."""

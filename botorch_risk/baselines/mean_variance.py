@@ -1,4 +1,4 @@
-r"""What RAHBO is compared with: risk-neutral GP-UCB, and qLogNEI of BoTorch."""
+r"""Baselines of RAHBO: risk-neutral GP-UCB, and qLogNEI of BoTorch."""
 
 from __future__ import annotations
 

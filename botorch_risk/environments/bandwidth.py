@@ -1,4 +1,4 @@
-r"""How wide the kernels of a density estimate are."""
+r"""Bandwidths of kernel density estimates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""What acquisition functions and strategies ask of the distribution of W."""
+r"""Base classes for the distribution of the environmental variable W."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from botorch_risk.environments.uniforms import draw_uniforms
 
 
 class Environment(Module, ABC):
-    r"""The distribution of what a decision `x` meets: of W, or of a perturbation of `x`.
+    r"""Base class for the distribution of W, or of a perturbation of the decision `x`.
 
     It is represented by weighted points. Weights are at least 0 and sum to 1. A point of weight 0
     is not in the support, but a ball around the distribution may put mass there. Every draw is made

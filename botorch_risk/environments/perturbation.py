@@ -1,4 +1,4 @@
-r"""Decisions that are carried out inexactly."""
+r"""Perturbations of the decision, for decisions that are carried out inexactly."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class Campaign:
         joblib, _ = require_extra("joblib"), require_extra("tqdm")  # before anything is written
         self.prepare()
         labels = dict.fromkeys(self.labels or self.definition.strategies)
-        # Processes of our own: what else joblib can be told to use may not be children of this one.
+        # Processes of our own: joblib's other backends may not be children of this one.
         joblib.Parallel(n_jobs=min(num_jobs, len(labels)), backend="loky")(
             joblib.delayed(self._run_one)(label, position, progress, os.getpid())
             for position, label in enumerate(labels)

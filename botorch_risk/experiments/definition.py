@@ -1,4 +1,4 @@
-r"""What an experiment is: what is run, by which strategies, and how it is judged."""
+r"""Definitions of experiments: what is run, by which strategies, and how it is judged."""
 
 from __future__ import annotations
 

@@ -24,7 +24,11 @@ from botorch_risk.experiments.plots import COLORS, save_png
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.workers import end_with
-from botorch_risk.metrics import mean_and_standard_error, paired_difference
+from botorch_risk.metrics import (
+    mean_and_standard_error,
+    note_on_comparisons,
+    paired_difference,
+)
 from botorch_risk.strategies import Strategy
 from botorch_risk.test_functions import ForestTuning
 
@@ -152,6 +156,8 @@ def _page(
         pairs = zip(columns[AVERSE], columns[label], strict=True)
         cells = (_cell(paired_difference(ours, theirs)) for ours, theirs in pairs)
         lines.append(f"| {AVERSE} minus {label}, paired | {' | '.join(cells)} |")
+    number = sum(len(columns[label]) for label in list(columns)[1:])
+    lines += ["", note_on_comparisons(number)]
     lines += ["", *(_verdict(label, scores) for label in list(scores)[1:])]
     return "\n".join(lines) + "\n"
 

@@ -13,7 +13,7 @@ from botorch_risk.experiments.replay import (
     score_at_cost,
 )
 from botorch_risk.experiments.store import ExperimentStore
-from botorch_risk.experiments.summary import cell, table
+from botorch_risk.experiments.summary import cell, comparison_table, table
 from botorch_risk.metrics import INTERVAL
 
 
@@ -64,5 +64,5 @@ def level_set_markdown(curves: Mapping[str, LevelSetCurves], identity: Mapping[s
             [label, *(cell(column) for column in (scores[label] - scores[first]).T)]
             for label in others
         ]
-        parts += [f"## Paired differences to {first}, seed by seed", table(header, rows)]
+        parts += [f"## Paired differences to {first}, seed by seed", comparison_table(header, rows)]
     return "\n\n".join(parts) + "\n"

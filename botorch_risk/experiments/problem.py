@@ -1,4 +1,4 @@
-r"""What the experiment loop asks of a problem."""
+r"""Protocols of the problems that the experiment loop runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Problem(Protocol):
                 from its own generator alone.
 
         Returns:
-            The outcomes, `R x q x k`. NaN marks a repeat that failed, or was not asked for.
+            The outcomes, `R x q x k`. NaN marks a repeat that failed, or was not run.
         """
         ...
 

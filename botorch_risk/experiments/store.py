@@ -102,7 +102,7 @@ class ExperimentStore:
 
     @property
     def identity(self) -> dict[str, Any]:
-        r"""What tells this experiment from any other.
+        r"""What distinguishes this experiment from any other.
 
         Raises:
             StoreError: If it has been changed since the store was created.
@@ -255,12 +255,12 @@ class ExperimentStore:
                     "that another process has completed."
                 )
             check_row(name_of(label, index), self.path, pending[:-1], pending[-1])
-            told = encode(recommendation), known
-            row = *pending[:5], *told, *pending[7:9], float(seconds)
+            result = encode(recommendation), known
+            row = *pending[:5], *result, *pending[7:9], float(seconds)
             self._connection.execute(
                 "UPDATE rounds SET recommendation = ?, recommended_objective = ?, "
                 "tell_seconds = ?, checksum = ? WHERE label = ? AND round = ?",
-                (*told, row[-1], checksum(*row), label, index),
+                (*result, row[-1], checksum(*row), label, index),
             )
             self._connection.execute(
                 "UPDATE strategies SET round = ?, state = ?, checksum = ? WHERE label = ?",

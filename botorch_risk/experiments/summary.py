@@ -16,6 +16,7 @@ from botorch_risk.metrics import (
     cumulative_regret,
     format_with_error,
     mean_and_standard_error,
+    note_on_comparisons,
     simple_regret,
 )
 
@@ -114,7 +115,7 @@ def summary_markdown(store: ExperimentStore) -> str:
         first = next(iter(curves))
         parts += [
             f"## Paired differences to {first}, seed by seed",
-            table(["strategy", "cumulative", "simple"], _paired_rows(curves, last)),
+            comparison_table(["strategy", "cumulative", "simple"], _paired_rows(curves, last)),
         ]
     for name, offset in (("cumulative", 1), ("simple", 0)):
         parts += [
@@ -202,3 +203,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     r"""A table in Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def comparison_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    r"""A table of differences, one in each column but the first, and how many it holds."""
+    number = sum(len(row) - 1 for row in rows)
+    return f"{table(header, rows)}\n\n{note_on_comparisons(number)}"

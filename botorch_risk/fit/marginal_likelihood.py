@@ -117,6 +117,7 @@ def log_marginal_likelihood(
     if info.any():  # what is left of a matrix without a factor may be singular: no inverse
         whole = torch.eye(Y.shape[-1], dtype=Y.dtype, device=Y.device)
         factor = torch.where((info == 0)[:, None, None], factor, whole)
+    # The gradient reads every entry of the inverse: solves would save nothing.
     inverse = torch.cholesky_inverse(factor)
     if best_constant is not None:
         constant = _solve_constant(inverse, Y, observed, best_constant)
@@ -166,6 +167,8 @@ def _lengthscale_gradient(
     Z: Tensor, weighted: Tensor, outputscale: Tensor, lengthscale: Tensor
 ) -> Tensor:
     r"""`sum_ij W_ij (z_i - z_j)^2 / (2 l)` for each input without an `n x n x d` tensor."""
+    # W is symmetric: half the sum is `sum_i z_i^2 sum_j W_ij - z'W z`. The two terms grow with the
+    # distance of the inputs from 0 and cancel, for which the caller centres Z.
     squares = (Z * Z * weighted.sum(-1, keepdim=True)).sum(-2)
     products = (Z * (weighted @ Z)).sum(-2)
     gradient = (squares - products) * outputscale.unsqueeze(-1)

@@ -1,10 +1,11 @@
-r"""How good was it? Regret, confidence intervals over replicates, scores of level sets."""
+r"""Regret, confidence intervals over replicates, and scores of level sets."""
 
 from botorch_risk.metrics.intervals import (
     INTERVAL,
     MeanAndStandardError,
     format_with_error,
     mean_and_standard_error,
+    note_on_comparisons,
     paired_difference,
 )
 from botorch_risk.metrics.level_sets import (
@@ -30,6 +31,7 @@ __all__ = [
     "instantaneous_regret",
     "level_set_scores",
     "mean_and_standard_error",
+    "note_on_comparisons",
     "paired_difference",
     "simple_regret",
 ]

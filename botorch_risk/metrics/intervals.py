@@ -125,6 +125,23 @@ def format_with_error(mean: float, error: float) -> str:
     return f"{round(mean, decimals) + 0.0:.{decimals}f} ± {shown}"  # + 0.0: never minus 0
 
 
+def note_on_comparisons(number: int) -> str:
+    r"""Writes the note below a table of differences: how many it holds, each with its own interval.
+
+    Of twenty differences that are all 0, one interval of 95 % misses the 0 on average.
+
+    Args:
+        number: The number of differences.
+
+    Example:
+        >>> note_on_comparisons(1), note_on_comparisons(12)
+        ('1 comparison.', '12 comparisons; the intervals are not adjusted for their number.')
+    """
+    if number == 1:
+        return "1 comparison."
+    return f"{number} comparisons; the intervals are not adjusted for their number."
+
+
 def _positional(value: float, digits: int) -> str:
     r"""Formats a number with significant digits, without an exponent."""
     if value == 0 or not math.isfinite(value):

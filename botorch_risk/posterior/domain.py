@@ -29,7 +29,7 @@ from botorch_risk.posterior.inputs import as_points, check_points
 from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.posterior.process import ConditionedPoints, PriorProcess
 
-# A variance below this many units of rounding of the prior variance cannot be told from 0.
+# A variance below this many units of rounding of the prior variance is 0 up to rounding.
 _RESOLUTION = 64
 
 
@@ -123,7 +123,7 @@ class DomainPosterior:
 
     @property
     def resolution(self) -> Tensor:
-        r"""The variance that cannot be told from 0 by rounding, `batch_shape`."""
+        r"""The variance below which all is rounding, `batch_shape`."""
         return _RESOLUTION * self.prior_variance * torch.finfo(self.domain.dtype).eps
 
     @property

@@ -1,4 +1,4 @@
-r"""Kernel matrices of the points of an environment, and what is asked of them."""
+r"""Kernel matrices of the points of an environment: evaluation, factors and checks."""
 
 from __future__ import annotations
 

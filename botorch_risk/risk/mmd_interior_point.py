@@ -130,6 +130,9 @@ class _Iterate:
         n_w = shared.G.shape[-1]
         even = torch.full_like(program.costs, 1 / n_w)
         away = even @ shared.G[1:].T - program.image
+        # Both sides start strictly inside: z at most half way to the boundary of its cone; with
+        # t = -1 and nu = 0 the slack is c + 1 > 0. An x of 1 / n_w and a sigma like it keep the
+        # products x s and z_0 sigma of one size, which the first steps need.
         mix = (0.5 / away.norm(dim=-1, keepdim=True)).clamp_max(0.5)
         head = torch.ones_like(mix)
         return cls(
@@ -220,10 +223,12 @@ def _advance(
     across = _dot(x, predictor.s) + _dot(z, predictor.cone)
     both = products.sum(dim=-1, keepdim=True) + _dot(predictor.z, predictor.cone)
     ahead = (1 - primal) * now + (dual - primal) * across + primal * dual * both
-    # The further the predictor gets, the closer to the boundary the corrector may aim.
+    # Mehrotra's rule: the further the predictor gets, the closer to the boundary the corrector may
+    # aim. The barrier counts n_w for the orthant and 1 for the cone, whatever its dimension.
     target = (ahead / now) ** 3 * now / (x.shape[-1] + 1)
 
     # The corrector makes up for the products of steps that the linear equations leave out.
+    # In the cone these are of scaled steps, of which the predictor has W^-1 dz = -lam - W dcone.
     lam, scaled = newton.scaling.apply(cone), newton.scaling.apply(predictor.cone)
     second_order = product(-lam - scaled, scaled)  # (W^-1 dz) o (W dcone)
     centring = torch.cat([target - second_order[:, :1], -second_order[:, 1:]], dim=-1)
@@ -262,7 +267,8 @@ class _NewtonSystem:
         self.residual = torch.cat(residual, dim=-1)
         size = len(self.G)
         # G diag(theta) G' and the scaling of the cone, whose square is a diagonal and twice a
-        # matrix of rank one.
+        # matrix of rank one. With -dsigma as the last unknown the sum is positive definite, so that
+        # Cholesky serves for a system of 2 + r unknowns, however many points there are.
         square, point = self.scaling.scale.square(), self.scaling.point
         column = torch.cat([torch.zeros_like(head), -point[:, 1:], point[:, :1]], dim=-1)
         matrix = (2 * square * column).unsqueeze(-1) * column.unsqueeze(-2)

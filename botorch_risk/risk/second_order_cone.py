@@ -42,6 +42,7 @@ def inverse_step(v: Tensor, direction: Tensor) -> Tensor:
     """
     square = determinant(v).squeeze(-1)
     half = (v * reflect(direction)).sum(dim=-1)
+    # Negative by rounding only: v is inside the cone, so that the roots are real.
     discriminant = half.square() - square * determinant(direction).squeeze(-1)
     return (discriminant.clamp_min(0.0).sqrt() - half) / square
 
@@ -67,9 +68,11 @@ class NesterovToddScaling:
     def of(cls, z: Tensor, s: Tensor) -> NesterovToddScaling:
         r"""The scaling of a pair of points inside the cone."""
         det_z, det_s = determinant(z), determinant(s)
+        # Both of determinant 1, so that w is too.
         z, s = z / det_z.sqrt(), s / det_s.sqrt()
         point = z + reflect(s)
         point = point / (2 * (1 + (z * s).sum(dim=-1, keepdim=True))).sqrt()
+        # The root of w in the Jordan algebra, (w + e) / sqrt(2 (w_0 + 1)).
         root = torch.cat([point[:, :1] + 1, point[:, 1:]], dim=-1)
         root = root / (2 * root[:, :1]).sqrt()
         return cls((det_z / det_s) ** 0.25, root, point)

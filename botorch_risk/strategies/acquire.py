@@ -1,4 +1,4 @@
-r"""Maximises an acquisition function of one's choice."""
+r"""Maximises a user-supplied acquisition function in each round."""
 
 from __future__ import annotations
 

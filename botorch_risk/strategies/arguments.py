@@ -62,9 +62,9 @@ def difference(expected: Any, found: Any, name: str = "arguments") -> str | None
     """
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         for key in dict.fromkeys([*expected, *found]):
-            told = difference(expected.get(key), found.get(key), str(key))
-            if told is not None:
-                return told
+            first = difference(expected.get(key), found.get(key), str(key))
+            if first is not None:
+                return first
         return None
     if isinstance(expected, list | tuple) and isinstance(found, list | tuple):
         expected, found = list(expected), list(found)

@@ -33,7 +33,7 @@ class Sampler(ABC):
 
     @abstractmethod
     def choose(self, view: View, terms: SamplingTerms) -> Tensor:
-        r"""The rows of the next round, `R x q x d_asked`; NaN where nothing is to be asked."""
+        r"""The rows of the next round, `R x q x d_asked`; NaN where nothing is to be sampled."""
 
     def learn(self, view: View, paid: Tensor) -> State:
         r"""The state after a round whose samples cost `R` units."""
@@ -113,9 +113,9 @@ class SampleDomain(Method):
             y = Y[:, row].nanmean(dim=-1)
             missing = y.isnan()
             variance = None if noise is None else noise.squeeze(-1).nan_to_num(nan=1.0)
-            place = index.squeeze(-1).where(~missing, 0)
-            if (place >= 0).all():
-                belief.posterior.observe(place, y, variance)
+            position = index.squeeze(-1).where(~missing, 0)
+            if (position >= 0).all():
+                belief.posterior.observe(position, y, variance)
             else:
                 x = points.squeeze(-2).where(~missing.unsqueeze(-1), view.space.domain[0])
                 belief.posterior.observe_at(x, y, variance)

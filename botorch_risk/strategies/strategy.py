@@ -28,9 +28,9 @@ class Strategy:
     of the seeds and the data, so that `load_state_dict(state_dict())` on a strategy that was built
     alike continues bit for bit.
 
-    The initial design comes first, as one batch; its rows that have not been told are asked again.
-    A replicate that has no outcome yet is asked random points and recommends NaN. Replicates with
-    different numbers of outcomes are separate batches.
+    The initial design comes first, as one batch; `ask` proposes again the rows of it that `tell`
+    has not had. A replicate that has no outcome yet is given random points and recommends NaN.
+    Replicates with different numbers of outcomes are separate batches.
 
     Args:
         space: What a point is, such as `Box(bounds)`.
@@ -204,9 +204,9 @@ class Strategy:
         Raises:
             ValueError: If it was built with others; nothing is changed then.
         """
-        told = difference(self._arguments(), state["arguments"])
-        if told is not None:
-            raise ValueError(f"Expected the state of a strategy that was built alike. {told}")
+        found = difference(self._arguments(), state["arguments"])
+        if found is not None:
+            raise ValueError(f"Expected the state of a strategy that was built alike. {found}")
         like = self.space.bounds
         tensors: dict[str, Any] = {
             name: from_json(value).to(like) for name, value in state["history"].items()

@@ -1,4 +1,4 @@
-r"""How much to buy before the demand is known."""
+r"""The newsvendor problem: how much to buy before the demand is known."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ class ValueAtRiskTestProblem(EnvironmentalTestProblem, ABC):
 
         objective(x) = VaR(f(x, W)) = inf {v : P(f(x, W) <= v) >= risk_level}
 
-    The setting of [Nguyen2021vucb]_, Sec. 4 and Appendix I, where w is a part of the query. Laws:
+    The setting of [Nguyen2021vucb]_, Sec. 4 and Appendix I, where w is a part of the query. The
+    distribution of W is one of
 
     - `"discrete"`: equidistant points of the unit cube of W, bounds included, with probabilities
       proportional to `prod_i exp(-(w(i) - 0.5)^2 / 0.1^2)`;

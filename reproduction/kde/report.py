@@ -51,7 +51,7 @@ PAPER_TABLE_2 = {
     },
 }
 NORMALS = ((0.1, 0.02), (0.3, 0.075), (0.4, 0.1), (0.5, 0.1), (0.7, 0.075), (0.8, 0.03))
-LAWS: dict[str, list[Any]] = {
+DISTRIBUTIONS: dict[str, list[Any]] = {
     "normal": [Normal(0.5, 0.1)],
     "complicated": [
         *(Normal(mean, deviation) for mean, deviation in NORMALS),
@@ -129,10 +129,10 @@ def picture(name: str, curves: dict[str, RegretCurves]) -> Figure:
     return figure
 
 
-def total_variation(law: str, num_values: int, seed: int) -> dict[str, float]:
-    r"""l1 distance over the line between the law and densities learnt from draws of it."""
+def total_variation(name: str, num_values: int, seed: int) -> dict[str, float]:
+    r"""l1 distance over the line between a distribution and densities learnt from draws of it."""
     generator = torch.Generator().manual_seed(seed)
-    parts = LAWS[law]
+    parts = DISTRIBUTIONS[name]
     uniforms = torch.rand(2, num_values, generator=generator, dtype=torch.double)
     which = (uniforms[0] * len(parts)).long()
     draws = torch.stack([part.icdf(uniforms[1]) for part in parts])
@@ -158,13 +158,13 @@ def total_variation(law: str, num_values: int, seed: int) -> dict[str, float]:
 
 def table_2() -> list[list[str]]:
     rows = []
-    for law, paper in PAPER_TABLE_2.items():
+    for name, paper in PAPER_TABLE_2.items():
         for num_values, (mean, error) in paper.items():
-            found = [total_variation(law, num_values, seed) for seed in range(20)]
+            found = [total_variation(name, num_values, seed) for seed in range(20)]
             ours = (torch.tensor([run[rule] for run in found]) for rule in found[0])
             band = MeanAndStandardError(*torch.tensor([mean, error]), torch.tensor(20)).half_width
             cells = [f"{mean:.4f} ± {band:.4f}", *(cell(o, 4) for o in ours)]
-            rows.append([law, str(num_values), *cells])
+            rows.append([name, str(num_values), *cells])
     return rows
 
 
@@ -189,8 +189,8 @@ def main() -> None:
         page += [f"### {name}: {NUM_ROUNDS} rounds\n", table(header, final_rows(curves, rewards))]
         page += ["Cumulative regret by round:\n", table(["round", *curves], by_round(curves))]
         picture(name, curves).savefig(to / f"{name}.png", dpi=110)
-    page += ["### Total variation between the learnt density and the law (Table 2)\n"]
-    header = ["law", "contexts", "paper", "Silverman's rule", "leave-one-out likelihood"]
+    page += ["### Total variation between the learnt and the true density (Table 2)\n"]
+    header = ["distribution", "contexts", "paper", "Silverman's rule", "leave-one-out likelihood"]
     page += [table(header, table_2())]
     (to / "tables.md").write_text("\n".join(page), encoding="utf-8")
 

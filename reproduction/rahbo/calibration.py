@@ -46,7 +46,7 @@ VARIANTS = {
 }
 LINKS = ("log", "identity")
 HYPERPARAMETERS = ("known", "fitted", "fitted, scaled", "fitted, moments")
-CASE = ("law", "setting", "k", "hyperparameters", "model")
+CASE = ("prior", "setting", "k", "hyperparameters", "model")
 MARKERS = ("<!-- tables: begin -->", "<!-- tables: end -->")
 COLUMNS = {
     "f": "cover f",
@@ -78,7 +78,7 @@ class Truth:
         return self.f_train.unsqueeze(-1) + self.noise_train.sqrt().unsqueeze(-1) * draws
 
 
-def draw(law: str, d: int, n: int, m: int, replicates: int, seed: int) -> Truth:
+def draw(prior: str, d: int, n: int, m: int, replicates: int, seed: int) -> Truth:
     r"""Functions from the prior; with the identity link those whose noise is positive."""
     generator = torch.Generator().manual_seed(seed)
     grid = torch.quasirandom.SobolEngine(d, scramble=True, seed=seed).draw(m, dtype=torch.double)
@@ -91,7 +91,7 @@ def draw(law: str, d: int, n: int, m: int, replicates: int, seed: int) -> Truth:
         f = root @ torch.randn(n + m, generator=generator, dtype=torch.double)
         while True:
             noise = root @ torch.randn(n + m, generator=generator, dtype=torch.double)
-            if law == "log":
+            if prior == "log":
                 noise = (LOG_PRIOR[0] + LOG_PRIOR[1] * noise).exp()
             else:
                 noise = IDENTITY_PRIOR[0] + IDENTITY_PRIOR[1] * noise
@@ -101,11 +101,11 @@ def draw(law: str, d: int, n: int, m: int, replicates: int, seed: int) -> Truth:
     return Truth(*(torch.stack(values) for values in zip(*parts, strict=True)))
 
 
-def noise_moments(law: str, link: str) -> tuple[float, float]:
+def noise_moments(prior: str, link: str) -> tuple[float, float]:
     r"""Mean and variance of the linked noise variance; exact but for the truncation."""
-    mean, standard_deviation = LOG_PRIOR if law == "log" else IDENTITY_PRIOR
+    mean, standard_deviation = LOG_PRIOR if prior == "log" else IDENTITY_PRIOR
     variance = standard_deviation**2
-    if law == link:
+    if prior == link:
         return mean, variance
     if link == "log":
         log_variance = math.log1p(variance / mean**2)
@@ -113,14 +113,16 @@ def noise_moments(law: str, link: str) -> tuple[float, float]:
     return math.exp(mean + variance / 2), math.expm1(variance) * math.exp(2 * mean + variance)
 
 
-def build(truth: Truth, Y: Tensor, law: str, options: dict, hyperparameters: str) -> MeanVarianceGP:
+def build(
+    truth: Truth, Y: Tensor, prior: str, options: dict, hyperparameters: str
+) -> MeanVarianceGP:
     r"""The model with known or fitted hyperparameters."""
     options = dict(options)
     if options.get("sample_variance_noise") == "bound":
         # What a careful user would assume: the level that 99.9 % of the prior stays below.
-        mean, variance = noise_moments(law, law)
+        mean, variance = noise_moments(prior, prior)
         bound = mean + 3.09 * math.sqrt(variance)
-        options["max_noise_variance"] = math.exp(bound) if law == "log" else bound
+        options["max_noise_variance"] = math.exp(bound) if prior == "log" else bound
     shape, d = truth.train_X.shape[:-2], truth.train_X.shape[-1]
     if hyperparameters == "known":
         kernels = [ScaleKernel(RBFKernel(batch_shape=shape), batch_shape=shape) for _ in range(2)]
@@ -145,7 +147,7 @@ def build(truth: Truth, Y: Tensor, law: str, options: dict, hyperparameters: str
         **options,
     )
     if hyperparameters == "known":
-        set_known(model, law, Y.shape[-1])
+        set_known(model, prior, Y.shape[-1])
     else:
         if hyperparameters == "fitted, moments":
             fix_spread(model, Y.shape[-1])
@@ -153,14 +155,14 @@ def build(truth: Truth, Y: Tensor, law: str, options: dict, hyperparameters: str
     return model
 
 
-def set_known(model: MeanVarianceGP, law: str, k: int) -> None:
+def set_known(model: MeanVarianceGP, prior: str, k: int) -> None:
     r"""Writes the prior's hyperparameters, in the units of each process, into the model."""
     mean_model, noise_model = model.mean_model, model.noise_model
     mean_model.covar_module.base_kernel.lengthscale = LENGTHSCALE
     mean_model.covar_module.outputscale = 1.0
     mean_model.mean_module.constant.data.zero_()
     link = "log" if model.noise.sampling.noise_kind is None else "identity"
-    mean, variance = noise_moments(law, link)
+    mean, variance = noise_moments(prior, link)
     scaling = noise_model.outcome_transform
     centre, scale = scaling.means.flatten(), scaling.stdvs.flatten()
     noise_model.covar_module.base_kernel.lengthscale = LENGTHSCALE
@@ -225,16 +227,16 @@ def measure(model: MeanVarianceGP, truth: Truth, Y: Tensor) -> dict[str, Tensor]
 def run(replicates: int, seed: int) -> list[dict]:
     r"""All cases, one row each; the values of a column are those of the functions."""
     rows = []
-    for law in LINKS:
+    for prior in LINKS:
         for setting, (d, n, m) in SETTINGS.items():
-            truth = draw(law, d, n, m, replicates, seed)
+            truth = draw(prior, d, n, m, replicates, seed)
             for k in COUNTS:
                 Y = truth.repeats(k, torch.Generator().manual_seed(1000 * seed + k))
                 for hyperparameters in HYPERPARAMETERS:
                     for name, options in VARIANTS.items():
                         start = time.perf_counter()
-                        values = measure(build(truth, Y, law, options, hyperparameters), truth, Y)
-                        case = (law, setting, k, hyperparameters, name)
+                        values = measure(build(truth, Y, prior, options, hyperparameters), truth, Y)
+                        case = (prior, setting, k, hyperparameters, name)
                         rows.append({**dict(zip(CASE, case, strict=True)), **values})
                         print(*case, f"{time.perf_counter() - start:.1f} s", sep=", ", flush=True)
     return rows
@@ -281,13 +283,15 @@ def report(rows: list[dict], command: str) -> str:
     ]
     parts += [
         "### Averages over both settings and all k",
-        table(average(rows, over=("setting", "k")), ["law", "hyperparameters", "model"]),
+        table(average(rows, over=("setting", "k")), ["prior", "hyperparameters", "model"]),
     ]
-    for law in LINKS:
+    for prior in LINKS:
         for hyperparameters in HYPERPARAMETERS[:2]:
-            chosen = [r for r in rows if (r["law"], r["hyperparameters"]) == (law, hyperparameters)]
+            chosen = [
+                r for r in rows if (r["prior"], r["hyperparameters"]) == (prior, hyperparameters)
+            ]
             parts += [
-                f"### Noise drawn by the {law} law, hyperparameters {hyperparameters}",
+                f"### Noise drawn from the {prior} prior, hyperparameters {hyperparameters}",
                 table(chosen, ["setting", "k", "model"]),
             ]
     return "\n\n".join(parts)
@@ -297,15 +301,15 @@ def draw_picture(rows: list[dict], path: Path) -> None:
     r"""Coverage against k, averaged over the settings."""
     figure, axes = plt.subplots(2, 2, figsize=(9, 6.5), sharex=True, sharey="row")
     rows = average(rows, over=("setting",))
-    for column, law in zip(axes.T, LINKS, strict=True):
+    for column, prior in zip(axes.T, LINKS, strict=True):
         for axis, measured in zip(column, ("f", "noise"), strict=True):
             for colour, variant in enumerate(VARIANTS):
                 for hyperparameters, style in (("known", ":"), ("fitted", "-")):
                     chosen = [
                         r
                         for r in rows
-                        if (r["law"], r["model"], r["hyperparameters"])
-                        == (law, variant, hyperparameters)
+                        if (r["prior"], r["model"], r["hyperparameters"])
+                        == (prior, variant, hyperparameters)
                     ]
                     axis.errorbar(
                         [r["k"] * (1 + 0.012 * (colour - 1.5)) for r in chosen],
@@ -321,7 +325,7 @@ def draw_picture(rows: list[dict], path: Path) -> None:
             axis.set_xscale("log")
             axis.set_xticks(COUNTS, COUNTS)
             axis.minorticks_off()
-            axis.set_title(f"{measured}; noise drawn by the {law} law")
+            axis.set_title(f"{measured}; noise drawn from the {prior} prior")
     for axis in axes[:, 0]:
         axis.set_ylabel("coverage of the 95 % band")
     for axis in axes[-1]:
@@ -333,7 +337,7 @@ def draw_picture(rows: list[dict], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replicates", type=int, default=200, help="functions of each law")
+    parser.add_argument("--replicates", type=int, default=200, help="functions of each prior")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-r"""Writes the tables and pictures behind results.md from what run.py has stored.
+r"""Writes the tables and pictures behind this folder's README from what run.py has stored.
 
 python -m reproduction.rahbo.report [--out results/rahbo] [--to FOLDER]
 """
@@ -169,7 +169,7 @@ def histogram_picture(store: ExperimentStore) -> Figure:
 
 
 def forest_rows(out: Path) -> list[list[str]]:
-    r"""Figs. 5(b, c): reported forests measured afresh, by two rules."""
+    r"""Figs. 5(b, c): reported forests, measured on fresh splits, by two rules."""
     reports: dict[str, Tensor] = {}
     for weight, runs in (
         (20.0, (("forest", "RAHBO"), ("forest", "GP-UCB"))),
@@ -189,24 +189,15 @@ def forest_rows(out: Path) -> list[list[str]]:
                 torch.tensor([scores[key(x)] for x in reports[f"{weight}|{rule}|{label}"]])
                 for label in ("RAHBO", "GP-UCB")
             )
+            columns = []
             for label, values in (("RAHBO", ours), ("GP-UCB", theirs)):
-                objective = values[:, 0] - float(weight) * values[:, 1].square()
-                rows.append(
-                    [
-                        weight,
-                        rule,
-                        label,
-                        cell(values[:, 0], 4),
-                        cell(values[:, 1]),
-                        cell(objective, 4),
-                    ]
-                )
-            gains = (
-                *(ours - theirs).T,
-                (ours - theirs)[:, 0]
-                - float(weight) * (ours[:, 1].square() - theirs[:, 1].square()),
-            )
-            rows.append([weight, rule, "difference, paired", *(cell(gain) for gain in gains)])
+                mean, deviation = values.T
+                objective = mean - float(weight) * deviation.square()
+                cells = [cell(mean, 4), cell(deviation), cell(objective, 4)]
+                rows.append([weight, rule, label, *cells])
+                columns.append((mean, deviation, objective))
+            gains = [paired(*pair) for pair in zip(*columns, strict=True)]
+            rows.append([weight, rule, "difference, paired", *gains])
     return rows
 
 

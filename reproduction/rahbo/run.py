@@ -1,4 +1,4 @@
-r"""Runs the experiments behind results.md; stop it at any moment, it resumes.
+r"""Runs the experiments behind this folder's tables; stop it at any moment, it resumes.
 
 python -m reproduction.rahbo.run [NAME ...] [--out results/rahbo]
 """

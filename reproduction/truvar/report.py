@@ -48,8 +48,8 @@ def begun(out: Path, name: str) -> Iterable[tuple[ExperimentStore, list[str]]]:
 
 
 def style(label: str, labels: Iterable[str]) -> dict[str, Any]:
-    place = list(labels).index(label)
-    return {"color": COLORS[place], "linestyle": LINE_STYLES[place % len(LINE_STYLES)]}
+    position = list(labels).index(label)
+    return {"color": COLORS[position], "linestyle": LINE_STYLES[position % len(LINE_STYLES)]}
 
 
 def draw_f1(axes: Any, every: dict[str, LevelSetCurves], xlabel: str) -> None:

@@ -71,13 +71,13 @@ def row(panels: Any, title: str, truth: Truth, num_functions: int) -> None:
         "uniform data": data["uniform"],
         "GP-UCB pseudo-data": (drawn.X, drawn.of_neighbours(Y.squeeze(-1)).unsqueeze(-1)),
     }
-    place = closest_lengthscales(truth).item()
+    closest = closest_lengthscales(truth).item()
     for axes, (name, (inputs, outcomes)), color in zip(others, sets.items(), COLORS, strict=False):
         densities = posterior(inputs, outcomes)
         axes.plot(LOG_LENGTHSCALES.exp(), densities.T, color="0.8", lw=0.6)
         axes.plot(LOG_LENGTHSCALES.exp(), densities[0], color=color, lw=1.2)
         axes.plot(LOG_LENGTHSCALES.exp(), densities.mean(dim=0), color="black", lw=1.5)
-        axes.axvline(place, color="black", ls="--", lw=1)
+        axes.axvline(closest, color="black", ls="--", lw=1)
         axes.set(title=f"posterior, {name}", xscale="log", ylim=(0, 5))
 
 

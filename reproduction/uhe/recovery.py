@@ -216,14 +216,14 @@ def run(name: str, num_functions: int) -> Results:
 
 
 def rows(collected: dict[str, Results], prior: str, columns: list[tuple[str, ...]]) -> list[Any]:
-    r"""A row for each truth, design and size; a column is a figure, an estimator and a rival."""
+    r"""A row for each truth, design and size; a column is a figure, an estimator, a reference."""
     lines = []
     for (name, results), n, design in product(collected.items(), SIZES, DESIGNS):
         found = {label: results[design, str(n), prior, label] for label in ESTIMATORS}
         line = [name, str(n), design]
-        for figure, label, *rival in columns:
+        for figure, label, *reference in columns:
             values = found[label][figure]
-            against = [found[each][figure] for each in rival]
+            against = [found[each][figure] for each in reference]
             line.append(paired(values, against[0]) if against else cell(values))
         lines.append(line)
     return lines
@@ -268,7 +268,7 @@ def picture(collected: dict[str, Results], prior: str) -> Figure:
         for axes, name in zip(column, ("bias", "nlpd"), strict=True):
             for index, (label, color) in enumerate(zip(ESTIMATORS, COLORS, strict=False)):
                 shift = 0.18 * (index - 1)
-                for place, results in enumerate(collected.values()):
+                for position, results in enumerate(collected.values()):
                     found = {
                         each: results[design, str(max(SIZES)), prior, each][name]
                         for each in ESTIMATORS
@@ -277,12 +277,12 @@ def picture(collected: dict[str, Results], prior: str) -> Figure:
                     value = mean_and_standard_error(values)
                     axes.errorbar(
                         value.mean,
-                        place + shift,
+                        position + shift,
                         xerr=value.half_width,
                         color=color,
                         marker="o",
                         markersize=4,
-                        label=label if place == 0 else None,
+                        label=label if position == 0 else None,
                     )
             axes.axvline(0.0, color="black", linewidth=0.8)
             axes.set_yticks(range(len(collected)), list(collected))
@@ -312,7 +312,10 @@ def main() -> None:
             torch.save(results, path)
             print(f"{name}: {time.process_time() - start:.0f} s of CPU time", flush=True)
         collected[name] = torch.load(path)
-    text = f"Mean ± Student-t interval, 95 %, over {arguments.functions} functions, paired.\n\n"
+    text = (
+        "Mean ± half-width of the 95 % Student-t interval over "
+        f"{arguments.functions} functions, paired.\n\n"
+    )
     (arguments.page / "recovery.md").write_text(text + report(collected), encoding="utf-8")
     picture(collected, next(iter(PRIORS))).savefig(arguments.page / "recovery.png", dpi=110)
 

@@ -149,15 +149,15 @@ def panels(results: dict[str, dict[str, Tensor]], labels: tuple[str, ...]) -> Fi
     r"""Means and their Student-t intervals, 95 %, a panel a problem."""
     lines = -(-len(results) // 3)
     figure = Figure(figsize=(14.0, 0.5 + 3.6 * lines), layout="constrained")
-    places = figure.subplots(lines, 3, squeeze=False).flatten()
-    for axes, (name, curves) in zip(places, results.items(), strict=False):
+    every = figure.subplots(lines, 3, squeeze=False).flatten()
+    for axes, (name, curves) in zip(every, results.items(), strict=False):
         draw(axes, name, {each: curves[each] for each in labels if each in curves})
         axes.set_xlabel("evaluations after the initial design")
-    for axes in places[len(results) :]:
+    for axes in every[len(results) :]:
         axes.set_axis_off()
     drawn = {
         label: line
-        for axes in places
+        for axes in every
         for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=5, frameon=False)

@@ -3,7 +3,7 @@ r"""Fig. 3: what a model knows of the function from the data, and by the loss, o
 python -m reproduction.uhe.surrogates [--out results/uhe]
 
 From the runs of `reproduction.uhe.run`: both methods' data, each fitted by either loss, so that
-what the data and what the loss contribute are told apart.
+what the data contribute is separated from what the loss does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""Writes continuous.md: the paper's neural surrogate against points of the law, for continuous W.
+r"""Writes continuous.md: the paper's neural surrogate against points of W's distribution.
 
 python -m reproduction.vucb.continuous
 """
@@ -42,15 +42,16 @@ PROBLEMS: dict[str, Callable[[], ValueAtRiskTestProblem]] = {
 POINTS = [(n_w, rule) for rule in ("midpoints", "sobol") for n_w in (16, 64, 256)]
 LNSO = "LNSO"
 HEAD = f"""\
-# Continuous W: local neural surrogate or points of the law
+# Continuous W: local neural surrogate or points of the distribution
 
 The decision of largest value-at-risk of the upper bound, by one call of each optimiser. For each
-of {len(SEEDS)} seeds a Gaussian process of n observations, x uniform and w from its law, with noise
-of standard deviation 0.1; beta is that of round n. All ways have {NUM_STARTS} starts, chosen from
-{RAW_SAMPLES} Sobol points. LNSO has the paper's settings (a ball of 0.1, 2 x 30 units, 50 decisions
-by 10 draws of W a step). The value at what is found is by {NUM_EXACT:,} quasi-random points, the
-gap what it lacks to the best of all ways; mean and Student-t interval, 95 %, over seeds, in units
-of the outcome. CPU seconds are of one thread for all seeds together, which run as one batch.
+of {len(SEEDS)} seeds a Gaussian process of n observations, x uniform and w from its distribution,
+with noise of standard deviation 0.1; beta is that of round n. All ways have {NUM_STARTS} starts,
+chosen from {RAW_SAMPLES} Sobol points. LNSO has the paper's settings (a ball of 0.1, 2 x 30 units,
+50 decisions by 10 draws of W a step). The value at what is found is by {NUM_EXACT:,} quasi-random
+points, the gap what it lacks to the best of all ways; mean ± half-width of the 95 % Student-t
+interval over seeds, in units of the outcome. CPU seconds are of one thread for all seeds, run as
+one batch.
 """
 
 
@@ -70,11 +71,13 @@ def fitted(problem: ValueAtRiskTestProblem, num_observations: int) -> SingleTask
 def compare(name: str, num_observations: int) -> list[list[str]]:
     problem = PROBLEMS[name]()
     level, beta = problem.risk_level, bayesian_beta(num_observations)
-    model, law = fitted(problem, num_observations), problem.environment.density
+    model, density = fitted(problem, num_observations), problem.environment.density
     bounds, predictor = problem.bounds[:, : problem.num_decision], MarginalPredictor(model)
 
     def bound(n_w: int, rule: str) -> RiskUpperConfidenceBound:
-        environment = ContinuousEnvironment(law.marginals, law.bounds, n_w, seeds=0, rule=rule)
+        environment = ContinuousEnvironment(
+            density.marginals, density.bounds, n_w, seeds=0, rule=rule
+        )
         return RiskUpperConfidenceBound(model, environment, ValueAtRisk(level), beta)
 
     def upper(queries: Tensor) -> Tensor:

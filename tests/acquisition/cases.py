@@ -1,4 +1,4 @@
-r"""Every acquisition function, one line each; the laws over them are in `test_contract.py`."""
+r"""Every acquisition function, one line each; `test_contract.py` tests what they share."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def risk_bound(
 
     def oracle(model: Any, repeats: np.ndarray, X: np.ndarray) -> np.ndarray:
         inputs, weights = environment.expand(torch.from_numpy(X).double())
-        law = oracles.to_numpy(weights.expand(inputs.shape[:-1])[0])
+        p = oracles.to_numpy(weights.expand(inputs.shape[:-1])[0])
         each = map(oracles.to_numpy, inputs)
-        return np.array([risk(oracles.upper_bound(model, repeats, x, 2.25), law) for x in each])
+        return np.array([risk(oracles.upper_bound(model, repeats, x, 2.25), p) for x in each])
 
     return AcquisitionCase(name, build, oracle, model=model, arguments=arguments)
 
@@ -172,7 +172,7 @@ ACQUISITIONS = [
         of_decision_and_context,
         DiscreteEnvironment(_CONTEXTS),
         ConditionalValueAtRisk(0.4),
-        lambda values, law: oracles.conditional_value_at_risk(values, law, level=0.4),
+        lambda values, p: oracles.conditional_value_at_risk(values, p, level=0.4),
     ),
     AcquisitionCase(
         "targeted_variance",

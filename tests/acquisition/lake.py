@@ -35,11 +35,11 @@ def build_model(X: Tensor, Y: Tensor | None = None, noise: float | Tensor = NOIS
 
 
 def build_posterior(
-    places: Tensor, domain: Tensor | None = None, noise: float = NOISE, dense: bool = True
+    rows: Tensor, domain: Tensor | None = None, noise: float = NOISE, dense: bool = True
 ) -> DomainPosterior:
-    r"""The posterior of samples at `n` or `R x n` places of a domain."""
+    r"""The posterior of samples at `n` or `R x n` rows of a domain."""
     domain = grid() if domain is None else domain
-    return DomainPosterior(build_model(domain[places], noise=noise), domain, dense=dense)
+    return DomainPosterior(build_model(domain[rows], noise=noise), domain, dense=dense)
 
 
 def kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:

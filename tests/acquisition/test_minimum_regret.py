@@ -16,8 +16,8 @@ def test_without_noise_a_known_point_tells_nothing(dense: bool) -> None:
     r"""Its slope is 0 / 0; NaN would be the largest score."""
     posterior = build_posterior(torch.tensor([[3, 13], [0, 8]]), dense=dense)
     known = torch.tensor([7, 30])
-    for place in (known, known.flip(0)):
-        posterior.observe(place, truth(grid()[place]).squeeze(-1), 0.0)
+    for row in (known, known.flip(0)):
+        posterior.observe(row, truth(grid()[row]).squeeze(-1), 0.0)
     score = expected_regret_reduction(posterior, torch.zeros(2, 36).double())
     assert (score >= 0).all()
     assert (score[:, known] == 0).all()
@@ -30,7 +30,7 @@ def test_nothing_to_learn_anywhere() -> None:
     domain = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
     model = SingleTaskGP(domain[:1], domain[:1].sin(), torch.full((1, 1), 1e-4).double())
     posterior = DomainPosterior(model, domain)
-    for place in range(5):
-        posterior.observe(place, float(place), 0.0)
+    for row in range(5):
+        posterior.observe(row, float(row), 0.0)
     score = expected_regret_reduction(posterior, torch.zeros(1, 5).double())
     assert score.tolist() == [0.0] * 5

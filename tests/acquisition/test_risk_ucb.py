@@ -97,7 +97,7 @@ def brute_force(
 )
 @pytest.mark.parametrize("case", ENVIRONMENTS, ids=lambda case: case.name)
 def test_every_environment_in_full_size(case: EnvironmentCase, measure: RiskMeasure) -> None:
-    model, environment = build_model((2,)), case.law(contexts(2))
+    model, environment = build_model((2,)), case.of(contexts(2))
     acqf = RiskUpperConfidenceBound(model, environment, measure, beta=BETA)
     X = torch.rand(2, 3, 1, dtype=torch.float64)
     for ours, side in ((acqf.lower(X), -1.0), (acqf.mean(X), 0.0), (acqf.evaluate(X), 1.0)):
@@ -165,7 +165,7 @@ def test_botorch_and_our_optimiser_see_the_same_values(
 ) -> None:
     r"""`b x batch_shape x 1 x d_x` of the one, `batch_shape x b x d_x` of the other, in chunks."""
     d, d_x = (2, 2) if case is PERTURBATIONS else (3, 1)
-    model, environment = build_model(batch, d=d), case.law(contexts(*batch), n_w=case.few)
+    model, environment = build_model(batch, d=d), case.of(contexts(*batch), n_w=case.few)
     acqf = RiskUpperConfidenceBound(model, environment, Expectation(), beta=BETA)
     X = torch.rand(*batch, 5, d_x, dtype=torch.float64)
     t_batch = X.movedim(-2, 0).unsqueeze(-2).requires_grad_()
@@ -254,7 +254,7 @@ def test_pointwise_bounds_are_those_of_the_posterior(
     case: EnvironmentCase, batch: tuple[int, ...]
 ) -> None:
     model = build_model(batch)
-    environment = case.law(contexts(*batch), n_w=case.few)
+    environment = case.of(contexts(*batch), n_w=case.few)
     acqf = RiskUpperConfidenceBound(model, environment, Expectation(), beta=BETA)
     X = torch.rand(*batch, 3, 1, dtype=torch.float64)
     lower, upper, weights = acqf.pointwise_bounds(X)

@@ -75,7 +75,7 @@ def decisions(case: EnvironmentCase, *shape: int, **options: Any) -> Tensor:
 
 
 def environment_of(case: EnvironmentCase, *batch: int) -> Environment:
-    return case.law(draw(*batch, 7, 2), n_w=case.few)
+    return case.of(draw(*batch, 7, 2), n_w=case.few)
 
 
 def build(
@@ -108,7 +108,7 @@ def test_bounds_equal_the_oracle(
     for batch, dtype in zip(BATCH_SHAPES, [torch.float64, *DTYPES], strict=True):
         model = build_model(environment, *batch, dtype=dtype).to(device)
         observed = draw(*batch, 7, 2, dtype=dtype).to(device)
-        space = environment.law(observed, n_w=environment.few)
+        space = environment.of(observed, n_w=environment.few)
         acqf = RiskUpperConfidenceBound(model, space, measure.measure, beta=BETA)
         X = decisions(environment, *batch, 2, dtype=dtype).to(device)
         bounds = torch.stack([acqf.lower(X), acqf.mean(X), acqf.upper(X)])
@@ -154,7 +154,7 @@ def test_batch_equals_loop_and_nothing_is_random(
         model = gaussian_process(acqf.model.train_inputs[0][one])
         for alone, together in zip(model.parameters(), acqf.model.parameters(), strict=True):
             alone.data.copy_(together[one])
-        space = environment.law(draw(2, 7, 2)[one], seeds=[r], n_w=environment.few)
+        space = environment.of(draw(2, 7, 2)[one], seeds=[r], n_w=environment.few)
         alone = RiskUpperConfidenceBound(model, space, measure.measure, beta=BETA)
         torch.testing.assert_close(alone.evaluate(X[one]), values[one], rtol=1e-6, atol=1e-6)
 
@@ -177,7 +177,7 @@ def test_pickle_and_state(environment: EnvironmentCase, measure: RiskMeasureCase
     model = build_model(environment)
     for parameter in model.parameters():
         parameter.data.add_(0.3)
-    space = environment.law(0.8 * draw(7, 2), seeds=[9], n_w=environment.few)
+    space = environment.of(0.8 * draw(7, 2), seeds=[9], n_w=environment.few)
     other = RiskUpperConfidenceBound(model, space, measure.measure, beta=1.0, X_pending=X[:1])
     assert not torch.allclose(other.evaluate(X), values)
     other.load_state_dict(acqf.state_dict())
@@ -207,7 +207,7 @@ def test_pending_decisions_narrow_the_bounds(
     ids=lambda case: case.name,
 )
 def test_one_point_is_botorchs_ucb(environment: EnvironmentCase) -> None:
-    model, space = build_model(environment), environment.law(draw(7, 2), n_w=1)
+    model, space = build_model(environment), environment.of(draw(7, 2), n_w=1)
     X = decisions(environment, 4)
     inputs, weights = space.expand(X)
     assert weights.unique().tolist() == [1.0]

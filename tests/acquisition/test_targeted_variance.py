@@ -16,20 +16,20 @@ from scipy.stats import norm
 from botorch_risk.acquisition import TargetedIntegratedVariance
 from tests.acquisition.lake import NOISE, build_model, grid, refit, truth
 
-PLACES = torch.tensor([3, 13, 30])
+ROWS = torch.tensor([3, 13, 30])
 POINTS = grid(5)
 
 
 def build(**options: object) -> TargetedIntegratedVariance:
     return TargetedIntegratedVariance(
-        build_model(grid()[PLACES]), 0.7, POINTS, **{"noise": NOISE, **options}
+        build_model(grid()[ROWS]), 0.7, POINTS, **{"noise": NOISE, **options}
     )
 
 
 def expected(X: torch.Tensor, pending: torch.Tensor | None = None) -> np.ndarray:
     r"""`sum_j w_j W(u_j) (variance now - variance with the candidate)`."""
-    points, seen = POINTS.numpy(), grid()[PLACES].numpy()
-    y, weights = truth(grid()[PLACES]).numpy()[:, 0], np.linspace(1, 2, 25)
+    points, seen = POINTS.numpy(), grid()[ROWS].numpy()
+    y, weights = truth(grid()[ROWS]).numpy()[:, 0], np.linspace(1, 2, 25)
     if pending is not None:
         mean = refit(seen, y, np.full(3, NOISE), pending.numpy())[0]
         seen, y = np.append(seen, pending.numpy(), axis=0), np.append(y, mean)
@@ -60,11 +60,11 @@ def test_equals_refitting() -> None:
 
 
 def test_replicates_equal_the_loop() -> None:
-    places = torch.tensor([[3, 13, 30], [0, 8, 35]])
-    both = TargetedIntegratedVariance(build_model(grid()[places]), 0.7, POINTS, noise=NOISE)
+    rows = torch.tensor([[3, 13, 30], [0, 8, 35]])
+    both = TargetedIntegratedVariance(build_model(grid()[rows]), 0.7, POINTS, noise=NOISE)
     X = torch.rand(4, 2, dtype=torch.float64)
     for r in range(2):
-        one = TargetedIntegratedVariance(build_model(grid()[places[r]]), 0.7, POINTS, noise=NOISE)
+        one = TargetedIntegratedVariance(build_model(grid()[rows[r]]), 0.7, POINTS, noise=NOISE)
         torch.testing.assert_close(both.evaluate(X)[r], one.evaluate(X))
     assert both(X.reshape(4, 1, 1, 2).expand(4, 2, 1, 2)).shape == (4, 2)
 

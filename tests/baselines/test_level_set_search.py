@@ -10,13 +10,13 @@ from torch import Tensor
 from botorch_risk.baselines import gchk, maximum_variance_search, straddle_search
 from tests.acquisition.lake import build_model, grid, refit, truth
 
-PLACES = [3, 17, 20, 30]
+ROWS = [3, 17, 20, 30]
 THRESHOLD = 0.7
 KNOWN: dict[str, Any] = {"model": build_model, "estimator": None, "noise": 1e-3, "num_initial": 4}
 
 
 def moments() -> tuple[Tensor, Tensor]:
-    X = grid()[PLACES]
+    X = grid()[ROWS]
     noise = torch.full((4,), 1e-3).double().numpy()
     mean, covariance = refit(X.numpy(), truth(X)[:, 0].numpy(), noise, grid().numpy())
     return torch.from_numpy(mean), torch.from_numpy(covariance).diagonal()
@@ -24,7 +24,7 @@ def moments() -> tuple[Tensor, Tensor]:
 
 def next_point(make: Any, **options: Any) -> Any:
     strategy = make(grid(), 0, **KNOWN, **options)
-    X = grid()[PLACES].unsqueeze(0)
+    X = grid()[ROWS].unsqueeze(0)
     strategy.tell(X, truth(X))
     return strategy
 

@@ -32,7 +32,7 @@ KINDS: list[Any] = [
     max_value_entropy_search,
 ]
 every = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-PLACES = [3, 17, 20, 30]
+ROWS = [3, 17, 20, 30]
 
 
 def build(kind: Any, seeds: Any, **options: Any) -> Any:
@@ -58,15 +58,15 @@ def play(strategy: Any, rounds: int) -> list[Tensor]:
 
 
 def told(kind: Any, **options: Any) -> Any:
-    strategy = build(kind, 0, num_initial=len(PLACES), **options)
-    X = grid()[PLACES].unsqueeze(0)
+    strategy = build(kind, 0, num_initial=len(ROWS), **options)
+    X = grid()[ROWS].unsqueeze(0)
     strategy.tell(X, truth(X))
     return strategy
 
 
 def moments() -> tuple[np.ndarray, np.ndarray]:
-    X = grid()[PLACES]
-    noise = np.full(len(PLACES), 1e-3)
+    X = grid()[ROWS]
+    noise = np.full(len(ROWS), 1e-3)
     return refit(X.numpy(), truth(X)[:, 0].numpy(), noise, grid().numpy())
 
 
@@ -99,7 +99,7 @@ def test_finds_the_maximum(kind: Any) -> None:
 
 def test_expected_improvement_is_an_integral() -> None:
     mean, covariance = moments()
-    best = truth(grid()[PLACES]).max().item()
+    best = truth(grid()[ROWS]).max().item()
     expected = [
         stats.norm(m, np.sqrt(v)).expect(lambda f: max(f - best, 0.0), lb=best)
         for m, v in zip(mean, covariance.diagonal(), strict=True)
@@ -136,9 +136,9 @@ def test_upper_bound_has_a_fifth_of_the_theoretical_width() -> None:
 
 def test_regret_reduction_agrees_with_refitting_on_drawn_outcomes() -> None:
     mean, covariance = moments()
-    X = grid()[PLACES].numpy()
-    y, noise = truth(grid()[PLACES])[:, 0].numpy(), np.full(len(PLACES) + 1, 1e-3)
-    posterior = build_posterior(torch.tensor(PLACES))
+    X = grid()[ROWS].numpy()
+    y, noise = truth(grid()[ROWS])[:, 0].numpy(), np.full(len(ROWS) + 1, 1e-3)
+    posterior = build_posterior(torch.tensor(ROWS))
     found = expected_regret_reduction(posterior, torch.full((1, 36), 1e-3).double(), 36)
     rng = np.random.default_rng(0)
     outcomes = stats.norm.ppf((rng.permutation(200) + 0.5) / 200)
@@ -169,7 +169,7 @@ def test_entropy_search_is_that_of_botorch_on_the_same_draws() -> None:
     from botorch_risk.seeding import derive_seed
 
     strategy = told(max_value_entropy_search)
-    X = grid()[PLACES]
+    X = grid()[ROWS]
     model: SingleTaskGP = build_model(X)
     with manual_seed(derive_seed(0, "acquisition", 1) % 2**31), torch.no_grad():
         acqf = qMaxValueEntropy(model, grid())

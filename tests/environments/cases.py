@@ -1,4 +1,4 @@
-r"""Every environment, one line each; the laws over them are in `test_contract.py`."""
+r"""Every environment, one line each; `test_contract.py` tests what they share."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class EnvironmentCase:
     few: int = 16
     density: Literal["known", "none", "refused"] = "known"
 
-    def law(
+    def of(
         self, observed: Tensor, seeds: list[int] | None = None, n_w: int | None = None
     ) -> Environment:
         r"""Their distribution, with seeds 0, 1, ... and the exact size unless given."""

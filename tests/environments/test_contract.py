@@ -47,7 +47,7 @@ def test_expectation_equals_the_oracle(
 ) -> None:
     observed = values(*batch_shape, 7, dtype=dtype, device=device)
     X = 0.1 + values(*batch_shape, 4, dtype=dtype, device=device)
-    environment = case.law(observed)
+    environment = case.of(observed)
     inputs, weights = environment.expand(X)
     assert inputs.dtype == weights.dtype == dtype
     assert inputs.device.type == weights.device.type == device
@@ -73,9 +73,9 @@ def test_expectation_equals_the_oracle(
 @every
 def test_replicates_do_not_notice_each_other(case: EnvironmentCase) -> None:
     observed, X = values(3, 7), values(3, 4)
-    together = case.law(observed).expand(X)
+    together = case.of(observed).expand(X)
     for r in range(3):
-        alone = case.law(observed[r : r + 1], [r]).expand(X[r : r + 1])
+        alone = case.of(observed[r : r + 1], [r]).expand(X[r : r + 1])
         for found, expected in zip(alone, together, strict=True):
             expected = expected[r : r + 1] if len(expected) == 3 else expected
             torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
@@ -83,7 +83,7 @@ def test_replicates_do_not_notice_each_other(case: EnvironmentCase) -> None:
 
 @every
 def test_one_distribution_serves_any_batch_of_decisions(case: EnvironmentCase) -> None:
-    environment, X = case.law(values(7)), values(2, 3, 4)
+    environment, X = case.of(values(7)), values(2, 3, 4)
     inputs, _ = environment.expand(X)
     assert inputs.shape[:-2] == (2, 3, 4)
     for index in np.ndindex(2, 3):
@@ -92,7 +92,7 @@ def test_one_distribution_serves_any_batch_of_decisions(case: EnvironmentCase) -
 
 @every
 def test_gradients_flow_through_the_decisions(case: EnvironmentCase) -> None:
-    environment = case.law(values(2, 7))
+    environment = case.of(values(2, 7))
     X = values(2, 3).requires_grad_()
     assert torch.autograd.gradcheck(lambda X: mean_wave(environment, X), X)
 
@@ -100,12 +100,12 @@ def test_gradients_flow_through_the_decisions(case: EnvironmentCase) -> None:
 @every
 def test_determinism_pickle_state_and_dtype(case: EnvironmentCase) -> None:
     observed, X = values(2, 7), values(2, 4)
-    environment = case.law(observed)
+    environment = case.of(observed)
     before = mean_wave(environment, X)
     assert torch.equal(mean_wave(environment, X), before)
-    assert torch.equal(mean_wave(case.law(observed), X), before)
+    assert torch.equal(mean_wave(case.of(observed), X), before)
     assert torch.equal(mean_wave(pickle.loads(pickle.dumps(environment)), X), before)
-    other = case.law(0.9 * observed, [7, 8])
+    other = case.of(0.9 * observed, [7, 8])
     other.load_state_dict(environment.state_dict())
     assert torch.equal(mean_wave(other, X), before)
     moved = mean_wave(environment.float(), X.float())
@@ -114,7 +114,7 @@ def test_determinism_pickle_state_and_dtype(case: EnvironmentCase) -> None:
 
 @independent
 def test_points_are_those_of_expand(case: EnvironmentCase) -> None:
-    environment, X = case.law(values(2, 7)), values(2, 4)
+    environment, X = case.of(values(2, 7)), values(2, 4)
     inputs, weights = environment.expand(X)
     points = environment.points.expand(2, -1, -1)
     for m in range(4):
@@ -125,13 +125,13 @@ def test_points_are_those_of_expand(case: EnvironmentCase) -> None:
 @independent
 def test_samples_follow_the_distribution_of_the_points(case: EnvironmentCase) -> None:
     observed = values(2, 7)
-    environment = case.law(observed)
+    environment = case.of(observed)
     W = environment.sample(20_000, [torch.Generator().manual_seed(seed) for seed in (0, 1)])
     assert W.shape == (2, 20_000, 2)
     found = (W @ torch.as_tensor(RATES)).cos().mean(dim=-1)
     expected = [case.oracle(oracles.to_numpy(one), RATES).real for one in observed]
     assert found.tolist() == pytest.approx(expected, abs=0.025)
-    alone = case.law(observed[1:], [1]).sample(20_000, [torch.Generator().manual_seed(1)])
+    alone = case.of(observed[1:], [1]).sample(20_000, [torch.Generator().manual_seed(1)])
     torch.testing.assert_close(alone, W[1:])
 
 
@@ -143,7 +143,7 @@ def test_support_holds_points_and_draws_and_no_others(
     case: EnvironmentCase, dtype: torch.dtype, device: str, batch_shape: tuple[int, ...]
 ) -> None:
     observed = values(*batch_shape, 7, dtype=dtype, device=device)
-    environment = case.law(observed)
+    environment = case.of(observed)
     draws = environment.sample(50, torch.Generator().manual_seed(0)).to(observed)
     weights = environment.weights.expand(environment.points.shape[:-1])
     assert environment.supports(draws).all()
@@ -165,7 +165,7 @@ def test_log_density_is_that_of_the_distribution(
 ) -> None:
     r"""It integrates to 1 and to the expectation of the oracle; without one it is refused."""
     observed = values(*batch_shape, 7, dtype=dtype)
-    environment = case.law(observed)
+    environment = case.of(observed)
     axis = (torch.arange(60, dtype=dtype) + 0.5) / 60
     grid = torch.cartesian_prod(axis, axis).expand(*environment.batch_shape, 3600, 2)
     if case.density == "refused":
@@ -205,7 +205,7 @@ def test_integers_are_the_numbers_that_they_stand_for(case: EnvironmentCase) -> 
     r"""Contexts that are counts: no weight may be cut off to 0, no point moved to a whole one."""
     observed = torch.tensor([[0, 1], [1, 1], [0, 0], [1, 0], [0, 1], [1, 1], [0, 0]])
     X = torch.tensor([[0, 1], [1, 2]])
-    distribution, expected = case.law(observed, [0]), case.law(observed.double(), [0])
+    distribution, expected = case.of(observed, [0]), case.of(observed.double(), [0])
     for found, wanted in zip(distribution.expand(X), expected.expand(X.double()), strict=True):
         assert found.dtype == torch.float64
         torch.testing.assert_close(found, wanted, rtol=0, atol=0)

@@ -180,7 +180,7 @@ def test_what_the_caller_changes_later_does_not_reach_the_distribution(
 ) -> None:
     observed = values(7, 0.0, 1.0, 2)
     X = values(3, 0.0, 1.0, 2)
-    mine, theirs = case.law(observed), case.law(observed.clone())
+    mine, theirs = case.of(observed), case.of(observed.clone())
     observed.fill_(0.5)
     for found, expected in zip(mine.expand(X), theirs.expand(X), strict=True):
         assert torch.equal(found, expected)

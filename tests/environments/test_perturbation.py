@@ -31,9 +31,9 @@ def test_perturbations_have_no_points_and_keep_to_the_bounds():
 
 
 def test_perturbations_reach_where_they_may_lead() -> None:
-    law = InputPerturbation(
+    perturbation = InputPerturbation(
         torch.tensor([[-0.5], [0.25], [1.0]]), torch.tensor([0.5, 0.5, 0.0]), bounds=UNIT[:, :1]
     )
     X = torch.tensor([[0.2], [0.2], [0.2], [0.2], [1e-4]])
     perturbed = torch.tensor([[0.0], [0.45], [1.0], [0.3], [0.25 + 1e-4]])
-    assert law.contains(X, perturbed).tolist() == [True, True, False, False, True]
+    assert perturbation.contains(X, perturbed).tolist() == [True, True, False, False, True]

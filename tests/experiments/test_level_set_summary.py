@@ -9,6 +9,7 @@ from botorch_risk.experiments import Campaign, ExperimentStore, get_experiment
 from botorch_risk.experiments.level_set_summary import level_set_markdown, store_curves
 from botorch_risk.experiments.replay import LevelSetCurves
 from botorch_risk.experiments.summary import cell
+from botorch_risk.metrics import note_on_comparisons
 
 IDENTITY = {"experiment": "coast", "objective": "F1 score", "seeds": [0, 1, 2]}
 
@@ -28,6 +29,7 @@ def test_scores_are_compared_at_costs_that_all_runs_have_reached() -> None:
     rows = [line for line in page.splitlines() if line.startswith(("| cheap", "| expensive"))]
     assert [row.split(" | ")[-1].removesuffix(" |") for row in rows[:2]] == last
     assert "Paired differences to cheap, seed by seed" in page
+    assert page.endswith(f"|\n\n{note_on_comparisons(3)}\n")
     assert rows[2].endswith(f"| {cell(curves(2.0).f1[:, 3] - curves(1.0).f1[:, 8])} |")
 
 

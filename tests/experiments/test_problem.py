@@ -1,4 +1,4 @@
-r"""What a problem can do is seen from its methods; the laws of our problems are with them."""
+r"""What a problem can do is seen from its methods; our problems have a contract of their own."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import torch
 from botorch_risk.experiments import Campaign, ExperimentStore
 from botorch_risk.experiments.plots import plot_regret
 from botorch_risk.experiments.summary import cell, regret_curves, summary_markdown
-from botorch_risk.metrics import format_with_error
+from botorch_risk.metrics import format_with_error, note_on_comparisons
 from botorch_risk.strategies import Box, Strategy, View
 from tests.experiments.noisy_quadratic import QUADRATIC, SLOW, NoisyQuadratic, Random
 
@@ -84,6 +84,7 @@ def test_the_page_shows_error_bars_and_paired_differences(path: Path) -> None:
     difference = curves["averse"].cumulative[:, 1] - curves["neutral"].cumulative[:, 1]
     paired = page.split("## Paired differences to neutral")[1].split("##")[0]
     assert cell(difference) in paired
+    assert paired.rstrip().endswith(f"|\n\n{note_on_comparisons(2)}")  # cumulative and simple
     assert page.count("\n| 0 |") == 1
     assert page.count("\n| 2 |") == 2
     assert "\n| 3 |" not in page

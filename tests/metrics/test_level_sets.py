@@ -24,8 +24,8 @@ from botorch_risk.metrics import (
 from tests.acquisition.lake import build_posterior, grid
 
 
-def mask(*places: int) -> torch.Tensor:
-    return torch.zeros(5, dtype=torch.bool).index_fill(0, torch.tensor(places).long(), True)
+def mask(*rows: int) -> torch.Tensor:
+    return torch.zeros(5, dtype=torch.bool).index_fill(0, torch.tensor(rows).long(), True)
 
 
 EDGES = [

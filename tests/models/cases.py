@@ -1,4 +1,4 @@
-r"""Every model; the laws over them are in `tests/posterior/test_contract.py`."""
+r"""Every model; `tests/posterior/test_contract.py` tests what they share."""
 
 from __future__ import annotations
 

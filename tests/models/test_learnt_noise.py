@@ -63,8 +63,8 @@ def test_model_equals_the_equations(link, sample_noise, missing, standardize):
     test_X = np.random.default_rng(0).random((6, 2))
     points = torch.as_tensor(test_X)
 
-    def process_at(places):
-        return oracles.noise_process(X, Y, places, NOISE, link, sample_noise, 0.5, LEVEL)
+    def process_at(points):
+        return oracles.noise_process(X, Y, points, NOISE, link, sample_noise, 0.5, LEVEL)
 
     mean, variance = oracles.noise_moments(process_at(test_X), link)
     posterior = model.noise_posterior(points)

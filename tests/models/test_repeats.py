@@ -58,10 +58,10 @@ experiments = st.lists(
 def test_pooling_equals_concatenating_repeats(rows):
     longest = max(len(repeats) for _, repeats in rows)
     Y = torch.tensor([r + [NAN] * (longest - len(r)) for _, r in rows], dtype=torch.double)
-    X = torch.tensor([[place, -1.0] for place, _ in rows], dtype=torch.double)
+    X = torch.tensor([[x, -1.0] for x, _ in rows], dtype=torch.double)
     together: dict[int, list[float]] = {}
-    for place, repeats in rows:
-        together.setdefault(place, []).extend(repeats)
+    for x, repeats in rows:
+        together.setdefault(x, []).extend(repeats)
     pooled_X, pooled = pool_repeated_rows(X, RepeatedOutcomes.from_repeats(Y))
     assert pooled_X[:, 0].tolist() == list(together)  # in order of first appearance
     expected = torch.tensor([numpy_statistics(r) for r in together.values()], dtype=torch.double)

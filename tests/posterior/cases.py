@@ -1,4 +1,4 @@
-r"""Every predictor of a model; the laws over them and over the models are in `test_contract.py`."""
+r"""Every predictor of a model; `test_contract.py` tests what they and the models share."""
 
 from __future__ import annotations
 

@@ -14,16 +14,16 @@ from tests.posterior.domains import CASES, KERNELS, build, dense, domain, truth
 @pytest.mark.parametrize(("name", "noise", "dense"), CASES)
 def test_five_hundred_observations_equal_a_refit(name: str, noise: float, dense: bool) -> None:
     D = domain()
-    places = torch.cat([torch.tensor([0, 1]), torch.randint(len(D), (500,))])
-    Y = truth(D[places]) + noise**0.5 * torch.randn(502, 1, dtype=torch.float64)
+    indices = torch.cat([torch.tensor([0, 1]), torch.randint(len(D), (500,))])
+    Y = truth(D[indices]) + noise**0.5 * torch.randn(502, 1, dtype=torch.float64)
     kernel, formula = KERNELS[name]
     for part in kernel.sub_kernels() if name == "sum" else [kernel]:
         if part.has_lengthscale:
             part.lengthscale = 0.5
     posterior = DomainPosterior(build(D[:2], Y[:2], noise, kernel), D, dense=dense)
-    for place, y in zip(places[2:], Y[2:], strict=True):  # each point a dozen times
-        posterior.observe(place, y, noise)
-    X, points = D[places].numpy(), D.numpy()
+    for row, y in zip(indices[2:], Y[2:], strict=True):  # each point a dozen times
+        posterior.observe(row, y, noise)
+    X, points = D[indices].numpy(), D.numpy()
     gram, cross = formula(X, X) + noise * np.eye(502), formula(X, points)
     covariance = formula(points, points) - cross.T @ np.linalg.solve(gram, cross)
     mean = cross.T @ np.linalg.solve(gram, Y.numpy()[:, 0])
@@ -47,10 +47,10 @@ def test_replicates_noise_and_gaps_equal_the_loop(dense: bool) -> None:
     both.observe(torch.tensor([4, 9]), torch.tensor([2.0, 3.0]), torch.tensor([1e-3, 0.1]))
     both.observe(7, torch.tensor([torch.nan, 1.5]), 1e-2)
     both.observe_at(torch.tensor([0.3, 0.4]), 2.5, 1e-2)
-    for posterior, place, y, noise in zip(
+    for posterior, row, y, noise in zip(
         alone, (4, 9), (2.0, 3.0), torch.tensor([1e-3, 0.1]), strict=True
     ):
-        posterior.observe(place, y, noise)
+        posterior.observe(row, y, noise)
     alone[1].observe(7, 1.5, 1e-2)
     for r, posterior in enumerate(alone):
         posterior.observe_at(torch.tensor([0.3, 0.4]), 2.5, 1e-2)

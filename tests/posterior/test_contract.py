@@ -1,4 +1,4 @@
-r"""The laws of every model, and of every predictor of one."""
+r"""Properties of every model, and of every predictor of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Every measure of risk, one line each; the laws over them are in `test_contract.py`."""
+r"""Every measure of risk, one line each; `test_contract.py` tests what they share."""
 
 from __future__ import annotations
 

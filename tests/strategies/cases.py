@@ -1,4 +1,4 @@
-r"""Every strategy and every baseline, one line each; their laws are in `test_contract.py`."""
+r"""Every strategy and every baseline, one line each; `test_contract.py` tests what they share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NUM_INITIAL = 6
 class NoisyPairs:
     r"""A problem of pairs `(x, w)`, which gives repeats as `PROBLEM` does.
 
-    `bounds` are those of the decision, which has as many variables as that of `PROBLEM`. A decision
+    `bounds` are the decision's, which has as many variables as `PROBLEM`'s. A decision
     that comes alone meets a context from the distribution of W.
     """
 

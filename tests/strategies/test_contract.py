@@ -1,4 +1,4 @@
-r"""The laws of every strategy."""
+r"""Properties of every strategy."""
 
 from __future__ import annotations
 

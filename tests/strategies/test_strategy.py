@@ -278,8 +278,8 @@ def test_the_default_model_knows_a_level_set_in_metres() -> None:
     strategy = truvar(domain, 0, goal=LevelSet(5.0), noise=0.01, num_initial=8)
     for _ in range(10):
         X = strategy.ask()
-        place = (X.unsqueeze(-2) == domain).all(dim=-1).to(torch.uint8).argmax(dim=-1)
-        strategy.tell(X, depth[place] + 0.1 * torch.randn(*X.shape[:-1], 1).double())
+        row = (X.unsqueeze(-2) == domain).all(dim=-1).to(torch.uint8).argmax(dim=-1)
+        strategy.tell(X, depth[row] + 0.1 * torch.randn(*X.shape[:-1], 1).double())
     known = classify_by_mean(strategy.belief.posterior, LevelSet(5.0)).high
     assert level_set_scores(known, (depth >= 5).squeeze(-1)).f1.item() > 0.9
 

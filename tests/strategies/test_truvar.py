@@ -215,9 +215,9 @@ def test_levels_have_their_noise_and_their_price() -> None:
     level = torch.cat(asked, dim=-2)[0, :, 2].long()
     assert (level[:3] == 2).all()
     assert strategy.state["cost"] == torch.tensor(LEVELS.costs)[level].sum()
-    places = (torch.cat(asked, dim=-2)[0, :, None, :2] == grid()).all(dim=-1).nonzero()[:, 1]
+    indices = (torch.cat(asked, dim=-2)[0, :, None, :2] == grid()).all(dim=-1).nonzero()[:, 1]
     noise = torch.tensor(LEVELS.variances).double()[level]
-    X = grid()[places]
+    X = grid()[indices]
     Y = strategy.history.Y[0, ..., 0]
     with torch.no_grad():
         expected = build_model(X, Y, noise).posterior(grid())

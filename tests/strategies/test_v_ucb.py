@@ -47,7 +47,7 @@ def build(name: str, seeds: Any = (0, 1, 2), environment: Any = None, **options:
 
 
 def meet(strategy: Any, X: Tensor, index: int) -> tuple[Tensor, Tensor]:
-    r"""Pairs, with a w from its law where none was chosen, and their noisy outcomes."""
+    r"""Pairs, with a w from its distribution where none was chosen, and their noisy outcomes."""
     if X.shape[-1] == 1:
         draws = generators(strategy.seeds, "contexts", index)
         X = torch.cat([X, PROBLEM.environment.sample(X.shape[-2], draws)], dim=-1)
@@ -276,14 +276,14 @@ def test_perturbed_decisions(kind: str, clipped: bool) -> None:
     r"""Sec. 3.4, `VaR(f(x + W))`: what is asked, kept and recommended is right by brute force."""
     shifts = torch.tensor([[-0.15], [-0.05], [0.0], [0.05], [0.15]], dtype=torch.double)
     masses = torch.tensor([0.1, 0.2, 0.4, 0.3, 0.0], dtype=torch.double)
-    law = InputPerturbation(shifts, masses, DECISIONS if clipped else None)
+    environment = InputPerturbation(shifts, masses, DECISIONS if clipped else None)
     options = {**SMALL, "num_initial": 6, "batch_size": 2}
 
     def build_one() -> Any:
         if kind == "stable_opt":
-            return build("stable_opt", [0, 1], law, **options)
+            return build("stable_opt", [0, 1], environment, **options)
         chosen = {"risk_level": 0.2, "w_is_chosen": kind == "vucb"}
-        return build("vucb_prob", [0, 1], law, **chosen, **options)
+        return build("vucb_prob", [0, 1], environment, **chosen, **options)
 
     strategy, resumed = build_one(), build_one()
     for index in range(2):
@@ -291,7 +291,7 @@ def test_perturbed_decisions(kind: str, clipped: bool) -> None:
         assert X.shape == (2, 2 if index else 6, 1)
         resumed.load_state_dict(strategy.state_dict())
         if kind == "observed":
-            X = law.expand(X)[0][..., 1, :]
+            X = environment.expand(X)[0][..., 1, :]
         strategy.tell(X, two_peaks(X))
     resumed.tell(X, two_peaks(X))
     decisions, queries = strategy.history.X.split(1, dim=-1)
@@ -318,8 +318,8 @@ def test_perturbed_decisions(kind: str, clipped: bool) -> None:
 
 
 def test_perturbed_decisions_are_told_as_they_were_asked() -> None:
-    law = InputPerturbation(torch.tensor([[-0.1], [0.1]], dtype=torch.double))
-    strategy = build("vucb_prob", [0, 1], law, risk_level=0.2)
+    environment = InputPerturbation(torch.tensor([[-0.1], [0.1]], dtype=torch.double))
+    strategy = build("vucb_prob", [0, 1], environment, risk_level=0.2)
     X = strategy.ask()
     for bad, error, message in (
         (torch.cat([X, X], dim=1), BotorchTensorDimensionError, r"as asked.* Got \(2, 8, 1\)"),
@@ -329,4 +329,4 @@ def test_perturbed_decisions_are_told_as_they_were_asked() -> None:
             strategy.tell(bad, two_peaks(bad))
     assert torch.equal(strategy.ask(), X)
     with pytest.raises(UnsupportedError, match=r"`IndependentEnv.*Got InputPerturbation"):
-        build("contextual_gp_ucb", 0, law)
+        build("contextual_gp_ucb", 0, environment)

@@ -1,4 +1,4 @@
-r"""Every problem, one line each; the laws over them are in `test_contract.py`."""
+r"""Every problem, one line each; `test_contract.py` tests what they share."""
 
 from __future__ import annotations
 
@@ -147,8 +147,8 @@ PROBLEMS = [
     environmental("newsvendor", Newsvendor, 1),
     *(
         environmental(
-            f"portfolio_{law}{name}",
-            partial(PortfolioOptimization, table, law),
+            f"portfolio_{distribution}{name}",
+            partial(PortfolioOptimization, table, distribution),
             3,
             num_points=64,
             marks=(*marks, pytest.mark.slow),
@@ -157,7 +157,7 @@ PROBLEMS = [
             ("", None, ()),
             ("_of_the_papers", PORTFOLIO_TABLE, (needs_table,)),
         )
-        for law in ("uniform", "normal")
+        for distribution in ("uniform", "normal")
     ),
     ProblemCase(
         "forest",
@@ -190,8 +190,8 @@ PROBLEMS = [
         optimum=lambda problem: (problem.optimizers[0], problem.optimal_value),
     ),
     *(
-        value_at_risk(f"{name}_{law}", partial(build, distribution=law), decision, num_points=64)
-        for law in ("discrete", "continuous")
+        value_at_risk(f"{name}_{kind}", partial(build, distribution=kind), decision, num_points=64)
+        for kind in ("discrete", "continuous")
         for name, build, decision in (
             ("branin_1_1", ValueAtRiskBranin, 1),
             ("goldstein_price_1_1", ValueAtRiskGoldsteinPrice, 1),

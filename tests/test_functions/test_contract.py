@@ -1,4 +1,4 @@
-r"""The laws of every problem."""
+r"""Properties of every problem."""
 
 from __future__ import annotations
 

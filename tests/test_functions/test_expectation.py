@@ -27,8 +27,8 @@ class Product(ExpectationTestProblem):
 
 
 def mean_of_w() -> float:
-    law = norm(0.2, 0.4)
-    return law.expect(lambda w: w, lb=0, ub=1) + law.sf(1.0)
+    distribution = norm(0.2, 0.4)
+    return distribution.expect(lambda w: w, lb=0, ub=1) + distribution.sf(1.0)
 
 
 def test_expectation_is_that_of_the_clipped_distribution() -> None:

@@ -1,4 +1,4 @@
-r"""Problems with an environmental variable, their laws and optima, against numpy and scipy."""
+r"""Problems with an environmental variable: distributions and optima, against numpy and scipy."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class TestBotorchContracts(
     functions = [build() for build in PROBLEMS.values()]  # noqa: RUF012
 
 
-# The laws in numpy: the mean of the cdfs and densities of some scipy laws.
+# The distributions in numpy: mixtures of scipy's, in equal parts.
 EIGHT = [
     *(norm(m, s) for m, s in ((0.1, 0.02), (0.3, 0.075), (0.4, 0.1), (0.5, 0.1))),
     *(norm(m, s) for m, s in ((0.7, 0.075), (0.8, 0.03))),
     *(cauchy(m, 0.02) for m in (0.2, 0.8)),
 ]
-LAWS = {
+MIXTURES = {
     "ackley_1": [norm(0.5, 0.15)],
     "ackley_4": [norm(0.5, 0.15)],
     "branin": [norm(0.5, 0.1)],
@@ -57,12 +57,13 @@ LAWS = {
 }
 
 
-def quadrature(laws, panels=132, order=16):
-    r"""Nodes and masses of a clipped law: Gauss-Legendre panels, and the bounds."""
+def quadrature(parts, panels=132, order=16):
+    r"""Nodes and masses of a clipped mixture: Gauss-Legendre panels, and the bounds."""
     unit, lengths = np.polynomial.legendre.leggauss(order)
     w = ((np.arange(panels)[:, None] + (unit + 1) / 2) / panels).ravel()
-    masses = np.tile(lengths / 2 / panels, panels) * np.mean([law.pdf(w) for law in laws], axis=0)
-    ends = np.mean([[law.cdf(0), law.sf(1)] for law in laws], axis=0)
+    density = np.mean([part.pdf(w) for part in parts], axis=0)
+    masses = np.tile(lengths / 2 / panels, panels) * density
+    ends = np.mean([[part.cdf(0), part.sf(1)] for part in parts], axis=0)
     return np.r_[0, w, 1], np.r_[ends[0], masses, ends[1]]
 
 
@@ -111,7 +112,7 @@ def f(name, X):
 
 def expectation(name, x):
     r"""The expectation at one decision, by one-dimensional quadratures in numpy."""
-    w, masses = quadrature(LAWS[name])
+    w, masses = quadrature(MIXTURES[name])
     if name == "branin":
         first = masses @ np.sqrt(branin(15 * x[0] - 5, 15 * w))
         return -first * (masses @ np.sqrt(branin(15 * w - 5, 15 * x[1])))
@@ -121,7 +122,7 @@ def expectation(name, x):
 
 def expected_ackley_4():
     r"""At the centre: the root over the cube of half-axes, the cosines as a product."""
-    w, masses = quadrature(LAWS["ackley_4"])
+    w, masses = quadrature(MIXTURES["ackley_4"])
     waves = math.exp(2 / 6) * (masses @ np.exp(np.cos(2 * np.pi * (65.536 * w - 32.768)) / 6)) ** 4
     unit, lengths = np.polynomial.legendre.leggauss(32)
     z = np.r_[32.768 * (unit + 1) / 2, 32.768]
@@ -179,7 +180,7 @@ def brute_force_optimum(name):
             found = minimize_scalar(loss_along, bounds=(near - 0.01, near + 0.01))
             best[axis] = found.x
         return -found.fun
-    w, masses = quadrature(LAWS[name])
+    w, masses = quadrature(MIXTURES[name])
     factor = ALPHA * (masses @ np.exp(-A[:, 5] * (w[:, None] - P[:, 5]) ** 2))
 
     def loss(x):
@@ -225,7 +226,7 @@ def test_samples_follow_the_law(name):
     raw = problem.sample_environment(3000, seeds, clipped=False)
     assert raw.shape == (2, 3000, problem.num_environment)
     for coordinate in raw.reshape(-1, problem.num_environment).T:
-        cdf = lambda w: np.mean([law.cdf(w) for law in LAWS[name]], axis=0)  # noqa: E731
+        cdf = lambda w: np.mean([part.cdf(w) for part in MIXTURES[name]], axis=0)  # noqa: E731
         assert kstest(coordinate.numpy(), cdf).pvalue > 1e-3
     clipped = problem.sample_environment(3000, torch.Generator().manual_seed(1))
     torch.testing.assert_close(clipped, raw[1].clamp(0, 1), rtol=0, atol=1e-9)

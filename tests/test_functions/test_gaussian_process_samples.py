@@ -1,4 +1,4 @@
-r"""Samples have the law of the process, and maxima are the largest values there are."""
+r"""Samples have the distribution of the process, and maxima are the largest values there are."""
 
 from __future__ import annotations
 

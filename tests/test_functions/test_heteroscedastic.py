@@ -1,4 +1,4 @@
-r"""Heteroscedastic problems against plain numpy, BoTorch's contracts and the laws of sampling."""
+r"""Heteroscedastic problems against plain numpy, BoTorch's contracts and sampling theory."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_repeats_have_the_mean_and_variance_of_the_law(cls, noise_scale, reading
     X = random_points(problem, 25)
     Y = problem.sample_repeats(X, num_repeats, torch.Generator().manual_seed(0))
     variance = problem.noise_variance(X)
-    # (k - 1) s^2 / variance has the chi-square law with k - 1 degrees of freedom.
+    # (k - 1) s^2 / variance has the chi-square distribution with k - 1 degrees of freedom.
     statistic = (num_repeats - 1) * Y.var(dim=-1) / variance
     lower, upper = chi2.ppf([1e-6, 1 - 1e-6], num_repeats - 1)
     assert ((statistic > lower) & (statistic < upper)).all()

@@ -20,7 +20,7 @@ from botorch_risk.test_functions import (
 )
 from tests.test_functions.cases import portfolio_tables
 
-laws = pytest.mark.parametrize("law", ["uniform", "normal"])
+distributions = pytest.mark.parametrize("distribution", ["uniform", "normal"])
 
 
 FILES = ("portfolio_backtests.csv", "portfolio_surrogate.json")
@@ -32,9 +32,9 @@ def bundled_rows() -> np.ndarray:
 
 
 @portfolio_tables
-@laws
-def test_the_optimum_is_one(portfolio_table: str | None, law: str) -> None:
-    problem = PortfolioOptimization(portfolio_table, distribution=law)
+@distributions
+def test_the_optimum_is_one(portfolio_table: str | None, distribution: str) -> None:
+    problem = PortfolioOptimization(portfolio_table, distribution=distribution)
     found = problem.objective(problem.optimal_decision).item()
     assert found == pytest.approx(problem.optimal_expectation, abs=2e-6)
     X = SobolEngine(3, scramble=True, seed=0).draw(32, dtype=torch.double)
@@ -43,11 +43,11 @@ def test_the_optimum_is_one(portfolio_table: str | None, law: str) -> None:
 
 
 @portfolio_tables
-@laws
+@distributions
 def test_the_expectation_is_that_of_draws_and_of_more_points(
-    portfolio_table: str | None, law: str
+    portfolio_table: str | None, distribution: str
 ) -> None:
-    problem = PortfolioOptimization(portfolio_table, distribution=law)
+    problem = PortfolioOptimization(portfolio_table, distribution=distribution)
     x = problem.optimal_decision
     found = problem.objective(x).item()
     W = problem.sample_environment(2**12, torch.Generator().manual_seed(0))

@@ -55,8 +55,8 @@ def test_hand_at_the_goal_of_its_own_motion_pushes_nothing():
 
 
 def test_law_of_the_error_is_that_of_the_paper():
-    law = RobotPushing().perturbation
-    errors, p = law.perturbations.numpy(), law.weights.numpy()
+    perturbation = RobotPushing().perturbation
+    errors, p = perturbation.perturbations.numpy(), perturbation.weights.numpy()
     assert errors.shape == (64, 3)
     assert np.all(errors[:, 2] == 0)
     assert {round(value, 9) for value in errors[:, 0]} == {

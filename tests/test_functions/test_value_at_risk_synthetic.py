@@ -1,4 +1,4 @@
-r"""Problems whose value-at-risk is maximised, their laws and optima, against numpy and scipy."""
+r"""Problems whose value-at-risk is maximised: distributions and optima, against numpy and scipy."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ PROBLEMS = {
 ONE_DIMENSIONAL = [name for name in PROBLEMS if name != "hartmann_1_2"]
 
 every = pytest.mark.parametrize("name", PROBLEMS)
-laws = pytest.mark.parametrize("law", ["discrete", "continuous"])
+kinds = pytest.mark.parametrize("kind", ["discrete", "continuous"])
 
 
 class TestBotorchContracts(
     BotorchTestCase, BaseTestProblemTestCaseMixIn, SyntheticTestFunctionTestCaseMixin
 ):
     functions = [  # noqa: RUF012
-        build(law) for build in PROBLEMS.values() for law in ("discrete", "continuous")
+        build(kind) for build in PROBLEMS.values() for kind in ("discrete", "continuous")
     ]
 
 
@@ -79,7 +79,7 @@ def discrete_value_at_risk(name, x, d_w):
 
 
 def level(w):
-    r"""Distribution function of the normal law cut at two standard deviations."""
+    r"""The normal distribution function, cut at two standard deviations."""
     return (norm.cdf((w - 0.5) / 0.125) - norm.cdf(-2)) / (norm.cdf(2) - norm.cdf(-2))
 
 
@@ -122,9 +122,9 @@ def probability_of_two(name, x, v):
 
 
 @every
-@laws
-def test_function_equals_numpy(name, law):
-    problem = PROBLEMS[name](law)
+@kinds
+def test_function_equals_numpy(name, kind):
+    problem = PROBLEMS[name](kind)
     X = torch.rand(2, 4, problem.dim, dtype=torch.double)
     np.testing.assert_allclose(problem(X, noise=False), f(name, X.numpy()), rtol=1e-7, atol=1e-7)
     assert not problem.is_minimization_problem
@@ -159,13 +159,13 @@ def test_continuous_objective_of_two_has_its_level():
     assert probability_of_two("hartmann_1_2", x.numpy(), v + 1e-5) > 0.1
 
 
-def independent_optimum(name, law):
+def independent_optimum(name, kind):
     r"""One decision variable: a grid, then ever finer ones around the best."""
     d_w = 2 if name == "hartmann_1_2" else 1
 
     def risk(x):
         x = np.array([x])
-        if law == "discrete":
+        if kind == "discrete":
             return discrete_value_at_risk(name, x, d_w)
         return continuous_value_at_risk(name, x)
 
@@ -194,14 +194,14 @@ def test_continuous_optimum_equals_search(name):
 
 
 @every
-@laws
-def test_another_risk_and_the_points_of_the_law(name, law):
-    problem = PROBLEMS[name](law)
+@kinds
+def test_another_risk_and_the_points_of_the_distribution(name, kind):
+    problem = PROBLEMS[name](kind)
     X = torch.rand(3, problem.num_decision, dtype=torch.double)
     inputs, weights = problem.environment.expand(X)
     values = problem(inputs, noise=False)
     torch.testing.assert_close(problem.objective(X, Expectation()), (values * weights).sum(dim=-1))
-    if law == "continuous":
+    if kind == "continuous":
         W = problem.environment.points
         assert W.min() >= 0.25
         assert W.max() <= 0.75

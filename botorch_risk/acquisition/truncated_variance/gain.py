@@ -148,11 +148,14 @@ def anticipated_gain(
     )
     beta = state.beta.to(variance).reshape(-1, 1, 1)
     target = state.target_variance(posterior).to(variance).reshape(-1, 1, 1)
+    # No sample reduces a variance below 0, but rounding does where noise is next to nothing.
     reduction = torch.minimum(covariance.square() * inverse.unsqueeze(-1), variance)
     # Rounding may leave a variance below 0; the floor keeps the gradient of the root finite.
     half_width = (beta * (variance - reduction)).clamp_min(torch.finfo(mean.dtype).tiny).sqrt()
     before = (targets.weights > 0).unsqueeze(-2), high, low
     stays, _, _ = state.goal.classify(before, mean - half_width, mean + half_width)
+    # Term by term as in `gain`, not a difference of two sums over |D| points, which would lose the
+    # digits of a sample that changes few of them.
     capped = torch.minimum(reduction, (variance - target).clamp_min(0.0))
     fall = torch.where(stays, capped, torch.maximum(variance, target))
     return weighted_sum(fall, targets.weights)

@@ -30,7 +30,7 @@ class TruncatedVarianceState:
     pass through `update` once before the first selection. A round uses the old `beta` for
     bounds and sets; the loop over epochs then tests with the new target and the new `beta`,
     and ends when a goal is reached, on a target of 0 or one below 1e-10. Variances that
-    cannot be told from 0 by rounding count as 0.
+    are 0 up to rounding count as 0.
 
     `eta` is in units of the prior standard deviation, as the paper's kernel has variance 1.
 
@@ -263,7 +263,7 @@ class TruncatedVarianceState:
 
 
 def _fingerprint(domain: Tensor) -> str:
-    r"""A hash that tells one domain from another."""
+    r"""A hash that distinguishes domains."""
     data = domain.detach().cpu().double().contiguous().numpy().tobytes()
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 

@@ -158,9 +158,12 @@ def _tiles(
         # Columns beyond the last weight are padding.
         filled = _last_column(targets.weights[replicates]) + 1
         columns = [some for some in _slices(0, num_columns, width) if some.start < filled]
+        # Candidates that are targets are cut as the columns are: a tile off the diagonal then has a
+        # mirror image among the tiles.
         for rows in (*_slices(0, shared, height), *_slices(shared, num_rows, height)):
             # The covariance is symmetric: columns left of the diagonal were rows of a tile before,
-            # and were added from its mirrored side.
+            # and were added from its mirrored side. Not so for rows from `filled` on, whose columns
+            # were left out as padding.
             first = rows.start if rows.start < min(shared, filled) else 0
             for some in columns:
                 if some.start >= first:

@@ -95,62 +95,54 @@ def _on(domain: Callable[[], Tensor], method: Method) -> StrategyFactory:
     return build
 
 
-def _level_set(
-    name: str,
-    description: str,
-    problem: Callable[[], FiniteDomainProblem],
-    threshold: float,
-    build_model: ModelBuilder,
-    methods: Mapping[str, Method],
-) -> ExperimentDefinition:
-    return ExperimentDefinition(
-        name=name,
-        description=f"{description} (TRUVAR, Fig. 2)",
-        problem=problem,
-        strategies={
-            label: _on(lambda: problem().domain, partial(method, model=build_model))
-            for label, method in methods.items()
-        },
-        num_initial=1,
-        num_rounds=120,
-        num_repeats=1,
-        objective=f"F1 score of the set f >= {threshold:g}",
-        threshold=threshold,
-        settings={"threshold": threshold},
-    )
-
-
-def _maximum(
+def _experiment(
     name: str,
     description: str,
     problem: Callable[[], Any],
-    domain: Callable[[], Tensor],
     build_model: ModelBuilder,
     methods: Mapping[str, Method],
-    num_initial: int,
+    domain: Callable[[], Tensor] | None = None,
+    **options: Any,
 ) -> ExperimentDefinition:
+    r"""Methods with one model, on the domain of the problem unless another is given."""
+    points = domain or (lambda: problem().domain)
+    strategies = {
+        label: _on(points, partial(method, model=build_model)) for label, method in methods.items()
+    }
     return ExperimentDefinition(
         name=name,
-        description=f"{description} (TRUVAR, Fig. 3)",
+        description=description,
         problem=problem,
-        strategies={
-            label: _on(domain, partial(method, model=build_model))
-            for label, method in methods.items()
-        },
-        num_initial=num_initial,
-        num_rounds=100,
+        strategies=strategies,
         num_repeats=1,
-        objective="f(x) - max f over the domain",
-        optimal_value=lambda problem: 0.0,
+        **options,
     )
 
 
+def _classify(threshold: float) -> dict[str, Any]:
+    return {
+        "num_initial": 1,
+        "num_rounds": 120,
+        "objective": f"F1 score of the set f >= {threshold:g}",
+        "threshold": threshold,
+        "settings": {"threshold": threshold},
+    }
+
+
+def _maximize(num_initial: int) -> dict[str, Any]:
+    return {
+        "num_initial": num_initial,
+        "num_rounds": 100,
+        "objective": "f(x) - max f over the domain",
+        "optimal_value": lambda problem: 0.0,
+    }
+
+
 EXPERIMENTS = (
-    _level_set(
+    _experiment(
         "coast",
-        "Coastline, unit cost",
+        "Coastline, unit cost (TRUVAR, Fig. 2)",
         coast,
-        0.0,
         coastal_process(),
         {
             "TRUVAR": partial(truvar, goal=LevelSet(0.0), **EXACT),
@@ -158,23 +150,23 @@ EXPERIMENTS = (
             "straddle": partial(straddle_search, threshold=0.0, **EXACT),
             "variance": partial(maximum_variance_search, **EXACT),
         },
+        **_classify(0.0),
     ),
-    _level_set(
+    _experiment(
         "coast-travel",
-        "Coastline, a boat that pays for distance",
+        "Coastline, a boat that pays for distance (TRUVAR, Fig. 2)",
         coast,
-        0.0,
         coastal_process(),
         {
             "TRUVAR": partial(truvar, goal=LevelSet(0.0), cost=SurveyCost(), **EXACT),
             "GCHK": partial(gchk, threshold=0.0, cost=SurveyCost(), **EXACT),
         },
+        **_classify(0.0),
     ),
-    _level_set(
+    _experiment(
         "noise-levels",
-        "Level set with three noise levels to choose from",
+        "Level set with three noise levels to choose from (TRUVAR, Fig. 2)",
         noise_function,
-        NOISE_THRESHOLD,
         squared_exponential(),
         {
             "TRUVAR": partial(
@@ -187,12 +179,12 @@ EXPERIMENTS = (
                 for level, variance in enumerate(LEVELS.variances)
             },
         },
+        **_classify(NOISE_THRESHOLD),
     ),
-    _maximum(
+    _experiment(
         "synthetic-maximum",
-        "Maximum of smooth functions, one for each seed",
+        "Maximum of smooth functions, one for each seed (TRUVAR, Fig. 3)",
         SyntheticFunctions,
-        partial(unit_grid, 50),
         squared_exponential(),
         {  # the marginal methods first, those that look ahead last
             "TRUVAR": partial(truvar, goal=Maximize(), noise=JITTER),
@@ -201,19 +193,19 @@ EXPERIMENTS = (
             "MRS": partial(minimum_regret_search, noise=JITTER),
             "MES": partial(max_value_entropy_search, noise=JITTER),
         },
-        num_initial=1,
+        domain=partial(unit_grid, 50),
+        **_maximize(num_initial=1),
     ),
-    _maximum(
+    _experiment(
         "svm",
-        "Validation error of an SVM on a grid",
+        "Validation error of an SVM on a grid (TRUVAR, Fig. 3)",
         svm,
-        lambda: svm().domain,
         learnt_process,
         {
             "TRUVAR": partial(truvar, goal=Maximize(), initial={"monotone": False}, **LEARNING),
             "EI": partial(expected_improvement_search, **LEARNING),
             "GP-UCB": partial(upper_confidence_bound_search, **LEARNING),
         },
-        num_initial=3,
+        **_maximize(num_initial=3),
     ),
 )

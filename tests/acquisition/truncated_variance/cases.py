@@ -24,20 +24,20 @@ from tests.acquisition.lake import (
     printed_gain,
 )
 
-PLACES = torch.tensor([3, 13, 30])
+ROWS = torch.tensor([3, 13, 30])
 LEVELS = NoiseLevels((1e-6, 1e-3, 0.05), costs=(15.0, 10.0, 2.0))
 GOALS: dict[str, Goal] = {"maximize": Maximize(), "level_set": LevelSet(0.7)}
 goals = pytest.mark.parametrize("goal", GOALS.values(), ids=GOALS.keys())
 
 
 def build(
-    places: Tensor = PLACES,
+    rows: Tensor = ROWS,
     eta: float = 1.0,
     dense: bool = True,
     goal: Goal = GOALS["level_set"],
     **options: Any,
 ) -> tuple[DomainPosterior, TruncatedVarianceState]:
-    posterior = build_posterior(places, dense=dense)
+    posterior = build_posterior(rows, dense=dense)
     state = TruncatedVarianceState.initial(
         posterior.domain, goal, eta=eta, **options, batch_shape=posterior.batch_shape
     )
@@ -49,7 +49,7 @@ def printed(
 ) -> np.ndarray:
     r"""Eq. (3) at candidates, all of the grid by default."""
     domain = grid().numpy()
-    X = domain[PLACES]
+    X = domain[ROWS]
     own = np.full(len(X), NOISE)
     points = domain if candidates is None else candidates.numpy()
     noise = np.broadcast_to(noise, len(points))

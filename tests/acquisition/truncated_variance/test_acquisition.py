@@ -35,7 +35,7 @@ from tests.acquisition.lake import (
 )
 from tests.acquisition.truncated_variance.cases import (
     LEVELS,
-    PLACES,
+    ROWS,
     assert_close,
     build,
     printed,
@@ -68,17 +68,17 @@ def test_the_loop_of_the_readme_from_the_first_sample_on() -> None:
 
 
 def test_replicates_equal_the_loop() -> None:
-    places = torch.tensor([[3, 13, 30], [0, 8, 35], [22, 13, 24]])
-    previous = grid()[places[:, -1]]
+    rows = torch.tensor([[3, 13, 30], [0, 8, 35], [22, 13, 24]])
+    previous = grid()[rows[:, -1]]
     for dense in (True, False):
-        posterior, state = build(places, eta=0.5, dense=dense)
+        posterior, state = build(rows, eta=0.5, dense=dense)
         options: dict[str, Any] = {"levels": LEVELS, "candidates": "unclassified"}
         acqf = TruncatedVarianceReduction(posterior, state, previous=previous, **options)
         X = torch.cat([torch.rand(4, 2).double(), torch.tensor([[0.0], [1], [2], [0]])], dim=-1)
         values, chosen = acqf.evaluate_domain(), acqf.select(4)
         assert values.shape == (3, 108)
         for r in range(3):
-            one, its = build(places[r], eta=0.5, dense=dense)
+            one, its = build(rows[r], eta=0.5, dense=dense)
             single = TruncatedVarianceReduction(one, its, previous=previous[r], **options)
             torch.testing.assert_close(values[r], single.evaluate_domain(), rtol=1e-9, atol=1e-12)
             torch.testing.assert_close(acqf.evaluate(X)[r], single.evaluate(X))
@@ -92,7 +92,7 @@ def test_pending_points_are_samples_without_outcomes() -> None:
     pending = torch.tensor([[0.33, 0.41], [0.9, 0.2]], dtype=torch.float64)
     acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE, X_pending=pending)
     domain = grid().numpy()
-    X = np.append(domain[PLACES], pending.numpy(), axis=0)
+    X = np.append(domain[ROWS], pending.numpy(), axis=0)
     within = domain[state.unclassified.numpy()]
     expected = np.array(
         [

@@ -23,7 +23,7 @@ from tests.acquisition.lake import (
     printed_gain,
 )
 from tests.acquisition.truncated_variance.cases import (
-    PLACES,
+    ROWS,
     build,
 )
 
@@ -90,9 +90,9 @@ def test_bad_arguments() -> None:
 def test_a_batch_is_greedy_with_frozen_sets() -> None:
     posterior, state = build(eta=0.3)
     chosen = TruncatedVarianceReduction(posterior, state, noise=NOISE).select(4)
-    X, noise = grid()[PLACES].numpy(), np.full(3, NOISE)
+    X, noise = grid()[ROWS].numpy(), np.full(3, NOISE)
     within = grid().numpy()[state.unclassified.numpy()]
-    for place, value in zip(chosen.row, chosen.value, strict=True):
+    for index, value in zip(chosen.row, chosen.value, strict=True):
         gains = np.array(
             [
                 printed_gain(X, noise, x, NOISE, within, state.beta.item(), state.eta.item())
@@ -100,8 +100,8 @@ def test_a_batch_is_greedy_with_frozen_sets() -> None:
             ]
         )
         np.testing.assert_allclose(value, gains.max(), rtol=1e-6)
-        assert gains[place] >= (1 - 1e-6) * gains.max()
-        X, noise = np.append(X, grid().numpy()[place][None], axis=0), np.append(noise, NOISE)
+        assert gains[index] >= (1 - 1e-6) * gains.max()
+        X, noise = np.append(X, grid().numpy()[index][None], axis=0), np.append(noise, NOISE)
 
 
 def test_a_covered_batch_ends_short() -> None:
@@ -114,8 +114,8 @@ def test_a_covered_batch_ends_short() -> None:
     assert (chosen.row[count:] == -1).all()
     assert chosen.X[count:].isnan().all() and chosen.X[:count].isfinite().all()
     trial = posterior.copy()
-    for place in chosen.row[:count]:
-        trial.observe(place, None, NOISE)
+    for index in chosen.row[:count]:
+        trial.observe(index, None, NOISE)
     variance = trial.variance[state.unclassified]
     assert (variance <= state.target_variance(posterior) + 1e-12).all()
 
@@ -123,7 +123,7 @@ def test_a_covered_batch_ends_short() -> None:
 def test_plateaus_go_to_the_larger_untruncated_gain() -> None:
     posterior, state = build()
     top = posterior.variance[state.unclassified].max() * state.beta
-    state = replace(state, eta=(top - 1e-4).sqrt())  # one sample is enough, at many places
+    state = replace(state, eta=(top - 1e-4).sqrt())  # one sample is enough, at many points
     acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE)
     values = acqf.evaluate_domain()
     tied = values >= (1 - 1e-9) * values.max()

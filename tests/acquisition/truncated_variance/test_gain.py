@@ -27,7 +27,7 @@ from tests.acquisition.lake import (
     truth,
 )
 from tests.acquisition.truncated_variance.cases import (
-    PLACES,
+    ROWS,
     assert_close,
     build,
     goals,
@@ -69,7 +69,7 @@ def test_heteroscedastic_noise() -> None:
 
 def test_zero_eta_is_pure_variance_reduction() -> None:
     posterior, state = build(eta=0.0, goal=Maximize())
-    _, covariance = refit(grid()[PLACES].numpy(), np.zeros(3), np.full(3, NOISE), grid().numpy())
+    _, covariance = refit(grid()[ROWS].numpy(), np.zeros(3), np.full(3, NOISE), grid().numpy())
     within = state.unclassified.numpy()
     fall = covariance[:, within] ** 2 / (np.diag(covariance)[:, None] + NOISE)
     acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE)
@@ -83,7 +83,7 @@ def test_weights_count_a_point_as_often_as_it_stands_for() -> None:
     twice[10:20] = 2.0
     weighted = TruncatedVarianceReduction(posterior, state, noise=NOISE, weights=twice)
     doubled = torch.cat([domain, domain[10:20]])
-    model = build_model(domain[PLACES])
+    model = build_model(domain[ROWS])
     longer = DomainPosterior(model, doubled)
     start = TruncatedVarianceState.initial(doubled, LevelSet(0.7), eta=0.4, domain_size=36)
     repeated = TruncatedVarianceReduction(longer, start.update(longer), noise=NOISE)
@@ -95,7 +95,7 @@ def test_anticipated_changes_of_the_set(goal: Goal) -> None:
     posterior, state = build(eta=0.6, goal=goal)
     acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE, anticipate=True)
     domain, beta, eta = grid().numpy(), state.beta.item(), state.eta.item()
-    X, y, noise = domain[PLACES], truth(grid()[PLACES]).numpy()[:, 0], np.full(3, NOISE)
+    X, y, noise = domain[ROWS], truth(grid()[ROWS]).numpy()[:, 0], np.full(3, NOISE)
     mean, covariance = refit(X, y, noise, domain)
     within = state.unclassified.numpy()
     expected = []
@@ -141,7 +141,7 @@ def test_anticipated_sets_hold_the_points_that_come_back(goal: Goal, dense: bool
 @pytest.mark.parametrize("weight", [-1.0, 2.5])
 def test_a_posterior_transform_scales_everything(weight: float) -> None:
     r"""Noise and outcomes are in the units of the data, levels in those after the transform."""
-    model, domain = build_model(grid()[PLACES]), grid()
+    model, domain = build_model(grid()[ROWS]), grid()
     pending = torch.tensor([[0.33, 0.41]], dtype=torch.float64)
     plain, scaled = [], []
     for values, factor in ((plain, 1.0), (scaled, weight)):
@@ -169,6 +169,6 @@ def test_gradient_also_where_points_meet() -> None:
 
 
 def test_kernel_of_the_oracle() -> None:
-    posterior = build_posterior(PLACES)
+    posterior = build_posterior(ROWS)
     prior = posterior.model.covar_module(grid()).to_dense().numpy()
     np.testing.assert_allclose(kernel(grid().numpy(), grid().numpy()), prior, atol=1e-12)

@@ -13,9 +13,9 @@ from botorch_risk.acquisition.truncated_variance.goals import Goal, Sets
 def start(size: int, **flags: list[int]) -> Sets:
     sets = {name: torch.zeros(size, dtype=torch.bool) for name in ("within", "high", "low")}
     sets["within"][:] = True
-    for name, places in flags.items():
+    for name, rows in flags.items():
         sets[name][:] = False
-        sets[name][places] = True
+        sets[name][rows] = True
     return sets["within"], sets["high"], sets["low"]
 
 
@@ -28,45 +28,45 @@ def classify(sets: Sets, lower: Tensor, upper: Tensor, goal: Goal, monotone: boo
     return goal.classify(sets, lower, upper, monotone)
 
 
-def places(sets: Sets) -> list[list[int]]:
+def rows(sets: Sets) -> list[list[int]]:
     return [part.nonzero().flatten().tolist() for part in sets]
 
 
 def test_a_bound_at_the_level_classifies_nothing() -> None:
     r"""`l > h` and `u < h` are strict, Eq. (7); `l <= h <= u` is not, Eq. (6)."""
     lower, upper = bounds((0.5, 1.0), (0.0, 0.5), (0.5, 0.5), (0.6, 1.0), (0.0, 0.4), (0.0, 1.0))
-    assert places(classify(start(6), lower, upper, LevelSet(0.5))) == [[0, 1, 2, 5], [3], [4]]
+    assert rows(classify(start(6), lower, upper, LevelSet(0.5))) == [[0, 1, 2, 5], [3], [4]]
 
 
 def test_an_upper_bound_at_the_largest_lower_bound_may_be_the_maximum() -> None:
     lower, upper = bounds((0.5, 1.0), (0.0, 0.5), (0.0, 0.4999))
-    assert places(classify(start(3), lower, upper, Maximize())) == [[0, 1], [], []]
+    assert rows(classify(start(3), lower, upper, Maximize())) == [[0, 1], [], []]
 
 
 def test_monotone_sets_only_shrink() -> None:
     lower, upper = bounds((0.6, 1.0), (0.0, 1.0), (0.0, 1.0), (0.0, 0.4))
     before = start(4, within=[0, 1], high=[2], low=[3])
-    assert places(classify(before, lower, upper, LevelSet(0.5))) == [[1], [0, 2], [3]]
+    assert rows(classify(before, lower, upper, LevelSet(0.5))) == [[1], [0, 2], [3]]
     again = classify(before, lower, upper, LevelSet(0.5), monotone=False)
-    assert places(again) == [[1, 2], [0], [3]]
-    assert places(before) == [[0, 1], [2], [3]]  # left as they are
+    assert rows(again) == [[1, 2], [0], [3]]
+    assert rows(before) == [[0, 1], [2], [3]]  # left as they are
     # A point that was ruled out has no say in the largest lower bound.
     lower, upper = bounds((0.9, 1.0), (0.0, 0.5), (0.2, 0.6))
     ruled_out = start(3, within=[1, 2])
-    assert places(classify(ruled_out, lower, upper, Maximize()))[0] == [1, 2]
-    assert places(classify(ruled_out, lower, upper, Maximize(), monotone=False))[0] == [0]
+    assert rows(classify(ruled_out, lower, upper, Maximize()))[0] == [1, 2]
+    assert rows(classify(ruled_out, lower, upper, Maximize(), monotone=False))[0] == [0]
 
 
 def test_levels_that_are_a_fraction_of_the_maximum() -> None:
     r"""High above half the optimistic maximum, low below half the pessimistic one."""
     half = RelativeLevelSet(0.5)
     lower, upper = bounds((2.0, 4.0), (2.0, 3.0), (2.1, 3.0), (0.5, 1.05), (0.4, 0.9), (0.0, 1.9))
-    assert places(classify(start(6), lower, upper, half)) == [[0, 1, 2, 3, 5], [2], [4]]
+    assert rows(classify(start(6), lower, upper, half)) == [[0, 1, 2, 3, 5], [2], [4]]
     # A point that is high stays while it may be the maximum, and is not classified twice.
     sets = classify(start(6, within=[0, 2, 3], high=[2], low=[4]), lower, upper, half)
-    assert places(sets) == [[0, 2, 3], [2], [4]]
+    assert rows(sets) == [[0, 2, 3], [2], [4]]
     beyond = bounds((2.0, 4.0), (2.0, 3.0), (1.9, 1.95), (0.5, 1.0), (0.4, 0.9), (0.0, 1.9))
-    assert places(classify(start(6, within=[0, 2, 3], high=[2]), *beyond, half))[0] == [0, 3]
+    assert rows(classify(start(6, within=[0, 2, 3], high=[2]), *beyond, half))[0] == [0, 3]
 
 
 def test_replicates_have_sets_of_their_own() -> None:
@@ -75,9 +75,7 @@ def test_replicates_have_sets_of_their_own() -> None:
     sets = tuple(part.expand(2, 2) for part in start(2))
     found = classify(sets, lower, upper, Maximize())
     for r, pair in enumerate((one, two)):
-        assert places(tuple(part[r] for part in found)) == places(
-            classify(start(2), *pair, Maximize())
-        )
+        assert rows(tuple(part[r] for part in found)) == rows(classify(start(2), *pair, Maximize()))
 
 
 def test_fractions_and_baselines() -> None:

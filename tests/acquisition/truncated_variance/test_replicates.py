@@ -22,13 +22,13 @@ from botorch_risk.acquisition.truncated_variance.goals import Goal
 from botorch_risk.posterior import DomainPosterior
 from tests.acquisition.lake import NOISE, build_model, build_posterior, grid
 
-PLACES = torch.tensor([[3, 17, 30], [0, 8, 22], [5, 14, 33]])
+ROWS = torch.tensor([[3, 17, 30], [0, 8, 22], [5, 14, 33]])
 
 
 def together(
     dense: bool = True, goal: Goal | None = None, **options: Any
 ) -> tuple[DomainPosterior, TruncatedVarianceState]:
-    posterior = build_posterior(PLACES, dense=dense)
+    posterior = build_posterior(ROWS, dense=dense)
     goal = goal or Maximize()
     state = TruncatedVarianceState.initial(grid(), goal, batch_shape=(3,), **options)
     return posterior, state.update(posterior)
@@ -38,7 +38,7 @@ def alone(state: TruncatedVarianceState, row: int, dense: bool = True) -> Any:
     r"""The posterior and the state of one replicate, without a batch dimension."""
     tensors = {each.name: getattr(state, each.name) for each in fields(state)}
     own = {name: part[row] for name, part in tensors.items() if isinstance(part, Tensor)}
-    return build_posterior(PLACES[row], dense=dense), replace(state, **own)
+    return build_posterior(ROWS[row], dense=dense), replace(state, **own)
 
 
 @pytest.mark.parametrize("anticipate", [False, True])
@@ -81,7 +81,7 @@ def test_a_point_that_is_not_chosen_has_no_value() -> None:
 def test_weights_of_domains_of_their_own() -> None:
     r"""One weight for each point of the domain, whichever replicate it is of."""
     domain = torch.stack([grid(), grid().flip(0)])
-    data = torch.stack([grid()[PLACES[0]], grid()[PLACES[1]]])
+    data = torch.stack([grid()[ROWS[0]], grid()[ROWS[1]]])
     posterior = DomainPosterior(build_model(data), domain)
     state = TruncatedVarianceState.initial(domain, Maximize(), batch_shape=(2,))
     state = state.update(posterior)

@@ -25,7 +25,7 @@ from botorch_risk.acquisition import (
 from botorch_risk.acquisition.truncated_variance import status
 from tests.acquisition.lake import NOISE, build_posterior, grid, truth
 
-PLACES = torch.tensor([3, 13, 30])
+ROWS = torch.tensor([3, 13, 30])
 
 
 def algorithm(
@@ -65,12 +65,12 @@ def test_equals_the_printed_algorithms(monotone: bool, threshold: float | None, 
     eta = 1.0 if r == 0.1 else 2.5
     options: dict[str, Any] = {"a": 0.5, "eta": eta, "r": r, "slack": 0.05, "monotone": monotone}
     goal = Maximize() if threshold is None else LevelSet(threshold)
-    posterior = build_posterior(PLACES)
+    posterior = build_posterior(ROWS)
     state = TruncatedVarianceState.initial(grid(), goal, **options)
     moments, counts, epochs = [], [], [1]
-    for place in [None, 20, 9, 33, 2, 17, 28, 6, 23, 11, 31, 15, 1, 26]:
-        if place is not None:
-            posterior.observe(place, truth(grid()[[place]]).item(), NOISE)
+    for row in [None, 20, 9, 33, 2, 17, 28, 6, 23, 11, 31, 15, 1, 26]:
+        if row is not None:
+            posterior.observe(row, truth(grid()[[row]]).item(), NOISE)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BotorchWarning)
             state = state.update(posterior, cost=2.5)
@@ -94,9 +94,9 @@ def test_equals_the_printed_algorithms(monotone: bool, threshold: float | None, 
 
 
 def test_target_is_in_prior_standard_deviations() -> None:
-    posterior = build_posterior(PLACES)
+    posterior = build_posterior(ROWS)
     state = TruncatedVarianceState.initial(grid(), Maximize(), eta=0.5)
-    scaled = build_posterior(PLACES)
+    scaled = build_posterior(ROWS)
     scaled._state.points = scaled._state.points._replace(
         prior=scaled._state.points.prior._replace(variance=9 * scaled._state.points.prior.variance),
         variance=9 * scaled._state.points.variance,
@@ -109,11 +109,11 @@ def test_target_is_in_prior_standard_deviations() -> None:
 
 
 def test_the_end() -> None:
-    posterior = build_posterior(PLACES)
+    posterior = build_posterior(ROWS)
     state = TruncatedVarianceState.initial(grid(), LevelSet(0.7))
-    for place in range(36):
+    for row in range(36):
         for _ in range(2):
-            posterior.observe(place, truth(grid()[[place]]).item(), 1e-9)
+            posterior.observe(row, truth(grid()[[row]]).item(), 1e-9)
     done = state.update(posterior)
     assert bool(done.finished) and not done.unclassified.any()
     assert torch.equal(done.high, truth(grid())[:, 0] > 0.7)
@@ -121,9 +121,9 @@ def test_the_end() -> None:
     assert torch.equal(again.eta, done.eta)  # no endless loop over epochs
     pure = TruncatedVarianceState.initial(grid(), Maximize(), eta=0.0).update(posterior)
     assert pure.epoch == 1 and pure.eta == 0
-    exact = build_posterior(PLACES)
-    for place in range(36):
-        exact.observe(place, truth(grid()[[place]]).item(), 0.0)
+    exact = build_posterior(ROWS)
+    for row in range(36):
+        exact.observe(row, truth(grid()[[row]]).item(), 0.0)
     one = torch.arange(36) == 7  # known exactly, and for some reason not classified
     stuck = replace(TruncatedVarianceState.initial(grid(), LevelSet(0.7)), unclassified=one)
     stuck = stuck._next_epochs(exact)
@@ -131,13 +131,13 @@ def test_the_end() -> None:
 
 
 def test_replicates_equal_the_loop() -> None:
-    places = torch.tensor([[3, 13, 30], [0, 8, 35]])
-    posterior = build_posterior(places)
+    rows = torch.tensor([[3, 13, 30], [0, 8, 35]])
+    posterior = build_posterior(rows)
     both = TruncatedVarianceState.initial(grid(), Maximize(), batch_shape=(2,)).update(
         posterior, cost=torch.tensor([1.0, 2.0])
     )
     for r in range(2):
-        one = TruncatedVarianceState.initial(grid(), Maximize()).update(build_posterior(places[r]))
+        one = TruncatedVarianceState.initial(grid(), Maximize()).update(build_posterior(rows[r]))
         for name in ("unclassified", "eta", "beta", "epoch", "epoch_start"):
             assert torch.equal(getattr(both, name)[r], getattr(one, name))
     assert both.cost.tolist() == [1.0, 2.0]
@@ -184,7 +184,7 @@ def test_relative_level() -> None:
     ],
 )
 def test_state_dict_is_exact(options: dict[str, Any]) -> None:
-    posterior = build_posterior(PLACES)
+    posterior = build_posterior(ROWS)
     state = TruncatedVarianceState.initial(grid(), r=0.3, **options).update(posterior, 1 / 3)
     file = io.BytesIO()
     torch.save(state.state_dict(), file)
@@ -200,7 +200,7 @@ def test_state_dict_is_exact(options: dict[str, Any]) -> None:
 
 
 def test_warns_when_the_best_point_was_ruled_out() -> None:
-    posterior = build_posterior(PLACES)
+    posterior = build_posterior(ROWS)
     state = TruncatedVarianceState.initial(grid(), Maximize()).update(posterior)
     best = posterior.mean.argmax()
     lost = replace(state, unclassified=state.unclassified.index_fill(0, best, False))
@@ -213,7 +213,7 @@ def test_warns_when_the_best_point_was_ruled_out() -> None:
 
 
 def test_warns_of_a_level_far_from_the_data() -> None:
-    posterior = build_posterior(PLACES)
+    posterior = build_posterior(ROWS)
     with pytest.warns(InputDataWarning, match=r"Got 9\.0 for outcomes in \[-0\.22.*, 1\.7"):
         TruncatedVarianceState.initial(grid(), LevelSet(9.0)).update(posterior)
     with warnings.catch_warnings(record=True) as caught:
@@ -223,7 +223,7 @@ def test_warns_of_a_level_far_from_the_data() -> None:
     assert len(caught) == 1
     with pytest.warns(InputDataWarning, match="baseline below the largest outcome"):
         TruncatedVarianceState.initial(grid(), RelativeLevelSet(0.5, 5.0)).update(posterior)
-    single = build_posterior(PLACES[:1])
+    single = build_posterior(ROWS[:1])
     TruncatedVarianceState.initial(grid(), LevelSet(9.0)).update(single)  # says nothing yet
 
 
@@ -254,7 +254,7 @@ def test_bad_parts() -> None:
             LevelSet(threshold)
     other = TruncatedVarianceState.initial(grid() + 1e-6, Maximize())
     with pytest.raises(InputDataError, match="the domain that the state was built for"):
-        other.update(build_posterior(PLACES))
+        other.update(build_posterior(ROWS))
     batched = TruncatedVarianceState.initial(grid(), Maximize(), batch_shape=(2,))
     with pytest.raises(InputDataError, match=r"\(2, 36\). Got another, \(36,\)"):
-        batched.update(build_posterior(PLACES))
+        batched.update(build_posterior(ROWS))

@@ -1,4 +1,4 @@
-r"""Runs the contract laws of an area on a case that is not in its list."""
+r"""Runs the contract tests of an area on a case that is not in its list."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any
 
 import pytest
 
-Law = Callable[..., None]
+ContractTest = Callable[..., None]
 
 
-def laws_of(contract: ModuleType) -> dict[str, Law]:
-    r"""The laws over the cases of an area.
+def contract_tests(contract: ModuleType) -> dict[str, ContractTest]:
+    r"""The tests over the cases of an area.
 
     Args:
         contract: Its `test_contract` module.
     """
     return {
-        name: law
-        for name, law in vars(contract).items()
-        if name.startswith("test_") and any("case" in axis[0] for axis in _axes(law))
+        name: test
+        for name, test in vars(contract).items()
+        if name.startswith("test_") and any("case" in axis[0] for axis in _axes(test))
     }
 
 
-def calls(law: Law, case: Any) -> Iterator[dict[str, Any]]:
-    r"""The arguments of a law for one case, over all that it is parametrised with.
+def calls(test: ContractTest, case: Any) -> Iterator[dict[str, Any]]:
+    r"""The arguments of a test for one case, over all that it is parametrised with.
 
     Args:
-        law: A test with `pytest.mark.parametrize` of `case` and further arguments.
+        test: With `pytest.mark.parametrize` of `case` and further arguments.
         case: What takes the place of the listed cases.
     """
     largest = getattr(case, "batch_dims", None)
     rows = []
-    for axis in _axes(law):
+    for axis in _axes(test):
         given: list[dict[str, Any]] = []
         for row in axis:
             replaced = {**row, "case": case} if "case" in row else row
@@ -47,10 +47,10 @@ def calls(law: Law, case: Any) -> Iterator[dict[str, Any]]:
             yield arguments
 
 
-def _axes(law: Law) -> list[list[dict[str, Any]]]:
+def _axes(test: ContractTest) -> list[list[dict[str, Any]]]:
     r"""For each `parametrize` of a test, what it gives, by name."""
     axes = []
-    for mark in getattr(law, "pytestmark", []):
+    for mark in getattr(test, "pytestmark", []):
         if mark.name == "parametrize":
             names, values = mark.args
             names = [names] if isinstance(names, str) else list(names)
