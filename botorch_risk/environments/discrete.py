@@ -63,6 +63,7 @@ def checked_probabilities(probabilities: Tensor | None, points: Tensor) -> Tenso
             f"Expected `probabilities` to have shape `batch_shape x n_w`, here {tuple(shape)}. "
             f"Got {tuple(probabilities.shape)}."
         )
+    probabilities = probabilities.detach()
     total = probabilities.double().sum(dim=-1, keepdim=True)
     if not ((probabilities >= 0).all() and ((total - 1).abs() <= SUM_TOLERANCE).all()):
         raise ValueError(

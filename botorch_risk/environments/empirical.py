@@ -139,7 +139,7 @@ class StandardDeviationBox(IndependentEnvironment):
             ValueError: If the seeds do not fit, the bounds are not in order, or a number is out
                 of its range.
         """
-        observed = as_floating(observed)
+        observed = as_floating(observed).detach()
         check_values("observed", observed)
         if not 0 <= num_deviations < math.inf:
             raise ValueError(f"Expected finite `num_deviations` >= 0. Got {num_deviations=}.")
@@ -149,7 +149,8 @@ class StandardDeviationBox(IndependentEnvironment):
         box = torch.stack([mean - deviation, mean + deviation], dim=-2)  # batch_shape x 2 x d_w
         if bounds is not None:
             check_bounds(bounds, d_w)
-            box = torch.minimum(torch.maximum(box, bounds.to(box)[0]), bounds.to(box)[1])
+            lower, upper = bounds.detach().to(box)
+            box = torch.minimum(torch.maximum(box, lower), upper)
         listed = as_seeds(seeds, batch_shape.numel())
         uniforms = seeded_uniforms(n_w, d_w, listed, "standard deviation box")
         points = _into(box, uniforms.to(box).reshape(*batch_shape, n_w, d_w))

@@ -103,7 +103,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
                 bounds are missing where a ball or a quadrature needs them, or a quadrature does
                 not resolve the density.
         """
-        observed = as_floating(observed)
+        observed = as_floating(observed).detach()
         check_values("observed", observed)
         if isinstance(bandwidth, Tensor):
             bandwidth = bandwidth.detach().clone()
@@ -128,7 +128,7 @@ class KernelDensityEnvironment(IndependentEnvironment):
             extra = box_points(box, n_ball, listed).reshape(*kde.batch_shape, n_ball, -1)
             points, weights = torch.cat([points, extra], dim=-2), pad(weights, (0, n_ball))
         super().__init__(points.to(observed), weights.to(observed))
-        self.register_buffer("observed", observed.detach().clone())
+        self.register_buffer("observed", observed.clone())
         self.register_buffer("bandwidth", width)
         self.register_buffer("bounds", bounds)
         self.register_buffer("at_floor", wanted < floor)

@@ -98,6 +98,19 @@ def test_gradients_flow_through_the_decisions(case: EnvironmentCase) -> None:
 
 
 @every
+def test_no_graph_of_the_data_is_kept(case: EnvironmentCase) -> None:
+    environment, X = case.of(values(7).requires_grad_()), values(4)
+    assert not any(each.requires_grad for each in environment.state_dict(keep_vars=True).values())
+    assert not mean_wave(environment, X).requires_grad
+    if isinstance(environment, IndependentEnvironment):
+        try:
+            log_density = environment.log_density(X)
+        except UnsupportedError:
+            return
+        assert log_density is None or not log_density.requires_grad
+
+
+@every
 def test_determinism_pickle_state_and_dtype(case: EnvironmentCase) -> None:
     observed, X = values(2, 7), values(2, 4)
     environment = case.of(observed)

@@ -92,6 +92,21 @@ def test_outside_values_are_welcome_only_when_clipped():
     assert environment(observed, at_bounds="clip").points.max() == 1.0
 
 
+def test_outside_values_are_named_by_replicate_and_row():
+    observed = torch.full((2, 4, 1), 0.5, dtype=torch.double)
+    observed[1, 2] = 1.5
+    with pytest.raises(InputDataError, match=r"Got \[1\.5\] at \(1, 2\)"):
+        environment(observed, seeds=[0, 1])
+
+
+def test_no_graph_of_the_arguments_is_kept():
+    bounds = UNIT.clone().requires_grad_()
+    observed = torch.rand(5, 1, dtype=torch.double).requires_grad_()
+    density = environment(observed, bounds, n_w=8)
+    assert not any(each.requires_grad for each in density.state_dict(keep_vars=True).values())
+    assert not density.log_density(torch.tensor([[0.5]]).double()).requires_grad
+
+
 def test_on_the_whole_space():
     distribution = environment(10 * values(20, 2), bounds=None)
     assert distribution.points.shape == (64, 2)

@@ -24,6 +24,12 @@ def test_quantiles_of_a_mixture_invert_its_cdf(level):
     assert mixture.log_prob(quantile).exp().item() == pytest.approx(np.mean(densities))
 
 
+def test_quantiles_far_between_components_are_as_accurate_as_doubles_allow():
+    mixture = Mixture([Normal(0.0 * HALF, 1.0), Normal(2e9 * HALF, 1.0)])
+    quantile = mixture.icdf(torch.tensor([0.25], dtype=torch.double))
+    assert quantile.item() == pytest.approx(0.0, abs=1e-7)
+
+
 def test_density_is_the_mean_of_its_components():
     values = torch.linspace(-0.5, 1.5, 50, dtype=torch.double)
     expected = torch.stack([component.log_prob(values).exp() for component in COMPONENTS])

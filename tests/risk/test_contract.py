@@ -173,6 +173,8 @@ def test_bad_input(case: RiskMeasureCase) -> None:
     measure = case.bind(points)
     with pytest.raises(BotorchTensorDimensionError, match=r"`weights` that broadcast"):
         measure(values, weights[..., :-1])
+    with pytest.raises(BotorchTensorDimensionError, match=r"`weights` that broadcast"):
+        measure(values, weights.expand(3, *values.shape))  # of more replicates than values
     with pytest.raises(InputDataError, match=r"finite `values`. Got nan"):
         measure(values.index_fill(-1, torch.tensor([1]), torch.nan), weights)
     with pytest.raises(InputDataError, match=r"finite `values`. Got inf"):
