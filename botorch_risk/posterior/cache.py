@@ -64,7 +64,7 @@ class ModelState:
         return (
             len(data) == len(self.data)
             and all(one is two for one, two in zip(data, self.data, strict=True))
-            and all(_is_same(kept.get(key), part) for kept, key, part in self.slots)
+            and all(is_same_tensor(kept.get(key), part) for kept, key, part in self.slots)
             and all(tensor._version == version for tensor, version in self.versions)
             and all(
                 p.dtype == value.dtype and p.device == value.device and torch.equal(p, value)
@@ -132,7 +132,7 @@ class PosteriorCache:
         )
 
 
-def _is_same(now: Any, then: Any) -> bool:
+def is_same_tensor(now: Any, then: Any) -> bool:
     r"""Whether a part is the same object, or a view of all of the same memory."""
     if now is then:
         return True

@@ -97,6 +97,8 @@ def _of_finite_rows(
     Raises:
         InputDataError: If no row is finite.
     """
+    if all(each.detach().sum().isfinite() for each in values):  # a sum is cheap, and mostly enough
+        return function(*values)
     finite = torch.stack([each.isfinite().all(dim=-1) for each in values]).all(dim=0)
     if finite.all():
         return function(*values)
@@ -143,11 +145,34 @@ def check_nonnegative(**numbers: float) -> None:
             raise ValueError(f"Expected `{name}` to be finite and >= 0. Got {number}.")
 
 
-def _ascending(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Sorted values, their weights and the cumulative weights, the latter in float64."""
-    values, order = values.sort(dim=-1)
-    weights = weights.double().expand_as(values).gather(-1, order)
-    return values, weights, weights.cumsum(dim=-1)
+def _ascending(
+    values: Tensor, weights: Tensor, level: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    r"""The lowest values, as many as may make up a level and more, in ascending order.
+
+    Where all rows share their weights, few values are enough for a small level: finding them is
+    several times cheaper than sorting.
+
+    Returns:
+        The values, `... x k`; their weights and the cumulative weights, in float64; and the total
+        of all weights, `... x 1`.
+    """
+    weights = weights.double()
+    n_w = values.shape[-1]
+    total = weights.cumsum(dim=-1)[..., -1:]
+    enough = n_w
+    if weights.numel() == n_w:  # at worst the lowest values are those of the smallest weights
+        sums = weights.flatten().sort().values.cumsum(dim=-1)
+        enough = int((sums <= level * (1 + 1e-4)).sum()) + 1
+    if 2 * enough <= n_w:
+        lowest, order = values.topk(enough, dim=-1, largest=False)
+    else:
+        lowest, order = values.sort(dim=-1)
+    if weights.numel() == n_w:
+        weights = weights.flatten()[order]
+    else:
+        weights = weights.expand_as(values).gather(-1, order)
+    return lowest, weights, weights.cumsum(dim=-1), total
 
 
 @dataclass(frozen=True)
@@ -201,12 +226,12 @@ class ValueAtRisk(RiskMeasure):
         check_risk_level(self.risk_level)
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
-        ordered, _, cumulative = _ascending(values, weights)
+        ordered, _, cumulative, total = _ascending(values, weights, self.risk_level)
         tolerance = max(1e-12, 16 * torch.finfo(weights.dtype).eps)
         level = self.risk_level * (1 + (tolerance if self.strict else -tolerance))
         below = cumulative <= level if self.strict else cumulative < level
         # Points of weight 0 at the upper end have the same cumulative weight as the last atom.
-        below &= cumulative < cumulative[..., -1:]
+        below &= cumulative < total * (1 - 1e-12)
         return ordered.gather(-1, below.sum(dim=-1, keepdim=True)).squeeze(-1)  # Eq. (1)
 
 
@@ -240,7 +265,7 @@ class ConditionalValueAtRisk(RiskMeasure):
         check_risk_level(self.risk_level)
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
-        ordered, weights, cumulative = _ascending(values, weights)
+        ordered, weights, cumulative, _ = _ascending(values, weights, self.risk_level)
         room = (self.risk_level - (cumulative - weights)).clamp_min(0.0)
         tail = torch.minimum(room, weights)
         tail = tail / tail.sum(dim=-1, keepdim=True)

@@ -1,0 +1,136 @@
+r"""Which risks of which outcomes are taken, over which environments."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from torch import Tensor
+from torch.nn import Module, ModuleList
+
+from botorch_risk.environments import Environment
+from botorch_risk.models.risk_posterior import Column
+from botorch_risk.risk import RiskMeasure
+
+
+class Reduction(NamedTuple):
+    r"""One output of a `RobustModel`.
+
+    Attributes:
+        outcome: Which outcome of the underlying model.
+        environment: What a decision may meet.
+        risk_measure: Reduces the outcomes.
+        minimized: Whether a small outcome is good: the risk is then that of its negative.
+    """
+
+    outcome: int
+    environment: Environment
+    risk_measure: RiskMeasure
+    minimized: bool = False
+
+
+class Expansion(NamedTuple):
+    r"""All that decisions may meet.
+
+    Attributes:
+        inputs: `batch_shape x q x n_w x d`, the points of all environments.
+        weights: For each risk, broadcastable to `batch_shape x q x n_w` of its environment.
+        columns: For each risk, where its values are among the `n_w`.
+    """
+
+    inputs: Tensor
+    weights: list[Tensor]
+    columns: list[Column]
+
+
+class Reductions(Module):
+    r"""Risks of outcomes at the points of one or more environments.
+
+    Two risks over the same environment share its points; those over two environments are taken
+    from one joint sample at the points of both.
+    """
+
+    def __init__(self, reductions: Sequence[Reduction]) -> None:
+        r"""Binds the measures to their environments.
+
+        Args:
+            reductions: At least one.
+
+        Raises:
+            UnsupportedError: If a measure needs points and its environment has none.
+            ValueError: If there is no reduction.
+            TypeError: If a part is no environment or no measure.
+        """
+        super().__init__()
+        if not reductions:
+            raise ValueError("Expected at least one reduction. Got none.")
+        for each in reductions:
+            check_parts(each.environment, each.risk_measure)
+        environments = {id(each.environment): each.environment for each in reductions}
+        self.reductions = tuple(reductions)
+        self.environments = ModuleList(environments.values())
+        order = list(environments)
+        self._place = [order.index(id(each.environment)) for each in reductions]
+        self._measures = [each.risk_measure.bind(each.environment) for each in reductions]
+
+    @property
+    def batched(self) -> bool:
+        r"""Whether an environment is one distribution for each replicate."""
+        return any(getattr(each, "batch_shape", ()) for each in self.environments)
+
+    def expand(self, X: Tensor, chosen: Sequence[int], widths: Sequence[int] | None) -> Expansion:
+        r"""What decisions may meet.
+
+        Args:
+            X: Decisions, `batch_shape x q x d_x`.
+            chosen: Which risks.
+            widths: How many columns the inputs of the model may have, if known.
+
+        Raises:
+            BotorchTensorDimensionError: If decisions and environments make others.
+        """
+        made = [environment.expand(X) for environment in self.environments]  # type: ignore[operator]
+        for environment, (inputs, _) in zip(self.environments, made, strict=True):
+            if widths is not None and inputs.shape[-1] not in widths:
+                raise BotorchTensorDimensionError(
+                    f"Expected decisions and environment to make the {widths[0]} inputs of the "
+                    f"model. Got {inputs.shape[-1]}, of {X.shape=} and a "
+                    f"{type(environment).__name__}."
+                )
+        stops = list(itertools.accumulate(inputs.shape[-2] for inputs, _ in made))
+        columns = []
+        for index in chosen:
+            each, place = self.reductions[index], self._place[index]
+            start, stop = stops[place] - made[place][0].shape[-2], stops[place]
+            sign = -1.0 if each.minimized else 1.0
+            columns.append(Column(each.outcome, start, stop, self._measures[index], sign))
+        weights = [made[self._place[index]][1] for index in chosen]
+        every = [inputs for inputs, _ in made]
+        if len(every) == 1:
+            return Expansion(every[0], weights, columns)
+        batch = torch.broadcast_shapes(*(inputs.shape[:-2] for inputs in every))
+        every = [inputs.expand(*batch, *inputs.shape[-2:]) for inputs in every]
+        return Expansion(torch.cat(every, dim=-2), weights, columns)
+
+
+def check_parts(environment: Environment, risk_measure: RiskMeasure) -> None:
+    r"""Raises TypeError for what is no environment or no measure."""
+    if not isinstance(environment, Environment):
+        raise TypeError(
+            f"Expected an `Environment` of `botorch_risk.environments`. Got {environment!r}."
+        )
+    if not isinstance(risk_measure, RiskMeasure):
+        raise TypeError(f"Expected a `RiskMeasure` of `botorch_risk.risk`. Got {risk_measure!r}.")
+
+
+def check_outcomes(outcomes: Sequence[int], num_outputs: int) -> None:
+    r"""Raises ValueError unless a model has these outcomes."""
+    for outcome in outcomes:
+        if not 0 <= outcome < num_outputs:
+            raise ValueError(
+                f"Expected an outcome in 0..{num_outputs - 1}, of a model with {num_outputs} "
+                f"outcome(s). Got {outcome}."
+            )
