@@ -5,6 +5,7 @@ Importing this package registers an input constructor for each, for BoTorch's
 """
 
 from botorch_risk.acquisition.batch_mean_variance import qRiskAverseUpperConfidenceBound
+from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.acquisition.lacing import covering_mask, lacing_mask, select_lacing_value
 from botorch_risk.acquisition.level_set import MaximumVariance, Straddle
 from botorch_risk.acquisition.mean_variance import (
@@ -25,6 +26,7 @@ from botorch_risk.acquisition.named_known import (
     gp_ucb,
     v_ucb,
 )
+from botorch_risk.acquisition.noise_quantile import NoiseQuantileBound
 from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDeviation
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisition,
@@ -34,7 +36,10 @@ from botorch_risk.acquisition.radii import (
     maximum_mean_discrepancy_radius,
     total_variation_radius,
 )
+from botorch_risk.acquisition.risk_constraint import NoisyChanceConstraint, RiskConstraint
+from botorch_risk.acquisition.risk_objective import RiskObjective
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.acquisition.robust import Robust, robust
 from botorch_risk.acquisition.targeted_variance import TargetedIntegratedVariance
 from botorch_risk.acquisition.truncated_variance import (
     Cost,
@@ -61,6 +66,7 @@ from botorch_risk.acquisition.widths import (
 )
 
 __all__ = [
+    "ConstrainedUpperConfidenceBound",
     "Cost",
     "GuaranteedWidth",
     "LevelSet",
@@ -69,13 +75,18 @@ __all__ = [
     "MeanVarianceObjective",
     "NoiseLevels",
     "NoisePosteriorStandardDeviation",
+    "NoiseQuantileBound",
+    "NoisyChanceConstraint",
     "PointwiseAcquisition",
     "PointwiseAcquisitionFunction",
     "PracticalWidth",
     "RelativeLevelSet",
     "RiskAverseLowerConfidenceBound",
     "RiskAverseUpperConfidenceBound",
+    "RiskConstraint",
+    "RiskObjective",
     "RiskUpperConfidenceBound",
+    "Robust",
     "Selection",
     "Status",
     "Straddle",
@@ -98,6 +109,7 @@ __all__ = [
     "maximum_mean_discrepancy_radius",
     "qRiskAverseUpperConfidenceBound",
     "rkhs_beta",
+    "robust",
     "sbo_kde",
     "select_lacing_value",
     "stable_opt",

@@ -1,6 +1,17 @@
-r"""Models that learn the noise as well as the mean."""
+r"""Models that learn the noise as well as the mean, and models of the risks of decisions."""
 
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
+from botorch_risk.models.noise_quantile import NoiseQuantileModel
+from botorch_risk.models.reductions import Reduction
 from botorch_risk.models.repeats import RepeatedOutcomes
+from botorch_risk.models.robust import RobustModel
+from botorch_risk.models.robust_paths import RobustPath
 
-__all__ = ["MeanVarianceGP", "RepeatedOutcomes"]
+__all__ = [
+    "MeanVarianceGP",
+    "NoiseQuantileModel",
+    "Reduction",
+    "RepeatedOutcomes",
+    "RobustModel",
+    "RobustPath",
+]

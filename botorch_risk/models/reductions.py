@@ -95,10 +95,10 @@ class Reductions(Module):
         made = [environment.expand(X) for environment in self.environments]  # type: ignore[operator]
         for environment, (inputs, _) in zip(self.environments, made, strict=True):
             if widths is not None and inputs.shape[-1] not in widths:
+                wanted = " or ".join(str(width) for width in widths)
                 raise BotorchTensorDimensionError(
-                    f"Expected decisions and environment to make the {widths[0]} inputs of the "
-                    f"model. Got {inputs.shape[-1]}, of {X.shape=} and a "
-                    f"{type(environment).__name__}."
+                    f"Expected decisions and environment to make the {wanted} inputs of the model. "
+                    f"Got {inputs.shape[-1]}, of {X.shape=} and a {type(environment).__name__}."
                 )
         stops = list(itertools.accumulate(inputs.shape[-2] for inputs, _ in made))
         columns = []

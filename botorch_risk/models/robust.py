@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
@@ -34,11 +34,12 @@ class RobustModel(Model):
     transforms.
 
     The joint distribution at `q n_w` points takes memory, and time, quadratic in `n_w`: 32 points
-    of a Sobol sequence or of a quadrature do what 1,024 random ones do; for more there are sample
-    paths (`draw_robust_paths`), which are linear. For an exact GP with one output and no batch
-    shape, decisions in front that a whole t-batch shares (the evaluated points of a noisy
-    acquisition function) are sampled once, and hyperparameters take no gradient. Any other model
-    goes through its own `posterior`.
+    of a Sobol sequence or of a quadrature do what 1,024 random ones do. For more there are sample
+    paths, which are linear: BoTorch's `get_matheron_path_model(robust_model)`.
+
+    For an exact GP with one output and no batch shape, decisions in front that a whole t-batch
+    shares (the evaluated points of a noisy acquisition function) are sampled once, and
+    hyperparameters take no gradient. Any other model goes through its own `posterior`.
 
     Example:
         >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
@@ -95,6 +96,11 @@ class RobustModel(Model):
         return self.risks.reductions
 
     @property
+    def input_widths(self) -> tuple[int, ...] | None:
+        r"""How many columns decisions and environment are to make, if known."""
+        return input_widths(self.model)
+
+    @property
     def num_outputs(self) -> int:
         r"""The number of risks."""
         return len(self.risks.reductions)
@@ -148,8 +154,7 @@ class RobustModel(Model):
         X = as_points(X, self.model)
         chosen = list(range(self.num_outputs)) if output_indices is None else output_indices
         if not JointProcess.serves(self._process_model, posterior_transform):
-            widths = input_widths(self.model)
-            inputs, weights, columns = self.risks.expand(X, chosen, widths)
+            inputs, weights, columns = self.risks.expand(X, chosen, self.input_widths)
             self._check_memory(inputs, 0)
             if self._is_ensemble:  # whose members are the last dimension of the batch
                 weights = [w.unsqueeze(-3) if w.dim() > 2 else w for w in weights]
@@ -163,14 +168,13 @@ class RobustModel(Model):
         self, X: Tensor, chosen: list[int], posterior_transform: PosteriorTransform | None
     ) -> RiskPosterior:
         r"""The same for an exact GP: what a t-batch shares is computed once."""
-        widths = input_widths(self.model)
         count = self._num_shared(X)
         first, rest = X.detach().reshape(-1, *X.shape[-2:])[0, :count], X[..., count:, :]
-        inputs, weights, columns = self.risks.expand(rest, chosen, widths)
+        inputs, weights, columns = self.risks.expand(rest, chosen, self.input_widths)
         constant = inputs.new_empty(0, inputs.shape[-1])
         shared = None
         if count:
-            points, of_shared, _ = self.risks.expand(first, chosen, widths)
+            points, of_shared, _ = self.risks.expand(first, chosen, self.input_widths)
             constant = points.flatten(0, 1)
             shared = self._remember(first, of_shared, (tuple(chosen), posterior_transform))
         self._check_memory(inputs, len(constant))
@@ -209,7 +213,11 @@ class RobustModel(Model):
     def _check_memory(self, inputs: Tensor, num_constant: int) -> None:
         r"""Raises UnsupportedError, with the n_w that fits, for what would not fit."""
         q, n_w = inputs.shape[-3:-1]
-        batch = torch.broadcast_shapes(inputs.shape[:-3], self.model.batch_shape).numel()
+        batch = inputs.shape[:-3].numel()
+        if self._is_ensemble:
+            batch *= self.batch_shape.numel()
+        elif self.batch_shape:
+            batch = torch.broadcast_shapes(inputs.shape[:-3], self.batch_shape).numel()
         unit = inputs.element_size() * _COPIES * self.model.num_outputs**2 / 2**30
         needed = unit * (batch * (q * n_w) ** 2 + num_constant**2)
         if needed > self.memory_limit:
@@ -217,10 +225,10 @@ class RobustModel(Model):
             fits = math.isqrt(int(self.memory_limit / unit / (batch * q**2 + shared**2)))
             raise UnsupportedError(
                 f"Expected a joint distribution of at most {self.memory_limit:g} GiB. Got "
-                f"{needed:.3g} GiB for {batch} x {q} decisions jointly, each with {n_w} values of "
+                f"{needed:.3g} GiB for {batch} x {q + shared} decisions, each with {n_w} values of "
                 f"the environment. {fits} values fit: take fewer (a quadrature, Sobol points), "
                 "fewer decisions at once (BoTorch's `batch_limit`, `init_batch_limit`), sample "
-                "paths (`draw_robust_paths`), or raise `memory_limit`."
+                "paths (BoTorch's `get_matheron_path_model`), or raise `memory_limit`."
             )
 
     def subset_output(self, idcs: list[int]) -> RobustModel:
@@ -245,6 +253,13 @@ class RobustModel(Model):
             sampler: Draws the outcomes.
             kwargs: As the underlying model takes them.
         """
+        widths = self.input_widths
+        if widths is not None and X.shape[-1] not in widths:
+            raise BotorchTensorDimensionError(
+                f"Expected inputs of the model, with {widths[0]} columns, to imagine outcomes at. "
+                f"Got {X.shape=}. Where w is appended to the decision, knowledge gradients choose "
+                "w too: `qMultiFidelityKnowledgeGradient(model, project=lambda X: X[..., :d_x])`."
+            )
         return self._around(self.model.fantasize(X=X, sampler=sampler, **kwargs))
 
     def _around(self, model: Model) -> RobustModel:

@@ -1,0 +1,203 @@
+r"""Confidence bounds of an objective and of constraints that hold under a risk, together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import Model
+from torch import Tensor
+from torch.nn import ModuleList
+
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisitionFunction,
+    as_nonnegative,
+    construct_from_own_arguments,
+)
+from botorch_risk.acquisition.risk_constraint import OutcomeConstraint
+from botorch_risk.models.outcomes import spread_of, warn_if_out_of_reach
+
+Side = Literal["lower", "mean", "upper"]
+
+
+@construct_from_own_arguments
+class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
+    r"""The optimistic value of an objective where constraints may hold.
+
+        score(x) = objective.upper(x) - penalty spread sum_i max(0, limit_i - upper_i(x)) / spread_i
+
+    `upper_i` bounds the risk of the i-th constraint from above: exploring is optimistic about the
+    feasible set, and a point is left alone only when it is infeasible with confidence. Reporting is
+    pessimistic: `lower` takes the lower bounds, and `feasible(X)` says where all of them reach
+    their limits. The spreads are the standard deviations of the observed outcomes; the penalty is
+    exact, that is without effect on the best point of the optimistic set, if no gain in the
+    objective outweighs it. For a maximiser that takes constraints, see `feasibility_functions`.
+
+    Single-outcome objective, q = 1: use `sequential=True`.
+
+    Example:
+        >>> from botorch.models import ModelListGP, SingleTaskGP
+        >>> from botorch_risk.acquisition import RiskConstraint, RiskUpperConfidenceBound
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> profit, load = (4 * X).sin().sum(dim=-1, keepdim=True), X.sum(dim=-1, keepdim=True)
+        >>> model = ModelListGP(SingleTaskGP(X, profit), SingleTaskGP(X, load))
+        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 8, dtype=torch.double)[:, None])
+        >>> objective = RiskUpperConfidenceBound(
+        ...     model.models[0], environment, ConditionalValueAtRisk(0.2), beta=4.0
+        ... )
+        >>> constraint = RiskConstraint.chance(environment, 1.2, outcome=1, delta=0.1)
+        >>> acqf = ConstrainedUpperConfidenceBound(model, objective, [constraint], beta=4.0)
+        >>> acqf(torch.rand(3, 1, 1, dtype=torch.double)).shape
+        torch.Size([3])
+    """
+
+    prices: Tensor
+
+    def __init__(
+        self,
+        model: Model,
+        objective: Any,
+        constraints: Sequence[OutcomeConstraint],
+        beta: float | Tensor = 4.0,
+        penalty: float = 20.0,
+        objective_outcome: int = 0,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Puts the bounds together.
+
+        Args:
+            model: The model of all outcomes, as a rule a `ModelListGP`.
+            objective: A confidence bound of the objective, with `lower`, `mean` and `upper`:
+                `RiskUpperConfidenceBound`, `RiskAverseUpperConfidenceBound`. It is conditioned on
+                pending points by this acquisition function from now on.
+            constraints: `RiskConstraint`s and `NoisyChanceConstraint`s on outcomes of the model.
+            beta: Squared width of the bounds of the constraints: the confidence in the model.
+            penalty: What a violation of one spread costs, in spreads of the objective.
+            objective_outcome: Which outcome of the model the objective is, for its spread.
+            X_pending: `batch_shape x n' x d` decisions under evaluation.
+
+        Raises:
+            UnsupportedError: If the objective has no bounds.
+            ValueError: If an outcome does not exist, there is no constraint, or a weight is
+                negative.
+        """
+        super().__init__(model=model)
+        if not isinstance(objective, PointwiseAcquisitionFunction) or not all(
+            callable(getattr(objective, side, None)) for side in ("lower", "mean", "upper")
+        ):
+            raise UnsupportedError(
+                "Expected an objective with confidence bounds, such as `RiskUpperConfidenceBound` "
+                f"or `RiskAverseUpperConfidenceBound`. Got {type(objective).__name__}."
+            )
+        if not constraints:
+            raise ValueError("Expected at least one constraint. Got none.")
+        self.objective: Any = objective
+        self.constraints = tuple(constraints)
+        for each in constraints:
+            warn_if_out_of_reach(model, each.outcome, each.threshold, each.at_most)
+        self.bounds = ModuleList([each.bound(model, beta) for each in constraints])
+        spreads = torch.broadcast_tensors(*(spread_of(model, each.outcome) for each in constraints))
+        prices = spread_of(model, objective_outcome) / torch.stack(spreads)
+        self.register_buffer("prices", as_nonnegative("penalty", penalty) * prices)
+        self.set_X_pending(X_pending)
+
+    def _condition(self, X_pending: Tensor | None) -> None:
+        r"""Conditions every part."""
+        for part in (self.objective, *self.bounds):
+            part.set_X_pending(X_pending)
+
+    def check_points(self, X: Tensor) -> None:
+        r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
+        for part in (self.objective, *self.bounds):
+            part.check_points(X)
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""Optimistic values at `batch_shape x m x d_x` decisions, `batch_shape x m`."""
+        return self.upper(X)
+
+    def upper(self, X: Tensor) -> Tensor:
+        r"""Optimistic value in the optimistic feasible set, with a penalty outside of it.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+
+        Returns:
+            `batch_shape x m` values.
+        """
+        return self._value(X, "upper")
+
+    def lower(self, X: Tensor) -> Tensor:
+        r"""Pessimistic value in the pessimistic feasible set, with a penalty outside of it.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+
+        Returns:
+            `batch_shape x m` values.
+        """
+        return self._value(X, "lower")
+
+    def mean(self, X: Tensor) -> Tensor:
+        r"""The value by the posterior mean, with a penalty where a constraint fails by it.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+
+        Returns:
+            `batch_shape x m` values.
+        """
+        return self._value(X, "mean")
+
+    def slacks(self, X: Tensor, side: Side = "lower") -> Tensor:
+        r"""By how much the bounds of the constraints exceed their limits.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+            side: Which bound.
+
+        Returns:
+            `num_constraints x batch_shape x m` values in units of each outcome; negative where the
+            constraint fails by this bound.
+        """
+        pairs = zip(self.bounds, self.constraints, strict=True)
+        return torch.stack([getattr(bound, side)(X) - each.limit for bound, each in pairs])
+
+    def feasible(self, X: Tensor, side: Side = "lower") -> Tensor:
+        r"""Where all constraints hold by a bound: with confidence, by default.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+            side: `"lower"`: with confidence; `"mean"`; `"upper"`: possibly.
+
+        Returns:
+            `batch_shape x m` booleans.
+        """
+        with torch.no_grad():
+            return (self.slacks(X, side) >= 0).all(dim=0)
+
+    def feasibility_functions(self, side: Side = "upper") -> list[tuple[Callable[..., Any], bool]]:
+        r"""The constraints as BoTorch's `nonlinear_inequality_constraints`.
+
+        `optimize_acqf` takes them with `batch_limit=1` and feasible initial conditions.
+
+        Args:
+            side: Which bound has to reach its limit.
+        """
+
+        def of(bound: Any, limit: float) -> Callable[[Tensor], Tensor]:
+            return lambda x: (getattr(bound, side)(x.reshape(1, -1)) - limit).squeeze(-1)
+
+        pairs = zip(self.bounds, self.constraints, strict=True)
+        return [(of(bound, each.limit), True) for bound, each in pairs]
+
+    def _value(self, X: Tensor, side: Side) -> Tensor:
+        value: Tensor = getattr(self.objective, side)(X)
+        missed = (-self.slacks(X, side)).clamp_min(0.0)  # num_constraints x ... x batch_shape x m
+        prices = self.prices.to(value)
+        between = (1,) * (missed.dim() - prices.dim() - 1)
+        prices = prices.reshape(len(prices), *between, *prices.shape[1:], 1)
+        return value - (prices * missed).sum(dim=0)

@@ -1,0 +1,108 @@
+r"""A risk as an objective, where BoTorch's own risk measures are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from botorch.acquisition.objective import MCAcquisitionObjective
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from torch import Tensor
+
+from botorch_risk.environments import Environment
+from botorch_risk.models.reductions import check_parts
+from botorch_risk.risk import RiskMeasure
+
+
+class RiskObjective(MCAcquisitionObjective):
+    r"""The risk of one outcome, of samples at all points of the environment.
+
+        objective(x) = risk_measure([f(x, w_j)]_j, weights_j)
+
+    For a model whose input transform makes `n_w` points of one, as BoTorch's `VaR` and `CVaR`: with
+    any weights, and any measure. `robust` is faster, and the only way with constraints or several
+    outcomes: BoTorch would hand these the samples of all `q n_w` points.
+
+    BoTorch's `VaR(alpha, n_w)` is `ValueAtRisk(1 - alpha, strict=True)`. Its `CVaR(alpha, n_w)`
+    averages the `n_w - ceil(alpha n_w) + 1` lowest values, one more than `(1 - alpha) n_w` where
+    that is a whole number: for k values in all it is `ConditionalValueAtRisk(k / n_w)`.
+
+    Example:
+        >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch.models.transforms.input import AppendFeatures
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import TotalVariationBall
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> model = SingleTaskGP(
+        ...     X,
+        ...     (4 * X).sin().sum(dim=-1, keepdim=True),
+        ...     input_transform=AppendFeatures(environment.points),
+        ... )
+        >>> objective = RiskObjective(environment, TotalVariationBall(0.2))
+        >>> acqf = qLogNoisyExpectedImprovement(model, X[:, :1], objective=objective)
+        >>> acqf(torch.rand(3, 1, 1, dtype=torch.double)).shape
+        torch.Size([3])
+    """
+
+    def __init__(self, environment: Environment, risk_measure: RiskMeasure) -> None:
+        r"""Binds the measure to the environment.
+
+        Args:
+            environment: The points that the model's input transform makes of each, and their
+                weights, in the same order.
+            risk_measure: Reduces the samples.
+
+        Raises:
+            UnsupportedError: If the measure needs points and the environment has none.
+            TypeError: If a part is no environment or no measure.
+        """
+        super().__init__()
+        check_parts(environment, risk_measure)
+        self.environment = environment
+        self.risk_measure = risk_measure.bind(environment)
+
+    def forward(self, samples: Tensor, X: Tensor | None = None) -> Tensor:
+        r"""Risks of samples.
+
+        Args:
+            samples: `sample_shape x batch_shape x (q n_w) x 1`, the `n_w` of each decision next to
+                each other.
+            X: The `batch_shape x q x d_x` decisions; needed where the environment depends on them.
+
+        Returns:
+            `sample_shape x batch_shape x q` values.
+
+        Raises:
+            UnsupportedError: If there are several outcomes.
+            BotorchTensorDimensionError: If there are not `n_w` samples for each decision.
+        """
+        if samples.shape[-1] != 1:
+            raise UnsupportedError(
+                "Expected samples of one outcome: constraints on others would see the samples of "
+                "all q x n_w points. Use `robust(model, environment, risk_measure, constraints)`, "
+                f"which reduces each outcome. Got {samples.shape=}."
+            )
+        if X is None:
+            if not self.environment.independent:
+                raise UnsupportedError(
+                    "Expected an acquisition function that passes its points to the objective, "
+                    "since the environment depends on them. Got `X=None`."
+                )
+            independent: Any = self.environment
+            weights, n_w = independent.weights.unsqueeze(-2), independent.points.shape[-2]
+            q = samples.shape[-2] // n_w
+        else:
+            inputs, weights = self.environment.expand(X)
+            q, n_w = inputs.shape[-3:-1]
+        if samples.shape[-2] != q * n_w:
+            raise BotorchTensorDimensionError(
+                f"Expected samples at q x n_w = {q} x {n_w} points, of a model whose input "
+                "transform makes these of each decision (`AppendFeatures(environment.points)`, "
+                "`InputPerturbation(perturbations)`). Got samples at "
+                f"{samples.shape[-2]}; a model that is reduced already, by `robust`, takes no "
+                "`RiskObjective`."
+            )
+        values = samples.squeeze(-1).unflatten(-1, (q, n_w))
+        result: Tensor = self.risk_measure(values, weights)
+        return result

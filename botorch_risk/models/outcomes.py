@@ -1,0 +1,110 @@
+r"""The outcomes of a model or of a list of models: where each is, and what was observed of it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.warnings import UserInputWarning
+from botorch.models.model import Model, ModelList
+from torch import Tensor
+
+from botorch_risk.models.reductions import check_outcomes
+
+
+def locate_outcome(model: Model, outcome: int) -> tuple[Any, int]:
+    r"""The model of one outcome, and which of its outcomes it is.
+
+    Args:
+        model: A model, or a list of models.
+        outcome: Counted over all outcomes.
+
+    Raises:
+        ValueError: If there is no such outcome.
+    """
+    check_outcomes([outcome], model.num_outputs)
+    if not isinstance(model, ModelList):
+        return model, outcome
+    for part in model.models:
+        count: Any = part.num_outputs
+        if outcome < count:
+            return part, outcome
+        outcome -= count
+    raise AssertionError("unreachable: the outcomes were counted")
+
+
+def single_outcome(model: Model, outcome: int) -> Model:
+    r"""The model of one outcome alone; a member of a list as it is, else a copy of that part.
+
+    Raises:
+        UnsupportedError: If the model cannot be divided.
+        ValueError: If there is no such outcome.
+    """
+    part, index = locate_outcome(model, outcome)
+    if part.num_outputs == 1:
+        return part
+    try:
+        alone: Model = part.subset_output([index])
+    except NotImplementedError as error:
+        raise UnsupportedError(
+            "Expected a list of models with one outcome each, or a model that can be divided. "
+            f"Got {type(part).__name__}."
+        ) from error
+    return alone
+
+
+def observed_outcomes(model: Model, outcome: int) -> Tensor | None:
+    r"""What was observed of an outcome, in the user's units; `None` if the model does not say.
+
+    Args:
+        model: A model, or a list of models.
+        outcome: Counted over all outcomes.
+
+    Returns:
+        `batch_shape x n` values; means of repeats for a model of repeats.
+    """
+    part, index = locate_outcome(model, outcome)
+    part = part._modules.get("mean_model", part)
+    targets = getattr(part, "train_targets", None)
+    if not isinstance(targets, Tensor):
+        return None
+    targets = targets.unsqueeze(-1) if part.num_outputs == 1 else targets.mT
+    transform = part._modules.get("outcome_transform")
+    if transform is not None:
+        targets, _ = transform.untransform(targets)
+    return targets[..., index].detach()
+
+
+def warn_if_out_of_reach(model: Model, outcome: int, threshold: float, at_most: bool) -> None:
+    r"""Warns, with numbers, if no observation meets a threshold.
+
+    Args:
+        model: A model, or a list of models.
+        outcome: Counted over all outcomes.
+        threshold: In units of the outcome.
+        at_most: Whether the outcome should be at most the threshold, rather than at least.
+    """
+    observed = observed_outcomes(model, outcome)
+    if observed is None or not observed.numel():
+        return
+    meets = observed <= threshold if at_most else observed >= threshold
+    if not bool(meets.any()):
+        wanted = "at most" if at_most else "at least"
+        warnings.warn(
+            f"No observation of outcome {outcome} is {wanted} the threshold {threshold:g}: the "
+            f"{observed.shape[-1]} observations lie in [{observed.min():.4g}, "
+            f"{observed.max():.4g}]. A constraint that no data reach tells the search little.",
+            UserInputWarning,
+            stacklevel=3,
+        )
+
+
+def spread_of(model: Model, outcome: int) -> Tensor:
+    r"""The standard deviation of what was observed of an outcome; 1 where it is not known."""
+    observed = observed_outcomes(model, outcome)
+    if observed is None or observed.shape[-1] < 2:
+        return torch.ones((), dtype=torch.double)
+    spread = observed.std(dim=-1)
+    return spread.where(spread > 0, torch.ones_like(spread))
