@@ -31,8 +31,12 @@ WITHOUT_CONTRACT = {
         "GuaranteedWidth",  # of a confidence bound
         "MeanVarianceObjective",  # for BoTorch's Monte-Carlo acquisition functions
         "NoiseLevels",
+        "NoisyChanceConstraint",  # records, in tests/acquisition/test_risk_constraint.py
         "PracticalWidth",
         "RelativeLevelSet",
+        "RiskConstraint",
+        "RiskObjective",  # for BoTorch's Monte-Carlo acquisition functions
+        "Robust",  # a record
         "Selection",
         "Status",
         "TruncatedVarianceState",
@@ -52,7 +56,13 @@ WITHOUT_CONTRACT = {
         "PseudoPoints",
     },
     "metrics": {"LevelSetScores", "LevelSets", "MeanAndStandardError"},  # records
-    "models": {"RepeatedOutcomes"},  # a record
+    "models": {
+        "NoiseQuantileModel",
+        "Reduction",  # a record
+        "RepeatedOutcomes",  # a record
+        "RobustModel",  # of risks; its table is in tests/acquisition/test_botorch_table.py
+        "RobustPath",
+    },
     "posterior": {"Marginals"},  # a record
     "strategies": {"History", "View"},  # records
     "test_functions": {

@@ -26,7 +26,7 @@ Side = Literal["lower", "mean", "upper"]
 class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
     r"""The optimistic value of an objective where constraints may hold.
 
-        score(x) = objective.upper(x) - penalty spread sum_i max(0, limit_i - upper_i(x)) / spread_i
+        score(x) = bound.upper(x) - penalty spread sum_i max(0, limit_i - upper_i(x)) / spread_i
 
     `upper_i` bounds the risk of the i-th constraint from above: exploring is optimistic about the
     feasible set, and a point is left alone only when it is infeasible with confidence. Reporting is
@@ -46,11 +46,11 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         >>> profit, load = (4 * X).sin().sum(dim=-1, keepdim=True), X.sum(dim=-1, keepdim=True)
         >>> model = ModelListGP(SingleTaskGP(X, profit), SingleTaskGP(X, load))
         >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 8, dtype=torch.double)[:, None])
-        >>> objective = RiskUpperConfidenceBound(
+        >>> bound = RiskUpperConfidenceBound(
         ...     model.models[0], environment, ConditionalValueAtRisk(0.2), beta=4.0
         ... )
         >>> constraint = RiskConstraint.chance(environment, 1.2, outcome=1, delta=0.1)
-        >>> acqf = ConstrainedUpperConfidenceBound(model, objective, [constraint], beta=4.0)
+        >>> acqf = ConstrainedUpperConfidenceBound(model, bound, [constraint], beta=4.0)
         >>> acqf(torch.rand(3, 1, 1, dtype=torch.double)).shape
         torch.Size([3])
     """
@@ -60,8 +60,8 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
     def __init__(
         self,
         model: Model,
-        objective: Any,
-        constraints: Sequence[OutcomeConstraint],
+        bound: Any,
+        risk_constraints: Sequence[OutcomeConstraint],
         beta: float | Tensor = 4.0,
         penalty: float = 20.0,
         objective_outcome: int = 0,
@@ -71,10 +71,11 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
 
         Args:
             model: The model of all outcomes, as a rule a `ModelListGP`.
-            objective: A confidence bound of the objective, with `lower`, `mean` and `upper`:
+            bound: A confidence bound of the objective, with `lower`, `mean` and `upper`:
                 `RiskUpperConfidenceBound`, `RiskAverseUpperConfidenceBound`. It is conditioned on
                 pending points by this acquisition function from now on.
-            constraints: `RiskConstraint`s and `NoisyChanceConstraint`s on outcomes of the model.
+            risk_constraints: `RiskConstraint`s and `NoisyChanceConstraint`s on outcomes of the
+                model.
             beta: Squared width of the bounds of the constraints: the confidence in the model.
             penalty: What a violation of one spread costs, in spreads of the objective.
             objective_outcome: Which outcome of the model the objective is, for its spread.
@@ -86,33 +87,35 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
                 negative.
         """
         super().__init__(model=model)
-        if not isinstance(objective, PointwiseAcquisitionFunction) or not all(
-            callable(getattr(objective, side, None)) for side in ("lower", "mean", "upper")
+        if not isinstance(bound, PointwiseAcquisitionFunction) or not all(
+            callable(getattr(bound, side, None)) for side in ("lower", "mean", "upper")
         ):
             raise UnsupportedError(
                 "Expected an objective with confidence bounds, such as `RiskUpperConfidenceBound` "
-                f"or `RiskAverseUpperConfidenceBound`. Got {type(objective).__name__}."
+                f"or `RiskAverseUpperConfidenceBound`. Got {type(bound).__name__}."
             )
-        if not constraints:
+        if not risk_constraints:
             raise ValueError("Expected at least one constraint. Got none.")
-        self.objective: Any = objective
-        self.constraints = tuple(constraints)
-        for each in constraints:
+        self.bound: Any = bound
+        self.risk_constraints = tuple(risk_constraints)
+        for each in risk_constraints:
             warn_if_out_of_reach(model, each.outcome, each.threshold, each.at_most)
-        self.bounds = ModuleList([each.bound(model, beta) for each in constraints])
-        spreads = torch.broadcast_tensors(*(spread_of(model, each.outcome) for each in constraints))
+        self.constraint_bounds = ModuleList([each.bound(model, beta) for each in risk_constraints])
+        spreads = torch.broadcast_tensors(
+            *(spread_of(model, each.outcome) for each in risk_constraints)
+        )
         prices = spread_of(model, objective_outcome) / torch.stack(spreads)
         self.register_buffer("prices", as_nonnegative("penalty", penalty) * prices)
         self.set_X_pending(X_pending)
 
     def _condition(self, X_pending: Tensor | None) -> None:
         r"""Conditions every part."""
-        for part in (self.objective, *self.bounds):
+        for part in (self.bound, *self.constraint_bounds):
             part.set_X_pending(X_pending)
 
     def check_points(self, X: Tensor) -> None:
         r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
-        for part in (self.objective, *self.bounds):
+        for part in (self.bound, *self.constraint_bounds):
             part.check_points(X)
 
     def evaluate(self, X: Tensor) -> Tensor:
@@ -163,8 +166,8 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
             `num_constraints x batch_shape x m` values in units of each outcome; negative where the
             constraint fails by this bound.
         """
-        pairs = zip(self.bounds, self.constraints, strict=True)
-        return torch.stack([getattr(bound, side)(X) - each.limit for bound, each in pairs])
+        pairs = zip(self.constraint_bounds, self.risk_constraints, strict=True)
+        return torch.stack([getattr(one, side)(X) - each.limit for one, each in pairs])
 
     def feasible(self, X: Tensor, side: Side = "lower") -> Tensor:
         r"""Where all constraints hold by a bound: with confidence, by default.
@@ -188,14 +191,14 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
             side: Which bound has to reach its limit.
         """
 
-        def of(bound: Any, limit: float) -> Callable[[Tensor], Tensor]:
-            return lambda x: (getattr(bound, side)(x.reshape(1, -1)) - limit).squeeze(-1)
+        def of(one: Any, limit: float) -> Callable[[Tensor], Tensor]:
+            return lambda x: (getattr(one, side)(x.reshape(1, -1)) - limit).squeeze(-1)
 
-        pairs = zip(self.bounds, self.constraints, strict=True)
-        return [(of(bound, each.limit), True) for bound, each in pairs]
+        pairs = zip(self.constraint_bounds, self.risk_constraints, strict=True)
+        return [(of(one, each.limit), True) for one, each in pairs]
 
     def _value(self, X: Tensor, side: Side) -> Tensor:
-        value: Tensor = getattr(self.objective, side)(X)
+        value: Tensor = getattr(self.bound, side)(X)
         missed = (-self.slacks(X, side)).clamp_min(0.0)  # num_constraints x ... x batch_shape x m
         prices = self.prices.to(value)
         between = (1,) * (missed.dim() - prices.dim() - 1)

@@ -27,6 +27,7 @@ class RiskObjective(MCAcquisitionObjective):
     that is a whole number: for k values in all it is `ConditionalValueAtRisk(k / n_w)`.
 
     Example:
+        >>> import torch
         >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
         >>> from botorch.models import SingleTaskGP
         >>> from botorch.models.transforms.input import AppendFeatures

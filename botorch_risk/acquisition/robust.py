@@ -85,7 +85,7 @@ def robust(
         ...     outcomes,
         ...     environment,
         ...     ConditionalValueAtRisk(0.2),
-        ...     constraints=[RiskConstraint.chance(environment, 1.2, outcome=1, delta=0.1)],
+        ...     constraints=[RiskConstraint.chance(environment, 1.8, outcome=1, delta=0.1)],
         ... )
         >>> acqf = qLogNoisyExpectedImprovement(model, X_baseline=X[:, :1], **options)
         >>> acqf(torch.rand(3, 2, 1, dtype=torch.double)).shape

@@ -192,7 +192,7 @@ class JointPosterior(Posterior):
     def _moments(self) -> tuple[Tensor, Tensor]:
         r"""Means, and the rows of the joint Cholesky factor that belong to the candidates."""
         with torch.set_grad_enabled(self.X.requires_grad and torch.is_grad_enabled()):
-            given = self.block.given
+            given = self.block
             prior = given.process.points(self.X.reshape(-1, self.X.shape[-1]))
             correlation = given.process.correlation(prior.inputs, given.inputs)  # 1 x bQ x t
             whitened = (correlation @ given.factor.mT)[0] * prior.scale[0].unsqueeze(-1)

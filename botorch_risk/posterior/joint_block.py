@@ -2,14 +2,14 @@ r"""Points that are sampled before all others, and the process given their value
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from botorch_risk.posterior.cache import is_same_tensor
-from botorch_risk.posterior.process import ConditionedProcess
+from botorch_risk.posterior.process import ConditionedProcess, PriorProcess
 
 
 @dataclass(frozen=True)
@@ -18,14 +18,21 @@ class Block:
 
     Attributes:
         points: `N x d`, `N` may be 0.
-        given: The process given the data and the values of the `r` points that determine the rest.
+        process: The prior.
+        inputs: `1 x (n + r) x d`, the data and the `r` points that determine the rest, in the space
+            of the kernel.
+        factor: `1 x (n + r) x (n + r)`, which whitens the correlations with them.
+        residuals: `1 x n`, the whitened data; the values of the `r` points are samples.
         mean: `N` posterior means.
         root: `N x r`, so that `mean + root @ e` is a sample.
         active: The `r` points.
     """
 
     points: Tensor
-    given: ConditionedProcess
+    process: PriorProcess
+    inputs: Tensor
+    factor: Tensor
+    residuals: Tensor
     mean: Tensor
     root: Tensor
     active: Tensor
@@ -58,7 +65,10 @@ class Block:
         at = data.at(points)
         mean, whitened = at.mean[0], at.whitened[0]  # N, n x N
         if not len(points):
-            return cls(points, data, mean, mean.new_empty(0, 0), mean.new_empty(0).long())
+            none = mean.new_empty(0).long()
+            root = mean.new_empty(0, 0)
+            parts = (data.process, data.inputs, data.factor, data.residuals)
+            return cls(points, *parts, mean, root, none)
         covariance = data.covariance(at, at)[0]
         variance = at.prior.variance[0]
         active = determining_points(covariance, jitter_of(variance) * variance.mean())
@@ -69,15 +79,10 @@ class Block:
         rows = torch.linalg.solve_triangular(factor, own, upper=False)
         wide = torch.nn.functional.pad(data.factor[0], (0, len(active)))
         inputs = at.prior.take(active.unsqueeze(0)).inputs
-        given = replace(
-            data,
-            inputs=torch.cat([data.inputs, inputs], dim=-2),
-            factor=torch.cat([wide, rows], dim=-2).unsqueeze(0),
-            # The values of the points are samples, which differ; those of the data do not.
-            residuals=data.residuals,
-        )
+        factor_of_all = torch.cat([wide, rows], dim=-2).unsqueeze(0)
+        inputs = torch.cat([data.inputs, inputs], dim=-2)
         root = torch.linalg.solve_triangular(factor, covariance[active], upper=False).mT
-        return cls(points, given, mean, root, active)
+        return cls(points, data.process, inputs, factor_of_all, data.residuals, mean, root, active)
 
 
 def determining_points(covariance: Tensor, tolerance: Tensor) -> Tensor:

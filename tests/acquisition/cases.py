@@ -9,13 +9,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.stats import norm
 
 from botorch_risk.acquisition import (
+    ConstrainedUpperConfidenceBound,
     Maximize,
     MaximumVariance,
     NoisePosteriorStandardDeviation,
+    NoiseQuantileBound,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
+    RiskConstraint,
     RiskUpperConfidenceBound,
     Straddle,
     TargetedIntegratedVariance,
@@ -128,6 +132,34 @@ def truncated(model: Any, **options: Any) -> TruncatedVarianceReduction:
     return TruncatedVarianceReduction(DomainPosterior(model, domain), state, **options)
 
 
+def noise_quantile(model: Any, repeats: np.ndarray, X: np.ndarray) -> np.ndarray:
+    r"""Upper bound of the quantile that one evaluation exceeds with probability 0.9."""
+    moments = oracles.rahbo_moments(model, repeats, X)
+    log_noise = moments["log_mean"] - np.sqrt(2.0 * moments["log_variance"])
+    spread = np.sqrt(np.exp(log_noise))
+    return moments["mean"] + np.sqrt(3.0 * moments["variance"]) - norm.ppf(0.9) * spread
+
+
+_CHANCE = RiskConstraint.chance(DiscreteEnvironment(_CONTEXTS), 0.9, 0, delta=0.3, at_most=False)
+
+
+def constrained(model: Any, **options: Any) -> ConstrainedUpperConfidenceBound:
+    environment = DiscreteEnvironment(_CONTEXTS)
+    bound = RiskUpperConfidenceBound(model, environment, Expectation(), beta=2.25)
+    return ConstrainedUpperConfidenceBound(model, bound, [_CHANCE], beta=1.0, **options)
+
+
+def constrained_value(model: Any, repeats: np.ndarray, X: np.ndarray) -> np.ndarray:
+    r"""The mean of the upper bounds, less 20 times what the 0.3-quantile lacks to 0.9."""
+    inputs, weights = DiscreteEnvironment(_CONTEXTS).expand(torch.from_numpy(X).double())
+    law, scores = oracles.to_numpy(weights[0]), []
+    for x in map(oracles.to_numpy, inputs):
+        objective = oracles.expectation(oracles.upper_bound(model, repeats, x, 2.25), law)
+        values = np.sort(oracles.upper_bound(model, repeats, x, 1.0))
+        scores.append(objective - 20 * max(0.0, 0.9 - values[1]))  # of four equal weights
+    return np.array(scores)
+
+
 ACQUISITIONS = [
     AcquisitionCase(
         "risk_averse_ucb",
@@ -200,5 +232,26 @@ ACQUISITIONS = [
         InputPerturbation(_SHIFTS),
         Expectation(),
         oracles.expectation,
+    ),
+    AcquisitionCase(
+        "noise_quantile",
+        lambda model, **options: NoiseQuantileBound(model, 0.1, 3.0, 2.0, **options),
+        noise_quantile,
+        arguments={"delta": 0.1},
+    ),
+    AcquisitionCase(
+        "constrained_ucb",
+        constrained,
+        constrained_value,
+        model=of_decision_and_context,
+        arguments={
+            "bound": RiskUpperConfidenceBound(
+                of_decision_and_context(RepeatedData.make()),
+                DiscreteEnvironment(_CONTEXTS),
+                Expectation(),
+                beta=2.25,
+            ),
+            "risk_constraints": [_CHANCE],
+        },
     ),
 ]
