@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from botorch.acquisition.multi_objective.objective import IdentityMCMultiOutputObjective
 from botorch.acquisition.objective import GenericMCObjective
 from botorch.exceptions.errors import UnsupportedError
-from botorch.models.model import Model, ModelList
+from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_constraint import NoisyChanceConstraint, RiskConstraint
@@ -17,6 +17,7 @@ from botorch_risk.models.noise_quantile import NoiseQuantileModel
 from botorch_risk.models.outcomes import locate_outcome, single_outcome, warn_if_out_of_reach
 from botorch_risk.models.reductions import Reduction, check_outcomes, check_parts
 from botorch_risk.models.robust import MEMORY_LIMIT, RobustModel
+from botorch_risk.models.robust_list import RobustModelList
 from botorch_risk.risk import RiskMeasure
 
 
@@ -116,7 +117,7 @@ def robust(
         options["objective"] = GenericMCObjective(_select(chosen[0]))
     elif len(chosen) > 1 and chosen != list(range(len(order))):
         options["objective"] = IdentityMCMultiOutputObjective(chosen, num_outcomes=len(order))
-    return Robust(models[0] if len(models) == 1 else ModelList(*models), options)
+    return Robust(models[0] if len(models) == 1 else RobustModelList(*models), options)
 
 
 _Role = tuple[Reduction | None, RiskConstraint | NoisyChanceConstraint | None]

@@ -233,9 +233,21 @@ def _collapsed(base_samples: Tensor, sample_dims: int) -> Tensor:
 def _get_sampler(
     posterior: JointPosterior, sample_shape: torch.Size, *, seed: int | None = None
 ) -> NormalMCSampler:
-    r"""Sobol points as for any Gaussian posterior; independent ones in too many dimensions."""
+    r"""As of any Gaussian posterior."""
+    return normal_sampler(posterior, sample_shape, seed)
+
+
+def normal_sampler(
+    posterior: Posterior, sample_shape: torch.Size, seed: int | None = None
+) -> NormalMCSampler:
+    r"""Sobol points, as BoTorch takes for Gaussian posteriors; in too many dimensions, random ones.
+
+    Args:
+        posterior: Its last base dimension holds the standard normal numbers.
+        sample_shape: That of the samples.
+        seed: Of the numbers.
+    """
     kind: type[NormalMCSampler] = SobolQMCNormalSampler
     if posterior.base_sample_shape[-1] > SobolEngine.MAXDIM:
         kind = IIDNormalSampler
-    sampler: NormalMCSampler = kind(sample_shape=sample_shape, seed=seed)
-    return sampler
+    return kind(sample_shape=sample_shape, seed=seed)

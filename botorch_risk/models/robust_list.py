@@ -1,0 +1,119 @@
+r"""Models of risks of several outcomes as one model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from botorch.models.model import ModelList
+from botorch.posteriors.posterior import Posterior
+from botorch.posteriors.posterior_list import PosteriorList
+from botorch.sampling.get_sampler import GetSampler
+from botorch.sampling.normal import NormalMCSampler
+from torch import Tensor
+
+from botorch_risk.posterior.joint import normal_sampler
+
+
+class RobustModelList(ModelList):
+    r"""A `ModelList` whose posterior takes the samplers of a single Gaussian one.
+
+    BoTorch's `ModelList` asks for a list of samplers, one a model, where `ModelListGP` takes one
+    sampler for all. A list of `RobustModel`s is to be passed wherever a `ModelListGP` was.
+    """
+
+    def posterior(self, X: Tensor, *args: Any, **kwargs: Any) -> Posterior:
+        r"""The joint distribution of the risks of `batch_shape x q x d_x` decisions.
+
+        Args:
+            X: Decisions.
+            args: As of `ModelList.posterior`.
+            kwargs: As of `ModelList.posterior`.
+        """
+        posterior = super().posterior(X, *args, **kwargs)
+        if type(posterior) is not PosteriorList or any(model._is_ensemble for model in self.models):
+            return posterior
+        return JoinedPosterior(posterior.posteriors)
+
+
+class JoinedPosterior(Posterior):
+    r"""Independent posteriors whose standard normal numbers are one list."""
+
+    def __init__(self, posteriors: Sequence[Posterior]) -> None:
+        r"""Joins posteriors of the same t-batch.
+
+        Args:
+            posteriors: Each takes standard normal numbers.
+        """
+        self.posteriors: list[Any] = list(posteriors)
+        self._events = [each.base_sample_shape[each.batch_range[1] :] for each in self.posteriors]
+
+    @property
+    def device(self) -> torch.device:
+        r"""That of the first."""
+        return self.posteriors[0].device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        r"""That of the first."""
+        return self.posteriors[0].dtype
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        r"""The t-batch."""
+        first = self.posteriors[0]
+        return first.base_sample_shape[: first.batch_range[1]]
+
+    @property
+    def base_sample_shape(self) -> torch.Size:
+        r"""The numbers of all, one after the other."""
+        return self.batch_shape + torch.Size([sum(event.numel() for event in self._events)])
+
+    @property
+    def batch_range(self) -> tuple[int, int]:
+        r"""All dimensions but the numbers."""
+        return 0, -1
+
+    def _extended_shape(self, sample_shape: torch.Size = torch.Size()) -> torch.Size:  # noqa: B008
+        shapes = [each._extended_shape(sample_shape) for each in self.posteriors]
+        return shapes[0][:-1] + torch.Size([sum(shape[-1] for shape in shapes)])
+
+    def rsample(self, sample_shape: torch.Size | None = None) -> Tensor:
+        r"""Random samples, `sample_shape x batch_shape x q x m`."""
+        return torch.cat([each.rsample(sample_shape) for each in self.posteriors], dim=-1)
+
+    def rsample_from_base_samples(self, sample_shape: torch.Size, base_samples: Tensor) -> Tensor:
+        r"""Samples made of standard normal numbers.
+
+        Args:
+            sample_shape: That of the samples.
+            base_samples: `sample_shape x base_sample_shape`.
+
+        Returns:
+            `sample_shape x batch_shape x q x m`.
+        """
+        sizes = [event.numel() for event in self._events]
+        samples = []
+        for each, part in zip(self.posteriors, base_samples.split(sizes, dim=-1), strict=True):
+            event = each.base_sample_shape[each.batch_range[1] :]
+            samples.append(each.rsample_from_base_samples(sample_shape, part.unflatten(-1, event)))
+        return torch.cat(samples, dim=-1)
+
+    @property
+    def mean(self) -> Tensor:
+        r"""Means, `batch_shape x q x m`."""
+        return torch.cat([each.mean for each in self.posteriors], dim=-1)
+
+    @property
+    def variance(self) -> Tensor:
+        r"""Variances, `batch_shape x q x m`."""
+        return torch.cat([each.variance for each in self.posteriors], dim=-1)
+
+
+@GetSampler.register(JoinedPosterior)
+def _get_sampler(
+    posterior: JoinedPosterior, sample_shape: torch.Size, *, seed: int | None = None
+) -> NormalMCSampler:
+    r"""One sampler for all."""
+    return normal_sampler(posterior, sample_shape, seed)

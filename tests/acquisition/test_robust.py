@@ -1,0 +1,304 @@
+r"""Risk in BoTorch's acquisition functions, equal to BoTorch's where the definitions coincide."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import torch
+from botorch.acquisition import risk_measures as botorch_measures
+from botorch.acquisition.logei import qLogExpectedImprovement, qLogNoisyExpectedImprovement
+from botorch.acquisition.multi_objective import multi_output_risk_measures as multi_output
+from botorch.acquisition.multi_objective.objective import IdentityMCMultiOutputObjective
+from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.warnings import UserInputWarning
+from botorch.models import ModelList, SingleTaskGP
+from botorch.models.transforms.input import AppendFeatures
+from botorch.models.transforms.input import InputPerturbation as BotorchPerturbation
+from botorch.sampling.normal import SobolQMCNormalSampler
+from scipy.optimize import linprog
+from torch import Tensor
+
+from botorch_risk.acquisition import NoisyChanceConstraint, RiskConstraint, robust
+from botorch_risk.environments import ContinuousEnvironment, DiscreteEnvironment, InputPerturbation
+from botorch_risk.models import NoiseQuantileModel, RobustModel
+from botorch_risk.risk import (
+    ConditionalValueAtRisk,
+    Expectation,
+    MaximumMeanDiscrepancyBall,
+    TotalVariationBall,
+    ValueAtRisk,
+    WorstCase,
+)
+from tests.contracts import RepeatedData, mean_variance_gp
+from tests.models.risks import ENVIRONMENT, LAW, W, decisions, gp, two_outcomes, two_outputs
+
+N_W = 5
+POINTS = torch.linspace(0, 1, N_W, dtype=torch.float64).unsqueeze(-1)
+EXACT = {"rtol": 1e-10, "atol": 1e-10}
+
+
+def sampler(seed: int = 3, size: int = 32) -> SobolQMCNormalSampler:
+    return SobolQMCNormalSampler(torch.Size([size]), seed=seed)
+
+
+def with_transform(model: SingleTaskGP, transform: Any) -> SingleTaskGP:
+    r"""The same model with one of BoTorch's transforms to several points."""
+    (X,), Y = model.train_inputs, model.outcome_transform.untransform(model.train_targets[:, None])
+    other = SingleTaskGP(X, Y[0], covar_module=model.covar_module, input_transform=transform)
+    other.likelihood = model.likelihood
+    other.mean_module = model.mean_module
+    return other.eval()
+
+
+def measures(alpha: float) -> list[tuple[Any, Any]]:
+    r"""BoTorch's measures, and ours."""
+    averaged = N_W - ceil(alpha * N_W) + 1
+    return [
+        (botorch_measures.VaR(alpha, N_W), ValueAtRisk(1 - alpha, strict=True)),
+        (botorch_measures.CVaR(alpha, N_W), ConditionalValueAtRisk(averaged / N_W)),
+        (botorch_measures.WorstCase(N_W), WorstCase()),
+        (botorch_measures.Expectation(N_W), Expectation()),
+    ]
+
+
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_values_are_those_of_botorchs_measures_on_200_models(first: int) -> None:
+    r"""With w appended and with perturbations, with evaluated points beside the candidates."""
+    environment = DiscreteEnvironment(POINTS)
+    for seed in range(first, first + 50):
+        model = gp(seed, scale=0.3)
+        alpha = [0.5, 0.6, 0.7, 0.9][seed % 4]
+        theirs, ours = measures(alpha)[seed // 4 % 4]
+        if seed % 2:
+            X, law = decisions(2, 2, seed=seed), environment
+            other = with_transform(model, AppendFeatures(POINTS))
+        else:
+            deltas = 0.4 * decisions(N_W, d=3, seed=seed) - 0.2
+            X, law = decisions(2, 2, d=3, seed=seed), InputPerturbation(deltas)
+            other = with_transform(model, BotorchPerturbation(deltas))
+        reduced, options = robust(model, law, ours)
+        assert options == {}
+        given = {"best_f": 0.3, "sampler": sampler(seed)}
+        expected = qLogExpectedImprovement(other, objective=theirs, **given)(X)
+        value = qLogExpectedImprovement(reduced, **given)(X)
+        torch.testing.assert_close(value, expected, **EXACT)
+        # With evaluated points in front, which qLogNEI adds.
+        front = decisions(2, d=X.shape[-1], seed=seed + 1000)
+        X = torch.cat([front.expand(2, *front.shape), X], dim=-2)
+        samples = sampler(seed)(reduced.posterior(X)).squeeze(-1)
+        torch.testing.assert_close(samples, theirs(sampler(seed)(other.posterior(X))), **EXACT)
+
+
+def test_several_outcomes_are_those_of_botorchs_measures() -> None:
+    model, X, alpha = two_outputs(), decisions(3, 2), 0.6
+    environment = DiscreteEnvironment(POINTS)
+    raw = sampler()(model.posterior(environment.expand(X)[0].flatten(-3, -2)))
+    level = (N_W - ceil(alpha * N_W) + 1) / N_W
+    for theirs, ours in [
+        (multi_output.IndependentVaR(alpha, N_W), ValueAtRisk(1 - alpha, strict=True)),
+        (multi_output.IndependentCVaR(alpha, N_W), ConditionalValueAtRisk(level)),
+        (multi_output.MultiOutputExpectation(N_W), Expectation()),
+        (multi_output.MultiOutputWorstCase(N_W), WorstCase()),
+    ]:
+        reduced, options = robust(model, environment, ours)
+        assert options == {}
+        torch.testing.assert_close(sampler()(reduced.posterior(X)), theirs(raw), **EXACT)
+
+
+KERNEL_MATRIX = np.exp(-0.5 * (W - W.T).numpy() ** 2 / 0.3**2)
+
+
+def worst_expectation(values: np.ndarray, ball: Any) -> float:
+    r"""The smallest expectation over a convex set of distributions."""
+    law = cp.Variable(len(values), nonneg=True)
+    problem = cp.Problem(cp.Minimize(values @ law), [cp.sum(law) == 1, ball(law - LAW.numpy())])
+    tight = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
+    return problem.solve(solver=cp.CLARABEL, **tight)
+
+
+def linear_program(values: np.ndarray, radius: float) -> float:
+    r"""The smallest expectation of a q with |q - p| <= s and sum s <= radius."""
+    n, p = len(values), LAW.numpy()
+    eye, zero = np.eye(n), np.zeros((1, n))
+    above = np.vstack(
+        [np.hstack([eye, -eye]), np.hstack([-eye, -eye]), np.hstack([zero, zero + 1])]
+    )
+    limits = np.concatenate([p, -p, [radius]])
+    total = np.hstack([zero + 1, zero])
+    answer = linprog(np.concatenate([values, 0 * p]), above, limits, total, [1.0], method="highs")
+    return float(answer.fun)
+
+
+def average_of_the_lowest(values: np.ndarray, level: float) -> float:
+    r"""A linear program over the densities of the tail."""
+    p = LAW.numpy()
+    bounds = [(0, weight / level) for weight in p]
+    return float(linprog(values, A_eq=np.ones((1, len(p))), b_eq=[1.0], bounds=bounds).fun)
+
+
+def rbf(v: Tensor, w: Tensor) -> Tensor:
+    return torch.exp(-0.5 * (v - w.mT).square() / 0.3**2)
+
+
+ROOT = np.linalg.cholesky(KERNEL_MATRIX).T
+ORACLES = {
+    "expectation": (Expectation(), lambda values: float(values @ LAW.numpy())),
+    "cvar": (ConditionalValueAtRisk(0.35), lambda values: average_of_the_lowest(values, 0.35)),
+    "total_variation": (TotalVariationBall(0.3), lambda values: linear_program(values, 0.3)),
+    "mmd": (
+        MaximumMeanDiscrepancyBall(0.1, rbf),
+        lambda values: worst_expectation(values, lambda d: cp.norm(ROOT @ d) <= 0.1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_weighted_reductions_equal_programs(name: str) -> None:
+    measure, oracle = ORACLES[name]
+    model, X = gp(), decisions(2, 2)
+    raw = sampler(size=8)(model.posterior(ENVIRONMENT.expand(X)[0].flatten(-3, -2)))
+    values = raw.squeeze(-1).unflatten(-1, (2, 4)).detach()
+    expected = [oracle(row.numpy()) for row in values.reshape(-1, 4)]
+    samples = sampler(size=8)(robust(model, ENVIRONMENT, measure).model.posterior(X))
+    torch.testing.assert_close(
+        samples.flatten(), torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-8
+    )
+
+
+def test_a_quadrature_is_the_integral() -> None:
+    r"""The mean of the expectation under a density, against a fine sum."""
+    model, X = gp(scale=1.0), decisions(3, 1)
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    normal = torch.distributions.Normal(0.4, 0.2)
+    environment = ContinuousEnvironment(normal, bounds, n_w=24, rule="quadrature")
+    reduced, _ = robust(model, environment, Expectation())
+    fine = (torch.arange(20000, dtype=torch.float64) + 0.5) / 20000
+    density = normal.log_prob(fine).exp()
+    grid = DiscreteEnvironment(fine.unsqueeze(-1), density / density.sum())
+    for x in X:
+        mean = model.posterior(grid.expand(x)[0][0].unsqueeze(1)).mean.flatten()
+        expected = (mean * grid.weights).sum()
+        torch.testing.assert_close(reduced.posterior(x).mean.squeeze(), expected, rtol=0, atol=1e-6)
+
+
+def loop_over_samples(samples: Tensor, weights: Tensor, bound: float, delta: float) -> Tensor:
+    r"""Whether P(f(x, W) <= bound) >= 1 - delta, by adding up weights, one sample at a time."""
+    holds = torch.zeros(samples.shape[:-1], dtype=torch.bool)
+    for index in np.ndindex(*samples.shape[:-1]):
+        pairs = zip(samples[index].tolist(), weights.tolist(), strict=True)
+        holds[index] = sum(weight for value, weight in pairs if value <= bound) >= 1 - delta - 1e-12
+    return holds
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.3, 0.5])
+def test_constraints_against_a_loop_over_samples(delta: float) -> None:
+    model, X = two_outcomes(), decisions(4, 2)
+    constraint = RiskConstraint.chance(ENVIRONMENT, 0.4, outcome=1, delta=delta)
+    reduced, options = robust(model, ENVIRONMENT, Expectation(), constraints=[constraint])
+    (callback,) = options["constraints"]
+    posterior = reduced.posterior(X)
+    base = sampler()
+    risks = base(posterior.posteriors[1])  # the posterior of the constraint alone
+    raw = sampler()(model.models[1].posterior(ENVIRONMENT.expand(X)[0].flatten(-3, -2)))
+    values = raw.squeeze(-1).unflatten(-1, (2, 4)).detach()
+    together = torch.cat([torch.zeros_like(risks), risks], dim=-1)
+    assert torch.equal(callback(together) <= 0, loop_over_samples(values, LAW, 0.4, delta))
+
+
+def test_a_constraint_and_an_objective_of_one_outcome_share_their_samples() -> None:
+    model, X = gp(), decisions(4, 2)
+    constraint = RiskConstraint(ENVIRONMENT, WorstCase(), -1.0, outcome=0)
+    reduced, options = robust(
+        model, ENVIRONMENT, Expectation(), constraints=[constraint], objectives=[0]
+    )
+    assert isinstance(reduced, RobustModel)
+    samples = sampler()(reduced.posterior(X))
+    assert samples.shape[-1] == 2
+    assert (samples[..., 0] >= samples[..., 1]).all()
+    torch.testing.assert_close(options["objective"](samples, X), samples[..., 0])
+    torch.testing.assert_close(options["constraints"][0](samples), -1.0 - samples[..., 1])
+
+
+@pytest.mark.parametrize("kind", ["list", "outputs"])
+@pytest.mark.parametrize("flipped", [False, True])
+def test_options_pick_the_outcomes(kind: str, flipped: bool) -> None:
+    r"""Whichever outcome is the constraint, the columns are in the order of the outcomes."""
+    model = two_outcomes() if kind == "list" else two_outputs()
+    constraint = RiskConstraint(ENVIRONMENT, Expectation(), 0.1, outcome=0 if flipped else 1)
+    reduced, options = robust(model, ENVIRONMENT, WorstCase(), constraints=[constraint])
+    samples = torch.tensor([[1.0, 2.0]], dtype=torch.float64)
+    objective = options["objective"](samples, None)
+    assert objective.item() == (2.0 if flipped else 1.0)
+    limit = options["constraints"][0](samples)
+    assert limit.item() == pytest.approx(0.1 - (1.0 if flipped else 2.0))
+    best = reduced.posterior(decisions(3, 1)).mean
+    assert best.shape == (3, 1, 2)
+    acqf = qLogNoisyExpectedImprovement(reduced, decisions(4), sampler=sampler(), **options)
+    assert acqf(decisions(3, 2, seed=9)).shape == (3,)
+
+
+def test_several_objectives_with_their_own_measures() -> None:
+    model = ModelList(gp(0), gp(1), gp(2))
+    constraint = RiskConstraint(ENVIRONMENT, Expectation(), 0.1, outcome=1)
+    other = DiscreteEnvironment(W[:2])
+    reduced, options = robust(
+        model, [ENVIRONMENT, other], [WorstCase(), Expectation()], constraints=[constraint]
+    )
+    assert isinstance(options["objective"], IdentityMCMultiOutputObjective)
+    samples = torch.arange(3.0).reshape(1, 1, 3)
+    assert options["objective"](samples).flatten().tolist() == [0.0, 2.0]
+    assert reduced.models[2].reductions[0].environment is other
+    assert robust(model, ENVIRONMENT, WorstCase()).options == {}
+
+
+def test_noise_that_was_learnt() -> None:
+    data = RepeatedData.make()
+    noisy = mean_variance_gp(data)
+    model = ModelList(SingleTaskGP(data.X, data.Y.mean(dim=-1, keepdim=True)), noisy)
+    constraint = NoisyChanceConstraint(2.0, outcome=1, delta=0.05)
+    still = InputPerturbation(torch.zeros(1, 2, dtype=torch.float64))
+    reduced, options = robust(model, still, Expectation(), constraints=[constraint])
+    assert isinstance(reduced.models[1], NoiseQuantileModel)
+    X = decisions(3, 1)
+    mean = reduced.posterior(X).mean
+    deviation = noisy.predicted_noise(X).sqrt()
+    torch.testing.assert_close(
+        options["constraints"][0](mean).squeeze(-1),
+        (noisy.posterior(X).mean + 1.6448536269514722 * deviation - 2.0).flatten(),
+    )
+    with pytest.raises(UnsupportedError, match=r"no objective.*outcome 1"):
+        robust(model, still, Expectation(), constraints=[constraint], objectives=[1])
+
+
+def test_thresholds_that_no_data_reach_are_reported() -> None:
+    constraint = RiskConstraint(ENVIRONMENT, Expectation(), 50.0, outcome=1)
+    with pytest.warns(UserInputWarning, match=r"outcome 1 is at least the threshold 50"):
+        robust(two_outcomes(), ENVIRONMENT, Expectation(), constraints=[constraint])
+
+
+def test_bad_roles_are_refused() -> None:
+    constraint = RiskConstraint(ENVIRONMENT, Expectation(), 0.0, outcome=2)
+    model = two_outcomes()
+    with pytest.raises(ValueError, match=r"outcome in 0\.\.1.* Got 2"):
+        robust(model, ENVIRONMENT, Expectation(), constraints=[constraint])
+    with pytest.raises(ValueError, match=r"outcome in 0\.\.1.* Got 3"):
+        robust(model, ENVIRONMENT, Expectation(), objectives=[3])
+    with pytest.raises(ValueError, match="each outcome once"):
+        robust(model, ENVIRONMENT, Expectation(), objectives=[1, 1])
+    only = RiskConstraint(ENVIRONMENT, Expectation(), 0.0, outcome=0)
+    with pytest.raises(ValueError, match=r"at least one objective.*objectives=\[\]"):
+        robust(gp(), ENVIRONMENT, Expectation(), constraints=[only])
+    with pytest.raises(ValueError, match=r"one `risk_measure`, or one for each of the 2"):
+        robust(model, ENVIRONMENT, [Expectation()])
+    with pytest.raises(ValueError, match=r"one `environment`, or one for each of the 2"):
+        robust(model, [ENVIRONMENT] * 3, Expectation())
+    measure: Any = "CVaR"
+    with pytest.raises(ValueError, match=r"one `risk_measure`.*'CVaR'"):
+        robust(model, ENVIRONMENT, measure)
+    reduced = robust(gp(), ENVIRONMENT, Expectation()).model
+    with pytest.raises(UnsupportedError, match="Got a RobustModel"):
+        robust(reduced, ENVIRONMENT, Expectation())
