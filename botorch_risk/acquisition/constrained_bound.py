@@ -20,6 +20,7 @@ from botorch_risk.acquisition.risk_constraint import OutcomeConstraint
 from botorch_risk.models.outcomes import spread_of, warn_if_out_of_reach
 
 Side = Literal["lower", "mean", "upper"]
+_FAR = 1e4  # spreads of a constraint, whose penalty sets the infeasible apart
 
 
 @construct_from_own_arguments
@@ -30,10 +31,12 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
 
     `upper_i` bounds the risk of the i-th constraint from above: exploring is optimistic about the
     feasible set, and a point is left alone only when it is infeasible with confidence. Reporting is
-    pessimistic: `lower` takes the lower bounds, and `feasible(X)` says where all of them reach
-    their limits. The spreads are the standard deviations of the observed outcomes; the penalty is
-    exact, that is without effect on the best point of the optimistic set, if no gain in the
-    objective outweighs it. For a maximiser that takes constraints, see `feasibility_functions`.
+    pessimistic: `lower` takes the lower bounds, any point that may fail by them is worse than any
+    that does not, and `feasible(X)` says where all of them reach their limits.
+
+    The spreads are the standard deviations of the observed outcomes. The penalty is exact, that is
+    without effect on the best point of the optimistic set, if no gain in the objective outweighs
+    it. For a maximiser that takes constraints, see `feasibility_functions`.
 
     Single-outcome objective, q = 1: use `sequential=True`.
 
@@ -134,7 +137,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         return self._value(X, "upper")
 
     def lower(self, X: Tensor) -> Tensor:
-        r"""Pessimistic value in the pessimistic feasible set, with a penalty outside of it.
+        r"""Pessimistic value in the pessimistic feasible set, and far below it outside.
 
         Args:
             X: `batch_shape x m x d_x` decisions that do not interact.
@@ -145,7 +148,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         return self._value(X, "lower")
 
     def mean(self, X: Tensor) -> Tensor:
-        r"""The value by the posterior mean, with a penalty where a constraint fails by it.
+        r"""The value by the posterior mean, and far below it where a constraint fails by that.
 
         Args:
             X: `batch_shape x m x d_x` decisions that do not interact.
@@ -203,4 +206,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         prices = self.prices.to(value)
         between = (1,) * (missed.dim() - prices.dim() - 1)
         prices = prices.reshape(len(prices), *between, *prices.shape[1:], 1)
-        return value - (prices * missed).sum(dim=0)
+        value = value - (prices * missed).sum(dim=0)
+        if side == "upper":  # continuous, for a maximiser
+            return value
+        return value - _FAR * prices.amax(dim=0) * (missed > 0).any(dim=0)

@@ -268,8 +268,7 @@ class RobustModel(Model):
 
 def _check_model(model: Model) -> None:
     r"""Raises UnsupportedError for models whose posterior is not one value a point."""
-    if isinstance(model, RobustModel):
-        raise UnsupportedError("Expected a model of outcomes. Got a RobustModel, of their risks.")
+    refuse_reduced(model)
     if isinstance(model, ModelList):
         raise UnsupportedError(
             "Expected one model; for a list of models call `robust`, which wraps each. "
@@ -281,4 +280,14 @@ def _check_model(model: Model) -> None:
             "Expected a model without an input transform to several points, which the environment "
             f"takes the place of. Got {type(transform).__name__}: build the model of (x, w) "
             "without it, or use `RiskObjective` beside it."
+        )
+
+
+def refuse_reduced(model: Model) -> None:
+    r"""Raises UnsupportedError for a model of risks, where one of outcomes is meant."""
+    parts = model.models if isinstance(model, ModelList) else [model]
+    if any(isinstance(part, RobustModel) for part in parts):
+        raise UnsupportedError(
+            "Expected a model of outcomes. Got a RobustModel, of their risks: it would be reduced "
+            "twice."
         )

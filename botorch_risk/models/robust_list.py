@@ -7,13 +7,15 @@ from typing import Any
 
 import torch
 from botorch.models.model import ModelList
+from botorch.posteriors.gpytorch import GPyTorchPosterior
 from botorch.posteriors.posterior import Posterior
 from botorch.posteriors.posterior_list import PosteriorList
 from botorch.sampling.get_sampler import GetSampler
 from botorch.sampling.normal import NormalMCSampler
 from torch import Tensor
 
-from botorch_risk.posterior.joint import normal_sampler
+from botorch_risk.models.risk_posterior import RiskPosterior
+from botorch_risk.posterior.joint import JointPosterior, normal_sampler
 
 
 class RobustModelList(ModelList):
@@ -32,9 +34,15 @@ class RobustModelList(ModelList):
             kwargs: As of `ModelList.posterior`.
         """
         posterior = super().posterior(X, *args, **kwargs)
-        if type(posterior) is not PosteriorList or any(model._is_ensemble for model in self.models):
-            return posterior
-        return JoinedPosterior(posterior.posteriors)
+        if type(posterior) is PosteriorList and all(map(_is_gaussian, posterior.posteriors)):
+            return JoinedPosterior(posterior.posteriors)
+        return posterior
+
+
+def _is_gaussian(posterior: Posterior) -> bool:
+    r"""Whether samples are made of standard normal numbers, with no dimension for an ensemble."""
+    inner = posterior._posterior if isinstance(posterior, RiskPosterior) else posterior
+    return type(inner) in (JointPosterior, GPyTorchPosterior)
 
 
 class JoinedPosterior(Posterior):

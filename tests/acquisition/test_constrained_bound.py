@@ -1,0 +1,127 @@
+r"""An objective and constraints that hold under a risk; the laws are in `test_contract.py`."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.warnings import UserInputWarning
+from botorch.models import ModelListGP
+from botorch.optim import optimize_acqf
+from torch import Tensor
+
+from botorch_risk.acquisition import (
+    ConstrainedUpperConfidenceBound,
+    MaximumVariance,
+    NoisyChanceConstraint,
+    RiskAverseUpperConfidenceBound,
+    RiskConstraint,
+    RiskUpperConfidenceBound,
+)
+from botorch_risk.models.outcomes import observed_outcomes
+from botorch_risk.recommend import recommend
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation
+from tests.contracts import RepeatedData, mean_variance_gp, of_decision
+from tests.models.risks import ENVIRONMENT, decisions, two_outcomes
+
+BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+CHANCE = RiskConstraint.chance(ENVIRONMENT, 1.8, outcome=1, delta=0.3)
+TAIL = RiskConstraint(ENVIRONMENT, ConditionalValueAtRisk(0.5), -1.0, outcome=1)
+
+
+def constrained(*constraints: RiskConstraint, **options: float) -> ConstrainedUpperConfidenceBound:
+    model = two_outcomes()
+    bound = RiskUpperConfidenceBound(model.models[0], ENVIRONMENT, Expectation(), beta=4.0)
+    return ConstrainedUpperConfidenceBound(model, bound, constraints, beta=1.0, **options)
+
+
+def spread(outcome: int) -> Tensor:
+    values = observed_outcomes(two_outcomes(), outcome)
+    assert values is not None
+    return values.std()
+
+
+def test_values_are_those_of_the_objective_less_what_is_missed() -> None:
+    acqf, X = constrained(CHANCE, TAIL, penalty=7.0), decisions(40)
+    for side in ("lower", "mean", "upper"):
+        slacks = acqf.slacks(X, side)
+        assert slacks.shape == (2, 40)
+        for slack, each in zip(slacks, (CHANCE, TAIL), strict=True):
+            alone = each.bound(two_outcomes(), 1.0)
+            torch.testing.assert_close(slack, getattr(alone, side)(X) - each.limit)
+        missed = (-slacks).clamp_min(0).sum(dim=0) / spread(1)
+        expected = getattr(acqf.bound, side)(X) - 7.0 * spread(0) * missed
+        values = getattr(acqf, side)(X)
+        if side != "upper":  # for reporting: infeasible points come last
+            expected = expected.where(missed == 0, values)
+            assert values[missed > 0].max() < values[missed == 0].min() - 1000
+        torch.testing.assert_close(values, expected)
+        assert torch.equal(acqf.feasible(X, side), (slacks >= 0).all(dim=0))
+
+
+def test_the_optimistic_set_holds_the_pessimistic_one() -> None:
+    acqf, X = constrained(CHANCE), decisions(200)
+    surely, perhaps = acqf.feasible(X), acqf.feasible(X, "upper")
+    assert surely.any()
+    assert (perhaps & ~surely).any()
+    assert not (surely & ~perhaps).any()
+    inside = acqf.feasible(X, "upper")
+    torch.testing.assert_close(acqf.upper(X)[inside], acqf.bound.upper(X)[inside])
+
+
+def test_recommendations_are_feasible_with_confidence() -> None:
+    acqf, X = constrained(CHANCE), decisions(200)
+    best = recommend(acqf, X, "lower_confidence_bound")
+    assert acqf.feasible(best.point.unsqueeze(0)).all()
+
+
+def test_a_maximiser_that_takes_constraints() -> None:
+    acqf = constrained(CHANCE)
+    start = decisions(400)[acqf.feasible(decisions(400), "upper")][:1]
+    point, _ = optimize_acqf(
+        acqf.bound,
+        BOUNDS,
+        q=1,
+        num_restarts=1,
+        batch_initial_conditions=start.unsqueeze(0),
+        nonlinear_inequality_constraints=acqf.feasibility_functions(),
+        options={"batch_limit": 1, "maxiter": 20},
+    )
+    assert acqf.slacks(point, "upper").min() > -1e-6
+    assert acqf.bound.upper(point) >= acqf.bound.upper(start) - 1e-9
+    by_penalty, _ = optimize_acqf(acqf, BOUNDS, q=1, num_restarts=4, raw_samples=64)
+    assert acqf.bound.upper(by_penalty) > acqf.bound.upper(point) - 0.05
+
+
+def test_noise_that_was_learnt() -> None:
+    data = RepeatedData.make()
+    noisy = mean_variance_gp(data)
+    model = ModelListGP(of_decision(data), noisy)
+    bound = RiskAverseUpperConfidenceBound(noisy, beta=4.0)
+    constraint = NoisyChanceConstraint(1.5, outcome=1, delta=0.05, noise_beta=1.0)
+    acqf = ConstrainedUpperConfidenceBound(model, bound, [constraint], objective_outcome=1)
+    X = decisions(5)
+    slack = constraint.bound(model, 4.0).upper(X) + 1.5
+    torch.testing.assert_close(acqf.slacks(X, "upper")[0], slack)
+    pending = decisions(1, seed=3)
+    acqf.set_X_pending(pending)
+    assert acqf.bound.X_pending is not None
+    assert (acqf.slacks(pending, "upper") < constraint.bound(model, 4.0).upper(pending) + 1.5).all()
+
+
+def test_bad_arguments_are_refused() -> None:
+    model = two_outcomes()
+    bound = RiskUpperConfidenceBound(model.models[0], ENVIRONMENT, Expectation(), beta=4.0)
+    no_bound = MaximumVariance(model.models[0])
+    with pytest.raises(UnsupportedError, match=r"confidence bounds, .* Got MaximumVariance"):
+        ConstrainedUpperConfidenceBound(model, no_bound, [CHANCE])
+    with pytest.raises(ValueError, match="at least one constraint"):
+        ConstrainedUpperConfidenceBound(model, bound, [])
+    beyond = RiskConstraint(ENVIRONMENT, Expectation(), 0.0, outcome=2)
+    with pytest.raises(ValueError, match=r"outcome in 0\.\.1.* Got 2"):
+        ConstrainedUpperConfidenceBound(model, bound, [beyond])
+    with pytest.raises(ValueError, match="`penalty` to be finite and >= 0"):
+        ConstrainedUpperConfidenceBound(model, bound, [CHANCE], penalty=-1.0)
+    far = RiskConstraint(ENVIRONMENT, Expectation(), 99.0, outcome=1)
+    with pytest.warns(UserInputWarning, match="outcome 1 is at least the threshold 99"):
+        ConstrainedUpperConfidenceBound(model, bound, [far])

@@ -1,0 +1,42 @@
+r"""Bounds of what one evaluation exceeds; the laws are in `test_contract.py`."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from botorch.exceptions.errors import UnsupportedError
+
+from botorch_risk.acquisition import NoiseQuantileBound
+from botorch_risk.models import NoiseQuantileModel
+from tests.contracts import RepeatedData, mean_variance_gp
+from tests.models.risks import gp
+
+X = torch.rand(6, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+
+
+@pytest.mark.parametrize("minimized", [False, True])
+@pytest.mark.parametrize("delta", [0.05, 0.9])
+def test_bounds_are_in_order_and_the_mean_is_that_of_the_model(
+    minimized: bool, delta: float
+) -> None:
+    model = mean_variance_gp(RepeatedData.make())
+    bound = NoiseQuantileBound(model, delta, 4.0, noise_beta=2.0, minimized=minimized)
+    mean = NoiseQuantileModel(model, delta, minimized).posterior(X).mean.squeeze(-1)
+    torch.testing.assert_close(bound.mean(X), mean, rtol=1e-6, atol=1e-6)
+    without = NoiseQuantileBound(model, delta, 4.0, minimized=minimized)
+    known = NoiseQuantileBound(model, delta, 0.0, minimized=minimized)
+    torch.testing.assert_close(known.upper(X), known.lower(X))
+    assert (bound.lower(X) < bound.upper(X)).all()
+    assert (without.lower(X) < without.mean(X)).all()
+
+
+def test_bad_arguments_are_refused() -> None:
+    model = mean_variance_gp(RepeatedData.make())
+    with pytest.raises(UnsupportedError, match="Expected a MeanVarianceGP"):
+        NoiseQuantileBound(gp(), 0.1)
+    with pytest.raises(ValueError, match=r"`delta` in \(0, 1\)"):
+        NoiseQuantileBound(model, 0.0)
+    with pytest.raises(ValueError, match="`beta` to be finite and >= 0"):
+        NoiseQuantileBound(model, 0.1, beta=-1.0)
+    with pytest.raises(ValueError, match="`noise_beta` to be finite and >= 0"):
+        NoiseQuantileBound(model, 0.1, noise_beta=-1.0)
