@@ -1,0 +1,222 @@
+r"""What the cells of the tables of `docs/risk_in_botorch.md` run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from botorch.acquisition import (
+    qKnowledgeGradient,
+)
+from botorch.acquisition.knowledge_gradient import qMultiFidelityKnowledgeGradient
+from botorch.acquisition.logei import (
+    qLogExpectedImprovement,
+    qLogNoisyExpectedImprovement,
+    qLogProbabilityOfFeasibility,
+)
+from botorch.acquisition.multi_objective.logei import (
+    qLogExpectedHypervolumeImprovement,
+    qLogNoisyExpectedHypervolumeImprovement,
+)
+from botorch.generation import MaxPosteriorSampling
+from botorch.models import ModelList, SingleTaskGP
+from botorch.models.transforms.input import AppendFeatures
+from botorch.optim import (
+    optimize_acqf,
+)
+from botorch.sampling.pathwise import get_matheron_path_model
+from botorch.utils.multi_objective.box_decompositions.non_dominated import (
+    FastNondominatedPartitioning,
+)
+from torch import Tensor
+
+from botorch_risk.acquisition import robust
+from botorch_risk.models import MeanVarianceGP
+from botorch_risk.risk import ConditionalValueAtRisk
+from tests.models.risks import (
+    ENVIRONMENT,
+    W,
+    batched,
+    decisions,
+    gp,
+    shifts,
+    two_outcomes,
+)
+
+MEASURE = ConditionalValueAtRisk(0.3)
+FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 8, "options": {"maxiter": 3}}
+
+
+@dataclass(frozen=True)
+class Setup:
+    r"""Reduced models of one environment.
+
+    Args:
+        environment: Of W, or of perturbations.
+        d_x: The number of decision variables.
+    """
+
+    environment: Any
+    d_x: int
+
+    @cached_property
+    def one(self) -> Any:
+        return robust(gp(), self.environment, MEASURE).model
+
+    @cached_property
+    def two(self) -> Any:
+        return robust(two_outcomes(), self.environment, MEASURE).model
+
+    @property
+    def bounds(self) -> Tensor:
+        return torch.tensor([[0.0] * self.d_x, [1.0] * self.d_x], dtype=torch.float64)
+
+    @property
+    def baseline(self) -> Tensor:
+        return decisions(6, d=self.d_x)
+
+    def candidates(self, *shape: int) -> Tensor:
+        return decisions(*shape, d=self.d_x, seed=11)
+
+    def scored(self, acqf: Any, q: int = 2) -> None:
+        r"""Values of the right shape, with gradients, and the same for a part of the t-batch."""
+        X = self.candidates(3, q).requires_grad_()
+        values = acqf(X)
+        assert values.shape == (3,)
+        assert values.isfinite().all()
+        torch.testing.assert_close(acqf(X[1:]), values[1:], rtol=1e-4, atol=1e-4)
+        (gradient,) = torch.autograd.grad(values.sum(), X)
+        assert gradient.isfinite().all()
+        assert (gradient != 0).any()
+
+
+APPENDED, PERTURBED = Setup(ENVIRONMENT, 2), Setup(shifts(), 3)
+SETUPS = {"w appended to x": APPENDED, "x perturbed": PERTURBED}
+
+
+def nei(setup: Setup, **options: Any) -> Any:
+    return qLogNoisyExpectedImprovement(setup.one, setup.baseline, **options)
+
+
+def hypervolume(setup: Setup) -> Any:
+    reference = torch.tensor([-2.0, -2.0], dtype=torch.float64)
+    known = FastNondominatedPartitioning(reference, setup.two.posterior(setup.baseline).mean)
+    return qLogExpectedHypervolumeImprovement(setup.two, reference, known)
+
+
+def knowledge_gradient() -> None:
+    acqf = qKnowledgeGradient(PERTURBED.one, num_fantasies=4)
+    PERTURBED.scored(acqf, q=5)
+    optimize_acqf(acqf, PERTURBED.bounds, q=1, **FAST)
+
+
+def with_fidelity() -> None:
+    acqf = qMultiFidelityKnowledgeGradient(
+        APPENDED.one, num_fantasies=4, project=lambda X: X[..., :2]
+    )
+    X = decisions(3, 5, d=3)
+    assert acqf(X).shape == (3,)
+    point, _ = optimize_acqf(acqf, PERTURBED.bounds, q=1, **FAST)  # a box of x and w
+    assert point.shape == (1, 3)
+
+
+def thompson(setup: Setup, size: int, paths: bool = False) -> None:
+    model = get_matheron_path_model(setup.one) if paths else setup.one
+    assert MaxPosteriorSampling(model)(setup.candidates(size), 1).shape == (1, setup.d_x)
+
+
+def with_model(build: Callable[[], Any], d_x: int = 2, **options: Any) -> Callable[[], None]:
+    def check() -> None:
+        reduced, chosen = robust(build(), ENVIRONMENT, MEASURE, objectives=[0])
+        setup = Setup(ENVIRONMENT, d_x)
+        acqf = qLogNoisyExpectedImprovement(reduced, setup.baseline, **chosen, **options)
+        setup.scored(acqf)
+
+    return check
+
+
+def of_batches(prune: bool) -> Callable[[], None]:
+    def check() -> None:
+        reduced, _ = robust(batched(), ENVIRONMENT, MEASURE)
+        X = decisions(3, 6)
+        acqf = qLogNoisyExpectedImprovement(reduced, X, prune_baseline=prune)
+        assert acqf(decisions(4, 3, 2, seed=11)).shape == (4, 3)
+
+    return check
+
+
+def noisy() -> MeanVarianceGP:
+    X = torch.rand(8, 3, dtype=torch.float64)
+    return MeanVarianceGP(X, X.sum(-1, keepdim=True) + 0.1 * torch.randn(8, 4).double())
+
+
+def appended_already() -> SingleTaskGP:
+    X = torch.rand(8, 3, dtype=torch.float64)
+    return SingleTaskGP(X, X[:, :1], input_transform=AppendFeatures(W))
+
+
+def constrained(build: Callable[[], Any], constraint: Any) -> Callable[[], None]:
+    def check() -> None:
+        reduced, options = robust(build(), ENVIRONMENT, MEASURE, constraints=[constraint])
+        acqf = qLogNoisyExpectedImprovement(reduced, APPENDED.baseline, **options)
+        APPENDED.scored(acqf)
+        improvement = qLogExpectedImprovement(reduced, best_f=0.0, **options)
+        APPENDED.scored(improvement)
+
+    return check
+
+
+def pending() -> None:
+    acqf = nei(APPENDED, X_pending=decisions(2, seed=5))
+    APPENDED.scored(acqf)
+    improvement = qLogExpectedImprovement(APPENDED.one, 0.0, X_pending=decisions(2, seed=5))
+    APPENDED.scored(improvement)
+
+
+def found(optimise: Callable[[Any], Any], shape: tuple[int, int] = (1, 2)) -> Callable[[], None]:
+    def check() -> None:
+        point, value = optimise(nei(APPENDED))
+        assert point.shape == shape
+        assert value.isfinite().all()
+
+    return check
+
+
+def nonlinear(acqf: Any) -> Any:
+    return optimize_acqf(
+        acqf,
+        APPENDED.bounds,
+        q=1,
+        num_restarts=1,
+        batch_initial_conditions=torch.full((1, 1, 2), 0.2, dtype=torch.float64),
+        nonlinear_inequality_constraints=[(lambda x: 1 - x.square().sum(dim=-1), True)],
+        options={"maxiter": 3, "batch_limit": 1},
+    )
+
+
+def linear(acqf: Any) -> Any:
+    half = (torch.tensor([0, 1]), torch.tensor([-1.0, -1.0], dtype=torch.float64), -1.0)
+    return optimize_acqf(acqf, APPENDED.bounds, q=1, inequality_constraints=[half], **FAST)
+
+
+def raw_constraint() -> None:
+    raw = [lambda samples: samples[..., 1] - 0.2]
+    reduced, _ = robust(two_outcomes(), ENVIRONMENT, MEASURE)
+    objective = robust(two_outcomes(), ENVIRONMENT, MEASURE, objectives=[0]).model
+    assert objective.num_outputs == 1
+    acqf = qLogProbabilityOfFeasibility(reduced, raw, objective=lambda s, X=None: s[..., 0])
+    APPENDED.scored(acqf)
+
+
+def beside_another() -> None:
+    plain = SingleTaskGP(decisions(7), decisions(7).sum(dim=-1, keepdim=True)).eval()
+    both = ModelList(APPENDED.one, plain)
+    acqf = qLogNoisyExpectedHypervolumeImprovement(both, [-2.0, -2.0], APPENDED.baseline)
+    APPENDED.scored(acqf)
+
+
+def noise_asked_for() -> None:
+    APPENDED.one.posterior(decisions(3, 1), observation_noise=True)
