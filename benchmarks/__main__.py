@@ -17,6 +17,7 @@ from benchmarks import (
     pseudo_data,
     rahbo_loop,
     risk_measures,
+    robust_acquisition,
     robustness,
     truncated_variance,
     value_at_risk_step,
@@ -44,6 +45,7 @@ def main() -> None:
         robustness.main(repeats=1 if quick else 5)
         value_at_risk_step.main(repeats=1 if quick else 5)
         environment_step.main(repeats=1 if quick else 5)
+        robust_acquisition.main(data_sets=1 if quick else 5)
     else:
         for replicates in (32, 128, 512):
             rahbo_loop.main(replicates=replicates, plain=1 if quick else 4, device=device)
