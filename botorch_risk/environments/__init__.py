@@ -14,6 +14,7 @@ from botorch_risk.environments.environment import Environment, IndependentEnviro
 from botorch_risk.environments.kernel_density import KernelDensityEnvironment
 from botorch_risk.environments.mixture import Mixture
 from botorch_risk.environments.perturbation import InputPerturbation
+from botorch_risk.environments.perturbed import PerturbedEnvironment
 
 __all__ = [
     "BoundedMarginals",
@@ -26,6 +27,7 @@ __all__ = [
     "KernelDensity",
     "KernelDensityEnvironment",
     "Mixture",
+    "PerturbedEnvironment",
     "StandardDeviationBox",
     "leave_one_out_bandwidth",
     "regular_grid",

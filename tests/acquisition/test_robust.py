@@ -16,14 +16,19 @@ from botorch.acquisition.multi_objective.objective import IdentityMCMultiOutputO
 from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import UserInputWarning
 from botorch.models import ModelList, SingleTaskGP
-from botorch.models.transforms.input import AppendFeatures
+from botorch.models.transforms.input import AppendFeatures, ChainedInputTransform
 from botorch.models.transforms.input import InputPerturbation as BotorchPerturbation
 from botorch.sampling.normal import SobolQMCNormalSampler
 from scipy.optimize import linprog
 from torch import Tensor
 
 from botorch_risk.acquisition import NoisyChanceConstraint, RiskConstraint, robust
-from botorch_risk.environments import ContinuousEnvironment, DiscreteEnvironment, InputPerturbation
+from botorch_risk.environments import (
+    ContinuousEnvironment,
+    DiscreteEnvironment,
+    InputPerturbation,
+    PerturbedEnvironment,
+)
 from botorch_risk.models import NoiseQuantileModel, RobustModel
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
@@ -91,6 +96,20 @@ def test_values_are_those_of_botorchs_measures_on_200_models(first: int) -> None
         X = torch.cat([front.expand(2, *front.shape), X], dim=-2)
         samples = sampler(seed)(reduced.posterior(X)).squeeze(-1)
         torch.testing.assert_close(samples, theirs(sampler(seed)(other.posterior(X))), **EXACT)
+
+
+def test_perturbations_and_contexts_together() -> None:
+    model, context = gp(d=3), DiscreteEnvironment(POINTS)
+    shifts, X = 0.2 * decisions(3) - 0.1, decisions(3, 1)
+    chain = ChainedInputTransform(
+        shift=BotorchPerturbation(shifts), w=AppendFeatures(context.points)
+    )
+    environment = PerturbedEnvironment(InputPerturbation(shifts), context)
+    reduced, _ = robust(model, environment, ConditionalValueAtRisk(3 / 15))
+    samples = sampler()(reduced.posterior(X)).squeeze(-1)
+    theirs = botorch_measures.CVaR(0.86, 15)  # the 15 - 13 + 1 = 3 lowest values
+    raw = sampler()(with_transform(model, chain).posterior(X))
+    torch.testing.assert_close(samples, theirs(raw), rtol=1e-7, atol=1e-7)
 
 
 def test_several_outcomes_are_those_of_botorchs_measures() -> None:
