@@ -109,7 +109,8 @@ def chosen_points(decisions: int = 64) -> None:
     X, Y = data(50, 2, 0)
     model = fitted(X, Y)
     density = Normal(0.5, 0.15)
-    x = torch.rand(decisions, 2, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(decisions, 2, generator=generator, dtype=torch.float64)
     truth = ContinuousEnvironment(density, BOX, n_w=20_000, rule="midpoints")
 
     def risk(law: Any, measure: RiskMeasure) -> Tensor:
@@ -148,7 +149,8 @@ def paths(repeats: int) -> None:
     for n_w in (32, 64, 128, 256):
         law = ContinuousEnvironment(Normal(0.5, 0.15), BOX, n_w, rule="midpoints")
         reduced, _ = robust(model, law, MEASURE)
-        path = get_matheron_path_model(reduced)
+        with torch.no_grad():  # the hyperparameters take no gradient
+            path = get_matheron_path_model(reduced)
         seconds = interleaved(
             {
                 "joint": lambda r=reduced: r.posterior(x).rsample().sum().backward(),

@@ -33,9 +33,10 @@ class RobustModel(Model):
     already. The model that it wraps is not changed, shares its parameters, and keeps its own
     transforms.
 
-    The joint distribution at `q n_w` points takes memory, and time, quadratic in `n_w`: 32 points
-    of a Sobol sequence or of a quadrature do what 1,024 random ones do. For more there are sample
-    paths, which are linear: BoTorch's `get_matheron_path_model(robust_model)`.
+    The joint distribution at `q n_w` points takes memory quadratic in `n_w`, and time up to cubic.
+    For a smooth density of one variable 32 midpoints or nodes of a quadrature do more than 1,024
+    random values. For many there are sample paths, which are linear: BoTorch's
+    `get_matheron_path_model(robust_model)`.
 
     For an exact GP with one output and no batch shape, decisions in front that a whole t-batch
     shares (the evaluated points of a noisy acquisition function) are sampled once, and
@@ -226,7 +227,7 @@ class RobustModel(Model):
             raise UnsupportedError(
                 f"Expected a joint distribution of at most {self.memory_limit:g} GiB. Got "
                 f"{needed:.3g} GiB for {batch} x {q + shared} decisions, each with {n_w} values of "
-                f"the environment. {fits} values fit: take fewer (a quadrature, Sobol points), "
+                f"the environment. {fits} values fit: take fewer (a quadrature, midpoints), "
                 "fewer decisions at once (BoTorch's `batch_limit`, `init_batch_limit`), sample "
                 "paths (BoTorch's `get_matheron_path_model`), or raise `memory_limit`."
             )
