@@ -45,6 +45,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         >>> from botorch_risk.acquisition import RiskConstraint, RiskUpperConfidenceBound
         >>> from botorch_risk.environments import DiscreteEnvironment
         >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> _ = torch.manual_seed(0)
         >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
         >>> profit, load = (4 * X).sin().sum(dim=-1, keepdim=True), X.sum(dim=-1, keepdim=True)
         >>> model = ModelListGP(SingleTaskGP(X, profit), SingleTaskGP(X, load))

@@ -30,6 +30,7 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
     Example:
         >>> import torch
         >>> from botorch_risk.models import MeanVarianceGP
+        >>> _ = torch.manual_seed(0)
         >>> train_X = torch.rand(10, 1, dtype=torch.double)
         >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
         >>> bound = NoiseQuantileBound(MeanVarianceGP(train_X, train_Y), delta=0.05, beta=4.0)

@@ -28,20 +28,21 @@ class RiskObjective(MCAcquisitionObjective):
 
     Example:
         >>> import torch
-        >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+        >>> from botorch.acquisition.logei import qLogExpectedImprovement
         >>> from botorch.models import SingleTaskGP
         >>> from botorch.models.transforms.input import AppendFeatures
         >>> from botorch_risk.environments import DiscreteEnvironment
         >>> from botorch_risk.risk import TotalVariationBall
+        >>> _ = torch.manual_seed(0)
         >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 3, dtype=torch.double)[:, None])
         >>> model = SingleTaskGP(
         ...     X,
         ...     (4 * X).sin().sum(dim=-1, keepdim=True),
         ...     input_transform=AppendFeatures(environment.points),
         ... )
         >>> objective = RiskObjective(environment, TotalVariationBall(0.2))
-        >>> acqf = qLogNoisyExpectedImprovement(model, X[:, :1], objective=objective)
+        >>> acqf = qLogExpectedImprovement(model, best_f=0.5, objective=objective)
         >>> acqf(torch.rand(3, 1, 1, dtype=torch.double)).shape
         torch.Size([3])
     """

@@ -78,6 +78,7 @@ def robust(
         >>> from botorch.models import ModelListGP, SingleTaskGP
         >>> from botorch_risk.environments import DiscreteEnvironment
         >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> _ = torch.manual_seed(0)
         >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
         >>> profit, load = (4 * X).sin().sum(dim=-1, keepdim=True), X.sum(dim=-1, keepdim=True)
         >>> outcomes = ModelListGP(SingleTaskGP(X, profit), SingleTaskGP(X, load))

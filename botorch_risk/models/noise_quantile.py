@@ -26,6 +26,7 @@ class NoiseQuantileModel(Model):
 
     Example:
         >>> import torch
+        >>> _ = torch.manual_seed(0)
         >>> train_X = torch.rand(10, 1, dtype=torch.double)
         >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
         >>> model = NoiseQuantileModel(MeanVarianceGP(train_X, train_Y), delta=0.05)

@@ -47,6 +47,7 @@ class RobustModel(Model):
         >>> from botorch.models import SingleTaskGP
         >>> from botorch_risk.environments import DiscreteEnvironment
         >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> _ = torch.manual_seed(0)
         >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
         >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
         >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])

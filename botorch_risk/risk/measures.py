@@ -148,26 +148,22 @@ def check_nonnegative(**numbers: float) -> None:
 def _ascending(
     values: Tensor, weights: Tensor, level: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    r"""The lowest values, as many as may make up a level and more, in ascending order.
+    r"""The lowest values in ascending order, as many as may make up a level and more.
 
-    Where all rows share their weights, few values are enough for a small level: finding them is
-    several times cheaper than sorting.
+    Where all rows share their weights these are few, and finding them is cheaper than sorting.
 
     Returns:
         The values, `... x k`; their weights and the cumulative weights, in float64; and the total
         of all weights, `... x 1`.
     """
     weights = weights.double()
-    n_w = values.shape[-1]
     total = weights.cumsum(dim=-1)[..., -1:]
-    enough = n_w
+    enough = n_w = values.shape[-1]
     if weights.numel() == n_w:  # at worst the lowest values are those of the smallest weights
         sums = weights.flatten().sort().values.cumsum(dim=-1)
         enough = int((sums <= level * (1 + 1e-4)).sum()) + 1
-    if 2 * enough <= n_w:
-        lowest, order = values.topk(enough, dim=-1, largest=False)
-    else:
-        lowest, order = values.sort(dim=-1)
+    few = 2 * enough <= n_w
+    lowest, order = values.topk(enough, largest=False) if few else values.sort(dim=-1)
     if weights.numel() == n_w:
         weights = weights.flatten()[order]
     else:
