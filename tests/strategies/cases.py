@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 from botorch.acquisition import UpperConfidenceBound
 from torch import Tensor
@@ -182,3 +183,18 @@ STRATEGIES = [
     of_a_domain(baselines.minimum_regret_search),
     of_a_domain(baselines.max_value_entropy_search, batch_size=1),
 ]
+
+# Acquisition functions of BoTorch, replicate by replicate: seconds a test, for the same strategy code.
+_SLOW = (
+    baselines.mean_variance_log_nei,
+    baselines.rho_knowledge_gradient,
+    baselines.value_at_risk_log_nei,
+)
+
+every = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.make in _SLOW else [])
+        for case in STRATEGIES
+    ],
+)

@@ -12,13 +12,12 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from torch import Tensor
 
 from botorch_risk.strategies import random_search
-from tests.strategies.cases import NUM_INITIAL, STRATEGIES, StrategyCase
+from tests.strategies.cases import NUM_INITIAL, STRATEGIES, StrategyCase, every
 from tests.strategies.loops import evaluate, meet, play
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Expected a threshold within:botorch.exceptions.warnings.InputDataWarning"
 )
-every = pytest.mark.parametrize("case", STRATEGIES, ids=lambda case: case.name)
 SEEDS = (0, 1, 2)
 
 

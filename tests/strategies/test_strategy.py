@@ -19,7 +19,14 @@ from torch import Tensor
 from botorch_risk.acquisition import LevelSet
 from botorch_risk.metrics import classify_by_mean, level_set_scores
 from botorch_risk.strategies import Strategy, rahbo, truvar
-from tests.strategies.cases import DOMAIN, NUM_REPEATS, PROBLEM, STRATEGIES, StrategyCase
+from tests.strategies.cases import (
+    DOMAIN,
+    NUM_REPEATS,
+    PROBLEM,
+    STRATEGIES,
+    StrategyCase,
+    every,
+)
 from tests.strategies.loops import evaluate, meet, play
 
 SEEDS = (0, 1)
@@ -27,7 +34,6 @@ FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16}
 OF_A_DOMAIN = [case for case in STRATEGIES if case.of_a_domain]
 OF_MEAN_AND_VARIANCE = [case for case in STRATEGIES if "risk_aversion" in case.options][:4]
 pytestmark = pytest.mark.filterwarnings("ignore")
-every = pytest.mark.parametrize("case", STRATEGIES, ids=lambda case: case.name)
 on_a_domain = pytest.mark.parametrize("case", OF_A_DOMAIN, ids=lambda case: case.name)
 
 
