@@ -184,7 +184,7 @@ STRATEGIES = [
     of_a_domain(baselines.max_value_entropy_search, batch_size=1),
 ]
 
-# Acquisition functions of BoTorch, replicate by replicate: seconds a test, for the same strategy code.
+# Acquisition functions of BoTorch, replicate by replicate: seconds a test for the same code.
 _SLOW = (
     baselines.mean_variance_log_nei,
     baselines.rho_knowledge_gradient,
