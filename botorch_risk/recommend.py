@@ -2,6 +2,7 @@ r"""Reporting rules: the point to recommend at the end."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
@@ -43,6 +44,26 @@ class ObservedObjective(Protocol):
         ...
 
 
+@runtime_checkable
+class ConstraintBounds(Protocol):
+    r"""Confidence bounds of constraints, such as those of `ConstrainedUpperConfidenceBound`."""
+
+    def check_points(self, X: Tensor) -> None:
+        r"""Raises BotorchTensorDimensionError for what are no points `batch_shape x n x d`."""
+
+    def slacks(self, X: Tensor) -> Tensor:
+        r"""Lower bounds less what they have to reach, `num_constraints x batch_shape x n`."""
+        ...
+
+    def worst_slack(self, slacks: Tensor) -> Tensor:
+        r"""The smallest slack, in units that are comparable, `batch_shape x n`."""
+        ...
+
+
+class InfeasibleRecommendationWarning(RuntimeWarning):
+    r"""No point meets all constraints with confidence; the least infeasible one is recommended."""
+
+
 class Recommendation(NamedTuple):
     r"""A recommended point.
 
@@ -50,15 +71,26 @@ class Recommendation(NamedTuple):
         point: `batch_shape x d`.
         value: `batch_shape`, the score by which the rule preferred it.
         row: `batch_shape`, its row among the points that were offered.
+        feasible: `batch_shape` booleans, whether it meets all constraints with confidence; `None`
+            without constraints.
+        slacks: `num_constraints x batch_shape`, by how much its lower bounds exceed the limits, in
+            units of each outcome; `None` without constraints.
     """
 
     point: Tensor
     value: Tensor
     row: Tensor
+    feasible: Tensor | None = None
+    slacks: Tensor | None = None
 
 
 def recommend(
-    bound: ConfidenceBound, X: Tensor, rule: Rule, recorded: Tensor | None = None
+    bound: ConfidenceBound,
+    X: Tensor,
+    rule: Rule,
+    recorded: Tensor | None = None,
+    *,
+    feasible: ConstraintBounds | None = None,
 ) -> Recommendation:
     r"""The best of some points by a reporting rule.
 
@@ -77,6 +109,10 @@ def recommend(
     - `"best_observed"`: the largest sample mean minus `risk_aversion` times the sample variance
       (Fig. 5 of [Makarova2021rahbo]_). It needs points with at least two repeats.
 
+    With constraints, the rule chooses among the points that are feasible with confidence: the lower
+    bound of each constraint reaches its limit. Where there is none, it is the point whose worst
+    bound misses least, in standard deviations of the outcome; the result and a warning say so.
+
     Args:
         bound: The confidence bound of the final model.
         X: `batch_shape x n x d` points to choose from, as a rule the evaluated ones; decisions
@@ -84,9 +120,15 @@ def recommend(
         rule: The reporting rule.
         recorded: `batch_shape x n` lower bounds, for the rule that asks for them; NaN where none
             was recorded.
+        feasible: Bounds of the constraints, a `ConstrainedUpperConfidenceBound`, whose `beta` is
+            the confidence. Default: those of `bound`, if it has constraints.
 
     Returns:
-        The point, its score and its row.
+        The point, its score and its row; with constraints, whether it is feasible, and its slacks.
+        Where a score or a bound is NaN, a point is not offered.
+
+    Warns:
+        InfeasibleRecommendationWarning: If no point of a replicate is feasible with confidence.
 
     Raises:
         BotorchTensorDimensionError: If `X` does not have the columns that the bound takes.
@@ -103,8 +145,20 @@ def recommend(
         >>> bound = RiskAverseUpperConfidenceBound(MeanVarianceGP(train_X, train_Y))
         >>> recommend(bound, train_X, "posterior_mean").point.shape
         torch.Size([1])
+
+        >>> from botorch_risk.acquisition import (
+        ...     ConstrainedUpperConfidenceBound, NoisyChanceConstraint
+        ... )
+        >>> constraint = NoisyChanceConstraint(threshold=9.0, outcome=0, delta=0.05)
+        >>> feasible = ConstrainedUpperConfidenceBound(bound.model, bound, [constraint])
+        >>> recommend(bound, train_X, "posterior_mean", feasible=feasible).feasible
+        tensor(True)
     """
+    if feasible is None and isinstance(bound, ConstraintBounds):
+        feasible = bound
     bound.check_points(X)
+    if feasible is not None:
+        feasible.check_points(X)
     with torch.no_grad():
         if rule == "lower_confidence_bound":
             scores = bound.lower(X)
@@ -116,7 +170,7 @@ def recommend(
             scores = _observed(bound, X)
         else:
             raise ValueError(f"Expected `rule` in {get_args(Rule)}. Got {rule!r}.")
-    return _best_of(X, scores)
+        return _best_of(X, scores) if feasible is None else _best_feasible(X, scores, feasible)
 
 
 def maximize_risk_of_mean(
@@ -201,6 +255,38 @@ def _best_of(X: Tensor, scores: Tensor) -> Recommendation:
     rows = index[..., None, None].expand(*index.shape, 1, X.shape[-1])
     X = X.expand(*index.shape, *X.shape[-2:])
     return Recommendation(point=X.gather(-2, rows).squeeze(-2), value=value, row=index)
+
+
+def _best_feasible(X: Tensor, scores: Tensor, constraints: ConstraintBounds) -> Recommendation:
+    r"""The best of the points that are feasible with confidence, or the least infeasible one."""
+    slacks = constraints.slacks(X)
+    worst, scores = torch.broadcast_tensors(constraints.worst_slack(slacks), scores)
+    offered = (scores > -torch.inf) & ~worst.isnan()  # NaN and minus infinity are no scores
+    meets = offered & (worst >= 0)
+    feasible = meets.any(dim=-1)  # batch_shape
+    least = worst.masked_fill(~offered, -torch.inf).amax(dim=-1, keepdim=True)
+    candidates = meets.where(feasible.unsqueeze(-1), offered & (worst == least))
+    best = _best_of(X, scores.masked_fill(~candidates, torch.nan))
+    row = best.row.unsqueeze(-1)
+    chosen = [each.expand_as(scores).gather(-1, row).squeeze(-1) for each in slacks]
+    best = best._replace(feasible=feasible, slacks=torch.stack(chosen))
+    if not feasible.all():
+        _warn_of_infeasible(best, offered)
+    return best
+
+
+def _warn_of_infeasible(best: Any, offered: Tensor) -> None:
+    r"""Says where nothing is feasible, and how far the first such point is from it."""
+    infeasible = ~best.feasible
+    slacks = [float(f"{each:.4g}") for each in best.slacks[:, infeasible][:, 0].tolist()]
+    warnings.warn(
+        f"Expected a point that meets all constraints with confidence. Got none among "
+        f"{int(offered[infeasible][0].sum())} in {int(infeasible.sum())} of {infeasible.numel()} "
+        f"replicates: {infeasible.nonzero().tolist()}. The least infeasible is recommended: its "
+        f"lower bounds exceed their limits by {slacks}.",
+        InfeasibleRecommendationWarning,
+        stacklevel=4,
+    )
 
 
 def _checked_recorded(recorded: Tensor | None, X: Tensor) -> Tensor:

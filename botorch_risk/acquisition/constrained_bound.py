@@ -60,6 +60,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
     """
 
     prices: Tensor
+    spreads: Tensor
 
     def __init__(
         self,
@@ -108,7 +109,8 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         spreads = torch.broadcast_tensors(
             *(spread_of(model, each.outcome) for each in risk_constraints)
         )
-        prices = spread_of(model, objective_outcome) / torch.stack(spreads)
+        self.register_buffer("spreads", torch.stack(spreads))
+        prices = spread_of(model, objective_outcome) / self.spreads
         self.register_buffer("prices", as_nonnegative("penalty", penalty) * prices)
         self.set_X_pending(X_pending)
 
@@ -173,6 +175,17 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         pairs = zip(self.constraint_bounds, self.risk_constraints, strict=True)
         return torch.stack([getattr(one, side)(X) - each.limit for one, each in pairs])
 
+    def worst_slack(self, slacks: Tensor) -> Tensor:
+        r"""The smallest slack, each in standard deviations of the outcome as it was observed.
+
+        Args:
+            slacks: `num_constraints x batch_shape x m`.
+
+        Returns:
+            `batch_shape x m` values; NaN where a slack is.
+        """
+        return (slacks / _per_point(self.spreads, slacks)).amin(dim=0)
+
     def feasible(self, X: Tensor, side: Side = "lower") -> Tensor:
         r"""Where all constraints hold by a bound: with confidence, by default.
 
@@ -204,10 +217,14 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
     def _value(self, X: Tensor, side: Side) -> Tensor:
         value: Tensor = getattr(self.bound, side)(X)
         missed = (-self.slacks(X, side)).clamp_min(0.0)  # num_constraints x ... x batch_shape x m
-        prices = self.prices.to(value)
-        between = (1,) * (missed.dim() - prices.dim() - 1)
-        prices = prices.reshape(len(prices), *between, *prices.shape[1:], 1)
+        prices = _per_point(self.prices, missed)
         value = value - (prices * missed).sum(dim=0)
         if side == "upper":  # continuous, for a maximiser
             return value
         return value - _FAR * prices.amax(dim=0) * (missed > 0).any(dim=0)
+
+
+def _per_point(values: Tensor, like: Tensor) -> Tensor:
+    r"""Values `num_constraints x batch_shape`, broadcastable to `num_constraints x ... x m`."""
+    between = (1,) * (like.dim() - values.dim() - 1)
+    return values.to(like).reshape(len(values), *between, *values.shape[1:], 1)
