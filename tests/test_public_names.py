@@ -60,7 +60,7 @@ WITHOUT_CONTRACT = {
         "PseudoDataMarginalLogLikelihood",
         "PseudoPoints",
     },
-    "metrics": {"LevelSetScores", "LevelSets", "MeanAndStandardError"},  # records
+    "metrics": {"LevelSetScores", "LevelSets", "MeanAndStandardError", "ParetoSets"},  # records
     "models": {
         "NoiseQuantileModel",
         "Reduction",  # a record

@@ -1,4 +1,4 @@
-r"""Regret, confidence intervals over replicates, and scores of level sets."""
+r"""Regret, confidence intervals over replicates, level sets and their scores, Pareto sets."""
 
 from botorch_risk.metrics.intervals import (
     INTERVAL,
@@ -16,6 +16,7 @@ from botorch_risk.metrics.level_sets import (
     classify_by_mean,
     level_set_scores,
 )
+from botorch_risk.metrics.pareto import ParetoSets, pareto_sets
 from botorch_risk.metrics.regret import cumulative_regret, instantaneous_regret, simple_regret
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "LevelSetScores",
     "LevelSets",
     "MeanAndStandardError",
+    "ParetoSets",
     "accuracy",
     "classify_by_confidence",
     "classify_by_mean",
@@ -33,5 +35,6 @@ __all__ = [
     "mean_and_standard_error",
     "note_on_comparisons",
     "paired_difference",
+    "pareto_sets",
     "simple_regret",
 ]
