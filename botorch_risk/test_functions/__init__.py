@@ -1,5 +1,10 @@
 r"""Problems for decisions under risk, as subclasses of BoTorch's test functions."""
 
+from botorch_risk.test_functions.chance_constrained import ChanceConstrainedTestProblem
+from botorch_risk.test_functions.chance_constrained_synthetic import (
+    ChanceConstrainedBranin,
+    ChanceConstrainedGramacy,
+)
 from botorch_risk.test_functions.classifier_tuning import (
     BoostedTreesTuning,
     ClassifierTuning,
@@ -8,7 +13,10 @@ from botorch_risk.test_functions.classifier_tuning import (
 from botorch_risk.test_functions.coastal_terrain import CoastalTerrain, SurveyCost
 from botorch_risk.test_functions.constant_noise import ConstantNoiseProblem
 from botorch_risk.test_functions.deceptive import H1, Deceptive
-from botorch_risk.test_functions.environmental import EnvironmentalTestProblem
+from botorch_risk.test_functions.environmental import (
+    EnvironmentalTestProblem,
+    bell_shaped_environment,
+)
 from botorch_risk.test_functions.expectation import ExpectationTestProblem
 from botorch_risk.test_functions.expectation_synthetic import (
     EnvironmentalAckley,
@@ -32,12 +40,14 @@ from botorch_risk.test_functions.heteroscedastic import (
 )
 from botorch_risk.test_functions.lunar_landing import LunarLanding
 from botorch_risk.test_functions.maximized import MaximizedTestFunction
+from botorch_risk.test_functions.mixed_newsvendor import MixedNewsvendor
 from botorch_risk.test_functions.newsvendor import Newsvendor
 from botorch_risk.test_functions.portfolio import PortfolioOptimization, ValueAtRiskPortfolio
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
 from botorch_risk.test_functions.robot_pushing import RobotPushing, ValueAtRiskRobotPushing
 from botorch_risk.test_functions.simulation import SimulatedTestProblem
 from botorch_risk.test_functions.svm_digits import SVMValidationError
+from botorch_risk.test_functions.two_objectives import EnvironmentalSchaffer
 from botorch_risk.test_functions.value_at_risk import ValueAtRiskTestProblem
 from botorch_risk.test_functions.value_at_risk_synthetic import (
     ValueAtRiskBranin,
@@ -48,6 +58,9 @@ from botorch_risk.test_functions.value_at_risk_synthetic import (
 __all__ = [
     "H1",
     "BoostedTreesTuning",
+    "ChanceConstrainedBranin",
+    "ChanceConstrainedGramacy",
+    "ChanceConstrainedTestProblem",
     "ClassifierTuning",
     "CoastalTerrain",
     "ConstantNoiseProblem",
@@ -55,6 +68,7 @@ __all__ = [
     "EnvironmentalAckley",
     "EnvironmentalBranin",
     "EnvironmentalHartmann",
+    "EnvironmentalSchaffer",
     "EnvironmentalTestProblem",
     "ExpectationTestProblem",
     "FiniteDomainProblem",
@@ -66,6 +80,7 @@ __all__ = [
     "LogisticRegressionTuning",
     "LunarLanding",
     "MaximizedTestFunction",
+    "MixedNewsvendor",
     "Newsvendor",
     "PortfolioOptimization",
     "PosteriorMeanFunctions",
@@ -82,5 +97,6 @@ __all__ = [
     "ValueAtRiskPortfolio",
     "ValueAtRiskRobotPushing",
     "ValueAtRiskTestProblem",
+    "bell_shaped_environment",
     "unit_grid",
 ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
+import torch
 from torch import Generator, Tensor
 
-from botorch_risk.environments import IndependentEnvironment
+from botorch_risk.environments import DiscreteEnvironment, IndependentEnvironment
 from botorch_risk.test_functions.constant_noise import ConstantNoiseProblem
 
 Risk = Callable[[Tensor, Tensor], Tensor]
@@ -69,3 +70,48 @@ class EnvironmentalTestProblem(ConstantNoiseProblem, ABC):
                 f"Expected `X` to have shape `... x {self.num_decision}`, within the decision's "
                 f"bounds. Got {X.shape=}, from {X.min().item()} to {X.max().item()}."
             )
+        whole = [i for i in self.discrete_inds + self.categorical_inds if i < self.num_decision]
+        if bool((X[..., whole] != X[..., whole].round()).any()):
+            raise ValueError(
+                f"Expected whole numbers in the columns {whole} of `X`. Got "
+                f"{X[..., whole][X[..., whole] != X[..., whole].round()][0].item()}."
+            )
+
+
+def risk_over(
+    environment: IndependentEnvironment,
+    X: Tensor,
+    function: Callable[[Tensor], Tensor],
+    risk: Risk,
+) -> Tensor:
+    r"""A measure of risk of a function over an environment, in float64 and in bounded memory.
+
+    Args:
+        environment: The distribution of w.
+        X: Decisions, `... x d_x`.
+        function: From pairs (x, w), `... x d`, to a `...` tensor.
+        risk: From values `... x n_w` and their weights to a `...` tensor.
+
+    Returns:
+        A `...` tensor.
+    """
+    rows = X.reshape(-1, X.shape[-1]).double()
+    chunk = max(1, MAX_EVALUATIONS // environment.points.shape[-2])
+    parts = [environment.expand(part) for part in rows.split(chunk)]
+    values = [risk(function(inputs), weights) for inputs, weights in parts]
+    return torch.cat(values).reshape(X.shape[:-1]).to(X)
+
+
+def bell_shaped_environment(dtype: torch.dtype = torch.double) -> DiscreteEnvironment:
+    r"""33 equidistant values of [0, 1], bounds included, with a normal density's weights.
+
+        P(W = w) is proportional to exp(-(w - 0.5)^2 / (2 * 0.15^2))
+
+    Example:
+        >>> environment = bell_shaped_environment()
+        >>> round((environment.points.squeeze(-1) * environment.weights).sum().item(), 12)
+        0.5
+    """
+    w = torch.linspace(0, 1, 33, dtype=torch.double)
+    masses = torch.exp(-((w - 0.5) / 0.15).square() / 2)
+    return DiscreteEnvironment(w.unsqueeze(-1).to(dtype), (masses / masses.sum()).to(dtype))

@@ -16,15 +16,19 @@ from torch import Tensor
 
 from botorch_risk.test_functions import (
     H1,
+    ChanceConstrainedBranin,
+    ChanceConstrainedGramacy,
     Deceptive,
     EnvironmentalAckley,
     EnvironmentalBranin,
     EnvironmentalHartmann,
+    EnvironmentalSchaffer,
     FiniteDomainProblem,
     ForestTuning,
     HeteroscedasticBranin,
     HeteroscedasticSine,
     MaximizedTestFunction,
+    MixedNewsvendor,
     Newsvendor,
     PortfolioOptimization,
     RobotPushing,
@@ -49,6 +53,8 @@ class ProblemCase:
         objective: From the problem and decisions `... x d_x` to a `...` tensor, if its optimum is
             known.
         optimum: From the problem to the best decision, a `d_x`-tensor, and its stated value.
+        feasible: From the problem and decisions to a `...` tensor of booleans, if the optimum is
+            that of the feasible ones.
         num_points: How many points are compared with the optimum.
         marks: Of pytest.
     """
@@ -59,6 +65,7 @@ class ProblemCase:
     sample: Callable[[Any, Any], Tensor] | None = None
     objective: Callable[[Any, Tensor], Tensor] | None = None
     optimum: Callable[[Any], tuple[Tensor, float]] | None = None
+    feasible: Callable[[Any, Tensor], Tensor] | None = None
     num_points: int = 512
     marks: tuple[Any, ...] = ()
 
@@ -86,15 +93,31 @@ def environmental(name: str, build: Any, decision: int, **options: Any) -> Probl
     )
 
 
-def value_at_risk(name: str, build: Any, decision: int, **options: Any) -> ProblemCase:
+def value_at_risk(
+    name: str,
+    build: Any,
+    decision: int,
+    optimum: str = "optimal_value_at_risk",
+    **options: Any,
+) -> ProblemCase:
     return ProblemCase(
         name,
         lambda dtype: build(dtype=dtype),
         decision,
         lambda problem, streams: problem.environment.sample(5, streams),
         lambda problem, X: problem.objective(X),
-        lambda problem: (problem.optimal_decision, problem.optimal_value_at_risk),
+        lambda problem: (problem.optimal_decision, getattr(problem, optimum)),
         **options,
+    )
+
+
+def chance_constrained(name: str, build: Any, decision: int) -> ProblemCase:
+    return value_at_risk(
+        name,
+        build,
+        decision,
+        optimum="optimal_expectation",
+        feasible=lambda problem, X: problem.is_feasible_decision(X),
     )
 
 
@@ -208,5 +231,16 @@ PROBLEMS = [
         3,
         num_points=64,
         marks=(needs_table, pytest.mark.slow),
+    ),
+    chance_constrained("chance_constrained_gramacy", ChanceConstrainedGramacy, 2),
+    chance_constrained("chance_constrained_branin", ChanceConstrainedBranin, 2),
+    value_at_risk(
+        "mixed_newsvendor", MixedNewsvendor, 3, optimum="optimal_conditional_value_at_risk"
+    ),
+    ProblemCase(
+        "two_objectives",
+        lambda dtype: EnvironmentalSchaffer(dtype=dtype),
+        2,
+        lambda problem, streams: problem.environment.sample(5, streams),
     ),
 ]

@@ -10,7 +10,11 @@ from torch import Tensor
 
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.seeding import generators
-from botorch_risk.test_functions import EnvironmentalTestProblem
+from botorch_risk.test_functions import (
+    EnvironmentalTestProblem,
+    MixedNewsvendor,
+    bell_shaped_environment,
+)
 from botorch_risk.test_functions.environmental import Risk
 
 
@@ -61,3 +65,20 @@ def test_refuses_decisions_that_are_none(value: float) -> None:
         Kitchen().objective(torch.full((2, 1), value))
     with pytest.raises(ValueError, match=r"shape `... x 1`, within the decision's bounds"):
         Kitchen().objective(torch.full((2, 2), 180.0))
+
+
+def test_refuses_parts_of_whole_numbers() -> None:
+    X = torch.tensor([[5.0, 2.0, 1.0], [5.0, 2.5, 1.0]], dtype=torch.double)
+    assert MixedNewsvendor().objective(X[:1]).shape == (1,)
+    with pytest.raises(ValueError, match=r"whole numbers in the columns \[1, 2\] of `X`. Got 2.5"):
+        MixedNewsvendor().objective(X)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_bell_shaped_environment(dtype: torch.dtype) -> None:
+    environment = bell_shaped_environment(dtype)
+    assert environment.points.dtype == dtype
+    masses = [math.exp(-((i / 32 - 0.5) ** 2) / (2 * 0.15**2)) for i in range(33)]
+    expected = torch.tensor([mass / sum(masses) for mass in masses], dtype=dtype)
+    torch.testing.assert_close(environment.weights, expected)
+    torch.testing.assert_close(environment.points[:, 0], torch.arange(33, dtype=dtype) / 32)
