@@ -1,0 +1,197 @@
+r"""Recommendations that are feasible with confidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.models import ModelListGP
+from torch import Tensor
+
+from botorch_risk.acquisition import (
+    ConstrainedUpperConfidenceBound,
+    RiskAverseUpperConfidenceBound,
+    RiskConstraint,
+    RiskUpperConfidenceBound,
+)
+from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.fit import fit_exact_gp
+from botorch_risk.models import MeanVarianceGP
+from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.recommend import InfeasibleRecommendationWarning, recommend
+from botorch_risk.risk import Expectation, ValueAtRisk
+from botorch_risk.seeding import generators
+from botorch_risk.strategies import initial_design
+from botorch_risk.test_functions import ChanceConstrainedGramacy
+from tests.contracts import gaussian_process
+
+POINTS = torch.linspace(0, 1, 10, dtype=torch.float64).unsqueeze(-1)
+
+
+def constrained(
+    batch: tuple[int, ...] = (), thresholds: tuple[float, ...] = (1.5, 0.9)
+) -> ConstrainedUpperConfidenceBound:
+    r"""An objective, and two constraints whose outcomes differ a thousandfold in their spread."""
+    generator = torch.Generator().manual_seed(1)
+    X = torch.rand(*batch, 12, 2, generator=generator, dtype=torch.float64)
+    load, heat = X.sum(dim=-1, keepdim=True), 1000 * (5 * X).sin().prod(dim=-1, keepdim=True)
+    parts = [gaussian_process(X), gaussian_process(X, load), gaussian_process(X, heat)]
+    environment = DiscreteEnvironment(POINTS)
+    bound = RiskUpperConfidenceBound(parts[0], environment, ValueAtRisk(0.2), beta=4.0)
+    constraints = [
+        RiskConstraint.chance(environment, thresholds[0], outcome=1, delta=0.1),
+        RiskConstraint.chance(environment, 1000 * thresholds[1], outcome=2, delta=0.1),
+    ]
+    return ConstrainedUpperConfidenceBound(ModelListGP(*parts), bound, constraints, beta=1.0)
+
+
+def by_loop(
+    acqf: ConstrainedUpperConfidenceBound, scores: Tensor, slacks: Tensor
+) -> tuple[int, bool]:
+    r"""The row of one replicate, and whether it is feasible, from slacks `2 x n`."""
+    units = [torch.as_tensor(each).item() for each in acqf.spreads.reshape(2, -1)[:, 0]]
+    best, feasible, least = -1, False, -float("inf")
+    for row, score in enumerate(scores.tolist()):
+        worst = min(slacks[i, row].item() / units[i] for i in range(2))
+        if score != score or worst != worst:
+            continue
+        if worst >= 0 and (not feasible or score > scores[best].item()):
+            best, feasible = row, True
+        elif not feasible and worst > least:
+            best, least = row, worst
+    return best, feasible
+
+
+@pytest.mark.parametrize("thresholds", [(1.5, 0.9), (0.35, -0.4)], ids=["feasible", "infeasible"])
+@pytest.mark.parametrize("rule", ["lower_confidence_bound", "posterior_mean"])
+def test_feasible_recommendations_equal_a_loop(rule: Any, thresholds: tuple[float, ...]) -> None:
+    acqf = constrained(thresholds=thresholds)
+    for seed in range(6):
+        generator = torch.Generator().manual_seed(seed)
+        X = torch.rand(7, 1, generator=generator, dtype=torch.float64)
+        scores = acqf.bound.mean(X) if rule == "posterior_mean" else acqf.bound.lower(X)
+        row, feasible = by_loop(acqf, scores, acqf.slacks(X))
+        if feasible:
+            chosen = recommend(acqf.bound, X, rule, feasible=acqf)
+        else:
+            with pytest.warns(InfeasibleRecommendationWarning, match=r"none among 7 in 1 of 1"):
+                chosen = recommend(acqf.bound, X, rule, feasible=acqf)
+        assert (chosen.row, chosen.feasible) == (row, feasible)
+        assert torch.equal(chosen.point, X[row])
+        torch.testing.assert_close(chosen.value, scores[row])
+        assert chosen.slacks is not None
+        torch.testing.assert_close(chosen.slacks, acqf.slacks(X)[:, row])
+        assert bool((chosen.slacks >= 0).all()) == feasible
+
+
+@pytest.mark.parametrize("batch", [(2,), (2, 3)], ids=str)
+def test_feasible_recommendations_of_replicates_equal_those_alone(batch: tuple[int, ...]) -> None:
+    acqf = constrained(batch)
+    X = torch.rand(8, 1, dtype=torch.float64)  # shared by the replicates
+    slacks, scores = acqf.slacks(X), acqf.bound.lower(X)
+    chosen = recommend(acqf.bound, X, "lower_confidence_bound", feasible=acqf)
+    assert chosen.point.shape == (*batch, 1)
+    assert chosen.slacks is not None
+    assert chosen.slacks.shape == (2, *batch)
+    assert chosen.feasible is not None
+    assert chosen.feasible.all()
+    for index in torch.cartesian_prod(*map(torch.arange, batch)).reshape(-1, len(batch)).tolist():
+        at = tuple(index)
+        row, _ = by_loop(acqf, scores[at], slacks[(slice(None), *at)])
+        assert chosen.row[at] == row
+        torch.testing.assert_close(chosen.slacks[(slice(None), *at)], slacks[(..., *at, row)])
+
+
+def test_replicates_without_a_feasible_point_are_named_with_numbers() -> None:
+    acqf = constrained((2,))
+    X = torch.stack([POINTS[:4], POINTS[6:]])
+    message = r"none among 4 in 1 of 2 replicates: \[\[1\]\].*limits by \[-0\."
+    with pytest.warns(InfeasibleRecommendationWarning, match=message):
+        chosen = recommend(acqf.bound, X, "posterior_mean", feasible=acqf)
+    assert chosen.feasible is not None
+    assert chosen.feasible.tolist() == [True, False]
+
+
+def test_bounds_with_constraints_need_not_be_told() -> None:
+    acqf, X = constrained(), torch.rand(9, 1, dtype=torch.float64)
+    told = recommend(acqf.bound, X, "posterior_mean", feasible=acqf)
+    for got, expected in zip(recommend(acqf, X, "posterior_mean"), told, strict=True):
+        assert torch.equal(got, expected)
+    assert recommend(acqf.bound, X, "posterior_mean").feasible is None
+
+
+def test_missing_rows_are_not_offered_as_feasible() -> None:
+    acqf, X = constrained(), POINTS[:5].clone()
+    best = recommend(acqf.bound, X, "posterior_mean", feasible=acqf).row.item()
+    X[best] = torch.nan
+    again = recommend(acqf.bound, X, "posterior_mean", feasible=acqf)
+    assert again.row != best
+    assert again.feasible
+    other = (best + 1) % 5
+    recorded = torch.full((5,), torch.nan, dtype=torch.float64)
+    recorded[best], recorded[other] = 5.0, -5.0
+    rule = "recorded_lower_confidence_bound"
+    assert recommend(acqf.bound, X, rule, recorded, feasible=acqf).row == other
+    with pytest.raises(InputDataError, match="at least one point in each replicate"):
+        recommend(acqf.bound, X, rule, recorded * torch.nan, feasible=acqf)
+
+
+def test_observed_objectives_need_repeats_at_feasible_points() -> None:
+    r"""Points of a single repeat show nothing of the objective, and are not offered."""
+    X = torch.tensor([[0.1], [0.5], [0.9]], dtype=torch.float64)
+    Y = torch.tensor([[1.0, 1.2], [5.0, torch.nan], [9.0, 9.1]], dtype=torch.float64)
+    bound = RiskAverseUpperConfidenceBound(MeanVarianceGP(X, Y), risk_aversion=1.0)
+
+    class OnlyTheMiddle:
+        def check_points(self, X: Tensor) -> None: ...
+
+        def slacks(self, X: Tensor) -> Tensor:
+            return torch.tensor([[-2.0, 1.0, -1.0]], dtype=torch.float64)
+
+        def worst_slack(self, slacks: Tensor) -> Tensor:
+            return slacks[0]
+
+    with pytest.warns(InfeasibleRecommendationWarning, match=r"among 2 in .* limits by \[-1.0\]"):
+        chosen = recommend(bound, X, "best_observed", feasible=OnlyTheMiddle())
+    assert chosen.row == 2
+
+
+def test_decisions_of_constraints_are_checked() -> None:
+    acqf, X = constrained(), torch.rand(4, 1, dtype=torch.float64)
+    with pytest.raises(BotorchTensorDimensionError, match="the 2 inputs of the model"):
+        recommend(acqf.bound, X.expand(4, 2), "posterior_mean", feasible=acqf)
+
+
+@pytest.fixture(scope="module")
+def learnt() -> tuple[ChanceConstrainedGramacy, Tensor, ModelListGP]:
+    r"""A problem with a known feasible set, and 50 replicates of 30 noisy evaluations of it."""
+    problem = ChanceConstrainedGramacy(noise_std=0.02, constraint_noise_std=0.02)
+    seeds = list(range(50))
+    X = initial_design(problem.bounds, seeds, 30)
+    Y = problem.sample_outcomes(X, 1, generators(seeds, "noise")).squeeze(-2)
+    models = [standardized_gp(X, each.unsqueeze(-1)) for each in Y.unbind(dim=-1)]
+    for model in models:
+        fit_exact_gp(model)
+    return problem, X[..., :2], ModelListGP(*models)
+
+
+@pytest.mark.parametrize(("beta", "least", "most"), [(4.0, 0.0, 0.05), (0.0, 0.1, 0.5)])
+def test_decisions_that_are_called_feasible_are(
+    learnt: Any, beta: float, least: float, most: float
+) -> None:
+    r"""With confidence; by the mean alone one in five fails."""
+    problem, X, model = learnt
+    environment = problem.environment
+    bound = RiskUpperConfidenceBound(model.models[0], environment, Expectation(), beta=4.0)
+    constraints = [
+        RiskConstraint.chance(environment, 0.0, outcome, delta=problem.delta, at_most=False)
+        for outcome in (1, 2)
+    ]
+    acqf = ConstrainedUpperConfidenceBound(model, bound, constraints, beta=beta)
+    chosen = recommend(bound, X, "posterior_mean", feasible=acqf)
+    assert chosen.feasible is not None
+    assert chosen.feasible.double().mean() >= 0.9
+    fails = ~problem.is_feasible_decision(chosen.point[chosen.feasible])
+    assert least <= fails.double().mean() <= most
