@@ -113,9 +113,9 @@ def chosen_points(decisions: int = 64) -> None:
     x = torch.rand(decisions, 2, generator=generator, dtype=torch.float64)
     truth = ContinuousEnvironment(density, BOX, n_w=20_000, rule="midpoints")
 
-    def risk(law: Any, measure: RiskMeasure) -> Tensor:
+    def risk(distribution: Any, measure: RiskMeasure) -> Tensor:
         with torch.no_grad():
-            inputs, weights = law.expand(x)
+            inputs, weights = distribution.expand(x)
             mean = torch.stack(
                 [model.posterior(rows.unsqueeze(1)).mean.flatten() for rows in inputs]
             )
@@ -147,8 +147,8 @@ def paths(repeats: int) -> None:
     x = torch.rand(16, 2, dtype=torch.float64).requires_grad_()
     print("\n| n_w | joint, ms | path, ms |\n|---|---|---|")
     for n_w in (32, 64, 128, 256):
-        law = ContinuousEnvironment(Normal(0.5, 0.15), BOX, n_w, rule="midpoints")
-        reduced, _ = robust(model, law, MEASURE)
+        distribution = ContinuousEnvironment(Normal(0.5, 0.15), BOX, n_w, rule="midpoints")
+        reduced, _ = robust(model, distribution, MEASURE)
         with torch.no_grad():  # the hyperparameters take no gradient
             path = get_matheron_path_model(reduced)
         seconds = interleaved(

@@ -152,9 +152,9 @@ def constrained(model: Any, **options: Any) -> ConstrainedUpperConfidenceBound:
 def constrained_value(model: Any, repeats: np.ndarray, X: np.ndarray) -> np.ndarray:
     r"""The mean of the upper bounds, less 20 times what the 0.3-quantile lacks to 0.9."""
     inputs, weights = DiscreteEnvironment(_CONTEXTS).expand(torch.from_numpy(X).double())
-    law, scores = oracles.to_numpy(weights[0]), []
+    distribution, scores = oracles.to_numpy(weights[0]), []
     for x in map(oracles.to_numpy, inputs):
-        objective = oracles.expectation(oracles.upper_bound(model, repeats, x, 2.25), law)
+        objective = oracles.expectation(oracles.upper_bound(model, repeats, x, 2.25), distribution)
         values = np.sort(oracles.upper_bound(model, repeats, x, 1.0))
         scores.append(objective - 20 * max(0.0, 0.9 - values[1]))  # of four equal weights
     return np.array(scores)

@@ -1,4 +1,4 @@
-r"""An objective and constraints that hold under a risk; the laws are in `test_contract.py`."""
+r"""An objective and constraints that hold under a risk; its contract is in `test_contract.py`."""
 
 from __future__ import annotations
 

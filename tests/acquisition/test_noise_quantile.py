@@ -1,4 +1,4 @@
-r"""Bounds of what one evaluation exceeds; the laws are in `test_contract.py`."""
+r"""Bounds of what one evaluation exceeds; the contract is in `test_contract.py`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from botorch_risk.acquisition import (
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk, MeanVariance, ValueAtRisk
 from tests.contracts import RepeatedData, mean_variance_gp
-from tests.models.risks import ENVIRONMENT, LAW, decisions, two_outcomes, two_outputs
+from tests.models.risks import DISTRIBUTION, ENVIRONMENT, decisions, two_outcomes, two_outputs
 
 
 @pytest.mark.parametrize("at_most", [False, True])
@@ -26,9 +26,9 @@ def test_a_chance_constraint_counts_probabilities(delta: float, at_most: bool) -
     constraint = RiskConstraint.chance(ENVIRONMENT, 0.0, 0, delta, at_most)
     values = torch.randn(500, 4, dtype=torch.float64)
     inside = values <= 0 if at_most else values >= 0
-    holds = (inside * LAW).sum(dim=-1) >= 1 - delta - 1e-12
+    holds = (inside * DISTRIBUTION).sum(dim=-1) >= 1 - delta - 1e-12
     larger_is_better = -values if at_most else values
-    risk = constraint.risk_measure(larger_is_better, LAW)
+    risk = constraint.risk_measure(larger_is_better, DISTRIBUTION)
     assert torch.equal(risk >= constraint.limit, holds)
     assert constraint.risk_measure == ValueAtRisk(delta, strict=True)
 
@@ -46,8 +46,8 @@ def test_bounds_are_those_of_the_outcome(kind: str, at_most: bool) -> None:
     sigma = sigma.sqrt()
     sign = -1 if at_most else 1
     measure = ConditionalValueAtRisk(0.4)
-    torch.testing.assert_close(bound.upper(X), measure(sign * mean + 2 * sigma, LAW))
-    torch.testing.assert_close(bound.lower(X), measure(sign * mean - 2 * sigma, LAW))
+    torch.testing.assert_close(bound.upper(X), measure(sign * mean + 2 * sigma, DISTRIBUTION))
+    torch.testing.assert_close(bound.lower(X), measure(sign * mean - 2 * sigma, DISTRIBUTION))
     assert constraint.limit == sign * 0.2
 
 

@@ -17,7 +17,15 @@ from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch_risk.acquisition import RiskObjective, robust
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, TotalVariationBall, ValueAtRisk
-from tests.models.risks import ENVIRONMENT, LAW, DecisionDependent, W, decisions, gp, shifts
+from tests.models.risks import (
+    DISTRIBUTION,
+    ENVIRONMENT,
+    DecisionDependent,
+    W,
+    decisions,
+    gp,
+    shifts,
+)
 
 
 def with_features() -> SingleTaskGP:
@@ -57,21 +65,23 @@ def test_noisy_improvement_and_gradients() -> None:
 
 
 def test_weights_may_depend_on_the_decision() -> None:
-    law, X = DecisionDependent(), decisions(3, 2)
+    distribution, X = DecisionDependent(), decisions(3, 2)
     samples = torch.randn(5, 3, 8, 1, dtype=torch.float64)
-    _, weights = law.expand(X)
+    _, weights = distribution.expand(X)
     expected = (samples.squeeze(-1).unflatten(-1, (2, 4)) * weights).sum(dim=-1)
-    torch.testing.assert_close(RiskObjective(law, Expectation())(samples, X=X), expected)
+    torch.testing.assert_close(RiskObjective(distribution, Expectation())(samples, X=X), expected)
     with pytest.raises(UnsupportedError, match="the environment depends on them"):
-        RiskObjective(law, Expectation())(samples)
+        RiskObjective(distribution, Expectation())(samples)
 
 
 def test_perturbations() -> None:
-    law = shifts()
+    distribution = shifts()
     (X,), Y = gp().train_inputs, torch.rand(10, 1, dtype=torch.float64)
-    model = SingleTaskGP(X, Y, input_transform=BotorchPerturbation(law.perturbations)).eval()
+    model = SingleTaskGP(
+        X, Y, input_transform=BotorchPerturbation(distribution.perturbations)
+    ).eval()
     acqf = qLogNoisyExpectedImprovement(
-        model, decisions(4, d=3), objective=RiskObjective(law, Expectation())
+        model, decisions(4, d=3), objective=RiskObjective(distribution, Expectation())
     )
     assert acqf(decisions(3, 2, d=3, seed=9)).shape == (3,)
 
@@ -100,6 +110,6 @@ def test_raw_constraints_beside_a_reduction_are_refused() -> None:
 
 
 def test_bad_parts_are_refused() -> None:
-    environment: Any = LAW
+    environment: Any = DISTRIBUTION
     with pytest.raises(TypeError, match="Expected an `Environment`"):
         RiskObjective(environment, Expectation())

@@ -34,7 +34,15 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from tests.contracts import RepeatedData, mean_variance_gp
-from tests.models.risks import ENVIRONMENT, LAW, W, decisions, gp, two_outcomes, two_outputs
+from tests.models.risks import (
+    DISTRIBUTION,
+    ENVIRONMENT,
+    W,
+    decisions,
+    gp,
+    two_outcomes,
+    two_outputs,
+)
 
 N_W = 5
 POINTS = torch.linspace(0, 1, N_W, dtype=torch.float64).unsqueeze(-1)
@@ -74,13 +82,13 @@ def test_values_are_those_of_botorchs_measures_on_200_models(first: int) -> None
         alpha = [0.5, 0.6, 0.7, 0.9][seed % 4]
         theirs, ours = measures(alpha)[seed // 4 % 4]
         if seed % 2:
-            X, law = decisions(2, 2, seed=seed), environment
+            X, distribution = decisions(2, 2, seed=seed), environment
             other = with_transform(model, AppendFeatures(POINTS))
         else:
             deltas = 0.4 * decisions(N_W, d=3, seed=seed) - 0.2
-            X, law = decisions(2, 2, d=3, seed=seed), InputPerturbation(deltas)
+            X, distribution = decisions(2, 2, d=3, seed=seed), InputPerturbation(deltas)
             other = with_transform(model, BotorchPerturbation(deltas))
-        reduced, options = robust(model, law, ours)
+        reduced, options = robust(model, distribution, ours)
         assert options == {}
         given = {"best_f": 0.3, "sampler": sampler(seed)}
         expected = qLogExpectedImprovement(other, objective=theirs, **given)(X)
@@ -144,7 +152,7 @@ def test_constraints_against_a_loop_over_samples(delta: float) -> None:
     raw = sampler()(model.models[1].posterior(ENVIRONMENT.expand(X)[0].flatten(-3, -2)))
     values = raw.squeeze(-1).unflatten(-1, (2, 4)).detach()
     together = torch.cat([torch.zeros_like(risks), risks], dim=-1)
-    assert torch.equal(callback(together) <= 0, loop_over_samples(values, LAW, 0.4, delta))
+    assert torch.equal(callback(together) <= 0, loop_over_samples(values, DISTRIBUTION, 0.4, delta))
 
 
 def test_a_constraint_and_an_objective_of_one_outcome_share_their_samples() -> None:

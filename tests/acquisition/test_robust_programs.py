@@ -20,7 +20,7 @@ from botorch_risk.risk import (
     MaximumMeanDiscrepancyBall,
     TotalVariationBall,
 )
-from tests.models.risks import ENVIRONMENT, LAW, W, decisions, gp
+from tests.models.risks import DISTRIBUTION, ENVIRONMENT, W, decisions, gp
 
 
 def sampler() -> SobolQMCNormalSampler:
@@ -32,15 +32,18 @@ KERNEL_MATRIX = np.exp(-0.5 * (W - W.T).numpy() ** 2 / 0.3**2)
 
 def worst_expectation(values: np.ndarray, ball: Any) -> float:
     r"""The smallest expectation over a convex set of distributions."""
-    law = cp.Variable(len(values), nonneg=True)
-    problem = cp.Problem(cp.Minimize(values @ law), [cp.sum(law) == 1, ball(law - LAW.numpy())])
+    distribution = cp.Variable(len(values), nonneg=True)
+    problem = cp.Problem(
+        cp.Minimize(values @ distribution),
+        [cp.sum(distribution) == 1, ball(distribution - DISTRIBUTION.numpy())],
+    )
     tight = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
     return problem.solve(solver=cp.CLARABEL, **tight)
 
 
 def linear_program(values: np.ndarray, radius: float) -> float:
     r"""The smallest expectation of a q with |q - p| <= s and sum s <= radius."""
-    n, p = len(values), LAW.numpy()
+    n, p = len(values), DISTRIBUTION.numpy()
     eye, zero = np.eye(n), np.zeros((1, n))
     above = np.vstack(
         [np.hstack([eye, -eye]), np.hstack([-eye, -eye]), np.hstack([zero, zero + 1])]
@@ -53,7 +56,7 @@ def linear_program(values: np.ndarray, radius: float) -> float:
 
 def average_of_the_lowest(values: np.ndarray, level: float) -> float:
     r"""A linear program over the densities of the tail."""
-    p = LAW.numpy()
+    p = DISTRIBUTION.numpy()
     bounds = [(0, weight / level) for weight in p]
     return float(linprog(values, A_eq=np.ones((1, len(p))), b_eq=[1.0], bounds=bounds).fun)
 
@@ -64,7 +67,7 @@ def rbf(v: Tensor, w: Tensor) -> Tensor:
 
 ROOT = np.linalg.cholesky(KERNEL_MATRIX).T
 ORACLES = {
-    "expectation": (Expectation(), lambda values: float(values @ LAW.numpy())),
+    "expectation": (Expectation(), lambda values: float(values @ DISTRIBUTION.numpy())),
     "cvar": (ConditionalValueAtRisk(0.35), lambda values: average_of_the_lowest(values, 0.35)),
     "total_variation": (TotalVariationBall(0.3), lambda values: linear_program(values, 0.3)),
     "mmd": (

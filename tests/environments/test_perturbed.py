@@ -34,9 +34,9 @@ def test_one_perturbation_that_does_nothing_is_the_context() -> None:
     context = DiscreteEnvironment(W, WEIGHTS)
     still = InputPerturbation(torch.zeros(1, 2, dtype=torch.float64))
     inputs, weights = PerturbedEnvironment(still, context).expand(X)
-    expected, law = context.expand(X)
+    expected, distribution = context.expand(X)
     assert torch.equal(inputs, expected)
-    assert torch.equal(weights, law.expand(5, 3))
+    assert torch.equal(weights, distribution.expand(5, 3))
 
 
 def test_range_and_columns() -> None:

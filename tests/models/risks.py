@@ -13,8 +13,8 @@ from torch import Tensor
 from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
 
 W = torch.tensor([[0.0], [0.2], [0.5], [0.9]], dtype=torch.float64)
-LAW = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)
-ENVIRONMENT = DiscreteEnvironment(W, LAW)
+DISTRIBUTION = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)
+ENVIRONMENT = DiscreteEnvironment(W, DISTRIBUTION)
 
 
 class DecisionDependent(Environment):

@@ -10,7 +10,7 @@ from botorch_risk.models.reductions import Reduction
 from botorch_risk.models.risk_posterior import Column, RiskPosterior, SharedRisks, reduce_columns
 from botorch_risk.models.robust import RobustModel
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, WorstCase
-from tests.models.risks import ENVIRONMENT, LAW, W, decisions, gp, two_outputs
+from tests.models.risks import DISTRIBUTION, ENVIRONMENT, W, decisions, gp, two_outputs
 
 
 def posterior(q: int = 2) -> RiskPosterior:
@@ -45,10 +45,10 @@ def test_moments() -> None:
     ]
     risks = RobustModel(model, reductions).posterior(X)
     of_f = model.posterior(ENVIRONMENT.expand(X)[0].flatten(-3, -2))
-    mean = (of_f.mean.squeeze(-1) * LAW).sum(dim=-1, keepdim=True)
+    mean = (of_f.mean.squeeze(-1) * DISTRIBUTION).sum(dim=-1, keepdim=True)
     torch.testing.assert_close(risks.mean[..., 0], mean)  # exact: the samples are antithetic
     covariance = of_f.distribution.covariance_matrix
-    variance = torch.einsum("i,bij,j->b", LAW, covariance, LAW)
+    variance = torch.einsum("i,bij,j->b", DISTRIBUTION, covariance, DISTRIBUTION)
     torch.testing.assert_close(risks.variance[..., 0, 0], variance, rtol=0.1, atol=0)
     torch.manual_seed(0)
     drawn = risks.rsample(torch.Size([20000]))
@@ -64,7 +64,7 @@ def test_moments_have_gradients() -> None:
 
 
 def test_risks_of_shared_decisions_are_taken_once() -> None:
-    shared = SharedRisks([LAW], 2)
+    shared = SharedRisks([DISTRIBUTION], 2)
     samples = torch.rand(6, 1, 2 * len(W), dtype=torch.float64)
     columns = [Column(0, 0, len(W), Expectation())]
     first = shared.risks(samples, columns)

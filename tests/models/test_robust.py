@@ -66,9 +66,12 @@ def by_hand(model: Any, X: Tensor, environment: Any, measure: RiskMeasure) -> Te
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda m: type(m).__name__)
 def test_samples_are_risks_of_samples(environment: str, measure: RiskMeasure) -> None:
-    law, X = ENVIRONMENTS[environment], decisions(3, 2, d=3 if environment == "shifts" else 2)
-    expected = by_hand(gp(), X, law, measure)
-    samples = sampler()(robust(gp(), measure, environment=law).posterior(X))
+    distribution, X = (
+        ENVIRONMENTS[environment],
+        decisions(3, 2, d=3 if environment == "shifts" else 2),
+    )
+    expected = by_hand(gp(), X, distribution, measure)
+    samples = sampler()(robust(gp(), measure, environment=distribution).posterior(X))
     torch.testing.assert_close(samples[..., 0], expected, rtol=1e-10, atol=1e-10)
 
 
