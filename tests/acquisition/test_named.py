@@ -141,6 +141,13 @@ def test_minimax_uses_the_factors_of_an_earlier_round_again() -> None:
     assert torch.equal(again.evaluate(GRID), fresh.evaluate(GRID))
 
 
+@pytest.mark.parametrize("recipe", [drbo_mmd, drbo_mmd_minimax])
+def test_default_radius_is_the_papers(recipe: Any) -> None:
+    X, Y = data()
+    acqf = recipe(SingleTaskGP(X, Y), X[..., 1:], UNIT, 4, num_points=5)
+    assert acqf.risk_measure.radius == pytest.approx((2 + (2 * np.log(10)) ** 0.5) / 2)
+
+
 def test_default_kernel_is_in_units_of_the_range_of_the_contexts() -> None:
     X, Y = data()
     box = torch.tensor([[10.0], [30.0]], dtype=torch.double)

@@ -92,6 +92,13 @@ def test_outside_values_are_welcome_only_when_clipped():
     assert environment(observed, at_bounds="clip").points.max() == 1.0
 
 
+def test_the_first_value_that_is_not_finite_is_named():
+    observed = torch.full((4, 1), 0.5, dtype=torch.double)
+    observed[1], observed[3] = torch.nan, torch.inf
+    with pytest.raises(InputDataError, match=r"Got \[nan\] at \(1,\)"):
+        environment(observed)
+
+
 def test_outside_values_are_named_by_replicate_and_row():
     observed = torch.full((2, 4, 1), 0.5, dtype=torch.double)
     observed[1, 2] = 1.5
