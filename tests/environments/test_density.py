@@ -152,6 +152,12 @@ def test_draws_have_the_shape_of_a_distribution_of_torch(batch_shape):
     assert kde.sample().shape == (*batch_shape, 2)
 
 
+def test_support_is_the_box():
+    values = torch.tensor([[-0.5], [0.5], [1.5]], dtype=torch.double)
+    assert density().support.check(values).tolist() == [False, True, False]
+    assert density(bounds=None).support.check(values).all()
+
+
 def test_refuses_a_bandwidth_that_is_none():
     with pytest.raises(ValueError, match="bandwidth"):
         KernelDensity(OBSERVED, torch.tensor([0.0]).double())
