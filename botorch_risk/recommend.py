@@ -46,7 +46,7 @@ class ObservedObjective(Protocol):
 
 @runtime_checkable
 class ConstraintBounds(Protocol):
-    r"""Confidence bounds of constraints, such as those of `ConstrainedUpperConfidenceBound`."""
+    r"""Confidence bounds of constraints, as `ConstrainedUpperConfidenceBound` has them."""
 
     def check_points(self, X: Tensor) -> None:
         r"""Raises BotorchTensorDimensionError for what are no points `batch_shape x n x d`."""
@@ -121,7 +121,7 @@ def recommend(
         recorded: `batch_shape x n` lower bounds, for the rule that asks for them; NaN where none
             was recorded.
         feasible: Bounds of the constraints, a `ConstrainedUpperConfidenceBound`, whose `beta` is
-            the confidence. Default: those of `bound`, if it has constraints.
+            the confidence. Default: `bound` itself, if it has constraints.
 
     Returns:
         The point, its score and its row; with constraints, whether it is feasible, and its slacks.

@@ -139,10 +139,12 @@ def domain(data: Data) -> Tensor:
 
 
 def truncated_variance(data: Data) -> Tensor:
-    told = DomainPosterior(gp(data), data.x)
-    state = TruncatedVarianceState.initial(data.x, LevelSet(data.scale + data.shift)).update(told)
+    observed = DomainPosterior(gp(data), data.x)
+    state = TruncatedVarianceState.initial(data.x, LevelSet(data.scale + data.shift)).update(
+        observed
+    )
     noise = 1e-2 * data.scale**2
-    return TruncatedVarianceReduction(told, state, noise=noise).evaluate_domain() / data.scale
+    return TruncatedVarianceReduction(observed, state, noise=noise).evaluate_domain() / data.scale
 
 
 def fit(data: Data) -> Tensor:

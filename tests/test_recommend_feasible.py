@@ -116,8 +116,8 @@ def test_replicates_without_a_feasible_point_are_named_with_numbers() -> None:
 
 def test_bounds_with_constraints_need_not_be_told() -> None:
     acqf, X = constrained(), torch.rand(9, 1, dtype=torch.float64)
-    told = recommend(acqf.bound, X, "posterior_mean", feasible=acqf)
-    for got, expected in zip(recommend(acqf, X, "posterior_mean"), told, strict=True):
+    explicit = recommend(acqf.bound, X, "posterior_mean", feasible=acqf)
+    for got, expected in zip(recommend(acqf, X, "posterior_mean"), explicit, strict=True):
         assert torch.equal(got, expected)
     assert recommend(acqf.bound, X, "posterior_mean").feasible is None
 

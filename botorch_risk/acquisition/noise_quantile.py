@@ -57,7 +57,7 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
             delta: The probability that one evaluation is worse, in (0, 1).
             beta: Squared width of the bound of f.
             noise_beta: Squared width of the bound of the noise; `None` for the predicted noise.
-            minimized: Whether small outcomes are good: the quantile is then that of the negative.
+            minimized: Whether small outcomes are good: the quantile is then taken of the negative.
             X_pending: `batch_shape x n' x d` points under evaluation.
 
         Raises:

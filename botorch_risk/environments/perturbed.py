@@ -11,7 +11,7 @@ from botorch_risk.environments.perturbation import InputPerturbation
 class PerturbedEnvironment(Environment):
     r"""All pairs of a perturbation of the decision and a value of W, which are independent.
 
-    W may depend on the decision that was carried out. The points are those of BoTorch's
+    W may depend on the decision that was carried out. The points equal BoTorch's
     `InputPerturbation` followed by `AppendFeatures`, in their order.
 
     Example:

@@ -101,7 +101,7 @@ def _dominated(points: Tensor, by: Tensor) -> Tensor:
 
     Args:
         points: `batch_shape x n x m`.
-        by: `batch_shape x n x m` vectors, of which the i-th is that of the i-th point itself.
+        by: `batch_shape x n x m` vectors, of which the i-th belongs to the i-th point itself.
     """
     n, others = points.shape[-2], by.unsqueeze(-3)  # batch_shape x 1 x n x m
     size, parts = _COMPARISONS.rows(points.device, by.numel()), []

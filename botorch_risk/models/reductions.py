@@ -23,7 +23,7 @@ class Reduction(NamedTuple):
         outcome: Which outcome of the underlying model.
         environment: What a decision may meet.
         risk_measure: Reduces the outcomes.
-        minimized: Whether a small outcome is good: the risk is then that of its negative.
+        minimized: Whether a small outcome is good: the risk is then taken of its negative.
     """
 
     outcome: int

@@ -1,4 +1,4 @@
-r"""The joint distribution of risks of decisions, made of that of the outcomes they may have."""
+r"""The joint distribution of risks of decisions, reduced from joint samples of outcomes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Column:
 
     Attributes:
         outcome: Which outcome of the model.
-        start: Where the values of this risk begin among those of a decision.
+        start: Where the values of this risk begin among the values of a decision.
         stop: Where they end.
         risk_measure: Bound to its environment.
         sign: 1, or -1 for the risk of an outcome that should be small.
@@ -60,7 +60,7 @@ class RiskPosterior(TransformedPosterior):
     r"""The joint distribution of the risks of `q` decisions.
 
     Samples are `sample_shape x batch_shape x q x m` with `m` risks, each reduced from joint samples
-    of the outcomes at the `n_w` values that each decision may meet. Mean and variance are those of
+    of the outcomes at the `n_w` values that each decision may meet. Mean and variance are taken of
     128 samples in antithetic pairs: exact for the mean of an expectation, else with an error of a
     few percent of the standard deviation.
     """
@@ -78,7 +78,7 @@ class RiskPosterior(TransformedPosterior):
         Args:
             posterior: Of `q n_w` outcomes of each entry of the batch.
             columns: The risks.
-            weights: For each risk, those of the decisions that are not shared.
+            weights: For each risk, the weights of the decisions that are not shared.
             q: The number of decisions, with those that are shared.
             shared: The decisions in front, where all entries share them.
         """

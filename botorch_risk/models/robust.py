@@ -134,7 +134,7 @@ class RobustModel(Model):
             output_indices: Which risks; all if omitted.
             observation_noise: Must be `False`: a risk is not observed.
             posterior_transform: Of the outcomes at every (x, w), before their risk is taken: with
-                BoTorch's weight of -1 the risk is that of the negative outcome. For underlying
+                BoTorch's weight of -1 the risk is taken of the negative outcome. For underlying
                 models with one output.
 
         Raises:

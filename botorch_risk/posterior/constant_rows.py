@@ -12,7 +12,7 @@ def constant_rows(X: Tensor) -> int:
     r"""How many leading points of every entry of a t-batch are constants that all entries share.
 
     BoTorch's noisy acquisition functions put the evaluated points in front of the candidates.
-    What depends on these points alone need not be computed anew for each entry and each step.
+    What depends on these points alone need not be computed again for each entry and each step.
 
     Args:
         X: Points, `batch_shape x q x d`.
@@ -38,7 +38,7 @@ def constant_rows(X: Tensor) -> int:
 def rows_without_gradient(X: Tensor) -> int:
     r"""How many leading points a concatenation took from a tensor without gradient.
 
-    The node that made the tensor is asked: its first input has no gradient, and its backward pass
+    The node that made the tensor shows it: its first input has no gradient, and its backward pass
     says how wide that input is. For any other tensor that takes a gradient the answer is 0.
 
     Args:

@@ -206,7 +206,7 @@ class JointPosterior(Posterior):
 
 
 def _within(process: PriorProcess, prior: Points, Q: int) -> Tensor:
-    r"""Prior covariances of `b Q` points with those of the same entry, `b x Q x Q`."""
+    r"""Prior covariances of `b Q` points with the points of the same entry, `b x Q x Q`."""
     inputs = prior.inputs.reshape(-1, Q, prior.inputs.shape[-1])
     scale = prior.scale.reshape(-1, Q)
     kernel = process.cache.kernel

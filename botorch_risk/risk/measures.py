@@ -159,7 +159,7 @@ def _ascending(
     weights = weights.double()
     total = weights.cumsum(dim=-1)[..., -1:]
     enough = n_w = values.shape[-1]
-    if weights.numel() == n_w:  # at worst the lowest values are those of the smallest weights
+    if weights.numel() == n_w:  # at worst the lowest values have the smallest weights
         sums = weights.flatten().sort().values.cumsum(dim=-1)
         enough = int((sums <= level * (1 + 1e-4)).sum()) + 1
     few = 2 * enough <= n_w

@@ -34,7 +34,7 @@ class MixedNewsvendor(EnvironmentalTestProblem):
         2: lots of 30 units, 1.7 each, up to 0.6 of them are lost.
 
     W, how good the season is, has the distribution `bell_shaped_environment()`. The best
-    expectation, 3.12, is that of the cheapest supplier, who delivers least when the season is bad.
+    expectation, 3.12, belongs to the cheapest supplier, who delivers least when the season is bad.
 
     Example:
         >>> problem = MixedNewsvendor()

@@ -46,7 +46,7 @@ HEAD = f"""\
 
 The decision of largest value-at-risk of the upper bound, by one call of each optimiser. For each
 of {len(SEEDS)} seeds a Gaussian process of n observations, x uniform and w from its distribution,
-with noise of standard deviation 0.1; beta is that of round n. All ways have {NUM_STARTS} starts,
+with noise of standard deviation 0.1; beta is for round n. All ways have {NUM_STARTS} starts,
 chosen from {RAW_SAMPLES} Sobol points. LNSO has the paper's settings (a ball of 0.1, 2 x 30 units,
 50 decisions by 10 draws of W a step). The value at what is found is by {NUM_EXACT:,} quasi-random
 points, the gap what it lacks to the best of all ways; mean ± half-width of the 95 % Student-t

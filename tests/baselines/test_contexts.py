@@ -14,7 +14,7 @@ from tests.strategies.cases import PAIRS
 FAST = {"num_initial": 6, "num_restarts": 2, "raw_samples": 16}
 
 
-def told(make: Any, contexts: Tensor) -> Any:
+def after(make: Any, contexts: Tensor) -> Any:
     r"""The strategy after an initial design that has met these contexts; outcomes are the same."""
     strategy = make(PAIRS.bounds, [0, 1], context_bounds=PAIRS.contexts, **FAST)
     X = strategy.ask()
@@ -24,14 +24,14 @@ def told(make: Any, contexts: Tensor) -> Any:
 
 def test_gp_ucb_without_contexts_takes_no_notice_of_them() -> None:
     contexts = torch.rand(2, 6, 1, dtype=torch.double)
-    one, two = (told(context_free_gp_ucb, each) for each in (contexts, contexts.flip(1)))
+    one, two = (after(context_free_gp_ucb, each) for each in (contexts, contexts.flip(1)))
     assert torch.equal(one.ask(), two.ask())
     assert torch.equal(one.recommend(), two.recommend())
 
 
 def test_stable_opt_guards_against_the_contexts_that_it_has_met() -> None:
     contexts = torch.rand(2, 6, 1, dtype=torch.double)
-    one, two = (told(stable_opt, each) for each in (contexts, contexts.flip(1)))
+    one, two = (after(stable_opt, each) for each in (contexts, contexts.flip(1)))
     assert not torch.equal(one.ask(), two.ask())
     assert one.ask().shape == (2, 1, PAIRS.bounds.shape[-1])
 

@@ -203,8 +203,8 @@ def test_observations_are_of_outcomes() -> None:
     model, X = robust(gp(), Expectation()), torch.rand(1, 3, dtype=torch.float64)
     model.posterior(decisions(1, 1))
     model.model.posterior(X)
-    told = model.condition_on_observations(X, torch.ones(1, 1, dtype=torch.float64))
-    assert told.model.train_targets.shape == (11,)
+    conditioned = model.condition_on_observations(X, torch.ones(1, 1, dtype=torch.float64))
+    assert conditioned.model.train_targets.shape == (11,)
     imagined = model.fantasize(X, SobolQMCNormalSampler(torch.Size([4]), seed=0))
     assert imagined.posterior(decisions(4, 1)).mean.shape == (4, 1, 1)
     with pytest.raises(BotorchTensorDimensionError, match=r"3 columns.*qMultiFidelityKnowledge"):

@@ -34,7 +34,7 @@ def test_the_root_of_many_points_is_that_of_their_covariance() -> None:
 
 
 def test_the_rest_is_conditioned_on_the_block() -> None:
-    r"""Its variance given the block is that of the model with the block as data without noise."""
+    r"""Its variance given the block equals the one of a model with the block as exact data."""
     points, other = pairs(3, 8), pairs(2, 3)
     data = process()
     block = Block.of(data, points)

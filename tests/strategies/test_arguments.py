@@ -56,8 +56,8 @@ def test_descriptions_are_json_and_tell_apart() -> None:
         "choices": ("a", None, False),
     }
     for name, other in others.items():
-        told = difference(describe(base), describe({**base, name: other}))
-        assert told is not None and "Expected" in told and "Got" in told
+        found = difference(describe(base), describe({**base, name: other}))
+        assert found is not None and "Expected" in found and "Got" in found
 
 
 def test_the_first_difference_is_named_with_both_values() -> None:

@@ -58,7 +58,7 @@ def test_a_belief_is_worked_out_once_a_round_and_only_when_it_is_needed() -> Non
 
 
 def test_to_tell_is_not_to_ask() -> None:
-    r"""What was evaluated already is told without choosing anything."""
+    r"""What was evaluated already is recorded without choosing anything."""
     method = Counting()
     strategy = strategy_of(method)
     for rows in (2, 1, 1):

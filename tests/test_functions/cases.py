@@ -54,7 +54,7 @@ class ProblemCase:
             known.
         optimum: From the problem to the best decision, a `d_x`-tensor, and its stated value.
         feasible: From the problem and decisions to a `...` tensor of booleans, if the optimum is
-            that of the feasible ones.
+            over feasible decisions only.
         num_points: How many points are compared with the optimum.
         marks: Of pytest.
     """
