@@ -22,9 +22,20 @@ from botorch_risk.risk import RiskMeasure, ValueAtRisk
 class OutcomeConstraint(Protocol):
     r"""What holds where a risk of an outcome is at least `limit`."""
 
-    outcome: int
-    threshold: float
-    at_most: bool
+    @property
+    def outcome(self) -> int:
+        r"""Which outcome of the model."""
+        ...
+
+    @property
+    def threshold(self) -> float:
+        r"""In units of the outcome."""
+        ...
+
+    @property
+    def at_most(self) -> bool:
+        r"""Whether small outcomes are good."""
+        ...
 
     @property
     def limit(self) -> float:

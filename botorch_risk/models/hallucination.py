@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from botorch.models.model import Model
+from botorch.models.model import Model, ModelList
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
@@ -22,7 +22,7 @@ def condition_on_mean(model: Model, X: Tensor) -> Model:
     BoTorch does when it fantasizes.
 
     Args:
-        model: A model that can be conditioned on observations.
+        model: A model that can be conditioned on observations, or a list of such models.
         X: `batch_shape x n' x d` points.
 
     Example:
@@ -34,6 +34,9 @@ def condition_on_mean(model: Model, X: Tensor) -> Model:
         >>> bool(conditioned.posterior(pending).variance < model.posterior(pending).variance)
         True
     """
+    if isinstance(model, ModelList):
+        parts: Any = model.models
+        return type(model)(*(condition_on_mean(each, X) for each in parts))
     check_points("X_pending", X, model)
     if isinstance(model, MeanVarianceGP):
         return model.condition_on_pending(X)

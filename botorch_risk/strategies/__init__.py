@@ -16,9 +16,17 @@ from botorch_risk.strategies.initial_design import initial_design
 from botorch_risk.strategies.kde import drbo_kde, drbo_mmd, sbo_kde
 from botorch_risk.strategies.mean_variance import MeanVariance, Weights
 from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.monte_carlo import MonteCarloDecision
 from botorch_risk.strategies.rahbo import rahbo, rahbo_us
 from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
 from botorch_risk.strategies.random_search import RandomPoints, random_search
+from botorch_risk.strategies.risk_search import (
+    DecisionThenValue,
+    RiskRecipe,
+    largest_bound,
+    random_decision,
+    risk_search,
+)
 from botorch_risk.strategies.space import Box, ContextSpace, Space
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.truvar import TruncateVariance, truvar, truvar_state
@@ -30,6 +38,7 @@ __all__ = [
     "Box",
     "ContextSpace",
     "ContextualRisk",
+    "DecisionThenValue",
     "EnvironmentRisk",
     "EnvironmentSpace",
     "FiniteDomain",
@@ -37,8 +46,10 @@ __all__ = [
     "LacedValue",
     "MeanVariance",
     "Method",
+    "MonteCarloDecision",
     "RandomOrAcquire",
     "RandomPoints",
+    "RiskRecipe",
     "SampleDomain",
     "Sampler",
     "Space",
@@ -50,9 +61,12 @@ __all__ = [
     "drbo_kde",
     "drbo_mmd",
     "initial_design",
+    "largest_bound",
     "rahbo",
     "rahbo_us",
+    "random_decision",
     "random_search",
+    "risk_search",
     "sbo_kde",
     "truvar",
     "truvar_state",

@@ -8,10 +8,12 @@ from typing import Literal, Protocol, get_args
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.model import Model
 from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
+from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.models.hallucination import condition_on_mean
@@ -22,7 +24,8 @@ from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import Method, State, View
 
-Recipe = Callable[..., RiskUpperConfidenceBound]
+Bound = RiskUpperConfidenceBound | ConstrainedUpperConfidenceBound
+Recipe = Callable[..., Bound]
 Reporting = Literal[Rule, "posterior_mean_everywhere"]
 
 
@@ -41,20 +44,23 @@ class EnvironmentRisk(Method):
     Each round fits it with BoTorch's default kernel and priors (V-UCB's authors: maximum
     likelihood, every third round). Later points of a batch are chosen with the earlier ones
     pending: the model is conditioned on its own mean at them. Where the environment perturbs the
-    decision, the process is of x + w alone.
+    decision, the process is of x + w alone. Of several outcomes each has its own process, fitted to
+    the rows in which it was observed.
 
     Args:
         recipe: The confidence bound of a round, `recipe(model, environment, t)`, such as
-            `botorch_risk.acquisition.v_ucb` with its level.
+            `botorch_risk.acquisition.v_ucb` with its level. Of several outcomes the model is a
+            `ModelListGP`.
         choose: How rows are chosen.
         reporting: The rule of `botorch_risk.recommend`, or `"posterior_mean_everywhere"`
             for `maximize_risk_of_mean`. Lower bounds are recorded in the round of the query, and
             by the first model for the initial design.
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
+        num_outcomes: How many outcomes are observed at each point.
 
     Raises:
-        ValueError: If the reporting rule is unknown.
+        ValueError: If the reporting rule is unknown, or there is no outcome.
     """
 
     recipe: Recipe
@@ -62,8 +68,11 @@ class EnvironmentRisk(Method):
     reporting: Reporting = "posterior_mean"
     num_restarts: int = 10
     raw_samples: int = 256
+    num_outcomes: int = 1
 
     def __post_init__(self) -> None:
+        if self.num_outcomes < 1:
+            raise ValueError(f"Expected `num_outcomes` of at least 1. Got {self.num_outcomes}.")
         if self.reporting not in get_args(Reporting):
             raise ValueError(
                 f"Expected `reporting` in {get_args(Reporting)}. Got {self.reporting!r}."
@@ -83,13 +92,28 @@ class EnvironmentRisk(Method):
             )
         return {}
 
-    def believe(self, view: View) -> RiskUpperConfidenceBound:
+    def believe(self, view: View) -> Bound:
         r"""The confidence bound of this round."""
-        X, Y = view.space.inputs(view.X), view.Y
+        models = [self.unfitted(view, outcome) for outcome in range(self.num_outcomes)]
+        for model in models:
+            fit_exact_gp(model)
+        joint = models[0] if len(models) == 1 else ModelListGP(*models)
+        return self.recipe(joint, view.space.environment, view.round)
+
+    def unfitted(self, view: View, outcome: int, row: int | None = None) -> SingleTaskGP:
+        r"""The process of one outcome, before its hyperparameters are estimated.
+
+        Args:
+            view: What is known.
+            outcome: Which outcome.
+            row: Which replicate, for a model without a batch dimension. Default: all.
+        """
+        rows, Y = view.history.means_of(outcome)
+        X = view.space.inputs(rows)
+        if row is not None:
+            X, Y = X[row], Y[row]
         transform = Normalize(X.shape[-1], bounds=input_range(view.space))
-        model = standardized_gp(X, Y, input_transform=transform)
-        fit_exact_gp(model)
-        return self.recipe(model, view.space.environment, view.round)
+        return standardized_gp(X, Y, input_transform=transform)
 
     def propose(self, view: View) -> Tensor:
         r"""Rows one after the other, each with the ones before it pending."""
@@ -117,7 +141,7 @@ class EnvironmentRisk(Method):
                 num_restarts=self.num_restarts,
                 raw_samples=self.raw_samples,
             )[0]
-        recorded = view.history.recorded[view.history.has_outcome].reshape(view.X.shape[:-1])
+        recorded = view.recorded
         return recommend(view.belief, view.decisions, self.reporting, recorded).point
 
 
@@ -155,7 +179,7 @@ class Turn:
         return condition_on_mean(model, self.space.inputs(self.pending))
 
     @property
-    def bound(self) -> RiskUpperConfidenceBound:
+    def bound(self) -> Bound:
         r"""The confidence bound of this round, given the pending rows."""
         if self.pending is None:
             return self.view.belief
@@ -163,7 +187,7 @@ class Turn:
         recipe, environment = self.method.recipe, self.space.environment
         return recipe(self.model, environment, self.view.round, X_pending=decisions)
 
-    def maximize(self, bound: RiskUpperConfidenceBound) -> Tensor:
+    def maximize(self, bound: Bound) -> Tensor:
         r"""The decision of the largest bound, `R x 1 x d_x`."""
         return optimize_acqf_replicates(
             bound,

@@ -33,7 +33,12 @@ class History:
 
     @classmethod
     def empty(
-        cls, seeds: Sequence[int], num_initial: int, num_columns: int, like: Tensor
+        cls,
+        seeds: Sequence[int],
+        num_initial: int,
+        num_columns: int,
+        like: Tensor,
+        num_outcomes: int = 1,
     ) -> History:
         r"""No rows yet, in the dtype and on the device of a tensor."""
         num_replicates = len(seeds)
@@ -41,7 +46,7 @@ class History:
             tuple(seeds),
             num_initial,
             like.new_empty(num_replicates, 0, num_columns),
-            like.new_empty(num_replicates, 0, 0, 1),
+            like.new_empty(num_replicates, 0, 0, num_outcomes),
             torch.zeros(0, dtype=torch.long),
             like.new_empty(num_replicates, 0),
         )
@@ -59,9 +64,24 @@ class History:
         return int(self.rounds[-1]) + 1
 
     @property
+    def num_outcomes(self) -> int:
+        r"""The number m of outcomes."""
+        return self.Y.shape[-1]
+
+    @property
+    def observed(self) -> Tensor:
+        r"""Which outcomes of each row were observed, `R x n x m`."""
+        return self.Y.isfinite().any(dim=-2)
+
+    @property
     def has_outcome(self) -> Tensor:
-        r"""Which rows have an outcome, `R x n`."""
-        return self.Y.isfinite().flatten(-2).any(dim=-1)
+        r"""Which rows have an outcome, `R x n`: any of them, if there are several."""
+        return self.observed.any(dim=-1)
+
+    @property
+    def is_known(self) -> Tensor:
+        r"""Which replicates have at least one observation of every outcome, `R`."""
+        return self.observed.any(dim=-2).all(dim=-1)
 
     @property
     def mean(self) -> Tensor:
@@ -113,6 +133,16 @@ class History:
             ValueError: If the replicates have different numbers of them.
         """
         return rows_where(self.X, self.has_outcome), rows_where(self.Y[..., 0], self.has_outcome)
+
+    def means_of(self, outcome: int) -> tuple[Tensor, Tensor]:
+        r"""The rows in which one outcome was observed, `R x n' x d`, and its means `R x n' x 1`.
+
+        Raises:
+            ValueError: If the replicates have different numbers of them.
+        """
+        observed = self.observed[..., outcome]
+        Y = self.Y[..., outcome].nanmean(dim=-1, keepdim=True)
+        return rows_where(self.X, observed), rows_where(Y, observed)
 
     def streams(self, purpose: str, *more: int) -> list[int]:
         r"""A seed per replicate for something that is drawn in the next round."""

@@ -142,7 +142,7 @@ class MeanVariance(Method):
 
     def recommend(self, view: View) -> Tensor:
         r"""The best evaluated point by the reporting rule."""
-        recorded = view.history.recorded[view.history.has_outcome].reshape(view.X.shape[:-1])
+        recorded = view.recorded
         bound = self.weights.lower(view.belief)
         chosen = recommend(bound, view.space.unit(view.X), self.rule, recorded)
         return rows_at(view.decisions, chosen.row)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from botorch_risk.strategies.history import History
+from botorch_risk.strategies.history import History, rows_where
 from botorch_risk.strategies.space import Space
 
 State = Mapping[str, Tensor]
@@ -22,8 +22,9 @@ r"""What a method keeps beyond the data: tensors with one row a replicate."""
 class View:
     r"""What a method sees: replicates that it can treat as one batch.
 
-    A method never meets a replicate without an outcome, and unless it groups replicates otherwise
-    (`Method.group_by`), all that it sees have equally many rows with an outcome.
+    A method never meets a replicate that lacks an outcome altogether, and unless it groups
+    replicates otherwise (`Method.group_by`), all that it sees have equally many rows with each
+    outcome.
 
     Args:
         space: What a point is.
@@ -54,7 +55,7 @@ class View:
 
     @cached_property
     def complete(self) -> tuple[Tensor, Tensor]:
-        r"""The rows with an outcome, `R x n x d`, and their outcomes `R x n x k`."""
+        r"""The rows with an outcome, `R x n x d`, and the repeats of the first one, `R x n x k`."""
         return self.history.complete()
 
     @property
@@ -64,13 +65,18 @@ class View:
 
     @property
     def Y(self) -> Tensor:
-        r"""The mean outcome of these rows, `R x n x 1`."""
+        r"""The mean of the first outcome in these rows, `R x n x 1`."""
         return self.complete[1].nanmean(dim=-1, keepdim=True)
 
     @property
     def decisions(self) -> Tensor:
         r"""The decisions of the rows with an outcome, `R x n x d_x`."""
         return self.X[..., : self.space.bounds.shape[-1]]
+
+    @property
+    def recorded(self) -> Tensor:
+        r"""What was recorded of these rows, `R x n`."""
+        return rows_where(self.history.recorded, self.history.has_outcome)
 
     @cached_property
     def belief(self) -> Any:
@@ -106,6 +112,11 @@ class Method(ABC):
     which is a function of the view and never saved; what it needs beyond the data is its state.
     """
 
+    @property
+    def num_outcomes(self) -> int:
+        r"""The number m of outcomes that are observed at each point; 1 for most methods."""
+        return 1
+
     def start(self, space: Space, num_replicates: int) -> State:
         r"""The state before any data; empty for most methods.
 
@@ -120,10 +131,14 @@ class Method(ABC):
     def group_by(self, history: History) -> Tensor:
         r"""Numbers `R x j`; replicates with the same ones are one batch.
 
-        Here, the number of rows with an outcome and of rows that were evaluated at all.
+        Here, the number of rows with an outcome and of rows that were evaluated at all; of several
+        outcomes, the number of rows with each of them too.
         """
         evaluated = history.X.isfinite().all(dim=-1)
-        return torch.stack([history.has_outcome.sum(dim=-1), evaluated.sum(dim=-1)], dim=-1)
+        counts = [history.has_outcome.sum(dim=-1), evaluated.sum(dim=-1)]
+        if history.num_outcomes > 1:
+            counts += history.observed.sum(dim=-2).unbind(dim=-1)
+        return torch.stack(counts, dim=-1)
 
     def believe(self, view: View) -> Any:
         r"""What the data say, such as a fitted model."""
@@ -147,7 +162,10 @@ class Method(ABC):
 
     @abstractmethod
     def recommend(self, view: View) -> Tensor:
-        r"""The decision to hand over if the experiment ended now, `R x d_x`."""
+        r"""The decision to hand over if the experiment ended now, `R x d_x`.
+
+        Of several objectives, a set of decisions, `R x p x d_x`, NaN where one has fewer.
+        """
 
 
 def best_observed(view: View) -> Tensor:

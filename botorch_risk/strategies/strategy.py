@@ -29,8 +29,9 @@ class Strategy:
     alike continues bit for bit.
 
     The initial design comes first, as one batch; `ask` proposes again the rows of it that `tell`
-    has not had. A replicate that has no outcome yet is given random points and recommends NaN.
-    Replicates with different numbers of outcomes are separate batches.
+    has not had. A replicate that has no outcome yet, or none of one kind where there are several,
+    is given random points and recommends NaN. Replicates with different numbers of outcomes are
+    separate batches.
 
     Args:
         space: What a point is, such as `Box(bounds)`.
@@ -83,7 +84,9 @@ class Strategy:
         self._space, self._method, self._batch_size = space, method, batch_size
         self._views: Views | None = None
         self._commit(
-            History.empty(as_seeds(seeds), num_initial, space.num_columns, space.bounds),
+            History.empty(
+                as_seeds(seeds), num_initial, space.num_columns, space.bounds, method.num_outcomes
+            ),
             method.start(space, len(as_seeds(seeds))),
         )
         self._design = space.initial(self.seeds, num_initial)
@@ -154,7 +157,8 @@ class Strategy:
 
         Args:
             X: The evaluated points, `R x q x d`; NaN in a replicate that took no part.
-            Y: Their repeats, `R x q x k`. NaN marks a missing repeat. Their number may change.
+            Y: Their repeats, `R x q x k`, or `R x q x k x m` if the method takes m > 1 outcomes.
+                NaN marks what is missing. The number of repeats may change.
 
         Raises:
             BotorchTensorDimensionError: If there is no point, or the shapes do not fit each
@@ -163,7 +167,7 @@ class Strategy:
                 comes without its point.
         """
         rows, Y = self._validated(X, Y)
-        history = self._history.append(rows, Y.unsqueeze(-1))
+        history = self._history.append(rows, Y)
         self.method.check(history)
         try:
             history, state, views = self._after(history)
@@ -175,16 +179,20 @@ class Strategy:
     def recommend(self) -> Tensor:
         r"""The decision of each replicate to hand over if the experiment ended now, `R x d_x`.
 
-        NaN for a replicate without any outcome.
+        NaN for a replicate without any outcome. Methods of several objectives recommend a set of
+        decisions, `R x p x d_x`, NaN where a replicate has fewer than p.
 
         Raises:
             ValueError: If nothing was observed yet.
         """
         self._check_observed()
+        found = [(replicates, self.method.recommend(view)) for replicates, view in self.views]
         bounds = self.space.bounds
-        chosen = bounds.new_full((len(self.seeds), bounds.shape[-1]), torch.nan)
-        for replicates, view in self.views:
-            chosen[replicates] = self.method.recommend(view)
+        shape = _enclosing_shape([one.shape[1:] for _, one in found]) or bounds.shape[-1:]
+        chosen = bounds.new_full((len(self.seeds), *shape), torch.nan)
+        for replicates, one in found:
+            index: tuple[Any, ...] = (replicates, *map(slice, one.shape[1:]))
+            chosen[index] = one.to(chosen)
         return chosen
 
     def state_dict(self) -> dict[str, Any]:
@@ -269,9 +277,9 @@ class Strategy:
         r"""Replicates that are one batch, with their view; `before` has what is believed so far."""
         known = {tuple(replicates): view for replicates, view in before}
         groups: dict[tuple[int, ...], list[int]] = {}
-        some = history.has_outcome.any(dim=-1).tolist()
+        is_known = history.is_known.tolist()
         for replicate, key in enumerate(self.method.group_by(history).tolist()):
-            if some[replicate]:
+            if is_known[replicate]:
                 groups.setdefault(tuple(key), []).append(replicate)
         return [
             (replicates, self._view(replicates, history, state, known.get(tuple(replicates))))
@@ -300,7 +308,7 @@ class Strategy:
         return replace(history, recorded=recorded)
 
     def _learned(self, history: History, views: Views) -> State:
-        nothing = [r for r, some in enumerate(history.has_outcome.any(dim=-1)) if not some]
+        nothing = [r for r, known in enumerate(history.is_known.tolist()) if not known]
         learnt = [(replicates, self.method.learn(view)) for replicates, view in views]
         if nothing:
             learnt.append((nothing, self.method.learn(self._view(nothing, history, self._state))))
@@ -314,19 +322,26 @@ class Strategy:
 
     def _validated(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
         r"""Rows of the history and outcomes, or an error."""
-        like = self.space.bounds
+        like, m = self.space.bounds, self.method.num_outcomes
         X, Y = as_data(X).to(like), as_data(Y).to(like)
-        fits = X.ndim == 3 and Y.ndim == 3 and len(X) == len(self.seeds) and X.shape[1] > 0
-        if not fits or Y.shape[:-1] != X.shape[:-1] or Y.shape[-1] < 1:
+        repeats = Y.unsqueeze(-1) if m == 1 and Y.ndim == 3 else Y  # R x q x k x m
+        fits = X.ndim == 3 and repeats.ndim == 4 and len(X) == len(self.seeds) and X.shape[1] > 0
+        if (
+            not fits
+            or repeats.shape[:2] != X.shape[:2]
+            or not repeats.numel()
+            or repeats.shape[3] != m
+        ):
+            columns = "k" if m == 1 else f"k x {m}"
             raise BotorchTensorDimensionError(
                 f"Expected `X` to have shape `{len(self.seeds)} x q x d` and `Y` "
-                f"`{len(self.seeds)} x q x k`, q >= 1. Got {X.shape=}, {Y.shape=}."
+                f"`{len(self.seeds)} x q x {columns}`, q >= 1. Got {X.shape=}, {Y.shape=}."
             )
         if X.isinf().any() or Y.isinf().any():
             raise InputDataError("Expected finite `X` and `Y`, NaN where missing. Got infinity.")
-        if (X.isnan().any(dim=-1) & Y.isfinite().any(dim=-1)).any():
+        if (X.isnan().any(dim=-1) & Y.isfinite().flatten(2).any(dim=-1)).any():
             raise InputDataError("Expected the point of every outcome. Got an outcome at NaN.")
-        return self.space.rows(X, self._asked), Y
+        return self.space.rows(X, self._asked), repeats
 
     def _check_observed(self) -> None:
         if not self._history.round:
@@ -334,6 +349,11 @@ class Strategy:
                 "Expected outcomes before a recommendation. "
                 f"Got {self._history.num_rows} of {self._history.num_initial} initial ones."
             )
+
+
+def _enclosing_shape(shapes: Sequence[torch.Size]) -> tuple[int, ...]:
+    r"""The smallest shape that holds tensors of some shapes of equal length."""
+    return tuple(max(sizes) for sizes in zip(*shapes, strict=True))
 
 
 def _renewed(views: Views, history: History, state: State) -> Views:

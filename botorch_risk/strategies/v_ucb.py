@@ -42,7 +42,7 @@ class LacedValue:
 
     def __call__(self, turn: Turn) -> Tensor:
         r"""The next row, or decision if w is not chosen."""
-        bound = turn.bound
+        bound: Any = turn.bound
         X = turn.maximize(bound)
         if not turn.space.w_is_chosen:
             return X

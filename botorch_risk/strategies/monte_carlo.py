@@ -1,0 +1,91 @@
+r"""Decisions by acquisition functions of BoTorch on the samples of risks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.models import ModelListGP
+from botorch.models.model import Model, ModelList
+from botorch.optim import optimize_acqf
+from botorch.utils.sampling import manual_seed
+from torch import Tensor
+
+from botorch_risk.acquisition.risk_constraint import RiskConstraint
+from botorch_risk.acquisition.robust import Robust, robust
+from botorch_risk.risk import RiskMeasure
+from botorch_risk.strategies.environment import Turn
+
+AcquisitionOfRisk = Callable[..., AcquisitionFunction]
+
+
+@dataclass(frozen=True)
+class MonteCarloDecision:
+    r"""The decision of the largest value of an acquisition function of BoTorch, on risks.
+
+    Replicate by replicate: each has a model of its own, with the hyperparameters that the batched
+    fit has found, and its own call of `optimize_acqf`, with the number of restarts and raw samples
+    of the method.
+
+    Args:
+        acquisition: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`, the
+            last two where `robust` has them; such as `qLogNoisyExpectedImprovement`.
+        risk_measure: Of the objectives, or one for each.
+        constraints: What has to hold.
+        max_iterations: Iterations of the acquisition optimiser.
+    """
+
+    acquisition: AcquisitionOfRisk
+    risk_measure: RiskMeasure | tuple[RiskMeasure, ...]
+    constraints: tuple[RiskConstraint, ...] = ()
+    max_iterations: int = 50
+
+    def __call__(self, turn: Turn) -> Tensor:
+        r"""Decisions, `R x 1 x d_x`."""
+        rows = zip(range(len(turn.view.seeds)), turn.streams("acquisition"), strict=True)
+        return torch.cat([self._decide(turn, row, seed % 2**31) for row, seed in rows])
+
+    def risks(self, model: Model, environment: Any) -> Robust:
+        r"""The model of the risks, and what an acquisition function takes beside it."""
+        return robust(model, environment, self.risk_measure, self.constraints)
+
+    def _decide(self, turn: Turn, row: int, seed: int) -> Tensor:
+        r"""The decision of one replicate, `1 x 1 x d_x`."""
+        d_x = turn.space.bounds.shape[-1]
+        model = model_of_replicate(turn, row)
+        environment = turn.space.of([row]).environment
+        pending = None if turn.pending is None else turn.pending[row, :, :d_x]
+        with manual_seed(seed):
+            risks, options = self.risks(model, environment)
+            acquisition = self.acquisition(
+                risks, turn.view.decisions[row], X_pending=pending, **options
+            )
+            X, _ = optimize_acqf(
+                acquisition,
+                turn.space.bounds,
+                q=1,
+                num_restarts=turn.method.num_restarts,
+                raw_samples=turn.method.raw_samples,
+                options={"maxiter": self.max_iterations, "seed": seed},
+                retry_on_optimization_warning=False,
+            )
+        return X.unsqueeze(0)
+
+
+def model_of_replicate(turn: Turn, row: int) -> Model:
+    r"""The fitted model of one replicate, without a batch dimension."""
+    joint: Any = turn.view.belief.model
+    fitted = list(joint.models) if isinstance(joint, ModelList) else [joint]
+    models = []
+    for outcome, batched in enumerate(fitted):
+        model = turn.method.unfitted(turn.view, outcome, row)
+        state = batched.state_dict()
+        alone = model.state_dict()
+        for name, value in alone.items():
+            alone[name] = state[name][row] if state[name].dim() > value.dim() else state[name]
+        model.load_state_dict(alone)
+        models.append(model.eval())
+    return models[0] if len(models) == 1 else ModelListGP(*models)

@@ -1,0 +1,193 @@
+r"""Maximises any risk of an outcome, subject to constraints that hold under a risk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import Model, ModelList
+from torch import Tensor
+
+from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenceBound
+from botorch_risk.acquisition.risk_constraint import RiskConstraint
+from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.acquisition.widths import Beta, beta_of_round, check_beta
+from botorch_risk.environments import Environment
+from botorch_risk.models.outcomes import spread_of
+from botorch_risk.models.reductions import check_parts
+from botorch_risk.risk import RiskMeasure
+from botorch_risk.strategies.environment import Bound, EnvironmentRisk, Turn
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.initial_design import uniform_points
+from botorch_risk.strategies.monte_carlo import AcquisitionOfRisk, MonteCarloDecision
+from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.strategy import Strategy
+
+Decide = Callable[[Turn], Tensor]
+
+
+@dataclass(frozen=True)
+class RiskRecipe:
+    r"""The confidence bound of a risk of the first outcome, with constraints on any of them.
+
+    Args:
+        risk_measure: Reduces the first outcome; larger is better.
+        constraints: What has to hold.
+        beta: Squared width of the bounds, or a function of the round from 1.
+    """
+
+    risk_measure: RiskMeasure
+    constraints: tuple[RiskConstraint, ...] = ()
+    beta: Beta = 4.0
+
+    @property
+    def num_outcomes(self) -> int:
+        r"""The number of outcomes that the constraints ask for, the objective among them."""
+        return 1 + max((each.outcome for each in self.constraints), default=0)
+
+    def __call__(self, model: Model, environment: Environment, t: int, **options: Any) -> Bound:
+        r"""The bound of round t."""
+        beta = beta_of_round(self.beta, t)
+        first: Any = model.models[0] if isinstance(model, ModelList) else model
+        objective = RiskUpperConfidenceBound(first, environment, self.risk_measure, beta, **options)
+        if not self.constraints:
+            return objective
+        return ConstrainedUpperConfidenceBound(
+            model, objective, self.constraints, beta=beta, **options
+        )
+
+
+@dataclass(frozen=True)
+class DecisionThenValue:
+    r"""A decision, and where w is chosen the value of W at which its outcomes are least certain.
+
+    The value has the largest sum over the outcomes of `sigma(x, w) / spread`, the spread being the
+    standard deviation of what was observed. It lies in the support.
+
+    Args:
+        decide: From a turn to decisions, `R x 1 x d_x`.
+    """
+
+    decide: Decide
+
+    def __call__(self, turn: Turn) -> Tensor:
+        r"""The next row, or decision if w is not chosen."""
+        X = self.decide(turn)
+        if not turn.space.w_is_chosen:
+            return X
+        return turn.space.row(X, _least_certain(turn, X))
+
+
+def largest_bound(turn: Turn) -> Tensor:
+    r"""The decision of the largest confidence bound, `R x 1 x d_x`."""
+    return turn.maximize(turn.bound)
+
+
+def random_decision(turn: Turn) -> Tensor:
+    r"""A uniformly random decision, `R x 1 x d_x`."""
+    return uniform_points(turn.space.bounds, turn.streams("decision"), 1)
+
+
+def risk_search(
+    bounds: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    environment: Environment,
+    risk_measure: RiskMeasure,
+    constraints: Sequence[RiskConstraint] = (),
+    beta: Beta = 4.0,
+    acquisition: AcquisitionOfRisk | None = None,
+    w_is_chosen: bool = False,
+    num_initial: int = 10,
+    batch_size: int = 1,
+    **options: Any,
+) -> Strategy:
+    r"""Maximises any risk of the first outcome, subject to constraints that hold under a risk.
+
+        maximise   risk_measure(f_0(x, W))
+        subject to risk_i(f_i(x, W)) >= threshold_i
+
+    With the confidence bounds of this package, which treat all replicates at once, or with an
+    acquisition function of BoTorch on the samples of the risks (`robust`), replicate by replicate.
+    Both recommend alike: the best evaluated decision by the reporting rule among those that are
+    feasible with confidence `beta`; a warning says where there is none.
+
+    Outcomes beyond the first are those that constraints ask for; then `tell` takes `R x q x k x m`.
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        seeds: One seed per replicate.
+        environment: The known distribution of W, or of the perturbation of the decision.
+        risk_measure: Of the first outcome; larger is better.
+        constraints: What has to hold, for outcomes of number 0, 1, and so on.
+        beta: Squared width of the bounds, or a function of the round from 1.
+        acquisition: The class of a Monte-Carlo acquisition function of BoTorch, or a function with
+            its arguments: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`,
+            the last two where `robust` has them. Default: the largest confidence bound.
+        w_is_chosen: Whether w is chosen (`DecisionThenValue`); otherwise the environment draws it,
+            and it is observed with the outcome.
+        num_initial: The number of points of the initial design.
+        batch_size: The number `q` of points of each later round.
+        options: Further arguments of `EnvironmentRisk`, such as `reporting`.
+
+    Raises:
+        TypeError: If a part is no environment or no risk measure.
+        UnsupportedError: If w is to be chosen where it perturbs the decision, with constraints.
+        ValueError: If a number is out of its range.
+
+    Example:
+        >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
+        >>> parts = {"environment": weather, "risk_measure": ConditionalValueAtRisk(0.2)}
+        >>> load = RiskConstraint.chance(weather, 1.8, outcome=1, delta=0.1)
+        >>> strategy = risk_search(bounds, [0, 1], constraints=[load], num_initial=6, **parts)
+        >>> X = strategy.ask()  # decisions; the weather comes with the outcomes
+        >>> w = weather.points[torch.randint(5, (2, 6))]
+        >>> Y = torch.stack([(4 * X).sin() + w, X + w], dim=-1)  # R x q x k x m
+        >>> strategy.tell(torch.cat([X, w], dim=-1), Y)
+        >>> strategy.ask().shape, strategy.recommend().shape
+        (torch.Size([2, 1, 1]), torch.Size([2, 1]))
+        >>> by_botorch = risk_search(
+        ...     bounds, 0, acquisition=qLogNoisyExpectedImprovement, num_initial=6, **parts
+        ... )
+    """
+    check_beta(beta)
+    check_parts(environment, risk_measure)
+    recipe = RiskRecipe(risk_measure, tuple(constraints), beta)
+    space = EnvironmentSpace(Box(bounds), environment, w_is_chosen)
+    if w_is_chosen and space.perturbs and recipe.num_outcomes > 1:
+        raise UnsupportedError(
+            "Expected `w_is_chosen=False` where the environment perturbs the decision, with "
+            f"constraints. Got {type(environment).__name__}."
+        )
+    decide = (
+        largest_bound
+        if acquisition is None
+        else MonteCarloDecision(acquisition, risk_measure, recipe.constraints)
+    )
+    method = EnvironmentRisk(
+        recipe, DecisionThenValue(decide), num_outcomes=recipe.num_outcomes, **options
+    )
+    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
+
+
+def _least_certain(turn: Turn, X: Tensor) -> Tensor:
+    r"""The inputs of the model at decisions `R x 1 x d_x`, with the value of W to query."""
+    inputs, weights = turn.space.environment.expand(X)  # R x 1 x n_w x d
+    model = turn.model
+    with torch.no_grad():
+        posterior: Any = model.posterior(inputs.squeeze(-3))
+        deviation = posterior.variance.clamp_min(0).sqrt()  # R x n_w x m
+        spreads = [spread_of(model, outcome) for outcome in range(model.num_outputs)]
+        unit = torch.stack([each.expand(len(X)) for each in spreads], dim=-1).to(deviation)
+        total = (deviation / unit.unsqueeze(-2)).sum(dim=-1)  # R x n_w
+    supported = (weights > 0).expand(inputs.shape[:-1]).squeeze(-2)
+    best = total.masked_fill(~supported, -torch.inf).argmax(dim=-1)
+    index = best[:, None, None, None].expand(-1, 1, 1, inputs.shape[-1])
+    return inputs.gather(-2, index).squeeze(-2)
