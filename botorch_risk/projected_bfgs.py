@@ -84,6 +84,8 @@ class _Rows:
     small: ndarray  # accepted steps in a row that changed almost nothing
     iterations: ndarray
     evaluations: ndarray
+    milestone: ndarray  # the value when it last fell by a worthwhile amount
+    since: ndarray  # evaluations since then
 
     def keep(self, mask: ndarray) -> _Rows:
         r"""The rows where `mask` is true."""
@@ -101,6 +103,8 @@ def minimize_rows(
     max_step: float = np.inf,
     precision: float = float(np.finfo(np.float64).eps),
     decrease_tolerance: float = np.inf,
+    worthwhile: float = 0.0,
+    patience: float = np.inf,
 ) -> Minima:
     r"""Minimises each row of a batch of smooth functions within a box.
 
@@ -125,6 +129,10 @@ def minimize_rows(
             decrease to be expected lies below it.
         decrease_tolerance: What a step may still promise: where a function falls off as an
             exponential, gradients are small a long way before its end.
+        worthwhile: A row has also converged when `patience` evaluations have lowered its value by
+            no more than this in all. At a kink, of a maximum over outcomes for example, descent
+            goes on for hundreds of evaluations without any other end.
+        patience: How many evaluations may gain nothing worthwhile.
 
     Returns:
         The minima, their values, statuses and evaluation counts.
@@ -156,6 +164,10 @@ def minimize_rows(
             status[accepted & (rows.iterations >= max_iterations)] = RowStatus.ITERATION_LIMIT
             done = (rows.small >= 2) | _is_flat(rows, gradient_tolerance, decrease_tolerance)
             status[accepted & done] = RowStatus.CONVERGED
+            gained = rows.milestone - rows.value > worthwhile
+            rows.milestone = np.where(gained, rows.value, rows.milestone)
+            rows.since = np.where(gained, 0, rows.since + 1)
+            status[(rows.since >= patience) & (status == RowStatus.RUNNING)] = RowStatus.CONVERGED
             rows = _retire(rows, status, result)
     return result
 
@@ -178,6 +190,7 @@ def _start(
         index=index, lower=lower, upper=upper, x=x, value=value, gradient=gradient,
         metric=np.zeros((count, p, p)), fresh=np.ones(count, dtype=bool), step=np.ones(count),
         trials=zeros.copy(), small=zeros.copy(), iterations=zeros.copy(), evaluations=zeros + 1,
+        milestone=value, since=zeros.copy(),
     )  # fmt: skip
     _reset_metric(rows, np.ones(count, dtype=bool))
     status = np.full(count, RowStatus.RUNNING)

@@ -3,15 +3,11 @@ r"""Reporting rules: the point to recommend at the end."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
 from torch import Tensor
-
-from botorch_risk.optim.multistart import optimize_acqf_replicates
 
 Rule = Literal[
     "lower_confidence_bound", "recorded_lower_confidence_bound", "posterior_mean", "best_observed"
@@ -57,6 +53,10 @@ class ConstraintBounds(Protocol):
 
     def worst_slack(self, slacks: Tensor) -> Tensor:
         r"""The smallest slack, in units that are comparable, `batch_shape x n`."""
+        ...
+
+    def cautious_mean(self, X: Tensor) -> Tensor:
+        r"""The objective of the posterior mean, `batch_shape x n`, less what a lack costs."""
         ...
 
 
@@ -112,6 +112,8 @@ def recommend(
     With constraints, the rule chooses among the points that are feasible with confidence: the lower
     bound of each constraint reaches its limit. Where there is none, it is the point whose worst
     bound misses least, in standard deviations of the outcome; the result and a warning say so.
+    A search that is optimistic about the constraints evaluates few points that are feasible with
+    confidence: `recommend_everywhere` does not need them.
 
     Args:
         bound: The confidence bound of the final model.
@@ -171,54 +173,6 @@ def recommend(
         else:
             raise ValueError(f"Expected `rule` in {get_args(Rule)}. Got {rule!r}.")
         return _best_of(X, scores) if feasible is None else _best_feasible(X, scores, feasible)
-
-
-def maximize_risk_of_mean(
-    bound: ConfidenceBound,
-    bounds: Tensor,
-    *,
-    seeds: int | Sequence[int],
-    num_restarts: int = 10,
-    raw_samples: int = 256,
-) -> tuple[Tensor, Tensor]:
-    r"""The decision, visited or not, with the largest risk of the posterior mean.
-
-    Args:
-        bound: Of a model of batch shape `[R]`, or `[]` for `R = 1`.
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
-        seeds: One for each replicate.
-        num_restarts: Starts of the optimiser.
-        raw_samples: Raw points of the optimiser.
-
-    Returns:
-        The decisions, `R x d_x`, and their values, `R`.
-
-    Raises:
-        BotorchTensorDimensionError: If the bounds or the seeds do not fit.
-        ValueError: If there are fewer raw points than starts, or a seed repeats.
-    """
-    X, value = optimize_acqf_replicates(
-        _RiskOfMean(bound),
-        bounds,
-        seeds=seeds,
-        num_restarts=num_restarts,
-        raw_samples=raw_samples,
-    )
-    return X.squeeze(-2), value
-
-
-@dataclass(frozen=True)
-class _RiskOfMean:
-    r"""The risk of the posterior mean as an acquisition function."""
-
-    bound: ConfidenceBound
-
-    @property
-    def model(self) -> Any:
-        return self.bound.model
-
-    def evaluate(self, X: Tensor) -> Tensor:
-        return self.bound.mean(X)
 
 
 def _observed(bound: ConfidenceBound, X: Tensor) -> Tensor:

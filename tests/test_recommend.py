@@ -14,7 +14,7 @@ from torch import Tensor
 from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.recommend import maximize_risk_of_mean, recommend
+from botorch_risk.recommend import recommend
 from botorch_risk.risk import ValueAtRisk
 from tests import oracles
 from tests.contracts import BATCH_SHAPES, RepeatedData, mean_variance_gp
@@ -177,15 +177,6 @@ def test_decisions_without_a_recorded_bound_are_not_offered() -> None:
     recorded = torch.tensor([torch.nan, -2.0, torch.nan]).double()
     chosen = recommend(risk_bound(), X, "recorded_lower_confidence_bound", recorded)
     assert (chosen.row.item(), chosen.value.item()) == (1, -2.0)
-
-
-def test_best_decision_anywhere() -> None:
-    acqf, bounds = risk_bound((3,)), torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-    X, value = maximize_risk_of_mean(acqf, bounds, seeds=[0, 1, 2])
-    grid = torch.linspace(0, 1, 1001, dtype=torch.float64)[:, None].expand(3, 1001, 1)
-    assert X.shape == (3, 1)
-    torch.testing.assert_close(value, acqf.mean(X.unsqueeze(-2))[:, 0].detach())
-    assert (value >= acqf.mean(grid).amax(dim=-1) - 1e-4).all()
 
 
 def test_bad_input_for_a_risk() -> None:

@@ -21,6 +21,8 @@ from botorch_risk.models.outcomes import spread_of, warn_if_out_of_reach
 
 Side = Literal["lower", "mean", "upper"]
 _FAR = 1e4  # spreads of a constraint, whose penalty sets the infeasible apart
+# Spreads by which a decision is to be inside, as a maximiser stops within rounding of a kink.
+_MARGIN = 1e-4
 
 
 @construct_from_own_arguments
@@ -214,11 +216,31 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         pairs = zip(self.constraint_bounds, self.risk_constraints, strict=True)
         return [(of(one, each.limit), True) for one, each in pairs]
 
+    def cautious_mean(self, X: Tensor) -> Tensor:
+        r"""The value by the posterior mean, with a penalty where a lower bound misses its limit.
+
+        Continuous, for a maximiser: what `recommend_everywhere` climbs. Where it is largest the
+        constraints hold with confidence, by a ten-thousandth of the spread of each, if they can.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+
+        Returns:
+            `batch_shape x m` values.
+        """
+        slacks = self.slacks(X, "lower")
+        slacks = slacks - _MARGIN * _per_point(self.spreads, slacks)
+        return self._penalized(self.bound.mean(X), slacks)[0]
+
+    def _penalized(self, value: Tensor, slacks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        r"""A value less the penalty, what is missed, and what that costs."""
+        missed = (-slacks).clamp_min(0.0)  # num_constraints x ... x batch_shape x m
+        prices = _per_point(self.prices, missed)
+        return value - (prices * missed).sum(dim=0), missed, prices
+
     def _value(self, X: Tensor, side: Side) -> Tensor:
         value: Tensor = getattr(self.bound, side)(X)
-        missed = (-self.slacks(X, side)).clamp_min(0.0)  # num_constraints x ... x batch_shape x m
-        prices = _per_point(self.prices, missed)
-        value = value - (prices * missed).sum(dim=0)
+        value, missed, prices = self._penalized(value, self.slacks(X, side))
         if side == "upper":  # continuous, for a maximiser
             return value
         return value - _FAR * prices.amax(dim=0) * (missed > 0).any(dim=0)

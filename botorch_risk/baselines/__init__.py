@@ -1,6 +1,7 @@
 r"""Methods that the papers compare theirs with, and ablations."""
 
 from botorch_risk.baselines.botorch_value_at_risk import value_at_risk_log_nei
+from botorch_risk.baselines.constrained_log_ei import constrained_log_ei
 from botorch_risk.baselines.contexts import context_free_gp_ucb, stable_opt
 from botorch_risk.baselines.fully_bayesian import fully_bayesian_gp_ucb
 from botorch_risk.baselines.hyperparameters import (
@@ -29,11 +30,13 @@ from botorch_risk.baselines.maximum_search import (
     upper_confidence_bound_search,
 )
 from botorch_risk.baselines.mean_variance import heteroscedastic_gp_ucb, mean_variance_log_nei
+from botorch_risk.baselines.random_decisions import random_decisions
 from botorch_risk.baselines.rho_knowledge_gradient import rho_knowledge_gradient
 
 __all__ = [
     "a_gp_ucb",
     "adversarial_stable_opt",
+    "constrained_log_ei",
     "context_free_gp_ucb",
     "contextual_gp_ucb",
     "expected_improvement_search",
@@ -48,6 +51,7 @@ __all__ = [
     "portfolio_exp3",
     "pseudo_data_gp_ucb",
     "ra_bo",
+    "random_decisions",
     "random_exp3",
     "random_pairs",
     "rho_knowledge_gradient",

@@ -7,13 +7,15 @@ import warnings
 from collections.abc import Callable
 
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError
-from torch import Tensor
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from torch import Generator, Tensor
 
 from botorch_risk.experiments.problem import (
     Problem,
+    ProblemWithConstraints,
     ProblemWithContexts,
     ProblemWithObjective,
+    ProblemWithOutcomes,
     decision_bounds,
 )
 from botorch_risk.experiments.store import ExperimentStore
@@ -98,7 +100,12 @@ def _play(
 
 
 def evaluate(
-    problem: Problem, X: Tensor, seeds: list[int], num_repeats: int, index: int
+    problem: Problem,
+    X: Tensor,
+    seeds: list[int],
+    num_repeats: int,
+    index: int,
+    num_outcomes: int = 1,
 ) -> tuple[Tensor, Tensor]:
     r"""Draws the contexts and outcomes of a round from the streams of its seeds and its number.
 
@@ -109,13 +116,15 @@ def evaluate(
         seeds: One seed per replicate.
         num_repeats: The number `k` of repeats at each point.
         index: The number of the round.
+        num_outcomes: The number `m` of outcomes that the strategy takes.
 
     Returns:
         The points, with the contexts that they met in the last columns where the problem has
-        any, and the outcomes `R x q x k`, on the CPU.
+        any, and the outcomes `R x q x k`, or `R x q x k x m` if there are several, on the CPU.
 
     Raises:
         BotorchTensorDimensionError: If `X` or the outcomes do not have these shapes.
+        UnsupportedError: If the problem has one outcome and the strategy takes several.
     """
     X, d_x = X.cpu(), decision_bounds(problem).shape[-1]
     contexts = X[..., :0]
@@ -129,14 +138,9 @@ def evaluate(
         )
     if X.shape[-1] == d_x:
         X = torch.cat([X, contexts], dim=-1)
-    Y = problem.sample_repeats(X, num_repeats, generators(seeds, "observations", index))
-    if Y.shape != (*X.shape[:-1], num_repeats):
-        raise BotorchTensorDimensionError(
-            f"Expected the outcomes to have shape `{X.shape[0]} x {X.shape[1]} x {num_repeats}`. "
-            f"Got {Y.shape=}."
-        )
+    Y = _drawn(problem, X, num_repeats, generators(seeds, "observations", index), num_outcomes)
     requested = ~X.isnan().any(dim=-1)  # a finished replicate asks for nothing
-    failed = (Y.isnan().all(dim=-1) & requested).any(dim=-1)  # R
+    failed = (Y.isnan().flatten(2).all(dim=-1) & requested).any(dim=-1)  # R
     if failed.any():
         names = [seed for seed, fails in zip(seeds, failed.tolist(), strict=True) if fails]
         warnings.warn(
@@ -146,6 +150,28 @@ def evaluate(
             stacklevel=2,
         )
     return X, Y
+
+
+def _drawn(
+    problem: Problem, X: Tensor, num_repeats: int, streams: list[Generator], num_outcomes: int
+) -> Tensor:
+    r"""The outcomes of a round, `R x q x k`, or `R x q x k x m` of several."""
+    shape: tuple[int, ...] = (*X.shape[:-1], num_repeats)
+    if num_outcomes == 1:
+        Y = problem.sample_repeats(X, num_repeats, streams)
+    elif isinstance(problem, ProblemWithOutcomes):
+        Y, shape = problem.sample_outcomes(X, num_repeats, streams), (*shape, num_outcomes)
+    else:
+        raise UnsupportedError(
+            f"Expected a problem with {num_outcomes} outcomes, by `sample_outcomes`. "
+            f"Got {type(problem).__name__}."
+        )
+    if Y.shape != shape:
+        expected = " x ".join(map(str, shape))
+        raise BotorchTensorDimensionError(
+            f"Expected the outcomes to have shape `{expected}`. Got {Y.shape=}."
+        )
+    return Y
 
 
 def _outcomes(
@@ -162,7 +188,8 @@ def _outcomes(
     ask_seconds, evaluation_start = _seconds_since(start), time.perf_counter()
     pending = store.rounds(label, first=index)
     if not pending:
-        points, Y = evaluate(problem, X, strategy.seeds, num_repeats, index)
+        num_outcomes = strategy.method.num_outcomes
+        points, Y = evaluate(problem, X, strategy.seeds, num_repeats, index, num_outcomes)
         seconds = ask_seconds, _seconds_since(evaluation_start)
         store.record_outcomes(label, index, points, Y, _objective(problem, X.cpu()), seconds)
         return points.to(X), Y.to(X)
@@ -191,4 +218,9 @@ def _same(left: Tensor, right: Tensor) -> bool:
 def _objective(problem: Problem, X: Tensor) -> Tensor | None:
     if not isinstance(problem, ProblemWithObjective):
         return None
-    return problem.objective(X[..., : decision_bounds(problem).shape[-1]])  # no chosen contexts
+    decisions = X[..., : decision_bounds(problem).shape[-1]]  # no chosen contexts
+    values = problem.objective(decisions)
+    if isinstance(problem, ProblemWithConstraints):
+        fails = ~problem.is_feasible_decision(decisions) & values.isfinite()
+        values = values.masked_fill(fails, problem.worst_feasible_value)
+    return values

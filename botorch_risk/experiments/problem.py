@@ -45,6 +45,34 @@ class ProblemWithObjective(Protocol):
 
 
 @runtime_checkable
+class ProblemWithOutcomes(Protocol):
+    r"""A problem with further outcomes beside the objective, for strategies that take them."""
+
+    def sample_outcomes(
+        self, X: Tensor, num_repeats: int, generators: list[Generator], /
+    ) -> Tensor:
+        r"""Draws repeated noisy outcomes, as `sample_repeats` does: `R x q x k x m`."""
+        ...
+
+
+@runtime_checkable
+class ProblemWithConstraints(Protocol):
+    r"""A problem that knows which decisions are feasible, its objective being known too.
+
+    An infeasible decision counts as much as the worst feasible one.
+    """
+
+    def is_feasible_decision(self, X: Tensor, /) -> Tensor:
+        r"""Whether the constraints hold: `R x q x d_x -> R x q`."""
+        ...
+
+    @property
+    def worst_feasible_value(self) -> float:
+        r"""The least objective of a feasible decision."""
+        ...
+
+
+@runtime_checkable
 class ProblemWithContexts(Protocol):
     r"""A problem of a decision and an environmental variable, the last columns of its inputs.
 

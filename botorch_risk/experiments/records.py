@@ -26,7 +26,7 @@ class RoundRecord:
         index: The number of the round; 0 is the initial design.
         seconds: The time that asking, evaluating and telling took.
         X: The evaluated points, `R x q x d`.
-        Y: Their repeats, `R x q x k`, NaN where one failed.
+        Y: Their repeats, `R x q x k`, NaN where one failed; `R x q x k x m` of several outcomes.
         objective: The true risk objective at `X`, `R x q`, if the problem knows it.
         recommendation: The recommended points after this round, `R x d`.
         recommended_objective: The true risk objective there, `R`.
@@ -74,10 +74,10 @@ def name_of(label: str, index: int) -> str:
 def check_shapes(name: str, path: Path, X: Any, Y: Any, objective: Any) -> None:
     r"""Raises a StoreError unless these are the outcomes of one round."""
     given = [each for each in (X, Y, objective) if each is not None]
-    fits = all(isinstance(each, Tensor) for each in given) and X.ndim == Y.ndim == 3
+    fits = all(isinstance(each, Tensor) for each in given) and X.ndim == 3 and Y.ndim in (3, 4)
     if not fits or any(each.shape[:2] != X.shape[:2] for each in given):
         shapes = [tuple(each.shape) for each in given if isinstance(each, Tensor)]
         raise StoreError(
-            f"Expected {name} in {path} to have `X: R x q x d`, `Y: R x q x k` and "
+            f"Expected {name} in {path} to have `X: R x q x d`, `Y: R x q x k (x m)` and "
             f"`objective: R x q`. Got the shapes {shapes}."
         )

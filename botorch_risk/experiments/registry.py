@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from botorch_risk.experiments import chance_constrained
 from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.papers import kde, rahbo, truvar, uhe, vucb
 
@@ -14,10 +15,11 @@ OF_THE_PAPERS = (
     *truvar.EXPERIMENTS,
     *uhe.EXPERIMENTS,
 )
+CERTIFIED = chance_constrained.EXPERIMENTS  # optima known by independent computations
 
 
 def experiments(own: Iterable[ExperimentDefinition] = ()) -> dict[str, ExperimentDefinition]:
-    r"""The experiments of the papers by name, and those given.
+    r"""The experiments of the papers and of certified problems by name, and those given.
 
     Args:
         own: Further experiments, such as `kde.portfolio(table)`.
@@ -26,7 +28,7 @@ def experiments(own: Iterable[ExperimentDefinition] = ()) -> dict[str, Experimen
         ValueError: If two different experiments have the same name.
     """
     named: dict[str, ExperimentDefinition] = {}
-    for definition in (*OF_THE_PAPERS, *own):
+    for definition in (*OF_THE_PAPERS, *CERTIFIED, *own):
         if named.setdefault(definition.name, definition) is not definition:
             raise ValueError(f"Expected a name that is not taken. Got {definition.name=}.")
     return named

@@ -199,7 +199,7 @@ class ExperimentStore:
             label: The strategy.
             index: The number of the round.
             X: The evaluated points, `R x q x d`.
-            Y: Their repeats, `R x q x k`.
+            Y: Their repeats, `R x q x k`, or `R x q x k x m` of several outcomes.
             objective: The true risk objective at `X`, `R x q`, if known.
             seconds: The time that asking and evaluating took.
 

@@ -128,7 +128,7 @@ def summary_markdown(store: ExperimentStore) -> str:
 def failed_points(records: Sequence[RoundRecord]) -> int:
     r"""The number of points, over all replicates, of which no repeat came back."""
     return sum(
-        int((record.Y.isnan().all(dim=-1) & ~record.X.isnan().any(dim=-1)).sum())
+        int((record.Y.isnan().flatten(2).all(dim=-1) & ~record.X.isnan().any(dim=-1)).sum())
         for record in records
     )
 

@@ -3,6 +3,7 @@ r"""Regret, confidence intervals over replicates, level sets and their scores, P
 from botorch_risk.metrics.intervals import (
     INTERVAL,
     MeanAndStandardError,
+    binomial_interval,
     format_with_error,
     mean_and_standard_error,
     note_on_comparisons,
@@ -26,6 +27,7 @@ __all__ = [
     "MeanAndStandardError",
     "ParetoSets",
     "accuracy",
+    "binomial_interval",
     "classify_by_confidence",
     "classify_by_mean",
     "cumulative_regret",

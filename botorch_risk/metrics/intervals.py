@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
-from scipy.special import stdtrit
+from scipy.special import betaincinv, stdtrit
 from torch import Tensor
 
 INTERVAL = "Student-t interval, 95 %"  # what `half_width` is, for captions and tables
@@ -72,6 +72,30 @@ def mean_and_standard_error(values: Tensor, dim: int = 0) -> MeanAndStandardErro
     squares = (values - mean.unsqueeze(dim)).square().nansum(dim=dim)
     standard_error = (squares / ((count - 1) * count)).sqrt()
     return MeanAndStandardError(mean, standard_error.where(count > 1, torch.nan), count)
+
+
+def binomial_interval(count: int, num_trials: int) -> tuple[float, float]:
+    r"""The exact 95 % confidence interval of a probability [Clopper1934binomial]_.
+
+    Args:
+        count: In how many trials the event was seen.
+        num_trials: The number of trials.
+
+    Raises:
+        ValueError: If there is no trial or the count is not in 0, .., `num_trials`.
+
+    Example:
+        >>> [round(each, 4) for each in binomial_interval(4, 200)]
+        [0.0055, 0.0504]
+    """
+    if not 0 <= count <= num_trials or num_trials < 1:
+        raise ValueError(
+            f"Expected `count` in 0, .., `num_trials`, and a trial. Got {count=}, {num_trials=}."
+        )
+    rest = num_trials - count
+    lower = betaincinv(count, rest + 1, 1 - _LEVEL) if count else 0.0
+    upper = betaincinv(count + 1, rest, _LEVEL) if rest else 1.0
+    return float(lower), float(upper)
 
 
 def paired_difference(a: Tensor, b: Tensor, dim: int = 0) -> MeanAndStandardError:

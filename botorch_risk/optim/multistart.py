@@ -23,6 +23,10 @@ from botorch_risk.optim.pointwise import PointwiseEvaluator
 from botorch_risk.projected_bfgs import RowStatus, minimize_rows
 from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
 
+# A start has arrived when this many evaluations have gained less than this, in standard deviations
+# of the acquisition values at raw points.
+WORTHWHILE, PATIENCE = 1e-6, 20
+
 
 def optimize_acqf_replicates(
     acqf: AcquisitionFunction | PointwiseAcquisition,
@@ -212,6 +216,8 @@ def _ascend(
         np.ones(d),
         max_iterations=max_iterations,
         precision=float(torch.finfo(evaluator.box.dtype).eps),
+        worthwhile=WORTHWHILE,
+        patience=PATIENCE,
     )
     values = minima.value.reshape(num_replicates, num_starts)
     failed = minima.status.reshape(num_replicates, num_starts) == RowStatus.FAILED

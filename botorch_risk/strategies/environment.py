@@ -19,7 +19,8 @@ from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.optim.multistart import optimize_acqf_replicates
-from botorch_risk.recommend import Rule, maximize_risk_of_mean, recommend
+from botorch_risk.recommend import Recommendation, Rule, recommend
+from botorch_risk.recommend_everywhere import recommend_everywhere
 from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import Method, State, View
@@ -53,7 +54,7 @@ class EnvironmentRisk(Method):
             `ModelListGP`.
         choose: How rows are chosen.
         reporting: The rule of `botorch_risk.recommend`, or `"posterior_mean_everywhere"`
-            for `maximize_risk_of_mean`. Lower bounds are recorded in the round of the query, and
+            for `recommend_everywhere`. Lower bounds are recorded in the round of the query, and
             by the first model for the initial design.
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
@@ -133,16 +134,20 @@ class EnvironmentRisk(Method):
 
     def recommend(self, view: View) -> Tensor:
         r"""The decision of each replicate by the reporting rule."""
-        if self.reporting == "posterior_mean_everywhere":
-            return maximize_risk_of_mean(
-                view.belief,
-                view.space.bounds,
-                seeds=[derive_seed(seed, "recommendation", view.round) for seed in view.seeds],
-                num_restarts=self.num_restarts,
-                raw_samples=self.raw_samples,
-            )[0]
-        recorded = view.recorded
-        return recommend(view.belief, view.decisions, self.reporting, recorded).point
+        return self.recommendation(view).point
+
+    def recommendation(self, view: View) -> Recommendation:
+        r"""The decision of each replicate with its score; of constraints, whether they hold."""
+        if self.reporting != "posterior_mean_everywhere":
+            return recommend(view.belief, view.decisions, self.reporting, view.recorded)
+        return recommend_everywhere(
+            view.belief,
+            view.space.bounds,
+            seeds=[derive_seed(seed, "recommendation", view.round) for seed in view.seeds],
+            evaluated=view.decisions,
+            num_restarts=self.num_restarts,
+            raw_samples=self.raw_samples,
+        )
 
 
 @dataclass(frozen=True)

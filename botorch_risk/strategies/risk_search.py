@@ -19,7 +19,7 @@ from botorch_risk.environments import Environment
 from botorch_risk.models.outcomes import spread_of
 from botorch_risk.models.reductions import check_parts
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.strategies.environment import Bound, EnvironmentRisk, Turn
+from botorch_risk.strategies.environment import Bound, EnvironmentRisk, Reporting, Turn
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.initial_design import uniform_points
 from botorch_risk.strategies.monte_carlo import AcquisitionOfRisk, MonteCarloDecision
@@ -47,6 +47,11 @@ class RiskRecipe:
     def num_outcomes(self) -> int:
         r"""The number of outcomes that the constraints ask for, the objective among them."""
         return 1 + max((each.outcome for each in self.constraints), default=0)
+
+    @property
+    def reporting(self) -> Reporting:
+        r"""The rule to report by: an evaluated decision, or with constraints any."""
+        return "posterior_mean_everywhere" if self.constraints else "posterior_mean"
 
     def __call__(self, model: Model, environment: Environment, t: int, **options: Any) -> Bound:
         r"""The bound of round t."""
@@ -103,6 +108,7 @@ def risk_search(
     w_is_chosen: bool = False,
     num_initial: int = 10,
     batch_size: int = 1,
+    reporting: Reporting | None = None,
     **options: Any,
 ) -> Strategy:
     r"""Maximises any risk of the first outcome, subject to constraints that hold under a risk.
@@ -112,8 +118,9 @@ def risk_search(
 
     With the confidence bounds of this package, which treat all replicates at once, or with an
     acquisition function of BoTorch on the samples of the risks (`robust`), replicate by replicate.
-    Both recommend alike: the best evaluated decision by the reporting rule among those that are
-    feasible with confidence `beta`; a warning says where there is none.
+    Both recommend alike: the decision with the best risk of the posterior mean; with constraints,
+    among all decisions that are feasible with confidence `beta`, evaluated or not, since a search
+    that is optimistic about the constraints evaluates few that are. A warning says where none is.
 
     Outcomes beyond the first are those that constraints ask for; then `tell` takes `R x q x k x m`.
 
@@ -131,7 +138,8 @@ def risk_search(
             and it is observed with the outcome.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
-        options: Further arguments of `EnvironmentRisk`, such as `reporting`.
+        reporting: The rule of the recommendation, as in `EnvironmentRisk`.
+        options: Further arguments of `EnvironmentRisk`.
 
     Raises:
         TypeError: If a part is no environment or no risk measure.
@@ -172,7 +180,11 @@ def risk_search(
         else MonteCarloDecision(acquisition, risk_measure, recipe.constraints)
     )
     method = EnvironmentRisk(
-        recipe, DecisionThenValue(decide), num_outcomes=recipe.num_outcomes, **options
+        recipe,
+        DecisionThenValue(decide),
+        reporting or recipe.reporting,
+        num_outcomes=recipe.num_outcomes,
+        **options,
     )
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
 

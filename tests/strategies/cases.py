@@ -12,8 +12,9 @@ from botorch.acquisition import UpperConfidenceBound
 from torch import Tensor
 
 from botorch_risk import baselines, strategies
-from botorch_risk.acquisition import LevelSet, Maximize
+from botorch_risk.acquisition import LevelSet, Maximize, RiskConstraint
 from botorch_risk.fit.estimators import MaximumAPosteriori
+from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.strategies import Acquire, Box, RandomOrAcquire, Strategy
 from botorch_risk.test_functions import (
     FiniteDomainProblem,
@@ -46,6 +47,15 @@ class NoisyPairs:
         shape = (X.shape[-2], num_repeats)
         noise = [torch.randn(shape, generator=each, dtype=torch.double) for each in streams]
         return self.outcome(X, noise=False).unsqueeze(-1) + 0.1 * torch.stack(noise)
+
+    def sample_outcomes(self, X: Tensor, num_repeats: int, streams: Any) -> Tensor:
+        r"""A second outcome beside the first: what is used, between 0 and 2."""
+        first = self.sample_repeats(X, num_repeats, streams)
+        noise = [
+            torch.randn(first.shape[1:], generator=each, dtype=torch.double) for each in streams
+        ]
+        used = X.sum(dim=-1, keepdim=True) + 0.01 * torch.stack(noise)
+        return torch.stack([first, used], dim=-1)
 
 
 def _on_a_domain() -> FiniteDomainProblem:
@@ -121,6 +131,20 @@ def of_pairs(make: Any, **options: Any) -> StrategyCase:
     return StrategyCase(make, PAIRS.bounds, options, PAIRS, num_asked=2, num_told=2)
 
 
+def of_risks(make: Any, label: str = "", **options: Any) -> StrategyCase:
+    r"""The context is observed, its distribution known."""
+    few = {"num_restarts": 2, "raw_samples": 16}
+    known = {
+        "environment": PAIRS.environment,
+        "risk_measure": ConditionalValueAtRisk(0.3),
+        "reporting": "posterior_mean",
+    }
+    chosen = bool(options.get("w_is_chosen"))
+    return StrategyCase(
+        make, PAIRS.bounds, {**known, **few, **options}, PAIRS, 1 + chosen, num_told=2, label=label
+    )
+
+
 def of_a_domain(make: Any, label: str = "", batch_size: int = 2, **options: Any) -> StrategyCase:
     r"""Points of a finite domain, with known hyperparameters."""
     known = {"model": build_model, "estimator": None, "noise": 1e-2}
@@ -140,6 +164,8 @@ def random_or_acquire(
     return Strategy(Box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size)
 
 
+# All decisions meet it with confidence, so that nothing is said of a recommendation that fails.
+_USED = [RiskConstraint.chance(PAIRS.environment, 1e3, outcome=1, delta=0.1)]
 _TINY = {"n_w": 2, "num_samples": 2, "num_restarts": 1, "raw_samples": 2, "max_iterations": 1}
 
 STRATEGIES = [
@@ -173,6 +199,11 @@ STRATEGIES = [
     of_pairs(baselines.random_pairs, risk_level=0.1),
     of_pairs(baselines.rho_knowledge_gradient, risk_level=0.1, num_fantasies=2, **_TINY),
     of_pairs(baselines.value_at_risk_log_nei, risk_level=0.1, **_TINY),
+    of_risks(strategies.risk_search),
+    of_risks(strategies.risk_search, label="-chosen", w_is_chosen=True, constraints=_USED),
+    of_risks(strategies.risk_search, label="-constrained", constraints=_USED),
+    of_risks(baselines.constrained_log_ei, constraints=_USED),
+    of_risks(baselines.random_decisions, constraints=_USED),
     of_a_domain(strategies.truvar, goal=LevelSet(0.3)),
     of_a_domain(strategies.truvar, label="-maximum", goal=Maximize()),
     of_a_domain(baselines.straddle_search, threshold=0.3),
@@ -186,6 +217,7 @@ STRATEGIES = [
 
 # Acquisition functions of BoTorch, replicate by replicate: seconds a test for the same code.
 _SLOW = (
+    baselines.constrained_log_ei,
     baselines.mean_variance_log_nei,
     baselines.rho_knowledge_gradient,
     baselines.value_at_risk_log_nei,

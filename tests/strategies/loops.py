@@ -15,7 +15,9 @@ from tests.strategies.cases import NUM_REPEATS, PROBLEM
 def evaluate(strategy: Strategy, X: Tensor, index: int, problem: Any = PROBLEM) -> Tensor:
     r"""Repeats at points, with their contexts if the problem has any."""
     streams = generators(strategy.seeds, "observations", index)
-    return problem.sample_repeats(X, NUM_REPEATS, streams)
+    several = strategy.method.num_outcomes > 1
+    sample = problem.sample_outcomes if several else problem.sample_repeats
+    return sample(X, NUM_REPEATS, streams)
 
 
 def meet(strategy: Strategy, X: Tensor, index: int, problem: Any = PROBLEM) -> Tensor:

@@ -191,7 +191,7 @@ def test_bad_input_changes_nothing(case: StrategyCase) -> None:
     for bad_X, bad_Y, error, message in (
         (X[:2], Y[:2], BotorchTensorDimensionError, "`3 x q x d`"),
         (torch.cat([X, X], dim=-1), Y, BotorchTensorDimensionError, "Expected `X` to have shape"),
-        (X, Y[..., :1, :], BotorchTensorDimensionError, "`3 x q x k`"),
+        (X, Y[:, :1], BotorchTensorDimensionError, "`3 x q x k"),
         (X, Y.masked_fill(Y > 0, torch.inf), InputDataError, "Got infinity"),
         (X * torch.nan, Y, InputDataError, "Got an outcome at NaN"),
     ):

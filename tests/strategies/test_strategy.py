@@ -210,7 +210,7 @@ def test_the_number_of_repeats_may_vary(case: StrategyCase, num_repeats: int) ->
     strategy.tell(*first_round(case, strategy))
     X = meet(strategy, strategy.ask(), 1, case.problem)
     Y = evaluate(strategy, X, 1, case.problem)
-    strategy.tell(X, torch.cat([Y, Y + 0.1], dim=-1)[..., :num_repeats])
+    strategy.tell(X, torch.cat([Y, Y + 0.1], dim=2)[:, :, :num_repeats])
     assert strategy.ask().shape[:2] == (2, 1)
 
 

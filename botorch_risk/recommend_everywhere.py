@@ -1,0 +1,84 @@
+r"""Recommends a decision that need not have been evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from botorch_risk.optim.multistart import optimize_acqf_replicates
+from botorch_risk.recommend import ConfidenceBound, ConstraintBounds, Recommendation, recommend
+
+
+def recommend_everywhere(
+    bound: ConfidenceBound,
+    bounds: Tensor,
+    *,
+    seeds: int | Sequence[int],
+    evaluated: Tensor | None = None,
+    num_restarts: int = 10,
+    raw_samples: int = 256,
+) -> Recommendation:
+    r"""The decision, evaluated or not, with the largest risk of the posterior mean.
+
+    With constraints it is feasible with confidence: the lower bound of each one reaches its limit.
+    That is decided by the confidence in the model, so that a decision can be handed over that is
+    well inside what is known to be feasible though nobody has tried it. Where nothing is found to
+    be feasible, the least infeasible of the decisions is returned, with a warning.
+
+    Args:
+        bound: Of a model of batch shape `[R]`, or `[]` for `R = 1`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        seeds: One for each replicate.
+        evaluated: Decisions that are offered too, `R x n x d_x`, such as the evaluated ones.
+        num_restarts: Starts of the optimiser.
+        raw_samples: Raw points of the optimiser.
+
+    Returns:
+        The decisions, `R x d_x`. Their rows count the evaluated ones; `n` is the one that was
+        found.
+
+    Warns:
+        InfeasibleRecommendationWarning: If no decision of a replicate is feasible with confidence.
+
+    Raises:
+        BotorchTensorDimensionError: If the bounds or the seeds do not fit.
+        ValueError: If there are fewer raw points than starts, or a seed repeats.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.acquisition import RiskUpperConfidenceBound
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import Expectation
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
+        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> bound = RiskUpperConfidenceBound(model, environment, Expectation(), beta=4.0)
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> recommend_everywhere(bound, unit, seeds=0).point.shape
+        torch.Size([1, 1])
+    """
+    found, _ = optimize_acqf_replicates(
+        _Reported(bound), bounds, seeds=seeds, num_restarts=num_restarts, raw_samples=raw_samples
+    )
+    offered = found if evaluated is None else torch.cat([evaluated.to(found), found], dim=-2)
+    return recommend(bound, offered, "posterior_mean")
+
+
+@dataclass(frozen=True)
+class _Reported:
+    r"""What a recommendation is chosen by, as an acquisition function."""
+
+    bound: ConfidenceBound
+
+    @property
+    def model(self) -> Any:
+        return self.bound.model
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        if isinstance(self.bound, ConstraintBounds):
+            return self.bound.cautious_mean(X)
+        return self.bound.mean(X)

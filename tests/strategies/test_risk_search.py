@@ -1,0 +1,203 @@
+r"""Any risk, with constraints on several outcomes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.models import ModelListGP
+from torch import Tensor
+
+from botorch_risk.acquisition import (
+    ConstrainedUpperConfidenceBound,
+    RiskConstraint,
+    RiskUpperConfidenceBound,
+)
+from botorch_risk.environments import InputPerturbation
+from botorch_risk.recommend import InfeasibleRecommendationWarning
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation, ValueAtRisk
+from botorch_risk.seeding import generators
+from botorch_risk.strategies import (
+    DecisionThenValue,
+    EnvironmentRisk,
+    RiskRecipe,
+    Strategy,
+    risk_search,
+    v_ucb,
+)
+from botorch_risk.test_functions import ChanceConstrainedGramacy, ValueAtRiskBranin
+
+PROBLEM = ChanceConstrainedGramacy(noise_std=0.02, constraint_noise_std=0.02)
+CONSTRAINTS = [
+    RiskConstraint.chance(PROBLEM.environment, 0.0, outcome=i, delta=0.05, at_most=False)
+    for i in (1, 2)
+]
+KNOWN: dict[str, Any] = {"environment": PROBLEM.environment, "risk_measure": Expectation()}
+SMALL: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16}
+quietly = pytest.mark.filterwarnings(
+    "ignore::botorch_risk.recommend.InfeasibleRecommendationWarning",
+    "ignore:No observation of outcome:botorch.exceptions.warnings.UserInputWarning",
+)
+
+
+def build(seeds: Any = (0, 1), **options: Any) -> Strategy:
+    chosen = {**KNOWN, "constraints": CONSTRAINTS, **SMALL, **options}
+    return risk_search(PROBLEM.decision_bounds, seeds, **chosen)
+
+
+def outcomes(strategy: Strategy, X: Tensor, index: int) -> tuple[Tensor, Tensor]:
+    if X.shape[-1] == 2:
+        W = PROBLEM.draw_contexts(X, generators(strategy.seeds, "contexts", index))
+        X = torch.cat([X, W], dim=-1)
+    return X, PROBLEM.sample_outcomes(X, 1, generators(strategy.seeds, "noise", index))
+
+
+def play(strategy: Strategy, rounds: int) -> None:
+    for index in range(rounds):
+        strategy.tell(*outcomes(strategy, strategy.ask(), index))
+
+
+@quietly
+def test_it_maximises_the_bound_of_a_users_own_loop() -> None:
+    strategy = build()
+    play(strategy, 2)
+    belief: Any = strategy.belief
+    assert isinstance(belief, ConstrainedUpperConfidenceBound)
+    assert isinstance(belief.model, ModelListGP)
+    assert belief.model.num_outputs == 3
+    asked = strategy.ask()
+    own = RiskUpperConfidenceBound(belief.model.models[0], PROBLEM.environment, Expectation(), 4.0)
+    whole = ConstrainedUpperConfidenceBound(belief.model, own, CONSTRAINTS, beta=4.0)
+    grid = torch.rand(2, 300, 2, dtype=torch.double)
+    with torch.no_grad():
+        assert (whole.evaluate(asked).squeeze(-1) >= whole.evaluate(grid).amax(dim=-1)).all()
+
+
+@quietly
+def test_it_finds_the_feasible_optimum() -> None:
+    strategy = build(range(3), num_initial=20)
+    play(strategy, 8)
+    chosen = strategy.recommend()
+    assert PROBLEM.is_feasible_decision(chosen).all()
+    regret = PROBLEM.optimal_expectation - PROBLEM.objective(chosen)
+    assert regret.median() < 0.15  # of a range of feasible values of 0.97
+
+
+def test_it_says_when_nothing_is_feasible_and_recommends_the_least_infeasible() -> None:
+    hopeless = [
+        RiskConstraint.chance(PROBLEM.environment, 0.9, outcome=2, delta=0.05, at_most=False)
+    ]
+    strategy = build(0, constraints=hopeless, reporting="posterior_mean")
+    X = torch.tensor([[[0.9, 0.9], [0.8, 0.9], [0.5, 0.6]]], dtype=torch.double).repeat(1, 4, 1)
+    X, Y = outcomes(strategy, X[:, :10] + 0.01 * torch.rand(1, 10, 2, dtype=torch.double), 0)
+    strategy.tell(X, Y)
+    with pytest.warns(InfeasibleRecommendationWarning, match="Got none among 10"):
+        recommendation = strategy.method.recommendation(strategy.views[0][1])
+    assert recommendation.feasible.tolist() == [False]
+    assert ((recommendation.point - torch.tensor([0.5, 0.6])).abs() < 0.02).all()
+
+
+def test_without_constraints_at_a_quantile_it_is_v_ucb_with_observed_contexts() -> None:
+    problem = ValueAtRiskBranin()
+    bounds = problem.bounds[:, :1]
+    options: dict[str, Any] = {"environment": problem.environment, "num_initial": 5, **SMALL}
+    ours = risk_search(bounds, [0, 1], risk_measure=ValueAtRisk(0.1), **options)
+    v = v_ucb(bounds, [0, 1], risk_level=0.1, beta=4.0, w_is_chosen=False, **options)
+    for index in range(3):
+        X, same = ours.ask(), v.ask()
+        assert torch.equal(X, same)
+        draws = generators(ours.seeds, "contexts", index)
+        rows = torch.cat([X, problem.environment.sample(X.shape[-2], draws)], dim=-1)
+        for each in (ours, v):
+            each.tell(rows, problem(rows, noise=False).unsqueeze(-1))
+    assert torch.equal(ours.recommend(), v.recommend())
+
+
+@quietly
+def test_each_outcome_is_learnt_from_the_rows_in_which_it_was_observed() -> None:
+    strategy = build(0, num_initial=8)
+    X, Y = outcomes(strategy, strategy.ask(), 0)
+    Y[:, 5:, :, 0] = torch.nan  # the objective failed where the constraints were measured
+    Y[:, :1, :, 1:] = torch.nan
+    strategy.tell(X, Y)
+    counts = [len(each.train_targets[0]) for each in strategy.belief.model.models]
+    assert counts == [5, 7, 7]
+    assert strategy.ask().isfinite().all()
+    expected = Y[0, 1:, 0, 1].mean()
+    assert torch.allclose(strategy.history.means_of(1)[1].mean(), expected)
+
+
+@quietly
+def test_a_replicate_without_one_kind_of_outcome_waits() -> None:
+    strategy = build([0, 1], num_initial=6)
+    X, Y = outcomes(strategy, strategy.ask(), 0)
+    Y[1, ..., 2] = torch.nan
+    strategy.tell(X, Y)
+    assert [replicates for replicates, _ in strategy.views] == [[0]]
+    asked = strategy.ask()
+    assert asked.isfinite().all()
+    assert strategy.recommend().isfinite().all(dim=-1).tolist() == [True, False]
+    rows, Z = outcomes(strategy, asked, 1)
+    strategy.tell(rows, Z)
+    assert sorted(replicates for replicates, _ in strategy.views) == [[0], [1]]
+
+
+@quietly
+def test_where_w_is_chosen_it_is_the_least_certain_value() -> None:
+    strategy = build([3, 4], w_is_chosen=True, num_initial=6)
+    play(strategy, 1)
+    pair = strategy.ask()
+    model: Any = strategy.belief.model
+    for row in range(2):
+        candidates = [torch.cat([pair[row, 0, :2], w]) for w in PROBLEM.environment.points.unbind()]
+        spread = [each.train_targets for each in model.models]
+        totals = []
+        for each in candidates:
+            total = 0.0
+            for i, part in enumerate(model.models):
+                scale = part.outcome_transform.untransform(spread[i].unsqueeze(-1))[0][row].std()
+                inputs = each.expand(2, 1, -1)
+                with torch.no_grad():
+                    total += float(part.posterior(inputs).variance[row, 0, 0].sqrt() / scale)
+            totals.append(total)
+        best = candidates[int(torch.tensor(totals).argmax())]
+        assert torch.equal(best, pair[row, 0])
+
+
+@quietly
+@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:When all training points are infeasible")
+def test_an_acquisition_function_of_botorch_chooses_what_its_own_loop_would() -> None:
+    strategy = build(0, acquisition=partial(qLogNoisyExpectedImprovement, prune_baseline=True))
+    play(strategy, 1)
+    asked = strategy.ask()
+    assert asked.shape == (1, 1, 2)
+    assert torch.equal(asked, strategy.ask())
+    lower, upper = PROBLEM.decision_bounds
+    assert ((asked >= lower) & (asked <= upper)).all()
+
+
+def test_several_outcomes_of_one_dimension_too_few_are_refused() -> None:
+    strategy = build(0)
+    X, Y = outcomes(strategy, strategy.ask(), 0)
+    for bad in (Y[..., 0], Y[..., :2]):
+        with pytest.raises(BotorchTensorDimensionError, match=r"`1 x q x k x 3`, q >= 1. Got"):
+            strategy.tell(X, bad)
+
+
+def test_bad_arguments_are_refused() -> None:
+    parts = {**KNOWN, "constraints": CONSTRAINTS}
+    with pytest.raises(TypeError, match="Expected"):
+        risk_search(PROBLEM.decision_bounds, 0, **{**parts, "risk_measure": "cvar"})
+    with pytest.raises(ValueError, match="beta"):
+        risk_search(PROBLEM.decision_bounds, 0, beta=-1.0, **parts)
+    perturbed = InputPerturbation(torch.zeros(3, 2, dtype=torch.double))
+    with pytest.raises(UnsupportedError, match="w_is_chosen=False"):
+        build(environment=perturbed, w_is_chosen=True)
+    recipe = RiskRecipe(ConditionalValueAtRisk(0.1))
+    with pytest.raises(ValueError, match="`num_outcomes` of at least 1"):
+        EnvironmentRisk(recipe, DecisionThenValue(lambda turn: turn.pending), num_outcomes=0)
