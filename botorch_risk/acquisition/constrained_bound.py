@@ -32,9 +32,11 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         score(x) = bound.upper(x) - penalty spread sum_i max(0, limit_i - upper_i(x)) / spread_i
 
     `upper_i` bounds the risk of the i-th constraint from above: exploring is optimistic about the
-    feasible set, and a point is left alone only when it is infeasible with confidence. Reporting is
-    pessimistic: `lower` takes the lower bounds, any point that may fail by them is worse than any
-    that does not, and `feasible(X)` says where all of them reach their limits.
+    feasible set, and a point is left alone only when it is infeasible with confidence. `optimism`
+    says how far; at 0, where a constraint counts by its posterior mean, there is no such guarantee,
+    and fewer rounds go to points that turn out to be infeasible. Reporting is pessimistic: `lower`
+    takes the lower bounds, any point that may fail by them is worse than any that does not, and
+    `feasible(X)` says where all of them reach their limits.
 
     The spreads are the standard deviations of the observed outcomes. The penalty is exact, that is
     without effect on the best point of the optimistic set, if no gain in the objective outweighs
@@ -72,6 +74,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         beta: float | Tensor = 4.0,
         penalty: float = 20.0,
         objective_outcome: int = 0,
+        optimism: float | Tensor | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
         r"""Puts the bounds together.
@@ -84,6 +87,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
             risk_constraints: `RiskConstraint`s and `NoisyChanceConstraint`s on outcomes of the
                 model.
             beta: Squared width of the bounds of the constraints: the confidence in the model.
+            optimism: Squared width of their upper bounds alone. Default: `beta`.
             penalty: What a violation of one spread costs, in spreads of the objective.
             objective_outcome: Which outcome of the model the objective is, for its spread.
             X_pending: `batch_shape x n' x d` decisions under evaluation.
@@ -108,6 +112,10 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         for each in risk_constraints:
             warn_if_out_of_reach(model, each.outcome, each.threshold, each.at_most)
         self.constraint_bounds = ModuleList([each.bound(model, beta) for each in risk_constraints])
+        self.upper_bounds = self.constraint_bounds
+        if optimism is not None:
+            width = as_nonnegative("optimism", optimism)
+            self.upper_bounds = ModuleList([each.bound(model, width) for each in risk_constraints])
         spreads = torch.broadcast_tensors(
             *(spread_of(model, each.outcome) for each in risk_constraints)
         )
@@ -118,13 +126,18 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
 
     def _condition(self, X_pending: Tensor | None) -> None:
         r"""Conditions every part."""
-        for part in (self.bound, *self.constraint_bounds):
+        for part in self._parts:
             part.set_X_pending(X_pending)
 
     def check_points(self, X: Tensor) -> None:
         r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
-        for part in (self.bound, *self.constraint_bounds):
+        for part in self._parts:
             part.check_points(X)
+
+    @property
+    def _parts(self) -> list[Any]:
+        parts = [self.bound, *self.constraint_bounds, *self.upper_bounds]
+        return list({id(each): each for each in parts}.values())
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Optimistic values at `batch_shape x m x d_x` decisions, `batch_shape x m`."""
@@ -174,8 +187,11 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
             `num_constraints x batch_shape x m` values in units of each outcome; negative where the
             constraint fails by this bound.
         """
-        pairs = zip(self.constraint_bounds, self.risk_constraints, strict=True)
+        pairs = zip(self._bounds_of(side), self.risk_constraints, strict=True)
         return torch.stack([getattr(one, side)(X) - each.limit for one, each in pairs])
+
+    def _bounds_of(self, side: Side) -> ModuleList:
+        return self.upper_bounds if side == "upper" else self.constraint_bounds
 
     def worst_slack(self, slacks: Tensor) -> Tensor:
         r"""The smallest slack, each in standard deviations of the outcome as it was observed.
@@ -213,7 +229,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         def of(one: Any, limit: float) -> Callable[[Tensor], Tensor]:
             return lambda x: (getattr(one, side)(x.reshape(1, -1)) - limit).squeeze(-1)
 
-        pairs = zip(self.constraint_bounds, self.risk_constraints, strict=True)
+        pairs = zip(self._bounds_of(side), self.risk_constraints, strict=True)
         return [(of(one, each.limit), True) for one, each in pairs]
 
     def cautious_mean(self, X: Tensor) -> Tensor:

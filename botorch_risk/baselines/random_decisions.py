@@ -26,6 +26,7 @@ def random_decisions(
     risk_measure: RiskMeasure,
     constraints: Sequence[RiskConstraint] = (),
     beta: Beta = 4.0,
+    constraint_beta: float = 9.0,
     num_initial: int = 10,
     batch_size: int = 1,
     reporting: Reporting | None = None,
@@ -39,7 +40,8 @@ def random_decisions(
         environment: The known distribution of W, or of the perturbation of the decision.
         risk_measure: Of the first outcome; larger is better.
         constraints: What has to hold.
-        beta: Squared width of the bounds of the recommendation.
+        beta: Squared width of the objective's bounds.
+        constraint_beta: Squared width of the constraints' bounds.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         reporting: The rule of the recommendation, as in `EnvironmentRisk`.
@@ -54,7 +56,7 @@ def random_decisions(
         >>> random_decisions(unit, seeds=[0, 1], num_initial=4, **parts).ask().shape
         torch.Size([2, 4, 1])
     """
-    recipe = RiskRecipe(risk_measure, tuple(constraints), beta)
+    recipe = RiskRecipe(risk_measure, tuple(constraints), beta, constraint_beta)
     method = EnvironmentRisk(
         recipe,
         DecisionThenValue(random_decision),

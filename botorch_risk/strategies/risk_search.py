@@ -36,12 +36,17 @@ class RiskRecipe:
     Args:
         risk_measure: Reduces the first outcome; larger is better.
         constraints: What has to hold.
-        beta: Squared width of the bounds, or a function of the round from 1.
+        beta: Squared width of the objective's bounds, or a function of the round from 1.
+        constraint_beta: Squared width of the bounds of the constraints, by which a decision is
+            feasible with confidence.
+        optimism: Squared width of their upper bounds alone; None for `constraint_beta`.
     """
 
     risk_measure: RiskMeasure
     constraints: tuple[RiskConstraint, ...] = ()
     beta: Beta = 4.0
+    constraint_beta: float = 9.0
+    optimism: float | None = 0.0
 
     @property
     def num_outcomes(self) -> int:
@@ -60,8 +65,9 @@ class RiskRecipe:
         objective = RiskUpperConfidenceBound(first, environment, self.risk_measure, beta, **options)
         if not self.constraints:
             return objective
+        widths = {"beta": self.constraint_beta, "optimism": self.optimism}
         return ConstrainedUpperConfidenceBound(
-            model, objective, self.constraints, beta=beta, **options
+            model, objective, self.constraints, **widths, **options
         )
 
 
@@ -104,6 +110,8 @@ def risk_search(
     risk_measure: RiskMeasure,
     constraints: Sequence[RiskConstraint] = (),
     beta: Beta = 4.0,
+    constraint_beta: float = 9.0,
+    optimism: float | None = 0.0,
     acquisition: AcquisitionOfRisk | None = None,
     w_is_chosen: bool = False,
     num_initial: int = 10,
@@ -119,8 +127,8 @@ def risk_search(
     With the confidence bounds of this package, which treat all replicates at once, or with an
     acquisition function of BoTorch on the samples of the risks (`robust`), replicate by replicate.
     Both recommend alike: the decision with the best risk of the posterior mean; with constraints,
-    among all decisions that are feasible with confidence `beta`, evaluated or not, since a search
-    that is optimistic about the constraints evaluates few that are. A warning says where none is.
+    among all decisions that are feasible with confidence, evaluated or not, since a search for the
+    edge of the feasible set evaluates few that are. A warning says where none is.
 
     Outcomes beyond the first are those that constraints ask for; then `tell` takes `R x q x k x m`.
 
@@ -130,7 +138,13 @@ def risk_search(
         environment: The known distribution of W, or of the perturbation of the decision.
         risk_measure: Of the first outcome; larger is better.
         constraints: What has to hold, for outcomes of number 0, 1, and so on.
-        beta: Squared width of the bounds, or a function of the round from 1.
+        beta: Squared width of the objective's bounds, or a function of the round from 1.
+        constraint_beta: Squared width of the constraints' bounds, the confidence with which a
+            recommendation is feasible. More than `beta`, since the best decision is found where a
+            bound is too wide sooner than elsewhere.
+        optimism: Squared width of the constraints' upper bounds, which say where the search may
+            go; None for `constraint_beta`, as theory would have it. See
+            `ConstrainedUpperConfidenceBound`.
         acquisition: The class of a Monte-Carlo acquisition function of BoTorch, or a function with
             its arguments: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`,
             the last two where `robust` has them. Default: the largest confidence bound.
@@ -167,7 +181,7 @@ def risk_search(
     """
     check_beta(beta)
     check_parts(environment, risk_measure)
-    recipe = RiskRecipe(risk_measure, tuple(constraints), beta)
+    recipe = RiskRecipe(risk_measure, tuple(constraints), beta, constraint_beta, optimism)
     space = EnvironmentSpace(Box(bounds), environment, w_is_chosen)
     if w_is_chosen and space.perturbs and recipe.num_outcomes > 1:
         raise UnsupportedError(

@@ -69,6 +69,35 @@ def test_the_optimistic_set_holds_the_pessimistic_one() -> None:
     torch.testing.assert_close(acqf.upper(X)[inside], acqf.bound.upper(X)[inside])
 
 
+def test_optimism_moves_the_upper_bounds_of_the_constraints_alone() -> None:
+    X = decisions(100)
+    theory, mean = constrained(CHANCE, TAIL), constrained(CHANCE, TAIL, optimism=0.0)
+    for side in ("lower", "mean"):
+        assert torch.equal(mean.slacks(X, side), theory.slacks(X, side))
+        assert torch.equal(getattr(mean, side)(X), getattr(theory, side)(X))
+    torch.testing.assert_close(mean.slacks(X, "upper"), theory.slacks(X, "mean"))
+    assert (mean.slacks(X, "upper") < theory.slacks(X, "upper")).all()
+    assert torch.equal(mean.bound.upper(X), theory.bound.upper(X))
+    pending = decisions(1, seed=3)
+    wide = constrained(CHANCE, optimism=9.0)
+    before = wide.slacks(pending, "upper")
+    wide.set_X_pending(pending)
+    assert (wide.slacks(pending, "upper") < before).all()
+    with pytest.raises(ValueError, match="`optimism` to be finite and >= 0"):
+        constrained(CHANCE, optimism=-1.0)
+
+
+def test_the_cautious_mean_is_continuous_and_largest_where_the_constraints_hold() -> None:
+    acqf, X = constrained(CHANCE, penalty=7.0), decisions(400)
+    feasible, values = acqf.feasible(X), acqf.cautious_mean(X)
+    inside = acqf.slacks(X)[0] > 1e-3 * spread(1)
+    torch.testing.assert_close(values[inside], acqf.bound.mean(X)[inside])
+    missed = (-acqf.slacks(X)[0]).clamp_min(0) / spread(1)
+    expected = acqf.bound.mean(X) - 7.0 * spread(0) * missed
+    torch.testing.assert_close(values[~feasible], expected[~feasible], atol=2e-3, rtol=0)
+    assert (values[~feasible] < expected[~feasible]).all()  # inside by a margin
+
+
 def test_recommendations_are_feasible_with_confidence() -> None:
     acqf, X = constrained(CHANCE), decisions(200)
     best = recommend(acqf, X, "lower_confidence_bound")

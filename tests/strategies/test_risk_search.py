@@ -71,7 +71,7 @@ def test_it_maximises_the_bound_of_a_users_own_loop() -> None:
     assert belief.model.num_outputs == 3
     asked = strategy.ask()
     own = RiskUpperConfidenceBound(belief.model.models[0], PROBLEM.environment, Expectation(), 4.0)
-    whole = ConstrainedUpperConfidenceBound(belief.model, own, CONSTRAINTS, beta=4.0)
+    whole = ConstrainedUpperConfidenceBound(belief.model, own, CONSTRAINTS, beta=4.0, optimism=0.0)
     grid = torch.rand(2, 300, 2, dtype=torch.double)
     with torch.no_grad():
         assert (whole.evaluate(asked).squeeze(-1) >= whole.evaluate(grid).amax(dim=-1)).all()
@@ -172,7 +172,9 @@ def test_where_w_is_chosen_it_is_the_least_certain_value() -> None:
 @pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:When all training points are infeasible")
 def test_an_acquisition_function_of_botorch_chooses_what_its_own_loop_would() -> None:
-    strategy = build(0, acquisition=partial(qLogNoisyExpectedImprovement, prune_baseline=True))
+    strategy = build(
+        0, num_initial=5, acquisition=partial(qLogNoisyExpectedImprovement, prune_baseline=True)
+    )
     play(strategy, 1)
     asked = strategy.ask()
     assert asked.shape == (1, 1, 2)
