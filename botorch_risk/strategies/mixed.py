@@ -27,7 +27,10 @@ class AcquisitionOfDecisions(AcquisitionFunction):
     def __init__(self, acqf: Any, encode: Callable[[Tensor], Tensor]) -> None:
         super().__init__(model=acqf.model)
         self.acqf, self.encode = acqf, encode
-        self._before: Tensor | None = vars(acqf).get("X_pending")
+        self._before: Tensor | None = None
+        if "X_pending" in dir(acqf):  # it takes pending points
+            self._before = acqf.X_pending
+            super().set_X_pending(None)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Values `batch_shape x m` of decisions `batch_shape x m x d`, each by itself."""
