@@ -269,6 +269,11 @@ STRATEGIES = [
     of_mixed_contexts(strategies.sbo_kde, context_bounds=SEASONS.contexts, n_w=16),
     of_mixed_contexts(strategies.drbo_kde, context_bounds=SEASONS.contexts, n_w=16),
     of_mixed_contexts(
+        strategies.risk_search,
+        environment=SEASONS.environment,
+        risk_measure=ConditionalValueAtRisk(0.2),
+    ),
+    of_mixed_contexts(
         strategies.v_ucb, num_asked=4, environment=SEASONS.environment, risk_level=0.2
     ),
     of_mixed_contexts(
