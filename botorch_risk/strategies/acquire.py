@@ -11,14 +11,14 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
-from botorch.optim import optimize_acqf, optimize_acqf_mixed_alternating
+from botorch.optim import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.strategies.method import Method, View, best_observed
-from botorch_risk.strategies.mixed import AcquisitionOfDecisions
+from botorch_risk.strategies.mixed import AcquisitionOfDecisions, maximize_by_botorch
 from botorch_risk.strategies.space import Box, unit_cube
 
 AcquisitionFactory = Callable[[Any, int], AcquisitionFunction]
@@ -98,16 +98,10 @@ class Acquire(Method):
             "num_restarts": self.num_restarts,
             "raw_samples": self.raw_samples,
         }
+        if isinstance(view.space, Box) and view.space.discrete:
+            of_decisions = AcquisitionOfDecisions(acquisition, view.space.unit)
+            return maximize_by_botorch(of_decisions, view.space, seed, **options).unsqueeze(0)
         with manual_seed(seed):
-            if isinstance(view.space, Box) and view.space.discrete:
-                X, _ = optimize_acqf_mixed_alternating(
-                    AcquisitionOfDecisions(acquisition, view.space.unit),
-                    view.space.bounds,
-                    view.space.discrete_dims,
-                    view.space.cat_dims,
-                    **options,
-                )
-                return X.unsqueeze(0)
             X, _ = optimize_acqf(
                 acquisition,
                 unit_cube(view.space.bounds),

@@ -2,12 +2,15 @@ r"""Acquisition functions of decisions with integers and categories."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions.errors import UnsupportedError
+from botorch.optim import optimize_acqf_mixed_alternating
+from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisition
@@ -55,6 +58,30 @@ class AcquisitionOfDecisions(AcquisitionFunction):
                 before = self._before.expand(*pending.shape[:-2], *self._before.shape[-2:])
                 pending = torch.cat([before, pending], dim=-2)
         self.acqf.set_X_pending(pending)
+
+
+def maximize_by_botorch(
+    acqf: AcquisitionFunction, box: Any, seed: int, q: int = 1, **options: Any
+) -> Tensor:
+    r"""Decisions `q x d` by BoTorch's `optimize_acqf_mixed_alternating`, a function of the seed.
+
+    Args:
+        acqf: An acquisition function of decisions, for one replicate.
+        box: A `Box` with integers or categories.
+        seed: A seed of 31 bits.
+        q: How many decisions, one after the other.
+        options: Further arguments, such as `num_restarts`.
+    """
+    before = random.getstate()  # BoTorch draws among many categories by Python's generator
+    random.seed(seed)
+    try:
+        with manual_seed(seed):
+            X, _ = optimize_acqf_mixed_alternating(
+                acqf, box.bounds, box.discrete_dims, box.cat_dims, q=q, **options
+            )
+    finally:
+        random.setstate(before)
+    return X
 
 
 def require_continuous(box: Any, name: str) -> None:

@@ -10,7 +10,7 @@ import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.models import ModelListGP
 from botorch.models.model import Model, ModelList
-from botorch.optim import optimize_acqf, optimize_acqf_mixed_alternating
+from botorch.optim import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
@@ -18,6 +18,7 @@ from botorch_risk.acquisition.risk_constraint import RiskConstraint
 from botorch_risk.acquisition.robust import Robust, robust
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import Turn
+from botorch_risk.strategies.mixed import maximize_by_botorch
 
 AcquisitionOfRisk = Callable[..., AcquisitionFunction]
 
@@ -72,11 +73,8 @@ class MonteCarloDecision:
             "raw_samples": method.raw_samples,
         }
         if box.discrete:
-            options: dict[str, Any] = {"maxiter_continuous": self.max_iterations}
-            dims = box.discrete_dims, box.cat_dims
-            return optimize_acqf_mixed_alternating(
-                acquisition, box.bounds, *dims, options=options, **numbers
-            )[0]
+            options = {"maxiter_continuous": self.max_iterations}
+            return maximize_by_botorch(acquisition, box, seed, options=options, **numbers)
         return optimize_acqf(
             acquisition,
             box.bounds,

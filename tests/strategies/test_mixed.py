@@ -2,6 +2,7 @@ r"""Acquisition functions of encoded points as functions of decisions, and the w
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from botorch_risk.models import one_hot_inputs
 from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.strategies import Acquire, Box, RandomOrAcquire, Strategy, risk_search
-from botorch_risk.strategies.mixed import AcquisitionOfDecisions, decoded
+from botorch_risk.strategies.mixed import AcquisitionOfDecisions, decoded, maximize_by_botorch
 from botorch_risk.test_functions import MixedNewsvendor
 from tests.strategies.cases import OVEN, SEASONS
 from tests.strategies.loops import play
@@ -90,6 +91,21 @@ def test_acquisitions_of_botorch_replicate_by_replicate() -> None:
         for X in play(strategy, 3, problem=OVEN):
             assert torch.equal(X[..., 1:], X[..., 1:].round())
             assert len(set(map(tuple, X[0].tolist()))) == X.shape[1]
+
+
+def test_many_categories_are_searched_as_the_seed_says() -> None:
+    r"""BoTorch draws among more than 20 categories by Python's own generator."""
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 30.0]], dtype=torch.double)
+    box = Box(bounds, categories=[1])
+    X = box.initial([0], 8)[0]
+    gp = SingleTaskGP(box.unit(X), (X[:, :1] + X[:, 1:].cos()).sin()).eval()
+    acqf = AcquisitionOfDecisions(UpperConfidenceBound(gp, beta=4.0), box.unit)
+    random.seed(5)
+    first = maximize_by_botorch(acqf, box, 3, **FAST)
+    kept = random.random()
+    assert torch.equal(first, maximize_by_botorch(acqf, box, 3, **FAST))
+    random.seed(5)
+    assert random.random() == kept
 
 
 @pytest.mark.parametrize("name", ["CVaR-UCB", "qLogEI"])
