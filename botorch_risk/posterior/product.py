@@ -16,17 +16,12 @@ from typing import Any
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
-from botorch.models.transforms.input import (
-    ChainedInputTransform,
-    InputTransform,
-    Normalize,
-    NumericToCategoricalEncoding,
-)
 from gpytorch import settings
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from botorch_risk.posterior.cache import PosteriorCache
+from botorch_risk.posterior.inputs import keeps_apart, original_inputs
 from botorch_risk.posterior.kernels import StationaryKernel, squared_distance
 from botorch_risk.posterior.marginals import MarginalPredictor, Marginals, has_closed_form
 from botorch_risk.posterior.stationary_moments import chunk_size
@@ -163,7 +158,7 @@ class ProductMarginals:
             and X.shape[-2] > 0
             and X.shape[:-2] == model.batch_shape  # one model may meet many distributions
             and has_closed_form(model, self.predictor.posterior_transform)
-            and _keeps_apart(transform, self.points.shape[-1])
+            and keeps_apart(transform, self.points.shape[-1])
         )
 
     def _at_every_pair(self, X: Tensor) -> Marginals:
@@ -179,12 +174,6 @@ class ProductMarginals:
         X, W = (value.expand(*value.shape[:-2], rows, value.shape[-1]) for value in (X, W))
         joint: Tensor = self.predictor.model.transform_inputs(torch.cat([X, W], dim=-1))
         return joint
-
-    def _original_inputs(self) -> Tensor:
-        r"""The training inputs of the model before its input transform."""
-        model: Any = self.predictor.model
-        X: Tensor = model.train_inputs[0]
-        return model._original_train_inputs if model._has_transformed_inputs else X
 
     def _current_factors(self) -> _Factors | None:
         cache = self.predictor.current_cache()
@@ -204,7 +193,9 @@ class ProductMarginals:
         lengthscale = kernel.lengthscale.expand(*kernel.lengthscale.shape[:-1], X.shape[-1])
         centre = cache.centre
         points = self.points.to(X).expand(*X.shape[:-2], *self.points.shape[-2:])
-        decision = self._original_inputs()[..., :1, :-d_w].to(X)  # any: w is transformed by itself
+        decision = original_inputs(self.predictor.model)[..., :1, :-d_w].to(
+            X
+        )  # any: w is transformed by itself
         W = self._transformed(decision, points)[..., d_x:]
         Z = (W - centre[..., d_x:]) / lengthscale[..., d_x:]
 
@@ -226,20 +217,6 @@ class ProductMarginals:
             products=_products(coordinates),
             constant=cache.constant.unsqueeze(-1),
         )
-
-
-def _keeps_apart(transform: InputTransform | None, d_w: int) -> bool:
-    r"""Whether the last columns of what a transform returns are w, scaled by itself."""
-    if transform is None or type(transform) is Normalize:
-        return True
-    if type(transform) is not ChainedInputTransform:
-        return False
-    first, *rest = transform.values()
-    return (
-        type(first) is NumericToCategoricalEncoding
-        and max(first.ordinal_idx) < len(first.ordinal_idx) + len(first.numerical_idx) - d_w
-        and all(type(part) is Normalize for part in rest)
-    )
 
 
 class _QuadraticForms(torch.autograd.Function):

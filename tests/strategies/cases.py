@@ -272,6 +272,7 @@ STRATEGIES = [
         strategies.risk_search,
         environment=SEASONS.environment,
         risk_measure=ConditionalValueAtRisk(0.2),
+        reporting="posterior_mean",
     ),
     of_mixed_contexts(
         strategies.v_ucb, num_asked=4, environment=SEASONS.environment, risk_level=0.2

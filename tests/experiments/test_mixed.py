@@ -1,4 +1,4 @@
-r"""Experiments on certified problems run by name, from the command line too."""
+r"""Experiments on mixed decisions run by name, from the command line too."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from typer.testing import CliRunner
 
 from botorch_risk.experiments import ExperimentStore, get_experiment
-from botorch_risk.experiments.certified import EXPERIMENTS
 from botorch_risk.experiments.commands import app
+from botorch_risk.experiments.mixed import EXPERIMENTS
 from botorch_risk.experiments.problem import decision_bounds, decision_space
 from botorch_risk.experiments.replay import final_strategy
 
