@@ -13,6 +13,7 @@ from benchmarks import (
     fit_quality,
     long_loops,
     marginals,
+    mixed_search,
     multistart,
     pseudo_data,
     rahbo_loop,
@@ -37,6 +38,7 @@ def main() -> None:
     if device == "cpu":
         fit_quality.main(count=20 if quick else 200)
         multistart.main(repeats=1 if quick else 5)
+        mixed_search.main(repeats=1 if quick else 5)
         rahbo_loop.main(plain=2 if quick else 32)
         risk_measures.main()
         pseudo_data.main(repeats=1 if quick else 9)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from botorch_risk.optim.discrete_columns import Values
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.recommend import ConfidenceBound, ConstraintBounds, Recommendation, recommend
 
@@ -21,6 +22,8 @@ def recommend_everywhere(
     evaluated: Tensor | None = None,
     num_restarts: int = 10,
     raw_samples: int = 256,
+    discrete_dims: Values | None = None,
+    cat_dims: Values | None = None,
 ) -> Recommendation:
     r"""The decision, evaluated or not, with the largest risk of the posterior mean.
 
@@ -36,6 +39,8 @@ def recommend_everywhere(
         evaluated: Decisions that are offered too, `R x n x d_x`, such as the evaluated ones.
         num_restarts: Starts of the optimiser.
         raw_samples: Raw points of the optimiser.
+        discrete_dims: Ordered columns that take some values only, from columns to values.
+        cat_dims: Columns of categories, from columns to values, which have no order.
 
     Returns:
         The decisions, `R x d_x`. Their rows count the evaluated ones; `n` is the one that was
@@ -62,7 +67,13 @@ def recommend_everywhere(
         torch.Size([1, 1])
     """
     found, _ = optimize_acqf_replicates(
-        _Reported(bound), bounds, seeds=seeds, num_restarts=num_restarts, raw_samples=raw_samples
+        _Reported(bound),
+        bounds,
+        seeds=seeds,
+        num_restarts=num_restarts,
+        raw_samples=raw_samples,
+        discrete_dims=discrete_dims,
+        cat_dims=cat_dims,
     )
     offered = found if evaluated is None else torch.cat([evaluated.to(found), found], dim=-2)
     return recommend(bound, offered, "posterior_mean")

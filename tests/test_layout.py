@@ -35,6 +35,7 @@ FLOOR_OF = {place: floor for floor, places in enumerate(FLOORS) for place in pla
 # Modules without a test file of their own, each with its reason.
 WITHOUT_TESTS: dict[str, str] = {
     "baselines/domain_search.py": "the base of the two searches beside it",
+    "optim/ascent.py": "the ascent of optim/test_multistart.py",
     "strategies/contextual.py": "the method of strategies/test_kde.py",
     "strategies/domain.py": "the method of strategies/test_truvar.py",
     "strategies/environment.py": "the method of strategies/test_v_ucb.py",

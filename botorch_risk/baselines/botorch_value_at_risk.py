@@ -34,7 +34,8 @@ from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.environment import EnvironmentRisk, Turn, input_range
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import Method, State, View
-from botorch_risk.strategies.space import Box, Space
+from botorch_risk.strategies.mixed import require_continuous
+from botorch_risk.strategies.space import Box, Space, decision_box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.v_ucb import LacedValue
 
@@ -67,7 +68,7 @@ AcquisitionOfQuery = Callable[[Query], AcquisitionFunction]
 
 
 def value_at_risk_log_nei(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     environment: Environment,
@@ -80,7 +81,7 @@ def value_at_risk_log_nei(
     decisions that were queried (pruned); it has no opinion on w.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         environment: The known distribution of W.
         risk_level: Lower-tail probability in (0, 1); BoTorch's `alpha` is 1 minus it.
@@ -117,7 +118,7 @@ def log_nei(query: Query) -> AcquisitionFunction:
 
 def of_botorch(
     acquisition: AcquisitionOfQuery,
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     environment: Environment,
     risk_level: float,
@@ -132,7 +133,9 @@ def of_botorch(
     recipe = partial(named_known.v_ucb, risk_level=risk_level)
     report = EnvironmentRisk(recipe, LacedValue("uniform"), reporting=reporting)
     method = BoTorchValueAtRisk(acquisition, report, risk_level, **options)
-    space = EnvironmentSpace(Box(bounds), environment)
+    box = decision_box(bounds)
+    require_continuous(box, "BoTorch's value-at-risk")
+    space = EnvironmentSpace(box, environment)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
 
 

@@ -15,11 +15,12 @@ from botorch_risk.acquisition.risk_constraint import RiskConstraint
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.risk_search import risk_search
+from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 
 
 def constrained_log_ei(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     environment: Environment,
@@ -35,7 +36,7 @@ def constrained_log_ei(
     `qLogProbabilityOfFeasibility`, as BoTorch advises.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         environment: The known distribution of W, or of the perturbation of the decision.
         risk_measure: Of the first outcome; larger is better.

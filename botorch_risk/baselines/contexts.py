@@ -15,11 +15,12 @@ from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import Beta, check_beta
 from botorch_risk.environments.uniforms import check_num_points
 from botorch_risk.strategies.kde import contextual
+from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 
 
 def stable_opt(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     context_bounds: Tensor,
@@ -30,7 +31,7 @@ def stable_opt(
     r"""The worst context within a standard deviation of the mean [Bogunovic2018stableopt]_.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         n_w: Points of the box of contexts.
@@ -50,7 +51,7 @@ def stable_opt(
 
 
 def context_free_gp_ucb(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     context_bounds: Tensor,
@@ -60,7 +61,7 @@ def context_free_gp_ucb(
     r"""GP-UCB on the decision alone, to which the context is noise.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         beta: Squared width of the bound, or a function of the round from 1.
@@ -80,7 +81,7 @@ def context_free_gp_ucb(
 def _without_contexts(
     model: Model,
     observed: Tensor,
-    bounds: Tensor,
+    bounds: Tensor | Box,
     t: int,
     *,
     seeds: Sequence[int],

@@ -14,13 +14,13 @@ from botorch_risk.acquisition.widths import Beta, beta_of_round
 from botorch_risk.fit.estimators import Estimator, FullyBayesian
 from botorch_risk.strategies.acquire import Acquire
 from botorch_risk.strategies.method import Method, View, best_observed
-from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.uhe_bo import PAPER_BETA
 
 
 def fully_bayesian_gp_ucb(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     sample_every: int = 1,
@@ -35,7 +35,7 @@ def fully_bayesian_gp_ucb(
     Needs NumPyro, the extra `bayesian`; see `botorch_risk.fit.FullyBayesian`. One point a round.
 
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`.
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
         sample_every: Rounds from one sampling to the next. In between the samples stay, and the
             process of each is conditioned on what has been observed since.
@@ -55,7 +55,9 @@ def fully_bayesian_gp_ucb(
     """
     acquire = Acquire(UpperBound(beta), estimator=estimator or FullyBayesian(), **options)
     method = SampleSometimes(acquire, sample_every)
-    return Strategy(Box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size)
+    return Strategy(
+        decision_box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size
+    )
 
 
 @dataclass(frozen=True)

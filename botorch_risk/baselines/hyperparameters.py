@@ -21,13 +21,13 @@ from botorch_risk.fit.shrinkage import divide_lengthscales, expansion_factor
 from botorch_risk.strategies.acquire import Acquire
 from botorch_risk.strategies.method import Method, View, best_observed
 from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
-from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.uhe_bo import PAPER_BETA, acquire_gp_ucb
 
 
 def gp_ucb(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     beta: Beta = PAPER_BETA,
@@ -38,7 +38,7 @@ def gp_ucb(
     r"""GP-UCB with hyperparameters at their maximum a posteriori.
 
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`.
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
         beta: Squared width of the bound, or a function of the round from 1.
         num_initial: The number of points of the initial design.
@@ -51,10 +51,14 @@ def gp_ucb(
         torch.Size([2, 4, 1])
     """
     method = acquire_gp_ucb(beta, **options)
-    return Strategy(Box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size)
+    return Strategy(
+        decision_box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size
+    )
 
 
-def pseudo_data_gp_ucb(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
+def pseudo_data_gp_ucb(
+    bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any
+) -> Strategy:
     r"""Pseudo-data without random points: an ablation of UHE-BO. The arguments are `gp_ucb`'s.
 
     Example:
@@ -65,7 +69,7 @@ def pseudo_data_gp_ucb(bounds: Tensor, seeds: int | Sequence[int], **options: An
     return gp_ucb(bounds, seeds, **{"estimator": PseudoData(), **options})
 
 
-def random_exp3(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
+def random_exp3(bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any) -> Strategy:
     r"""Random points by EXP3 without pseudo-data: the ablation of Fig. 4 of [Ha2023uhe]_.
 
     It takes the arguments of `gp_ucb`, and `reward_scale` and `exploration` of `RandomOrAcquire`.
@@ -78,7 +82,7 @@ def random_exp3(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> S
     return _with_random_points(bounds, seeds, **options)
 
 
-def ra_bo(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
+def ra_bo(bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any) -> Strategy:
     r"""RA-BO: a random point and the acquisition's in turn, Sec. 6 of [Ha2023uhe]_.
 
     With pseudo-data, as in its Theorem 6.4. It takes the arguments of `gp_ucb`.
@@ -92,7 +96,7 @@ def ra_bo(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> Strateg
     return _with_random_points(bounds, seeds, arms="alternate", **options)
 
 
-def portfolio_exp3(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
+def portfolio_exp3(bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any) -> Strategy:
     r"""EXP3 over random sampling and GP-UCB, one evaluation an arm [Hoffman2011portfolio]_.
 
     As [Ha2023uhe]_ ran it, with the reward that it does not state: the scaled outcome itself. It
@@ -107,7 +111,7 @@ def portfolio_exp3(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -
 
 
 def a_gp_ucb(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     regret_exponent: float = 0.9,
@@ -123,7 +127,7 @@ def a_gp_ucb(
     `g(t)^(d / 2)`; UHE-BO's comparison keeps the width constant, as does the default.
 
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`.
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
         regret_exponent: Of the reference regret, which sets g.
         widen: Whether the bound grows with the norm.
@@ -139,7 +143,7 @@ def a_gp_ucb(
         >>> a_gp_ucb(bounds, seeds=[0, 1], num_initial=4).ask().shape
         torch.Size([2, 4, 1])
     """
-    dimension = bounds.shape[-1]
+    dimension = decision_box(bounds).num_columns
     expansion_factor(1, dimension, regret_exponent)  # raises
     shorter = ShorterLengthscales(regret_exponent, estimator or MaximumAPosteriori())
     if widen:
@@ -164,7 +168,7 @@ class ShorterLengthscales:
 
 
 def wang_de_freitas_gp_ucb(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     threshold: float = 0.1,
@@ -180,7 +184,7 @@ def wang_de_freitas_gp_ucb(
     standard deviation at the maximiser is below `threshold` in units of the standardised outcome.
 
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`.
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
         threshold: The least standard deviation at the next point, kappa.
         max_halvings: The most halvings in one round.
@@ -198,7 +202,9 @@ def wang_de_freitas_gp_ucb(
         torch.Size([2, 4, 1])
     """
     method = HalveLengthscales(acquire_gp_ucb(beta, **options), threshold, max_halvings)
-    return Strategy(Box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size)
+    return Strategy(
+        decision_box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size
+    )
 
 
 @dataclass(frozen=True)
@@ -250,7 +256,7 @@ def _widened(t: int, beta: Beta, dimension: int, regret_exponent: float) -> Any:
 
 
 def _with_random_points(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     beta: Beta = PAPER_BETA,
@@ -264,4 +270,6 @@ def _with_random_points(
 ) -> Strategy:
     inner = acquire_gp_ucb(beta, **options)
     method = RandomOrAcquire(inner, arms, steps, reward_scale, exploration)
-    return Strategy(Box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size)
+    return Strategy(
+        decision_box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size
+    )

@@ -18,14 +18,13 @@ from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.environment import Chooser, EnvironmentRisk, Turn
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.initial_design import uniform_points
-from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.v_ucb import LacedValue
 
 
 def adversarial_stable_opt(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     environment: Environment,
@@ -44,7 +43,7 @@ def adversarial_stable_opt(
     0 (Corollary 2.2). `stable_opt` is for contexts that are observed, with an unknown distribution.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         environment: Its points of positive weight are the adversary's choices.
         beta: Squared width of the bound, or a function of the round from 1.
@@ -62,13 +61,13 @@ def adversarial_stable_opt(
     """
     check_beta(beta)
     recipe = partial(named_known.adversarial_stable_opt, beta=beta)
-    space = EnvironmentSpace(Box(bounds), environment, w_is_chosen)
+    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
     method = EnvironmentRisk(recipe, LacedValue("uniform"), **options)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
 
 
 def contextual_gp_ucb(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     environment: Environment,
@@ -83,7 +82,7 @@ def contextual_gp_ucb(
     It learns about all w alike; it reports by the value-at-risk as V-UCB does.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         environment: The known distribution of W.
         risk_level: Lower-tail probability in (0, 1) of the report.
@@ -102,7 +101,7 @@ def contextual_gp_ucb(
 
 
 def random_pairs(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     environment: Environment,
@@ -112,7 +111,7 @@ def random_pairs(
     r"""Uniformly random decisions with w from its distribution, reported as V-UCB's are.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         environment: The known distribution of W.
         risk_level: Lower-tail probability in (0, 1) of the report.
@@ -130,7 +129,7 @@ def random_pairs(
 
 def drawn_contexts(
     choose: Chooser,
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     environment: Environment,
     risk_level: float,
@@ -153,7 +152,7 @@ def drawn_contexts(
     ValueAtRisk(risk_level)  # raises
     recipe = partial(named_known.v_ucb, risk_level=risk_level, beta=beta)
     method = EnvironmentRisk(recipe, choose, **options)
-    space = EnvironmentSpace(Box(bounds), environment)
+    space = EnvironmentSpace(decision_box(bounds), environment)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
 
 
@@ -172,7 +171,7 @@ class BestDecision:
 
 def random_pair(turn: Turn) -> Tensor:
     r"""A uniformly random decision with a value of W from its distribution."""
-    X = uniform_points(turn.space.bounds, turn.streams("decision"), 1)
+    X = turn.space.box.random_points(turn.streams("decision"), 1)
     return torch.cat([X, _drawn(turn)], dim=-1)
 
 

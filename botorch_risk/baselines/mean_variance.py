@@ -23,19 +23,22 @@ from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.strategies.mean_variance import MeanVariance, Weights, risk_averse
 from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.mixed import require_continuous
 from botorch_risk.strategies.rahbo import rahbo
-from botorch_risk.strategies.space import Space, unit_cube
+from botorch_risk.strategies.space import Box, Space, unit_cube
 from botorch_risk.strategies.strategy import Strategy
 
 
-def heteroscedastic_gp_ucb(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
+def heteroscedastic_gp_ucb(
+    bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any
+) -> Strategy:
     r"""GP-UCB on the heteroscedastic model: the risk-neutral baseline (Eq. 7).
 
     It explores as if `risk_aversion` were 0, and reports by the same rule and the same
     `risk_aversion` as RAHBO, so that a comparison shows what the acquisition gains.
 
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`.
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
         options: Those of `rahbo`.
 
@@ -53,14 +56,16 @@ def risk_neutral(model: MeanVarianceGP, t: int, weights: Weights) -> PointwiseAc
     return risk_averse(model, t, replace(weights, risk_aversion=0.0))
 
 
-def mean_variance_log_nei(bounds: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
+def mean_variance_log_nei(
+    bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any
+) -> Strategy:
     r"""Mean minus weighted variance by qLogNEI, as a BoTorch user would maximise it.
 
     Each seed has its own unbatched model, fitted by `fit_gpytorch_mll`, and its own call of
     `optimize_acqf`: the time grows with the number of seeds. It reports by the same rule as RAHBO.
 
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`.
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
         options: Those of `rahbo`.
 
@@ -75,11 +80,11 @@ def mean_variance_log_nei(bounds: Tensor, seeds: int | Sequence[int], **options:
         >>> strategy.ask().shape
         torch.Size([1, 1, 1])
     """
-    like = rahbo(bounds, seeds, **options)
-    method: Any = like.method
+    like: Any = rahbo(bounds, seeds, **options)
+    require_continuous(like.space, "qLogNEI")
     return Strategy(
         like.space,
-        MeanVarianceLogNEI(method),
+        MeanVarianceLogNEI(like.method),
         seeds,
         num_initial=like.history.num_initial,
         batch_size=like.batch_size,

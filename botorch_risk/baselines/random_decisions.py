@@ -14,12 +14,12 @@ from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import EnvironmentRisk, Reporting
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.risk_search import DecisionThenValue, RiskRecipe, random_decision
-from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 
 def random_decisions(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     environment: Environment,
@@ -35,7 +35,7 @@ def random_decisions(
     r"""Uniformly random decisions; w is observed. It recommends as `risk_search` does.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         environment: The known distribution of W, or of the perturbation of the decision.
         risk_measure: Of the first outcome; larger is better.
@@ -64,5 +64,5 @@ def random_decisions(
         num_outcomes=recipe.num_outcomes,
         **options,
     )
-    space = EnvironmentSpace(Box(bounds), environment, w_is_chosen=False)
+    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen=False)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)

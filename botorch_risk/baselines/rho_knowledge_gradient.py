@@ -15,13 +15,14 @@ from torch import Tensor
 
 from botorch_risk.baselines.botorch_value_at_risk import Query, of_botorch
 from botorch_risk.environments import Environment
+from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 
 InnerSolutions = Literal["visited", "anywhere"]
 
 
 def rho_knowledge_gradient(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     environment: Environment,
@@ -54,7 +55,7 @@ def rho_knowledge_gradient(
     `reporting="posterior_mean_everywhere"`.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         environment: The known distribution of W.
         risk_level: Lower-tail probability in (0, 1); BoTorch's `alpha` is 1 minus it.

@@ -15,7 +15,7 @@ from botorch_risk import __version__
 from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.extras import require_extra
 from botorch_risk.experiments.loop import run_strategy
-from botorch_risk.experiments.problem import Problem, ProblemFamily, decision_bounds
+from botorch_risk.experiments.problem import Problem, ProblemFamily, decision_bounds, decision_space
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.workers import end_with
 from botorch_risk.seeding import as_seeds
@@ -156,8 +156,8 @@ class Campaign:
     def _run_one(self, label: str, position: int, progress: bool, parent: int) -> None:
         end_with(parent)
         definition = self.definition
-        bounds = decision_bounds(self.problem).to(self.device)
-        strategy = definition.build(label, bounds, self.seeds)
+        space = decision_space(self.problem, self.device)
+        strategy = definition.build(label, space, self.seeds)
         with ExperimentStore(self.path, self.identity) as store:
             done = store.progress(label)[0] + 1
             with require_extra("tqdm").tqdm(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.experiments.definition import ExperimentDefinition
-from botorch_risk.experiments.problem import ProblemWithConstraints, decision_bounds
+from botorch_risk.experiments.problem import ProblemWithConstraints, decision_space
 from botorch_risk.experiments.records import RoundRecord
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import cell, table
@@ -36,7 +36,8 @@ def constraint_markdown(stores: Iterable[ExperimentStore], definition: Experimen
         ValueError: If the problem has no constraints that it knows the truth of.
     """
     problem: Any = definition.problem()
-    if not isinstance(problem, ProblemWithConstraints) or definition.optimal_value is None:
+    has_constraints = isinstance(problem, ProblemWithConstraints)
+    if not has_constraints or definition.optimal_value is None:
         raise ValueError(
             "Expected a problem with constraints and a known optimum. "
             f"Got {type(problem).__name__}."
@@ -48,9 +49,8 @@ def constraint_markdown(stores: Iterable[ExperimentStore], definition: Experimen
             last = _last(store.rounds(label))
             if last is None:
                 continue
-            decisions = last.recommendation
-            feasible = problem.is_feasible_decision(decisions)
-            regret = optimum - problem.objective(decisions)
+            feasible = problem.is_feasible_decision(last)
+            regret = optimum - problem.objective(last)
             row = (_made(store, definition, label), feasible, regret)
             parts.setdefault(label, []).append(row)
     rows = [
@@ -60,14 +60,15 @@ def constraint_markdown(stores: Iterable[ExperimentStore], definition: Experimen
     return table(["strategy", "made", "violated", "regret where feasible"], rows) + "\n"
 
 
-def _last(records: list[RoundRecord]) -> RoundRecord | None:
-    completed = [record for record in records if record.recommendation is not None]
-    return completed[-1] if completed else None
+def _last(records: list[RoundRecord]) -> Tensor | None:
+    r"""The recommendations of the last completed round, `R x d_x`."""
+    made = [record.recommendation for record in records if record.recommendation is not None]
+    return made[-1] if made else None
 
 
 def _made(store: ExperimentStore, definition: ExperimentDefinition, label: str) -> Tensor:
     r"""Which replicates have a recommendation that is feasible with confidence, `R`."""
-    bounds = decision_bounds(definition.problem())
+    bounds = decision_space(definition.problem())
     strategy: Any = definition.build(label, bounds, store.identity["seeds"])
     strategy.load_state_dict(store.progress(label)[1])
     made = torch.zeros(len(strategy.seeds), dtype=torch.bool)

@@ -9,14 +9,18 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from botorch_risk.experiments.problem import Problem, ProblemFamily
-from botorch_risk.strategies import Strategy
+from botorch_risk.strategies import Box, Strategy
 
 
 class StrategyFactory(Protocol):
     r"""Builds a strategy from what is the same for all strategies of an experiment."""
 
-    def __call__(self, bounds: Tensor, /, *, seeds: list[int], num_initial: int) -> Strategy:
-        r"""The strategy; the bounds `2 x d` of what it decides carry dtype and device."""
+    def __call__(self, bounds: Any, /, *, seeds: list[int], num_initial: int) -> Strategy:
+        r"""The strategy.
+
+        The bounds `2 x d` of what it decides carry dtype and device; they are a `Box` where the
+        problem has decisions that are integers or categories.
+        """
         ...
 
 
@@ -75,12 +79,12 @@ class ExperimentDefinition:
                 f"{list(self.strategies)=}."
             )
 
-    def build(self, label: str, bounds: Tensor, seeds: Sequence[int]) -> Strategy:
+    def build(self, label: str, bounds: Tensor | Box, seeds: Sequence[int]) -> Strategy:
         r"""A fresh strategy of this experiment.
 
         Args:
             label: The strategy.
-            bounds: The bounds of what is decided, `2 x d`; they carry dtype and device.
+            bounds: The bounds of what is decided, `2 x d`, or a `Box`; they carry dtype and device.
             seeds: One seed per replicate.
         """
         return self.strategies[label](bounds, seeds=list(seeds), num_initial=self.num_initial)

@@ -8,7 +8,7 @@ import torch
 
 from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.plots import plot_model
-from botorch_risk.experiments.problem import decision_bounds
+from botorch_risk.experiments.problem import decision_bounds, decision_space
 from botorch_risk.experiments.replay import final_strategy
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.strategies import MeanVariance
@@ -33,11 +33,12 @@ def plot_final_model(
         input, the strategy has no model, or it has no data.
     """
     _, state = store.progress(label)
-    bounds = decision_bounds(definition.problem())
+    problem = definition.problem()
+    bounds = decision_bounds(problem)
     seeds = store.identity["seeds"]
     if state is None or bounds.shape[-1] != 1 or label not in definition.strategies:
         return None
-    method = definition.build(label, bounds, seeds).method
+    method = definition.build(label, decision_space(problem), seeds).method
     if not isinstance(method, MeanVariance):
         return None
     strategy = final_strategy(store, definition, label)

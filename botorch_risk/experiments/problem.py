@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
+import torch
 from torch import Generator, Tensor
+
+from botorch_risk.strategies import Box
 
 
 class Problem(Protocol):
@@ -104,6 +107,21 @@ class ProblemWithContexts(Protocol):
 
 
 @runtime_checkable
+class ProblemWithWholeNumbers(Protocol):
+    r"""A problem that says which of its inputs are whole numbers, as BoTorch's test problems do."""
+
+    @property
+    def discrete_inds(self) -> list[int]:
+        r"""The columns of integers."""
+        ...
+
+    @property
+    def categorical_inds(self) -> list[int]:
+        r"""The columns of categories, which have no order."""
+        ...
+
+
+@runtime_checkable
 class ProblemFamily(Protocol):
     r"""A problem for each seed, such as functions drawn at random."""
 
@@ -127,3 +145,29 @@ def decision_bounds(problem: Problem | ProblemFamily) -> Tensor:
         (torch.Size([2, 4]), torch.Size([2, 2]))
     """
     return problem.decision_bounds if isinstance(problem, ProblemWithContexts) else problem.bounds
+
+
+def decision_space(
+    problem: Problem | ProblemFamily, device: str | torch.device = "cpu"
+) -> Tensor | Box:
+    r"""What is decided: its bounds, or a box if some decisions are integers or categories.
+
+    Args:
+        problem: The problem.
+        device: The device of the bounds.
+
+    Example:
+        >>> from botorch_risk.test_functions import MixedNewsvendor
+        >>> space = decision_space(MixedNewsvendor())
+        >>> space.integers, space.categories
+        ((1,), (2,))
+    """
+    bounds = decision_bounds(problem).to(device)
+    if not isinstance(problem, ProblemWithWholeNumbers):
+        return bounds
+    d = bounds.shape[-1]
+    integers, categories = (
+        [column for column in columns if column < d]
+        for columns in (problem.discrete_inds, problem.categorical_inds)
+    )
+    return Box(bounds, integers, categories) if integers or categories else bounds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from botorch_risk.experiments import chance_constrained
+from botorch_risk.experiments import chance_constrained, mixed
 from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.papers import kde, rahbo, truvar, uhe, vucb
 
@@ -15,7 +15,8 @@ OF_THE_PAPERS = (
     *truvar.EXPERIMENTS,
     *uhe.EXPERIMENTS,
 )
-CERTIFIED = chance_constrained.EXPERIMENTS  # optima known by independent computations
+# Problems of no paper, with optima known by independent computations.
+CERTIFIED = (*chance_constrained.EXPERIMENTS, *mixed.EXPERIMENTS)
 
 
 def experiments(own: Iterable[ExperimentDefinition] = ()) -> dict[str, ExperimentDefinition]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet
 from botorch_risk.experiments.definition import ExperimentDefinition
-from botorch_risk.experiments.problem import decision_bounds
+from botorch_risk.experiments.problem import decision_space
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.metrics import classify_by_mean, level_set_scores
 from botorch_risk.test_functions import FiniteDomainProblem
@@ -67,8 +67,8 @@ def replay(store: ExperimentStore, definition: ExperimentDefinition, label: str)
         definition: The experiment that it is of.
         label: The strategy.
     """
-    bounds = decision_bounds(definition.problem())
-    strategy: Any = definition.build(label, bounds, store.identity["seeds"])
+    space = decision_space(definition.problem())
+    strategy: Any = definition.build(label, space, store.identity["seeds"])
     for record in store.rounds(label):
         if record.recommendation is None:
             return

@@ -2,6 +2,7 @@ r"""Models that learn the noise as well as the mean, and models of the risks of 
 
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.noise_quantile import NoiseQuantileModel
+from botorch_risk.models.one_hot import one_hot_inputs
 from botorch_risk.models.reductions import Reduction
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.robust import RobustModel
@@ -14,4 +15,5 @@ __all__ = [
     "RepeatedOutcomes",
     "RobustModel",
     "RobustPath",
+    "one_hot_inputs",
 ]

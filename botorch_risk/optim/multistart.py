@@ -19,13 +19,12 @@ from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisition
 from botorch_risk.gradients import require_gradients
+from botorch_risk.optim.ascent import Scale, climb
+from botorch_risk.optim.discrete_columns import Values, discrete_columns
+from botorch_risk.optim.discrete_search import alternate
 from botorch_risk.optim.pointwise import PointwiseEvaluator
-from botorch_risk.projected_bfgs import RowStatus, minimize_rows
+from botorch_risk.projected_bfgs import RowStatus
 from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
-
-# A start has arrived when this many evaluations have gained less than this, in standard deviations
-# of the acquisition values at raw points.
-WORTHWHILE, PATIENCE = 1e-6, 20
 
 
 def optimize_acqf_replicates(
@@ -37,6 +36,8 @@ def optimize_acqf_replicates(
     num_restarts: int = 10,
     raw_samples: int = 256,
     fixed_features: Mapping[int, float] | None = None,
+    discrete_dims: Values | None = None,
+    cat_dims: Values | None = None,
     eta: float = 1.0,
     max_iterations: int = 200,
     batch_limit: int = 2048,
@@ -48,6 +49,11 @@ def optimize_acqf_replicates(
     quasi-Newton steps from every start, each with its own line search and its own end. A
     replicate's draws depend on its own seed only. Acquisitions that are not
     `PointwiseAcquisition`s are called with `m x R x 1 x d` points. Only box bounds.
+
+    Columns with values of their own are searched as by `optimize_acqf_mixed_alternating`: from each
+    start, moves to the best neighbour (a step of one column of `discrete_dims`, or any other value
+    of one of `cat_dims`) and quasi-Newton steps over the other columns take turns until neither
+    improves. It is a local search, for as many starts as there are.
 
     For `q > 1` the points are chosen one after the other, each with the ones before it pending.
 
@@ -62,6 +68,8 @@ def optimize_acqf_replicates(
         num_restarts: The number of starts of each replicate.
         raw_samples: The number of Sobol points of each replicate.
         fixed_features: Inputs to hold fixed, from their columns to their values.
+        discrete_dims: Ordered columns that take some values only, from columns to values.
+        cat_dims: Columns of categories, from columns to values, which have no order.
         eta: The inverse temperature of the Boltzmann rule.
         max_iterations: The most steps from a start.
         batch_limit: The most points to value in one call, all replicates together.
@@ -77,7 +85,8 @@ def optimize_acqf_replicates(
         UnsupportedError: In `torch.inference_mode`, if the acquisition is a one-shot one, or if
             `q > 1` and it does not support pending points.
         ValueError: If there are fewer raw points than starts, a seed repeats, bounds are not finite
-            or in reverse order, or a fixed feature is no column.
+            or in reverse order, or a fixed feature is no column; if a discrete column is none,
+            comes twice, or has no values or some outside the bounds.
 
     Example:
         >>> import torch
@@ -89,6 +98,12 @@ def optimize_acqf_replicates(
         >>> X, values = optimize_acqf_replicates(Parabola(), bounds, seeds=[0, 1], num_restarts=2)
         >>> X.round(decimals=4).flatten().tolist()
         [0.25, 0.5]
+
+        >>> X, _ = optimize_acqf_replicates(
+        ...     Parabola(), bounds, seeds=[0, 1], num_restarts=2, discrete_dims={0: [0.0, 0.3, 1.0]}
+        ... )
+        >>> X.flatten().tolist()
+        [0.3, 0.3]
     """
     require_gradients("optimize_acqf_replicates")
     listed = as_seeds(seeds)
@@ -98,14 +113,16 @@ def optimize_acqf_replicates(
             f"Got {num_restarts=}, {raw_samples=}."
         )
     box = _box(bounds, fixed_features or {})
-    evaluator = PointwiseEvaluator(acqf, box, len(listed), batch_limit)
+    discrete = discrete_columns(discrete_dims, cat_dims, box, list(fixed_features or {}))
+    evaluator = PointwiseEvaluator(acqf, box, len(listed), batch_limit, discrete)
     pending = _PendingPoints(acqf, len(evaluator.batch_shape)) if q > 1 else None
     picks, total = [], torch.zeros(len(listed)).to(box)
     try:
         for pick in range(q):
             raw = _sobol_points(listed, raw_samples, box, pick)
-            starts = _choose_starts(evaluator, raw, listed, num_restarts, eta, pick)
-            picks.append(_ascend(evaluator, *starts, max_iterations))
+            raw = raw if discrete is None else discrete.indexed(raw)
+            starts, scale = _choose_starts(evaluator, raw, listed, num_restarts, eta, pick)
+            picks.append(_ascend(evaluator, starts, scale, max_iterations))
             with torch.no_grad():
                 total += evaluator.values(picks[-1]).squeeze(-1)
             if pending is not None:
@@ -149,20 +166,19 @@ def _choose_starts(
     num_restarts: int,
     eta: float,
     pick: int,
-) -> tuple[ndarray, ndarray, ndarray]:
+) -> tuple[ndarray, Scale]:
     r"""Starts by the Boltzmann rule, which is a top-k rule under Gumbel noise.
 
     Args:
         evaluator: Values the points.
-        raw: Raw points in the unit cube, `R x count x d`.
+        raw: Raw search points, `R x count x d`.
         seeds: One for each replicate.
         num_restarts: How many starts.
         eta: The inverse temperature.
         pick: Which of the `q` points is being chosen.
 
     Returns:
-        The starts `R x num_restarts x d`, and the mean and the spread of each replicate's raw
-        values, `R`, in whose units its ascent is done.
+        The starts `R x num_restarts x d`, and the units of each replicate's ascent.
     """
     with torch.no_grad():
         values = evaluator.values(evaluator.scale_up(raw)).cpu().double().numpy()
@@ -190,46 +206,38 @@ def _choose_starts(
     chosen = np.argsort(-score, axis=1, kind="stable")[:, :num_restarts]
     usable = np.take_along_axis(finite, chosen, axis=1)
     chosen = np.where(usable, chosen, best[:, None])
-    return np.take_along_axis(raw, chosen[..., None], axis=1), center, spread
+    return np.take_along_axis(raw, chosen[..., None], axis=1), Scale(center, spread)
 
 
 def _ascend(
-    evaluator: PointwiseEvaluator,
-    starts: ndarray,
-    center: ndarray,
-    spread: ndarray,
-    max_iterations: int,
+    evaluator: PointwiseEvaluator, starts: ndarray, scale: Scale, max_iterations: int
 ) -> Tensor:
     r"""Climbs from every start of every replicate to each one's best point, `R x 1 x d`."""
-    num_replicates, num_starts, d = starts.shape
-
-    def objective(points: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
-        replicates = rows // num_starts
-        value, gradient = evaluator.value_and_gradient(points, replicates)
-        unit = spread[replicates]
-        return (center[replicates] - value) / unit, -gradient / unit[:, None]
-
-    minima = minimize_rows(
-        objective,
-        starts.reshape(-1, d),
-        np.zeros(d),
-        np.ones(d),
-        max_iterations=max_iterations,
-        precision=float(torch.finfo(evaluator.box.dtype).eps),
-        worthwhile=WORTHWHILE,
-        patience=PATIENCE,
-    )
-    values = minima.value.reshape(num_replicates, num_starts)
-    failed = minima.status.reshape(num_replicates, num_starts) == RowStatus.FAILED
-    if failed.any():
+    if evaluator.discrete is not None:
+        points, failed = alternate(evaluator, evaluator.discrete, starts, scale, max_iterations)
+    else:
+        points, failed = _best_end(evaluator, starts, scale, max_iterations)
+    if failed.size:
         message = (
             "The acquisition or its gradient is not finite at some starts of replicates "
-            f"{np.flatnonzero(failed.any(axis=1)).tolist()}: they stay where they are."
+            f"{failed.tolist()}: they stay where they are."
         )
         warnings.warn(message, OptimizationWarning, stacklevel=3)
+    return evaluator.scale_up(points)
+
+
+def _best_end(
+    evaluator: PointwiseEvaluator, starts: ndarray, scale: Scale, max_iterations: int
+) -> tuple[ndarray, ndarray]:
+    r"""The best point of each replicate, `R x 1 x d`, and the replicates with a failed start."""
+    num_replicates, num_starts, d = starts.shape
+    replicates = np.repeat(np.arange(num_replicates), num_starts)
+    minima = climb(evaluator, starts.reshape(-1, d), replicates, scale, max_iterations)
+    values = minima.value.reshape(num_replicates, num_starts)
+    failed = minima.status.reshape(num_replicates, num_starts) == RowStatus.FAILED
     best = np.where(np.isfinite(values), values, np.inf).argmin(axis=1)
     points = minima.x.reshape(starts.shape)[np.arange(num_replicates), best]
-    return evaluator.scale_up(points[:, None, :])
+    return points[:, None, :], np.flatnonzero(failed.any(axis=1))
 
 
 class _PendingPoints:

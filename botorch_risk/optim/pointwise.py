@@ -10,6 +10,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisition
+from botorch_risk.optim.discrete_columns import DiscreteColumns
 
 
 class PointwiseEvaluator:
@@ -21,6 +22,7 @@ class PointwiseEvaluator:
         box: Tensor,
         num_replicates: int,
         batch_limit: int,
+        discrete: DiscreteColumns | None = None,
     ) -> None:
         r"""Checks the acquisition once.
 
@@ -29,6 +31,7 @@ class PointwiseEvaluator:
             box: Bounds, `2 x d`; their dtype and device are those of the points.
             num_replicates: The number `R` of replicates.
             batch_limit: The most points to value in one call, all replicates together.
+            discrete: Columns that take some values only; search points hold their indices.
 
         Raises:
             BotorchTensorDimensionError: If the model's batch shape does not fit `R`.
@@ -46,42 +49,65 @@ class PointwiseEvaluator:
                 f"Expected a model of batch shape [{num_replicates}], one for each seed. "
                 f"Got {self.batch_shape=}."
             )
-        self.box = box
+        self.box, self.discrete = box, discrete
         self._acqf = acqf
         self._chunk = max(1, batch_limit // num_replicates)
 
+    @property
+    def has_continuous(self) -> bool:
+        r"""Whether a column is neither discrete nor held fixed."""
+        free = self.box[1] > self.box[0]
+        if self.discrete is not None:
+            free[self.discrete.listed] = False
+        return bool(free.any())
+
     def scale_up(self, points: ndarray) -> Tensor:
-        r"""Points of the unit cube in the units of the acquisition's inputs."""
+        r"""Search points, of the unit cube, in the units of the acquisition's inputs."""
         lower, upper = self.box
-        X = lower + (upper - lower) * torch.as_tensor(points).to(self.box)
-        return torch.minimum(X, upper)  # rounding
+        unit = torch.as_tensor(points).to(self.box)
+        X = torch.minimum(lower + (upper - lower) * unit, upper)  # rounding
+        return X if self.discrete is None else self.discrete.put(X, unit)
 
     def values(self, X: Tensor) -> Tensor:
         r"""Values `R x m` of points `R x m x d`."""
         return torch.cat([self._call(chunk) for chunk in X.split(self._chunk, dim=-2)], dim=-1)
 
+    def values_at(self, points: ndarray, replicates: ndarray) -> ndarray:
+        r"""Values `rows` of rows of search points `rows x d`, by their ascending replicates."""
+        X, slots = self._packed(points, replicates)
+        with torch.no_grad():
+            values = self.values(X).cpu().double().numpy()
+        rows: ndarray = values[replicates, slots]
+        return rows
+
     def value_and_gradient(self, points: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
-        r"""Values and gradients, both by autograd, at rows of points of the unit cube.
+        r"""Values and gradients, both by autograd, at rows of search points.
 
         Args:
             points: `rows x d`.
             replicates: The replicate of each row, ascending.
 
         Returns:
-            Values `rows` and gradients `rows x d` in the units of the cube.
+            Values `rows` and gradients `rows x d` in the units of the cube, 0 in discrete columns.
         """
+        X, slots = self._packed(points, replicates)
+        pieces = [self._differentiate(chunk) for chunk in X.split(self._chunk, dim=-2)]
+        values, gradients = (torch.cat(parts, dim=1) for parts in zip(*pieces, strict=True))
+        gradients = gradients * (self.box[1] - self.box[0])
+        if self.discrete is not None:
+            gradients[..., self.discrete.listed] = 0.0
+        joint = torch.cat([values.unsqueeze(-1), gradients], dim=-1).cpu().double().numpy()
+        rows = joint[replicates, slots]
+        return rows[:, 0], rows[:, 1:]
+
+    def _packed(self, points: ndarray, replicates: ndarray) -> tuple[Tensor, ndarray]:
+        r"""Rows as inputs `R x m x d`, and the slot of each among the `m` of its replicate."""
         counts = np.bincount(replicates, minlength=self._num_replicates)
         slots = np.arange(len(replicates)) - (np.cumsum(counts) - counts)[replicates]
         # Replicates with fewer rows left are padded, so that one call serves them all.
         padded = np.full((len(counts), counts.max(), points.shape[1]), 0.5)
         padded[replicates, slots] = points
-        X = self.scale_up(padded)
-        pieces = [self._differentiate(chunk) for chunk in X.split(self._chunk, dim=-2)]
-        values, gradients = (torch.cat(parts, dim=1) for parts in zip(*pieces, strict=True))
-        gradients = gradients * (self.box[1] - self.box[0])
-        joint = torch.cat([values.unsqueeze(-1), gradients], dim=-1).cpu().double().numpy()
-        rows = joint[replicates, slots]
-        return rows[:, 0], rows[:, 1:]
+        return self.scale_up(padded), slots
 
     @property
     def _num_replicates(self) -> int:

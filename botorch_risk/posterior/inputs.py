@@ -7,6 +7,12 @@ from typing import Any
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.gpytorch import MultiTaskGPyTorchModel
 from botorch.models.model import Model
+from botorch.models.transforms.input import (
+    ChainedInputTransform,
+    InputTransform,
+    Normalize,
+    NumericToCategoricalEncoding,
+)
 from gpytorch.models import ExactGP
 from torch import Tensor
 
@@ -27,9 +33,27 @@ def input_widths(model: Model) -> tuple[int, ...] | None:
     transform = process._modules.get("input_transform")
     if transform is not None and (transform.is_one_to_many or not transform.transform_on_train):
         return None
-    transformed = process._has_transformed_inputs
-    inputs = process._original_train_inputs if transformed else process.train_inputs[0]
-    return (int(inputs.shape[-1]),)
+    return (int(original_inputs(process).shape[-1]),)
+
+
+def original_inputs(model: Any) -> Tensor:
+    r"""The training inputs of an exact GP before its input transform."""
+    inputs: Tensor = model.train_inputs[0]
+    return model._original_train_inputs if model._has_transformed_inputs else inputs
+
+
+def keeps_apart(transform: InputTransform | None, d_w: int) -> bool:
+    r"""Whether the last columns of what a transform returns are w, scaled by itself."""
+    if transform is None or type(transform) is Normalize:
+        return True
+    if type(transform) is not ChainedInputTransform:
+        return False
+    first, *rest = transform.values()
+    return (
+        type(first) is NumericToCategoricalEncoding
+        and max(first.ordinal_idx) < len(first.ordinal_idx) + len(first.numerical_idx) - d_w
+        and all(type(part) is Normalize for part in rest)
+    )
 
 
 def check_points(name: str, X: Tensor, model: Model) -> None:

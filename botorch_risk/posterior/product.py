@@ -16,12 +16,12 @@ from typing import Any
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
-from botorch.models.transforms.input import Normalize
 from gpytorch import settings
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from botorch_risk.posterior.cache import PosteriorCache
+from botorch_risk.posterior.inputs import keeps_apart, original_inputs
 from botorch_risk.posterior.kernels import StationaryKernel, squared_distance
 from botorch_risk.posterior.marginals import MarginalPredictor, Marginals, has_closed_form
 from botorch_risk.posterior.stationary_moments import chunk_size
@@ -76,8 +76,8 @@ class ProductMarginals:
     r"""Posterior mean and variance at all (x, w_j) for fixed w_j, differentiable in x.
 
     For an exact GP in double precision with one output and a squared-exponential kernel,
-    alone or in a `ScaleKernel`, without an input transform or with `Normalize`. Anything else
-    is evaluated by `MarginalPredictor` at every pair.
+    alone or in a `ScaleKernel`, without an input transform or with `Normalize`, also after an
+    encoding of categories of x. Anything else is evaluated by `MarginalPredictor` at every pair.
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -133,7 +133,8 @@ class ProductMarginals:
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
             kernel: Any = factors.cache.kernel
             W = self.points[..., :1, :].to(X).expand(*X.shape[:-2], 1, self.points.shape[-1])
-            Z = (self._transformed(X, W)[..., : X.shape[-1]] - factors.centre) / factors.lengthscale
+            decisions = self._transformed(X, W)[..., : -W.shape[-1]]
+            Z = (decisions - factors.centre) / factors.lengthscale
             k_x = kernel.correlation(squared_distance(Z, factors.train_X))
             mean = (k_x * factors.cache.weights) @ factors.basis.mT @ factors.coordinates.mT
             # |L^-1 (k_x o k_w)|^2 = u' M u,  M = G' G,  G = L^-1 diag(k_x) V'
@@ -157,7 +158,7 @@ class ProductMarginals:
             and X.shape[-2] > 0
             and X.shape[:-2] == model.batch_shape  # one model may meet many distributions
             and has_closed_form(model, self.predictor.posterior_transform)
-            and (transform is None or type(transform) is Normalize)
+            and keeps_apart(transform, self.points.shape[-1])
         )
 
     def _at_every_pair(self, X: Tensor) -> Marginals:
@@ -192,7 +193,10 @@ class ProductMarginals:
         lengthscale = kernel.lengthscale.expand(*kernel.lengthscale.shape[:-1], X.shape[-1])
         centre = cache.centre
         points = self.points.to(X).expand(*X.shape[:-2], *self.points.shape[-2:])
-        W = self._transformed(X.new_zeros(*X.shape[:-2], 1, d_x), points)[..., d_x:]
+        decision = original_inputs(self.predictor.model)[..., :1, :-d_w].to(
+            X
+        )  # any: w is transformed by itself
+        W = self._transformed(decision, points)[..., d_x:]
         Z = (W - centre[..., d_x:]) / lengthscale[..., d_x:]
 
         def cross() -> Iterator[Tensor]:

@@ -6,6 +6,7 @@ has the methods that they are compared with.
 """
 
 from botorch_risk.strategies.acquire import Acquire
+from botorch_risk.strategies.context_space import ContextSpace
 from botorch_risk.strategies.contextual import ContextualRisk
 from botorch_risk.strategies.domain import SampleDomain, Sampler
 from botorch_risk.strategies.environment import EnvironmentRisk
@@ -27,7 +28,7 @@ from botorch_risk.strategies.risk_search import (
     random_decision,
     risk_search,
 )
-from botorch_risk.strategies.space import Box, ContextSpace, Space
+from botorch_risk.strategies.space import Box, Space
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.truvar import TruncateVariance, truvar, truvar_state
 from botorch_risk.strategies.uhe_bo import uhe_bo

@@ -18,7 +18,8 @@ from torch import Tensor
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.strategies.method import Method, View, best_observed
-from botorch_risk.strategies.space import unit_cube
+from botorch_risk.strategies.mixed import AcquisitionOfDecisions, maximize_by_botorch
+from botorch_risk.strategies.space import Box, unit_cube
 
 AcquisitionFactory = Callable[[Any, int], AcquisitionFunction]
 ModelFactory = Callable[[Tensor, Tensor], SingleTaskGP]
@@ -37,7 +38,8 @@ class Acquire(Method):
         batched: Whether `acquisition` takes a model of all replicates at once and scores each by
             itself: ours do, and BoTorch's analytic ones if what they are given, such as `best_f`,
             is one number a replicate. Otherwise replicates go one after the other, each with a
-            model of its own, through `optimize_acqf`.
+            model of its own, through `optimize_acqf`, or `optimize_acqf_mixed_alternating` in a box
+            with integers or categories.
         model: From inputs `... x n x d` on the unit cube and outcomes `... x n x 1` to a model.
         estimator: Fits the model.
         num_restarts: Starts of the acquisition optimiser.
@@ -91,14 +93,20 @@ class Acquire(Method):
         if self.batched:
             return view.space.maximize(acquisition, seeds, q, self.num_restarts, self.raw_samples)
         seed = seeds[0] % 2**31  # BoTorch's optimisers take 31 bits
+        options: dict[str, Any] = {
+            "q": q,
+            "num_restarts": self.num_restarts,
+            "raw_samples": self.raw_samples,
+        }
+        if isinstance(view.space, Box) and view.space.discrete:
+            of_decisions = AcquisitionOfDecisions(acquisition, view.space.unit)
+            return maximize_by_botorch(of_decisions, view.space, seed, **options).unsqueeze(0)
         with manual_seed(seed):
             X, _ = optimize_acqf(
                 acquisition,
                 unit_cube(view.space.bounds),
-                q=q,
                 sequential=q > 1,
-                num_restarts=self.num_restarts,
-                raw_samples=self.raw_samples,
                 options={"seed": seed},
+                **options,
             )
         return view.space.from_unit(X.unsqueeze(0))

@@ -44,12 +44,12 @@ class ContextualRisk(Method):
 
     def believe(self, view: View) -> RiskUpperConfidenceBound:
         r"""The acquisition function of this round, on the unit cube."""
-        d_x, space = view.space.bounds.shape[-1], view.space
+        space, d_w = view.space, view.space.context_bounds.shape[-1]
         X = space.unit(view.X)
-        model = standardized_gp(X if self.uses_contexts else X[..., :d_x], view.Y)
+        model = standardized_gp(X if self.uses_contexts else X[..., :-d_w], view.Y)
         fit_exact_gp(model)
         rows = view.history.X
-        contexts = rows_where(space.unit(rows), rows.isfinite().all(dim=-1))[..., d_x:]
+        contexts = rows_where(space.unit(rows), rows.isfinite().all(dim=-1))[..., -d_w:]
         return self.recipe(
             model,
             contexts,

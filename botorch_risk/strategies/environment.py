@@ -10,13 +10,13 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.model import Model
-from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
 from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.models.hallucination import condition_on_mean
+from botorch_risk.models.one_hot import one_hot_inputs
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.recommend import Recommendation, Rule, recommend
@@ -113,7 +113,7 @@ class EnvironmentRisk(Method):
         X = view.space.inputs(rows)
         if row is not None:
             X, Y = X[row], Y[row]
-        transform = Normalize(X.shape[-1], bounds=input_range(view.space))
+        transform = one_hot_inputs(input_range(view.space), view.space.box.categories)
         return standardized_gp(X, Y, input_transform=transform)
 
     def propose(self, view: View) -> Tensor:
@@ -147,6 +147,8 @@ class EnvironmentRisk(Method):
             evaluated=view.decisions,
             num_restarts=self.num_restarts,
             raw_samples=self.raw_samples,
+            discrete_dims=view.space.box.discrete_dims,
+            cat_dims=view.space.box.cat_dims,
         )
 
 
@@ -200,6 +202,8 @@ class Turn:
             seeds=self.streams("acquisition"),
             num_restarts=self.method.num_restarts,
             raw_samples=self.method.raw_samples,
+            discrete_dims=self.space.box.discrete_dims,
+            cat_dims=self.space.box.cat_dims,
         )[0]
 
 

@@ -22,7 +22,7 @@ from botorch_risk.environments import (
 from botorch_risk.environments.environment import choose
 from botorch_risk.environments.uniforms import draw_uniforms
 from botorch_risk.seeding import generators
-from botorch_risk.strategies.space import Box, check_columns, check_within
+from botorch_risk.strategies.space import Box, check_columns
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,13 @@ class EnvironmentSpace:
                 "Expected an `IndependentEnvironment` or an `InputPerturbation`. "
                 f"Got {type(self.environment).__name__}."
             )
+        if isinstance(self.environment, InputPerturbation):
+            moved = self.environment.perturbations[..., self.box.discrete]
+            if (moved != 0).any():
+                raise UnsupportedError(
+                    "Expected perturbations of 0 in the columns of integers and categories, "
+                    f"{self.box.discrete}. Got {moved[moved != 0][0].item():g}."
+                )
 
     @property
     def bounds(self) -> Tensor:
@@ -120,7 +127,7 @@ class EnvironmentSpace:
                 )
             X = torch.cat([decisions.masked_fill(X.isnan(), torch.nan), X], dim=-1)
         check_columns(X, self.num_columns)
-        check_within(X, self.bounds)
+        X = self.box.checked(X)
         W = X[..., self.bounds.shape[-1] :]
         supported = self.environment.contains(X[..., : self.bounds.shape[-1]], W)
         outside = W.isfinite().all(dim=-1) & ~supported

@@ -12,13 +12,14 @@ from botorch_risk.acquisition import named
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.widths import Beta, check_beta
 from botorch_risk.environments.uniforms import check_num_points
+from botorch_risk.strategies.context_space import ContextSpace
 from botorch_risk.strategies.contextual import ContextualRisk, Recipe
-from botorch_risk.strategies.space import Box, ContextSpace
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 
 def sbo_kde(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     context_bounds: Tensor,
@@ -32,7 +33,7 @@ def sbo_kde(
     `ask` returns decisions; `tell` takes them with the contexts that they met in the last columns.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         n_w: Points that stand for the distribution; the paper takes 1,024 Monte-Carlo points, which
@@ -59,7 +60,7 @@ def sbo_kde(
 
 
 def drbo_kde(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     context_bounds: Tensor,
@@ -76,7 +77,7 @@ def drbo_kde(
     whole box.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         n_w: Points of the density, and of the box.
@@ -105,7 +106,7 @@ def drbo_kde(
 
 
 def drbo_mmd(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     context_bounds: Tensor,
@@ -127,7 +128,7 @@ def drbo_mmd(
     so the kernel and the scale are arguments (the paper states neither).
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         num_points: Points of the grid, rounded up to a power of `d_w`; the paper takes 1,024 with
@@ -162,7 +163,7 @@ def drbo_mmd(
 
 def contextual(
     recipe: Recipe,
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     context_bounds: Tensor,
     density_options: dict[str, Any] | None = None,
@@ -173,6 +174,6 @@ def contextual(
 ) -> Strategy:
     r"""A strategy of any recipe of `botorch_risk.acquisition.named` for observed contexts."""
     may_leave = (density_options or {}).get("at_bounds") == "clip"
-    space = ContextSpace(Box(bounds), context_bounds, may_leave)
+    space = ContextSpace(decision_box(bounds), context_bounds, may_leave)
     method = ContextualRisk(recipe, **options)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)

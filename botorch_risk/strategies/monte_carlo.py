@@ -18,6 +18,7 @@ from botorch_risk.acquisition.risk_constraint import RiskConstraint
 from botorch_risk.acquisition.robust import Robust, robust
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import Turn
+from botorch_risk.strategies.mixed import maximize_by_botorch
 
 AcquisitionOfRisk = Callable[..., AcquisitionFunction]
 
@@ -27,8 +28,8 @@ class MonteCarloDecision:
     r"""The decision of the largest value of an acquisition function of BoTorch, on risks.
 
     Replicate by replicate: each has a model of its own, with the hyperparameters that the batched
-    fit has found, and its own call of `optimize_acqf`, with the number of restarts and raw samples
-    of the method.
+    fit has found, and its own call of `optimize_acqf` (`optimize_acqf_mixed_alternating` in a box
+    with integers or categories), with the number of restarts and raw samples of the method.
 
     Args:
         acquisition: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`, the
@@ -63,16 +64,25 @@ class MonteCarloDecision:
             acquisition = self.acquisition(
                 risks, turn.view.decisions[row], X_pending=pending, **options
             )
-            X, _ = optimize_acqf(
-                acquisition,
-                turn.space.bounds,
-                q=1,
-                num_restarts=turn.method.num_restarts,
-                raw_samples=turn.method.raw_samples,
-                options={"maxiter": self.max_iterations, "seed": seed},
-                retry_on_optimization_warning=False,
-            )
-        return X.unsqueeze(0)
+            return self._maximize(acquisition, turn, seed).unsqueeze(0)
+
+    def _maximize(self, acquisition: AcquisitionFunction, turn: Turn, seed: int) -> Tensor:
+        box, method = turn.space.box, turn.method
+        numbers: dict[str, Any] = {
+            "num_restarts": method.num_restarts,
+            "raw_samples": method.raw_samples,
+        }
+        if box.discrete:
+            options = {"maxiter_continuous": self.max_iterations}
+            return maximize_by_botorch(acquisition, box, seed, options=options, **numbers)
+        return optimize_acqf(
+            acquisition,
+            box.bounds,
+            q=1,
+            options={"maxiter": self.max_iterations, "seed": seed},
+            retry_on_optimization_warning=False,
+            **numbers,
+        )[0]
 
 
 def model_of_replicate(turn: Turn, row: int) -> Model:

@@ -12,12 +12,12 @@ from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDev
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.strategies.mean_variance import MeanVariance, Weights, risk_averse
-from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 
 def rahbo(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     num_repeats: int,
@@ -33,7 +33,7 @@ def rahbo(
     Each round maximises `ucb_f(x) - risk_aversion * lcb_var(x)` and observes k repeats there.
 
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`.
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
         num_repeats: The number k of repeats at each point.
         risk_aversion: Weight of the variance, >= 0 (the paper's alpha); it is also the weight by
@@ -56,11 +56,13 @@ def rahbo(
     """
     weights = Weights(risk_aversion, beta, noise_beta)
     method = MeanVariance(weights, num_repeats=num_repeats, **options)
-    return Strategy(Box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size)
+    return Strategy(
+        decision_box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size
+    )
 
 
 def rahbo_us(
-    bounds: Tensor, seeds: int | Sequence[int], *, num_uncertainty: int = 10, **options: Any
+    bounds: Tensor | Box, seeds: int | Sequence[int], *, num_uncertainty: int = 10, **options: Any
 ) -> Strategy:
     r"""RAHBO-US: first learn the noise by uncertainty sampling, then trust its mean (Sec. 4).
 
@@ -70,7 +72,7 @@ def rahbo_us(
     or show both.
 
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`.
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
         num_uncertainty: Rounds of the first stage (10 in the paper's Branin).
         options: Further arguments of `rahbo` but `known_noise`.

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from botorch_risk.bandits import Exp3, RewardScale, draw_arms, exploration_rate, scale_reward
-from botorch_risk.strategies.initial_design import uniform_points
 from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.space import Space
 
@@ -92,9 +91,7 @@ class RandomOrAcquire(Method):
 
     def propose(self, view: View) -> Tensor:
         r"""Random points, and the inner method's for the replicates that do without."""
-        X = uniform_points(
-            view.space.bounds, view.seeds, view.batch_size, "random point", view.round
-        )
+        X = view.space.random_points(view.seeds, view.batch_size, "random point", view.round)
         replicates, inner = view.belief
         if inner is not None:
             X[replicates] = self.inner.propose(inner)

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.strategies.history import History
-from botorch_risk.strategies.initial_design import uniform_points
 from botorch_risk.strategies.method import Method, View, rows_at
-from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 
@@ -49,9 +48,7 @@ class RandomPoints(Method):
 
     def propose(self, view: View) -> Tensor:
         r"""Points that are functions of the seed and the round alone."""
-        return uniform_points(
-            view.space.bounds, view.seeds, view.batch_size, "random search", view.round
-        )
+        return view.space.random_points(view.seeds, view.batch_size, "random search", view.round)
 
     def recommend(self, view: View) -> Tensor:
         r"""The evaluated point with the best observed mean minus weighted variance."""
@@ -68,12 +65,12 @@ class RandomPoints(Method):
 
 
 def random_search(
-    bounds: Tensor, seeds: int | Sequence[int], *, risk_aversion: float = 0.0, **options: Any
+    bounds: Tensor | Box, seeds: int | Sequence[int], *, risk_aversion: float = 0.0, **options: Any
 ) -> Strategy:
     r"""Random search, which fits no model; see `RandomPoints`.
 
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`.
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
         risk_aversion: The weight of the variance in the recommendation.
         options: `num_initial` and `batch_size` of `Strategy`.
@@ -85,4 +82,4 @@ def random_search(
         >>> strategy.ask().shape, strategy.recommend().shape
         (torch.Size([2, 1, 1]), torch.Size([2, 1]))
     """
-    return Strategy(Box(bounds), RandomPoints(float(risk_aversion)), seeds, **options)
+    return Strategy(decision_box(bounds), RandomPoints(float(risk_aversion)), seeds, **options)

@@ -21,9 +21,8 @@ from botorch_risk.models.reductions import check_parts
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import Bound, EnvironmentRisk, Reporting, Turn
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.initial_design import uniform_points
 from botorch_risk.strategies.monte_carlo import AcquisitionOfRisk, MonteCarloDecision
-from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 Decide = Callable[[Turn], Tensor]
@@ -65,9 +64,13 @@ class RiskRecipe:
         objective = RiskUpperConfidenceBound(first, environment, self.risk_measure, beta, **options)
         if not self.constraints:
             return objective
-        widths = {"beta": self.constraint_beta, "optimism": self.optimism}
         return ConstrainedUpperConfidenceBound(
-            model, objective, self.constraints, **widths, **options
+            model,
+            objective,
+            self.constraints,
+            beta=self.constraint_beta,
+            optimism=self.optimism,
+            **options,
         )
 
 
@@ -99,11 +102,12 @@ def largest_bound(turn: Turn) -> Tensor:
 
 def random_decision(turn: Turn) -> Tensor:
     r"""A uniformly random decision, `R x 1 x d_x`."""
-    return uniform_points(turn.space.bounds, turn.streams("decision"), 1)
+    X: Tensor = turn.space.box.random_points(turn.streams("decision"), 1)
+    return X
 
 
 def risk_search(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     environment: Environment,
@@ -133,7 +137,7 @@ def risk_search(
     Outcomes beyond the first are those that constraints ask for; then `tell` takes `R x q x k x m`.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         environment: The known distribution of W, or of the perturbation of the decision.
         risk_measure: Of the first outcome; larger is better.
@@ -182,7 +186,7 @@ def risk_search(
     check_beta(beta)
     check_parts(environment, risk_measure)
     recipe = RiskRecipe(risk_measure, tuple(constraints), beta, constraint_beta, optimism)
-    space = EnvironmentSpace(Box(bounds), environment, w_is_chosen)
+    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
     if w_is_chosen and space.perturbs and recipe.num_outcomes > 1:
         raise UnsupportedError(
             "Expected `w_is_chosen=False` where the environment perturbs the decision, with "

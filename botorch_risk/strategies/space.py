@@ -1,21 +1,26 @@
-r"""What a point is: the box or the finite domain of decisions, and the columns beside them."""
+r"""What a point is: the protocol of spaces, and the box of decisions."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import Any, Protocol
 
 import torch
 from botorch.exceptions.errors import (
     BotorchTensorDimensionError,
     InputDataError,
 )
+from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 
+from botorch_risk.models.one_hot import one_hot_inputs
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.optim.pointwise import PointwiseAcquisition
-from botorch_risk.strategies.initial_design import initial_design
+from botorch_risk.strategies.initial_design import initial_design, uniform_points
+from botorch_risk.strategies.mixed import AcquisitionOfDecisions, decoded
 
 # How far outside the bounds a point may be by rounding, in units of their range.
 _ROUNDING = 1e-6
@@ -66,29 +71,84 @@ class Space(Protocol):
 
 @dataclass(frozen=True)
 class Box:
-    r"""Decisions in a box.
+    r"""Decisions in a box, some columns of which may be whole numbers.
+
+    A category has one column for the user, coded by whole numbers without an order. Models see one
+    column for each of its values; see `one_hot_inputs`.
 
     Args:
         bounds: The lower and the upper bounds, `2 x d`.
+        integers: The columns of integers, which take the whole numbers within their bounds.
+        categories: The columns of categories, whose values are the whole numbers within theirs.
 
     Raises:
         BotorchTensorDimensionError: If `bounds` is not `2 x d`.
-        ValueError: If the bounds are reversed or not finite.
+        ValueError: If the bounds are reversed or not finite, or a column of whole numbers is none
+            of the box, comes twice or has fewer than two values.
 
     Example:
         >>> Box(torch.tensor([[0.0], [2.0]])).initial([0, 1], 5).shape
         torch.Size([2, 5, 1])
+
+        >>> oven = Box(torch.tensor([[150.0, 1.0, 0.0], [250.0, 8.0, 2.0]]), [1], [2])
+        >>> oven.unit(torch.tensor([200.0, 8.0, 1.0]))
+        tensor([0.5000, 1.0000, 0.0000, 1.0000, 0.0000])
     """
 
     bounds: Tensor
+    integers: Sequence[int] = ()
+    categories: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", as_box("bounds", self.bounds))
+        for name in ("integers", "categories"):
+            columns = tuple(sorted(self._column(name, each) for each in getattr(self, name)))
+            object.__setattr__(self, name, columns)
+        if len(set(self.discrete)) < len(self.discrete):
+            raise ValueError(
+                "Expected each column once in `integers` and `categories`. "
+                f"Got {self.integers=}, {self.categories=}."
+            )
+        for column in self.discrete:
+            lower, upper = self.bounds[:, column].tolist()
+            whole = self.bounds.new_tensor([math.ceil(lower), math.floor(upper)])
+            if not whole[0] < whole[1]:
+                raise ValueError(
+                    f"Expected at least two whole numbers within the bounds of column {column}. "
+                    f"Got [{lower:g}, {upper:g}]."
+                )
+            self.bounds[:, column] = whole
+
+    def _column(self, name: str, column: int) -> int:
+        if not -self.num_columns <= column < self.num_columns:
+            raise ValueError(
+                f"Expected columns in [0, {self.num_columns}) in `{name}`. Got {column}."
+            )
+        return column % self.num_columns
 
     @property
     def num_columns(self) -> int:
         r"""The number of columns of a row of the history."""
         return self.bounds.shape[-1]
+
+    @property
+    def discrete(self) -> list[int]:
+        r"""The columns of whole numbers."""
+        return sorted((*self.integers, *self.categories))
+
+    @property
+    def discrete_dims(self) -> dict[int, list[float]]:
+        r"""The values of the integers, as BoTorch's optimisers take them."""
+        return {column: self._values(column) for column in self.integers}
+
+    @property
+    def cat_dims(self) -> dict[int, list[float]]:
+        r"""The values of the categories, as BoTorch's optimisers take them."""
+        return {column: self._values(column) for column in self.categories}
+
+    def _values(self, column: int) -> list[float]:
+        lower, upper = self.bounds[:, column].tolist()
+        return [lower + step for step in range(int(upper - lower) + 1)]
 
     def of(self, replicates: Sequence[int]) -> Box:
         r"""The same space: replicates share it."""
@@ -96,7 +156,19 @@ class Box:
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
         r"""Scrambled Sobol points, a function of each seed alone."""
-        return initial_design(self.bounds, seeds, num_points)
+        return self._evenly(initial_design(self.bounds, seeds, num_points))
+
+    def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
+        r"""Uniform decisions, a function of each seed and the stream; see `uniform_points`."""
+        return self._evenly(uniform_points(self.bounds, seeds, num_points, *stream))
+
+    def _evenly(self, X: Tensor) -> Tensor:
+        r"""Points that are uniform in the box, with all whole numbers as probable, in place."""
+        for column in self.discrete:
+            lower, upper = self.bounds[:, column]
+            step = (X[..., column] - lower) / (upper - lower) * (upper - lower + 1)
+            X[..., column] = (lower + step.floor()).clamp(lower, upper)
+        return X
 
     def shown(self, asked: Tensor) -> Tensor:
         r"""The decisions."""
@@ -105,11 +177,36 @@ class Box:
     def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
         r"""The decisions, within the bounds up to rounding."""
         check_columns(X, self.num_columns)
+        return self.checked(X)
+
+    def checked(self, X: Tensor) -> Tensor:
+        r"""Rows whose first columns are decisions of the box; whole numbers without rounding.
+
+        Raises:
+            InputDataError: If a decision is outside the bounds, or a number is not whole.
+        """
         check_within(X, self.bounds)
+        if not self.discrete:
+            return X
+        whole = X[..., self.discrete].round()
+        broken = (X[..., self.discrete] - whole).abs() > _ROUNDING * whole.abs().clamp_min(1)
+        if broken.any():
+            row = X[broken.any(dim=-1)][0, : self.num_columns].tolist()
+            raise InputDataError(
+                f"Expected whole numbers in the columns {self.discrete} of points. Got {row}."
+            )
+        X = X.clone()
+        X[..., self.discrete] = whole
         return X
 
+    @cached_property
+    def _one_hot(self) -> InputTransform:
+        return one_hot_inputs(self.bounds, self.categories)
+
     def unit(self, X: Tensor) -> Tensor:
-        r"""Decisions on the unit cube."""
+        r"""Decisions on the unit cube, one column for each value of a category."""
+        if self.categories:
+            return self._one_hot(X)
         lower, upper = self.bounds
         return (X - lower) / (upper - lower)
 
@@ -122,81 +219,36 @@ class Box:
         raw_samples: int,
     ) -> Tensor:
         r"""Where an acquisition function on the unit cube is largest, `R x q x d` decisions."""
+        options: dict[str, Any] = {"num_restarts": num_restarts, "raw_samples": raw_samples}
+        if self.discrete:
+            X, _ = optimize_acqf_replicates(
+                AcquisitionOfDecisions(acquisition, self.unit),
+                self.bounds,
+                q=q,
+                seeds=list(seeds),
+                discrete_dims=self.discrete_dims,
+                cat_dims=self.cat_dims,
+                **options,
+            )
+            return X
         X, _ = optimize_acqf_replicates(
-            acquisition,
-            unit_cube(self.bounds),
-            q=q,
-            seeds=list(seeds),
-            num_restarts=num_restarts,
-            raw_samples=raw_samples,
+            acquisition, unit_cube(self.bounds), q=q, seeds=list(seeds), **options
         )
         return self.from_unit(X)
 
     def from_unit(self, X: Tensor) -> Tensor:
         r"""Points of the unit cube as decisions, within the bounds in spite of rounding."""
         lower, upper = self.bounds
-        return (lower + (upper - lower) * X).clamp(lower, upper)
-
-
-@dataclass(frozen=True)
-class ContextSpace:
-    r"""Decisions in a box; a context is observed with each outcome and cannot be chosen.
-
-    A row is a decision with its context in the last columns.
-
-    Args:
-        box: The decisions.
-        context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
-        may_leave: Whether contexts outside their bounds are accepted.
-    """
-
-    box: Box
-    context_bounds: Tensor
-    may_leave: bool = False
-
-    def __post_init__(self) -> None:
-        bounds = as_box("context_bounds", self.context_bounds).to(self.box.bounds)
-        object.__setattr__(self, "context_bounds", bounds)
-
-    @property
-    def bounds(self) -> Tensor:
-        r"""The lower and the upper bounds of the decisions, `2 x d_x`."""
-        return self.box.bounds
-
-    @property
-    def num_columns(self) -> int:
-        r"""The number of columns of a row of the history."""
-        return self.bounds.shape[-1] + self.context_bounds.shape[-1]
-
-    def of(self, replicates: Sequence[int]) -> ContextSpace:
-        r"""The same space: replicates share it."""
-        return self
-
-    def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
-        r"""The initial decisions."""
-        return self.box.initial(seeds, num_points)
-
-    def shown(self, asked: Tensor) -> Tensor:
-        r"""The decisions."""
-        return asked
-
-    def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
-        r"""Decisions with the contexts that were observed."""
-        check_columns(X, self.num_columns)
-        check_within(X, self.bounds)
-        contexts = X[..., self.bounds.shape[-1] :]
-        outside = (contexts < self.context_bounds[0]) | (contexts > self.context_bounds[1])
-        if outside.any() and not self.may_leave:
-            raise InputDataError(
-                "Expected contexts within `context_bounds`, or density_options={'at_bounds': "
-                f"'clip'}}. Got {contexts[outside][0].item()}, {self.context_bounds.tolist()=}."
-            )
+        X = decoded(X, self.cat_dims, len(lower)) if self.categories else X
+        X = (lower + (upper - lower) * X).clamp(lower, upper)
+        if self.discrete:
+            X[..., self.discrete] = X[..., self.discrete].round()
         return X
 
-    def unit(self, X: Tensor) -> Tensor:
-        r"""Rows on the unit cube."""
-        lower, upper = torch.cat([self.bounds, self.context_bounds], dim=-1)
-        return (X - lower) / (upper - lower)
+
+def decision_box(bounds: Tensor | Box) -> Box:
+    r"""A box of what a constructor takes: bounds `2 x d`, or a box with whole numbers."""
+    return bounds if isinstance(bounds, Box) else Box(bounds)
 
 
 def as_data(values: Tensor) -> Tensor:

@@ -14,14 +14,14 @@ from botorch_risk.bandits import RewardScale
 from botorch_risk.fit.estimators import Estimator, PseudoData
 from botorch_risk.strategies.acquire import Acquire
 from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
-from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 PAPER_BETA = 1.96**2
 
 
 def uhe_bo(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     beta: Beta = PAPER_BETA,
@@ -40,7 +40,7 @@ def uhe_bo(
     5/2 kernel with the priors of `botorch_risk.fit.set_gamma_priors`.
 
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`.
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
         beta: Squared width of the bound, or a function of the round from 1.
         estimator: Estimates the hyperparameters; `PseudoData()` if omitted.
@@ -65,7 +65,9 @@ def uhe_bo(
         reward_scale=reward_scale,
         exploration=exploration,
     )
-    return Strategy(Box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size)
+    return Strategy(
+        decision_box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size
+    )
 
 
 def acquire_gp_ucb(beta: Beta = PAPER_BETA, **options: Any) -> Acquire:

@@ -16,7 +16,7 @@ from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.strategies.environment import EnvironmentRisk, Turn
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 
@@ -51,7 +51,7 @@ class LacedValue:
 
 
 def v_ucb(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     environment: Environment,
@@ -71,7 +71,7 @@ def v_ucb(
     environment may be an `InputPerturbation` of the decision, `VaR(f(x + W))` (Sec. 3.4).
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         environment: The known distribution of W, or of the perturbation of the decision.
         risk_level: Lower-tail probability in (0, 1), the paper's alpha.
@@ -105,6 +105,6 @@ def v_ucb(
     check_beta(beta)
     ValueAtRisk(risk_level)  # raises
     recipe = partial(named_known.v_ucb, risk_level=risk_level, beta=beta)
-    space = EnvironmentSpace(Box(bounds), environment, w_is_chosen)
+    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
     method = EnvironmentRisk(recipe, LacedValue(rule), **options)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)

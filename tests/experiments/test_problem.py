@@ -11,8 +11,15 @@ from botorch_risk.experiments.problem import (
     ProblemWithContexts,
     ProblemWithObjective,
     decision_bounds,
+    decision_space,
 )
-from botorch_risk.test_functions import HeteroscedasticSine, Newsvendor
+from botorch_risk.strategies import Box
+from botorch_risk.test_functions import (
+    FiniteDomainProblem,
+    HeteroscedasticSine,
+    MixedNewsvendor,
+    Newsvendor,
+)
 from tests.experiments.noisy_quadratic import NoisyQuadratic, UnknownOptimum
 
 
@@ -42,3 +49,15 @@ def test_contexts_are_no_part_of_the_decision() -> None:
     assert torch.equal(decision_bounds(NoisyQuadratic()), NoisyQuadratic().bounds)
     assert decision_bounds(Indoor()).shape == (2, 1)
     assert decision_bounds(SyntheticFunctions()).shape == (2, 2)
+
+
+def test_whole_numbers_among_the_decisions() -> None:
+    space = decision_space(MixedNewsvendor())
+    assert isinstance(space, Box)
+    assert (space.integers, space.categories) == ((1,), (2,))
+    assert torch.equal(space.bounds, MixedNewsvendor().decision_bounds)
+    domain = torch.rand(5, 2, dtype=torch.double)
+    levels = decision_space(FiniteDomainProblem(domain, domain[:, 0], noise=(0.1, 0.2)))
+    assert isinstance(levels, Box) and levels.integers == (2,)
+    for problem in (NoisyQuadratic(), Newsvendor(), HeteroscedasticSine()):
+        assert torch.equal(decision_space(problem), decision_bounds(problem))

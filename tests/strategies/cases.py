@@ -19,6 +19,7 @@ from botorch_risk.strategies import Acquire, Box, RandomOrAcquire, Strategy
 from botorch_risk.test_functions import (
     FiniteDomainProblem,
     HeteroscedasticSine,
+    MixedNewsvendor,
     ValueAtRiskBranin,
     unit_grid,
 )
@@ -63,7 +64,35 @@ def _on_a_domain() -> FiniteDomainProblem:
     return FiniteDomainProblem(domain, (6 * domain).sin().squeeze(-1), noise=1e-2)
 
 
+class NoisyOven:
+    r"""Whether a cake has risen: the heat, the number of trays and the kind of oven."""
+
+    bounds = torch.tensor([[0.0, 1.0, -1.0], [1.0, 5.0, 1.0]], dtype=torch.double)
+    integers, categories = (1,), (2,)
+
+    def sample_repeats(self, X: Tensor, num_repeats: int, streams: Any) -> Tensor:
+        heat, trays, kind = X.unbind(dim=-1)
+        rise = (5 * heat + kind).sin() - 0.2 * (trays - 3 + kind).square()
+        shape = (X.shape[-2], num_repeats)
+        noise = [torch.randn(shape, generator=each, dtype=torch.double) for each in streams]
+        return rise.unsqueeze(-1) + 0.1 * (1 + heat.unsqueeze(-1)) * torch.stack(noise)
+
+
+class NoisySeasons:
+    r"""`MixedNewsvendor`, which gives repeats as `PROBLEM` does."""
+
+    def __init__(self) -> None:
+        self.outcome = MixedNewsvendor(noise_std=0.1)
+        self.bounds, self.contexts = self.outcome.bounds.tensor_split([3], dim=-1)
+        self.integers, self.categories = (1,), (2,)
+        self.environment = self.outcome.environment
+        self.draw_contexts = self.outcome.draw_contexts
+        self.sample_repeats = self.outcome.sample_repeats
+
+
 PROBLEM = HeteroscedasticSine()
+OVEN = NoisyOven()
+SEASONS = NoisySeasons()
 PAIRS = NoisyPairs()
 DOMAIN = _on_a_domain()
 
@@ -74,10 +103,11 @@ class StrategyCase:
 
     Args:
         make: Its constructor, `make(box, seeds, **options)`.
-        box: The bounds of the decisions, or the domain.
+        box: The bounds of the decisions, or the domain. Which of them are whole numbers is the
+            problem's to say.
         options: What it is built with by name, unless a test asks for something else.
         problem: What it is played on.
-        num_asked: How many columns it asks for, of which the first is the decision.
+        num_asked: How many columns it asks for, of which the first are the decision.
         num_told: How many columns it is told.
         label: Tells apart the cases of one constructor.
         batch_size: The largest batch that it takes, of those that tests ask for.
@@ -97,13 +127,25 @@ class StrategyCase:
         return self.make.__name__ + self.label
 
     @property
+    def num_decisions(self) -> int:
+        r"""The number of columns of a decision."""
+        return self.box.shape[-1]
+
+    @property
     def of_a_domain(self) -> bool:
         r"""Whether it may end, and recommend what it has not evaluated."""
         return self.problem is DOMAIN
 
     def build(self, seeds: Any, **options: Any) -> Strategy:
         chosen = {"num_initial": NUM_INITIAL, **self.options, **options}
-        return self.make(self.box, seeds, **chosen)
+        return self.make(self.bounds, seeds, **chosen)
+
+    @property
+    def bounds(self) -> Tensor | Box:
+        r"""The bounds as the constructor takes them."""
+        if self.problem not in (OVEN, SEASONS):
+            return self.box
+        return Box(self.box, self.problem.integers, self.problem.categories)
 
 
 _FAST = {"num_restarts": 3, "raw_samples": 32}
@@ -142,6 +184,20 @@ def of_risks(make: Any, label: str = "", **options: Any) -> StrategyCase:
     chosen = bool(options.get("w_is_chosen"))
     return StrategyCase(
         make, PAIRS.bounds, {**known, **few, **options}, PAIRS, 1 + chosen, num_told=2, label=label
+    )
+
+
+def of_mixed(make: Any, **options: Any) -> StrategyCase:
+    r"""Decisions of which one is an integer and one a category."""
+    options = {**_FAST, **options}
+    return StrategyCase(make, OVEN.bounds, options, OVEN, num_asked=3, num_told=3, label="-mixed")
+
+
+def of_mixed_contexts(make: Any, num_asked: int = 3, **options: Any) -> StrategyCase:
+    r"""Such decisions beside a context."""
+    options = {"num_restarts": 2, "raw_samples": 16, **options}
+    return StrategyCase(
+        make, SEASONS.bounds, options, SEASONS, num_asked, num_told=4, label="-mixed"
     )
 
 
@@ -204,6 +260,26 @@ STRATEGIES = [
     of_risks(strategies.risk_search, label="-constrained", constraints=_USED),
     of_risks(baselines.constrained_log_ei, constraints=_USED),
     of_risks(baselines.random_decisions, constraints=_USED),
+    of_mixed(strategies.rahbo, num_repeats=NUM_REPEATS, risk_aversion=1.0),
+    of_mixed(strategies.uhe_bo),
+    of_mixed(baselines.gp_ucb),
+    StrategyCase(
+        strategies.random_search, OVEN.bounds, {}, OVEN, num_asked=3, num_told=3, label="-mixed"
+    ),
+    of_mixed_contexts(strategies.sbo_kde, context_bounds=SEASONS.contexts, n_w=16),
+    of_mixed_contexts(strategies.drbo_kde, context_bounds=SEASONS.contexts, n_w=16),
+    of_mixed_contexts(
+        strategies.risk_search,
+        environment=SEASONS.environment,
+        risk_measure=ConditionalValueAtRisk(0.2),
+        reporting="posterior_mean",
+    ),
+    of_mixed_contexts(
+        strategies.v_ucb, num_asked=4, environment=SEASONS.environment, risk_level=0.2
+    ),
+    of_mixed_contexts(
+        baselines.random_pairs, num_asked=4, environment=SEASONS.environment, risk_level=0.2
+    ),
     of_a_domain(strategies.truvar, goal=LevelSet(0.3)),
     of_a_domain(strategies.truvar, label="-maximum", goal=Maximize()),
     of_a_domain(baselines.straddle_search, threshold=0.3),

@@ -28,15 +28,16 @@ def test_protocol_and_shapes(case: StrategyCase) -> None:
     assert first.shape == (3, NUM_INITIAL, case.num_asked)
     assert second.shape == (3, case.batch_size, case.num_asked)
     lower, upper = case.problem.bounds
+    d_x = case.num_decisions
     nothing = second.isnan().any(dim=-1)  # a batch may end short
     assert not (nothing[:, 0] if case.of_a_domain else nothing).any()
     for X in (first, second[~nothing]):
-        assert ((X[..., :1] >= lower) & (X[..., :1] <= upper)).all()
+        assert ((X[..., :d_x] >= lower) & (X[..., :d_x] <= upper)).all()
     reported = strategy.recommend()
-    assert reported.shape == (3, 1)
+    assert reported.shape == (3, d_x)
     assert ((reported >= lower) & (reported <= upper)).all()
     if not case.of_a_domain:
-        evaluated = torch.cat([first, second], dim=-2)[..., :1]
+        evaluated = torch.cat([first, second], dim=-2)[..., :d_x]
         assert (evaluated == reported.unsqueeze(-2)).all(dim=-1).any(dim=-1).all()
 
 
@@ -102,7 +103,8 @@ def test_missing_outcomes_of_a_replicate_leave_the_others_untouched(case: Strate
     assert reported.isfinite().all()
     if not case.of_a_domain:
         known = holed.history.has_outcome[1]
-        assert (holed.history.X[1][known][:, :1] == reported[1]).all(dim=-1).any()
+        decisions = holed.history.X[1][known][:, : case.num_decisions]
+        assert (decisions == reported[1]).all(dim=-1).any()
 
 
 @every
@@ -150,7 +152,7 @@ def test_bounds_with_a_graph_or_of_integers_are_taken_as_numbers(case: StrategyC
     play(strategy, 2, problem=case.problem)
     assert torch.equal(strategy.ask().nan_to_num(), expected.ask().nan_to_num())
     assert not strategy.ask().requires_grad
-    whole = passed(lambda box: torch.arange(len(box)).reshape(-1, 1))
+    whole = passed(lambda box: torch.arange(len(box)).reshape(-1, 1).repeat(1, box.shape[-1]))
     assert whole.ask().dtype == torch.double
 
 

@@ -71,7 +71,7 @@ def test_it_maximises_the_bound_of_a_users_own_loop() -> None:
     assert belief.model.num_outputs == 3
     asked = strategy.ask()
     own = RiskUpperConfidenceBound(belief.model.models[0], PROBLEM.environment, Expectation(), 4.0)
-    whole = ConstrainedUpperConfidenceBound(belief.model, own, CONSTRAINTS, beta=4.0, optimism=0.0)
+    whole = ConstrainedUpperConfidenceBound(belief.model, own, CONSTRAINTS, beta=9.0, optimism=0.0)
     grid = torch.rand(2, 300, 2, dtype=torch.double)
     with torch.no_grad():
         assert (whole.evaluate(asked).squeeze(-1) >= whole.evaluate(grid).amax(dim=-1)).all()
@@ -79,12 +79,12 @@ def test_it_maximises_the_bound_of_a_users_own_loop() -> None:
 
 @quietly
 def test_it_finds_the_feasible_optimum() -> None:
-    strategy = build(range(3), num_initial=20)
-    play(strategy, 8)
+    strategy = build(range(3), num_initial=16, constraint_beta=4.0)
+    play(strategy, 10)
     chosen = strategy.recommend()
     assert PROBLEM.is_feasible_decision(chosen).all()
     regret = PROBLEM.optimal_expectation - PROBLEM.objective(chosen)
-    assert regret.median() < 0.15  # of a range of feasible values of 0.97
+    assert regret.median() < 0.25  # of a range of feasible values of 0.97
 
 
 def test_it_says_when_nothing_is_feasible_and_recommends_the_least_infeasible() -> None:

@@ -1,4 +1,4 @@
-r"""What a point is: boxes and the columns beside the decision."""
+r"""What a point is: boxes, with and without whole numbers, and spaces of one's own."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition.named_known import gp_ucb
-from botorch_risk.strategies import Acquire, Box, ContextSpace, Strategy
+from botorch_risk.environments import InputPerturbation
+from botorch_risk.strategies import Acquire, Box, EnvironmentSpace, RandomPoints, Strategy
 
 BOUNDS = torch.tensor([[-1.0, 0.0], [3.0, 1.0]], dtype=torch.double)
 
@@ -48,17 +49,106 @@ def test_boxes_that_are_none(bounds: torch.Tensor, error: type[Exception], messa
         Box(bounds)
 
 
-def test_contexts_come_after_the_decision_and_may_leave_their_box_if_told_so() -> None:
-    contexts = torch.tensor([[0.0], [2.0]])
-    space = ContextSpace(Box(BOUNDS), contexts)
-    assert space.num_columns == 3
-    X = torch.tensor([[[0.5, 0.5, 1.0], [0.5, 0.5, 2.5]]], dtype=torch.double)
-    assert torch.equal(space.unit(X)[0, 0], torch.tensor([0.375, 0.5, 0.5]).double())
-    with pytest.raises(InputDataError, match=r"contexts within `context_bounds`.* Got 2\.5"):
-        space.rows(X, lambda: X)
-    assert torch.equal(ContextSpace(Box(BOUNDS), contexts, may_leave=True).rows(X, lambda: X), X)
-    with pytest.raises(BotorchTensorDimensionError, match=r"`R x q x 3`, q >= 1\. Got \(1, 2, 2\)"):
-        space.rows(X[..., :2], lambda: X)
+MIXED = torch.tensor([[0.5, 10.0, -1.0], [3.7, 20.0, 1.0]], dtype=torch.double)
+
+
+def test_whole_numbers_within_the_bounds() -> None:
+    box = Box(MIXED, integers=[-3], categories=(2,))
+    assert (box.integers, box.categories, box.discrete) == ((0,), (2,), [0, 2])
+    assert box.bounds.tolist() == [[1.0, 10.0, -1.0], [3.0, 20.0, 1.0]]
+    assert box.discrete_dims == {0: [1.0, 2.0, 3.0]}
+    assert box.cat_dims == {2: [-1.0, 0.0, 1.0]}
+    assert torch.equal(MIXED[:, 0], torch.tensor([0.5, 3.7], dtype=torch.double))  # the user's own
+
+
+def test_every_whole_number_is_as_probable() -> None:
+    box = Box(MIXED, [0], [2])
+    for X in (box.initial([0, 1], 900), box.random_points([0, 1], 9000, "draw", 3)):
+        for column in (0, 2):
+            for value in box.bounds[:, column].mean() + torch.tensor([-1.0, 0.0, 1.0]):
+                share = (X[..., column] == value).double().mean(dim=-1)
+                torch.testing.assert_close(share, share * 0 + 1 / 3, atol=0.02, rtol=0)
+        plain = Box(box.bounds)
+        continuous = plain.initial([0, 1], 900)[..., 1]
+        if X.shape[1] == 900:
+            assert torch.equal(X[..., 1], continuous)
+
+
+@pytest.mark.parametrize("dtype", [torch.float, torch.double])
+def test_points_off_the_grid_are_refused_and_rounding_is_taken_away(dtype: torch.dtype) -> None:
+    box = Box(MIXED.to(dtype), [0], [2])
+    X = torch.tensor([[[2.0, 12.5, 0.0], [3.0, 15.0, -1.0]]], dtype=dtype)
+    assert torch.equal(box.rows(X, lambda: X), X)
+    near = X + 1e-7 * torch.tensor([1.0, 0.0, -1.0], dtype=dtype)
+    assert torch.equal(box.rows(near, lambda: X), X)
+    missing = X.clone()
+    missing[0, 0] = torch.nan
+    assert box.rows(missing, lambda: X)[0, 0].isnan().all()
+    for shift in ([0.5, 0.0, 0.0], [0.0, 0.0, 0.01]):
+        moved = X - torch.tensor(shift, dtype=dtype)
+        with pytest.raises(InputDataError, match=r"whole numbers in the columns \[0, 2\]"):
+            box.rows(moved.clamp(-0.999, 99), lambda: X)
+    with pytest.raises(InputDataError, match="Expected points within bounds"):
+        box.rows(X + 3, lambda: X)
+
+
+def test_the_unit_cube_has_a_column_for_each_category_and_back() -> None:
+    box = Box(MIXED, [0], [2])
+    X = box.initial([0, 1], 20)
+    unit = box.unit(X)
+    assert unit.shape == (2, 20, 5)
+    assert torch.equal(unit[..., 0], (X[..., 0] - 1) / 2)
+    assert torch.equal(unit[..., 2:].argmax(dim=-1) - 1, X[..., 2].long())
+    assert torch.equal(unit[..., 2:].sum(dim=-1), torch.ones(2, 20).double())
+    back = box.from_unit(unit)
+    assert torch.equal(back[..., [0, 2]], X[..., [0, 2]])
+    torch.testing.assert_close(back, X)
+    assert box.unit(X * torch.nan)[..., :2].isnan().all()
+
+
+def test_integers_alone_need_no_encoding() -> None:
+    box = Box(MIXED, [0, 2])
+    X = box.initial([0], 6)
+    assert torch.equal(box.unit(X), Box(box.bounds).unit(X))
+    assert torch.equal(box.from_unit(box.unit(X))[..., [0, 2]], X[..., [0, 2]])
+
+
+def test_a_state_carries_the_whole_numbers() -> None:
+    def build(*columns: Any) -> Strategy:
+        return Strategy(Box(MIXED.round(), *columns), RandomPoints(), [0, 1], num_initial=4)
+
+    strategy = build([0], [2])
+    assert strategy.state_dict()["arguments"]["space"]["categories"] == [2]
+    build([0], [2]).load_state_dict(strategy.state_dict())
+    with pytest.raises(ValueError, match=r"Expected integers=\[0, 2\]\. Got integers=\[0\]"):
+        build([0, 2]).load_state_dict(strategy.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"integers": [3]}, r"columns in \[0, 3\) in `integers`\. Got 3"),
+        ({"categories": [-4]}, r"columns in \[0, 3\) in `categories`\. Got -4"),
+        ({"integers": [0], "categories": [-3]}, "each column once in `integers` and `categories`"),
+        ({"integers": [0, 0]}, r"each column once .* Got self.integers=\(0, 0\)"),
+    ],
+)
+def test_columns_that_are_none(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Box(MIXED, **options)
+
+
+def test_a_column_with_one_whole_number_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"two whole numbers .* column 0\. Got \[0.5, 1.7\]"):
+        Box(torch.tensor([[0.5], [1.7]]), [0])
+
+
+def test_perturbations_leave_whole_numbers_alone() -> None:
+    box = Box(MIXED, [0], [2])
+    delta = torch.tensor([[0.0, -0.5, 0.0], [0.0, 0.5, 0.0]], dtype=torch.double)
+    assert EnvironmentSpace(box, InputPerturbation(delta)).perturbs
+    with pytest.raises(UnsupportedError, match=r"of 0 in the columns .* \[0, 2\]\. Got 0\.1"):
+        EnvironmentSpace(box, InputPerturbation(delta + 0.1))
 
 
 class WholeNumbers:

@@ -31,7 +31,8 @@ from botorch_risk.experiments.papers.models import (
     learnt_process,
     squared_exponential,
 )
-from botorch_risk.strategies import truvar
+from botorch_risk.strategies import Box, truvar
+from botorch_risk.strategies.space import decision_box
 from botorch_risk.test_functions import (
     CoastalTerrain,
     FiniteDomainProblem,
@@ -89,8 +90,9 @@ def svm() -> FiniteDomainProblem:
 def _on(domain: Callable[[], Tensor], method: Method) -> StrategyFactory:
     r"""A strategy that chooses among the points of a domain, whatever their bounds."""
 
-    def build(bounds: Tensor, *, seeds: Sequence[int], num_initial: int) -> Any:
-        return method(domain().to(bounds), seeds=seeds, num_initial=num_initial, **KNOWN)
+    def build(bounds: Tensor | Box, *, seeds: Sequence[int], num_initial: int) -> Any:
+        like = decision_box(bounds).bounds
+        return method(domain().to(like), seeds=seeds, num_initial=num_initial, **KNOWN)
 
     return build
 

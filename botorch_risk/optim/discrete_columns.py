@@ -1,0 +1,123 @@
+r"""Columns of a search space that take some values only: ordered ones and categories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy import ndarray
+from torch import Tensor
+
+Values = Mapping[int, Sequence[float]]
+
+
+@dataclass(frozen=True)
+class DiscreteColumns:
+    r"""The values of discrete columns.
+
+    A search point holds, in these columns, the index of a value among the values in ascending
+    order: neighbours are then next to each other, and values come back without rounding.
+
+    Args:
+        values: The values of each column in ascending order, by its number.
+        categorical: The columns whose values have no order.
+    """
+
+    values: Mapping[int, Tensor]
+    categorical: frozenset[int]
+
+    @property
+    def listed(self) -> list[int]:
+        r"""The numbers of the columns."""
+        return list(self.values)
+
+    def indexed(self, points: ndarray) -> ndarray:
+        r"""Search points of uniform numbers `... x d` in [0, 1): every value is as probable."""
+        points = points.copy()
+        for column, values in self.values.items():
+            index = np.floor(points[..., column] * len(values))
+            points[..., column] = index.clip(0, len(values) - 1)
+        return points
+
+    def put(self, X: Tensor, points: Tensor) -> Tensor:
+        r"""The points `X` with the values that search points of the same shape stand for."""
+        X = X.clone()
+        for column, values in self.values.items():
+            X[..., column] = values[points[..., column].long()]
+        return X
+
+    def neighbors(self, points: ndarray) -> tuple[ndarray, ndarray]:
+        r"""Points that differ in one column: by a step, or by any other category.
+
+        Args:
+            points: Search points, `rows x d`.
+
+        Returns:
+            The neighbours, one below another, and the row of each, ascending.
+        """
+        found, rows = [], []
+        for column, values in self.values.items():
+            count = len(values)
+            # A step up or down; of a category every other value is one step away.
+            steps = range(1, count) if column in self.categorical else (-1, 1)
+            for step in steps:
+                moved = points.copy()
+                moved[:, column] += step
+                if column in self.categorical:
+                    moved[:, column] %= count
+                inside = (moved[:, column] >= 0) & (moved[:, column] < count)
+                found.append(moved[inside])
+                rows.append(np.flatnonzero(inside))
+        row = np.concatenate(rows)
+        order = np.argsort(row, kind="stable")
+        return np.concatenate(found)[order], row[order]
+
+
+def discrete_columns(
+    discrete_dims: Values | None,
+    cat_dims: Values | None,
+    box: Tensor,
+    fixed: Sequence[int] = (),
+) -> DiscreteColumns | None:
+    r"""Checks the discrete columns that a user passes.
+
+    Args:
+        discrete_dims: The values of ordered columns.
+        cat_dims: The values of categories.
+        box: Bounds, `2 x d`.
+        fixed: Columns that are held fixed, and hence not searched.
+
+    Returns:
+        The columns that are searched; None if there are none.
+
+    Raises:
+        ValueError: If a column is none of the box, comes twice or has no values, or a value is
+            outside the bounds.
+    """
+    d, held = box.shape[-1], {column % box.shape[-1] for column in fixed}
+    checked: dict[int, Tensor] = {}
+    categorical = set()
+    for name, given in (("discrete_dims", discrete_dims), ("cat_dims", cat_dims)):
+        for column, values in (given or {}).items():
+            if not -d <= column < d:
+                raise ValueError(f"Expected columns in [0, {d}) in `{name}`. Got {column}.")
+            if column % d in checked:
+                raise ValueError(
+                    "Expected each column once in `discrete_dims` and `cat_dims`. "
+                    f"Got column {column % d} twice."
+                )
+            listed = sorted({float(value) for value in values})
+            lower, upper = box[:, column].tolist()
+            within = column % d in held or all(lower <= value <= upper for value in listed)
+            if not listed or not within:
+                raise ValueError(
+                    f"Expected values within [{lower:g}, {upper:g}] for column {column} in "
+                    f"`{name}`, at least one. Got {list(values)}."
+                )
+            checked[column % d] = torch.tensor(listed, dtype=torch.double).to(box)
+            if name == "cat_dims":
+                categorical.add(column % d)
+    searched = {column: values for column, values in checked.items() if column not in held}
+    return DiscreteColumns(searched, frozenset(categorical)) if searched else None

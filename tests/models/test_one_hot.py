@@ -1,0 +1,108 @@
+r"""Inputs with categories, and the fast predictors that take them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions.errors import InputDataError
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import Normalize
+from torch import Tensor
+
+from botorch_risk.fit import fit_exact_gp
+from botorch_risk.models import one_hot_inputs
+from botorch_risk.posterior.product import ProductMarginals
+
+# A price, a kind from -1 to 1, a grade from 2 to 3, and w.
+BOUNDS = torch.tensor([[0.0, -1.0, 2.0, 5.0], [4.0, 1.0, 3.0, 7.0]], dtype=torch.double)
+W = torch.linspace(5, 7, 6, dtype=torch.double).unsqueeze(-1)
+
+
+def rows(*batch_shape: int, n: int = 12) -> Tensor:
+    generator = torch.Generator().manual_seed(2)
+    unit = torch.rand(*batch_shape, n, 4, generator=generator, dtype=torch.double)
+    X = BOUNDS[0] + (BOUNDS[1] - BOUNDS[0]) * unit
+    X[..., 1:3] = X[..., 1:3].round()
+    return X
+
+
+def mixed_model(*batch_shape: int) -> SingleTaskGP:
+    X = rows(*batch_shape)
+    Y = (X[..., :1] + X[..., 1:2].square() * X[..., 3:]).sin()
+    gp = SingleTaskGP(X, Y, input_transform=one_hot_inputs(BOUNDS, [1, 2]))
+    fit_exact_gp(gp)
+    return gp.eval()
+
+
+@pytest.mark.parametrize("categories", [[1, 2], [2, -3]])
+def test_one_column_for_each_value(categories: list[int]) -> None:
+    transform = one_hot_inputs(BOUNDS, categories)
+    X = torch.tensor([[1.0, -1.0, 3.0, 6.0], [2.0, 1.0, 2.0, 5.0]], dtype=torch.double)
+    assert transform(X).tolist() == [
+        [0.25, 1.0, 0.0, 0.0, 0.0, 1.0, 0.5],
+        [0.5, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0],
+    ]
+
+
+def test_without_categories_it_is_botorchs_normalize() -> None:
+    transform = one_hot_inputs(BOUNDS)
+    assert type(transform) is Normalize
+    assert torch.equal(transform(rows()), Normalize(4, bounds=BOUNDS)(rows()))
+
+
+def test_every_two_categories_are_as_far_from_each_other() -> None:
+    X = torch.tensor([[0.0, kind, 2.0, 5.0] for kind in (-1, 0, 1)], dtype=torch.double)
+    encoded = one_hot_inputs(BOUNDS, [1])(X)
+    distances = torch.cdist(encoded, encoded)[*torch.triu_indices(3, 3, offset=1)]
+    torch.testing.assert_close(distances, torch.full((3,), 2.0).double().sqrt())
+
+
+@pytest.mark.parametrize("batch_shape", [(), (2,)])
+def test_predictions_in_product_form_are_exact(batch_shape: tuple[int, ...]) -> None:
+    gp = mixed_model(*batch_shape)
+    assert gp.train_inputs[0].shape[-1] == 7
+    X = rows(*batch_shape, n=5)[..., :3].requires_grad_()
+    marginals = ProductMarginals(gp, W)
+    assert marginals._is_product(X) and marginals._current_factors() is not None
+    mean, variance = marginals(X)
+    pairs = torch.cat(
+        [X.unsqueeze(-2).expand(*X.shape[:-1], 6, 3), W.expand(*X.shape[:-1], 6, 1)], dim=-1
+    )
+    exact: Any = gp.posterior(pairs.flatten(-3, -2))
+    torch.testing.assert_close(mean, exact.mean.reshape(mean.shape))
+    torch.testing.assert_close(variance, exact.variance.reshape(mean.shape), rtol=1e-6, atol=1e-9)
+    (slope,) = torch.autograd.grad(mean.sum(), X, retain_graph=True)
+    (expected,) = torch.autograd.grad(exact.mean.sum(), X)
+    torch.testing.assert_close(slope[..., 0], expected[..., 0])
+
+
+def test_a_category_of_w_is_evaluated_at_every_pair() -> None:
+    transform = one_hot_inputs(BOUNDS.flip(-1)[:, [0, 1, 3, 2]], [3])
+    X = rows().flip(-1)[:, [0, 1, 3, 2]]
+    gp = SingleTaskGP(X, X.sum(dim=-1, keepdim=True), input_transform=transform).eval()
+    kinds = torch.tensor([[-1.0], [0.0], [1.0]], dtype=torch.double)
+    marginals = ProductMarginals(gp, kinds)
+    assert not marginals._is_product(X[:, :3])
+    mean, _ = marginals(X[:, :3])
+    exact = gp.posterior(torch.cat([X[:, :3], kinds[:1].expand(12, 1)], dim=-1)).mean
+    torch.testing.assert_close(mean[:, :1], exact)
+
+
+def test_it_is_copied_and_stored() -> None:
+    transform = one_hot_inputs(BOUNDS, [1])
+    for again in (copy.deepcopy(transform), pickle.loads(pickle.dumps(transform))):
+        assert torch.equal(again(rows()), transform(rows()))
+    missing = rows()
+    missing[0, 1] = torch.nan
+    assert (transform(missing)[0, 1:4] == 0).all()  # no value, and no error
+
+
+@pytest.mark.parametrize("bounds", [[0.0, 1.5], [1.0, 1.0]])
+def test_bounds_that_are_no_categories(bounds: list[float]) -> None:
+    box = torch.stack([BOUNDS[:, 0], torch.tensor(bounds).double()], dim=-1)
+    with pytest.raises(InputDataError, match="Expected whole bounds of the category in column 1"):
+        one_hot_inputs(box, [1])

@@ -1,0 +1,206 @@
+r"""Acquisition functions of encoded points as functions of decisions, and the way back."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import torch
+from botorch.acquisition import UpperConfidenceBound, qUpperConfidenceBound
+from botorch.acquisition.logei import qLogExpectedImprovement
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf_mixed, optimize_acqf_mixed_alternating
+from botorch.sampling import SobolQMCNormalSampler
+from botorch.utils.sampling import manual_seed
+from torch import Tensor
+
+from botorch_risk import baselines
+from botorch_risk.acquisition import RiskUpperConfidenceBound, robust
+from botorch_risk.acquisition.named_known import gp_ucb
+from botorch_risk.baselines import mean_variance_log_nei, value_at_risk_log_nei
+from botorch_risk.models import one_hot_inputs
+from botorch_risk.optim import optimize_acqf_replicates
+from botorch_risk.risk import ConditionalValueAtRisk
+from botorch_risk.strategies import Acquire, Box, RandomOrAcquire, Strategy, risk_search
+from botorch_risk.strategies.mixed import AcquisitionOfDecisions, decoded, maximize_by_botorch
+from botorch_risk.test_functions import MixedNewsvendor
+from tests.strategies.cases import OVEN, SEASONS
+from tests.strategies.loops import play
+
+BOX = Box(OVEN.bounds, OVEN.integers, OVEN.categories)
+FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16}
+
+
+def model(*batch_shape: int) -> SingleTaskGP:
+    X = BOX.initial(range(max(1, *batch_shape, 1)), 9).reshape(*batch_shape, 9, 3)
+    return SingleTaskGP(BOX.unit(X), X.sin().sum(dim=-1, keepdim=True)).eval()
+
+
+@pytest.mark.parametrize("batch_shape", [(), (2,)])
+def test_values_are_at_the_encoded_points(batch_shape: tuple[int, ...]) -> None:
+    gp = model(*batch_shape)
+    X = BOX.initial(range(gp.batch_shape.numel()), 5).reshape(*batch_shape, 5, 3)
+    for acqf in (gp_ucb(gp, 1, beta=4.0), UpperConfidenceBound(gp, beta=4.0)):
+        wrapped = AcquisitionOfDecisions(acqf, BOX.unit)
+        expected = torch.stack([acqf(BOX.unit(X[..., [row], :])) for row in range(5)], dim=-1)
+        values = wrapped.evaluate(X)
+        assert values.shape == (*batch_shape, 5)
+        torch.testing.assert_close(values, expected.reshape(values.shape))
+        torch.testing.assert_close(wrapped(X[..., :1, :]), expected[..., 0])
+
+
+def test_pending_decisions_are_encoded_and_those_from_before_stay() -> None:
+    gp = model()
+    sampler = SobolQMCNormalSampler(torch.Size([16]), seed=0)
+    before, decisions = BOX.initial([3], 1)[0], BOX.initial([4], 2)[0]
+    acqf = qUpperConfidenceBound(gp, beta=4.0, sampler=sampler, X_pending=BOX.unit(before))
+    wrapped = AcquisitionOfDecisions(acqf, BOX.unit)
+    wrapped.set_X_pending(decisions)
+    assert torch.equal(acqf.X_pending, BOX.unit(torch.cat([before, decisions])))
+    wrapped.set_X_pending(None)
+    assert torch.equal(acqf.X_pending, BOX.unit(before))
+
+
+def test_what_takes_no_pending_points_is_refused_in_words() -> None:
+    wrapped = AcquisitionOfDecisions(UpperConfidenceBound(model(), beta=4.0), BOX.unit)
+    with pytest.raises(UnsupportedError, match="with pending points"):
+        optimize_acqf_replicates(wrapped, BOX.bounds, q=2, seeds=0)
+
+
+def test_one_hot_columns_and_back() -> None:
+    X = torch.tensor([[0.25, 0.0, 1.0, 0.0, 0.5], [1.0, 0.1, 0.2, 0.7, 0.0]])
+    back = decoded(X, {1: [4.0, 5.0, 6.0]}, num_columns=3)
+    assert torch.equal(back, torch.tensor([[0.25, 0.5, 0.5], [1.0, 1.0, 0.0]]))
+
+
+# Strategies.
+
+
+@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")  # BoTorch tries again
+def test_acquisitions_of_botorch_replicate_by_replicate() -> None:
+    def improvement(model: Any, t: int) -> qLogExpectedImprovement:
+        best = model.outcome_transform.untransform(model.train_targets.max())[0]
+        sampler = SobolQMCNormalSampler(torch.Size([16]), seed=t)
+        return qLogExpectedImprovement(model, best_f=best, sampler=sampler)
+
+    inner = Acquire(improvement, **FAST)
+    for method in (inner, RandomOrAcquire(inner)):
+        strategy = Strategy(BOX, method, [0, 1], num_initial=6, batch_size=2)
+        for X in play(strategy, 3, problem=OVEN):
+            assert torch.equal(X[..., 1:], X[..., 1:].round())
+            assert len(set(map(tuple, X[0].tolist()))) == X.shape[1]
+
+
+def test_many_categories_are_searched_as_the_seed_says() -> None:
+    r"""BoTorch draws among more than 20 categories by Python's own generator."""
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 30.0]], dtype=torch.double)
+    box = Box(bounds, categories=[1])
+    X = box.initial([0], 8)[0]
+    gp = SingleTaskGP(box.unit(X), (X[:, :1] + X[:, 1:].cos()).sin()).eval()
+    acqf = AcquisitionOfDecisions(UpperConfidenceBound(gp, beta=4.0), box.unit)
+    random.seed(5)
+    first = maximize_by_botorch(acqf, box, 3, **FAST)
+    kept = random.random()
+    assert torch.equal(first, maximize_by_botorch(acqf, box, 3, **FAST))
+    random.seed(5)
+    assert random.random() == kept
+
+
+@pytest.mark.parametrize("name", ["CVaR-UCB", "qLogEI"])
+def test_any_risk_of_mixed_decisions(name: str) -> None:
+    def improvement(model: Any, X: Tensor, X_pending: Any, **options: Any) -> Any:
+        best = model.posterior(X).mean.max()
+        return qLogExpectedImprovement(model, best_f=best, X_pending=X_pending, **options)
+
+    box = Box(SEASONS.bounds, SEASONS.integers, SEASONS.categories)
+    known = {"environment": SEASONS.environment, "risk_measure": ConditionalValueAtRisk(0.2)}
+    acquisition = improvement if name == "qLogEI" else None
+    strategy = risk_search(box, [0, 1], acquisition=acquisition, num_initial=6, **known, **FAST)
+    for X in play(strategy, 2, problem=SEASONS):
+        assert torch.equal(X[..., 1:], X[..., 1:].round())
+
+
+def test_the_optimum_of_the_mixed_newsvendor_is_approached() -> None:
+    problem = MixedNewsvendor()
+    box = Box(problem.decision_bounds, problem.discrete_inds[:1], problem.categorical_inds)
+    known = {"environment": problem.environment, "risk_measure": ConditionalValueAtRisk(0.2)}
+    options = {"reporting": "posterior_mean_everywhere", "num_restarts": 4, "raw_samples": 64}
+    strategy = risk_search(box, [0, 1], num_initial=40, **known, **options)
+    play(strategy, 4, problem=SEASONS)
+    regret = problem.optimal_conditional_value_at_risk - problem.objective(strategy.recommend())
+    assert (regret < 0.3).all()
+
+
+def test_known_noise_sees_decisions() -> None:
+    seen: list[Tensor] = []
+
+    def noise(X: Tensor) -> Tensor:
+        seen.append(X.detach())
+        return 0.01 + 0.0 * X[..., :1]
+
+    options = {"num_repeats": 4, "risk_aversion": 1.0, "num_initial": 6, "known_noise": noise}
+    from botorch_risk.strategies import rahbo
+
+    play(rahbo(BOX, [0, 1], **options, **FAST), 2, problem=OVEN)
+    for X in seen:
+        assert X.shape[-1] == 3
+        assert torch.equal(BOX.checked(X), X)
+
+
+@pytest.mark.parametrize("make", [mean_variance_log_nei, value_at_risk_log_nei])
+def test_what_cannot_search_whole_numbers_says_so(make: Any) -> None:
+    options: dict[str, Any] = {"num_repeats": 4, "risk_aversion": 1.0}
+    if make is value_at_risk_log_nei:
+        options = {"environment": SEASONS.environment, "risk_level": 0.2}
+    with pytest.raises(UnsupportedError, match=r"without integers and categories for .*=\(1,\)"):
+        make(BOX, 0, **options)
+
+
+def test_bandits_and_shorter_lengthscales_run_too() -> None:
+    for make in (baselines.random_exp3, baselines.a_gp_ucb, baselines.wang_de_freitas_gp_ucb):
+        for X in play(make(BOX, [0, 1], num_initial=6, **FAST), 2, problem=OVEN):
+            assert torch.equal(X[..., 1:], X[..., 1:].round())
+
+
+# A user's own loop with BoTorch's optimisers.
+
+
+@pytest.fixture(scope="module")
+def newsvendor() -> dict[str, Any]:
+    problem = MixedNewsvendor()
+    box = Box(problem.decision_bounds, [1], [2])
+    X = box.initial([0], 40)[0]
+    W = problem.environment.points[torch.arange(40) % len(problem.environment.points)]
+    pairs = torch.cat([X, W], dim=-1)
+    transform = one_hot_inputs(problem.bounds, categories=[2])
+    Y = problem(pairs).unsqueeze(-1)
+    gp = SingleTaskGP(pairs, Y, input_transform=transform).eval()
+    measure = ConditionalValueAtRisk(problem.risk_level)
+    bound = RiskUpperConfidenceBound(gp, problem.environment, measure, beta=4.0)
+    risks, options = robust(gp, problem.environment, measure)
+    sampler = SobolQMCNormalSampler(torch.Size([16]), seed=0)
+    improvement = qLogExpectedImprovement(risks, best_f=1.0, sampler=sampler, **options)
+    return {"bound": bound, "robust": improvement, "box": box}
+
+
+@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")  # at a kink
+@pytest.mark.parametrize("name", ["bound", "robust"])
+def test_botorchs_mixed_optimisers_on_the_newsvendor(newsvendor: Any, name: str) -> None:
+    acqf, box = newsvendor[name], newsvendor["box"]
+    with manual_seed(0):
+        found, value = optimize_acqf_mixed_alternating(
+            acqf, box.bounds, box.discrete_dims, box.cat_dims, **FAST
+        )
+        features = [{1: 3.0, 2: float(supplier)} for supplier in range(3)]
+        fixed, fixed_value = optimize_acqf_mixed(
+            acqf, box.bounds, q=1, fixed_features_list=features, **FAST
+        )
+    assert torch.equal(box.checked(found), found) and torch.equal(box.checked(fixed), fixed)
+    assert fixed[0, 1] == 3 and fixed_value.isfinite()
+    if name == "bound":
+        _, ours = optimize_acqf_replicates(
+            acqf, box.bounds, seeds=0, discrete_dims=box.discrete_dims, cat_dims=box.cat_dims
+        )
+        assert ours.item() >= max(value.item(), fixed_value.item()) - 1e-6
