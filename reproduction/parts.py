@@ -18,7 +18,7 @@ from botorch_risk.experiments.registry import get_experiment
 
 @dataclass(frozen=True)
 class Part:
-    r"""Strategies of an experiment that are run on the same seeds, which start at 0.
+    r"""Strategies of an experiment that are run on the same seeds.
 
     Args:
         name: The experiment.
@@ -27,6 +27,7 @@ class Part:
         num_rounds: How many rounds; the experiment's own if omitted.
         suffix: Of the file, where an experiment has several with different seeds.
         needs: Modules of an extra, without which the part is left out.
+        first_seed: The first of the seeds.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Part:
     num_rounds: int | None = None
     suffix: str = ""
     needs: tuple[str, ...] = ()
+    first_seed: int = 0
 
     def path(self, out: Path) -> Path:
         r"""The store."""
@@ -87,7 +89,8 @@ def run(
             print(f"{title}: left out, needs {' and '.join(part.missing)}", flush=True)
             continue
         start, definition = time.process_time(), get_experiment(part.name, own)
-        seeds = range(min(part.num_seeds, arguments.seeds or part.num_seeds))
+        count = min(part.num_seeds, arguments.seeds or part.num_seeds)
+        seeds = range(part.first_seed, part.first_seed + count)
         rounds = part.num_rounds or definition.num_rounds
         rounds = min(rounds, arguments.rounds or rounds)
         Campaign(definition, part.path(arguments.out), seeds, part.labels, rounds).run()

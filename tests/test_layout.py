@@ -24,7 +24,7 @@ FLOORS = (
     "bandits",
     "acquisition",
     "optim",
-    "recommend repeat_advice",
+    "recommend recommend_everywhere repeat_advice",
     "metrics",
     "strategies",
     "baselines",

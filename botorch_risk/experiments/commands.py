@@ -132,11 +132,15 @@ def _title(identity: dict[str, Any]) -> str:
 def _regret_pictures(
     store: ExperimentStore, definition: ExperimentDefinition, log: bool
 ) -> tuple[dict[str, Figure], str]:
+    from botorch_risk.experiments.constraint_summary import constraint_markdown
     from botorch_risk.experiments.model_picture import plot_final_model
     from botorch_risk.experiments.plots import plot_regret
+    from botorch_risk.experiments.problem import ProblemWithConstraints
     from botorch_risk.experiments.summary import regret_curves, summary_markdown
 
     curves, page, identity = regret_curves(store), summary_markdown(store), store.identity
+    if isinstance(definition.problem(), ProblemWithConstraints):
+        page += f"\n## Constraints\n\n{constraint_markdown([store], definition)}"
     models = {label: plot_final_model(store, definition, label) for label in store.labels()}
     pictures = {f"{label}_model": each for label, each in models.items() if each is not None}
     for name, first_round, log_scale in (("cumulative", 1, False), ("simple", 0, log)):

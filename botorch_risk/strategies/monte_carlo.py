@@ -37,6 +37,13 @@ class MonteCarloDecision:
         risk_measure: Of the objectives, or one for each.
         constraints: What has to hold.
         max_iterations: Iterations of the acquisition optimiser.
+
+    Example:
+        >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+        >>> from botorch_risk.risk import Expectation
+        >>> from botorch_risk.strategies import DecisionThenValue, EnvironmentRisk, RiskRecipe
+        >>> decide = MonteCarloDecision(qLogNoisyExpectedImprovement, Expectation())
+        >>> method = EnvironmentRisk(RiskRecipe(Expectation()), DecisionThenValue(decide))
     """
 
     acquisition: AcquisitionOfRisk

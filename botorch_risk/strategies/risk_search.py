@@ -39,6 +39,11 @@ class RiskRecipe:
         constraint_beta: Squared width of the bounds of the constraints, by which a decision is
             feasible with confidence.
         optimism: Squared width of their upper bounds alone; None for `constraint_beta`.
+
+    Example:
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> RiskRecipe(ConditionalValueAtRisk(0.1)).num_outcomes
+        1
     """
 
     risk_measure: RiskMeasure
@@ -83,6 +88,10 @@ class DecisionThenValue:
 
     Args:
         decide: From a turn to decisions, `R x 1 x d_x`.
+
+    Example:
+        >>> from botorch_risk.risk import Expectation
+        >>> method = EnvironmentRisk(RiskRecipe(Expectation()), DecisionThenValue(largest_bound))
     """
 
     decide: Decide

@@ -9,8 +9,10 @@ import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from scipy import stats
+from scipy.stats import binomtest
 
 from botorch_risk.metrics import (
+    binomial_interval,
     format_with_error,
     mean_and_standard_error,
     paired_difference,
@@ -102,3 +104,13 @@ def test_two_digits_of_the_error_and_never_an_exponent(
     mean: float, error: float, shown: str
 ) -> None:
     assert format_with_error(mean, error) == shown
+
+
+def test_binomial_intervals_are_scipys_exact_ones() -> None:
+    for count, trials in ((0, 7), (7, 7), (3, 11), (190, 200)):
+        expected = binomtest(count, trials).proportion_ci(method="exact")
+        found = binomial_interval(count, trials)
+        assert found == pytest.approx((expected.low, expected.high), abs=1e-12)
+    for count, trials in ((-1, 3), (4, 3), (0, 0)):
+        with pytest.raises(ValueError, match="and a trial. Got count"):
+            binomial_interval(count, trials)

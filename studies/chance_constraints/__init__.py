@@ -1,0 +1,1 @@
+r"""Do recommendations hold their chance constraints, and at which regret?"""
