@@ -1,5 +1,6 @@
 r"""Methods that the papers compare theirs with, and ablations."""
 
+from botorch_risk.baselines.botorch_risk_measure import botorch_risk_measure
 from botorch_risk.baselines.botorch_value_at_risk import value_at_risk_log_nei
 from botorch_risk.baselines.constrained_log_ei import constrained_log_ei
 from botorch_risk.baselines.contexts import context_free_gp_ucb, stable_opt
@@ -36,6 +37,7 @@ from botorch_risk.baselines.rho_knowledge_gradient import rho_knowledge_gradient
 __all__ = [
     "a_gp_ucb",
     "adversarial_stable_opt",
+    "botorch_risk_measure",
     "constrained_log_ei",
     "context_free_gp_ucb",
     "contextual_gp_ucb",

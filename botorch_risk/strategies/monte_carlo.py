@@ -15,12 +15,13 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_constraint import RiskConstraint
-from botorch_risk.acquisition.robust import Robust, robust
+from botorch_risk.acquisition.robust import robust
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import Turn
 from botorch_risk.strategies.mixed import maximize_by_botorch
 
 AcquisitionOfRisk = Callable[..., AcquisitionFunction]
+Reduce = Callable[..., tuple[Model, dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class MonteCarloDecision:
         risk_measure: Of the objectives, or one for each.
         constraints: What has to hold.
         max_iterations: Iterations of the acquisition optimiser.
+        reduce: From a model, an environment, the measure and the constraints to what the
+            acquisition function takes: a model and keyword arguments.
 
     Example:
         >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
@@ -50,15 +53,12 @@ class MonteCarloDecision:
     risk_measure: RiskMeasure | tuple[RiskMeasure, ...]
     constraints: tuple[RiskConstraint, ...] = ()
     max_iterations: int = 50
+    reduce: Reduce = robust
 
     def __call__(self, turn: Turn) -> Tensor:
         r"""Decisions, `R x 1 x d_x`."""
         rows = zip(range(len(turn.view.seeds)), turn.streams("acquisition"), strict=True)
         return torch.cat([self._decide(turn, row, seed % 2**31) for row, seed in rows])
-
-    def risks(self, model: Model, environment: Any) -> Robust:
-        r"""The model of the risks, and what an acquisition function takes beside it."""
-        return robust(model, environment, self.risk_measure, self.constraints)
 
     def _decide(self, turn: Turn, row: int, seed: int) -> Tensor:
         r"""The decision of one replicate, `1 x 1 x d_x`."""
@@ -67,7 +67,7 @@ class MonteCarloDecision:
         environment = turn.space.of([row]).environment
         pending = None if turn.pending is None else turn.pending[row, :, :d_x]
         with manual_seed(seed):
-            risks, options = self.risks(model, environment)
+            risks, options = self.reduce(model, environment, self.risk_measure, self.constraints)
             acquisition = self.acquisition(
                 risks, turn.view.decisions[row], X_pending=pending, **options
             )

@@ -25,6 +25,7 @@ PARTS = [  # the slowest last
 
 
 def main() -> None:
+    r"""Runs all parts, or those that were named."""
     arguments = parser(__doc__, PARTS, "results/chance_constraints").parse_args()
     run(PARTS, arguments)
 

@@ -58,5 +58,5 @@ def test_what_is_made_is_what_the_strategy_says(tmp_path: Path) -> None:
 
 
 def test_problems_without_constraints_are_refused() -> None:
-    with pytest.raises(ValueError, match="with constraints and a known optimum. Got Hetero"):
+    with pytest.raises(ValueError, match=r"with constraints and a known optimum\. Got Hetero"):
         constraint_markdown([], get_experiment("sine"))

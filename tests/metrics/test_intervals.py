@@ -112,5 +112,5 @@ def test_binomial_intervals_are_scipys_exact_ones() -> None:
         found = binomial_interval(count, trials)
         assert found == pytest.approx((expected.low, expected.high), abs=1e-12)
     for count, trials in ((-1, 3), (4, 3), (0, 0)):
-        with pytest.raises(ValueError, match="and a trial. Got count"):
+        with pytest.raises(ValueError, match=r"and a trial\. Got count"):
             binomial_interval(count, trials)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from botorch.acquisition import UpperConfidenceBound
+from botorch.acquisition.risk_measures import CVaR
 from torch import Tensor
 
 from botorch_risk import baselines, strategies
@@ -260,6 +262,7 @@ STRATEGIES = [
     of_risks(strategies.risk_search, label="-constrained", constraints=_USED),
     of_risks(baselines.constrained_log_ei, constraints=_USED),
     of_risks(baselines.random_decisions, constraints=_USED),
+    of_risks(baselines.botorch_risk_measure, objective=partial(CVaR, alpha=0.7), n_w=4),
     of_mixed(strategies.rahbo, num_repeats=NUM_REPEATS, risk_aversion=1.0),
     of_mixed(strategies.uhe_bo),
     of_mixed(baselines.gp_ucb),
@@ -293,6 +296,7 @@ STRATEGIES = [
 
 # Acquisition functions of BoTorch, replicate by replicate: seconds a test for the same code.
 _SLOW = (
+    baselines.botorch_risk_measure,
     baselines.constrained_log_ei,
     baselines.mean_variance_log_nei,
     baselines.rho_knowledge_gradient,

@@ -26,6 +26,7 @@ from botorch_risk.strategies import (
     EnvironmentRisk,
     RiskRecipe,
     Strategy,
+    largest_bound,
     risk_search,
     v_ucb,
 )
@@ -70,6 +71,8 @@ def test_it_maximises_the_bound_of_a_users_own_loop() -> None:
     assert isinstance(belief.model, ModelListGP)
     assert belief.model.num_outputs == 3
     asked = strategy.ask()
+    method: Any = strategy.method
+    assert method.choose == DecisionThenValue(largest_bound)
     own = RiskUpperConfidenceBound(belief.model.models[0], PROBLEM.environment, Expectation(), 4.0)
     whole = ConstrainedUpperConfidenceBound(belief.model, own, CONSTRAINTS, beta=9.0, optimism=0.0)
     grid = torch.rand(2, 300, 2, dtype=torch.double)

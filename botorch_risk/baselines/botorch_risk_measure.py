@@ -1,0 +1,130 @@
+r"""BoTorch's own risk measures, as a BoTorch user would maximise them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.acquisition.objective import MCAcquisitionObjective
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import Model
+from botorch.models.transforms.input import AppendFeatures, ChainedInputTransform
+from torch import Tensor
+
+from botorch_risk.environments import Environment, IndependentEnvironment
+from botorch_risk.environments.environment import choose
+from botorch_risk.risk import RiskMeasure
+from botorch_risk.strategies.environment import EnvironmentRisk, Reporting
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.monte_carlo import AcquisitionOfRisk, MonteCarloDecision
+from botorch_risk.strategies.risk_search import DecisionThenValue, RiskRecipe
+from botorch_risk.strategies.space import Box, decision_box
+from botorch_risk.strategies.strategy import Strategy
+
+ObjectiveOfRisk = Callable[..., MCAcquisitionObjective]
+
+
+def botorch_risk_measure(
+    bounds: Tensor | Box,
+    seeds: int | Sequence[int],
+    *,
+    environment: Environment,
+    risk_measure: RiskMeasure,
+    objective: ObjectiveOfRisk,
+    n_w: int = 32,
+    acquisition: AcquisitionOfRisk = qLogNoisyExpectedImprovement,
+    num_initial: int = 10,
+    batch_size: int = 1,
+    reporting: Reporting = "posterior_mean",
+    **options: Any,
+) -> Strategy:
+    r"""An acquisition function of BoTorch with a risk measure of BoTorch as its objective.
+
+    The model appends `n_w` values of W to each decision (`AppendFeatures`), over whose samples the
+    measure is taken. It knows no weights: they are drawn in proportion to the probabilities, once
+    for each decision to be chosen, by systematic resampling. The model, its fit, the optimiser and
+    the recommendation are those of `risk_search`. w is observed.
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
+        seeds: One seed per replicate.
+        environment: The known distribution of W.
+        risk_measure: What is recommended by; larger is better.
+        objective: BoTorch's, called with `n_w=`, such as `functools.partial(CVaR, alpha=0.8)`.
+        n_w: How many values of W stand for its distribution.
+        acquisition: As in `risk_search`.
+        num_initial: The number of points of the initial design.
+        batch_size: The number `q` of points of each later round.
+        reporting: The rule of the recommendation, as in `EnvironmentRisk`.
+        options: Further arguments of `EnvironmentRisk`.
+
+    Raises:
+        UnsupportedError: If the distribution of W depends on the decision.
+        ValueError: If `n_w` is below 1.
+
+    Example:
+        >>> from functools import partial
+        >>> from botorch.acquisition.risk_measures import CVaR
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> strategy = botorch_risk_measure(
+        ...     unit, 0, environment=DiscreteEnvironment(unit), num_initial=4, n_w=2,
+        ...     risk_measure=ConditionalValueAtRisk(0.5), objective=partial(CVaR, alpha=0.5),
+        ... )
+        >>> strategy.ask().shape
+        torch.Size([1, 4, 1])
+    """
+    if not isinstance(environment, IndependentEnvironment):
+        raise UnsupportedError(
+            f"Expected an `IndependentEnvironment`. Got {type(environment).__name__}."
+        )
+    if n_w < 1:
+        raise ValueError(f"Expected `n_w` of at least 1. Got {n_w}.")
+    reduce = AppendedValues(objective, n_w)
+    decide = MonteCarloDecision(acquisition, risk_measure, reduce=reduce)
+    method = EnvironmentRisk(
+        RiskRecipe(risk_measure), DecisionThenValue(decide), reporting, **options
+    )
+    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen=False)
+    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
+
+
+@dataclass(frozen=True)
+class AppendedValues:
+    r"""Appends values of W to a model and takes BoTorch's measure over them, as its objective.
+
+    Args:
+        objective: Called with `n_w=`.
+        n_w: How many values.
+    """
+
+    objective: ObjectiveOfRisk
+    n_w: int
+
+    def __call__(
+        self, model: Model, environment: Any, risk_measure: RiskMeasure, constraints: Any = ()
+    ) -> tuple[Model, dict[str, Any]]:
+        r"""The model with the values, and the objective; draws from torch's generator."""
+        appended: Any = copy.deepcopy(model)
+        values = AppendFeatures(feature_set=resampled(environment, self.n_w))
+        appended.input_transform = ChainedInputTransform(
+            append=values, inputs=appended.input_transform
+        ).eval()
+        return appended, {"objective": self.objective(n_w=self.n_w)}
+
+
+def resampled(environment: Any, n_w: int) -> Tensor:
+    r"""Values of W in proportion to their weights, `n_w x d_w`, by systematic resampling.
+
+    Args:
+        environment: An `IndependentEnvironment`.
+        n_w: How many values, at the levels `(j + u) / n_w` with a uniform u.
+    """
+    levels = (torch.arange(n_w, dtype=torch.double) + torch.rand(1, dtype=torch.double)) / n_w
+    points = environment.points
+    return choose(points, environment.weights, levels.unsqueeze(-1).to(points.device))
