@@ -18,6 +18,8 @@ from botorch_risk.strategies.kde import drbo_kde, drbo_mmd, sbo_kde
 from botorch_risk.strategies.mean_variance import MeanVariance, Weights
 from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.monte_carlo import MonteCarloDecision
+from botorch_risk.strategies.pareto_search import HypervolumeImprovement, pareto_search
+from botorch_risk.strategies.pareto_set import ObjectiveRisksRecipe, ParetoSearch
 from botorch_risk.strategies.rahbo import rahbo, rahbo_us
 from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
 from botorch_risk.strategies.random_search import RandomPoints, random_search
@@ -44,10 +46,13 @@ __all__ = [
     "EnvironmentSpace",
     "FiniteDomain",
     "History",
+    "HypervolumeImprovement",
     "LacedValue",
     "MeanVariance",
     "Method",
     "MonteCarloDecision",
+    "ObjectiveRisksRecipe",
+    "ParetoSearch",
     "RandomOrAcquire",
     "RandomPoints",
     "RiskRecipe",
@@ -63,6 +68,7 @@ __all__ = [
     "drbo_mmd",
     "initial_design",
     "largest_bound",
+    "pareto_search",
     "rahbo",
     "rahbo_us",
     "random_decision",

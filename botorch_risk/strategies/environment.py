@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
@@ -26,7 +26,7 @@ from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import Method, State, View
 
 Bound = RiskUpperConfidenceBound | ConstrainedUpperConfidenceBound
-Recipe = Callable[..., Bound]
+Recipe = Callable[..., Any]  # a `Bound`, or several of one model
 Reporting = Literal[Rule, "posterior_mean_everywhere"]
 
 

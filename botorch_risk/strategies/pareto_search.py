@@ -1,0 +1,187 @@
+r"""Maximises the risks of several objectives at once: the set of the best compromises."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import Model
+from botorch.sampling.normal import SobolQMCNormalSampler
+from torch import Tensor
+
+from botorch_risk.acquisition.risk_constraint import RiskConstraint
+from botorch_risk.acquisition.robust import robust
+from botorch_risk.acquisition.widths import Beta
+from botorch_risk.environments import Environment
+from botorch_risk.models.reductions import check_parts
+from botorch_risk.risk import RiskMeasure
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.monte_carlo import AcquisitionOfRisk, MonteCarloDecision
+from botorch_risk.strategies.pareto_set import of_measures
+from botorch_risk.strategies.risk_search import DecisionThenValue
+from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.strategy import Strategy
+
+
+@dataclass(frozen=True)
+class HypervolumeImprovement:
+    r"""BoTorch's qLogNEHVI of risks [Daulton2021nehvi]_, an `acquisition` of `pareto_search`.
+
+    Args:
+        reference_point: A value of each risk; only what is above all of them counts.
+        num_samples: Samples of the risks.
+    """
+
+    reference_point: tuple[float, ...]
+    num_samples: int = 128
+
+    def __call__(self, model: Model, X_baseline: Tensor, **options: Any) -> AcquisitionFunction:
+        r"""The acquisition function; evaluated decisions are pruned.
+
+        Args:
+            model: Of the risks of decisions.
+            X_baseline: Evaluated decisions, `n x d_x`.
+            options: `X_pending`, `objective` and `constraints`.
+        """
+        return qLogNoisyExpectedHypervolumeImprovement(
+            model,
+            ref_point=list(self.reference_point),
+            X_baseline=X_baseline,
+            sampler=quasi_random_sampler(self.num_samples),
+            prune_baseline=True,
+            cache_root=False,  # a model of risks shares what the evaluated decisions cost itself
+            **options,
+        )
+
+
+def quasi_random_sampler(num_samples: int) -> SobolQMCNormalSampler:
+    r"""Quasi-random samples of the current stream of PyTorch."""
+    return SobolQMCNormalSampler(torch.Size([num_samples]), seed=int(torch.randint(2**31, (1,))))
+
+
+def pareto_search(
+    bounds: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    environment: Environment,
+    risk_measure: RiskMeasure | Sequence[RiskMeasure],
+    num_objectives: int | None = None,
+    reference_point: Sequence[float] | None = None,
+    constraints: Sequence[RiskConstraint] = (),
+    beta: Beta = 4.0,
+    acquisition: AcquisitionOfRisk | None = None,
+    max_iterations: int = 50,
+    w_is_chosen: bool = False,
+    num_initial: int = 10,
+    batch_size: int = 1,
+    **options: Any,
+) -> Strategy:
+    r"""Maximises the risks of several objectives at once.
+
+        maximise   (risk_1(f_1(x, W)), ..., risk_m(f_m(x, W)))
+        subject to risk_i(f_i(x, W)) >= threshold_i
+
+    By the expected gain in the hypervolume that the risks of the decisions dominate above a
+    reference point: BoTorch's qLogNEHVI [Daulton2021nehvi]_ on samples of the risks (`robust`),
+    replicate by replicate. It recommends the evaluated decisions that are Pareto optimal by the
+    risks of the posterior mean, `R x p x d_x`; see `ParetoSearch`.
+
+    The risk of each objective is taken by itself, as BoTorch's `IndependentCVaR` does; the
+    multivariate value-at-risk of [Daulton2022mars]_, a set for each decision, is another risk.
+
+    `tell` takes `R x q x k x m` outcomes, the objectives first.
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        seeds: One seed per replicate.
+        environment: The known distribution of W, or of the perturbation of the decision.
+        risk_measure: Of all objectives, or one for each; larger is better.
+        num_objectives: How many. Default: as many as there are measures, 2 for a single one.
+        reference_point: A value of each risk, in its units; only what is above all of them counts.
+            Needed unless `acquisition` is given.
+        constraints: What has to hold, for outcomes of number 0, 1, and so on.
+        beta: Squared width of the bounds of constraints, or a function of the round from 1.
+        acquisition: As of `risk_search`, for several outcomes.
+            Default: `HypervolumeImprovement(reference_point)`.
+        max_iterations: Iterations of the acquisition optimiser.
+        w_is_chosen: Whether w is chosen (`DecisionThenValue`); otherwise the environment draws it,
+            and it is observed with the outcomes.
+        num_initial: The number of points of the initial design.
+        batch_size: The number `q` of points of each later round.
+        options: `num_restarts` and `raw_samples` of the acquisition optimiser.
+
+    Raises:
+        TypeError: If a part is no environment or no risk measure.
+        UnsupportedError: If w is to be chosen where it perturbs the decision.
+        ValueError: If the numbers of measures, objectives and reference values do not match, or a
+            number is out of its range.
+
+    Example:
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
+        >>> strategy = pareto_search(
+        ...     bounds, [0, 1], environment=weather, risk_measure=ConditionalValueAtRisk(0.2),
+        ...     reference_point=[-1.0, -1.0], num_initial=6, num_restarts=1, raw_samples=4,
+        ... )
+        >>> X = strategy.ask()  # decisions; the weather comes with the outcomes
+        >>> w = weather.points[torch.arange(6) % 5].expand(2, 6, 1)
+        >>> Y = torch.stack([-(X - w).square(), -(X - 1).square() - w], dim=-1)  # R x q x k x m
+        >>> strategy.tell(torch.cat([X, w], dim=-1), Y)
+        >>> strategy.ask().shape, strategy.recommend().dim()
+        (torch.Size([2, 1, 1]), 3)
+    """
+    measures = _measures(risk_measure, num_objectives)
+    for measure in measures:
+        check_parts(environment, measure)
+    if acquisition is None:
+        acquisition = HypervolumeImprovement(_reference_point(reference_point, len(measures)))
+    # Said, as an objective may have a constraint too.
+    reduce = partial(robust, objectives=tuple(range(len(measures))))
+    decide = MonteCarloDecision(
+        acquisition, measures, tuple(constraints), max_iterations, reduce=reduce
+    )
+    method = of_measures(
+        measures, DecisionThenValue(decide), constraints=constraints, beta=beta, **options
+    )
+    space = EnvironmentSpace(Box(bounds), environment, w_is_chosen)
+    if w_is_chosen and space.perturbs:
+        raise UnsupportedError(
+            "Expected `w_is_chosen=False` where the environment perturbs the decision. "
+            f"Got {type(environment).__name__}."
+        )
+    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
+
+
+def _measures(
+    risk_measure: RiskMeasure | Sequence[RiskMeasure], num_objectives: int | None
+) -> tuple[RiskMeasure, ...]:
+    r"""One measure for each objective; raises ValueError if the numbers do not match."""
+    if isinstance(risk_measure, Sequence):
+        measures = tuple(risk_measure)
+    else:
+        measures = (risk_measure,) * (2 if num_objectives is None else num_objectives)
+    if len(measures) < 2 or num_objectives not in (None, len(measures)):
+        raise ValueError(
+            "Expected at least 2 objectives, with one measure for all or one for each. "
+            f"Got {risk_measure!r}, {num_objectives=}."
+        )
+    return measures
+
+
+def _reference_point(values: Sequence[float] | None, num_objectives: int) -> tuple[float, ...]:
+    found = () if values is None else tuple(float(value) for value in values)
+    if len(found) != num_objectives or not all(map(math.isfinite, found)):
+        raise ValueError(
+            f"Expected `reference_point` of {num_objectives} finite values, or an `acquisition`. "
+            f"Got {values!r}."
+        )
+    return found
