@@ -1,5 +1,9 @@
 r"""Methods that the papers compare theirs with, and ablations."""
 
+from botorch_risk.baselines.botorch_pareto import (
+    conditional_value_at_risk_log_nehvi,
+    mars_log_nei,
+)
 from botorch_risk.baselines.botorch_risk_measure import botorch_risk_measure
 from botorch_risk.baselines.botorch_value_at_risk import value_at_risk_log_nei
 from botorch_risk.baselines.constrained_log_ei import constrained_log_ei
@@ -32,12 +36,14 @@ from botorch_risk.baselines.maximum_search import (
 )
 from botorch_risk.baselines.mean_variance import heteroscedastic_gp_ucb, mean_variance_log_nei
 from botorch_risk.baselines.random_decisions import random_decisions
+from botorch_risk.baselines.random_pareto_search import random_pareto_search
 from botorch_risk.baselines.rho_knowledge_gradient import rho_knowledge_gradient
 
 __all__ = [
     "a_gp_ucb",
     "adversarial_stable_opt",
     "botorch_risk_measure",
+    "conditional_value_at_risk_log_nehvi",
     "constrained_log_ei",
     "context_free_gp_ucb",
     "contextual_gp_ucb",
@@ -46,6 +52,7 @@ __all__ = [
     "gchk",
     "gp_ucb",
     "heteroscedastic_gp_ucb",
+    "mars_log_nei",
     "max_value_entropy_search",
     "maximum_variance_search",
     "mean_variance_log_nei",
@@ -56,6 +63,7 @@ __all__ = [
     "random_decisions",
     "random_exp3",
     "random_pairs",
+    "random_pareto_search",
     "rho_knowledge_gradient",
     "stable_opt",
     "straddle_search",

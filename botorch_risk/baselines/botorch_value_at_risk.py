@@ -2,9 +2,7 @@ r"""Baselines of V-UCB that are made of BoTorch's parts, seed by seed."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -13,22 +11,22 @@ import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
 from botorch.acquisition.risk_measures import VaR
-from botorch.exceptions.warnings import OptimizationWarning
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
-from botorch.models.transforms.input import AppendFeatures, ChainedInputTransform, Normalize
-from botorch.optim import optimize_acqf
 from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.utils.sampling import manual_seed
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from linear_operator.utils.warnings import NumericalWarning
 from torch import Tensor
 
 from botorch_risk.acquisition import named_known
+from botorch_risk.baselines.appended_values import (
+    maximize_singly,
+    model_with_values,
+    resampled_values,
+    without_numerical_warnings,
+)
 from botorch_risk.environments import Environment
-from botorch_risk.environments.environment import choose
 from botorch_risk.gradients import require_gradients
-from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.environment import EnvironmentRisk, Turn, input_range
@@ -155,9 +153,8 @@ class BoTorchValueAtRisk(Method):
     Each seed has its own unbatched model, fitted by `fit_gpytorch_mll`, and its own call of
     `optimize_acqf`. The model appends a set of `n_w` values of W to each decision, over which
     BoTorch's `VaR` is taken. That knows no weights, so the set is drawn in proportion to them, once
-    for each query: the levels `(j + u) / n_w`, `u` uniform, of the points of the distribution in
-    their own order (systematic resampling). Where `n_w` times the level is an integer, BoTorch's
-    value is the next larger one after the value of `ValueAtRisk`.
+    for each query (`resampled_values`). Where `n_w` times the level is an integer, BoTorch's value
+    is the next larger one after the value of `ValueAtRisk`.
 
     Args:
         acquisition: From what is known of a replicate to an acquisition function, of decisions or
@@ -228,12 +225,12 @@ class BoTorchValueAtRisk(Method):
         return self.report.recommend(report.renewed(view.history, report.state))
 
     def _choose(self, turn: Turn) -> Tensor:
-        w_sets = self._resampled(turn)
+        w_sets = resampled_values(turn, self.n_w)
         d_x, space = turn.space.bounds.shape[-1], turn.space
         box = input_range(space) if self.of_pairs else space.bounds
         chosen = []
         for row, stream in enumerate(turn.streams("acquisition")):
-            with manual_seed(stream % 2**31), _without_numerical_warnings():
+            with manual_seed(stream % 2**31), without_numerical_warnings():
                 query = Query(
                     self._model(turn.view, row, w_sets[row]),
                     turn.view.X[row][:, :d_x],
@@ -241,17 +238,9 @@ class BoTorchValueAtRisk(Method):
                     VaR(alpha=1 - self.risk_level, n_w=self.n_w),
                     self.num_samples,
                 )
-                chosen.append(self._maximize(self.acquisition(query), box))
+                numbers = self.num_restarts, self.raw_samples, self.max_iterations
+                chosen.append(maximize_singly(self.acquisition(query), box, *numbers))
         return self._with_supported_w(turn, torch.stack(chosen))
-
-    def _resampled(self, turn: Turn) -> Tensor:
-        r"""Values of W in proportion to their weights, `R x n_w x d_w`."""
-        draws = generators(turn.streams("appended values"), "uniform")
-        shifts = torch.stack([torch.rand(1, generator=each, dtype=torch.double) for each in draws])
-        levels = (torch.arange(self.n_w, dtype=torch.double) + shifts) / self.n_w  # R x n_w
-        environment: Any = turn.space.environment
-        levels = levels.unsqueeze(-1).to(environment.points.device)
-        return choose(environment.points, environment.weights, levels).to(turn.space.bounds)
 
     def _with_supported_w(self, turn: Turn, chosen: Tensor) -> Tensor:
         r"""Pairs `R x 1 x d` with w in the support: the nearest point of it, or a draw if none."""
@@ -287,31 +276,4 @@ class BoTorchValueAtRisk(Method):
         return model.eval()
 
     def _unfitted(self, view: View, w_set: Tensor, X: Tensor, Y: Tensor) -> SingleTaskGP:
-        transform = ChainedInputTransform(
-            append=AppendFeatures(feature_set=w_set),
-            normalize=Normalize(X.shape[-1], bounds=input_range(view.space)),
-        )
-        return standardized_gp(X, Y, input_transform=transform)
-
-    def _maximize(self, acqf: AcquisitionFunction, bounds: Tensor) -> Tensor:
-        r"""By `optimize_acqf`, in pieces that keep the memory small, without a second try."""
-        batch_limits = {"batch_limit": 4, "init_batch_limit": 16}
-        return optimize_acqf(
-            acqf,
-            bounds,
-            q=1,
-            num_restarts=self.num_restarts,
-            raw_samples=self.raw_samples,
-            options={"maxiter": self.max_iterations, **batch_limits},
-            retry_on_optimization_warning=False,
-        )[0]
-
-
-@contextmanager
-def _without_numerical_warnings() -> Iterator[None]:
-    r"""Silences what close values of w bring about: covariances that are singular to rounding."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NumericalWarning)
-        warnings.simplefilter("ignore", OptimizationWarning)
-        warnings.filterwarnings("ignore", "Optimization failed", RuntimeWarning)
-        yield
+        return model_with_values(X, Y, w_set, input_range(view.space))

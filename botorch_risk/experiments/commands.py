@@ -104,7 +104,8 @@ def plot(
     r"""Writes summary.md and pictures: regret by round, or F1 by cost for level sets.
 
     The pictures are cumulative_regret.png and simple_regret.png, and for a single input the
-    models too; where a level set is sought, f1.png.
+    models too; of several objectives, simple_regret.png alone, of the hypervolume; where a level
+    set is sought, f1.png.
     """
     with one_line_errors(MissingExtraError):
         require_extra("matplotlib")
@@ -143,7 +144,10 @@ def _regret_pictures(
         page += f"\n## Constraints\n\n{constraint_markdown([store], definition)}"
     models = {label: plot_final_model(store, definition, label) for label in store.labels()}
     pictures = {f"{label}_model": each for label, each in models.items() if each is not None}
+    names = next(iter(curves.values())).names
     for name, first_round, log_scale in (("cumulative", 1, False), ("simple", 0, log)):
+        if name not in names:
+            continue
         pictures[f"{name}_regret"] = plot_regret(
             {label: getattr(curve, name) for label, curve in curves.items()},
             f"{name} regret of {identity['objective']}",

@@ -16,6 +16,7 @@ from botorch_risk.experiments.problem import (
     ProblemWithContexts,
     ProblemWithObjective,
     ProblemWithOutcomes,
+    ProblemWithParetoFront,
     decision_bounds,
 )
 from botorch_risk.experiments.store import ExperimentStore
@@ -94,8 +95,7 @@ def _play(
     strategy.tell(X, Y)
     recommendation = strategy.recommend()
     seconds = _seconds_since(start)
-    truth = _objective(problem, recommendation.cpu().unsqueeze(-2))  # R x 1
-    truth = None if truth is None else truth.squeeze(-1)
+    truth = _value_of(problem, recommendation.cpu())
     store.record_tell(label, index, recommendation, truth, strategy.state_dict(), seconds)
 
 
@@ -224,3 +224,13 @@ def _objective(problem: Problem, X: Tensor) -> Tensor | None:
         fails = ~problem.is_feasible_decision(decisions) & values.isfinite()
         values = values.masked_fill(fails, problem.worst_feasible_value)
     return values
+
+
+def _value_of(problem: Problem, recommendation: Tensor) -> Tensor | None:
+    r"""The true objective of recommendations, `R`: of a decision `R x d`, or a set `R x p x d`."""
+    if recommendation.dim() == 3:
+        if not isinstance(problem, ProblemWithParetoFront):
+            return None
+        return problem.hypervolume_of(recommendation)
+    values = _objective(problem, recommendation.unsqueeze(-2))  # R x 1
+    return None if values is None else values.squeeze(-1)

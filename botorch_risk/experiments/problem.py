@@ -49,7 +49,10 @@ class ProblemWithObjective(Protocol):
 
 @runtime_checkable
 class ProblemWithOutcomes(Protocol):
-    r"""A problem with further outcomes beside the objective, for strategies that take them."""
+    r"""A problem with further outcomes beside the objective, for strategies that take them.
+
+    One that only such strategies run on needs no `sample_repeats`.
+    """
 
     def sample_outcomes(
         self, X: Tensor, num_repeats: int, generators: list[Generator], /
@@ -72,6 +75,28 @@ class ProblemWithConstraints(Protocol):
     @property
     def worst_feasible_value(self) -> float:
         r"""The least objective of a feasible decision."""
+        ...
+
+
+@runtime_checkable
+class ProblemWithParetoFront(Protocol):
+    r"""A problem of several objectives that knows the true risks of decisions.
+
+    Example:
+        >>> from botorch_risk.test_functions import EnvironmentalSchaffer
+        >>> isinstance(EnvironmentalSchaffer(), ProblemWithParetoFront)
+        True
+    """
+
+    def hypervolume_of(self, X: Tensor, /) -> Tensor:
+        r"""The hypervolume that the true risks of sets of decisions dominate, to be maximised.
+
+        Args:
+            X: Decisions, `R x p x d_x`, NaN where a set has fewer than p.
+
+        Returns:
+            `R`; 0 of no decision.
+        """
         ...
 
 

@@ -28,8 +28,9 @@ class RoundRecord:
         X: The evaluated points, `R x q x d`.
         Y: Their repeats, `R x q x k`, NaN where one failed; `R x q x k x m` of several outcomes.
         objective: The true risk objective at `X`, `R x q`, if the problem knows it.
-        recommendation: The recommended points after this round, `R x d`.
-        recommended_objective: The true risk objective there, `R`.
+        recommendation: The recommended points after this round, `R x d`, or sets of them,
+            `R x p x d`, NaN where one has fewer than p.
+        recommended_objective: The true risk objective there, `R`; of sets, their hypervolume.
     """
 
     index: int

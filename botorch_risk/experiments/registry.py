@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from botorch_risk.experiments import chance_constrained, mixed
+from botorch_risk.experiments import chance_constrained, mixed, two_objectives
 from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.papers import kde, rahbo, truvar, uhe, vucb
 
@@ -16,7 +16,11 @@ OF_THE_PAPERS = (
     *uhe.EXPERIMENTS,
 )
 # Problems of no paper, with optima known by independent computations.
-CERTIFIED = (*chance_constrained.EXPERIMENTS, *mixed.EXPERIMENTS)
+CERTIFIED = (
+    *chance_constrained.EXPERIMENTS,
+    *mixed.EXPERIMENTS,
+    *two_objectives.EXPERIMENTS,
+)
 
 
 def experiments(own: Iterable[ExperimentDefinition] = ()) -> dict[str, ExperimentDefinition]:

@@ -231,7 +231,7 @@ class ExperimentStore:
         Args:
             label: The strategy.
             index: The number of the round.
-            recommendation: The recommended points, `R x d`.
+            recommendation: The recommended points, `R x d`, or sets of them, `R x p x d`.
             recommended_objective: The true risk objective there, `R`, if known.
             state: The strategy's `state_dict()` after `tell`.
             seconds: The time that telling and recommending took.

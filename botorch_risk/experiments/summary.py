@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,13 +29,24 @@ class RegretCurves:
     Args:
         cumulative: The sum over the rounds after the initial design of
             `optimum - objective(x)`, over all points of a round: `R x T`. NaN from the first
-            round in which a replicate asked for nothing, as in `botorch_risk.metrics`.
+            round in which a replicate asked for nothing, as in `botorch_risk.metrics`. `R x 0`
+            where sets of decisions have an objective, and a single one has none.
         simple: `optimum - objective(recommendation)` after the initial design and after
             each round, `R x (T + 1)`.
     """
 
     cumulative: Tensor
     simple: Tensor
+
+    @property
+    def names(self) -> list[str]:
+        r"""The regrets that there are."""
+        return ["cumulative", "simple"] if self.cumulative.numel() else ["simple"]
+
+    @property
+    def num_rounds(self) -> int:
+        r"""The number T of rounds after the initial design."""
+        return self.simple.shape[-1] - 1
 
 
 def regret_curves(
@@ -77,7 +89,7 @@ def regret_curves(
         optimum = max(seen)
     return {
         label: RegretCurves(
-            cumulative=_by_round(at_X[1:], optimum),
+            cumulative=_by_round(at_X[1:], optimum, like=recommended[0]),
             simple=simple_regret(torch.stack(recommended, dim=-1), optimum),
         )
         for label, (at_X, recommended) in completed.items()
@@ -99,30 +111,43 @@ def summary_markdown(store: ExperimentStore) -> str:
         ValueError: If there is nothing to summarise (see `regret_curves`).
     """
     identity, curves = store.identity, regret_curves(store)
-    last = min(curve.cumulative.shape[-1] for curve in curves.values())
+    last = min(curve.num_rounds for curve in curves.values())
+    names = next(iter(curves.values())).names
     reference = "the known optimum"
     if identity.get("optimal_value") is None:
         reference = "the best value seen (the optimum is unknown)"
     parts = [
         f"# {identity['experiment']}: regret after {last} rounds",
         f"Risk objective: {identity['objective']}. Regret is measured against {reference}; "
-        f"{len(identity['seeds'])} replicates, mean ± {INTERVAL}. The initial design of "
-        f"{identity['num_initial']} points is round 0 and not part of the cumulative regret. From "
-        "a round that it did not play, a replicate has no cumulative regret, and is left out.",
-        table(["strategy", "cumulative", "simple"], _final_rows(curves, last)),
+        f"{len(identity['seeds'])} replicates, mean ± {INTERVAL}. {_on_rounds(identity, names)}",
+        table(["strategy", *names], _final_rows(curves, last)),
     ]
     if len(curves) > 1:
         first = next(iter(curves))
         parts += [
             f"## Paired differences to {first}, seed by seed",
-            comparison_table(["strategy", "cumulative", "simple"], _paired_rows(curves, last)),
+            comparison_table(["strategy", *names], _paired_rows(curves, last)),
         ]
-    for name, offset in (("cumulative", 1), ("simple", 0)):
+    for name in names:
         parts += [
             f"## {name.capitalize()} regret by round",
-            table(["round", *curves], _rows_by_round(curves, name, offset, last)),
+            table(["round", *curves], _rows_by_round(curves, name, last)),
         ]
     return "\n\n".join(parts) + "\n"
+
+
+def _on_rounds(identity: Mapping[str, Any], names: Sequence[str]) -> str:
+    r"""What round 0 is, and what is left out of the regrets."""
+    design = f"The initial design of {identity['num_initial']} points is round 0"
+    if "cumulative" not in names:
+        return (
+            f"{design}. The objective is of the recommended set of decisions: a single one has "
+            "none, and there is no cumulative regret."
+        )
+    return (
+        f"{design} and not part of the cumulative regret. From a round that it did not play, a "
+        "replicate has no cumulative regret, and is left out."
+    )
 
 
 def failed_points(records: Sequence[RoundRecord]) -> int:
@@ -134,30 +159,50 @@ def failed_points(records: Sequence[RoundRecord]) -> int:
 
 
 def _true_values(records: list[RoundRecord]) -> tuple[list[Tensor], list[Tensor]]:
-    r"""The true objective at the points, `R x q` a round, and at the recommendations, `R`."""
+    r"""The true objective at the points, `R x q` a round, and at the recommendations, `R`.
+
+    At the points there is none where the objective is of sets of decisions.
+    """
     at_X = [record.objective for record in records if record.objective is not None]
     recommended = [
         record.recommended_objective
         for record in records
         if record.recommended_objective is not None
     ]
-    if not len(at_X) == len(recommended) == len(records):
+    of_sets = not at_X and all(_is_set(record.recommendation) for record in records)
+    if len(recommended) != len(records) or not (of_sets or len(at_X) == len(records)):
         raise ValueError(
             "Expected a problem that knows its true objective. Got it in "
-            f"{len(at_X)} of {len(records)} rounds."
+            f"{len(recommended if of_sets else at_X)} of {len(records)} rounds."
         )
     return at_X, recommended
 
 
-def _by_round(values: list[Tensor], optimum: float) -> Tensor:
-    r"""The cumulative regret after each round, `R x T`, of values `R x q` a round."""
+def _is_set(recommendation: Tensor | None) -> bool:
+    r"""Whether sets of decisions, `R x p x d`, were recommended."""
+    return recommendation is not None and recommendation.dim() == 3
+
+
+def _by_round(values: list[Tensor], optimum: float, like: Tensor) -> Tensor:
+    r"""The cumulative regret after each round, `R x T`, of values `R x q` a round.
+
+    `R x 0` without values, in the dtype of the `R` values that are like them.
+    """
+    if not values:
+        return like.new_empty(len(like), 0)
     last = torch.tensor([value.shape[-1] for value in values]).cumsum(dim=0) - 1
     return cumulative_regret(torch.cat(values, dim=-1), optimum)[:, last]
 
 
+def _after(curve: RegretCurves, name: str, round: int) -> Tensor:
+    r"""A regret after a round, `R`; the cumulative one is counted from round 1."""
+    values: Tensor = getattr(curve, name)
+    return values[:, round - 1 if name == "cumulative" else round]
+
+
 def _final_rows(curves: Mapping[str, RegretCurves], last: int) -> list[list[str]]:
     return [
-        [label, cell(curve.cumulative[:, last - 1]), cell(curve.simple[:, last])]
+        [label, *(cell(_after(curve, name, last)) for name in curve.names)]
         for label, curve in curves.items()
     ]
 
@@ -165,24 +210,23 @@ def _final_rows(curves: Mapping[str, RegretCurves], last: int) -> list[list[str]
 def _paired_rows(curves: Mapping[str, RegretCurves], last: int) -> list[list[str]]:
     first, *others = curves
     base = curves[first]
-    return _final_rows(
-        {
-            label: RegretCurves(
-                curves[label].cumulative[:, :last] - base.cumulative[:, :last],
-                curves[label].simple[:, : last + 1] - base.simple[:, : last + 1],
-            )
-            for label in others
-        },
-        last,
-    )
-
-
-def _rows_by_round(
-    curves: Mapping[str, RegretCurves], name: str, offset: int, last: int
-) -> list[list[str]]:
     return [
-        [str(index), *(cell(getattr(curve, name)[:, index - offset]) for curve in curves.values())]
-        for index in range(offset, last + 1)
+        [
+            label,
+            *(
+                cell(_after(curves[label], name, last) - _after(base, name, last))
+                for name in base.names
+            ),
+        ]
+        for label in others
+    ]
+
+
+def _rows_by_round(curves: Mapping[str, RegretCurves], name: str, last: int) -> list[list[str]]:
+    first = 1 if name == "cumulative" else 0
+    return [
+        [str(index), *(cell(_after(curve, name, index)) for curve in curves.values())]
+        for index in range(first, last + 1)
     ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.test_functions.base import MultiObjectiveTestProblem
+from botorch.utils.multi_objective.hypervolume import Hypervolume
 from torch import Generator, Tensor
 
 from botorch_risk.environments import DiscreteEnvironment
@@ -145,6 +146,25 @@ class EnvironmentalSchaffer(MultiObjectiveTestProblem):
 
         each = [risk_over(self.environment, X, of_objective(i), measure) for i in range(2)]
         return torch.stack(each, dim=-1)
+
+    def hypervolume_of(self, X: Tensor) -> Tensor:
+        r"""The hypervolume that the risks of sets of decisions dominate above `ref_point`.
+
+        Args:
+            X: Decisions, `... x p x 2`, in the unit square; NaN where a set has fewer than p.
+
+        Returns:
+            A `...` tensor; 0 of no decision.
+
+        Example:
+            >>> problem = EnvironmentalSchaffer()
+            >>> problem.hypervolume_of(problem.pareto_set(100))
+            tensor(1.4923, dtype=torch.float64)
+        """
+        measure = Hypervolume(self.ref_point)
+        there = [rows[~rows.isnan().any(dim=-1)] for rows in X.reshape(-1, *X.shape[-2:])]
+        volumes = [measure.compute(self.risks(rows)) if len(rows) else 0.0 for rows in there]
+        return X.new_tensor(volumes).reshape(X.shape[:-2])
 
     def pareto_set(self, n: int, risk: Risk | None = None) -> Tensor:
         r"""Equidistant decisions of the Pareto set, its ends included.

@@ -128,20 +128,6 @@ def of_environment(environment: DiscreteEnvironment, **options: Any) -> Any:
     return strategy
 
 
-def test_appended_values_are_in_proportion_to_their_weights() -> None:
-    points = torch.tensor([[0.0], [0.4], [0.7], [1.0]], dtype=torch.double)
-    masses = torch.tensor([0.5, 0.0, 0.3, 0.2], dtype=torch.double)
-    strategy = of_environment(DiscreteEnvironment(points, masses), n_w=10)
-    values = strategy.method._resampled(turn(strategy))[..., 0]
-    counts = torch.stack([(values == point).sum(dim=-1) for point in points[:, 0]], dim=-1)
-    assert counts.tolist() == [[5, 0, 3, 2]] * 2
-    weather = DiscreteEnvironment(
-        torch.rand(2, 10, 2, dtype=torch.double)
-    )  # equal, one a replicate
-    own = of_environment(weather, n_w=10)
-    torch.testing.assert_close(own.method._resampled(turn(own)), weather.points)
-
-
 def test_w_is_moved_to_the_nearest_value_of_its_law() -> None:
     points = torch.tensor([[0.0, 0.0], [0.1, 50.0], [1.0, 0.0]], dtype=torch.double)
     weather = DiscreteEnvironment(points, torch.tensor([0.5, 0.5, 0.0]))

@@ -1,0 +1,89 @@
+r"""Parts of baselines that take a risk as BoTorch does, over values of W appended to a decision."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.exceptions.warnings import OptimizationWarning
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import AppendFeatures, ChainedInputTransform, Normalize
+from botorch.optim import optimize_acqf
+from linear_operator.utils.warnings import NumericalWarning
+from torch import Tensor
+
+from botorch_risk.environments.environment import choose
+from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.seeding import generators
+from botorch_risk.strategies.environment import Turn
+
+
+def resampled_values(turn: Turn, n_w: int) -> Tensor:
+    r"""Values of W in proportion to their weights, as BoTorch's risk measures know none.
+
+    The levels `(j + u) / n_w`, `u` uniform, of the points of the distribution in their own order
+    (systematic resampling), another set for each query.
+
+    Args:
+        turn: The query.
+        n_w: How many.
+
+    Returns:
+        `R x n_w x d_w`.
+    """
+    draws = generators(turn.streams("appended values"), "uniform")
+    shifts = torch.stack([torch.rand(1, generator=each, dtype=torch.double) for each in draws])
+    levels = (torch.arange(n_w, dtype=torch.double) + shifts) / n_w  # R x n_w
+    environment: Any = turn.space.environment
+    levels = levels.unsqueeze(-1).to(environment.points.device)
+    return choose(environment.points, environment.weights, levels).to(turn.space.bounds)
+
+
+def model_with_values(X: Tensor, Y: Tensor, w_set: Tensor, input_range: Tensor) -> SingleTaskGP:
+    r"""A model that appends values of W to each decision, before its hyperparameters are estimated.
+
+    Args:
+        X: Pairs (x, w), `n x d`.
+        Y: Outcomes, `n x 1`.
+        w_set: What is appended, `n_w x d_w`.
+        input_range: The range of its inputs, `2 x d`.
+    """
+    transform = ChainedInputTransform(
+        append=AppendFeatures(feature_set=w_set),
+        normalize=Normalize(X.shape[-1], bounds=input_range),
+    )
+    return standardized_gp(X, Y, input_transform=transform)
+
+
+def maximize_singly(
+    acquisition: AcquisitionFunction,
+    bounds: Tensor,
+    num_restarts: int,
+    raw_samples: int,
+    max_iterations: int,
+) -> Tensor:
+    r"""By `optimize_acqf`, in pieces that keep the memory small, without a second try; `1 x d`."""
+    batch_limits = {"batch_limit": 4, "init_batch_limit": 16}
+    return optimize_acqf(
+        acquisition,
+        bounds,
+        q=1,
+        num_restarts=num_restarts,
+        raw_samples=raw_samples,
+        options={"maxiter": max_iterations, **batch_limits},
+        retry_on_optimization_warning=False,
+    )[0]
+
+
+@contextmanager
+def without_numerical_warnings() -> Iterator[None]:
+    r"""Silences what close values of w bring about: covariances that are singular to rounding."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        warnings.simplefilter("ignore", OptimizationWarning)
+        warnings.filterwarnings("ignore", "Optimization failed", RuntimeWarning)
+        yield
