@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from botorch_risk.acquisition.risk_constraint import RiskConstraint
+from botorch_risk.acquisition.widths import Beta
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment_space import EnvironmentSpace
@@ -21,6 +23,8 @@ def random_pareto_search(
     *,
     environment: Environment,
     risk_measures: Sequence[RiskMeasure],
+    constraints: Sequence[RiskConstraint] = (),
+    beta: Beta = 4.0,
     num_initial: int = 10,
     batch_size: int = 1,
 ) -> Strategy:
@@ -31,6 +35,8 @@ def random_pareto_search(
         seeds: One seed per replicate.
         environment: The known distribution of W; w is observed with the outcomes.
         risk_measures: One for each objective.
+        constraints: What has to hold.
+        beta: Squared width of the bounds of constraints, or a function of the round from 1.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
 
@@ -47,5 +53,5 @@ def random_pareto_search(
         torch.Size([1, 4, 1])
     """
     space = EnvironmentSpace(Box(bounds), environment, w_is_chosen=False)
-    method = of_measures(risk_measures, random_decision)
+    method = of_measures(risk_measures, random_decision, constraints=constraints, beta=beta)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)

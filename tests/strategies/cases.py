@@ -15,9 +15,16 @@ from torch import Tensor
 
 from botorch_risk import baselines, strategies
 from botorch_risk.acquisition import LevelSet, Maximize, RiskConstraint
+from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.fit.estimators import MaximumAPosteriori
 from botorch_risk.risk import ConditionalValueAtRisk
-from botorch_risk.strategies import Acquire, Box, RandomOrAcquire, Strategy
+from botorch_risk.strategies import (
+    Acquire,
+    Box,
+    HypervolumeImprovement,
+    RandomOrAcquire,
+    Strategy,
+)
 from botorch_risk.test_functions import (
     FiniteDomainProblem,
     HeteroscedasticSine,
@@ -61,6 +68,26 @@ class NoisyPairs:
         return torch.stack([first, used], dim=-1)
 
 
+class NoisyObjectives:
+    r"""Two outcomes of pairs `(x, w)`, of which one is good where the other is bad."""
+
+    def __init__(self) -> None:
+        self.bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)
+        weather = torch.tensor([[0.0], [0.5], [1.0]], dtype=torch.double)
+        self.environment = DiscreteEnvironment(weather)
+
+    def draw_contexts(self, X: Tensor, streams: Any) -> Tensor:
+        return self.environment.sample(X.shape[-2], streams)
+
+    def sample_outcomes(self, X: Tensor, num_repeats: int, streams: Any) -> Tensor:
+        r"""`R x q x k x 2`."""
+        shape = (X.shape[-2], num_repeats, 2)
+        noise = [torch.randn(shape, generator=each, dtype=torch.double) for each in streams]
+        x, w = X.split(1, dim=-1)
+        values = torch.cat([-(x - 0.4).square() - w * x, (2 * x).sin() - (1 - w)], dim=-1)
+        return values.unsqueeze(-2) + 0.1 * torch.stack(noise)
+
+
 def _on_a_domain() -> FiniteDomainProblem:
     domain = unit_grid(41, dim=1)
     return FiniteDomainProblem(domain, (6 * domain).sin().squeeze(-1), noise=1e-2)
@@ -96,6 +123,7 @@ PROBLEM = HeteroscedasticSine()
 OVEN = NoisyOven()
 SEASONS = NoisySeasons()
 PAIRS = NoisyPairs()
+OBJECTIVES = NoisyObjectives()
 DOMAIN = _on_a_domain()
 
 
@@ -132,6 +160,11 @@ class StrategyCase:
     def num_decisions(self) -> int:
         r"""The number of columns of a decision."""
         return self.box.shape[-1]
+
+    @property
+    def of_sets(self) -> bool:
+        r"""Whether it recommends a set of decisions, told several outcomes."""
+        return self.problem is OBJECTIVES
 
     @property
     def of_a_domain(self) -> bool:
@@ -203,6 +236,12 @@ def of_mixed_contexts(make: Any, num_asked: int = 3, **options: Any) -> Strategy
     )
 
 
+def of_objectives(make: Any, **options: Any) -> StrategyCase:
+    r"""Several outcomes are observed with the context, whose distribution is known."""
+    options = {"environment": OBJECTIVES.environment, **options}
+    return StrategyCase(make, OBJECTIVES.bounds, options, OBJECTIVES, num_told=2)
+
+
 def of_a_domain(make: Any, label: str = "", batch_size: int = 2, **options: Any) -> StrategyCase:
     r"""Points of a finite domain, with known hyperparameters."""
     known = {"model": build_model, "estimator": None, "noise": 1e-2}
@@ -225,6 +264,9 @@ def random_or_acquire(
 # All decisions meet it with confidence, so that nothing is said of a recommendation that fails.
 _USED = [RiskConstraint.chance(PAIRS.environment, 1e3, outcome=1, delta=0.1)]
 _TINY = {"n_w": 2, "num_samples": 2, "num_restarts": 1, "raw_samples": 2, "max_iterations": 1}
+_FEW = {"num_restarts": 1, "raw_samples": 4, "max_iterations": 2}
+_CVAR = ConditionalValueAtRisk(0.4)
+_BOTORCH = {"risk_level": 0.4, "reference_point": (-5.0, -5.0), "n_w": 2, "num_samples": 2}
 
 STRATEGIES = [
     of_mean_and_variance(strategies.rahbo),
@@ -283,6 +325,15 @@ STRATEGIES = [
     of_mixed_contexts(
         baselines.random_pairs, num_asked=4, environment=SEASONS.environment, risk_level=0.2
     ),
+    of_objectives(
+        strategies.pareto_search,
+        risk_measure=_CVAR,
+        acquisition=HypervolumeImprovement((-5.0, -5.0), num_samples=4),
+        **_FEW,
+    ),
+    of_objectives(baselines.random_pareto_search, risk_measures=[_CVAR, _CVAR]),
+    of_objectives(baselines.conditional_value_at_risk_log_nehvi, **_BOTORCH, **_FEW),
+    of_objectives(baselines.mars_log_nei, **_BOTORCH, **_FEW),
     of_a_domain(strategies.truvar, goal=LevelSet(0.3)),
     of_a_domain(strategies.truvar, label="-maximum", goal=Maximize()),
     of_a_domain(baselines.straddle_search, threshold=0.3),
@@ -301,6 +352,8 @@ _SLOW = (
     baselines.mean_variance_log_nei,
     baselines.rho_knowledge_gradient,
     baselines.value_at_risk_log_nei,
+    baselines.conditional_value_at_risk_log_nehvi,
+    baselines.mars_log_nei,
 )
 
 every = pytest.mark.parametrize(

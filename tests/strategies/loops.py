@@ -13,7 +13,7 @@ from tests.strategies.cases import NUM_REPEATS, PROBLEM
 
 
 def evaluate(strategy: Strategy, X: Tensor, index: int, problem: Any = PROBLEM) -> Tensor:
-    r"""Repeats at points, with their contexts if the problem has any."""
+    r"""Repeats `R x q x k` or `R x q x k x m` at points, with their contexts if there are any."""
     streams = generators(strategy.seeds, "observations", index)
     several = strategy.method.num_outcomes > 1
     sample = problem.sample_outcomes if several else problem.sample_repeats
@@ -36,3 +36,15 @@ def play(strategy: Strategy, rounds: int, first: int = 0, problem: Any = PROBLEM
         told = meet(strategy, asked[-1], index, problem)
         strategy.tell(told, evaluate(strategy, told, index, problem))
     return asked
+
+
+def recommended(strategy: Strategy) -> list[Tensor]:
+    r"""What each replicate hands over, `p x d_x`: one decision, a set, or nothing."""
+    reported = strategy.recommend()
+    sets = reported if reported.dim() == 3 else reported.unsqueeze(-2)
+    return [decisions[~decisions.isnan().any(dim=-1)] for decisions in sets]
+
+
+def are_among(rows: Tensor, others: Tensor) -> bool:
+    r"""Whether each of `p x d` rows is one of `n x d` others."""
+    return bool((rows.unsqueeze(-2) == others).all(dim=-1).any(dim=-1).all())
