@@ -15,7 +15,7 @@ from botorch.sampling.normal import NormalMCSampler
 from torch import Tensor
 
 from botorch_risk.models.risk_posterior import RiskPosterior
-from botorch_risk.posterior.joint import JointPosterior, normal_sampler
+from botorch_risk.posterior.joint import JointPosterior, collapsed, normal_sampler
 
 
 class RobustModelList(ModelList):
@@ -35,7 +35,7 @@ class RobustModelList(ModelList):
         """
         posterior = super().posterior(X, *args, **kwargs)
         if type(posterior) is PosteriorList and all(map(_is_gaussian, posterior.posteriors)):
-            return JoinedPosterior(posterior.posteriors)
+            return JoinedPosterior(posterior.posteriors, X.shape[-2])
         return posterior
 
 
@@ -46,15 +46,24 @@ def _is_gaussian(posterior: Posterior) -> bool:
 
 
 class JoinedPosterior(Posterior):
-    r"""Independent posteriors whose standard normal numbers are one list."""
+    r"""Independent posteriors whose standard normal numbers are one list, decision by decision.
 
-    def __init__(self, posteriors: Sequence[Posterior]) -> None:
+    The numbers of a decision stand together, those of the first posterior first. So the numbers of
+    some decisions in front come first, whatever follows them. BoTorch's noisy acquisition functions
+    rely on that: the numbers of the evaluated decisions alone are copied to the front of those of
+    the evaluated decisions with candidates.
+    """
+
+    def __init__(self, posteriors: Sequence[Posterior], q: int) -> None:
         r"""Joins posteriors of the same t-batch.
 
         Args:
-            posteriors: Each takes standard normal numbers.
+            posteriors: Each takes standard normal numbers, equally many for each decision, which
+                stand decision by decision.
+            q: The number of decisions.
         """
         self.posteriors: list[Any] = list(posteriors)
+        self._q = q
         self._events = [each.base_sample_shape[each.batch_range[1] :] for each in self.posteriors]
 
     @property
@@ -101,11 +110,15 @@ class JoinedPosterior(Posterior):
         Returns:
             `sample_shape x batch_shape x q x m`.
         """
-        sizes = [event.numel() for event in self._events]
+        # What a t-batch shares is reordered once, and stays shared.
+        numbers = collapsed(base_samples, len(sample_shape))
+        by_decision = numbers.unflatten(-1, (self._q, -1))
+        sizes = [event.numel() // self._q for event in self._events]
         samples = []
-        for each, part in zip(self.posteriors, base_samples.split(sizes, dim=-1), strict=True):
-            event = each.base_sample_shape[each.batch_range[1] :]
-            samples.append(each.rsample_from_base_samples(sample_shape, part.unflatten(-1, event)))
+        parts = zip(self.posteriors, self._events, by_decision.split(sizes, dim=-1), strict=True)
+        for each, event, part in parts:
+            own = part.flatten(-2).expand(*base_samples.shape[:-1], -1).unflatten(-1, event)
+            samples.append(each.rsample_from_base_samples(sample_shape, own))
         return torch.cat(samples, dim=-1)
 
     @property

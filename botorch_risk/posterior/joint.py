@@ -171,7 +171,7 @@ class JointPosterior(Posterior):
             batch; and `sample_shape x batch_shape x Q`.
         """
         batch, points = self.X.shape[:-2], self.X.shape[-2]
-        base = _collapsed(base_samples, len(sample_shape))
+        base = collapsed(base_samples, len(sample_shape))
         constant = self.block.samples(base)
         size = len(self.block.points)
         own = base[
@@ -221,8 +221,13 @@ def _within(process: PriorProcess, prior: Points, Q: int) -> Tensor:
     return covariance.diagonal_scatter(scale.square(), dim1=-2, dim2=-1)
 
 
-def _collapsed(base_samples: Tensor, sample_dims: int) -> Tensor:
-    r"""Base samples without the copies that a t-batch shares."""
+def collapsed(base_samples: Tensor, sample_dims: int) -> Tensor:
+    r"""Base samples without the copies that a t-batch shares.
+
+    Args:
+        base_samples: `sample_shape x batch_shape x ...`.
+        sample_dims: The number of dimensions of `sample_shape`.
+    """
     for dim in range(sample_dims, base_samples.dim() - 1):
         if base_samples.stride(dim) == 0:
             base_samples = base_samples.narrow(dim, 0, 1)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from botorch.acquisition.multi_objective.logei import (
+    qLogNoisyExpectedHypervolumeImprovement,
+)
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.posteriors.posterior_list import PosteriorList
 from botorch.sampling.get_sampler import get_sampler
@@ -35,13 +38,35 @@ def test_samples_are_those_of_each_model(front: bool) -> None:
     base = torch.randn(5, 3, 3 * q * 4, dtype=torch.float64)
     samples = posterior.rsample_from_base_samples(torch.Size([5]), base)
     first, second = (each.posterior(X) for each in model.models)
-    own = base[..., : 4 * q], base[..., 4 * q :].unflatten(-1, (4 * q, 2))
+    by_decision = base.unflatten(-1, (q, 12))  # four values of W and one output, then two
+    own = (
+        by_decision[..., :4].flatten(-2),
+        by_decision[..., 4:].reshape(5, 3, q * 4, 2),
+    )
     expected = [
         each.rsample_from_base_samples(torch.Size([5]), part)
         for each, part in zip((first, second), own, strict=True)
     ]
     torch.testing.assert_close(samples, torch.cat(expected, dim=-1))
     assert samples.shape == posterior._extended_shape(torch.Size([5])) == (5, 3, q, 3)
+
+
+def test_evaluated_decisions_have_the_same_samples_beside_any_candidate() -> None:
+    r"""As noisy acquisition functions need them; and so no gain is expected of their repetition."""
+    single = [Reduction(0, ENVIRONMENT, Expectation())]
+    model = RobustModelList(*(RobustModel(gp(seed), single) for seed in (0, 1)))
+    evaluated, candidates = decisions(4, seed=1), decisions(3, 2)
+    for number in (1, 2):
+        X = torch.cat([evaluated.expand(3, 4, 2), candidates[:, :number]], dim=-2)
+        base, sampler = (SobolQMCNormalSampler(torch.Size([8]), seed=s) for s in (0, 1))
+        alone = base(model.posterior(evaluated))
+        joint = model.posterior(X)
+        sampler._update_base_samples(posterior=joint, base_sampler=base)
+        found = sampler(joint)[..., :4, :]
+        torch.testing.assert_close(found, alone.unsqueeze(1).expand(8, 3, 4, 2))
+    options = {"prune_baseline": False, "cache_root": False}
+    acqf = qLogNoisyExpectedHypervolumeImprovement(model, [-9.0, -9.0], evaluated, **options)
+    assert (acqf(evaluated.unsqueeze(-2)) < acqf(candidates[:, :1]).min() - 2).all()
 
 
 def test_it_takes_the_samplers_of_one_model() -> None:
