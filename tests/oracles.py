@@ -325,3 +325,24 @@ def loop(batch_shape: tuple[int, ...], one: Callable[[tuple[int, ...]], Any]) ->
     r"""Stacks the answers of a function of the batch index."""
     answers = [torch.as_tensor(one(index)) for index in itertools.product(*map(range, batch_shape))]
     return torch.stack(answers).reshape((*batch_shape, *answers[0].shape))
+
+
+def non_dominated(values: np.ndarray) -> list[int]:
+    r"""The rows that no other one is at least as large as everywhere and larger somewhere."""
+    return [
+        i
+        for i, own in enumerate(values)
+        if not any((other >= own).all() and (other > own).any() for other in values)
+    ]
+
+
+def dominated_area(values: np.ndarray, reference: np.ndarray) -> float:
+    r"""The area that points of two values dominate above a reference, cell by cell."""
+    above = np.maximum(values, reference)
+    xs, ys = (np.unique([*column, start]) for column, start in zip(above.T, reference, strict=True))
+    total = 0.0
+    for left, right in itertools.pairwise(xs):
+        for bottom, top in itertools.pairwise(ys):
+            if any(x >= right and y >= top for x, y in above):
+                total += (right - left) * (top - bottom)
+    return total

@@ -158,3 +158,20 @@ def test_bad_input_is_refused() -> None:
     problem.ref_point += 1.0
     with pytest.raises(UnsupportedError, match=r"front above \[-0.5, -0.5\]. Got one down to"):
         problem.hypervolume()
+
+
+def test_the_hypervolume_of_sets_is_an_area() -> None:
+    problem, X = EnvironmentalSchaffer(), torch.rand(3, 6, 2, dtype=torch.float64)
+    X = torch.cat([X, problem.pareto_set(5).expand(3, 5, 2)], dim=1)
+    X[1, 4:] = torch.nan
+    X[2] = torch.nan
+    found = problem.hypervolume_of(X)
+    reference = problem.ref_point.numpy()
+    for row in range(2):
+        there = X[row][X[row].isfinite().all(dim=-1)]
+        area = oracles.dominated_area(problem.risks(there).numpy(), reference)
+        np.testing.assert_allclose(found[row], area)
+    assert found.shape == (3,) and found[2] == 0
+    assert found[1] < found[0] < problem.max_hv
+    fine = problem.hypervolume_of(problem.pareto_set(2000))
+    np.testing.assert_allclose(fine, problem.max_hv, atol=2e-4)
