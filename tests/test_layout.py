@@ -105,7 +105,7 @@ def test_no_module_imports_from_a_floor_above_it() -> None:
 
 
 def test_files_are_short_and_named_for_what_they_hold() -> None:
-    folders = ("botorch_risk", "tests", "benchmarks", "reproduction")
+    folders = ("botorch_risk", "tests", "benchmarks", "reproduction", "studies")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     lengths = {
         path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines())

@@ -199,3 +199,26 @@ def test_refuses_other_columns_than_decisions_or_pairs() -> None:
     d = problem.decision_bounds.shape[-1]
     with pytest.raises(BotorchTensorDimensionError, match=f"`3 x q x {d} or {d + 1}`"):
         evaluate(problem, torch.rand(3, 2, d + 2), SEEDS, num_repeats=2, index=0)
+
+
+class SeveralOutcomes(NoisyQuadratic):
+    r"""Both outcomes of one draw, of which the second is the negative of the first."""
+
+    def sample_outcomes(self, X: Tensor, num_repeats: int, generators: list[Generator]) -> Tensor:
+        Y = self.sample_repeats(X, num_repeats, generators)
+        return torch.stack([Y, -Y], dim=-1)
+
+
+def test_as_many_outcomes_are_drawn_as_the_strategy_takes() -> None:
+    problem, X = SeveralOutcomes(), torch.rand(3, 2, 2, dtype=torch.double)
+    _, single = evaluate(problem, X, SEEDS, num_repeats=2, index=0)
+    _, both = evaluate(problem, X, SEEDS, num_repeats=2, index=0, num_outcomes=2)
+    assert torch.equal(both, torch.stack([single, -single], dim=-1))
+    with pytest.raises(BotorchTensorDimensionError, match="to have shape `3 x 2 x 2 x 3`"):
+        evaluate(problem, X, SEEDS, num_repeats=2, index=0, num_outcomes=3)
+
+
+def test_a_point_has_failed_where_all_outcomes_are_missing() -> None:
+    problem, X = SeveralOutcomes(num_failing=1), torch.rand(3, 2, 2, dtype=torch.double)
+    with pytest.warns(FailedOutcomesWarning, match=r"seeds=\[3\]"):
+        evaluate(problem, X, SEEDS, num_repeats=2, index=0, num_outcomes=2)

@@ -10,11 +10,13 @@ from botorch_risk.experiments.problem import (
     ProblemFamily,
     ProblemWithContexts,
     ProblemWithObjective,
+    ProblemWithParetoFront,
     decision_bounds,
     decision_space,
 )
 from botorch_risk.strategies import Box
 from botorch_risk.test_functions import (
+    EnvironmentalSchaffer,
     FiniteDomainProblem,
     HeteroscedasticSine,
     MixedNewsvendor,
@@ -33,14 +35,15 @@ class Indoor(NoisyQuadratic):
 
 
 def test_what_a_problem_can_do() -> None:
-    kinds = (ProblemWithObjective, ProblemWithContexts, ProblemFamily)
+    kinds = (ProblemWithObjective, ProblemWithContexts, ProblemFamily, ProblemWithParetoFront)
     for problem, expected in (
-        (NoisyQuadratic(), (True, False, False)),
-        (UnknownOptimum(), (False, False, False)),
-        (Indoor(), (True, True, False)),
-        (HeteroscedasticSine(), (True, False, False)),
-        (Newsvendor(), (True, True, False)),
-        (SyntheticFunctions(), (False, False, True)),
+        (NoisyQuadratic(), (True, False, False, False)),
+        (UnknownOptimum(), (False, False, False, False)),
+        (Indoor(), (True, True, False, False)),
+        (HeteroscedasticSine(), (True, False, False, False)),
+        (Newsvendor(), (True, True, False, False)),
+        (SyntheticFunctions(), (False, False, True, False)),
+        (EnvironmentalSchaffer(), (False, True, False, True)),
     ):
         assert tuple(isinstance(problem, kind) for kind in kinds) == expected, problem
 

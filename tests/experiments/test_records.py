@@ -47,3 +47,14 @@ def test_a_round_that_the_strategy_has_gone_on_from_is_complete(path: Path) -> N
     assert RoundRecord.read(row, path, completed=False).recommendation is None
     with pytest.raises(StoreError, match=r"round 3 of 'random' in .* to be completed"):
         RoundRecord.read(row, path, completed=True)
+
+
+def test_several_outcomes_and_sets_are_read_as_they_were_recorded(path: Path) -> None:
+    X, Y = torch.rand(2, 3, 1), torch.rand(2, 3, 4, 2)
+    recommendation = torch.rand(2, 5, 1).index_fill(1, torch.tensor(4), torch.nan)
+    with ExperimentStore(path, IDENTITY) as store:
+        store.record_outcomes("random", 3, X, Y, None, (0.1, 0.2))
+        store.record_tell("random", 3, recommendation, torch.rand(2), {}, 0.3)
+        (found,) = store.rounds("random", first=3)
+    assert torch.equal(found.Y, Y)
+    torch.testing.assert_close(found.recommendation, recommendation, equal_nan=True)
