@@ -37,6 +37,10 @@ class HypervolumeImprovement:
     Args:
         reference_point: A value of each risk; only what is above all of them counts.
         num_samples: Samples of the risks.
+
+    Example:
+        >>> HypervolumeImprovement(reference_point=(-1.5, -1.5), num_samples=64)
+        HypervolumeImprovement(reference_point=(-1.5, -1.5), num_samples=64)
     """
 
     reference_point: tuple[float, ...]

@@ -61,6 +61,11 @@ class ObjectiveRisksRecipe:
         risk_measures: One for each objective; larger is better.
         constraints: What has to hold.
         beta: Squared width of the bounds, or a function of the round from 1.
+
+    Example:
+        >>> from botorch_risk.risk import ConditionalValueAtRisk, Expectation
+        >>> ObjectiveRisksRecipe((ConditionalValueAtRisk(0.1), Expectation())).num_outcomes
+        2
     """
 
     risk_measures: tuple[RiskMeasure, ...]
@@ -100,6 +105,13 @@ class ParetoSearch(Method):
 
     Args:
         search: Fits the processes and chooses rows; its recipe is an `ObjectiveRisksRecipe`.
+
+    Example:
+        >>> from botorch_risk.risk import Expectation, WorstCase
+        >>> from botorch_risk.strategies import random_decision
+        >>> recipe = ObjectiveRisksRecipe((Expectation(), WorstCase()))
+        >>> ParetoSearch(EnvironmentRisk(recipe, random_decision, num_outcomes=2)).num_outcomes
+        2
     """
 
     search: EnvironmentRisk

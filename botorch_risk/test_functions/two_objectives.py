@@ -159,7 +159,7 @@ class EnvironmentalSchaffer(MultiObjectiveTestProblem):
         Example:
             >>> problem = EnvironmentalSchaffer()
             >>> problem.hypervolume_of(problem.pareto_set(100))
-            tensor(1.4923, dtype=torch.float64)
+            tensor(1.4937, dtype=torch.float64)
         """
         measure = Hypervolume(self.ref_point)
         there = [rows[~rows.isnan().any(dim=-1)] for rows in X.reshape(-1, *X.shape[-2:])]
