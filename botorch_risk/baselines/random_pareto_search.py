@@ -7,36 +7,35 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_constraint import RiskConstraint
-from botorch_risk.acquisition.widths import Beta
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.pareto_set import of_measures
 from botorch_risk.strategies.risk_search import random_decision
-from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 
 def random_pareto_search(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     environment: Environment,
     risk_measures: Sequence[RiskMeasure],
     constraints: Sequence[RiskConstraint] = (),
-    beta: Beta = 4.0,
+    constraint_beta: float = 9.0,
     num_initial: int = 10,
     batch_size: int = 1,
 ) -> Strategy:
     r"""Uniformly random decisions, which recommends as `pareto_search` does.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         environment: The known distribution of W; w is observed with the outcomes.
         risk_measures: One for each objective.
         constraints: What has to hold.
-        beta: Squared width of the bounds of constraints, or a function of the round from 1.
+        constraint_beta: Squared width of the bounds of the constraints.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
 
@@ -52,6 +51,8 @@ def random_pareto_search(
         >>> strategy.ask().shape
         torch.Size([1, 4, 1])
     """
-    space = EnvironmentSpace(Box(bounds), environment, w_is_chosen=False)
-    method = of_measures(risk_measures, random_decision, constraints=constraints, beta=beta)
+    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen=False)
+    method = of_measures(
+        risk_measures, random_decision, constraints=constraints, constraint_beta=constraint_beta
+    )
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)

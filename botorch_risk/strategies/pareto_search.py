@@ -18,7 +18,6 @@ from torch import Tensor
 
 from botorch_risk.acquisition.risk_constraint import RiskConstraint
 from botorch_risk.acquisition.robust import robust
-from botorch_risk.acquisition.widths import Beta
 from botorch_risk.environments import Environment
 from botorch_risk.models.reductions import check_parts
 from botorch_risk.risk import RiskMeasure
@@ -26,7 +25,7 @@ from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.monte_carlo import AcquisitionOfRisk, MonteCarloDecision
 from botorch_risk.strategies.pareto_set import of_measures
 from botorch_risk.strategies.risk_search import DecisionThenValue
-from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 
@@ -71,7 +70,7 @@ def quasi_random_sampler(num_samples: int) -> SobolQMCNormalSampler:
 
 
 def pareto_search(
-    bounds: Tensor,
+    bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
     environment: Environment,
@@ -79,7 +78,7 @@ def pareto_search(
     num_objectives: int | None = None,
     reference_point: Sequence[float] | None = None,
     constraints: Sequence[RiskConstraint] = (),
-    beta: Beta = 4.0,
+    constraint_beta: float = 9.0,
     acquisition: AcquisitionOfRisk | None = None,
     max_iterations: int = 50,
     w_is_chosen: bool = False,
@@ -103,7 +102,7 @@ def pareto_search(
     `tell` takes `R x q x k x m` outcomes, the objectives first.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         environment: The known distribution of W, or of the perturbation of the decision.
         risk_measure: Of all objectives, or one for each; larger is better.
@@ -111,7 +110,8 @@ def pareto_search(
         reference_point: A value of each risk, in its units; only what is above all of them counts.
             Needed unless `acquisition` is given.
         constraints: What has to hold, for outcomes of number 0, 1, and so on.
-        beta: Squared width of the bounds of constraints, or a function of the round from 1.
+        constraint_beta: Squared width of the bounds of the constraints, by which a decision is
+            feasible with confidence.
         acquisition: As of `risk_search`, for several outcomes.
             Default: `HypervolumeImprovement(reference_point)`.
         max_iterations: Iterations of the acquisition optimiser.
@@ -154,9 +154,13 @@ def pareto_search(
         acquisition, measures, tuple(constraints), max_iterations, reduce=reduce
     )
     method = of_measures(
-        measures, DecisionThenValue(decide), constraints=constraints, beta=beta, **options
+        measures,
+        DecisionThenValue(decide),
+        constraints=constraints,
+        constraint_beta=constraint_beta,
+        **options,
     )
-    space = EnvironmentSpace(Box(bounds), environment, w_is_chosen)
+    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
     if w_is_chosen and space.perturbs:
         raise UnsupportedError(
             "Expected `w_is_chosen=False` where the environment perturbs the decision. "

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.acquisition.risk_constraint import RiskConstraint
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.acquisition.widths import Beta, beta_of_round, check_beta
+from botorch_risk.acquisition.widths import check_beta
 from botorch_risk.environments import Environment
 from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import RiskMeasure
@@ -60,7 +60,8 @@ class ObjectiveRisksRecipe:
     Args:
         risk_measures: One for each objective; larger is better.
         constraints: What has to hold.
-        beta: Squared width of the bounds, or a function of the round from 1.
+        constraint_beta: Squared width of the bounds of the constraints, by which a decision is
+            feasible with confidence.
 
     Example:
         >>> from botorch_risk.risk import ConditionalValueAtRisk, Expectation
@@ -70,7 +71,7 @@ class ObjectiveRisksRecipe:
 
     risk_measures: tuple[RiskMeasure, ...]
     constraints: tuple[RiskConstraint, ...] = ()
-    beta: Beta = 4.0
+    constraint_beta: float = 9.0
 
     @property
     def num_outcomes(self) -> int:
@@ -82,7 +83,7 @@ class ObjectiveRisksRecipe:
         self, model: Any, environment: Environment, t: int, **options: Any
     ) -> ObjectiveRisks:
         r"""The bounds of round t, of a `ModelListGP`."""
-        beta = beta_of_round(self.beta, t)
+        beta = self.constraint_beta
         bounds = tuple(
             RiskUpperConfidenceBound(model.models[i], environment, measure, beta, **options)
             for i, measure in enumerate(self.risk_measures)
@@ -151,7 +152,7 @@ def of_measures(
     choose: Chooser,
     *,
     constraints: Sequence[RiskConstraint] = (),
-    beta: Beta = 4.0,
+    constraint_beta: float = 9.0,
     num_restarts: int = 10,
     raw_samples: int = 256,
 ) -> ParetoSearch:
@@ -161,15 +162,15 @@ def of_measures(
         risk_measures: One for each objective.
         choose: How rows are chosen.
         constraints: What has to hold.
-        beta: Squared width of the bounds of constraints, or a function of the round from 1.
+        constraint_beta: Squared width of the bounds of the constraints.
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
 
     Raises:
-        ValueError: If `beta` is negative.
+        ValueError: If `constraint_beta` is negative.
     """
-    check_beta(beta)
-    recipe = ObjectiveRisksRecipe(tuple(risk_measures), tuple(constraints), beta)
+    check_beta(constraint_beta)
+    recipe = ObjectiveRisksRecipe(tuple(risk_measures), tuple(constraints), constraint_beta)
     search = EnvironmentRisk(
         recipe,
         choose,

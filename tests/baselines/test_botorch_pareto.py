@@ -79,7 +79,7 @@ def test_it_meets_the_contexts_that_our_search_meets(make: Any) -> None:
     X = strategy.ask()
     assert torch.equal(X, ours.ask())
     pairs = torch.cat([X, OBJECTIVES.environment.sample(5, generators([0, 1], "w"))], dim=-1)
-    Y = OBJECTIVES.sample_repeats(pairs, 2, generators([0, 1], "y"))
+    Y = OBJECTIVES.sample_outcomes(pairs, 2, generators([0, 1], "y"))
     for each in (strategy, ours):
         each.tell(pairs, Y)
     assert torch.equal(strategy.recommend().nan_to_num(), ours.recommend().nan_to_num())

@@ -104,7 +104,7 @@ def test_constraints_of_objectives_and_of_further_outcomes() -> None:
         RiskConstraint(OBJECTIVES.environment, CVAR, -4.0, outcome=0),
         RiskConstraint(OBJECTIVES.environment, CVAR, -9.0, outcome=2),
     ]
-    strategy = build(constraints=constraints)
+    strategy = build(constraints=constraints, constraint_beta=0.1)
     X = strategy.ask()
     w = OBJECTIVES.environment.points.repeat(2, 1).expand(1, 6, 1)
     pairs = torch.cat([X, w], dim=-1)
@@ -145,6 +145,6 @@ def test_errors() -> None:
     with pytest.raises(TypeError, match="Expected a `RiskMeasure`"):
         build(risk_measure=[CVAR, len])
     with pytest.raises(ValueError, match="beta"):
-        build(beta=-1.0)
+        build(constraint_beta=-1.0)
     with pytest.raises(UnsupportedError, match="`w_is_chosen=False` where the environment pert"):
         build(environment=InputPerturbation(torch.zeros(1, 1)), w_is_chosen=True)

@@ -70,7 +70,7 @@ def test_decisions_evaluated_again_count_once() -> None:
     X = strategy.ask()
     X[:, 3:] = X[:, :3]
     pairs = torch.cat([X, OBJECTIVES.environment.sample(6, generators(0, "w"))], dim=-1)
-    strategy.tell(pairs, OBJECTIVES.sample_repeats(pairs, 2, generators(0, "y")))
+    strategy.tell(pairs, OBJECTIVES.sample_outcomes(pairs, 2, generators(0, "y")))
     (decisions,) = recommended(strategy)
     assert len(decisions.unique(dim=0)) == len(decisions) <= 3
 
@@ -95,7 +95,7 @@ def test_only_decisions_that_meet_constraints_with_confidence() -> None:
 
 
 def test_constraints_on_an_objective_leave_out_what_may_fail() -> None:
-    free, bound = build(), build(constraints=[limit(LEVEL, outcome=1)], beta=1.0)
+    free, bound = build(), build(constraints=[limit(LEVEL, outcome=1)], constraint_beta=1.0)
     for strategy in (free, bound):
         play(strategy, 6, problem=OBJECTIVES)
     assert not all(map(torch.equal, recommended(free), recommended(bound)))
@@ -126,7 +126,7 @@ def test_an_objective_may_be_missing_where_the_other_was_observed(outcome: int) 
     strategy = build()
     X = strategy.ask()
     pairs = torch.cat([X, OBJECTIVES.environment.sample(8, generators([0, 1], "w"))], dim=-1)
-    Y = OBJECTIVES.sample_repeats(pairs, 2, generators([0, 1], "y"))
+    Y = OBJECTIVES.sample_outcomes(pairs, 2, generators([0, 1], "y"))
     Y[1, 2:4, :, outcome] = torch.nan
     strategy.tell(pairs, Y)
     (first, _), (second, view) = strategy.views

@@ -83,7 +83,14 @@ def test_a_state_of_another_initial_design_is_refused(case: StrategyCase) -> Non
     refuses(case.build(SEEDS, num_initial=5), strategy.state_dict(), "num_initial")
 
 
-OPTIONS = {"beta": 7.0, "risk_aversion": 9.0, "noise": 0.5, "n_w": 8, "radius_scale": 0.7}
+OPTIONS = {
+    "beta": 7.0,
+    "risk_aversion": 9.0,
+    "noise": 0.5,
+    "n_w": 8,
+    "radius_scale": 0.7,
+    "constraint_beta": 2.0,
+}
 
 
 def another_option(case: StrategyCase) -> tuple[str, Any]:
