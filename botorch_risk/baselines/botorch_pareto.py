@@ -50,7 +50,7 @@ def conditional_value_at_risk_log_nehvi(
     r"""The conditional value-at-risk of each objective by qLogNEHVI and BoTorch's own measure.
 
     `qLogNoisyExpectedHypervolumeImprovement` with `IndependentCVaR` as the objective, over a model
-    that appends `n_w` values of W to each decision (`AppendedValues`). Recommends as
+    that appends `n_w` values of W to each decision (`BoTorchDecision`). Recommends as
     `pareto_search` does, by the same model.
 
     BoTorch's measure is the mean of the `n_w - ceil((1 - level) n_w) + 1` smallest values, which
@@ -201,7 +201,7 @@ class ScalarizedRiskImprovement:
 
 
 @dataclass(frozen=True)
-class AppendedValues:
+class BoTorchDecision:
     r"""The decision of the largest value of an acquisition function that knows W by some values.
 
     Each seed has its own unbatched models, one for each outcome, fitted by `fit_gpytorch_mll` in
@@ -280,7 +280,7 @@ def _of_values(
     raw_samples: int = 32,
 ) -> Strategy:
     r"""A strategy that observes w, and reports by the conditional value-at-risk."""
-    choose = AppendedValues(acquisition, acquisition.n_w, max_iterations)
+    choose = BoTorchDecision(acquisition, acquisition.n_w, max_iterations)
     measures = [ConditionalValueAtRisk(risk_level)] * len(acquisition.reference_point)
     method = of_measures(measures, choose, num_restarts=num_restarts, raw_samples=raw_samples)
     space = EnvironmentSpace(Box(bounds), environment, w_is_chosen=False)

@@ -14,7 +14,7 @@ from botorch.utils.sampling import manual_seed
 from botorch_risk.baselines import conditional_value_at_risk_log_nehvi, mars_log_nei
 from botorch_risk.baselines.appended_values import model_with_values, without_numerical_warnings
 from botorch_risk.baselines.botorch_pareto import (
-    AppendedValues,
+    BoTorchDecision,
     IndependentRiskHypervolume,
     ScalarizedRiskImprovement,
 )
@@ -90,6 +90,6 @@ def test_it_meets_the_contexts_that_our_search_meets(make: Any) -> None:
 
 def test_errors() -> None:
     with pytest.raises(ValueError, match="n_w=0"):
-        AppendedValues(IndependentRiskHypervolume((0.0, 0.0), 0.9, 1, 1), n_w=0)
+        BoTorchDecision(IndependentRiskHypervolume((0.0, 0.0), 0.9, 1, 1), n_w=0)
     with pytest.raises(ValueError, match="risk_level"):
         mars_log_nei(OBJECTIVES.bounds, 0, **{**OPTIONS, "risk_level": 1.5})
