@@ -21,8 +21,9 @@ from botorch_risk.models.outcomes import spread_of, warn_if_out_of_reach
 
 Side = Literal["lower", "mean", "upper"]
 _FAR = 1e4  # spreads of a constraint, whose penalty sets the infeasible apart
-# Spreads by which a decision is to be inside, as a maximiser stops within rounding of a kink.
-_MARGIN = 1e-4
+# Spreads within which the penalty bends. At a kink quasi-Newton steps take ten times as many
+# evaluations; and it bends inside the limit, where the penalty is exact, so that nothing is missed.
+_BEND, _FINE_BEND = 1e-2, 1e-3  # while exploring, and for a recommendation
 
 
 @construct_from_own_arguments
@@ -236,7 +237,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         r"""The value by the posterior mean, with a penalty where a lower bound misses its limit.
 
         Continuous, for a maximiser: what `recommend_everywhere` climbs. Where it is largest the
-        constraints hold with confidence, by a ten-thousandth of the spread of each, if they can.
+        constraints hold with confidence, by up to a thousandth of the spread of each, if they can.
 
         Args:
             X: `batch_shape x m x d_x` decisions that do not interact.
@@ -244,22 +245,23 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         Returns:
             `batch_shape x m` values.
         """
-        slacks = self.slacks(X, "lower")
-        slacks = slacks - _MARGIN * _per_point(self.spreads, slacks)
-        return self._penalized(self.bound.mean(X), slacks)[0]
+        return self._smooth(self.bound.mean(X), self.slacks(X, "lower"), _FINE_BEND)
 
-    def _penalized(self, value: Tensor, slacks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        r"""A value less the penalty, what is missed, and what that costs."""
-        missed = (-slacks).clamp_min(0.0)  # num_constraints x ... x batch_shape x m
-        prices = _per_point(self.prices, missed)
-        return value - (prices * missed).sum(dim=0), missed, prices
+    def _smooth(self, value: Tensor, slacks: Tensor, spreads: float) -> Tensor:
+        r"""A value less a penalty with a continuous gradient, which is full where a slack is 0."""
+        bend = spreads * _per_point(self.spreads, slacks)
+        missed = (bend - slacks).clamp_min(0.0)  # num_constraints x ... x batch_shape x m
+        bent = torch.where(missed < bend, missed.square() / (2 * bend), missed - bend / 2)
+        return value - (_per_point(self.prices, missed) * bent).sum(dim=0)
 
     def _value(self, X: Tensor, side: Side) -> Tensor:
-        value: Tensor = getattr(self.bound, side)(X)
-        value, missed, prices = self._penalized(value, self.slacks(X, side))
-        if side == "upper":  # continuous, for a maximiser
-            return value
-        return value - _FAR * prices.amax(dim=0) * (missed > 0).any(dim=0)
+        value, slacks = getattr(self.bound, side)(X), self.slacks(X, side)
+        if side == "upper":
+            return self._smooth(value, slacks, _BEND)
+        missed = (-slacks).clamp_min(0.0)
+        prices = _per_point(self.prices, missed)
+        far = _FAR * prices.amax(dim=0) * (missed > 0).any(dim=0)
+        return value - (prices * missed).sum(dim=0) - far
 
 
 def _per_point(values: Tensor, like: Tensor) -> Tensor:

@@ -37,10 +37,20 @@ def resampled_values(turn: Turn, n_w: int) -> Tensor:
     """
     draws = generators(turn.streams("appended values"), "uniform")
     shifts = torch.stack([torch.rand(1, generator=each, dtype=torch.double) for each in draws])
-    levels = (torch.arange(n_w, dtype=torch.double) + shifts) / n_w  # R x n_w
-    environment: Any = turn.space.environment
-    levels = levels.unsqueeze(-1).to(environment.points.device)
-    return choose(environment.points, environment.weights, levels).to(turn.space.bounds)
+    return resampled(turn.space.environment, n_w, shifts).to(turn.space.bounds)
+
+
+def resampled(environment: Any, n_w: int, shifts: Tensor) -> Tensor:
+    r"""Values of W at the levels `(j + u) / n_w`, `batch_shape x n_w x d_w`.
+
+    Args:
+        environment: An `IndependentEnvironment`.
+        n_w: How many values.
+        shifts: u in [0, 1), `batch_shape x 1`.
+    """
+    levels = (torch.arange(n_w, dtype=torch.double) + shifts) / n_w
+    points = environment.points
+    return choose(points, environment.weights, levels.unsqueeze(-1).to(points.device))
 
 
 def model_with_values(X: Tensor, Y: Tensor, w_set: Tensor, input_range: Tensor) -> SingleTaskGP:

@@ -15,8 +15,8 @@ from botorch.models.model import Model
 from botorch.models.transforms.input import AppendFeatures, ChainedInputTransform
 from torch import Tensor
 
+from botorch_risk.baselines.appended_values import resampled
 from botorch_risk.environments import Environment, IndependentEnvironment
-from botorch_risk.environments.environment import choose
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import EnvironmentRisk, Reporting
 from botorch_risk.strategies.environment_space import EnvironmentSpace
@@ -111,20 +111,9 @@ class AppendedValues:
     ) -> tuple[Model, dict[str, Any]]:
         r"""The model with the values, and the objective; draws from torch's generator."""
         appended: Any = copy.deepcopy(model)
-        values = AppendFeatures(feature_set=resampled(environment, self.n_w))
+        shift = torch.rand(1, dtype=torch.double)
+        values = AppendFeatures(feature_set=resampled(environment, self.n_w, shift))
         appended.input_transform = ChainedInputTransform(
             append=values, inputs=appended.input_transform
         ).eval()
         return appended, {"objective": self.objective(n_w=self.n_w)}
-
-
-def resampled(environment: Any, n_w: int) -> Tensor:
-    r"""Values of W in proportion to their weights, `n_w x d_w`, by systematic resampling.
-
-    Args:
-        environment: An `IndependentEnvironment`.
-        n_w: How many values, at the levels `(j + u) / n_w` with a uniform u.
-    """
-    levels = (torch.arange(n_w, dtype=torch.double) + torch.rand(1, dtype=torch.double)) / n_w
-    points = environment.points
-    return choose(points, environment.weights, levels.unsqueeze(-1).to(points.device))

@@ -13,7 +13,8 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.sampling.normal import SobolQMCNormalSampler
 
 from botorch_risk.baselines import botorch_risk_measure
-from botorch_risk.baselines.botorch_risk_measure import AppendedValues, resampled
+from botorch_risk.baselines.appended_values import resampled
+from botorch_risk.baselines.botorch_risk_measure import AppendedValues
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.strategies import random_decision, risk_search
@@ -29,7 +30,7 @@ KNOWN: dict[str, Any] = {"environment": PAIRS.environment, "risk_measure": CVAR,
 def test_values_come_in_proportion_to_their_weights() -> None:
     points = torch.tensor([[0.0], [1.0], [2.0]], dtype=torch.double)
     environment = DiscreteEnvironment(points, torch.tensor([0.25, 0.0, 0.75], dtype=torch.double))
-    values = resampled(environment, 8)
+    values = resampled(environment, 8, torch.tensor([0.3], dtype=torch.double))
     assert values.shape == (8, 1)
     assert [int((values == point).sum()) for point in points] == [2, 0, 6]
 
