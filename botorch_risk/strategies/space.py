@@ -91,8 +91,8 @@ class Box:
         torch.Size([2, 5, 1])
 
         >>> oven = Box(torch.tensor([[150.0, 1.0, 0.0], [250.0, 8.0, 2.0]]), [1], [2])
-        >>> oven.unit(torch.tensor([200.0, 8.0, 1.0]))
-        tensor([0.5000, 1.0000, 0.0000, 1.0000, 0.0000])
+        >>> oven.unit(torch.tensor([[200.0, 8.0, 1.0]]))
+        tensor([[0.5000, 1.0000, 0.0000, 1.0000, 0.0000]])
     """
 
     bounds: Tensor

@@ -39,16 +39,16 @@ def test_one_step_agrees_for_any_composition_of_the_batch(case: StrategyCase) ->
                 some = case.build([SEEDS[row] for row in rows])
                 some.load_state_dict(part(state, rows))
                 torch.testing.assert_close(some.ask(), asked[rows], atol=TOLERANCE, rtol=0)
-        play(together, 1, first=index)
+        play(together, 1, first=index, problem=case.problem)
 
 
 @pytest.mark.parametrize("case", BATCHED, ids=lambda case: case.name)
 def test_trajectories_agree_for_ten_rounds(case: StrategyCase) -> None:
     r"""Rounding may part two trajectories at a tie between optima; that is counted."""
-    together = torch.cat(play(case.build(SEEDS[:8]), 11), dim=-2)  # 8 x n x d
+    together = torch.cat(play(case.build(SEEDS[:8]), 11, problem=case.problem), dim=-2)  # 8 x n x d
     branched = 0
     for row in range(8):
-        alone = torch.cat(play(case.build(row), 11), dim=-2)[0]
+        alone = torch.cat(play(case.build(row), 11, problem=case.problem), dim=-2)[0]
         branched += bool((alone - together[row]).abs().max() > TOLERANCE)
     assert branched == 0
 
