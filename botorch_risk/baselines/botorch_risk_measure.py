@@ -47,7 +47,7 @@ def botorch_risk_measure(
     The model appends `n_w` values of W to each decision (`AppendFeatures`), over whose samples the
     measure is taken. It knows no weights: they are drawn in proportion to the probabilities, once
     for each decision to be chosen, by systematic resampling. The model, its fit, the optimiser and
-    the recommendation are those of `risk_search`. w is observed.
+    the recommendation are as in `risk_search`. w is observed.
 
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.

@@ -51,8 +51,7 @@ def _definition(name: str, description: str, problem: Callable[..., Any]) -> Exp
         num_initial=10,
         num_rounds=30,
         num_repeats=1,
-        objective="expectation of the outcome, of an infeasible decision that of the worst "
-        "feasible one",
+        objective="expectation of the outcome; an infeasible decision counts as the worst feasible",
         optimal_value=attrgetter("optimal_expectation"),
         settings={"noise_std": NOISE_STD, "delta": example.delta, "search": SEARCH},
     )

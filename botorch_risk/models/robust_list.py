@@ -48,10 +48,10 @@ def _is_gaussian(posterior: Posterior) -> bool:
 class JoinedPosterior(Posterior):
     r"""Independent posteriors whose standard normal numbers are one list, decision by decision.
 
-    The numbers of a decision stand together, those of the first posterior first. So the numbers of
-    some decisions in front come first, whatever follows them. BoTorch's noisy acquisition functions
-    rely on that: the numbers of the evaluated decisions alone are copied to the front of those of
-    the evaluated decisions with candidates.
+    All numbers of a decision stand together, the first posterior's first. So the decisions in front
+    have the first numbers, whatever follows them. BoTorch's noisy acquisition functions rely on
+    that: they draw for the evaluated decisions, and later copy these draws to the front when
+    candidates have joined them.
     """
 
     def __init__(self, posteriors: Sequence[Posterior], q: int) -> None:

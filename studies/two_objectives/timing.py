@@ -1,6 +1,6 @@
 r"""Measures what a round costs each strategy, from the outcomes that run.py has stored.
 
-A strategy of a single seed is told the stored outcomes; the CPU time of its next `ask` on one
+A strategy of a single seed receives the stored outcomes; the CPU time of its next `ask` on one
 thread is a fit of the hyperparameters and the choice of a decision. The model by which all of them
 recommend is not counted where it is not needed for the choice.
 

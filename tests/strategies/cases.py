@@ -163,7 +163,7 @@ class StrategyCase:
 
     @property
     def of_sets(self) -> bool:
-        r"""Whether it recommends a set of decisions, told several outcomes."""
+        r"""Whether it recommends a set of decisions, of several outcomes."""
         return self.problem is OBJECTIVES
 
     @property
