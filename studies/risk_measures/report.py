@@ -1,0 +1,51 @@
+r"""Writes the tables of this folder's README from what run.py has stored.
+
+python -m studies.risk_measures.report [--out results/risk_measures] [--to FOLDER]
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import Tensor
+
+from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.experiments.summary import regret_curves
+from reproduction.parts import report_parser, stores
+from reproduction.tables import cell, paired, table
+from studies.risk_measures.experiments import EXPERIMENTS, NUM_ROUNDS
+from studies.risk_measures.run import PARTS
+
+REFERENCE = "qLogNEI-robust"
+ROUNDS = (0, 10, 20, NUM_ROUNDS)
+
+
+def rows(regret: dict[str, Tensor]) -> list[list[str]]:
+    shown = []
+    for label, values in regret.items():
+        reached = [cell(values[:, t]) if t < values.shape[-1] else "" for t in ROUNDS]
+        complete = values.shape[-1] > NUM_ROUNDS and REFERENCE in regret
+        complete = complete and regret[REFERENCE].shape[-1] > NUM_ROUNDS and label != REFERENCE
+        difference = (
+            paired(values[:, NUM_ROUNDS], regret[REFERENCE][:, NUM_ROUNDS]) if complete else ""
+        )
+        shown.append([label, str(len(values)), *reached, difference])
+    return shown
+
+
+def main() -> None:
+    r"""Writes tables.md."""
+    arguments = report_parser(__doc__, "results/risk_measures", Path(__file__).parent).parse_args()
+    page = []
+    for definition in EXPERIMENTS:
+        for path in stores(PARTS, arguments.out, definition.name):
+            with ExperimentStore(path) as store:
+                regret = {label: curve.simple for label, curve in regret_curves(store).items()}
+            header = ["strategy", "seeds", *(f"round {t}" for t in ROUNDS), f"less {REFERENCE}"]
+            title = f"### {definition.name}: {definition.description} {definition.objective}\n"
+            page += [title, table(header, rows(regret))]
+    (arguments.to / "tables.md").write_text("\n".join(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
