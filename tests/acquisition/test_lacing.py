@@ -128,6 +128,13 @@ def test_covering_values_of_cvar_are_in_the_tail() -> None:
     assert torch.equal(mask, lower <= lower.sort(dim=-1).values[:, 2:3])  # all are as wide
 
 
+def test_values_as_wide_but_for_rounding_cover() -> None:
+    r"""The bounds round by far more at 1e8 than at 0."""
+    lower = torch.tensor([[0.0, 1e8], [1e8, 0.0]], dtype=torch.float64)
+    mask = covering_mask(Expectation(), lower, lower + 0.2, torch.full((2,), 0.5))
+    assert mask.all()
+
+
 def test_value_at_risk_is_not_covered_by_the_widest_alone() -> None:
     r"""What lacing values do that a wide bound does not: they enclose the bounds of the risk."""
     lower, upper = torch.tensor([0.0, 5.0, 6.0]), torch.tensor([1.0, 9.0, 7.0])

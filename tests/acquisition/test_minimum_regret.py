@@ -26,6 +26,12 @@ def test_without_noise_a_known_point_tells_nothing(dense: bool) -> None:
     torch.testing.assert_close(score, noisy, rtol=1e-4, atol=1e-6)
 
 
+def test_with_one_point_to_recommend_no_outcome_changes_the_recommendation() -> None:
+    posterior, noise = build_posterior(torch.tensor([3, 13])), torch.full((1, 36), 1e-3).double()
+    assert expected_regret_reduction(posterior, noise, 1).abs().max() < 1e-12
+    assert expected_regret_reduction(posterior, noise, 2).max() > 1e-3
+
+
 def test_nothing_to_learn_anywhere() -> None:
     domain = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
     model = SingleTaskGP(domain[:1], domain[:1].sin(), torch.full((1, 1), 1e-4).double())

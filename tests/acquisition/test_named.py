@@ -161,6 +161,16 @@ def test_default_kernel_is_in_units_of_the_range_of_the_contexts() -> None:
     pickle.loads(pickle.dumps(unit.kernel))
 
 
+def test_default_kernel_of_two_contexts_is_scaled_in_each() -> None:
+    X = torch.rand(6, 3, dtype=torch.double)  # one decision variable, two contexts
+    box = torch.tensor([[0.0, -2.0], [1.0, 8.0]], dtype=torch.double)
+    model = SingleTaskGP(X, X.sum(dim=-1, keepdim=True).sin())
+    measure = drbo_mmd(model, X[:, 1:], box, 1, num_points=4).risk_measure
+    v, w = (box[0] + size * torch.rand(n, 2).double() for n, size in ((3, 1.0), (5, 10.0)))
+    scale = torch.tensor([1.0, 10.0], dtype=torch.double)
+    torch.testing.assert_close(measure.kernel(v, w), kernel(v / scale, w / scale))
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_minimax_maximises_the_worst_case_of_the_upper_bounds(seed: int) -> None:
     r"""As the exact ball does, min_Q E_Q[u]; not a bound of the approximation at f."""

@@ -118,6 +118,12 @@ def test_gain_equals_its_determinant_and_points_repeat() -> None:
     assert information_gain(matrix, noise, 3)[-1].item() == pytest.approx(expected)
 
 
+def test_a_domain_of_one_point_is_observed_again_and_again() -> None:
+    gains = information_gain(torch.tensor([[2.0]]).double(), 0.5, 3)
+    expected = [0.5 * math.log(1 + 4 * t) for t in range(4)]
+    torch.testing.assert_close(gains, torch.tensor(expected).double())
+
+
 def test_gain_of_a_batch_equals_the_loop() -> None:
     batch = torch.stack([covariance(seed=seed) for seed in range(3)])
     together = information_gain(batch, 0.1, 5)

@@ -135,6 +135,8 @@ def test_refuses_what_is_no_data():
         environment(values(5, 2))
     with pytest.raises(InputDataError, match=r"Expected `bounds`, or values of W that differ"):
         environment(torch.ones(4, 1).double(), bounds=None)
+    with pytest.raises(InputDataError, match=r"Expected `bounds`, or values of W that differ"):
+        environment(torch.tensor([[1e8], [1e8 + 1e-8]], dtype=torch.double), bounds=None)
     with pytest.raises(ValueError, match="Expected finite lower bounds below the upper ones"):
         environment(values(5, 1), bounds=UNIT.flip(0))
 

@@ -97,3 +97,23 @@ def test_accuracy_of_each_replicate_is_its_own(goal: Goal) -> None:
     for r in range(3):
         sets = (within[r], (high & ~within)[r], (low & ~high & ~within)[r])
         torch.testing.assert_close(together[r], goal.accuracy(sets, values[r]))
+
+
+@pytest.mark.parametrize(
+    ("high", "low", "expected"),
+    [
+        ([2], [0], 0.0),
+        ([], [0], 2.0),  # the undecided point is 1 above the level
+        ([2], [], 4.0),  # ... 2 below
+        ([1], [], torch.inf),  # a point at the level is neither high
+        ([], [1], torch.inf),  # nor low
+        ([0], [], torch.inf),
+        ([], [2], torch.inf),
+    ],
+)
+def test_accuracy_is_twice_the_distance_from_the_level_unless_a_class_is_wrong(
+    high: list[int], low: list[int], expected: float
+) -> None:
+    undecided = sorted({0, 1, 2} - {*high, *low})
+    sets = start(3, within=undecided, high=high, low=low)
+    assert LevelSet(1.0).accuracy(sets, torch.tensor([-1.0, 1.0, 2.0])) == expected

@@ -57,6 +57,13 @@ def test_noise_levels() -> None:
     assert_close(known.evaluate_domain(), (gains / costs).flatten())
 
 
+def test_without_noise_levels_the_candidates_are_the_domain() -> None:
+    posterior, state = build(eta=0.4)
+    acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE)
+    assert torch.equal(acqf.domain_candidates(), posterior.domain)
+    assert_close(acqf.evaluate(acqf.domain_candidates()), acqf.evaluate_domain())
+
+
 def test_constant_cost_scales_and_one_level_is_no_level() -> None:
     posterior, state = build(eta=0.4)
     plain = TruncatedVarianceReduction(posterior, state, noise=NOISE)
