@@ -19,7 +19,11 @@ from botorch_risk.models import MeanVarianceGP
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 DTYPES = [torch.float32, torch.float64]
-BATCH_SHAPES: list[tuple[int, ...]] = [(), (2,), (2, 3)]
+BATCH_SHAPES: list[tuple[int, ...]] = [
+    (),
+    (3,),
+    (2, 3),
+]  # none of 2 alone, as the inputs have 2 columns
 BOUNDS = [[0.0, 0.0], [1.0, 1.0]]
 
 

@@ -205,7 +205,7 @@ ACQUISITIONS = [
     risk_bound(
         "risk_ucb",
         of_decision_and_context,
-        DiscreteEnvironment(_CONTEXTS),
+        DiscreteEnvironment(_CONTEXTS, torch.tensor([0.1, 0.25, 0.45, 0.2])),
         ConditionalValueAtRisk(0.4),
         lambda values, p: oracles.conditional_value_at_risk(values, p, level=0.4),
     ),
@@ -232,7 +232,7 @@ ACQUISITIONS = [
     risk_bound(
         "risk_ucb_of_perturbations",
         of_decision,
-        InputPerturbation(_SHIFTS),
+        InputPerturbation(_SHIFTS, torch.tensor([0.5, 0.2, 0.3])),
         Expectation(),
         oracles.expectation,
     ),

@@ -103,7 +103,7 @@ ENVIRONMENTS = [
         "continuous_midpoints",
         lambda observed, seeds, n_w: continuous(observed, seeds, n_w=n_w, rule="midpoints"),
         lambda w, rates: oracles.normal_wave(NORMAL.loc, NORMAL.scale, rates),
-        tolerance=4e-3,
+        tolerance=5e-3,
         size=32**2,
         few=4**2,
     ),

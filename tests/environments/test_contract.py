@@ -46,14 +46,15 @@ def test_expectation_equals_the_oracle(
     case: EnvironmentCase, dtype: torch.dtype, device: str, batch_shape: tuple[int, ...]
 ) -> None:
     observed = values(*batch_shape, 7, dtype=dtype, device=device)
-    X = 0.1 + values(*batch_shape, 4, dtype=dtype, device=device)
+    X = 0.1 - values(*batch_shape, 4, dtype=dtype, device=device)
+    if case is not PERTURBATIONS:
+        X = torch.cat([X, 0.3 * X[..., :1]], dim=-1)  # more decision variables than contexts
     environment = case.of(observed)
     inputs, weights = environment.expand(X)
     assert inputs.dtype == weights.dtype == dtype
     assert inputs.device.type == weights.device.type == device
-    d_w = 0 if case is PERTURBATIONS else 2
     assert inputs.shape[:-2] == X.shape[:-1]
-    assert inputs.shape[-1] == 2 + d_w
+    assert inputs.shape[-1] == (2 if case is PERTURBATIONS else 5)
     assert torch.broadcast_shapes(weights.shape, inputs.shape[:-1]) == inputs.shape[:-1]
     assert (weights >= 0).all()
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones_like(weights[..., 0]))
@@ -79,6 +80,17 @@ def test_replicates_do_not_notice_each_other(case: EnvironmentCase) -> None:
         for found, expected in zip(alone, together, strict=True):
             expected = expected[r : r + 1] if len(expected) == 3 else expected
             torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@every
+def test_one_value_is_where_the_points_are(case: EnvironmentCase) -> None:
+    if "continuous" in case.name or "quadrature" in case.name:
+        return  # nothing is learnt, or too narrow for the nodes
+    observed, X = values(3, 1), torch.zeros(3, 4, 2, dtype=torch.float64)
+    inputs, weights = case.of(observed, n_w=1 if case.size == 7 else case.few).expand(X)
+    assert torch.equal(weights.sum(dim=-1), weights.new_ones(weights.shape[:-1]))
+    distance = (inputs[..., -2:] - observed[:, None]).abs().amax(dim=-1)
+    assert (distance * weights).sum(dim=-1).max() < (0.17 if "grid" in case.name else 0.01)
 
 
 @every

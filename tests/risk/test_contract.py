@@ -41,7 +41,7 @@ def draw(
         values = values.round()
     weights = torch.rand(*(() if shared else batch_shape), N_W, **options)
     weights[..., 2] = 0.0
-    points = torch.rand(N_W, 1, **options)
+    points = torch.rand(N_W, 2, **options)
     return values, weights / weights.sum(dim=-1, keepdim=True), points
 
 
@@ -133,6 +133,27 @@ def test_points_of_weight_zero_and_copies(case: RiskMeasureCase, seed: int) -> N
         changed = values.clone()
         changed[2] = -100.0
         close(case.bind(points)(changed, weights), risk, 1e-12)
+
+
+@every
+def test_a_constant_is_its_own_risk(case: RiskMeasureCase) -> None:
+    _, weights, points = draw(3)
+    weights = torch.stack([*weights, torch.full((N_W,), 1 / N_W), torch.eye(N_W)[4]])
+    values = torch.tensor([-3.0, 0.0, 1e-3, 2.0, 1e4]).double().unsqueeze(-1).expand(-1, N_W)
+    close(case.bind(points)(values, weights), values[:, 0], 1e-7)
+
+
+@every
+def test_one_point_is_its_value(case: RiskMeasureCase) -> None:
+    values = torch.tensor([[-2.0], [0.0], [0.5]], dtype=torch.float64)
+    weights, points = torch.ones(1, dtype=torch.float64), torch.rand(1, 2, dtype=torch.float64)
+    measure = case.bind(points)
+    close(measure(values, weights), values.squeeze(-1), 1e-8)
+    lower, upper = measure.bounds(values, values + 1, weights)
+    assert (lower <= values.squeeze(-1) + 1e-8).all()
+    assert (upper >= values.squeeze(-1) + 1 - 1e-8).all()
+    if case.measure.monotone:
+        close(torch.stack([lower, upper]), torch.stack([values, values + 1]).squeeze(-1), 1e-8)
 
 
 @monotone
