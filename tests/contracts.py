@@ -23,7 +23,7 @@ BATCH_SHAPES: list[tuple[int, ...]] = [
     (),
     (3,),
     (2, 3),
-]  # none of 2 alone, as the inputs have 2 columns
+]  # not (2,): inputs have 2 columns
 BOUNDS = [[0.0, 0.0], [1.0, 1.0]]
 
 
