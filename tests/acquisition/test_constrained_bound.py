@@ -80,6 +80,27 @@ def test_values_are_those_of_the_objective_less_what_is_missed() -> None:
         assert torch.equal(acqf.feasible(X, side), (slacks >= 0).all(dim=0))
 
 
+def test_beyond_a_limit_the_dearest_constraint_sets_the_price() -> None:
+    r"""Whichever constraint is missed: spreads of 1 and 4, prices of 20 and 5 spreads."""
+    acqf, X = constrained(CHANCE, TAIL), decisions(2)
+    acqf.spreads.copy_(torch.tensor([1.0, 4.0]))
+    acqf.prices.copy_(torch.tensor([20.0, 5.0]))
+    acqf.slacks = lambda X, side="lower": torch.tensor([[0.5, -0.1], [-0.2, 3.0]]).to(X)
+    missed = acqf.bound.lower(X) - torch.tensor([5 * 0.2, 20 * 0.1]).to(X)
+    torch.testing.assert_close(acqf.lower(X), missed - 1e4 * 20)
+    torch.testing.assert_close(acqf.worst_slack(acqf.slacks(X)), torch.tensor([-0.05, -0.1]).to(X))
+
+
+def test_at_its_limit_a_constraint_holds_and_a_maximiser_keeps_a_margin() -> None:
+    acqf, X = constrained(CHANCE, TAIL), decisions(3)
+    acqf.slacks = lambda X, side="lower": torch.tensor([[0.0, 1.0, -1e-9], [0.0, 0.0, 1.0]]).to(X)
+    assert acqf.feasible(X).tolist() == [True, True, False]
+    value, margin = acqf.bound.mean(X), 1e-4 * acqf.spreads.unsqueeze(-1)
+    price = (acqf.prices.unsqueeze(-1) * (margin - acqf.slacks(X)).clamp_min(0)).sum(dim=0)
+    assert (price > 0).all()
+    torch.testing.assert_close(acqf.cautious_mean(X), value - price, rtol=0, atol=1e-12)
+
+
 def test_the_optimistic_set_holds_the_pessimistic_one() -> None:
     acqf, X = constrained(CHANCE), decisions(200)
     surely, perhaps = acqf.feasible(X), acqf.feasible(X, "upper")

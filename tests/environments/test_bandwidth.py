@@ -113,6 +113,13 @@ def test_few_values_have_silvermans(t: int) -> None:
     assert leave_one_out_bandwidth(observed, floor).item() == pytest.approx(expected)
 
 
+def test_three_values_are_enough_for_a_likelihood() -> None:
+    observed = torch.tensor([[0.2], [0.5], [0.9]], dtype=torch.double)
+    found = leave_one_out_bandwidth(observed, torch.tensor([0.01], dtype=torch.double))
+    score, silverman = likelihood(observed.numpy(), None, "truncate"), silverman_bandwidth(observed)
+    assert score(found.numpy()) > score(silverman.numpy()) + 0.01
+
+
 def test_silverman_of_no_more_values_than_degrees_of_freedom_is_nothing() -> None:
     observed = torch.tensor([[[0.2, 0.4]], [[0.5, 0.1]]])
     for ddof in (0, 1):

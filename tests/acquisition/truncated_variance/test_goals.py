@@ -2,8 +2,11 @@ r"""Sets of Algorithm 2 by hand, where a bound is the level itself."""
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
+from botorch.exceptions.warnings import InputDataWarning
 from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet, Maximize, RelativeLevelSet
@@ -117,3 +120,26 @@ def test_accuracy_is_twice_the_distance_from_the_level_unless_a_class_is_wrong(
     undecided = sorted({0, 1, 2} - {*high, *low})
     sets = start(3, within=undecided, high=high, low=low)
     assert LevelSet(1.0).accuracy(sets, torch.tensor([-1.0, 1.0, 2.0])) == expected
+
+
+def test_accuracy_of_a_maximum_that_was_ruled_out_is_infinite() -> None:
+    values = torch.tensor([0.0, 3.0, 2.5])
+    assert Maximize().accuracy(start(3, within=[1, 2]), values) == 0.5
+    assert Maximize().accuracy(start(3), values) == 3.0
+    assert Maximize().accuracy(start(3, within=[0, 2]), values) == torch.inf
+
+
+def test_the_warning_names_the_range_of_the_replicates_that_it_is_about() -> None:
+    smallest, largest = torch.tensor([-9.0, 1.0, 2.0]), torch.tensor([9.0, 4.0, 3.0])
+    with pytest.warns(InputDataWarning, match=r"0\.5 for outcomes in \[1, 4\] in 2 of 3 replic"):
+        LevelSet(0.5).warn_unlikely(smallest, largest)
+    with pytest.warns(InputDataWarning, match=r"5\.0 for outcomes in \[1, 4\] in 2 of 3 replic"):
+        RelativeLevelSet(0.5, baseline=5.0).warn_unlikely(smallest, largest)
+
+
+def test_a_level_at_an_outcome_is_within_their_range() -> None:
+    ends = torch.tensor([1.0]), torch.tensor([4.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for goal in (LevelSet(1.0), LevelSet(4.0), RelativeLevelSet(0.5, baseline=4.0)):
+            goal.warn_unlikely(*ends)

@@ -6,6 +6,7 @@ import io
 import math
 import warnings
 from dataclasses import fields, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from botorch_risk.acquisition import (
     LevelSet,
     Maximize,
     RelativeLevelSet,
+    TruncatedVarianceReduction,
     TruncatedVarianceState,
 )
 from botorch_risk.acquisition.truncated_variance import status
@@ -130,6 +132,34 @@ def test_the_end() -> None:
     assert stuck.unclassified[7] and stuck.eta < 1e-10 and bool(stuck.finished)
 
 
+def test_an_epoch_ends_on_its_target() -> None:
+    posterior: Any = SimpleNamespace(
+        domain=grid(),
+        batch_shape=torch.Size(),
+        mean=torch.zeros(36).double(),
+        variance=torch.full((36,), 0.25).double(),
+        prior_variance=torch.tensor(4.0).double(),
+        resolution=torch.tensor(0.0).double(),
+        num_samples=torch.tensor(0),
+        outcome_range=torch.tensor([-1.0, 1.0]),
+    )
+    start = TruncatedVarianceState.initial(grid(), LevelSet(0.0), eta=0.5, r=0.9)
+    for beta, epoch in ((4.0, 2), (4.01, 1)):  # sqrt(beta) sigma is 1, and so is the target
+        state = replace(start, beta=torch.tensor(beta).double())
+        assert state.update(posterior).epoch == epoch
+
+
+def test_a_domain_of_one_point_has_no_width_at_first_and_nothing_to_gain() -> None:
+    posterior = build_posterior(torch.tensor([0]), grid()[:1])
+    for eta in (0.0, 1.0):
+        state = TruncatedVarianceState.initial(grid()[:1], LevelSet(0.0), eta=eta)
+        assert state.beta == 0
+        assert state.target_variance(posterior) == torch.inf
+        acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE)
+        assert acqf.evaluate_domain().tolist() == [0.0]
+        assert acqf.select(2).row.tolist() == [-1, -1]
+
+
 def test_replicates_equal_the_loop() -> None:
     rows = torch.tensor([[3, 13, 30], [0, 8, 35]])
     posterior = build_posterior(rows)
@@ -208,6 +238,12 @@ def test_warns_when_the_best_point_was_ruled_out() -> None:
         lost = lost.update(posterior)
     assert bool(lost.best_excluded)
     lost.update(posterior)  # once is enough
+    two = build_posterior(torch.stack([ROWS, ROWS]))
+    start = TruncatedVarianceState.initial(grid(), Maximize(), batch_shape=(2,)).update(two)
+    within = start.unclassified.clone()
+    within[1, best] = False
+    with pytest.warns(BotorchWarning, match=rf"index \[{best}\] in 1 of 2 replicates"):
+        assert replace(start, unclassified=within).update(two).best_excluded.tolist() == [0, 1]
     free = replace(state, unclassified=lost.unclassified, monotone=False)
     assert not free.update(posterior).best_excluded
 
