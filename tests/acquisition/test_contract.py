@@ -115,6 +115,21 @@ def test_replicates_may_share_their_points(
     torch.testing.assert_close(gradients[0], gradients[1])
 
 
+@pointwise
+def test_replicates_may_have_weights_of_their_own(case: AcquisitionCase) -> None:
+    acqf, data = build(case, (3,))
+    names = {"beta", "noise_beta", "risk_aversion", "threshold"} & dict(acqf.named_buffers()).keys()
+    X = points(3, 4, like=data.X)
+    for name in names:
+        weight, shares = getattr(acqf, name), torch.tensor([0.5, 0.8, 1.5]).to(data.X)
+        setattr(acqf, name, weight * shares)
+        together = acqf.evaluate(X)
+        for row, share in enumerate(shares):
+            setattr(acqf, name, weight * share)
+            torch.testing.assert_close(together[row], acqf.evaluate(X)[row])
+        setattr(acqf, name, weight)
+
+
 @with_batches(POINTWISE)
 def test_forward_of_a_t_batch_is_evaluate_of_its_points(
     case: AcquisitionCase, batch_shape: tuple[int, ...]
