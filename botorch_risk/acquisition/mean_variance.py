@@ -142,9 +142,10 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         values = model.train_means.squeeze(-1)
         if self.posterior_transform is not None:
             values = self.posterior_transform.evaluate(model.train_means)
-        if bool((self.risk_aversion > 0).any()):  # else points of a single repeat count too
-            penalty = per_point(self.risk_aversion, X) * model.train_variances.squeeze(-1)
-            values = values - penalty
+        aversion = per_point(self.risk_aversion, X)
+        penalty = aversion * model.train_variances.squeeze(-1)
+        # Where there is no aversion, points of a single repeat count too.
+        values = values - penalty.where(aversion > 0, 0.0)
         values = values.nan_to_num(nan=-torch.inf)
         rows = same.to(torch.uint8).argmax(dim=-1)  # the first of equal rows
         return values.expand(*rows.shape[:-1], -1).gather(-1, rows)

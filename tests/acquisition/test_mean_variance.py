@@ -3,12 +3,13 @@ r"""What the risk-averse bounds reduce to, and what they refuse."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from botorch.acquisition import UpperConfidenceBound
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import InputDataError, UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
 
 from botorch_risk.acquisition import (
@@ -121,6 +122,19 @@ def test_clipping_tightens_only_a_negative_bound_of_the_noise(data: RepeatedData
     torch.testing.assert_close(plain - clipped, 1e-3 - lower.clamp_max(1e-3))
 
 
+def test_without_a_floor_the_bound_of_the_noise_is_clipped_to_zero(data: RepeatedData) -> None:
+    model = mean_variance_gp(data, variance_link="identity", min_noise_variance=1e-3)
+    model.noise.limits = replace(model.noise.limits, floor=None)
+    X = torch.rand(50, 2, dtype=torch.float64)
+    lower, upper = model.noise_confidence_bounds(X, 4.0)
+    X, lower = X[upper > 0], lower[upper > 0]
+    assert (lower < 0).any()
+    plain = RiskAverseUpperConfidenceBound(model).evaluate(X)
+    for bound in (RiskAverseUpperConfidenceBound, qRiskAverseUpperConfidenceBound):
+        clipped = bound(model, clip_noise=True)(X.unsqueeze(-2))
+        torch.testing.assert_close(clipped, plain + lower - lower.clamp_min(0.0))
+
+
 def test_trusting_the_noise_takes_its_posterior_mean(model: MeanVarianceGP) -> None:
     r"""A width of 0 is the median with the log link, which is lower than the mean."""
     X = torch.rand(6, 2, dtype=torch.float64)
@@ -154,6 +168,10 @@ def test_one_model_of_a_list_is_selected(bound: type, weight: float, data: Repea
         bound(ModelListGP(model, constraint), posterior_transform=both)
     with pytest.raises(UnsupportedError, match="that selects one output of a list"):
         bound(ModelListGP(model, constraint))
+    wide = SingleTaskGP(data.X, data.X)
+    first = ScalarizedPosteriorTransform(torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64))
+    with pytest.raises(UnsupportedError, match="over models of one output each"):
+        bound(ModelListGP(model, wide), posterior_transform=first)
     other = ScalarizedPosteriorTransform(torch.tensor([0.0, 1.0], dtype=torch.float64))
     with pytest.raises(UnsupportedError, match="Got SingleTaskGP"):
         bound(ModelListGP(model, constraint), posterior_transform=other)
@@ -179,6 +197,25 @@ def test_observed_values_of_every_replicate() -> None:
     together = RiskAverseUpperConfidenceBound(model, beta=1.0, risk_aversion=2.0).observed(X)
     mean, variance = data.Y.mean(dim=-1), data.Y.var(dim=-1)
     torch.testing.assert_close(together, (mean - 2.0 * variance)[:, [4, 0, 1]])
+
+
+def test_a_single_repeat_counts_where_there_is_no_aversion() -> None:
+    data = RepeatedData.make((2,))
+    data.Y[:, 3, 1:] = torch.nan
+    model = mean_variance_gp(data)
+    aversion = torch.tensor([0.0, 0.5], dtype=torch.float64)
+    found = RiskAverseUpperConfidenceBound(model, risk_aversion=aversion).observed(data.X)
+    mean, variance = data.Y.nanmean(dim=-1), data.Y.var(dim=-1)
+    torch.testing.assert_close(found[0], mean[0])
+    assert found[1, 3] == -torch.inf
+    kept = [0, 1, 2, *range(4, 9)]
+    torch.testing.assert_close(found[1, kept], (mean - 0.5 * variance)[1, kept])
+
+
+def test_observed_values_are_of_points_of_the_model_alone(data: RepeatedData) -> None:
+    acqf = RiskAverseUpperConfidenceBound(mean_variance_gp(data))
+    with pytest.raises(InputDataError, match=r"that the model was built from, .* Got 1 others"):
+        acqf.observed(torch.cat([data.X[:2], data.X[:1] + 0.1]))
 
 
 def test_lemma_one(data: RepeatedData) -> None:

@@ -32,8 +32,11 @@ def test_objective_weighs_one_outcome_of_a_list(data: RepeatedData) -> None:
         expected = samples[..., index] - 2.0 * model.predicted_noise(X).squeeze(-1)
         torch.testing.assert_close(objective(samples, X), expected)
         assert qSimpleRegret(ModelListGP(*models), objective=objective)(X).shape == (3,)
-    with pytest.raises(BotorchTensorDimensionError, match="samples with the outcome 2"):
-        MeanVarianceObjective(model, 2.0, outcome_index=2)(samples, X)
+        from_the_end = MeanVarianceObjective(model, 2.0, outcome_index=index - 2)
+        torch.testing.assert_close(from_the_end(samples, X), expected)
+    for outcome in (2, -3):
+        with pytest.raises(BotorchTensorDimensionError, match=f"with the outcome {outcome}"):
+            MeanVarianceObjective(model, 2.0, outcome_index=outcome)(samples, X)
 
 
 @pytest.mark.filterwarnings("ignore:A not p.d.")  # smooth posterior samples at near points

@@ -59,6 +59,19 @@ def test_equals_refitting() -> None:
     assert torch.equal(pickle.loads(pickle.dumps(acqf)).evaluate(X), acqf.evaluate(X))
 
 
+def test_a_point_that_is_known_counts_for_nothing_whatever_the_level() -> None:
+    r"""Its density at the level would be 1 / 0; its variance cannot fall."""
+    model, weights = build_model(grid()[ROWS]), torch.ones(25, dtype=torch.float64)
+    known, X = POINTS[12:13], torch.rand(6, 2, dtype=torch.float64)
+    level = model.posterior(known).mean.item()
+    every, others = (
+        TargetedIntegratedVariance(model, level, POINTS, w, noise=0.0, X_pending=known)
+        for w in (weights, weights.index_fill(0, torch.tensor([12]), 0.0))
+    )
+    torch.testing.assert_close(every.evaluate(X), others.evaluate(X), rtol=1e-9, atol=0)
+    assert (others.evaluate(X) > 0).all()
+
+
 def test_replicates_equal_the_loop() -> None:
     rows = torch.tensor([[3, 13, 30], [0, 8, 35]])
     both = TargetedIntegratedVariance(build_model(grid()[rows]), 0.7, POINTS, noise=NOISE)

@@ -73,5 +73,10 @@ def test_refuses_what_is_no_data():
             build()
 
 
+def test_a_box_of_no_deviations_is_the_mean():
+    box = StandardDeviationBox(THREE[1:], 4, seeds=0, num_deviations=0.0)
+    assert (box.points == 0.75).all()
+
+
 def test_one_observed_value_is_its_own_box():
     assert (StandardDeviationBox(THREE[1:2], 4, seeds=0).points == 0.5).all()

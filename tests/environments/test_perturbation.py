@@ -37,3 +37,17 @@ def test_perturbations_reach_where_they_may_lead() -> None:
     X = torch.tensor([[0.2], [0.2], [0.2], [0.2], [1e-4]])
     perturbed = torch.tensor([[0.0], [0.45], [1.0], [0.3], [0.25 + 1e-4]])
     assert perturbation.contains(X, perturbed).tolist() == [True, True, False, False, True]
+
+
+def test_values_are_met_to_rounding_of_one_or_of_their_size() -> None:
+    perturbation = InputPerturbation(torch.tensor([[0.0]], dtype=torch.double))
+    X = torch.tensor([[1e-3], [1e-3], [1e6], [1e6]], dtype=torch.double)
+    off = torch.tensor([[1e-9], [1e-6], [1e-3], [1.0]], dtype=torch.double)
+    assert perturbation.contains(X, X + off).tolist() == [True, False, True, False]
+
+
+def test_range_holds_the_perturbations_of_both_corners() -> None:
+    delta = torch.tensor([[-0.5, 0.1], [0.25, 0.2], [0.0, 0.3]])
+    box = torch.tensor([[0.0, 2.0], [1.0, 4.0]])
+    found = InputPerturbation(delta).range(box)
+    torch.testing.assert_close(found, torch.tensor([[-0.5, 2.1], [1.25, 4.3]]))
