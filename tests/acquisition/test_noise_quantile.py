@@ -30,6 +30,16 @@ def test_bounds_are_in_order_and_the_mean_is_that_of_the_model(
     assert (without.lower(X) < without.mean(X)).all()
 
 
+@pytest.mark.parametrize("minimized", [False, True])
+def test_half_of_the_evaluations_are_above_f_whatever_the_noise(minimized: bool) -> None:
+    model = mean_variance_gp(RepeatedData.make())
+    bound = NoiseQuantileBound(model, 0.5, 4.0, noise_beta=2.0, minimized=minimized)
+    mean, variance = model.mean_marginals(X)
+    sign = -1 if minimized else 1
+    torch.testing.assert_close(bound.upper(X), sign * mean + 2 * variance.sqrt())
+    torch.testing.assert_close(bound.lower(X), sign * mean - 2 * variance.sqrt())
+
+
 def test_bad_arguments_are_refused() -> None:
     model = mean_variance_gp(RepeatedData.make())
     with pytest.raises(UnsupportedError, match="Expected a MeanVarianceGP"):

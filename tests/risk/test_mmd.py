@@ -138,6 +138,18 @@ def test_constant_values_and_one_point() -> None:
     assert torch.equal(one, values[:, 0])
 
 
+def test_points_that_are_nearly_one_exchange_all_their_mass_within_a_tiny_ball() -> None:
+    r"""No direction is left out that takes up a share of the radius, however small it is."""
+    matrix = torch.diag(torch.tensor([1.0, 1.0, 4e-13, 4e-13], dtype=torch.double))
+    values = torch.tensor([0.3, 0.6, 1.0, 0.0], dtype=torch.double)
+    weights = torch.tensor([0.05, 0.05, 0.8, 0.1], dtype=torch.double)
+    risk = maximum_mean_discrepancy_worst_case(values, weights, matrix, 1e-4)
+    # What the exchange leaves of the squared radius is spent on the first two, along their values.
+    left = (1e-8 - 2 * 4e-13 * 0.8**2) ** 0.5
+    expected = 0.05 * 0.9 - left * (0.3**2 + 0.6**2) ** 0.5
+    torch.testing.assert_close(risk, torch.tensor(expected).double(), rtol=0, atol=2e-8)
+
+
 def test_constant_kernel_tells_no_distributions_apart() -> None:
     values, weights, _ = tensors(0)
     risk = maximum_mean_discrepancy_worst_case(values, weights, torch.ones(20, 20), 1e-3)

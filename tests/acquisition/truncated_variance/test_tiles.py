@@ -52,3 +52,13 @@ def test_tiles_of_replicates_with_sets_of_other_sizes(
     held = TruncatedVarianceReduction(dense, state, levels=LEVELS, candidates=candidates)
     small_tiles(monkeypatch)
     torch.testing.assert_close(acqf.evaluate_domain(), held.evaluate_domain())
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
+def test_a_weight_of_one_is_a_weight(dense: bool) -> None:
+    posterior, state = build(eta=0.5, dense=dense)
+    state = replace(state, beta=torch.ones_like(state.beta))
+    acqf = TruncatedVarianceReduction(posterior, state, levels=LEVELS)
+    values = acqf.evaluate_domain()
+    assert values.max() > 0
+    torch.testing.assert_close(values, acqf.evaluate(acqf.domain_candidates()))
