@@ -74,6 +74,16 @@ def test_weights_may_depend_on_the_decision() -> None:
         RiskObjective(distribution, Expectation())(samples)
 
 
+def test_replicates_may_have_distributions_of_their_own() -> None:
+    probabilities = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.0, 0.5, 0.5, 0.0]])
+    distribution = DiscreteEnvironment(W.expand(3, 4, -1), probabilities.double())
+    samples = torch.randn(5, 3, 8, 1, dtype=torch.float64)
+    objective = RiskObjective(distribution, Expectation())
+    each = samples.squeeze(-1).unflatten(-1, (2, 4)) * probabilities.double().unsqueeze(-2)
+    torch.testing.assert_close(objective(samples), each.sum(dim=-1))
+    torch.testing.assert_close(objective(samples, X=decisions(3, 2)), objective(samples))
+
+
 def test_perturbations() -> None:
     distribution = shifts()
     (X,), Y = gp().train_inputs, torch.rand(10, 1, dtype=torch.float64)

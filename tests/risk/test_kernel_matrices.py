@@ -132,6 +132,7 @@ def test_points_are_the_same_value_by_value() -> None:
     assert same_points(bound, bound.clone())
     assert not same_points(None, bound)
     assert not same_points(bound, bound.float())
+    assert not same_points(torch.ones(2, 1), torch.ones(2, 1).double())
     assert not same_points(bound, bound[:-1])
     assert not same_points(bound, bound + 1e-15)
 

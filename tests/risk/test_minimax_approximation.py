@@ -47,6 +47,24 @@ def test_only_the_kernel_sensitivity_gives_a_true_lower_bound() -> None:
     assert (lower["identity"] > exact + 1e-3).any()
 
 
+def test_a_ball_that_holds_the_smallest_value_gives_it_also_with_the_identity() -> None:
+    r"""Points that are nearly one: the drop over the radius says less than the ball does."""
+    values, weights, points = tensors(3, n_w=6)
+    risk = minimax(1e-3 * points, 0.02, "identity")(values, weights)
+    assert torch.equal(risk, values.amin(dim=-1))
+
+
+def test_replicates_with_points_of_their_own_equal_the_loop() -> None:
+    r"""Far apart, so that the lower bound is above the smallest value."""
+    points = 9 * torch.rand(3, 5, 2, dtype=torch.float64)
+    values, weights = torch.randn(3, 4, 5).double(), torch.rand(3, 1, 5).double().softmax(dim=-1)
+    for radius in (0.01, 0.1, 0.5):
+        together = minimax(points, radius)(values, weights)
+        for r in range(3):
+            alone = minimax(points[r], radius)(values[r], weights[r])
+            torch.testing.assert_close(together[r], alone)
+
+
 def test_unknown_sensitivity() -> None:
     with pytest.raises(ValueError, match=r"`sensitivity` to be one of .* Got .*'none'"):
         MinimaxApproximation(0.1, risk_kernel, "none")  # type: ignore[arg-type]
