@@ -117,3 +117,14 @@ def test_costs_along_the_paths_of_replicates() -> None:
     previous = torch.tensor([[0.0, 0.0], [0.2, 0.1], [0.4, 0.4]]).double()
     expected[:, 0] += torch.tensor([0.5, 0.1, 0.6]).double()
     torch.testing.assert_close(terms.cost_of(X, level, previous), expected)
+    first = X[:, 1:]  # of which the second was not taken, and nothing was before
+    assert terms.cost_of(first, level[:, 1:], None).tolist() == [[1.0], [0.0], [1.0]]
+
+
+def test_a_noise_level_may_be_exact() -> None:
+    posterior, state = build(eta=0.4)
+    exact, nearly = (
+        TruncatedVarianceReduction(posterior, state, levels=NoiseLevels((noise,), costs=(1.0,)))
+        for noise in (0.0, 1e-14)
+    )
+    torch.testing.assert_close(exact.evaluate_domain(), nearly.evaluate_domain())
