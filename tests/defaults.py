@@ -75,7 +75,8 @@ def _of_class(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
     own = [each for each in kind.__mro__ if each is kind or each.__name__.startswith("_")]
     for name in sorted({name for each in own for name in vars(each) if not name.startswith("_")}):
         method = getattr(kind, name)
-        if inspect.isfunction(method) or inspect.ismethod(method):
+        is_routine = inspect.isfunction(method) or inspect.ismethod(method)
+        if is_routine and "." in method.__qualname__:  # and no default of a field
             yield f"{kind.__name__}.{name}", method
 
 

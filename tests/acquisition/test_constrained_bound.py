@@ -92,13 +92,13 @@ def test_beyond_a_limit_the_dearest_constraint_sets_the_price() -> None:
 
 
 def test_at_its_limit_a_constraint_holds_and_a_maximiser_keeps_a_margin() -> None:
-    acqf, X = constrained(CHANCE, TAIL), decisions(3)
-    acqf.slacks = lambda X, side="lower": torch.tensor([[0.0, 1.0, -1e-9], [0.0, 0.0, 1.0]]).to(X)
+    acqf, X = constrained(CHANCE), decisions(3)
+    slacks = torch.tensor([[0.0, 1.0, -1e-9]]).to(X)
+    acqf.slacks = lambda X, side="lower": slacks
     assert acqf.feasible(X).tolist() == [True, True, False]
-    value, margin = acqf.bound.mean(X), 1e-4 * acqf.spreads.unsqueeze(-1)
-    price = (acqf.prices.unsqueeze(-1) * (margin - acqf.slacks(X)).clamp_min(0)).sum(dim=0)
-    assert (price > 0).all()
-    torch.testing.assert_close(acqf.cautious_mean(X), value - price, rtol=0, atol=1e-12)
+    price = acqf.bound.mean(X) - acqf.cautious_mean(X)
+    at_limit = (acqf.prices * 1e-3 * acqf.spreads / 2).item()
+    assert price.tolist() == pytest.approx([at_limit, 0.0, at_limit + 1e-9 * acqf.prices.item()])
 
 
 def test_the_optimistic_set_holds_the_pessimistic_one() -> None:

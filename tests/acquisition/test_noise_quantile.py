@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError
+from scipy.stats import norm
 
 from botorch_risk.acquisition import NoiseQuantileBound
 from botorch_risk.models import NoiseQuantileModel
@@ -28,6 +29,20 @@ def test_bounds_are_in_order_and_the_mean_is_that_of_the_model(
     torch.testing.assert_close(known.upper(X), known.lower(X))
     assert (bound.lower(X) < bound.upper(X)).all()
     assert (without.lower(X) < without.mean(X)).all()
+
+
+@pytest.mark.parametrize("minimized", [False, True])
+@pytest.mark.parametrize("delta", [0.05, 0.9])
+def test_the_lower_bound_expects_the_noise_that_hurts(delta: float, minimized: bool) -> None:
+    r"""Much of it in the lower tail, little in the upper one; and the other way for the upper."""
+    model = mean_variance_gp(RepeatedData.make())
+    bound = NoiseQuantileBound(model, delta, 4.0, noise_beta=2.0, minimized=minimized)
+    mean, variance = model.mean_marginals(X)
+    noises = model.noise_confidence_bounds(X, torch.tensor(2.0))
+    for found, side, best in ((bound.upper(X), 1, torch.amax), (bound.lower(X), -1, torch.amin)):
+        f = (-mean if minimized else mean) + side * 2 * variance.sqrt()
+        each = torch.stack([f + norm.ppf(delta) * noise.sqrt() for noise in noises])
+        torch.testing.assert_close(found, best(each, dim=0))
 
 
 @pytest.mark.parametrize("minimized", [False, True])

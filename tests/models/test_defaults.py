@@ -1,4 +1,4 @@
-r"""No default of this area changes by accident."""
+r"""No default of this area changes by accident; `python -m tests.defaults` writes them again."""
 
 from __future__ import annotations
 

@@ -127,6 +127,17 @@ def test_copies_of_one_matrix_are_one() -> None:
     assert without_copies(different) is different
 
 
+def test_rounding_is_allowed_for_by_the_number_of_points_in_any_batch() -> None:
+    matrix = torch.eye(9, dtype=torch.float64)
+    matrix[2, 5] += 5 * 9 * torch.finfo(torch.float64).eps
+    for batch in ((), (2,), (2, 1), (3, 2, 1)):
+        values, _ = eigen(matrix.expand(*batch, 9, 9))
+        torch.testing.assert_close(values, torch.ones(*batch, 9, dtype=torch.float64))
+    matrix[2, 5] += 6 * 9 * torch.finfo(torch.float64).eps
+    with pytest.raises(InputDataError, match="finite and symmetric"):
+        eigen(matrix)
+
+
 def test_points_are_the_same_value_by_value() -> None:
     bound = points()
     assert same_points(bound, bound.clone())

@@ -76,6 +76,14 @@ def test_bounds_in_float32_and_of_equal_values() -> None:
         torch.testing.assert_close(ours.double(), theirs, rtol=1e-5, atol=1e-5)
 
 
+def test_bounds_do_not_see_points_of_weight_zero_beside_values_of_zero() -> None:
+    lower, upper = torch.tensor([0.0, -1.0, 5.0]), torch.tensor([0.0, 2.0, 6.0])
+    measure, weights = MeanVariance(0.7), torch.tensor([0.5, 0.5, 0.0])
+    found = measure.bounds(lower, upper, weights)
+    expected = measure.bounds(lower[:2], upper[:2], weights[:2])
+    torch.testing.assert_close(torch.stack(found), torch.stack(expected))
+
+
 def test_without_aversion_the_bounds_are_the_means() -> None:
     lower, upper = torch.tensor([[0.0, 1.0, 2.0]]), torch.tensor([[0.5, 1.5, 4.0]])
     weights = torch.tensor([0.5, 0.25, 0.25])
