@@ -17,11 +17,13 @@ from botorch_risk.acquisition import (
     RiskConstraint,
     RiskUpperConfidenceBound,
 )
-from botorch_risk.environments import InputPerturbation
+from botorch_risk.baselines.constrained_log_ei import log_ei
+from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, ValueAtRisk
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import (
+    Box,
     DecisionThenValue,
     EnvironmentRisk,
     RiskRecipe,
@@ -184,6 +186,28 @@ def test_an_acquisition_function_of_botorch_chooses_what_its_own_loop_would() ->
     assert torch.equal(asked, strategy.ask())
     lower, upper = PROBLEM.decision_bounds
     assert ((asked >= lower) & (asked <= upper)).all()
+
+
+@pytest.mark.parametrize("acquisition", [None, log_ei])
+@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
+def test_constraints_in_a_box_of_whole_numbers(acquisition: Any) -> None:
+    box = Box(torch.tensor([[0.0, 1.0, 0.0], [1.0, 4.0, 2.0]], dtype=torch.double), [1], [2])
+    days = DiscreteEnvironment(torch.linspace(0, 1, 4, dtype=torch.double).unsqueeze(-1))
+    used = RiskConstraint.chance(days, 4.0, outcome=1, delta=0.1)
+    strategy = risk_search(
+        box, 0, environment=days, risk_measure=Expectation(), constraints=[used],
+        acquisition=acquisition, num_initial=12, num_restarts=2, raw_samples=16,
+    )  # fmt: skip
+    for index in range(2):
+        X = strategy.ask()
+        assert torch.equal(X[..., 1:], X[..., 1:].round())
+        w = days.sample(X.shape[-2], generators([0], "days", index))
+        gain = X[..., :1] + X[..., 1:2] + (X[..., 2:] - 1).square()
+        Y = torch.stack([gain + w, X[..., 1:2] + w + X[..., :1]], dim=-1)
+        strategy.tell(torch.cat([X, w], dim=-1), Y)
+    best = strategy.recommend()
+    assert torch.equal(best[:, 1:], best[:, 1:].round())
+    assert (best[:, :2].sum(dim=-1) + 1 <= 4.05).all()  # it holds on the worst day too
 
 
 def test_several_outcomes_of_one_dimension_too_few_are_refused() -> None:
