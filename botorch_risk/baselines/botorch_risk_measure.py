@@ -15,13 +15,13 @@ from botorch.models.model import Model
 from botorch.models.transforms.input import AppendFeatures, ChainedInputTransform
 from torch import Tensor
 
-from botorch_risk.baselines.appended_values import resampled
+from botorch_risk.baselines.appended_values import resampled, without_numerical_warnings
 from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.strategies.environment import EnvironmentRisk, Reporting
+from botorch_risk.strategies.environment import EnvironmentRisk, Reporting, Turn
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.monte_carlo import AcquisitionOfRisk, MonteCarloDecision
-from botorch_risk.strategies.risk_search import DecisionThenValue, RiskRecipe
+from botorch_risk.strategies.risk_search import Decide, DecisionThenValue, RiskRecipe
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
@@ -86,12 +86,28 @@ def botorch_risk_measure(
     if n_w < 1:
         raise ValueError(f"Expected `n_w` of at least 1. Got {n_w}.")
     reduce = AppendedValues(objective, n_w)
-    decide = MonteCarloDecision(acquisition, risk_measure, reduce=reduce)
+    decide = Quietly(MonteCarloDecision(acquisition, risk_measure, reduce=reduce))
     method = EnvironmentRisk(
         RiskRecipe(risk_measure), DecisionThenValue(decide), reporting, **options
     )
     space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen=False)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
+
+
+@dataclass(frozen=True)
+class Quietly:
+    r"""Decides without warnings of covariances that equal values of W make singular to rounding.
+
+    Args:
+        decide: From a turn to decisions.
+    """
+
+    decide: Decide
+
+    def __call__(self, turn: Turn) -> Tensor:
+        r"""Decisions, `R x 1 x d_x`."""
+        with without_numerical_warnings():
+            return self.decide(turn)
 
 
 @dataclass(frozen=True)
