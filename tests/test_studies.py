@@ -13,6 +13,7 @@ RUNS = {  # problems, rounds
     "risk_measures": (["study-branin-var"], 30),
     "two_objectives": ([], 1),
 }
+TIMED = ("risk_measures", "two_objectives")
 
 
 @pytest.mark.slow
@@ -33,6 +34,13 @@ def test_runs_and_reports(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "argv", ["report", *out, "--to", str(tmp_path)])
     report.main()
     page = (tmp_path / "tables.md").read_text(encoding="utf-8")
+    if name in TIMED:
+        timing = importlib.import_module(f"studies.{name}.timing")
+        monkeypatch.setattr(sys, "argv", ["timing", *out, "--to", str(tmp_path)])
+        timing.main()
+        seconds = (tmp_path / "timing.md").read_text(encoding="utf-8")
+        assert "| random | 0.00" in seconds
+        assert "| of 2 at once [s] |" in seconds
     for problem in problems:
         assert f"### {problem}" in page
     assert "±" in page

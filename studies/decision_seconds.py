@@ -1,0 +1,104 @@
+r"""Measures what a decision costs each strategy of a study, from the outcomes that were stored.
+
+A strategy receives the stored outcomes; the CPU time of its next `ask` is a fit of the
+hyperparameters and the choice of a decision. The model by which a strategy recommends is not
+counted where it is not needed for the choice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from botorch_risk.experiments.definition import ExperimentDefinition
+from botorch_risk.experiments.problem import decision_bounds
+from botorch_risk.experiments.registry import get_experiment
+from botorch_risk.experiments.store import ExperimentStore
+from reproduction.parts import Part, report_parser, stores
+from reproduction.tables import table
+
+NUM_SEEDS = 3
+_CAPTION = (
+    "The median of three seeds, each alone; the last column is of the last round, for all seeds as "
+    "one computation and divided by their number."
+)
+
+
+def decision_seconds(
+    store: ExperimentStore,
+    definition: ExperimentDefinition,
+    label: str,
+    replicates: Sequence[int],
+    rounds: Sequence[int],
+) -> dict[int, float]:
+    r"""CPU seconds of the decision of some rounds, for the named replicates at once."""
+    rows = torch.as_tensor(replicates)
+    seeds = [store.identity["seeds"][row] for row in replicates]
+    strategy = definition.build(label, decision_bounds(definition.problem()), seeds)
+    found = {}
+    for record in store.rounds(label):
+        if record.index in rounds:
+            start = time.process_time()
+            strategy.ask()
+            found[record.index] = time.process_time() - start
+        if record.index >= max(rounds):
+            break
+        strategy.tell(record.X[rows], record.Y[rows])
+    return found
+
+
+def seconds_table(
+    store: ExperimentStore, definition: ExperimentDefinition, rounds: Sequence[int]
+) -> str:
+    r"""CPU seconds of a decision on one thread: one seed, and all as one computation."""
+    torch.set_num_threads(1)
+    seeds = range(len(store.identity["seeds"]))
+    page = []
+    for label in store.labels():
+        alone = [
+            decision_seconds(store, definition, label, [seed], rounds) for seed in seeds[:NUM_SEEDS]
+        ]
+        together = decision_seconds(store, definition, label, seeds, rounds[-1:])
+        medians = [_shown([one.get(index) for one in alone]) for index in rounds]
+        each = [value / len(seeds) for value in together.values()]
+        page.append([label, *medians, _shown(each)])
+    header = [f"round {index} [s]" for index in rounds]
+    return table(["strategy", *header, f"of {len(seeds)} at once [s]"], page)
+
+
+def _shown(seconds: Sequence[float | None]) -> str:
+    known = [value for value in seconds if value is not None]
+    return f"{median(known):.2g}" if known and len(known) == len(seconds) else ""
+
+
+def write_timing(
+    description: str | None,
+    out: str,
+    to: Path,
+    parts: Sequence[Part],
+    num_rounds: int,
+    own: Sequence[ExperimentDefinition] = (),
+) -> None:
+    r"""Writes timing.md: a table for each experiment of a study whose rounds are stored.
+
+    Args:
+        description: Of the command that calls it.
+        out: The folder of the stores.
+        to: The folder of the page.
+        parts: Of the study.
+        num_rounds: The last round; the others are the first, a third and two thirds.
+        own: Experiments that are not registered.
+    """
+    arguments = report_parser(description, out, to).parse_args()
+    rounds = sorted({1, num_rounds // 3, 2 * num_rounds // 3, num_rounds})
+    page = [f"CPU seconds of a decision on one thread. {_CAPTION}\n"]
+    for name in dict.fromkeys(part.name for part in parts):
+        for path in stores(parts, arguments.out, name):
+            with ExperimentStore(path) as store:
+                found = seconds_table(store, get_experiment(name, own), rounds)
+                page += [f"### {name}\n", found]
+    (arguments.to / "timing.md").write_text("\n".join(page), encoding="utf-8")
