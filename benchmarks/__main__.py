@@ -9,6 +9,7 @@ import torch
 
 from benchmarks import (
     branching,
+    constrained_round,
     environment_step,
     fit_quality,
     long_loops,
@@ -39,6 +40,7 @@ def main() -> None:
         fit_quality.main(count=20 if quick else 200)
         multistart.main(repeats=1 if quick else 5)
         mixed_search.main(repeats=1 if quick else 5)
+        constrained_round.main(repeats=1 if quick else 5)
         rahbo_loop.main(plain=2 if quick else 32)
         risk_measures.main()
         pseudo_data.main(repeats=1 if quick else 9)
