@@ -1,9 +1,9 @@
 r"""A decision with constraints, against a decision of each of its models alone.
 
-`strategies.risk_search` fits a process to the objective and to each slack and maximises the bound of
-the expectation where the values-at-risk of the slacks allow; n = 25 pairs (x, w), 4 restarts of 64
-raw points. Beside it the same strategy on each outcome alone, with the risk that it has there: a fit
-and the choice of a decision each. Run `python -m benchmarks.constrained_round`.
+`strategies.risk_search` fits a process to the objective and to each slack and maximises the bound
+of the expectation where the values-at-risk of the slacks allow; n = 25 pairs (x, w), 4 restarts of
+64 raw points. Beside it the same strategy on each outcome alone, with the risk that it has there: a
+fit and the choice of a decision each. Run `python -m benchmarks.constrained_round`.
 """
 
 from __future__ import annotations
