@@ -49,8 +49,8 @@ WITHOUT_CONTRACT = {
         "PerturbedEnvironment",  # of two others; equal to BoTorch's in test_perturbed.py
     },
     "experiments": {"Campaign", "ExperimentDefinition", "ExperimentStore"},
+    "diagnostics": {"Calibration", "LeaveOneOut", "Verdict"},
     "fit": {
-        "Calibration",
         "Estimates",
         "FitResult",
         "FitStatus",

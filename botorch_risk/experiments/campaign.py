@@ -13,11 +13,11 @@ import torch
 
 from botorch_risk import __version__
 from botorch_risk.experiments.definition import ExperimentDefinition
-from botorch_risk.experiments.extras import require_extra
 from botorch_risk.experiments.loop import run_strategy
 from botorch_risk.experiments.problem import Problem, ProblemFamily, decision_bounds, decision_space
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.workers import end_with
+from botorch_risk.extras import require_extra
 from botorch_risk.seeding import as_seeds
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from botorch_risk.experiments.extras import MissingExtraError
 from botorch_risk.experiments.one_line_errors import one_line_errors
+from botorch_risk.extras import MissingExtraError
 
 if TYPE_CHECKING:
     from botorch_risk.experiments.definition import ExperimentDefinition

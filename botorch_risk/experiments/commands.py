@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from botorch_risk.experiments.extras import MissingExtraError, require_extra
 from botorch_risk.experiments.one_line_errors import one_line_errors
+from botorch_risk.extras import MissingExtraError, require_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

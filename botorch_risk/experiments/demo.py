@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 from botorch_risk.experiments.campaign import Campaign
-from botorch_risk.experiments.extras import MissingExtraError, require_extra
 from botorch_risk.experiments.one_line_errors import one_line_errors
 from botorch_risk.experiments.papers.rahbo import FOREST_RISK_AVERSION
 from botorch_risk.experiments.plots import COLORS, save_png
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.workers import end_with
+from botorch_risk.extras import MissingExtraError, require_extra
 from botorch_risk.metrics import (
     mean_and_standard_error,
     note_on_comparisons,

@@ -14,27 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from botorch_risk.experiments.extras import require_extra
 from botorch_risk.experiments.replay import LevelSetCurves, common_costs, score_at_cost
+from botorch_risk.extras import require_extra
 from botorch_risk.metrics import INTERVAL, mean_and_standard_error
+from botorch_risk.plot_style import COLORS, LINE_STYLES, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from torch import Tensor
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-LINE_STYLES = ("-", "--", "-.", ":")
 _NUM_COSTS = 200  # at which scores are drawn
-_STYLE: dict[str, Any] = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "0.92",
-    "font.size": 10.0,
-    "legend.frameon": False,
-}
 
 
 def plot_regret(
@@ -65,7 +55,7 @@ def plot_regret(
         >>> curves = {"random": torch.rand(5, 20).cumsum(dim=-1)}
         >>> figure = plot_regret(curves, "cumulative regret [points]", first_round=1)
     """
-    with require_extra("matplotlib").rc_context(_STYLE):
+    with require_extra("matplotlib").rc_context(STYLE):
         figure, axes = _empty_figure()
         means: list[float] = []
         for position, (label, values) in enumerate(curves.items()):
@@ -108,7 +98,7 @@ def plot_scores(
         >>> figure = plot_scores({"random": LevelSetCurves(cost, torch.rand(5, 20))})
     """
     costs = common_costs(curves, _NUM_COSTS)
-    with require_extra("matplotlib").rc_context(_STYLE):
+    with require_extra("matplotlib").rc_context(STYLE):
         figure, axes = _empty_figure()
         for position, (label, curve) in enumerate(curves.items()):
             _draw_band(axes, costs.tolist(), score_at_cost(curve, costs), position, label)
@@ -167,7 +157,7 @@ def plot_model(
             "Expected `x`, `mean`, `lower`, `upper`, `noise_sd` to have shape `n`, `X` `m` and "
             f"`Y` `m x k`. Got {grid=}, {X.shape=}, {Y.shape=}."
         )
-    with require_extra("matplotlib").rc_context(_STYLE):
+    with require_extra("matplotlib").rc_context(STYLE):
         figure, axes = _empty_figure()
         blue, orange = COLORS[0], COLORS[4]
         noise = mean - 2 * noise_sd, mean + 2 * noise_sd
@@ -228,7 +218,7 @@ def plot_classes(
     classes = {"high": (high, COLORS[4]), "open": (~high & ~low, "0.88"), "low": (low, COLORS[5])}
     (x, column), (y, row) = (np.unique(each, return_inverse=True) for each in domain.T)
     is_grid = len(x) * len(y) == len(domain)
-    with require_extra("matplotlib").rc_context({**_STYLE, "axes.grid": False}):
+    with require_extra("matplotlib").rc_context({**STYLE, "axes.grid": False}):
         figure, axes = _empty_figure()
         if is_grid:
             cells = np.zeros((len(y), len(x)))

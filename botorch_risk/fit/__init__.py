@@ -4,7 +4,7 @@ r"""Closed-form fits of exact Gaussian processes, all replicates at once.
 that a strategy chose; `log_marginal_likelihood` is the algebra under both.
 """
 
-from botorch_risk.fit.diagnostics import Calibration, Estimates, calibration, compare_losses
+from botorch_risk.fit.compare_losses import Estimates, compare_losses
 from botorch_risk.fit.estimators import Estimator, FullyBayesian, MaximumAPosteriori, PseudoData
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.gamma_priors import set_gamma_priors
@@ -18,7 +18,6 @@ from botorch_risk.fit.pseudo_points import PseudoPoints, pseudo_points
 from botorch_risk.fit.results import FitResult, FitStatus, warn_of_failed_fits
 
 __all__ = [
-    "Calibration",
     "Estimates",
     "Estimator",
     "FitResult",
@@ -30,7 +29,6 @@ __all__ = [
     "PseudoData",
     "PseudoDataMarginalLogLikelihood",
     "PseudoPoints",
-    "calibration",
     "compare_losses",
     "fit_exact_gp",
     "fit_pseudo_data",

@@ -17,10 +17,11 @@ from botorch.models.model import Model
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from botorch_risk.diagnostics import calibration
 from botorch_risk.experiments.papers.models import matern_process
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
-from botorch_risk.fit import MaximumAPosteriori, PseudoData, calibration
+from botorch_risk.fit import MaximumAPosteriori, PseudoData
 from botorch_risk.posterior.marginals import MarginalPredictor
 from reproduction.parts import stores
 from reproduction.tables import cell, paired, table

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from botorch_risk.experiments.extras import MissingExtraError, require_extra
+from botorch_risk.extras import MissingExtraError, require_extra
 
 
 def test_a_missing_module_names_the_extra() -> None:

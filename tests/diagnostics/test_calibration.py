@@ -8,7 +8,9 @@ from gpytorch.kernels import RBFKernel
 from scipy.stats import norm
 from torch import Tensor
 
-from botorch_risk.fit import calibration, compare_losses, fit_exact_gp, fit_pseudo_data
+from botorch_risk.diagnostics import calibration
+from botorch_risk.fit import fit_exact_gp
+from botorch_risk.models import MeanVarianceGP
 
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 
@@ -20,18 +22,6 @@ def waves(X: Tensor) -> Tensor:
 def model_of(*batch_shape: int) -> SingleTaskGP:
     X = torch.rand(*batch_shape, 10, 2, dtype=torch.double)
     return SingleTaskGP(X, waves(X).unsqueeze(-1))
-
-
-@pytest.mark.parametrize("batch_shape", [(), (2,)])
-def test_both_losses_side_by_side(batch_shape: tuple[int, ...]) -> None:
-    model, seeds = model_of(*batch_shape), list(range(max(1, *batch_shape, 1)))
-    before = {key: value.clone() for key, value in model.state_dict().items()}
-    table = compare_losses(model, BOUNDS, seeds=seeds)
-    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
-    fit_pseudo_data(model, BOUNDS, seeds=seeds)
-    lengthscale = model.covar_module.lengthscale.detach().squeeze(-2)
-    torch.testing.assert_close(table["lengthscale"].pseudo_data, lengthscale)
-    assert (table["lengthscale"].ordinary != lengthscale).all()
 
 
 @pytest.mark.parametrize("batch_shape", [(), (2,)])
@@ -97,3 +87,60 @@ def test_calibration_of_a_model_that_is_right_and_of_one_that_is_not(factor: flo
     else:
         assert (coverage < found.levels - 5 * error).all()
         assert (found.root_mean_square > 1.5).all()
+
+
+def spread(X: Tensor) -> Tensor:
+    return 0.05 + X[..., 0]
+
+
+@pytest.mark.parametrize("batch_shape", [(), (2,)])
+def test_coverage_of_noise_and_of_readings(batch_shape: tuple[int, ...]) -> None:
+    r"""The noise point by point; readings by drawing them."""
+    generator = torch.Generator().manual_seed(5)
+    X = torch.rand(*batch_shape, 15, 2, dtype=torch.double, generator=generator)
+    normal = torch.randn(*batch_shape, 15, 6, dtype=torch.double, generator=generator)
+    model = MeanVarianceGP(X, waves(X).unsqueeze(-1) + spread(X).unsqueeze(-1) * normal)
+    seeds = list(range(max(1, *batch_shape, 1)))
+    points: list[Tensor] = []
+
+    def variance(X: Tensor) -> Tensor:
+        points.append(X)
+        return spread(X).square()
+
+    found = calibration(
+        model,
+        waves,
+        BOUNDS,
+        seeds=seeds,
+        num_points=300,
+        levels=(0.5, 0.9),
+        noise_variance=variance,
+    )
+    assert found.noise_coverage is not None
+    assert found.reading_coverage is not None
+    rows = points[0]
+    posterior = model.posterior(rows, observation_noise=True)
+    drawn = torch.randn(2000, *rows.shape[:-1], dtype=torch.double, generator=generator)
+    readings = waves(rows) + spread(rows) * drawn
+    z = (readings - posterior.mean.squeeze(-1)) / posterior.variance.squeeze(-1).sqrt()
+    log_noise = model.noise_model.posterior(rows)
+    offset = (spread(rows).square().log() - log_noise.mean.squeeze(-1)).abs()
+    for j, level in enumerate((0.5, 0.9)):
+        width = norm.ppf((1 + level) / 2)
+        inside = (z.abs() <= width).double().mean(dim=0).mean(dim=-1)
+        torch.testing.assert_close(found.reading_coverage[..., j], inside, atol=2e-3, rtol=0)
+        held = (offset <= width * log_noise.variance.squeeze(-1).sqrt()).double().mean(dim=-1)
+        torch.testing.assert_close(found.noise_coverage[..., j], held)
+
+
+def test_readings_of_a_model_with_one_noise_level() -> None:
+    model = model_of()
+    fit_exact_gp(model)
+    found = calibration(
+        model, waves, BOUNDS, seeds=0, noise_variance=lambda X: 0.01 + 0 * X[..., 0], levels=(0.9,)
+    )
+    assert found.noise_coverage is None
+    assert found.reading_coverage is not None
+    posterior = model.posterior(torch.rand(50, 2, dtype=torch.double), observation_noise=True)
+    assert (posterior.variance > 0).all()
+    assert 0.0 < found.reading_coverage.item() < 1.0

@@ -1,0 +1,19 @@
+r"""Whether a model can be trusted: predictions of left-out rows, coverage, a picture, a sentence.
+
+`leave_one_out` needs the model alone; `calibration` needs the function, as in a simulation.
+"""
+
+from botorch_risk.diagnostics.calibration import Calibration, calibration
+from botorch_risk.diagnostics.leave_one_out import LeaveOneOut, leave_one_out
+from botorch_risk.diagnostics.picture import plot_leave_one_out
+from botorch_risk.diagnostics.verdict import Verdict, verdict
+
+__all__ = [
+    "Calibration",
+    "LeaveOneOut",
+    "Verdict",
+    "calibration",
+    "leave_one_out",
+    "plot_leave_one_out",
+    "verdict",
+]

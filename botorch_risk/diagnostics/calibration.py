@@ -1,0 +1,133 @@
+r"""How often the bands of a model hold a function that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_risk.models.heteroscedastic import MeanVarianceGP
+from botorch_risk.posterior.marginals import MarginalPredictor
+from botorch_risk.seeding import generators
+
+
+class Calibration(NamedTuple):
+    r"""How a model's predictions of held-out values compare with the truth.
+
+    Args:
+        levels: Probabilities of central intervals, `L`.
+        coverage: The share of held-out values of f within each, `batch_shape x L`.
+        root_mean_square: Root mean square of `(f - mean) / standard deviation`, `batch_shape`:
+            above 1 where the model is too sure of itself.
+        error: Root mean square error of the mean, `batch_shape`.
+        noise_coverage: The share of true noise variances within their intervals,
+            `batch_shape x L`; `None` unless the noise is given and the model has learnt it.
+        reading_coverage: The probability of a new reading within its interval, `batch_shape x L`;
+            `None` unless the noise is given.
+    """
+
+    levels: Tensor
+    coverage: Tensor
+    root_mean_square: Tensor
+    error: Tensor
+    noise_coverage: Tensor | None = None
+    reading_coverage: Tensor | None = None
+
+
+def calibration(
+    model: Model,
+    function: Callable[[Tensor], Tensor],
+    bounds: Tensor,
+    *,
+    seeds: int | Sequence[int],
+    noise_variance: Callable[[Tensor], Tensor] | None = None,
+    num_points: int = 1000,
+    levels: Sequence[float] = (0.5, 0.8, 0.95),
+) -> Calibration:
+    r"""Compares a model's predictions with the truth at uniform points of the domain.
+
+    Args:
+        model: A fitted model with one output, of batch shape `[R]` or of none.
+        function: f without noise, from points `... x d` to values `...`.
+        bounds: The bounds of the domain, `2 x d`, in the units of the model's inputs.
+        seeds: One seed for each replicate, which has points of its own.
+        noise_variance: The true variance of a reading, likewise. Its noise is taken to be normal.
+        num_points: Held-out points for each replicate.
+        levels: Probabilities of central intervals.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.rand(12, 1, dtype=torch.double)
+        >>> model = SingleTaskGP(X, (6 * X).sin())
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> calibration(model, lambda X: (6 * X[..., 0]).sin(), bounds, seeds=0).coverage.shape
+        torch.Size([3])
+    """
+    X = _points(model, bounds, seeds, num_points)
+    with torch.no_grad():
+        mean, variance = MarginalPredictor(model)(X)
+        truth = function(X)
+        z = (truth - mean) / variance.sqrt()
+        probabilities = torch.as_tensor(levels, dtype=z.dtype, device=z.device)
+        width = torch.special.ndtri((1 + probabilities) / 2)
+        of_noise = of_readings = None
+        if noise_variance is not None:
+            rho2 = noise_variance(X)
+            spread = (variance + _predicted_noise(model, X)).sqrt()
+            of_readings = _within((mean - truth) / rho2.sqrt(), spread / rho2.sqrt(), width)
+            if isinstance(model, MeanVarianceGP):
+                of_noise = _noise_coverage(model, X, rho2, width)
+    return Calibration(
+        levels=probabilities,
+        coverage=(z.abs().unsqueeze(-1) <= width).to(z).mean(dim=-2),
+        root_mean_square=z.square().mean(dim=-1).sqrt(),
+        error=(truth - mean).square().mean(dim=-1).sqrt(),
+        noise_coverage=of_noise,
+        reading_coverage=of_readings,
+    )
+
+
+def _points(model: Model, bounds: Tensor, seeds: int | Sequence[int], num_points: int) -> Tensor:
+    d, dtype = bounds.shape[-1], bounds.dtype
+    streams = generators(seeds, "calibration")
+    unit = torch.stack([torch.rand(num_points, d, dtype=dtype, generator=g) for g in streams])
+    X = bounds[0] + (bounds[1] - bounds[0]) * unit.to(bounds)
+    return X if model.batch_shape else X.squeeze(0)
+
+
+def _predicted_noise(model: Model, X: Tensor) -> Tensor:
+    r"""The noise variance of one reading as the model has it, `batch_shape x m`."""
+    if isinstance(model, MeanVarianceGP):
+        return model.predicted_noise(X).squeeze(-1)
+    noisy: Any = model.posterior(X, observation_noise=True)
+    latent: Any = model.posterior(X)
+    return (noisy.variance - latent.variance).squeeze(-1)
+
+
+def _within(offset: Tensor, spread: Tensor, width: Tensor) -> Tensor:
+    r"""The probability that a standard normal value lies within `offset -+ width spread`.
+
+    Args:
+        offset: `batch_shape x m`.
+        spread: `batch_shape x m`.
+        width: `L`.
+
+    Returns:
+        The average over m, `batch_shape x L`.
+    """
+    half = spread.unsqueeze(-1) * width
+    centre = offset.unsqueeze(-1)
+    probability = torch.special.ndtr(centre + half) - torch.special.ndtr(centre - half)
+    return probability.mean(dim=-2)
+
+
+def _noise_coverage(model: MeanVarianceGP, X: Tensor, rho2: Tensor, width: Tensor) -> Tensor:
+    r"""The share of noise variances within their intervals, `batch_shape x L`."""
+    shares = []
+    for beta in width.square():
+        lower, upper = model.noise_confidence_bounds(X, float(beta))
+        shares.append(((lower <= rho2) & (rho2 <= upper)).to(rho2).mean(dim=-1))
+    return torch.stack(shares, dim=-1)

@@ -1,0 +1,18 @@
+r"""How all pictures look: colours that colour-blind readers can tell apart, and a quiet frame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Of Okabe and Ito.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+LINE_STYLES = ("-", "--", "-.", ":")
+STYLE: dict[str, Any] = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "0.92",
+    "font.size": 10.0,
+    "legend.frameon": False,
+}

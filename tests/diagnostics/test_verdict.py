@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from scipy.stats import norm
+from torch import Tensor
+
+from botorch_risk.diagnostics import LeaveOneOut, verdict
+
+
+def normal_scores(n: int) -> Tensor:
+    r"""Standard normal quantiles in an order that is no trend."""
+    scores = torch.as_tensor(norm.ppf((torch.arange(n) + 0.5) / n)).double()
+    return scores[torch.randperm(n, generator=torch.Generator().manual_seed(0))]
+
+
+def check_of(
+    residuals: Tensor, noise_residuals: Tensor | None = None, noise: Tensor | None = None
+) -> LeaveOneOut:
+    r"""A model with predictions 0 +- 1, off by the given residuals."""
+    ones = torch.ones_like(residuals)
+    nothing = torch.full_like(residuals, torch.nan)
+    return LeaveOneOut(
+        observed=residuals,
+        counts=5 * ones,
+        mean=0 * ones,
+        standard_deviation=ones,
+        noise=ones if noise is None else noise,
+        sample_variances=ones,
+        noise_residuals=nothing if noise_residuals is None else noise_residuals,
+    )
+
+
+def test_a_right_model_is_trusted() -> None:
+    found = verdict(check_of(normal_scores(40), normal_scores(40).flip(0)))
+    assert found.trusted
+    assert found.sentence == (
+        "38 of 40 outcomes lie in their 95 % bands: f can be trusted. "
+        "The noise agrees with the sample variances."
+    )
+
+
+def test_without_repeats_nothing_is_said_of_the_noise() -> None:
+    found = verdict(check_of(normal_scores(40)))
+    assert found == (True, "38 of 40 outcomes lie in their 95 % bands: f can be trusted.")
+
+
+@pytest.mark.parametrize(
+    ("scale", "words"), [(1.6, "too narrow: try another kernel"), (0.6, "wider than they need be")]
+)
+def test_bands_of_the_wrong_width(scale: float, words: str) -> None:
+    found = verdict(check_of(scale * normal_scores(40)))
+    assert not found.trusted
+    assert words in found.sentence
+
+
+def test_a_single_outlier_is_named() -> None:
+    residuals = normal_scores(40)
+    residuals[7] = -8.25
+    found = verdict(check_of(residuals))
+    assert not found.trusted
+    assert "37 of 40" in found.sentence
+    assert "one misses by 8.2 standard deviations" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("scale", "trusted", "words"),
+    [(1.6, False, "vary more than the noise model allows"), (0.6, True, "vary less than")],
+)
+def test_sample_variances(scale: float, trusted: bool, words: str) -> None:
+    found = verdict(check_of(normal_scores(40), scale * normal_scores(40)))
+    assert found.trusted == trusted
+    assert words in found.sentence
+
+
+@pytest.mark.parametrize(("sign", "words"), [(1.0, "too little"), (-1.0, "too much")])
+def test_a_trend_of_the_residuals_with_the_noise(sign: float, words: str) -> None:
+    residuals = normal_scores(40)
+    noise = 2.0 + sign * residuals.abs().clamp_max(1.9)
+    found = verdict(check_of(residuals, normal_scores(40), noise))
+    assert not found.trusted
+    assert found.sentence.endswith(f"it varies {words}.")
+
+
+def test_few_rows_are_no_evidence() -> None:
+    found = verdict(check_of(normal_scores(7)))
+    assert found == (False, "7 rows are too few to tell; take 8 or more.")
+    few = normal_scores(40)
+    few[7:] = torch.nan  # seven rows with repeats: no word about the noise
+    assert "noise" not in verdict(check_of(normal_scores(40), few)).sentence
+
+
+def test_rows_without_an_outcome_do_not_count() -> None:
+    residuals = torch.cat([normal_scores(40), torch.full((20,), torch.nan).double()])
+    assert verdict(check_of(residuals)) == verdict(check_of(normal_scores(40)))
+    assert verdict(check_of(residuals.reshape(2, 30))) == verdict(check_of(residuals))
