@@ -30,6 +30,7 @@ WITHOUT_CONTRACT = {
     "acquisition": {
         "GuaranteedWidth",  # of a confidence bound
         "MeanVarianceObjective",  # for BoTorch's Monte-Carlo acquisition functions
+        "MultiOutputMeanVarianceObjective",  # likewise, of several outcomes
         "NoiseLevels",
         "NoisyChanceConstraint",  # records, in tests/acquisition/test_risk_constraint.py
         "PracticalWidth",

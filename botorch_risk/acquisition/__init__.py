@@ -13,6 +13,9 @@ from botorch_risk.acquisition.mean_variance import (
     RiskAverseUpperConfidenceBound,
 )
 from botorch_risk.acquisition.mean_variance_objective import MeanVarianceObjective
+from botorch_risk.acquisition.multi_output_mean_variance_objective import (
+    MultiOutputMeanVarianceObjective,
+)
 from botorch_risk.acquisition.named import (
     drbo_kde,
     drbo_mmd,
@@ -73,6 +76,7 @@ __all__ = [
     "Maximize",
     "MaximumVariance",
     "MeanVarianceObjective",
+    "MultiOutputMeanVarianceObjective",
     "NoiseLevels",
     "NoisePosteriorStandardDeviation",
     "NoiseQuantileBound",
