@@ -2,13 +2,16 @@ r"""What is left of a point's score when its outcome is known, and where there i
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from botorch.models import SingleTaskGP
+from scipy.integrate import quad
+from scipy.stats import norm
 
 from botorch_risk.acquisition.minimum_regret import expected_regret_reduction
 from botorch_risk.posterior import DomainPosterior
-from tests.acquisition.lake import build_posterior, grid, truth
+from tests.acquisition.lake import NOISE, build_posterior, grid, refit, truth
 
 
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
@@ -24,6 +27,34 @@ def test_without_noise_a_known_point_tells_nothing(dense: bool) -> None:
     assert (score.amax(dim=-1) > 0).all()
     noisy = expected_regret_reduction(posterior, torch.full((2, 36), 1e-12).double())
     torch.testing.assert_close(score, noisy, rtol=1e-4, atol=1e-6)
+
+
+def knowledge_gradient(rows: list[int], recommended: np.ndarray, x: int, noise: float) -> float:
+    r"""How much the largest posterior mean rises by a sample at x, by quadrature."""
+    domain = grid().numpy()
+    X, y = domain[rows], truth(grid()[rows]).flatten().numpy()
+    mean, covariance = refit(X, y, np.full(len(rows), NOISE), domain)
+    slope = covariance[recommended, x] / np.sqrt(covariance[x, x] + noise)
+
+    def largest(z: float) -> float:
+        return float((mean[recommended] + slope * z).max() * norm.pdf(z))
+
+    return quad(largest, -8, 8, limit=400)[0] - mean[recommended].max()
+
+
+def test_equals_the_knowledge_gradient() -> None:
+    rows, noise = [3, 13, 30], 0.05
+    posterior = build_posterior(torch.tensor(rows))
+    score = expected_regret_reduction(posterior, torch.full((1, 36), noise).double()).flatten()
+    few = expected_regret_reduction(posterior, torch.full((1, 36), noise).double(), 4).flatten()
+    bound = posterior.mean + 2 * posterior.variance.sqrt()
+    top = bound.flatten().topk(4).indices.numpy()
+    for x in (0, 7, 14, 29, 35):
+        every = knowledge_gradient(rows, np.arange(36), x, noise)
+        assert score[x].item() == pytest.approx(every, rel=0.02, abs=1e-4)
+        assert few[x].item() == pytest.approx(
+            knowledge_gradient(rows, top, x, noise), rel=0.02, abs=1e-4
+        )
 
 
 def test_with_one_point_to_recommend_no_outcome_changes_the_recommendation() -> None:

@@ -55,6 +55,23 @@ def test_half_of_the_evaluations_are_above_f_whatever_the_noise(minimized: bool)
     torch.testing.assert_close(bound.lower(X), sign * mean - 2 * variance.sqrt())
 
 
+@pytest.mark.parametrize("noise_beta", [None, 2.0])
+def test_a_batch_equals_its_replicates_alone(noise_beta: float | None) -> None:
+    data = RepeatedData.make((3,))
+    together = NoiseQuantileBound(mean_variance_gp(data), 0.1, 4.0, noise_beta=noise_beta)
+    points = torch.rand(3, 5, 2, dtype=torch.float64)
+    for r in range(3):
+        model = mean_variance_gp(RepeatedData(data.X[r], data.Y[r]))
+        model.mean_model.covar_module.lengthscale = 0.4 + r / 10  # as in the batch
+        model.noise_model.covar_module.lengthscale = 0.7 + r / 10
+        model.refresh_noise()
+        alone = NoiseQuantileBound(model, 0.1, 4.0, noise_beta=noise_beta)
+        for side in ("lower", "mean", "upper"):
+            found, expected = getattr(together, side)(points), getattr(alone, side)(points[r])
+            assert found.shape == (3, 5)
+            torch.testing.assert_close(found[r], expected)
+
+
 def test_bad_arguments_are_refused() -> None:
     model = mean_variance_gp(RepeatedData.make())
     with pytest.raises(UnsupportedError, match="Expected a MeanVarianceGP"):

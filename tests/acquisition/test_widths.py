@@ -132,6 +132,10 @@ def test_gain_of_a_batch_equals_the_loop() -> None:
         torch.testing.assert_close(together[index], information_gain(batch[index], 0.1, 5))
 
 
+def test_nothing_is_gained_without_observations() -> None:
+    assert information_gain(covariance(), 0.1, 0).tolist() == [0.0]
+
+
 def test_bad_input() -> None:
     for delta in (0.0, 1.0, float("nan")):
         with pytest.raises(ValueError, match=r"`delta` in \(0, 1\)\. Got delta="):

@@ -90,6 +90,30 @@ def test_is_a_maximum_in_both_columns(boxed: bool) -> None:
                 assert score(moved) <= centre + 1e-7
 
 
+TWO_MAXIMA = {
+    "Silverman's is nearer the better one": (
+        [0.161, 0.218, 0.304, 0.314, 0.414, 0.43, 0.449, 0.549, 0.574, 0.581, 0.597],
+        (0.101, 0.0347),
+    ),
+    "a third of it is": (
+        [0.0, 0.076, 0.079, 0.353, 0.358, 0.365, 0.616, 0.653, 0.954, 0.974],
+        (0.0323, 0.256),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWO_MAXIMA)
+def test_is_the_better_of_two_maxima(name: str) -> None:
+    values, (best, other) = TWO_MAXIMA[name]
+    observed = torch.tensor(values, dtype=torch.double).unsqueeze(-1)
+    found = leave_one_out_bandwidth(observed, torch.tensor([1e-6]).double()).item()
+    assert found == pytest.approx(best, rel=0.05)
+    score = likelihood(observed.numpy(), None, "truncate")
+    assert score(np.array([found])) > score(np.array([other])) + 0.01
+    for factor in (0.8, 1.25):  # both are maxima
+        assert score(np.array([other])) > score(np.array([factor * other]))
+
+
 def test_stays_between_its_limits() -> None:
     r"""A fiftieth and three times Silverman's, and the floor."""
     floor = torch.tensor([1e-9], dtype=torch.double)

@@ -213,6 +213,17 @@ def test_bad_input(case: RiskMeasureCase) -> None:
 
 
 @every
+def test_weights_of_single_precision_may_be_further_off(case: RiskMeasureCase) -> None:
+    values, weights, points = (part.float() for part in draw(2))
+    measure = case.bind(points)
+    for factor in (1 - 3e-4, 1 + 3e-4):
+        close(measure(values, factor * weights), measure(values, weights), 2e-2)
+    for factor in (1 - 4e-4, 1 + 4e-4):
+        with pytest.raises(InputDataError, match=r"that sum to 1. Got .* sums [01]"):
+            measure(values, factor * weights)
+
+
+@every
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 def test_a_replicate_that_is_not_finite_leaves_the_others_alone(
     case: RiskMeasureCase, bad: float

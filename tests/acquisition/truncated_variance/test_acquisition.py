@@ -108,6 +108,22 @@ def test_pending_points_are_samples_without_outcomes() -> None:
     assert_close(acqf.evaluate_domain(), printed(state, NOISE))
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_pending_points_of_replicates_equal_the_loop(shared: bool) -> None:
+    rows = torch.tensor([[3, 13, 30], [0, 8, 35], [22, 13, 24]])
+    pending = torch.rand(*(() if shared else (3,)), 2, 2, dtype=torch.float64)
+    level = torch.tensor([[0.0], [1.0]]).double().expand(*pending.shape[:-1], 1)
+    pending = torch.cat([pending, level], dim=-1)
+    posterior, state = build(rows, eta=0.5)
+    acqf = TruncatedVarianceReduction(posterior, state, levels=LEVELS, X_pending=pending)
+    values = acqf.evaluate_domain()
+    for r in range(3):
+        one, its = build(rows[r], eta=0.5)
+        X = pending if shared else pending[r]
+        single = TruncatedVarianceReduction(one, its, levels=LEVELS, X_pending=X)
+        torch.testing.assert_close(values[r], single.evaluate_domain(), rtol=1e-9, atol=1e-12)
+
+
 def test_optimisers_of_botorch_and_of_replicates() -> None:
     posterior, state = build(eta=0.3)
     acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE)
