@@ -10,7 +10,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from scipy.integrate import quad
 from scipy.stats import kstest, norm, truncnorm
-from torch.distributions import Beta, Cauchy, Independent, Normal, Uniform
+from torch.distributions import Beta, Cauchy, Gamma, Independent, Normal, Uniform
 
 from botorch_risk.environments import ContinuousEnvironment, Mixture
 
@@ -112,6 +112,7 @@ def test_refuses_marginals_that_do_not_fit():
         (Normal(torch.zeros(2), 1.0), r"batch shape \[\] or \[1\]"),
         (Independent(Normal(torch.zeros(1), 1.0), 1), r"Got .*event_shape=torch.Size\(\[1\]\)"),
         (Beta(HALF, HALF), "to have `cdf` and `icdf`. Got Beta"),
+        (Gamma(HALF, HALF), "to have `cdf` and `icdf`. Got Gamma"),  # it has no quantiles
     ):
         with pytest.raises(UnsupportedError, match=message):
             ContinuousEnvironment(marginals, UNIT, 8, seeds=0)
