@@ -1,6 +1,7 @@
 r"""Models that learn the noise as well as the mean, and models of the risks of decisions."""
 
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
+from botorch_risk.models.mixed_kernel import mixed_kernel
 from botorch_risk.models.noise_quantile import NoiseQuantileModel
 from botorch_risk.models.one_hot import one_hot_inputs
 from botorch_risk.models.reductions import Reduction
@@ -15,5 +16,6 @@ __all__ = [
     "RepeatedOutcomes",
     "RobustModel",
     "RobustPath",
+    "mixed_kernel",
     "one_hot_inputs",
 ]
