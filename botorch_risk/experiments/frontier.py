@@ -1,0 +1,133 @@
+r"""What risk aversion buys and what it costs: the picture, and the sentence that says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from torch import Tensor
+
+from botorch_risk.experiments.extras import require_extra
+from botorch_risk.experiments.plots import COLORS
+from botorch_risk.metrics import paired_difference
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def efficient(scores: Tensor) -> Tensor:
+    r"""The decisions of which none other has a higher mean at no more deviation.
+
+    Args:
+        scores: Mean and standard deviation of each decision, `n x 2`.
+
+    Returns:
+        Their rows `m x 2`, by rising deviation and mean.
+
+    Example:
+        >>> efficient(torch.tensor([[2.0, 3.0], [1.0, 1.0], [0.5, 2.0]]))
+        tensor([[1., 1.],
+                [2., 3.]])
+    """
+    by_mean = scores[scores[:, 0].argsort(descending=True, stable=True)]
+    rows = by_mean[by_mean[:, 1].argsort(stable=True)]  # of equal deviations, the best mean first
+    best_before = rows[:, 0].cummax(dim=0).values.roll(1)
+    best_before[0] = -torch.inf
+    return rows[rows[:, 0] > best_before]
+
+
+def bought_and_paid(averse: Tensor, neutral: Tensor, unit: str = "", digits: int = 0) -> str:
+    r"""Half a sentence: by how much deviation and mean differ, paired by seed.
+
+    Args:
+        averse: Mean and standard deviation of what a risk-averse method recommends, `R x 2`.
+        neutral: Of what the risk-neutral one recommends, `R x 2`.
+        unit: Of both, with a space before it if there is to be one.
+        digits: After the decimal point.
+
+    Example:
+        >>> neutral = torch.tensor([[5.0, 9.0], [6.0, 9.0]])
+        >>> bought_and_paid(torch.tensor([[3.0, 1.0], [4.0, 1.0]]), neutral, " points")
+        'lowered the standard deviation by 8 ± 0 points, from 9 to 1, and the mean by 2 ± 0 points,
+        from 6 to 4'
+    """
+    parts = []
+    for column in (1, 0):
+        difference = paired_difference(averse[:, column], neutral[:, column])
+        before, after = (each[:, column].mean() for each in (neutral, averse))
+        verb = "lowered" if difference.mean <= 0 else "raised"
+        size = f"{abs(difference.mean):.{digits}f} ± {difference.half_width:.{digits}f}{unit}"
+        name = "mean" if column == 0 else "standard deviation"
+        parts.append((verb, f"the {name} by {size}, from {before:.{digits}f} to {after:.{digits}f}"))
+    (first, risk), (second, price) = parts
+    return f"{first} {risk}, and {'' if first == second else second + ' '}{price}"
+
+
+def plot_frontier(
+    possible: Tensor,
+    reported: Mapping[str, Tensor],
+    xlabel: str = "standard deviation",
+    ylabel: str = "mean",
+    title: str = "",
+) -> Figure:
+    r"""Mean against standard deviation: what is possible, its efficient edge, what was recommended.
+
+    A dot is a decision that is possible, the line is the best of them at each deviation. A disc is
+    what was recommended; its area is the number of seeds that recommend it.
+
+    Args:
+        possible: Mean and standard deviation of many decisions, `n x 2`.
+        reported: Of the recommended decisions, `R x 2` for each label, in the order of the colours.
+        xlabel: The deviation, with its unit.
+        ylabel: The mean, with its unit.
+        title: The title, if any.
+
+    Returns:
+        The figure.
+
+    Raises:
+        BotorchTensorDimensionError: If the scores have not two columns.
+        ImportError: If matplotlib is missing.
+
+    Example:
+        >>> scores = torch.rand(50, 2)
+        >>> figure = plot_frontier(scores, {"averse": scores[:3]})
+    """
+    for scores in (possible, *reported.values()):
+        if scores.dim() != 2 or scores.shape[-1] != 2:
+            raise BotorchTensorDimensionError(
+                f"Expected scores of shape `n x 2`, mean and deviation. Got {tuple(scores.shape)}."
+            )
+    figure = require_extra("matplotlib.figure").Figure(figsize=(7.0, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    axes.scatter(possible[:, 1], possible[:, 0], s=4, color="0.85", lw=0)
+    edge = efficient(possible)
+    axes.plot(edge[:, 1], edge[:, 0], color="0.35", lw=1.6)
+    for (label, scores), color in zip(reported.items(), COLORS, strict=False):
+        _draw_reports(axes, label, scores, color)
+    right = max(edge[:, 1].max(), *(scores[:, 1].max() for scores in reported.values()))
+    axes.set(xlabel=xlabel, ylabel=ylabel, title=title, xlim=(None, 1.25 * right.item()))
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _draw_reports(axes: Axes, label: str, scores: Tensor, color: str) -> None:
+    r"""Points whose areas say how many seeds recommend them, with the label on their right."""
+    points, counts = scores.unique(dim=0, return_counts=True)
+    axes.scatter(
+        points[:, 1], points[:, 0], s=40 * counts, color=color, edgecolors="white", zorder=3
+    )
+    axes.annotate(
+        label,
+        (scores[:, 1].max().item(), scores[:, 0].mean().item()),
+        xytext=(16, -8),
+        textcoords="offset points",
+        color=color,
+        fontsize=10,
+        fontweight="bold",
+        bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8},
+        zorder=4,
+    )
