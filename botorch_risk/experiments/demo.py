@@ -1,7 +1,7 @@
 r"""What risk aversion buys and what it costs: portfolios on real prices, from data to decision.
 
-Run by `make demo`. RAHBO chooses and recommends policies for three risk aversions and for none, from
-the same initial designs and the same readings of the years 1991 to 2006. What it recommends is then
+Run by `make demo`. RAHBO chooses and recommends policies for three risk aversions and for none,
+from the same initial designs, by readings of the years 1991 to 2006. What it recommends is then
 measured on all years of 2007 to 2022, none of which it has seen.
 """
 
@@ -16,7 +16,12 @@ from torch import Tensor
 
 from botorch_risk.experiments.campaign import Campaign
 from botorch_risk.experiments.extras import MissingExtraError, require_extra
-from botorch_risk.experiments.frontier import bought_and_paid, plot_frontier
+from botorch_risk.experiments.frontier import (
+    bought_and_paid,
+    mean_variance,
+    plot_frontier,
+    recommended,
+)
 from botorch_risk.experiments.one_line_errors import one_line_errors
 from botorch_risk.experiments.plots import save_png
 from botorch_risk.experiments.portfolio import JUDGED_BY, NEUTRAL, RISK_AVERSIONS, label_of
@@ -27,6 +32,7 @@ from botorch_risk.test_functions import PortfolioPolicy
 from botorch_risk.test_functions.portfolio_policy import HELD_OUT_YEARS, TRAINING_YEARS
 
 EXPERIMENT = "portfolio-policy"
+LABELS = tuple(label_of(each) for each in (0.0, *RISK_AVERSIONS))
 NUM_SEEDS, NUM_ROUNDS = 8, 40  # the seeds are 0, 1, ...
 CAVEAT = (
     "An example of the method, not advice: the stocks were picked because they survived, trades "
@@ -52,7 +58,8 @@ def main(quick: bool = False, out: Path = Path("results/demo"), jobs: int = 2) -
         f"each, {jobs} processes. Stop it at any moment; it resumes."
     )
     Campaign(get_experiment(EXPERIMENT), store, seeds, num_rounds=rounds).run(num_jobs=jobs)
-    reported = recommended(store, rounds)
+    with ExperimentStore(store) as results:
+        reported = recommended(results, LABELS)
     later = PortfolioPolicy(years=HELD_OUT_YEARS)
     scores = {label: measured(later, X) for label, X in reported.items()}
     page = page_of(reported, scores, rounds)
@@ -61,32 +68,19 @@ def main(quick: bool = False, out: Path = Path("results/demo"), jobs: int = 2) -
     print(f"\n{page}\nTable: {out / 'demo.md'}\nPicture: {picture}\nAll rounds: {store}")
 
 
-def recommended(path: Path, round: int) -> dict[str, Tensor]:
-    r"""The policies that each strategy recommends after a round, `R x 3`."""
-    with ExperimentStore(path) as store:
-        labels = [label_of(each) for each in (0.0, *RISK_AVERSIONS)]
-        return {label: store.rounds(label)[round].recommendation for label in labels}
-
-
 def measured(problem: PortfolioPolicy, X: Tensor) -> Tensor:
     r"""Mean and standard deviation of the return of a year, in percent, `n x 3 -> n x 2`."""
     deviation = problem.noise_variance(X).sqrt()
     return 100 * torch.stack([problem.evaluate_true(X), deviation], dim=-1)
 
 
-def mean_variance(scores: Tensor, risk_aversion: float) -> Tensor:
-    r"""Mean minus weighted variance, not in percent, of scores in percent: `R x 2 -> R`."""
-    mean, deviation = (scores / 100).unbind(dim=-1)
-    return mean - risk_aversion * deviation.square()
-
-
 def sentence_of(scores: dict[str, Tensor]) -> str:
     r"""The result in a sentence, for the risk aversion in the middle."""
     averse, neutral = scores[label_of(JUDGED_BY)], scores[NEUTRAL]
     return (
-        f"Measured on {HELD_OUT_YEARS[0]} to {HELD_OUT_YEARS[1]}, which nothing was chosen by, risk "
-        f"aversion {JUDGED_BY:g} {bought_and_paid(averse, neutral, ' points')}, in % of a year's "
-        f"return ({len(neutral)} paired seeds)."
+        f"Measured on {HELD_OUT_YEARS[0]} to {HELD_OUT_YEARS[1]}, by which nothing was chosen, "
+        f"risk aversion {JUDGED_BY:g} {bought_and_paid(averse, neutral, ' points')}, in percent of "
+        f"a year's return ({len(neutral)} paired seeds)."
     )
 
 
@@ -98,7 +92,7 @@ def page_of(reported: dict[str, Tensor], scores: dict[str, Tensor], rounds: int)
         sentence_of(scores),
         "",
         f"{CAVEAT} Policies were chosen by {TRAINING_YEARS[0]} to {TRAINING_YEARS[1]}, after 10 + "
-        f"{rounds} policies with 5 readings each. Below, returns of a year in % on the later years.",
+        f"{rounds} policies with 5 readings each. Below, returns of a year on the later years, %.",
         "",
         "| strategy | seed | look-back in weeks, stocks, leverage | mean | standard deviation |",
         "|---|---|---|---|---|",
@@ -120,7 +114,7 @@ def _comparison(scores: dict[str, Tensor]) -> list[str]:
     for risk_aversion in (0.0, *RISK_AVERSIONS):
         values = scores[label_of(risk_aversion)]
         cells = [_cell(mean_and_standard_error(column), 1) for column in values.unbind(dim=-1)]
-        own, other = (mean_variance(s, risk_aversion) for s in (values, scores[NEUTRAL]))
+        own, other = (mean_variance(s / 100, risk_aversion) for s in (values, scores[NEUTRAL]))
         cells.append(_cell(paired_difference(own, other), 3) if risk_aversion else "")
         lines.append(f"| {label_of(risk_aversion)} | {' | '.join(cells)} |")
     return [*lines, "", note_on_comparisons(len(RISK_AVERSIONS))]

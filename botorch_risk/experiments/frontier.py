@@ -2,7 +2,7 @@ r"""What risk aversion buys and what it costs: the picture, and the sentence tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,11 +11,32 @@ from torch import Tensor
 
 from botorch_risk.experiments.extras import require_extra
 from botorch_risk.experiments.plots import COLORS
+from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.metrics import paired_difference
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+def recommended(store: ExperimentStore, labels: Sequence[str]) -> dict[str, Tensor]:
+    r"""What strategies recommend after the last round that all have, `R x d` each.
+
+    Args:
+        store: The store of their experiment.
+        labels: The strategies.
+
+    Raises:
+        ValueError: If one has no completed round.
+    """
+    last = min(store.progress(label)[0] for label in labels)
+    found = {}
+    for label in labels:
+        points = store.rounds(label)[last].recommendation if last >= 0 else None
+        if points is None:
+            raise ValueError(f"Expected a completed round of {labels} in {store.path}. Got none.")
+        found[label] = points
+    return found
 
 
 def efficient(scores: Tensor) -> Tensor:
@@ -37,6 +58,21 @@ def efficient(scores: Tensor) -> Tensor:
     best_before = rows[:, 0].cummax(dim=0).values.roll(1)
     best_before[0] = -torch.inf
     return rows[rows[:, 0] > best_before]
+
+
+def mean_variance(scores: Tensor, risk_aversion: float) -> Tensor:
+    r"""Mean minus weighted variance.
+
+    Args:
+        scores: Mean and standard deviation, `... x 2`.
+        risk_aversion: The weight of the variance.
+
+    Example:
+        >>> mean_variance(torch.tensor([5.0, 2.0]), risk_aversion=0.5)
+        tensor(3.)
+    """
+    mean, deviation = scores.unbind(dim=-1)
+    return mean - risk_aversion * deviation.square()
 
 
 def bought_and_paid(averse: Tensor, neutral: Tensor, unit: str = "", digits: int = 0) -> str:
@@ -61,7 +97,9 @@ def bought_and_paid(averse: Tensor, neutral: Tensor, unit: str = "", digits: int
         verb = "lowered" if difference.mean <= 0 else "raised"
         size = f"{abs(difference.mean):.{digits}f} ± {difference.half_width:.{digits}f}{unit}"
         name = "mean" if column == 0 else "standard deviation"
-        parts.append((verb, f"the {name} by {size}, from {before:.{digits}f} to {after:.{digits}f}"))
+        parts.append(
+            (verb, f"the {name} by {size}, from {before:.{digits}f} to {after:.{digits}f}")
+        )
     (first, risk), (second, price) = parts
     return f"{first} {risk}, and {'' if first == second else second + ' '}{price}"
 

@@ -26,7 +26,7 @@ def label_of(risk_aversion: float) -> str:
 
 
 def strategies() -> dict[str, StrategyFactory]:
-    r"""RAHBO for each risk aversion, none first: GP-UCB, that reports by the lower bound of the mean."""
+    r"""RAHBO for each risk aversion; without any, first, it is GP-UCB on the same model."""
     return {
         label_of(each): partial(rahbo, num_repeats=NUM_REPEATS, risk_aversion=each)
         for each in (0.0, *RISK_AVERSIONS)

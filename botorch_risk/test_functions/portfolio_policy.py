@@ -31,9 +31,9 @@ class PortfolioPolicy(RepeatedTestProblem):
 
     on `{4, ..., 52} x {1, ..., 10} x [0.25, 2]`. Every fourth week the policy ranks 20 stocks by
     their returns over the look-back, which it has seen, and puts `leverage` times its wealth into
-    the best of them in equal shares, for four weeks; `r_j` is the mean return of these. A reading is
-    the return of one year of 52 weeks, 0.1 for 10 %, whose first week is drawn uniformly among the
-    weeks whose year lies within `years`. A wealth of 0 stays there.
+    the best of them in equal shares, for four weeks; `r_j` is the mean return of these. A reading
+    is the return of one year of 52 weeks, 0.1 for 10 %, whose first week is drawn uniformly among
+    the weeks whose year lies within `years`. A wealth of 0 stays there.
 
     The years are finitely many, so that mean and variance of a reading are known exactly, and with
     them the best mean minus weighted variance. Averse to risk, one holds more stocks at less
@@ -71,8 +71,8 @@ class PortfolioPolicy(RepeatedTestProblem):
 
         Args:
             risk_aversion: The weight of the variance in the objective.
-            years: The first and the last calendar year; readings begin and end within them. Look-backs
-                may reach further back.
+            years: The first and the last calendar year; readings begin and end within them.
+                Look-backs may reach further back.
             table: The path of a table of your own, in the form of the bundled one: a heading, then
                 a row for each week of its date, such as 1990-01-05, and at least 10 prices.
             dtype: The dtype of the bounds and of the returns.

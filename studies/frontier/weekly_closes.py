@@ -1,6 +1,6 @@
 r"""Weekly closes of 20 stocks, from the daily ones that come with skfolio.
 
-    python -m pip install --no-deps skfolio==1.12.2   # holds the prices; nothing is downloaded later
+    python -m pip install --no-deps skfolio==1.12.2  # holds the prices; nothing is downloaded later
     python -m studies.frontier.weekly_closes
 
 Writes botorch_risk/test_functions/weekly_closes.csv, the table of `PortfolioPolicy`: the last close

@@ -2,8 +2,8 @@ r"""The experiments of RAHBO [Makarova2021rahbo]_ that can be run with public da
 
 The paper's text calls the sigmoid of its synthetic problems the variance of the noise; its
 program uses it as the standard deviation. Both are here. Its free-electron-laser data are not
-public and its credit-card data a download; the forest is tuned on scikit-learn's bundled data, where
-it is flat: standard deviations of .019 to .023 everywhere leave little for risk aversion to gain.
+public and its credit-card data a download; the forest is tuned on scikit-learn's bundled data,
+where it is flat: standard deviations of .019 to .023 leave little for risk aversion to gain.
 """
 
 from __future__ import annotations
