@@ -76,7 +76,7 @@ def mean_variance(scores: Tensor, risk_aversion: float) -> Tensor:
 
 
 def bought_and_paid(averse: Tensor, neutral: Tensor, unit: str = "", digits: int = 0) -> str:
-    r"""Half a sentence: by how much deviation and mean differ, paired by seed.
+    r"""Half a sentence: how much deviation was bought for how much of the mean, paired by seed.
 
     Args:
         averse: Mean and standard deviation of what a risk-averse method recommends, `R x 2`.
@@ -87,21 +87,24 @@ def bought_and_paid(averse: Tensor, neutral: Tensor, unit: str = "", digits: int
     Example:
         >>> neutral = torch.tensor([[5.0, 9.0], [6.0, 9.0]])
         >>> bought_and_paid(torch.tensor([[3.0, 1.0], [4.0, 1.0]]), neutral, " points")
-        'lowered the standard deviation by 8 ± 0 points, from 9 to 1, and the mean by 2 ± 0 points,
-        from 6 to 4'
+        'bought a standard deviation lower by 8 ± 0 points (from 9 to 1) and cost 2 ± 0 points of
+        the mean (from 6 to 4)'
     """
-    parts = []
-    for column in (1, 0):
-        difference = paired_difference(averse[:, column], neutral[:, column])
-        before, after = (each[:, column].mean() for each in (neutral, averse))
-        verb = "lowered" if difference.mean <= 0 else "raised"
-        size = f"{abs(difference.mean):.{digits}f} ± {difference.half_width:.{digits}f}{unit}"
-        name = "mean" if column == 0 else "standard deviation"
-        parts.append(
-            (verb, f"the {name} by {size}, from {before:.{digits}f} to {after:.{digits}f}")
-        )
-    (first, risk), (second, price) = parts
-    return f"{first} {risk}, and {'' if first == second else second + ' '}{price}"
+    price, less_risk = (
+        paired_difference(neutral[:, column], averse[:, column]) for column in (0, 1)
+    )
+    gain, cost = (
+        f"{each.mean:.{digits}f} ± {each.half_width:.{digits}f}{unit}"
+        for each in (less_risk, price)
+    )
+    means, deviations = (
+        f"from {neutral[:, column].mean():.{digits}f} to {averse[:, column].mean():.{digits}f}"
+        for column in (0, 1)
+    )
+    return (
+        f"bought a standard deviation lower by {gain} ({deviations}) "
+        f"and cost {cost} of the mean ({means})"
+    )
 
 
 def plot_frontier(
@@ -141,14 +144,16 @@ def plot_frontier(
             )
     figure = require_extra("matplotlib.figure").Figure(figsize=(7.0, 4.2), layout="constrained")
     axes = figure.add_subplot()
-    axes.scatter(possible[:, 1], possible[:, 0], s=4, color="0.85", lw=0)
+    axes.scatter(possible[:, 1], possible[:, 0], s=4, color="0.8", lw=0, label="possible")
     edge = efficient(possible)
-    axes.plot(edge[:, 1], edge[:, 0], color="0.35", lw=1.6)
+    axes.plot(edge[:, 1], edge[:, 0], color="0.35", lw=1.6, label="the best, in hindsight")
+    axes.scatter([], [], s=40, color="0.35", label="recommended; area: number of seeds")
     for (label, scores), color in zip(reported.items(), COLORS, strict=False):
         _draw_reports(axes, label, scores, color)
     right = max(edge[:, 1].max(), *(scores[:, 1].max() for scores in reported.values()))
-    axes.set(xlabel=xlabel, ylabel=ylabel, title=title, xlim=(None, 1.25 * right.item()))
+    axes.set(xlabel=xlabel, ylabel=ylabel, title=title, xlim=(None, 1.4 * right.item()))
     axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", frameon=False, fontsize=9)
     return figure
 
 
