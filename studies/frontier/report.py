@@ -27,7 +27,7 @@ from studies.frontier.run import FOREST, PARTS, PORTFOLIO
 
 PERIODS = {"training": TRAINING_YEARS, "held out": HELD_OUT_YEARS}
 # Of the forests: configurations that show what is possible, and splits that nothing was chosen by.
-NUM_CONFIGURATIONS, NUM_SPLITS, SPLITS_SEED = 32, 60, 2**20
+NUM_CONFIGURATIONS, NUM_SPLITS, SPLITS_SEED = 32, 40, 2**20
 Score = Callable[[Tensor], Tensor]
 
 
