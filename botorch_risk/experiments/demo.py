@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from botorch_risk.experiments.campaign import Campaign
-from botorch_risk.experiments.extras import MissingExtraError, require_extra
 from botorch_risk.experiments.frontier import (
     bought_and_paid,
     mean_variance,
@@ -27,6 +26,7 @@ from botorch_risk.experiments.plots import save_png
 from botorch_risk.experiments.portfolio import JUDGED_BY, NEUTRAL, RISK_AVERSIONS, label_of
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.extras import MissingExtraError, require_extra
 from botorch_risk.metrics import mean_and_standard_error, note_on_comparisons, paired_difference
 from botorch_risk.test_functions import PortfolioPolicy
 from botorch_risk.test_functions.portfolio_policy import HELD_OUT_YEARS, TRAINING_YEARS

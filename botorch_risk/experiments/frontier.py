@@ -9,9 +9,9 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
-from botorch_risk.experiments.extras import require_extra
 from botorch_risk.experiments.plots import COLORS
 from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.extras import require_extra
 from botorch_risk.metrics import paired_difference
 
 if TYPE_CHECKING:
