@@ -3,7 +3,7 @@ r"""What risk aversion buys and what it costs: the picture, and the sentence tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
@@ -148,29 +148,31 @@ def plot_frontier(
     edge = efficient(possible)
     axes.plot(edge[:, 1], edge[:, 0], color="0.35", lw=1.6, label="the best, in hindsight")
     axes.scatter([], [], s=40, color="0.35", label="recommended; area: number of seeds")
-    for (label, scores), color in zip(reported.items(), COLORS, strict=False):
-        _draw_reports(axes, label, scores, color)
     right = max(edge[:, 1].max(), *(scores[:, 1].max() for scores in reported.values()))
     axes.set(xlabel=xlabel, ylabel=ylabel, title=title, xlim=(None, 1.4 * right.item()))
+    for scores, color in zip(reported.values(), COLORS, strict=False):
+        points, counts = scores.unique(dim=0, return_counts=True)
+        look: dict[str, Any] = {"color": color, "edgecolors": "white", "zorder": 3}
+        axes.scatter(points[:, 1], points[:, 0], s=40 * counts, **look)
+    _write_labels(axes, reported)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="upper left", frameon=False, fontsize=9)
+    axes.legend(loc="best", frameon=False, fontsize=9)
     return figure
 
 
-def _draw_reports(axes: Axes, label: str, scores: Tensor, color: str) -> None:
-    r"""Points whose areas say how many seeds recommend them, with the label on their right."""
-    points, counts = scores.unique(dim=0, return_counts=True)
-    axes.scatter(
-        points[:, 1], points[:, 0], s=40 * counts, color=color, edgecolors="white", zorder=3
-    )
-    axes.annotate(
-        label,
-        (scores[:, 1].max().item(), scores[:, 0].mean().item()),
-        xytext=(16, -8),
-        textcoords="offset points",
-        color=color,
-        fontsize=10,
-        fontweight="bold",
-        bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8},
-        zorder=4,
-    )
+def _write_labels(axes: Axes, reported: Mapping[str, Tensor]) -> None:
+    r"""Labels on the right of their groups and of groups beside them, each below the one before."""
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    means = {label: scores[:, 0].mean().item() for label, scores in reported.items()}
+    box = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8}
+    color = dict(zip(reported, COLORS, strict=False))
+    height = torch.inf
+    for label in sorted(means, key=lambda label: -means[label]):
+        height = min(means[label] - 0.03 * (high - low), height - 0.07 * (high - low))
+        end = max(
+            scores[:, 1].max().item()
+            for other, scores in reported.items()
+            if abs(means[other] - means[label]) < 0.12 * (high - low)
+        )
+        style: dict[str, Any] = {"color": color[label], "weight": "bold", "va": "center"}
+        axes.text(end + 0.035 * (right - left), height, label, bbox=box, zorder=4, **style)

@@ -47,7 +47,7 @@ def rows(
         own, other = (
             mean_variance(unit * each, risk_aversion) for each in (scores[label], scores[NEUTRAL])
         )
-        cells = [cell(column) for column in scores[label].unbind(dim=-1)]
+        cells = [_cell(column) for column in scores[label].unbind(dim=-1)]
         gains = ["", "", ""]
         if risk_aversion:
             pairs = zip(scores[label].T, scores[NEUTRAL].T, strict=True)
@@ -58,6 +58,12 @@ def rows(
 
 HEADER = ["strategy", "seeds", "mean", "standard deviation", "mean, less neutral"]
 HEADER += ["deviation, less neutral", "mean - aversion x variance, less neutral"]
+
+
+def _cell(values: Tensor) -> str:
+    r"""As `cell`, but without the rounding of a mean where all seeds recommend the same."""
+    same = bool((values == values[0]).all())
+    return f"{values[0]:.3g} ± 0" if same else cell(values)
 
 
 def portfolio_page(store: ExperimentStore, to: Path) -> list[str]:

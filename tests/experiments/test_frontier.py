@@ -69,10 +69,21 @@ def test_the_picture_shows_the_edge_and_how_often_a_decision_is_recommended() ->
     edge = efficient(SCORES)
     assert torch.equal(torch.as_tensor(line.get_xdata()), edge[:, 1])
     assert torch.equal(torch.as_tensor(line.get_ydata()), edge[:, 0])
-    assert [text.get_text() for text in axes.texts] == ["neutral", "averse"]
+    assert {text.get_text() for text in axes.texts} == {"neutral", "averse"}
     assert axes.get_xlabel() == "standard deviation" and axes.get_ylabel() == "gain"
     with pytest.raises(BotorchTensorDimensionError, match=r"`n x 2`, mean and deviation\. Got \(4"):
         plot_frontier(SCORES, {"averse": averse[:, :1]})
+
+
+def test_labels_of_groups_that_coincide_stand_clear_of_points_and_of_each_other() -> None:
+    groups = {name: SCORES[i : i + 4] / 100 + 0.5 for i, name in enumerate("abcd")}
+    figure = plot_frontier(SCORES, groups)
+    (axes,) = figure.axes
+    low, high = axes.get_ylim()
+    places = [text.get_position() for text in axes.texts]
+    heights = torch.tensor([y for _, y in places])
+    assert (heights.diff() <= -0.07 * (high - low) + 1e-9).all()
+    assert min(x for x, _ in places) > max(group[:, 1].max() for group in groups.values())
 
 
 def test_recommendations_are_of_the_last_round_that_all_have(tmp_path: Path) -> None:
