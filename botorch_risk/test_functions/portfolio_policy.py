@@ -49,7 +49,8 @@ class PortfolioPolicy(RepeatedTestProblem):
         >>> problem = PortfolioPolicy()
         >>> X = torch.tensor([[8.0, 1.0, 2.0], [30.0, 10.0, 0.5]], dtype=torch.double)
         >>> problem.evaluate_true(X), problem.noise_variance(X).sqrt()
-        (tensor(...
+        (tensor([1.8284, 0.0981], dtype=torch.float64),
+         tensor([2.8890, 0.0932], dtype=torch.float64))
         >>> problem.sample_repeats(X, num_repeats=5, generator=torch.Generator()).shape
         torch.Size([2, 5])
     """
