@@ -24,7 +24,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@ $(VENV)/.experiments
 
-demo: $(VENV)/.experiments  ## tune a random forest, risk-averse against risk-neutral (a few minutes)
+demo: $(VENV)/.experiments  ## portfolios on real prices, from risk-neutral to averse (about a minute)
 	$(BIN)/python -m botorch_risk.experiments.demo $(ARGS)
 
 test: $(VENV)/.dev  ## everything but the tests marked slow (under 10 minutes on 2 cores)

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import torch
+from botorch.acquisition import UpperConfidenceBound
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf
 from nbclient import NotebookClient
+
+from botorch_risk.fit import PseudoDataMarginalLogLikelihood
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "tutorials").glob("*.ipynb"))
@@ -58,3 +65,24 @@ def test_says_nothing_about_the_machine_it_ran_on(path):
         output.get("text", "") + output.get("data", {}).get("text/plain", "") for output in outputs
     )
     assert PLACES.search(text) is None
+
+
+def test_the_last_cell_on_pseudo_data_stands_alone_and_its_loop_goes_on():
+    r"""Ask, observe, draw other pseudo-points, fit again; the model predicts from its data."""
+    first = {}
+    torch.manual_seed(0)
+    (path,) = [each for each in NOTEBOOKS if each.stem.startswith("04")]
+    exec(compile(code_cells(path)[-1].source, str(path), "exec"), first)
+    options = {"q": 1, "num_restarts": 2, "raw_samples": 16}
+    acqf = UpperConfidenceBound(first["model"], beta=4.0)
+    candidate, _ = optimize_acqf(acqf, first["bounds"], **options)
+    X = torch.cat([first["train_X"], candidate])
+    Y = (4 * X).sin().sum(dim=-1, keepdim=True)
+    model = SingleTaskGP(X, Y)
+    loss = PseudoDataMarginalLogLikelihood(model.likelihood, model, first["bounds"], seeds=1)
+    before = model.covar_module.lengthscale.detach().clone()
+    fit_gpytorch_mll(loss)
+    assert not torch.equal(model.covar_module.lengthscale, before)
+    torch.testing.assert_close(model.posterior(X).mean, Y, atol=0.3, rtol=0)
+    candidate, _ = optimize_acqf(UpperConfidenceBound(model, beta=4.0), first["bounds"], **options)
+    assert ((first["bounds"][0] <= candidate) & (candidate <= first["bounds"][1])).all()

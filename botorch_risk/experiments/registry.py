@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from botorch_risk.experiments import chance_constrained, mixed, two_objectives
+from botorch_risk.experiments import chance_constrained, mixed, portfolio, two_objectives
 from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.papers import kde, rahbo, truvar, uhe, vucb
 
@@ -19,6 +19,7 @@ OF_THE_PAPERS = (
 CERTIFIED = (
     *chance_constrained.EXPERIMENTS,
     *mixed.EXPERIMENTS,
+    *portfolio.EXPERIMENTS,
     *two_objectives.EXPERIMENTS,
 )
 

@@ -43,6 +43,7 @@ from botorch_risk.test_functions.maximized import MaximizedTestFunction
 from botorch_risk.test_functions.mixed_newsvendor import MixedNewsvendor
 from botorch_risk.test_functions.newsvendor import Newsvendor
 from botorch_risk.test_functions.portfolio import PortfolioOptimization, ValueAtRiskPortfolio
+from botorch_risk.test_functions.portfolio_policy import PortfolioPolicy
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
 from botorch_risk.test_functions.robot_pushing import RobotPushing, ValueAtRiskRobotPushing
 from botorch_risk.test_functions.simulation import SimulatedTestProblem
@@ -83,6 +84,7 @@ __all__ = [
     "MixedNewsvendor",
     "Newsvendor",
     "PortfolioOptimization",
+    "PortfolioPolicy",
     "PosteriorMeanFunctions",
     "RepeatedTestProblem",
     "RobotPushing",

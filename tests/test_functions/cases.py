@@ -31,6 +31,7 @@ from botorch_risk.test_functions import (
     MixedNewsvendor,
     Newsvendor,
     PortfolioOptimization,
+    PortfolioPolicy,
     RobotPushing,
     ValueAtRiskBranin,
     ValueAtRiskGoldsteinPrice,
@@ -181,6 +182,16 @@ PROBLEMS = [
             ("_of_the_papers", PORTFOLIO_TABLE, (needs_table,)),
         )
         for distribution in ("uniform", "normal")
+    ),
+    ProblemCase(
+        "portfolio_policy",
+        lambda dtype: PortfolioPolicy(dtype=dtype),
+        3,
+        lambda problem, streams: repeats_of(
+            problem, torch.tensor([[20.0, 3.0, 1.5]]).to(problem.bounds), streams
+        ),
+        lambda problem, X: problem.objective(X),
+        lambda problem: problem.optimal_mean_variance(1.0),
     ),
     ProblemCase(
         "forest",

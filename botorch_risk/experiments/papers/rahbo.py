@@ -2,7 +2,8 @@ r"""The experiments of RAHBO [Makarova2021rahbo]_ that can be run with public da
 
 The paper's text calls the sigmoid of its synthetic problems the variance of the noise; its
 program uses it as the standard deviation. Both are here. Its free-electron-laser data are not
-public and its credit-card data a download; the forest is tuned on scikit-learn's bundled data.
+public and its credit-card data a download; the forest is tuned on scikit-learn's bundled data,
+where it is flat: standard deviations of .019 to .023 leave little for risk aversion to gain.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _synthetic(name: str, problem: Any, sigmoid_is: str, num_rounds: int) -> Exp
 def _forest(name: str, risk_aversion: float) -> ExperimentDefinition:
     return ExperimentDefinition(
         name=name,
-        description="Random forest on breast-cancer data, 5 fresh splits (RAHBO, Figs. 5b, c)",
+        description="Random forest on breast-cancer data, a flat task (RAHBO, Figs. 5b, c)",
         problem=ForestTuning,
         strategies=strategies(num_repeats=5, risk_aversion=risk_aversion),
         num_initial=10,

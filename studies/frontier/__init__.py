@@ -1,0 +1,1 @@
+r"""What risk aversion buys and what it costs: portfolios of stocks and a random forest."""
