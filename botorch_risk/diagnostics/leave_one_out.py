@@ -30,6 +30,12 @@ class LeaveOneOut:
         sample_variances: `batch_shape x n` of the repeats; NaN where they are not used.
         noise_residuals: `batch_shape x n`, of the sample variances, standardised on the scale on
             which the noise is modelled; NaN likewise.
+
+    Example:
+        >>> X = torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1)
+        >>> check = leave_one_out(SingleTaskGP(X, (6 * X).sin()))
+        >>> check.counts.unique()
+        tensor([1.], dtype=torch.float64)
     """
 
     observed: Tensor
