@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 import torch
 from scipy.integrate import quad
 from scipy.optimize import linprog
-from scipy.special import digamma, polygamma
+from scipy.special import digamma, erfcx, polygamma
 from scipy.stats import norm
 from torch import Tensor
 
@@ -40,7 +40,18 @@ def gp_posterior(
     return mean, variance
 
 
-def rahbo_moments(model: Any, repeats: np.ndarray, X: np.ndarray) -> dict[str, np.ndarray]:
+class FurtherReadings(NamedTuple):
+    r"""k more readings at a point `d`: their mean, and the unbiased log of their variance."""
+
+    x: np.ndarray
+    k: int
+    mean: float
+    log_variance: float
+
+
+def rahbo_moments(
+    model: Any, repeats: np.ndarray, X: np.ndarray, further: FurtherReadings | None = None
+) -> dict[str, np.ndarray]:
     r"""Moments of f and of the noise process of an unbatched model with the log link.
 
     Everything but the hyperparameters comes from the raw repeats, by Eqs. (12)-(16).
@@ -49,6 +60,8 @@ def rahbo_moments(model: Any, repeats: np.ndarray, X: np.ndarray) -> dict[str, n
         model: Supplies lengthscales and constants, and `noise_beta`.
         repeats: `n x k` repeats without gaps, at distinct training points.
         X: `m x d` points.
+        further: Readings that both processes are conditioned on, while the scales, and the noise of
+            the rows that were there, stay as they are.
     """
     train_X = to_numpy(model.train_X)
     k = repeats.shape[1]
@@ -57,12 +70,20 @@ def rahbo_moments(model: Any, repeats: np.ndarray, X: np.ndarray) -> dict[str, n
     logs = np.log(s2) - (digamma(half) - np.log(half))
     centre, spread = logs.mean(), spread_of_the_noise(logs, polygamma(1, half))
 
-    def noise_process(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def noise_process(
+        points: np.ndarray, further: FurtherReadings | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        rows, targets = train_X, logs
+        noise = np.full(len(logs), polygamma(1, half))
+        if further is not None and further.k > 1:
+            rows = np.vstack([rows, further.x])
+            targets = np.append(targets, further.log_variance)
+            noise = np.append(noise, polygamma(1, (further.k - 1) / 2))
         mean, variance = gp_posterior(
             points,
-            train_X,
-            (logs - centre) / spread,
-            np.full(len(logs), polygamma(1, half) / spread**2),
+            rows,
+            (targets - centre) / spread,
+            noise / spread**2,
             to_numpy(model.noise_model.covar_module.lengthscale).ravel(),
             model.noise_model.mean_module.constant.item(),
         )
@@ -71,21 +92,76 @@ def rahbo_moments(model: Any, repeats: np.ndarray, X: np.ndarray) -> dict[str, n
     log_mean, log_variance = noise_process(train_X)
     noise = np.exp(log_mean + np.sqrt(model.noise_beta * log_variance)) / k  # Eq. (16)
     offset, scale = means.mean(), means.std(ddof=1)
+    rows = train_X
+    if further is not None:
+        log_mean, log_variance = noise_process(further.x[None])
+        upper = np.exp(log_mean + np.sqrt(model.noise_beta * log_variance))
+        rows = np.vstack([rows, further.x])
+        means, noise = np.append(means, further.mean), np.append(noise, upper / further.k)
     mean, variance = gp_posterior(
         X,
-        train_X,
+        rows,
         (means - offset) / scale,
         noise / scale**2,
         to_numpy(model.mean_model.covar_module.lengthscale).ravel(),
         model.mean_model.mean_module.constant.item(),
     )
-    log_mean, log_variance = noise_process(X)
+    log_mean, log_variance = noise_process(X, further)
     return {
         "mean": offset + scale * mean,
         "variance": scale**2 * variance,
         "log_mean": log_mean,
         "log_variance": log_variance,
     }
+
+
+def knowledge_gradient_rate(
+    model: Any, repeats: np.ndarray, X: np.ndarray, alpha: float, counts: list[int], start: float
+) -> np.ndarray:
+    r"""The logarithm of the largest gain per cost, with readings of cost 1, `m`.
+
+    The model is conditioned on the outcomes explicitly, row by row.
+    """
+    train_X = to_numpy(model.train_X)
+    now = rahbo_moments(model, repeats, train_X)
+    values = now["mean"] - alpha * np.exp(now["log_mean"] + now["log_variance"] / 2)
+    best = int(values.argmax())
+    rates = []
+    for x in X:
+        points = np.vstack([train_X[best], np.delete(train_X, best, axis=0), x])
+        gains = [
+            _log_gain_of_readings(model, repeats, points, x, k, alpha) - np.log(start + k)
+            for k in counts
+        ]
+        rates.append(max(gains))
+    return np.array(rates)
+
+
+def _log_gain_of_readings(
+    model: Any, repeats: np.ndarray, points: np.ndarray, x: np.ndarray, k: int, alpha: float
+) -> float:
+    r"""log E max(V_k(a) - V_k(b), 0) of the best a, b being the first of the points."""
+    own = {name: value[0] for name, value in rahbo_moments(model, repeats, x[None]).items()}
+    upper = np.exp(own["log_mean"] + np.sqrt(model.noise_beta * own["log_variance"]))
+    of_log = polygamma(1, (k - 1) / 2) if k > 1 else 0.0
+    outcome = np.array([own["mean"], own["log_mean"]])
+    deviation = np.sqrt([own["variance"] + upper / k, own["log_variance"] + of_log])
+    # Both moments are linear in what is read: the expected outcome, and one deviation more.
+    low, high = (
+        rahbo_moments(model, repeats, points, FurtherReadings(x, k, *(outcome + step * deviation)))
+        for step in (0, 1)
+    )
+    slopes = high["mean"] - low["mean"]
+    spread = np.abs(slopes[1:] - slopes[0])
+    gains = np.full(len(points) - 1, -np.inf)
+    steps = np.linspace(-8, 8, 401)
+    for step in steps:
+        logs = low["log_mean"] + step * (high["log_mean"] - low["log_mean"])
+        values = low["mean"] - alpha * np.exp(logs + low["log_variance"] / 2)
+        u = (values[1:] - values[0]) / spread
+        excess = np.log1p(u * np.sqrt(np.pi / 2) * erfcx(-u / np.sqrt(2)))  # of 1 + u cdf / pdf
+        gains = np.logaddexp(gains, norm.logpdf(step) + norm.logpdf(u) + excess + np.log(spread))
+    return float(gains.max() - np.log(norm.pdf(steps).sum()))
 
 
 def spread_of_the_noise(logs: np.ndarray, noise: float) -> float:

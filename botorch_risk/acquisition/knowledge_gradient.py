@@ -146,8 +146,10 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         Returns:
             `batch_shape x m x len(num_repeats)` logarithms of the gain per cost.
         """
+        self.check_points(X)
+        X = as_points(X, self.model)
         parts = [
-            map_replicates(partial(self._rate, k=k), as_points(X, self.model), self._batch_shape)
+            map_replicates(partial(self._rate, k=k), X, self._batch_shape)
             for k in self.num_repeats.tolist()
         ]
         return torch.stack(parts, dim=-1)
@@ -212,6 +214,7 @@ class _Comparison:
         noise: The posterior process of the log noise.
         mean_at: The compared points under the process of f, the best one first.
         noise_at: The same under the process of the log noise.
+        is_point: `B x a`, False in a replicate with fewer points.
     """
 
     model: Any
@@ -220,6 +223,7 @@ class _Comparison:
     noise: ConditionedProcess
     mean_at: ConditionedPoints
     noise_at: ConditionedPoints
+    is_point: Tensor
 
     @classmethod
     @torch.no_grad()
@@ -239,9 +243,8 @@ class _Comparison:
         best = value.argmax(dim=-1, keepdim=True)
         chance = chance.scatter(-1, best, torch.inf)  # first
         order = chance.topk(min(num_compared, chance.shape[-1]), dim=-1).indices
-        # A replicate with fewer points compares the best one with itself, which gains nothing.
-        order = order.where(observed.gather(-1, order), best)
-        return cls(model, risk_aversion, mean, noise, f.take(order), g.take(order))
+        is_point = observed.gather(-1, order)
+        return cls(model, risk_aversion, mean, noise, f.take(order), g.take(order), is_point)
 
     def log_gain(self, X: Tensor, k: int, counts: Tensor) -> Tensor:
         r"""The logarithm of the expected gain by k readings, `B x m`."""
@@ -265,7 +268,9 @@ class _Comparison:
         spread = (step_f[..., 1:] - step_f[..., :1]).square() + _tiny(f.prior.variance)
         spread = spread.unsqueeze(-1).expand_as(lead)
         gains = log_expected_improvement(Marginals(lead, spread), lead.new_zeros(()))
-        return (gains + weights.log()).logsumexp(dim=-1).amax(dim=-1)
+        gains = (gains + weights.log()).logsumexp(dim=-1)  # B x m x a
+        is_point = _with_own(self.is_point, torch.ones_like(f.mean, dtype=torch.bool))[..., 1:]
+        return gains.masked_fill(~is_point, -torch.inf).amax(dim=-1)
 
     def _limited(self, noise: Tensor) -> Tensor:
         limited: Tensor = self.model.noise.limits.apply(noise)
