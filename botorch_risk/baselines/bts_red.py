@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from botorch_risk.seeding import generators
@@ -16,6 +15,9 @@ from botorch_risk.strategies.mean_variance import MeanVariance
 from botorch_risk.strategies.method import View, rows_at
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
+
+# The share of the variance by which values of a sample that are near each other may differ.
+_ROUGHNESS = 1e-6
 
 
 def bts_red(
@@ -121,7 +123,9 @@ class ThompsonSamplingByNoise:
 def _sampled(posterior: Any, view: View, name: str) -> Tensor:
     r"""A joint sample `R x n` of a posterior, of each replicate by its own stream."""
     covariance = posterior.distribution.covariance_matrix
-    factor = psd_safe_cholesky(covariance)
+    # Many points that are near each other are dependent up to rounding.
+    rounding = _ROUGHNESS * covariance.diagonal(dim1=-2, dim2=-1).mean(dim=-1, keepdim=True)
+    factor = torch.linalg.cholesky(covariance + torch.diag_embed(rounding.expand(covariance.shape[:-1])))
     streams = generators(view.seeds, "Thompson sample", name, view.round)
     shape = covariance.shape[-1:]
     normals = torch.stack([torch.randn(shape, generator=g, dtype=torch.double) for g in streams])

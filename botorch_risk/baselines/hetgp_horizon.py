@@ -16,6 +16,9 @@ from botorch_risk.strategies.method import View, rows_at
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 
+# The share of a gain that makes no difference.
+_TIE = 1e-4
+
 
 def hetgp_horizon(
     bounds: Tensor | Box,
@@ -122,7 +125,10 @@ class AdaptiveHorizon:
             starts, gains = zip(
                 *(ahead.sequence(horizon + 1, turn) for turn in range(horizon + 2)), strict=True
             )
-            best = torch.stack(gains).argmax(dim=0)
+            # Sequences of the same points in another order are equal up to rounding: then the one
+            # that starts with a replicate is taken.
+            lead = torch.stack([gains[0] * (1 - _TIE), *gains[1:]])
+            best = lead.argmax(dim=0)
             chosen = torch.stack(starts).gather(0, best.unsqueeze(0)).squeeze(0)
             first = torch.where(horizons == horizon, chosen, first)
         return first
