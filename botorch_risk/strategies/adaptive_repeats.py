@@ -128,6 +128,10 @@ class AdaptiveRepeats(Method):
 
     def believe(self, view: View) -> MeanVarianceGP:
         r"""The model of all readings so far, on the unit cube."""
+        readings = view.history.Y[..., 0].isfinite().sum(dim=(-2, -1))
+        before = view.previous
+        if before is not None and torch.equal(before.train_counts.sum(dim=(-2, -1)).long(), readings):
+            return before  # all budgets are spent
         return self.reporting.fitted(view, *pooled(view))
 
     def propose(self, view: View) -> Tensor:
