@@ -10,6 +10,7 @@ import pytest
 
 RUNS = {  # problems, rounds
     "chance_constraints": (["chance-branin"], 1),
+    "repeats": (["repeats-sine"], 2),
     "risk_measures": (["study-branin-var"], 30),
     "two_objectives": ([], 1),
 }
@@ -26,7 +27,7 @@ def test_runs_and_reports(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     run = importlib.import_module(f"studies.{name}.run")
     monkeypatch.setattr(sys, "argv", ["run", *problems, *sizes, *out])
     if name != "two_objectives":  # whose acquisition functions all loop over BoTorch's
-        cheap = ("confidence-bound", "random")
+        cheap = ("confidence-bound", "random", "k = 5", "adaptive")
         parts = [part for part in run.PARTS if part.labels[0] in cheap]
         monkeypatch.setattr(run, "PARTS", parts)
     run.main()

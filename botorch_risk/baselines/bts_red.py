@@ -35,9 +35,9 @@ def bts_red(
 
         k(x) = ceil( ucb_var(x) / R^2 ),   within min_repeats and max_repeats
 
-    The paper spends a batch of readings a round, and sets R^2 from the largest noise variance, which
-    it takes as known, and from the size of the batch. Here R^2 is such that the noisiest point
-    measured so far would get `max_repeats`.
+    The paper fills a batch of readings with several points a round, and sets R^2 by the size of the
+    batch and the largest noise variance. Here there is one point a round, and R^2 is such that the
+    noisiest point measured so far would get `max_repeats`.
 
     Args:
         bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
@@ -114,7 +114,9 @@ class ThompsonSamplingByNoise:
         shape = (count // 2, space.bounds.shape[-1])
         steps = torch.stack([torch.randn(shape, generator=g, dtype=torch.double) for g in streams])
         lower, upper = space.bounds
-        near = rows_at(measured, best).unsqueeze(-2) + self.reach * (upper - lower) * steps.to(lower)
+        near = rows_at(measured, best).unsqueeze(-2) + self.reach * (upper - lower) * steps.to(
+            lower
+        )
         near = near.maximum(lower).minimum(upper)
         near[..., space.discrete] = near[..., space.discrete].round()
         return torch.cat([uniform, near], dim=-2)
@@ -125,7 +127,9 @@ def _sampled(posterior: Any, view: View, name: str) -> Tensor:
     covariance = posterior.distribution.covariance_matrix
     # Many points that are near each other are dependent up to rounding.
     rounding = _ROUGHNESS * covariance.diagonal(dim1=-2, dim2=-1).mean(dim=-1, keepdim=True)
-    factor = torch.linalg.cholesky(covariance + torch.diag_embed(rounding.expand(covariance.shape[:-1])))
+    factor = torch.linalg.cholesky(
+        covariance + torch.diag_embed(rounding.expand(covariance.shape[:-1]))
+    )
     streams = generators(view.seeds, "Thompson sample", name, view.round)
     shape = covariance.shape[-1:]
     normals = torch.stack([torch.randn(shape, generator=g, dtype=torch.double) for g in streams])

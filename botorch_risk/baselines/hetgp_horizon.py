@@ -30,11 +30,12 @@ def hetgp_horizon(
 ) -> Strategy:
     r"""The look-ahead of [Binois2019replication]_ with the horizon `Target`, to optimise.
 
-    Each round takes `step` readings, at RAHBO's next point or at a measured one. Sequences of `h + 1`
-    steps with one new point are compared, in which it comes first, or after one or more replicates;
-    the first step of the best one is taken. The horizon h grows by one after a new point where the
-    share of distinct points among readings is above `target_ratio`, and shrinks by one, to -1 at
-    the least, after a replicate where it is below; at -1 there is always a new point.
+    Each round takes `step` readings, at RAHBO's next point or at a measured one. It compares
+    sequences of `h + 1` steps, of which one at most is at a new point, and takes the first step of
+    the best one; of equal ones, one that starts with a replicate. The horizon h grows by one after
+    a new point where the share of distinct points among readings is above `target_ratio`, and
+    shrinks by one, to -1 at the least, after a replicate where it is below; at -1 there is always a
+    new point.
 
     The paper wants the surface everywhere and integrates its variance. Here the variance of
     `f - risk_aversion * rho^2` is summed over points that may be the best, whose upper bound is
@@ -192,7 +193,9 @@ class _Ahead:
         ahead, total, first = self, self.weight.new_zeros(len(self.weight)), None
         for index in range(length):
             gains = ahead.gains()
-            allowed = ~ahead.is_measured & (ahead.counts == 0) if index == turn else ahead.is_measured
+            allowed = (
+                ~ahead.is_measured & (ahead.counts == 0) if index == turn else ahead.is_measured
+            )
             gain, row = gains.masked_fill(~allowed, -torch.inf).max(dim=-1)
             total, ahead = total + gain, ahead.after(row)
             if first is None:
@@ -226,4 +229,3 @@ class _Ahead:
         spread = self.mean.diagonal(dim1=-2, dim2=-1) + self.reading / self.step
         more = self.link.precision(self.counts + self.step) - self.link.precision(self.counts)
         return spread, more / (1 + more * self.noise.diagonal(dim1=-2, dim2=-1))
-

@@ -156,7 +156,7 @@ class LogLink(VarianceLink):
         return torch.polygamma(1, (counts - 1) / 2)
 
     def precision(self, counts: Tensor) -> Tensor:
-        r"""One over the variance of an observation; 0 of fewer than two repeats, which tell nothing.
+        r"""One over the variance of an observation; 0 of fewer than two repeats.
 
         Args:
             counts: Numbers of repeats, of any shape.

@@ -69,7 +69,7 @@ class WorthOfReadings:
         num_compared: How many of the measured points may become the best one.
     """
 
-    num_repeats: Sequence[int] = (1, 2, 3, 5, 8, 13)
+    num_repeats: Sequence[int] = (2, 3, 5, 8, 13)
     moving_cost: float = 0.0
     returning_cost: float = 0.0
     reading_cost: float = 1.0
@@ -130,8 +130,8 @@ class AdaptiveRepeats(Method):
         r"""The model of all readings so far, on the unit cube."""
         readings = view.history.Y[..., 0].isfinite().sum(dim=(-2, -1))
         before = view.previous
-        if before is not None and torch.equal(before.train_counts.sum(dim=(-2, -1)).long(), readings):
-            return before  # all budgets are spent
+        if before is not None and torch.equal(before.train_counts.sum(dim=(1, 2)).long(), readings):
+            return before  # there is nothing new: all budgets are spent
         return self.reporting.fitted(view, *pooled(view))
 
     def propose(self, view: View) -> Tensor:
@@ -167,9 +167,9 @@ def pooled(view: View) -> tuple[Tensor, RepeatedOutcomes]:
         Decisions `R x n x d`, in which a replicate with fewer than n repeats its first one, and
         the statistics of their readings, of which a repeated one has none.
     """
-    rows = []
-    Y = view.history.Y[..., 0]
-    for decisions, readings, known in zip(view.history.X[..., :-1], Y, view.history.has_outcome, strict=True):
+    history, rows = view.history, []
+    tables = zip(history.X[..., :-1], history.Y[..., 0], history.has_outcome, strict=True)
+    for decisions, readings, known in tables:
         outcomes = RepeatedOutcomes.from_repeats(readings[known])
         rows.append(pool_repeated_rows(decisions[known], outcomes))
     X = _padded([X for X, _ in rows])
@@ -197,31 +197,69 @@ def adaptive_repeats(
     seeds: int | Sequence[int],
     *,
     risk_aversion: float,
-    num_repeats: Sequence[int] = (1, 2, 3, 5, 8, 13),
+    num_repeats: Sequence[int] = (2, 3, 5, 8, 13),
     moving_cost: float = 0.0,
     returning_cost: float = 0.0,
     reading_cost: float = 1.0,
     budget: int | None = None,
-    initial_repeats: int = 3,
-    num_initial: int = 10,
-    batch_size: int = 1,
     rule: RepeatsRule | None = None,
     beta: float = 4.0,
     noise_beta: float = 4.0,
     report: Rule = "lower_confidence_bound",
+    initial_repeats: int = 3,
+    num_initial: int = 10,
+    batch_size: int = 1,
     **options: Any,
 ) -> Strategy:
-    r"""TODO"""
-    chosen = rule or WorthOfReadings(
-        tuple(num_repeats), moving_cost, returning_cost, reading_cost
-    )
-    reporting = MeanVariance(Weights(risk_aversion, beta, noise_beta), rule=report, **options)
+    r"""Mean minus variance with as many readings of each point as they are worth.
+
+    Each round maximises `LogRiskAverseKnowledgeGradient` and takes the best of its maximiser and
+    more readings at a measured point. It asks for rows `(x, k)`, `R x 1 x (d + 1)`: evaluate x k
+    times, and tell the row with the readings, NaN where a replicate has fewer than another.
+
+    Args:
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
+        seeds: One seed per replicate.
+        risk_aversion: Weight of the variance, >= 0; it is also the weight by which points are
+            reported.
+        num_repeats: The numbers of readings to choose from.
+        moving_cost: What it costs to start at a new point, in units of `reading_cost`'s, >= 0.
+        returning_cost: What it costs to start again at a measured point, >= 0.
+        reading_cost: What a reading costs, > 0.
+        budget: The most readings of a replicate, the initial design included; it asks for NaN
+            after that. None for no end.
+        rule: Another way to choose the point and the number of readings, to which the numbers and
+            costs above do not apply.
+        beta: Squared width of the bound of f, for the report.
+        noise_beta: Squared width of the bound of the noise, for the report and in the noise of a
+            mean, Eq. (16) of [Makarova2021rahbo]_.
+        report: The reporting rule of `recommend`.
+        initial_repeats: The number of readings at each point of the initial design.
+        num_initial: The number of points of the initial design.
+        batch_size: 1; points are chosen one by one.
+        options: Further arguments of `MeanVariance`.
+
+    Raises:
+        UnsupportedError: If the batch size is not 1, or the reporting rule needs recorded bounds.
+        ValueError: If a number or a cost is out of its range.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)
+        >>> strategy = adaptive_repeats(bounds, [0, 1], risk_aversion=1.0, num_initial=5)
+        >>> X = strategy.ask()
+        >>> noise = 0.1 * torch.randn(2, 5, 3, dtype=torch.double)
+        >>> strategy.tell(X, (3 * X[..., :1]).sin() + noise)
+        >>> strategy.ask().shape, strategy.recommend().shape
+        (torch.Size([2, 1, 2]), torch.Size([2, 1]))
+    """
     if batch_size != 1:
         raise UnsupportedError(f"Expected a `batch_size` of 1. Got {batch_size}.")
+    counts = tuple(num_repeats)
+    chosen = rule or WorthOfReadings(counts, moving_cost, returning_cost, reading_cost)
+    weights = Weights(risk_aversion, beta, noise_beta)
     return Strategy(
         MeasuredBox(decision_box(bounds), initial_repeats),
-        AdaptiveRepeats(chosen, reporting, budget),
+        AdaptiveRepeats(chosen, MeanVariance(weights, rule=report, **options), budget),
         seeds,
         num_initial=num_initial,
-        batch_size=batch_size,
     )

@@ -108,7 +108,7 @@ class MeanVariance(Method):
         return self.fitted(view, X, RepeatedOutcomes.from_repeats(Y, allow_missing=True))
 
     def fitted(self, view: View, X: Tensor, outcomes: RepeatedOutcomes) -> MeanVarianceGP:
-        r"""A fitted model of decisions `R x n x d`, or one with the hyperparameters of the state."""
+        r"""The model of decisions `R x n x d`, fitted or with the hyperparameters of the state."""
         model = self.model(view, X, outcomes)
         if self._fits_in(view.round) or not view.state:
             model.fit_processes(lambda process: _fitted(process, view.seeds))

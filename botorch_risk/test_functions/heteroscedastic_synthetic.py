@@ -48,6 +48,7 @@ class HeteroscedasticHartmann(HeteroscedasticTestProblem):
         hartmann = Hartmann(dim=dim, negate=True, dtype=torch.double)
         self._optimal_value = hartmann.optimal_value
         self._optimizers = [tuple(row) for row in hartmann.optimizers.tolist()]
+        self._peak = hartmann.optimizers[0]
         super().__init__(risk_aversion, dtype)
         self._hartmann = hartmann
 
@@ -56,8 +57,7 @@ class HeteroscedasticHartmann(HeteroscedasticTestProblem):
 
     def _noise_variance(self, X: Tensor) -> Tensor:
         if self.dim == 3:
-            peak = torch.tensor(self._optimizers[0]).to(X)
-            level = 0.1 + (-(X - peak).square().sum(dim=-1) / 0.08).exp()
+            level = 0.1 + (-(X - self._peak.to(X)).square().sum(dim=-1) / 0.08).exp()
         else:
             level = 0.1 + 0.7 * torch.sigmoid(-20 * (X[..., 0] - 0.3))
         return level.square()

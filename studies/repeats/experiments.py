@@ -1,4 +1,4 @@
-r"""Five problems with certified optima of mean minus variance, and the ways to spend 200 readings."""
+r"""Five problems with certified optima of mean minus variance, and ways to spend 200 readings."""
 
 from __future__ import annotations
 

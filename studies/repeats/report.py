@@ -85,7 +85,7 @@ def headline(readings: dict[str, int | None]) -> str:
 def draw(pages: dict[str, dict[str, Tensor]], path: Path) -> None:
     r"""Median regret by the number of readings, a panel a problem, with ours in front."""
     require_extra("matplotlib")
-    from matplotlib.figure import Figure  # noqa: PLC0415 an extra
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=(3.6 * len(pages), 3.4), layout="constrained")
     panels = figure.subplots(1, len(pages), squeeze=False)[0]

@@ -41,6 +41,7 @@ from botorch_risk.risk import (
     RiskMeasure,
 )
 from tests import oracles
+from tests.acquisition.worth_of_readings import knowledge_gradient_rate
 from tests.contracts import (
     RepeatedData,
     mean_variance_gp,
@@ -215,7 +216,7 @@ ACQUISITIONS = [
         lambda model, **options: LogRiskAverseKnowledgeGradient(
             model, risk_aversion=0.7, num_repeats=(1, 4), moving_cost=2.0, **options
         ),
-        lambda model, repeats, X: oracles.knowledge_gradient_rate(
+        lambda model, repeats, X: knowledge_gradient_rate(
             model, repeats, X, 0.7, [1, 4], start=2.0
         ),
         tolerance=1e-3,

@@ -36,7 +36,7 @@ def test_objective_is_of_the_decision() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ValueError, match="`max_repeats` to be at least 1. Got 0"):
+    with pytest.raises(ValueError, match=r"`max_repeats` to be at least 1. Got 0"):
         ChosenRepeats(PROBLEM, 0)
-    with pytest.raises(ValueError, match="at most 3 readings of a point. Got 4"):
+    with pytest.raises(ValueError, match=r"at most 3 readings of a point. Got 4"):
         ChosenRepeats(PROBLEM, 4).sample_repeats(X, 3, generators([0, 1], "observations", 0))

@@ -126,7 +126,12 @@ def test_the_rule_takes_the_best_rate() -> None:
 def test_costs_reach_the_acquisition() -> None:
     cheap, expensive = (
         adaptive_repeats(
-            PROBLEM.bounds, range(4), num_repeats=(1, 2, 4), moving_cost=c, returning_cost=c, **OPTIONS
+            PROBLEM.bounds,
+            range(4),
+            num_repeats=(1, 2, 4),
+            moving_cost=c,
+            returning_cost=c,
+            **OPTIONS,
         )
         for c in (0.0, 50.0)
     )
@@ -136,15 +141,13 @@ def test_costs_reach_the_acquisition() -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match="`budget` to be at least 1 or None. Got 0"):
+    with pytest.raises(ValueError, match=r"`budget` to be at least 1 or None. Got 0"):
         adaptive_repeats(PROBLEM.bounds, 0, budget=0, **OPTIONS)
     with pytest.raises(UnsupportedError, match="another rule than 'recorded_lower"):
-        adaptive_repeats(
-            PROBLEM.bounds, 0, report="recorded_lower_confidence_bound", **OPTIONS
-        )
+        adaptive_repeats(PROBLEM.bounds, 0, report="recorded_lower_confidence_bound", **OPTIONS)
     with pytest.raises(ValueError, match="Expected `initial_repeats`"):
         adaptive_repeats(PROBLEM.bounds, 0, initial_repeats=0, **OPTIONS)
-    with pytest.raises(UnsupportedError, match="`batch_size` of 1. Got 2"):
+    with pytest.raises(UnsupportedError, match=r"`batch_size` of 1. Got 2"):
         adaptive_repeats(PROBLEM.bounds, 0, batch_size=2, **OPTIONS)
     strategy = adaptive_repeats(PROBLEM.bounds, [0], reading_cost=0.0, **OPTIONS)
     play(strategy, 1, problem=MEASURED)

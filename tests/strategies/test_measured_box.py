@@ -43,7 +43,7 @@ def test_bad_rows_are_refused(row: list[float], message: str) -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match="`initial_repeats` to be at least 1. Got 0"):
+    with pytest.raises(ValueError, match=r"`initial_repeats` to be at least 1. Got 0"):
         MeasuredBox(BOX, 0)
     X = torch.ones(1, 1, 2).double()
     with pytest.raises(BotorchTensorDimensionError, match="`R x q x 3`"):

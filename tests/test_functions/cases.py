@@ -166,7 +166,7 @@ PROBLEMS = [
     heteroscedastic("heteroscedastic_branin", HeteroscedasticBranin, 2, noise_scale=2.0),
     heteroscedastic("camel", HeteroscedasticCamel, 2),
     heteroscedastic("hartmann_3", HeteroscedasticHartmann, 3),
-    heteroscedastic("hartmann_6", HeteroscedasticHartmann, 6, dim=6),
+    heteroscedastic("hartmann_6", partial(HeteroscedasticHartmann, 6), 6),
     environmental("ackley_1", partial(EnvironmentalAckley, 1), 2),
     environmental("ackley_4", partial(EnvironmentalAckley, 4), 2),
     environmental("branin", EnvironmentalBranin, 2),

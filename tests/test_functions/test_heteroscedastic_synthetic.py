@@ -52,5 +52,5 @@ def test_means_are_botorchs_and_the_noise_is_the_formula() -> None:
 
 
 def test_other_dimensions_are_refused() -> None:
-    with pytest.raises(ValueError, match="`dim` to be 3 or 6. Got 4"):
+    with pytest.raises(ValueError, match=r"`dim` to be 3 or 6. Got 4"):
         HeteroscedasticHartmann(4)
