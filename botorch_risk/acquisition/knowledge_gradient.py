@@ -128,7 +128,9 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""The best log rate at `batch_shape x m x d` points as new ones, `batch_shape x m`."""
-        return self.log_rates(X).amax(dim=-1)
+        X = as_points(X, self.model)
+        self.check_points(X)
+        return map_replicates(lambda X: self._rates(X).amax(dim=-1), X, self._batch_shape)
 
     def log_rates(self, X: Tensor) -> Tensor:
         r"""Log rates of each number of readings at points as new ones.
@@ -139,11 +141,11 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         Returns:
             `batch_shape x m x len(num_repeats)` logarithms of the gain per cost.
         """
-        self.check_points(X)
         X = as_points(X, self.model)
+        self.check_points(X)
+        columns = range(len(self.num_repeats))
         parts = [
-            map_replicates(partial(self._rate, k=k), X, self._batch_shape)
-            for k in self.num_repeats.tolist()
+            map_replicates(partial(self._column_of_rates, i), X, self._batch_shape) for i in columns
         ]
         return torch.stack(parts, dim=-1)
 
@@ -157,8 +159,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         model: Any = self.model
         X = model.train_X.reshape(-1, *model.train_X.shape[-2:])
         counts = model.train_counts.reshape(X.shape[:-1])
-        parts = [self._rate(X, k, counts) for k in self.num_repeats.tolist()]
-        rates = torch.stack(parts, dim=-1).masked_fill(counts.unsqueeze(-1) == 0, -torch.inf)
+        rates = self._rates(X, counts).masked_fill(counts.unsqueeze(-1) == 0, -torch.inf)
         return rates.reshape(*self._batch_shape, *rates.shape[-2:])
 
     @torch.no_grad()
@@ -188,12 +189,24 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         shape: Any = self.model.batch_shape
         return shape
 
-    def _rate(self, X: Tensor, k: int, counts: Tensor | None = None) -> Tensor:
-        r"""Log rates `B x m` of k readings at `B x m x d` points with `B x m` readings so far."""
+    def _column_of_rates(self, column: int, X: Tensor) -> Tensor:
+        return self._rates(X)[..., column]
+
+    def _rates(self, X: Tensor, counts: Tensor | None = None) -> Tensor:
+        r"""Log rates of each number of readings at points with some readings so far.
+
+        Args:
+            X: `B x m x d` points.
+            counts: `B x m` numbers of readings; `None` of new points.
+
+        Returns:
+            `B x m x len(num_repeats)`.
+        """
         start = self.moving_cost if counts is None else self.returning_cost
         counts = X.new_zeros(()) if counts is None else counts
-        cost = X.new_tensor(start + k * self.reading_cost)
-        return self._conditioned.log_gain(X, k, counts) - cost.log()
+        steps = self.num_repeats.tolist()
+        gains = self._conditioned.log_gains(X, steps, counts)
+        return gains - (start + X.new_tensor(steps) * self.reading_cost).log()
 
 
 def _require_log_noise(model: Any) -> None:

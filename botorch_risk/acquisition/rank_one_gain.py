@@ -2,6 +2,7 @@ r"""What readings at a point are expected to gain, by rank-one updates of mean a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,20 +63,44 @@ class RankOneGain:
         is_point = observed.gather(-1, order)
         return cls(model, risk_aversion, mean, noise, f.take(order), g.take(order), is_point)
 
-    def log_gain(self, X: Tensor, k: int, counts: Tensor) -> Tensor:
-        r"""The logarithm of the expected gain by k readings, `B x m`."""
+    def log_gains(self, X: Tensor, steps: Sequence[int], counts: Tensor) -> Tensor:
+        r"""The logarithm of the expected gain by each number of readings.
+
+        Args:
+            X: `B x m x d` points.
+            steps: Numbers of readings.
+            counts: Numbers of readings so far, broadcastable to `B x m`.
+
+        Returns:
+            `B x m x len(steps)`.
+        """
         f, g = self.mean.at(X), self.noise.at(X)
-        means, noises = _with_own(self.mean_at.mean, f.mean), _with_own(self.noise_at.mean, g.mean)
         cross_f = _with_own_column(self.mean.covariance(f, self.mean_at), f.variance)
         cross_g = _with_own_column(self.noise.covariance(g, self.noise_at), g.variance)
-        variances = _with_own(self.noise_at.variance, g.variance)
         upper = self._limited((g.mean + (self.model.noise_beta * g.variance).sqrt()).exp())
-        step_f = cross_f / (f.variance + upper / k).sqrt().unsqueeze(-1)
-        link = self.model.noise.link
-        precision = link.precision(counts + k) - link.precision(counts)
-        # The root of the precision alone: one of 0 has no gradient.
-        step_g = cross_g * (precision.sqrt() / (1 + g.variance * precision).sqrt()).unsqueeze(-1)
-        nodes, weights = _gauss_hermite(X)
+        link, gains = self.model.noise.link, []
+        for k in steps:
+            step_f = cross_f / (f.variance + upper / k).sqrt().unsqueeze(-1)
+            more = link.precision(counts + k) - link.precision(counts)
+            # The root of the precision alone: one of 0 has no gradient.
+            step_g = cross_g * (more.sqrt() / (1 + g.variance * more).sqrt()).unsqueeze(-1)
+            gains.append(self._log_gain(f, g, step_f, step_g))
+        return torch.stack(gains, dim=-1)
+
+    def _log_gain(
+        self, f: ConditionedPoints, g: ConditionedPoints, step_f: Tensor, step_g: Tensor
+    ) -> Tensor:
+        r"""The logarithm of the expected gain, `B x m`.
+
+        Args:
+            f: The points under the process of f.
+            g: The same under the process of the log noise.
+            step_f: `B x m x (a + 1)`, by what one deviation of the outcome moves each mean.
+            step_g: The same of the log noise.
+        """
+        means, noises = _with_own(self.mean_at.mean, f.mean), _with_own(self.noise_at.mean, g.mean)
+        variances = _with_own(self.noise_at.variance, g.variance)
+        nodes, weights = _gauss_hermite(step_f)
         # The variance of the log noise that is left has a part in the expected noise.
         left = noises + (variances - step_g.square()) / 2
         noise = self._limited((left.unsqueeze(-1) + step_g.unsqueeze(-1) * nodes).exp())
