@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from botorch_risk.experiments.extras import require_extra
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
+from botorch_risk.extras import require_extra
 from reproduction.parts import report_parser, stores
 from reproduction.tables import paired, table
 from studies.repeats.experiments import BUDGET, EXPERIMENTS, FIXED, OURS
