@@ -87,7 +87,7 @@ def draw(pages: dict[str, dict[str, Tensor]], path: Path) -> None:
     require_extra("matplotlib")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(3.6 * len(pages), 3.4), layout="constrained")
+    figure = Figure(figsize=(1.5 + 3.4 * len(pages), 3.4), layout="constrained")
     panels = figure.subplots(1, len(pages), squeeze=False)[0]
     for panel, (name, curves) in zip(panels, pages.items(), strict=True):
         for label, curve in curves.items():
@@ -101,7 +101,8 @@ def draw(pages: dict[str, dict[str, Tensor]], path: Path) -> None:
             )  # fmt: skip
         panel.set(title=name, xlabel="readings", yscale="log")
     panels[0].set_ylabel("median regret, mean - variance")
-    panels[-1].legend(fontsize=7)
+    handles, labels = panels[-1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", fontsize=8)
     figure.savefig(path, dpi=120)
 
 
