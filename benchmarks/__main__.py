@@ -18,6 +18,7 @@ from benchmarks import (
     multistart,
     pseudo_data,
     rahbo_loop,
+    readings,
     risk_measures,
     robust_acquisition,
     robustness,
@@ -42,6 +43,7 @@ def main() -> None:
         mixed_search.main(repeats=1 if quick else 5)
         constrained_round.main(repeats=1 if quick else 5)
         rahbo_loop.main(plain=2 if quick else 32)
+        readings.main(repeats=1 if quick else 5)
         risk_measures.main()
         pseudo_data.main(repeats=1 if quick else 9)
         branching.main(replicates=2 if quick else 16)

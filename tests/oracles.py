@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -40,7 +40,18 @@ def gp_posterior(
     return mean, variance
 
 
-def rahbo_moments(model: Any, repeats: np.ndarray, X: np.ndarray) -> dict[str, np.ndarray]:
+class FurtherReadings(NamedTuple):
+    r"""k more readings at a point `d`: their mean, and the unbiased log of their variance."""
+
+    x: np.ndarray
+    k: int
+    mean: float
+    log_variance: float
+
+
+def rahbo_moments(
+    model: Any, repeats: np.ndarray, X: np.ndarray, further: FurtherReadings | None = None
+) -> dict[str, np.ndarray]:
     r"""Moments of f and of the noise process of an unbatched model with the log link.
 
     Everything but the hyperparameters comes from the raw repeats, by Eqs. (12)-(16).
@@ -49,6 +60,8 @@ def rahbo_moments(model: Any, repeats: np.ndarray, X: np.ndarray) -> dict[str, n
         model: Supplies lengthscales and constants, and `noise_beta`.
         repeats: `n x k` repeats without gaps, at distinct training points.
         X: `m x d` points.
+        further: Readings that both processes are conditioned on, while the scales, and the noise of
+            the rows that were there, stay as they are.
     """
     train_X = to_numpy(model.train_X)
     k = repeats.shape[1]
@@ -57,12 +70,20 @@ def rahbo_moments(model: Any, repeats: np.ndarray, X: np.ndarray) -> dict[str, n
     logs = np.log(s2) - (digamma(half) - np.log(half))
     centre, spread = logs.mean(), spread_of_the_noise(logs, polygamma(1, half))
 
-    def noise_process(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def noise_process(
+        points: np.ndarray, further: FurtherReadings | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        rows, targets = train_X, logs
+        noise = np.full(len(logs), polygamma(1, half))
+        if further is not None and further.k > 1:
+            rows = np.vstack([rows, further.x])
+            targets = np.append(targets, further.log_variance)
+            noise = np.append(noise, polygamma(1, (further.k - 1) / 2))
         mean, variance = gp_posterior(
             points,
-            train_X,
-            (logs - centre) / spread,
-            np.full(len(logs), polygamma(1, half) / spread**2),
+            rows,
+            (targets - centre) / spread,
+            noise / spread**2,
             to_numpy(model.noise_model.covar_module.lengthscale).ravel(),
             model.noise_model.mean_module.constant.item(),
         )
@@ -71,15 +92,21 @@ def rahbo_moments(model: Any, repeats: np.ndarray, X: np.ndarray) -> dict[str, n
     log_mean, log_variance = noise_process(train_X)
     noise = np.exp(log_mean + np.sqrt(model.noise_beta * log_variance)) / k  # Eq. (16)
     offset, scale = means.mean(), means.std(ddof=1)
+    rows = train_X
+    if further is not None:
+        log_mean, log_variance = noise_process(further.x[None])
+        upper = np.exp(log_mean + np.sqrt(model.noise_beta * log_variance))
+        rows = np.vstack([rows, further.x])
+        means, noise = np.append(means, further.mean), np.append(noise, upper / further.k)
     mean, variance = gp_posterior(
         X,
-        train_X,
+        rows,
         (means - offset) / scale,
         noise / scale**2,
         to_numpy(model.mean_model.covar_module.lengthscale).ravel(),
         model.mean_model.mean_module.constant.item(),
     )
-    log_mean, log_variance = noise_process(X)
+    log_mean, log_variance = noise_process(X, further)
     return {
         "mean": offset + scale * mean,
         "variance": scale**2 * variance,

@@ -24,7 +24,7 @@ FLOORS = (
     "bandits",
     "acquisition",
     "optim",
-    "recommend recommend_everywhere repeat_advice",
+    "recommend recommend_everywhere repeat_advice next_readings",
     "metrics",
     "diagnostics",
     "strategies",

@@ -38,6 +38,7 @@ WITHOUT_CONTRACT = {
         "RiskConstraint",
         "RiskObjective",  # for BoTorch's Monte-Carlo acquisition functions
         "Robust",  # a record
+        "Readings",
         "Selection",
         "Status",
         "TruncatedVarianceState",

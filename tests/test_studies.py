@@ -11,8 +11,14 @@ import pytest
 RUNS = {  # problems, rounds
     "chance_constraints": (["chance-branin"], 1),
     "frontier": (["portfolio-policy"], 2),
+    "repeats": (["repeats-sine"], 2),
     "risk_measures": (["study-branin-var"], 30),
     "two_objectives": ([], 1),
+}
+CHEAP = {
+    "chance_constraints": ("confidence-bound", "random"),
+    "repeats": ("k = 5", "adaptive"),
+    "risk_measures": ("confidence-bound", "random"),
 }
 TIMED = ("risk_measures", "two_objectives")
 
@@ -26,9 +32,8 @@ def test_runs_and_reports(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     sizes = ["--seeds", "2", "--rounds", str(rounds)]
     run = importlib.import_module(f"studies.{name}.run")
     monkeypatch.setattr(sys, "argv", ["run", *problems, *sizes, *out])
-    if name in ("chance_constraints", "risk_measures"):  # without those that loop over BoTorch's
-        cheap = ("confidence-bound", "random")
-        parts = [part for part in run.PARTS if part.labels[0] in cheap]
+    if name in CHEAP:  # without methods that loop over BoTorch's, and most fixed numbers of repeats
+        parts = [part for part in run.PARTS if part.labels[0] in CHEAP[name]]
         monkeypatch.setattr(run, "PARTS", parts)
     run.main()
     report = importlib.import_module(f"studies.{name}.report")

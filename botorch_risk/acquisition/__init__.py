@@ -6,6 +6,10 @@ Importing this package registers an input constructor for each, for BoTorch's
 
 from botorch_risk.acquisition.batch_mean_variance import qRiskAverseUpperConfidenceBound
 from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenceBound
+from botorch_risk.acquisition.knowledge_gradient import (
+    LogRiskAverseKnowledgeGradient,
+    Readings,
+)
 from botorch_risk.acquisition.lacing import covering_mask, lacing_mask, select_lacing_value
 from botorch_risk.acquisition.level_set import MaximumVariance, Straddle
 from botorch_risk.acquisition.mean_variance import (
@@ -73,6 +77,7 @@ __all__ = [
     "Cost",
     "GuaranteedWidth",
     "LevelSet",
+    "LogRiskAverseKnowledgeGradient",
     "Maximize",
     "MaximumVariance",
     "MeanVarianceObjective",
@@ -84,6 +89,7 @@ __all__ = [
     "PointwiseAcquisition",
     "PointwiseAcquisitionFunction",
     "PracticalWidth",
+    "Readings",
     "RelativeLevelSet",
     "RiskAverseLowerConfidenceBound",
     "RiskAverseUpperConfidenceBound",

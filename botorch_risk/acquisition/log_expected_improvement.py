@@ -9,9 +9,6 @@ from torch import Tensor
 
 from botorch_risk.posterior.marginals import Marginals
 
-# Below this, 1 + u Phi(u) / phi(u) is lost to rounding and its leading term 1 / u^2 is exact.
-_FAR = -1e5
-
 
 def log_expected_improvement(moments: Marginals, best: Tensor) -> Tensor:
     r"""The logarithm of the expected improvement.
@@ -37,7 +34,10 @@ def log_expected_improvement(moments: Marginals, best: Tensor) -> Tensor:
     near = u.clamp_min(-1.0)
     far = u.clamp_max(-1.0)
     ratio = math.sqrt(math.pi / 2) * torch.special.erfcx(-far / math.sqrt(2))  # Phi / phi
-    tail = torch.where(far > _FAR, torch.log1p(far * ratio), -2 * (-far).log())
+    # Far out 1 + u Phi(u) / phi(u) is lost to rounding, and its series in 1 / u^2 is exact.
+    bound = -(torch.finfo(u.dtype).eps ** -0.25)
+    series = torch.log1p(-3 / far.clamp_max(bound).square()) - 2 * (-far).log()
+    tail = torch.where(far > bound, torch.log1p(far.clamp_min(bound) * ratio), series)
     value = torch.where(u > -1.0, _excess(near).log(), _log_phi(far) + tail)
     return (value + sigma.log()).where(sigma > 0, -torch.inf)
 

@@ -6,9 +6,11 @@ from botorch_risk.baselines.botorch_pareto import (
 )
 from botorch_risk.baselines.botorch_risk_measure import botorch_risk_measure
 from botorch_risk.baselines.botorch_value_at_risk import value_at_risk_log_nei
+from botorch_risk.baselines.bts_red import bts_red
 from botorch_risk.baselines.constrained_log_ei import constrained_log_ei
 from botorch_risk.baselines.contexts import context_free_gp_ucb, stable_opt
 from botorch_risk.baselines.fully_bayesian import fully_bayesian_gp_ucb
+from botorch_risk.baselines.hetgp_horizon import hetgp_horizon
 from botorch_risk.baselines.hyperparameters import (
     a_gp_ucb,
     gp_ucb,
@@ -43,6 +45,7 @@ __all__ = [
     "a_gp_ucb",
     "adversarial_stable_opt",
     "botorch_risk_measure",
+    "bts_red",
     "conditional_value_at_risk_log_nehvi",
     "constrained_log_ei",
     "context_free_gp_ucb",
@@ -52,6 +55,7 @@ __all__ = [
     "gchk",
     "gp_ucb",
     "heteroscedastic_gp_ucb",
+    "hetgp_horizon",
     "mars_log_nei",
     "max_value_entropy_search",
     "maximum_variance_search",

@@ -155,6 +155,15 @@ class LogLink(VarianceLink):
     def observation_noise(self, variances: Tensor, counts: Tensor) -> Tensor:  # noqa: D102
         return torch.polygamma(1, (counts - 1) / 2)
 
+    def precision(self, counts: Tensor) -> Tensor:
+        r"""One over the variance of an observation; 0 of fewer than two repeats.
+
+        Args:
+            counts: Numbers of repeats, of any shape.
+        """
+        precision = 1 / self.observation_noise(counts, counts.clamp_min(2))
+        return precision.where(counts > 1, torch.zeros_like(precision))
+
     def inverse(self, values: Tensor) -> Tensor:  # noqa: D102
         return values.exp()
 

@@ -6,6 +6,13 @@ has the methods that they are compared with.
 """
 
 from botorch_risk.strategies.acquire import Acquire
+from botorch_risk.strategies.adaptive_repeats import (
+    AdaptiveRepeats,
+    FixedRepeats,
+    RepeatsRule,
+    WorthOfReadings,
+    adaptive_repeats,
+)
 from botorch_risk.strategies.context_space import ContextSpace
 from botorch_risk.strategies.contextual import ContextualRisk
 from botorch_risk.strategies.domain import SampleDomain, Sampler
@@ -16,6 +23,7 @@ from botorch_risk.strategies.history import History
 from botorch_risk.strategies.initial_design import initial_design
 from botorch_risk.strategies.kde import drbo_kde, drbo_mmd, sbo_kde
 from botorch_risk.strategies.mean_variance import MeanVariance, Weights
+from botorch_risk.strategies.measured_box import MeasuredBox
 from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.monte_carlo import MonteCarloDecision
 from botorch_risk.strategies.pareto_search import HypervolumeImprovement, pareto_search
@@ -38,6 +46,7 @@ from botorch_risk.strategies.v_ucb import LacedValue, v_ucb
 
 __all__ = [
     "Acquire",
+    "AdaptiveRepeats",
     "Box",
     "ContextSpace",
     "ContextualRisk",
@@ -45,16 +54,19 @@ __all__ = [
     "EnvironmentRisk",
     "EnvironmentSpace",
     "FiniteDomain",
+    "FixedRepeats",
     "History",
     "HypervolumeImprovement",
     "LacedValue",
     "MeanVariance",
+    "MeasuredBox",
     "Method",
     "MonteCarloDecision",
     "ObjectiveRisksRecipe",
     "ParetoSearch",
     "RandomOrAcquire",
     "RandomPoints",
+    "RepeatsRule",
     "RiskRecipe",
     "SampleDomain",
     "Sampler",
@@ -64,6 +76,8 @@ __all__ = [
     "TruncateVariance",
     "View",
     "Weights",
+    "WorthOfReadings",
+    "adaptive_repeats",
     "drbo_kde",
     "drbo_mmd",
     "initial_design",

@@ -105,7 +105,11 @@ class MeanVariance(Method):
     def believe(self, view: View) -> MeanVarianceGP:
         r"""The model of all data so far, on the unit cube."""
         X, Y = view.complete
-        model = self.model(view, X, RepeatedOutcomes.from_repeats(Y, allow_missing=True))
+        return self.fitted(view, X, RepeatedOutcomes.from_repeats(Y, allow_missing=True))
+
+    def fitted(self, view: View, X: Tensor, outcomes: RepeatedOutcomes) -> MeanVarianceGP:
+        r"""The model of decisions `R x n x d`, fitted or with the hyperparameters of the state."""
+        model = self.model(view, X, outcomes)
         if self._fits_in(view.round) or not view.state:
             model.fit_processes(lambda process: _fitted(process, view.seeds))
         else:

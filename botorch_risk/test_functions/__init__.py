@@ -38,6 +38,10 @@ from botorch_risk.test_functions.heteroscedastic import (
     HeteroscedasticSine,
     HeteroscedasticTestProblem,
 )
+from botorch_risk.test_functions.heteroscedastic_synthetic import (
+    HeteroscedasticCamel,
+    HeteroscedasticHartmann,
+)
 from botorch_risk.test_functions.lunar_landing import LunarLanding
 from botorch_risk.test_functions.maximized import MaximizedTestFunction
 from botorch_risk.test_functions.mixed_newsvendor import MixedNewsvendor
@@ -76,6 +80,8 @@ __all__ = [
     "ForestTuning",
     "GaussianProcessSample",
     "HeteroscedasticBranin",
+    "HeteroscedasticCamel",
+    "HeteroscedasticHartmann",
     "HeteroscedasticSine",
     "HeteroscedasticTestProblem",
     "LogisticRegressionTuning",

@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from botorch_risk.acquisition import (
     ConstrainedUpperConfidenceBound,
+    LogRiskAverseKnowledgeGradient,
     Maximize,
     MaximumVariance,
     NoisePosteriorStandardDeviation,
@@ -40,6 +41,7 @@ from botorch_risk.risk import (
     RiskMeasure,
 )
 from tests import oracles
+from tests.acquisition.worth_of_readings import knowledge_gradient_rate
 from tests.contracts import (
     RepeatedData,
     mean_variance_gp,
@@ -208,6 +210,17 @@ ACQUISITIONS = [
         DiscreteEnvironment(_CONTEXTS, torch.tensor([0.1, 0.25, 0.45, 0.2])),
         ConditionalValueAtRisk(0.4),
         lambda values, p: oracles.conditional_value_at_risk(values, p, level=0.4),
+    ),
+    AcquisitionCase(
+        "knowledge_gradient",
+        lambda model, **options: LogRiskAverseKnowledgeGradient(
+            model, risk_aversion=0.7, num_repeats=(1, 4), moving_cost=2.0, **options
+        ),
+        lambda model, repeats, X: knowledge_gradient_rate(
+            model, repeats, X, 0.7, [1, 4], start=2.0
+        ),
+        tolerance=1e-3,
+        batch_dims=1,
     ),
     AcquisitionCase(
         "targeted_variance",

@@ -16,11 +16,13 @@ from torch import Tensor
 from botorch_risk import baselines, strategies
 from botorch_risk.acquisition import LevelSet, Maximize, RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.experiments.chosen_repeats import ChosenRepeats
 from botorch_risk.fit.estimators import MaximumAPosteriori
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.strategies import (
     Acquire,
     Box,
+    FixedRepeats,
     HypervolumeImprovement,
     RandomOrAcquire,
     Strategy,
@@ -124,6 +126,7 @@ OVEN = NoisyOven()
 SEASONS = NoisySeasons()
 PAIRS = NoisyPairs()
 OBJECTIVES = NoisyObjectives()
+MEASURED = ChosenRepeats(PROBLEM, NUM_REPEATS)
 DOMAIN = _on_a_domain()
 
 
@@ -189,6 +192,14 @@ _FAST = {"num_restarts": 3, "raw_samples": 32}
 def of_mean_and_variance(make: Any) -> StrategyCase:
     options = {"num_repeats": NUM_REPEATS, "risk_aversion": 1.0, **_FAST}
     return StrategyCase(make, PROBLEM.bounds, options)
+
+
+def of_chosen_repeats(make: Any, label: str = "", **options: Any) -> StrategyCase:
+    r"""The number of readings is chosen too."""
+    options = {"risk_aversion": 1.0, **_FAST, **options}
+    return StrategyCase(
+        make, PROBLEM.bounds, options, MEASURED, 2, num_told=2, label=label, batch_size=1
+    )
 
 
 def of_outcomes(make: Any, batch_size: int = 2, **options: Any) -> StrategyCase:
@@ -273,6 +284,10 @@ STRATEGIES = [
     of_mean_and_variance(strategies.rahbo_us),
     of_mean_and_variance(baselines.heteroscedastic_gp_ucb),
     of_mean_and_variance(baselines.mean_variance_log_nei),
+    of_chosen_repeats(strategies.adaptive_repeats, num_repeats=(1, 2, 4)),
+    of_chosen_repeats(strategies.adaptive_repeats, label="-fixed", rule=FixedRepeats(NUM_REPEATS)),
+    of_chosen_repeats(baselines.bts_red, max_repeats=NUM_REPEATS),
+    of_chosen_repeats(baselines.hetgp_horizon),
     StrategyCase(strategies.random_search, PROBLEM.bounds, {"risk_aversion": 1.0}),
     of_outcomes(strategies.uhe_bo),
     of_outcomes(baselines.gp_ucb),

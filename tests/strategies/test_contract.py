@@ -27,8 +27,8 @@ def test_protocol_and_shapes(case: StrategyCase) -> None:
     first, second = play(strategy, 2, problem=case.problem)
     assert first.shape == (3, NUM_INITIAL, case.num_asked)
     assert second.shape == (3, case.batch_size, case.num_asked)
-    lower, upper = case.problem.bounds
     d_x = case.num_decisions
+    lower, upper = case.problem.bounds[:, :d_x]
     nothing = second.isnan().any(dim=-1)  # a batch may end short
     assert not (nothing[:, 0] if case.of_a_domain else nothing).any()
     for X in (first, second[~nothing]):

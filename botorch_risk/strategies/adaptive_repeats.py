@@ -1,0 +1,265 @@
+r"""Chooses after every round where to measure next and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from botorch_risk.acquisition.knowledge_gradient import LogRiskAverseKnowledgeGradient
+from botorch_risk.models.heteroscedastic import MeanVarianceGP
+from botorch_risk.models.repeats import RepeatedOutcomes, pool_repeated_rows
+from botorch_risk.recommend import Rule, recommend
+from botorch_risk.strategies.history import History
+from botorch_risk.strategies.mean_variance import MeanVariance, Weights
+from botorch_risk.strategies.measured_box import MeasuredBox
+from botorch_risk.strategies.method import Method, State, View, rows_at
+from botorch_risk.strategies.space import Box, decision_box
+from botorch_risk.strategies.strategy import Strategy
+
+
+class RepeatsRule(Protocol):
+    r"""How a point and the number of its readings are chosen."""
+
+    def __call__(
+        self, view: View, reporting: MeanVariance, measured: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        r"""The next measurement.
+
+        Args:
+            view: The replicates, whose belief is a `MeanVarianceGP` on the unit cube.
+            reporting: The weights of the objective, and how acquisitions are maximised.
+            measured: `R x n x d` decisions, in the order of the rows of the model.
+
+        Returns:
+            Decisions `R x d`, equal to measured ones where more readings are taken there, and
+            numbers of readings `R`, at least 1.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class FixedRepeats:
+    r"""RAHBO's point, always with the same number of readings."""
+
+    num_repeats: int
+
+    def __call__(
+        self, view: View, reporting: MeanVariance, measured: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        r"""The next measurement."""
+        X = reporting.propose(view).squeeze(-2)
+        return X, torch.full_like(X[..., 0], self.num_repeats)
+
+
+@dataclass(frozen=True)
+class WorthOfReadings:
+    r"""The most valuable readings per cost, at a new point or a measured one.
+
+    Args:
+        num_repeats: The numbers of readings to choose from.
+        moving_cost: What it costs to start at a new point, >= 0.
+        returning_cost: What it costs to start again at a measured point, >= 0.
+        reading_cost: What a reading costs, > 0.
+        num_compared: How many of the measured points may become the best one.
+    """
+
+    num_repeats: Sequence[int] = (2, 3, 5, 8, 13)
+    moving_cost: float = 0.0
+    returning_cost: float = 0.0
+    reading_cost: float = 1.0
+    num_compared: int = 8
+
+    def __call__(
+        self, view: View, reporting: MeanVariance, measured: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        r"""The next measurement."""
+        acquisition = LogRiskAverseKnowledgeGradient(
+            view.belief, risk_aversion=reporting.weights.risk_aversion, **vars(self)
+        )
+        streams = view.history.streams("acquisition")
+        X = view.space.maximize(
+            acquisition, streams, 1, reporting.num_restarts, reporting.raw_samples
+        )
+        readings = acquisition.choose(view.space.unit(X))
+        again = rows_at(measured, readings.row.clamp_min(0))
+        return again.where(readings.row.unsqueeze(-1) >= 0, X.squeeze(-2)), readings.num_repeats
+
+
+@dataclass(frozen=True)
+class AdaptiveRepeats(Method):
+    r"""A method on a `MeanVarianceGP` that chooses how often to measure, too.
+
+    Readings of one decision are pooled, whatever the round that they are from. It recommends the
+    best measured decision by the rule of `reporting`. A replicate whose budget is spent asks for
+    NaN.
+
+    Args:
+        rule: How a point and the number of its readings are chosen.
+        reporting: The model, the weights and the reporting rule.
+        budget: The most readings of a replicate, the initial design included; None for no end.
+
+    Raises:
+        UnsupportedError: If the reporting rule needs bounds that were recorded.
+        ValueError: If the budget is below 1.
+    """
+
+    rule: RepeatsRule
+    reporting: MeanVariance
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget is not None and self.budget < 1:
+            raise ValueError(f"Expected `budget` to be at least 1 or None. Got {self.budget}.")
+        if self.reporting.rule == "recorded_lower_confidence_bound":
+            raise UnsupportedError(
+                "Expected another rule than 'recorded_lower_confidence_bound': a point that is "
+                "measured again has several recorded bounds."
+            )
+
+    def group_by(self, history: History) -> Tensor:
+        r"""One batch: rows that a replicate has less than others have no weight in its model."""
+        return torch.zeros(len(history.seeds), 1)
+
+    def believe(self, view: View) -> MeanVarianceGP:
+        r"""The model of all readings so far, on the unit cube."""
+        readings = view.history.Y[..., 0].isfinite().sum(dim=(-2, -1))
+        before = view.previous
+        if before is not None and torch.equal(before.train_counts.sum(dim=(1, 2)).long(), readings):
+            return before  # there is nothing new: all budgets are spent
+        return self.reporting.fitted(view, *pooled(view))
+
+    def propose(self, view: View) -> Tensor:
+        r"""Decisions with their numbers of readings, NaN where the budget is spent."""
+        if view.batch_size != 1:
+            raise UnsupportedError(f"Expected a `batch_size` of 1. Got {view.batch_size}.")
+        measured, _ = pooled(view)
+        X, counts = self.rule(view, self.reporting, measured)
+        counts = counts.to(X)
+        if self.budget is not None:
+            left = self.budget - view.history.X[..., -1].nansum(dim=-1)
+            counts = counts.minimum(left.clamp_min(1))
+            X = X.masked_fill(left.unsqueeze(-1) < 1, torch.nan)
+            counts = counts.masked_fill(left < 1, torch.nan)
+        return torch.cat([X, counts.unsqueeze(-1)], dim=-1).unsqueeze(-2)
+
+    def learn(self, view: View) -> State:
+        r"""Keeps hyperparameters for the rounds without a fit."""
+        return self.reporting.learn(view)
+
+    def recommend(self, view: View) -> Tensor:
+        r"""The best measured decision by the reporting rule."""
+        measured, _ = pooled(view)
+        bound = self.reporting.weights.lower(view.belief)
+        chosen = recommend(bound, view.space.unit(measured), self.reporting.rule)
+        return rows_at(measured, chosen.row)
+
+
+def pooled(view: View) -> tuple[Tensor, RepeatedOutcomes]:
+    r"""The measured decisions of each replicate, with all their readings.
+
+    Returns:
+        Decisions `R x n x d`, in which a replicate with fewer than n repeats its first one, and
+        the statistics of their readings, of which a repeated one has none.
+    """
+    history, rows = view.history, []
+    tables = zip(history.X[..., :-1], history.Y[..., 0], history.has_outcome, strict=True)
+    for decisions, readings, known in tables:
+        outcomes = RepeatedOutcomes.from_repeats(readings[known])
+        rows.append(pool_repeated_rows(decisions[known], outcomes))
+    X = _padded([X for X, _ in rows])
+    parts = {
+        name: _padded([getattr(outcomes, name) for _, outcomes in rows])
+        for name in ("means", "variances", "counts")
+    }
+    lengths = torch.tensor([len(X) for X, _ in rows], device=X.device)
+    present = (torch.arange(X.shape[-2], device=X.device) < lengths.unsqueeze(-1)).unsqueeze(-1)
+    return X, RepeatedOutcomes(
+        parts["means"], parts["variances"], parts["counts"].where(present, 0.0)
+    )
+
+
+def _padded(rows: list[Tensor]) -> Tensor:
+    r"""Tables `n_r x c` as one of `R x n x c`, in which shorter ones repeat their first row."""
+    padded = pad_sequence(rows, batch_first=True)
+    lengths = torch.tensor([len(table) for table in rows], device=padded.device)
+    present = torch.arange(padded.shape[-2], device=padded.device) < lengths.unsqueeze(-1)
+    return padded.where(present.unsqueeze(-1), padded[:, :1])
+
+
+def adaptive_repeats(
+    bounds: Tensor | Box,
+    seeds: int | Sequence[int],
+    *,
+    risk_aversion: float,
+    num_repeats: Sequence[int] = (2, 3, 5, 8, 13),
+    moving_cost: float = 0.0,
+    returning_cost: float = 0.0,
+    reading_cost: float = 1.0,
+    budget: int | None = None,
+    rule: RepeatsRule | None = None,
+    beta: float = 4.0,
+    noise_beta: float = 4.0,
+    report: Rule = "lower_confidence_bound",
+    initial_repeats: int = 3,
+    num_initial: int = 10,
+    batch_size: int = 1,
+    **options: Any,
+) -> Strategy:
+    r"""Mean minus variance with as many readings of each point as they are worth.
+
+    Each round maximises `LogRiskAverseKnowledgeGradient` and takes the best of its maximiser and
+    more readings at a measured point. It asks for rows `(x, k)`, `R x 1 x (d + 1)`: evaluate x k
+    times, and tell the row with the readings, NaN where a replicate has fewer than another.
+
+    Args:
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
+        seeds: One seed per replicate.
+        risk_aversion: Weight of the variance, >= 0; it is also the weight by which points are
+            reported.
+        num_repeats: The numbers of readings to choose from.
+        moving_cost: What it costs to start at a new point, in units of `reading_cost`'s, >= 0.
+        returning_cost: What it costs to start again at a measured point, >= 0.
+        reading_cost: What a reading costs, > 0.
+        budget: The most readings of a replicate, the initial design included; it asks for NaN
+            after that. None for no end.
+        rule: Another way to choose the point and the number of readings, to which the numbers and
+            costs above do not apply.
+        beta: Squared width of the bound of f, for the report.
+        noise_beta: Squared width of the bound of the noise, for the report and in the noise of a
+            mean, Eq. (16) of [Makarova2021rahbo]_.
+        report: The reporting rule of `recommend`.
+        initial_repeats: The number of readings at each point of the initial design.
+        num_initial: The number of points of the initial design.
+        batch_size: 1; points are chosen one by one.
+        options: Further arguments of `MeanVariance`.
+
+    Raises:
+        UnsupportedError: If the batch size is not 1, or the reporting rule needs recorded bounds.
+        ValueError: If a number or a cost is out of its range.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)
+        >>> strategy = adaptive_repeats(bounds, [0, 1], risk_aversion=1.0, num_initial=5)
+        >>> X = strategy.ask()
+        >>> noise = 0.1 * torch.randn(2, 5, 3, dtype=torch.double)
+        >>> strategy.tell(X, (3 * X[..., :1]).sin() + noise)
+        >>> strategy.ask().shape, strategy.recommend().shape
+        (torch.Size([2, 1, 2]), torch.Size([2, 1]))
+    """
+    if batch_size != 1:
+        raise UnsupportedError(f"Expected a `batch_size` of 1. Got {batch_size}.")
+    counts = tuple(num_repeats)
+    chosen = rule or WorthOfReadings(counts, moving_cost, returning_cost, reading_cost)
+    weights = Weights(risk_aversion, beta, noise_beta)
+    return Strategy(
+        MeasuredBox(decision_box(bounds), initial_repeats),
+        AdaptiveRepeats(chosen, MeanVariance(weights, rule=report, **options), budget),
+        seeds,
+        num_initial=num_initial,
+    )

@@ -1,0 +1,67 @@
+r"""The gain by readings, against models that are conditioned on the readings."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from scipy.stats import norm
+
+from botorch_risk.acquisition import LogRiskAverseKnowledgeGradient
+from botorch_risk.models import MeanVarianceGP
+from tests.contracts import RepeatedData, mean_variance_gp
+
+DATA = RepeatedData.make()
+
+
+def _gains_by_fantasies(
+    model: MeanVarianceGP, x: torch.Tensor, k: int, aversion: float, variances: torch.Tensor
+) -> torch.Tensor:
+    r"""E max(V_k(a) - V_k(b), 0) of each a, over models that are conditioned on k readings at x.
+
+    The fantasies are a grid of quantiles of both outcomes; `variances` makes a sample variance of a
+    quantile of the log noise.
+    """
+
+    def value(each: MeanVarianceGP, points: torch.Tensor) -> torch.Tensor:
+        noise = each.predicted_noise(points).squeeze(-1)
+        return each.mean_marginals(points).mean - aversion * noise
+
+    points = torch.cat([model.train_X, x])
+    b = value(model, model.train_X).argmax()
+    deviation = (model.mean_marginals(x).variance + model.noise_of_means(x, k).squeeze()).sqrt()
+    steps = torch.linspace(-6, 6, 121, dtype=torch.double)
+    weights = torch.from_numpy(norm.pdf(steps)) / norm.pdf(steps).sum()
+    total = torch.zeros(len(points), dtype=torch.double)
+    for variance, weight in zip(variances, weights, strict=True):
+        of_mean = [
+            value(
+                model.condition_on_observations(
+                    x, y.reshape(1, 1), num_repeats=k, variances=variance.reshape(1, 1)
+                ),
+                points,
+            )
+            for y in (model.mean_marginals(x).mean, model.mean_marginals(x).mean + deviation)
+        ]
+        values = of_mean[0] + steps.unsqueeze(-1) * (of_mean[1] - of_mean[0])  # linear in y
+        lead = (values - values[:, b : b + 1]).clamp_min(0)
+        total += weight * (weights.unsqueeze(-1) * lead).sum(dim=0)
+    return total
+
+
+@pytest.mark.parametrize("k", [3, 8])
+def test_gain_is_that_of_models_conditioned_on_the_readings(k: int) -> None:
+    model = mean_variance_gp(DATA).eval()
+    x = torch.tensor([[0.35, 0.6]], dtype=torch.double)
+    half = torch.tensor((k - 1) / 2, dtype=torch.double)
+    mean, variance = (part.squeeze() for part in model.noise.marginals(x))
+    spread = (variance + torch.polygamma(1, half)).sqrt()
+    logs = mean + spread * torch.linspace(-6, 6, 121, dtype=torch.double)
+    variances = (logs + half.digamma() - half.log()).exp()
+    expected = _gains_by_fantasies(model, x, k, 0.7, variances).max()
+    acqf = LogRiskAverseKnowledgeGradient(
+        model, 0.7, num_repeats=[k], moving_cost=1.5, reading_cost=2.0, num_compared=9
+    )
+    found = acqf.evaluate(x).squeeze()
+    assert found.item() == pytest.approx(math.log(expected / (1.5 + 2 * k)), abs=2e-3)
