@@ -170,7 +170,7 @@ def _new_hetgpy() -> Any:
         from hetgpy import hetGP
     except ImportError as error:
         raise ImportError(
-            "Expected `hetgpy`, which this study compares with, installed by the extra `benchmarks`:"
-            f" pip install 'botorch_risk[benchmarks]'. Got {error}."
+            "Expected `hetgpy`, with which this study compares, from the extra `benchmarks`: "
+            f"pip install 'botorch_risk[benchmarks]'. Got {error}."
         ) from error
     return hetGP()

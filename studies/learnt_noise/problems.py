@@ -1,7 +1,8 @@
 r"""Twenty functions with known noise, whose readings a model learns from.
 
 Inputs are in the unit cube. A function is scaled to mean 0 and standard deviation 1 over it, and
-its noise is given in these units: the standard deviation of one reading as a function of the inputs.
+its noise, the standard deviation of one reading as a function of the inputs, is given in these
+units.
 """
 
 from __future__ import annotations

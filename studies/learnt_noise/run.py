@@ -91,9 +91,8 @@ def run(arguments: argparse.Namespace) -> None:
             store.write(f"{json.dumps(run_one(*case))}\n")
             store.flush()
             if number % 500 == 0 or number == len(missing):
-                print(
-                    f"{number} of {len(missing)}, {time.process_time() - start:.0f} s of CPU time"
-                )
+                seconds = time.process_time() - start
+                print(f"{number} of {len(missing)}, {seconds:.0f} s of CPU time", flush=True)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -120,7 +120,7 @@ def test_a_state_is_restored_whatever_was_before():
 
 def test_bad_choices():
     X, Y = repeats()
-    with pytest.raises(ValueError, match="`noise_evidence` 'spread' or 'readings'. Got 'all'"):
+    with pytest.raises(ValueError, match=r"`noise_evidence` 'spread' or 'readings'\. Got 'all'"):
         MeanVarianceGP(X, Y, noise_evidence="all")
     with pytest.raises(UnsupportedError, match="Expected the log link"):
         MeanVarianceGP(X, Y, noise_evidence="readings", variance_link="identity")
