@@ -61,8 +61,8 @@ class MeanVarianceGP(MeanVarianceConditioning):
     their points, and the noise process interpolates it elsewhere.
 
     How well the noise is known depends on k. Where it is constant, 15 points of two repeats
-    predict 1.4 times the true variance in the median, with an upper bound (`noise_beta=4`) of 5
-    times; three repeats 1.2 and 3.4, five 1.2 and 2.4, ten 1.1 and 1.8 times.
+    predict 1.4 times the true variance in the median, with an upper bound of 5 times, two standard
+    deviations up; three repeats 1.2 and 3.4, five 1.2 and 2.4, ten 1.1 and 1.8 times.
 
     Example:
         >>> from botorch.fit import fit_gpytorch_mll
@@ -124,7 +124,9 @@ class MeanVarianceGP(MeanVarianceConditioning):
                 `"bound"` (`2 max_noise_variance^2 / (k - 1)`, the paper's theory), or
                 `"pointwise"` (`2 ucb_var(x)^2 / (k - 1)`).
             noise_beta: Squared width of the upper bound of the noise in Eq. (16): the
-                paper's beta^var multiplies sigma, so `noise_beta = (beta^var)^2`.
+                paper's beta^var multiplies sigma, so `noise_beta = (beta^var)^2`. The papers'
+                strategies take 4; with 1 the error of f is smaller at few repeats, and its band
+                covers as well (studies/learnt_noise).
             min_noise_variance: A lower limit of the noise variance, the paper's assumption
                 `rho >= rho_low` squared. It limits what is predicted, never a sample variance,
                 which may well be lower. Without it the identity link raises where the upper
@@ -133,7 +135,8 @@ class MeanVarianceGP(MeanVarianceConditioning):
                 `rho_bar`).
             known_noise: The noise variance as a function `... x d -> ... x 1`, if it is known
                 (Eq. 9). Nothing is learnt about the noise then.
-            covar_module: Kernel of the mean process; BoTorch's default if omitted.
+            covar_module: Kernel of the mean process; if omitted a Matern 5/2 kernel with an output
+                scale and BoTorch's priors (models/mean_kernel.py).
             noise_covar_module: Kernel of the noise process; BoTorch's default if omitted.
             mean_module: Prior mean of the mean process; constant if omitted.
             outcome_transform: A LINEAR transform of the outcome for the mean process (the noise
