@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models import SingleTaskGP
+from gpytorch.kernels import ScaleKernel
 from torch import Tensor
 
 from botorch_risk.models import MeanVarianceGP
@@ -52,6 +53,12 @@ class RepeatedData:
         return cls(X.to(device, dtype), Y.to(device, dtype))
 
 
+def correlation_of(model: Any) -> Any:
+    r"""The kernel of a process that holds the lengthscales."""
+    kernel = model.covar_module
+    return kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
+
+
 def mean_variance_gp(data: RepeatedData, **options: Any) -> MeanVarianceGP:
     r"""An unfitted model with hyperparameters that differ between replicates."""
     with warnings.catch_warnings():
@@ -59,10 +66,12 @@ def mean_variance_gp(data: RepeatedData, **options: Any) -> MeanVarianceGP:
         model = MeanVarianceGP(data.X, data.Y, **options)
     batch = data.X.shape[:-2]
     offset = torch.arange(batch.numel(), dtype=data.X.dtype).reshape(*batch, 1, 1) / 10
-    model.mean_model.covar_module.lengthscale = (0.4 + offset).expand(*batch, 1, 2).to(data.X)
+    scale = (1.0 + offset.reshape(batch)).to(data.X)
+    model.mean_model.covar_module.outputscale = scale
+    correlation_of(model.mean_model).lengthscale = (0.4 + offset).expand(*batch, 1, 2).to(data.X)
     if not hasattr(model.noise_model, "covar_module"):
         return model
-    model.noise_model.covar_module.lengthscale = (0.7 + offset).expand(*batch, 1, 2).to(data.X)
+    correlation_of(model.noise_model).lengthscale = (0.7 + offset).expand(*batch, 1, 2).to(data.X)
     model.refresh_noise()
     return model
 

@@ -24,11 +24,19 @@ def gp_posterior(
     noise: np.ndarray,
     lengthscale: np.ndarray,
     constant: float,
+    matern_scale: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Marginal moments of a GP with a unit squared-exponential kernel, point by point."""
+    r"""Marginal moments of a GP, point by point.
+
+    Its kernel is the squared exponential of variance 1, or Matern 5/2 of a given variance.
+    """
 
     def kernel(a: np.ndarray, b: np.ndarray) -> float:
-        return float(np.exp(-0.5 * np.sum(((a - b) / lengthscale) ** 2)))
+        squares = np.sum(((a - b) / lengthscale) ** 2)
+        if matern_scale is None:
+            return float(np.exp(-0.5 * squares))
+        r = np.sqrt(5 * squares)
+        return float(matern_scale * (1 + r + r**2 / 3) * np.exp(-r))
 
     gram = np.array([[kernel(a, b) for b in train_X] for a in train_X]) + np.diag(noise)
     mean, variance = np.empty(len(X)), np.empty(len(X))
@@ -36,7 +44,7 @@ def gp_posterior(
         cross = np.array([kernel(x, a) for a in train_X])
         weights = np.linalg.solve(gram, cross)
         mean[i] = constant + weights @ (targets - constant)
-        variance[i] = 1.0 - weights @ cross
+        variance[i] = kernel(x, x) - weights @ cross
     return mean, variance
 
 
@@ -103,8 +111,9 @@ def rahbo_moments(
         rows,
         (means - offset) / scale,
         noise / scale**2,
-        to_numpy(model.mean_model.covar_module.lengthscale).ravel(),
+        to_numpy(model.mean_model.covar_module.base_kernel.lengthscale).ravel(),
         model.mean_model.mean_module.constant.item(),
+        model.mean_model.covar_module.outputscale.item(),
     )
     log_mean, log_variance = noise_process(X, further)
     return {

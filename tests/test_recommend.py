@@ -17,7 +17,7 @@ from botorch_risk.models import MeanVarianceGP
 from botorch_risk.recommend import recommend
 from botorch_risk.risk import ValueAtRisk
 from tests import oracles
-from tests.contracts import BATCH_SHAPES, RepeatedData, mean_variance_gp
+from tests.contracts import BATCH_SHAPES, RepeatedData, correlation_of, mean_variance_gp
 
 bound_of = RiskAverseUpperConfidenceBound
 WEIGHTS = {"risk_aversion": 0.7, "beta": 3.0, "noise_beta": 2.0}
@@ -88,9 +88,9 @@ def test_confidence_prefers_the_known_point_to_the_lucky_one() -> None:
     rho = torch.where(X > 0.6, 2.0, 0.1)
     Y = rho * torch.randn(8, 5, generator=generator, dtype=torch.float64)
     Y[-1] += 2 - Y[-1].mean()
-    model = MeanVarianceGP(X, Y)
+    model = MeanVarianceGP(X, Y, noise_beta=4.0)
     for process in (model.noise_model, model.mean_model):
-        process.covar_module.lengthscale = 0.2
+        correlation_of(process).lengthscale = 0.2
     model.refresh_noise()
     assert recommend(bound_of(model, risk_aversion=0.0), X, "best_observed").row == 7
     assert recommend(bound_of(model, risk_aversion=0.0), X, "lower_confidence_bound").row < 5

@@ -9,7 +9,7 @@ from botorch.models import SingleTaskGP
 
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.repeat_advice import repeat_advice
-from tests.contracts import RepeatedData, mean_variance_gp
+from tests.contracts import RepeatedData, correlation_of, mean_variance_gp
 
 
 @pytest.mark.parametrize("link", ["log", "identity"])
@@ -38,7 +38,7 @@ def test_advice_repeats_where_noise_dominates() -> None:
     Y = (3 * X).sin() + rho * torch.randn(12, 4, generator=generator, dtype=torch.float64)
     model = MeanVarianceGP(X, Y)
     for process in (model.noise_model, model.mean_model):
-        process.covar_module.lengthscale = 0.2
+        correlation_of(process).lengthscale = 0.2
     model.refresh_noise()
     at = torch.tensor([[0.05], [0.95]], dtype=torch.float64)
     free = repeat_advice(model, at, risk_aversion=1.0, setup_cost=0.0)

@@ -106,16 +106,23 @@ def _of_repeats(model: MeanVarianceGP) -> LeaveOneOut:
     variances, residuals = (torch.full_like(f.mean, torch.nan) for _ in range(2))
     if isinstance(model.noise, LearntNoise) and not model.knows_variances:
         repeated = counts > 1
-        rows = repeated.reshape(-1, counts.shape[-1]).any(dim=0)
+        of_readings = model.noise.evidence == "readings"
+        known = counts > 0 if of_readings else repeated
+        rows = known.reshape(-1, counts.shape[-1]).any(dim=0)
         of_rows = model.train_variances[..., rows, 0]
         seen = repeated[..., rows] & (of_rows > 0)
         linked = _without_each_row(model.noise.model)
         expected = model.noise.link.mean(linked.mean, linked.variance)
         expected = model.noise.limits.apply(expected).clamp_min(torch.finfo(noise.dtype).tiny)
-        noise[..., rows] = expected.where(repeated[..., rows], noise[..., rows])
+        noise[..., rows] = expected.where(known[..., rows], noise[..., rows])
         variances[..., rows] = of_rows.where(seen, nan)
-        spread = (linked.variance + linked.noise).sqrt()
-        residuals[..., rows] = ((linked.observed - linked.mean) / spread).where(seen, nan)
+        observed, own = linked.observed, linked.noise
+        if of_readings:  # the process has other observations than the sample variances
+            given, k = of_rows.where(seen, torch.ones_like(of_rows)), counts[..., rows].clamp_min(2)
+            link = model.noise.link
+            observed, own = link.observations(given, k), link.observation_noise(given, k)
+        spread = (linked.variance + own).sqrt()
+        residuals[..., rows] = ((observed - linked.mean) / spread).where(seen, nan)
     return LeaveOneOut(
         observed=f.observed.where(counts > 0, nan),
         counts=counts,

@@ -25,9 +25,17 @@ from botorch_risk.models.fixed_noise import (
 )
 from botorch_risk.models.noise_observations import NoiseObservations
 from botorch_risk.models.noise_process import NoiseLimits, NoiseProcess
+from botorch_risk.models.reading_evidence import (
+    ReadingEvidence,
+    observations_at_mode,
+    prior_of,
+)
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.sample_variances import SampleVariances
 from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
+
+# How often both processes are fitted again where the residuals from the mean are evidence.
+NUM_ALTERNATIONS = 1
 
 
 class LearntNoise(NoiseProcess):
@@ -41,6 +49,7 @@ class LearntNoise(NoiseProcess):
         beta: Squared width of the upper bound in the noise of sample variances to come.
         counts: `batch_shape x n x 1` numbers of repeats of the rows.
         resolution: `batch_shape x 1 x 1`, the least sample variance that the data resolve.
+        evidence: `"spread"` of the repeats, or all `"readings"`.
     """
 
     counts: Tensor
@@ -54,11 +63,13 @@ class LearntNoise(NoiseProcess):
         beta: float,
         counts: Tensor,
         resolution: Tensor,
+        evidence: str = "spread",
     ) -> None:
         r"""Wraps a process on the scale of the link; `of` builds it from repeats."""
         super().__init__()
         self.model, self.marginals = model, MarginalPredictor(model)
         self.sampling, self.limits, self.beta = sampling, limits, beta
+        self.evidence = evidence
         self.register_buffer("counts", counts, persistent=False)
         self.register_buffer("resolution", resolution, persistent=False)
 
@@ -73,6 +84,7 @@ class LearntNoise(NoiseProcess):
         beta: float = 4.0,
         covar_module: Kernel | None = None,
         input_transform: InputTransform | None = None,
+        evidence: str = "spread",
     ) -> LearntNoise:
         r"""Builds the process on the rows that have repeats.
 
@@ -81,7 +93,9 @@ class LearntNoise(NoiseProcess):
         `MeanVarianceGP`.
         """
         sampling = SampleVariances.choose(link, sample_noise, limits.ceiling)
-        data = NoiseObservations.of(train_X, outcomes, limits.floor)
+        _check_evidence(evidence, link, outcomes)
+        every_row = evidence == "readings"
+        data = NoiseObservations.of(train_X, outcomes, limits.floor, every_row)
         if outcomes.known_variances:
             sampling = sampling.of_given_levels()
             noise, sets_scale = None, data.informs
@@ -107,7 +121,7 @@ class LearntNoise(NoiseProcess):
             model = SingleTaskGP(data.X, targets, **options)
         else:
             model = fixed_noise_gp(data.X, targets, noise, **options)
-        return cls(model, sampling, limits, beta, data.counts, data.resolution)
+        return cls(model, sampling, limits, beta, data.counts, data.resolution, evidence)
 
     @property
     def link(self) -> Any:
@@ -164,6 +178,23 @@ class LearntNoise(NoiseProcess):
         if noise is not None:
             set_fixed_noise(self.model, noise)
 
+    @property
+    def num_alternations(self) -> int:  # noqa: D102
+        return NUM_ALTERNATIONS if self.evidence == "readings" else 0
+
+    def observe_readings(self, mean_model: Any, outcomes: RepeatedOutcomes) -> None:  # noqa: D102
+        if self.evidence != "readings":
+            return
+        scale = self.model.outcome_transform
+        centre, width = scale.means.squeeze(-1), scale.stdvs.squeeze(-1)
+        evidence = ReadingEvidence.of(mean_model, outcomes, self.resolution)
+        mean, covariance = prior_of(self.model)
+        targets, noise = observations_at_mode(
+            evidence, centre + width * mean, width.square().unsqueeze(-1) * covariance
+        )
+        self.model.set_train_data(targets=(targets - centre) / width, strict=False)
+        set_fixed_noise(self.model, noise.unsqueeze(-1))
+
     def conditioned(  # noqa: D102
         self, X: Tensor, counts: Tensor, variances: Tensor | None
     ) -> LearntNoise:
@@ -175,7 +206,13 @@ class LearntNoise(NoiseProcess):
         options = {} if noise is None else {"noise": transform_variance(self.model, noise)}
         model = condition(self.model, X, targets, **options)
         process = LearntNoise(
-            model, self.sampling, self.limits, self.beta, self.counts, self.resolution
+            model,
+            self.sampling,
+            self.limits,
+            self.beta,
+            self.counts,
+            self.resolution,
+            self.evidence,
         )
         process.training = self.training
         return process
@@ -226,6 +263,16 @@ class LearntNoise(NoiseProcess):
             return noise
         level = self.model.likelihood.noise.unsqueeze(-1)
         return (level / transform_variance(self.model, torch.ones_like(level))).squeeze(-1)
+
+
+def _check_evidence(evidence: str, link: str, outcomes: RepeatedOutcomes) -> None:
+    if evidence not in ("spread", "readings"):
+        raise ValueError(f"Expected `noise_evidence` 'spread' or 'readings'. Got {evidence!r}.")
+    if evidence == "readings" and (link != "log" or outcomes.known_variances):
+        raise UnsupportedError(
+            "Expected the log link and noise that is to be learnt where `noise_evidence` is "
+            f"'readings'. Got {link=}, {outcomes.known_variances=}."
+        )
 
 
 def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:

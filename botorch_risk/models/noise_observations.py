@@ -40,7 +40,11 @@ class NoiseObservations:
 
     @classmethod
     def of(
-        cls, train_X: Tensor, outcomes: RepeatedOutcomes, floor: float | None
+        cls,
+        train_X: Tensor,
+        outcomes: RepeatedOutcomes,
+        floor: float | None,
+        every_row: bool = False,
     ) -> NoiseObservations:
         r"""Selects the rows.
 
@@ -49,8 +53,10 @@ class NoiseObservations:
             outcomes: The statistics of all rows.
             floor: The least noise variance, which is the resolution where all sample variances
                 of a replicate are 0. Without it that is the machine's, with a warning.
+            every_row: Whether rows of a single reading are kept, as fillers at their own inputs.
         """
-        rows = outcomes.informs_noise.squeeze(-1).reshape(-1, train_X.shape[-2]).any(dim=0)
+        has_input = outcomes.counts > 0 if every_row else outcomes.informs_noise
+        rows = has_input.squeeze(-1).reshape(-1, train_X.shape[-2]).any(dim=0)
         X, kept = train_X[..., rows, :], outcomes.select(rows)
         informs = kept.informs_noise
         positive = informs & (kept.variances > 0)
@@ -60,7 +66,7 @@ class NoiseObservations:
         typical = typical / positive.sum(dim=-2, keepdim=True).clamp_min(1)
         typical = typical.where(typical > 0, resolution)
         return cls(
-            X=stand_in_first(X, informs),
+            X=stand_in_first(X, has_input[..., rows, :]),
             counts=kept.counts,
             informs=informs,
             variances=kept.variances.where(informs, typical),

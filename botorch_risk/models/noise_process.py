@@ -13,6 +13,7 @@ from botorch.posteriors import Posterior
 from torch import Tensor
 from torch.nn import Module
 
+from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.posterior.marginals import MarginalPredictor
 
 
@@ -101,6 +102,20 @@ class NoiseProcess(Module, ABC):
             beta: Squared width of the bounds; `None` for the expected variance, twice.
             counts: Numbers of repeats, broadcastable to `batch_shape x q`.
         """
+
+    @property
+    def num_alternations(self) -> int:
+        r"""How often both processes are fitted again, since each is evidence for the other."""
+        return 0
+
+    def observe_readings(self, mean_model: Any, outcomes: RepeatedOutcomes) -> None:
+        r"""Takes the residuals from the mean as evidence, where the process learns from them.
+
+        Args:
+            mean_model: The process of the mean as it is now.
+            outcomes: The statistics of its rows.
+        """
+        return None
 
     def upper(self, X: Tensor, beta: float | Tensor) -> Tensor:
         r"""The upper bound within the limits, `batch_shape x m x 1` (Eq. 16, before `1 / k`)."""

@@ -40,12 +40,13 @@ SETTINGS = {"d=1, n=20": (1, 20, 200), "d=2, n=40": (2, 40, 400)}
 COUNTS = (2, 3, 5, 10)
 VARIANTS = {
     "log": {"variance_link": "log"},
+    "log, readings": {"variance_link": "log", "noise_evidence": "readings"},
     "identity, inferred": {"variance_link": "identity", "sample_variance_noise": "inferred"},
     "identity, bound": {"variance_link": "identity", "sample_variance_noise": "bound"},
     "identity, pointwise": {"variance_link": "identity", "sample_variance_noise": "pointwise"},
 }
 LINKS = ("log", "identity")
-HYPERPARAMETERS = ("known", "fitted", "fitted, scaled", "fitted, moments")
+HYPERPARAMETERS = ("known", "fitted", "fitted, before", "fitted, scaled", "fitted, moments")
 CASE = ("prior", "setting", "k", "hyperparameters", "model")
 MARKERS = ("<!-- tables: begin -->", "<!-- tables: end -->")
 COLUMNS = {
@@ -135,9 +136,14 @@ def build(
             )
             for _ in range(2)
         ]
-        kernels = {"fitted": [None, None], "fitted, moments": [None, scaled[1]]}.get(
-            hyperparameters, scaled
-        )
+        plain = get_covar_module_with_dim_scaled_prior(ard_num_dims=d, batch_shape=shape)
+        kernels = {
+            "fitted": [None, None],
+            "fitted, before": [plain, None],
+            "fitted, moments": [None, scaled[1]],
+        }.get(hyperparameters, scaled)
+        if hyperparameters == "fitted, before":  # the defaults of the first release
+            options["noise_beta"] = 4.0
     model = MeanVarianceGP(
         truth.train_X,
         Y,
@@ -286,7 +292,7 @@ def report(rows: list[dict], command: str) -> str:
         table(average(rows, over=("setting", "k")), ["prior", "hyperparameters", "model"]),
     ]
     for prior in LINKS:
-        for hyperparameters in HYPERPARAMETERS[:2]:
+        for hyperparameters in HYPERPARAMETERS[:3]:
             chosen = [
                 r for r in rows if (r["prior"], r["hyperparameters"]) == (prior, hyperparameters)
             ]

@@ -18,7 +18,7 @@ from botorch_risk.acquisition import (
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.seeding import generators
 from botorch_risk.test_functions import HeteroscedasticSine
-from tests.contracts import RepeatedData, mean_variance_gp
+from tests.contracts import RepeatedData, correlation_of, mean_variance_gp
 
 TWICE = ScalarizedPosteriorTransform(torch.tensor([-2.0], dtype=torch.float64))  # and minimised
 
@@ -69,7 +69,7 @@ def test_joint_form_at_q_one_is_the_analytic_bound(model: MeanVarianceGP) -> Non
 def test_joint_form_rewards_spreading_out_over_unknown_noise(data: RepeatedData) -> None:
     r"""Where f is known and only the noise is not, a twin adds nothing and a far point does."""
     model = mean_variance_gp(data)
-    model.mean_model.covar_module.lengthscale = 50.0
+    correlation_of(model.mean_model).lengthscale = 50.0
     model.refresh_noise()
     acqf = qRiskAverseUpperConfidenceBound(model, beta=0.0, risk_aversion=1.0)
     point = torch.tensor([[0.02, 0.95]], dtype=torch.float64)

@@ -20,7 +20,7 @@ from botorch_risk.acquisition import (
     qRiskAverseUpperConfidenceBound,
 )
 from botorch_risk.models import MeanVarianceGP
-from tests.contracts import RepeatedData, mean_variance_gp
+from tests.contracts import RepeatedData, correlation_of, mean_variance_gp
 
 MINIMISE = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.float64))
 BOTH_BOUNDS = (RiskAverseUpperConfidenceBound, RiskAverseLowerConfidenceBound)
@@ -56,7 +56,7 @@ def test_many_repeats_leave_only_the_known_noise() -> None:
         X, f, rho2, torch.full_like(X, 1e5), known_noise=lambda x: 0.1 + x.square()
     )
     for process in (model.noise_model, model.mean_model, known.mean_model):
-        process.covar_module.lengthscale = 0.4
+        correlation_of(process).lengthscale = 0.4
     model.refresh_noise()
     acqf, limit = (
         RiskAverseUpperConfidenceBound(m, beta=1.0, risk_aversion=2.0) for m in (model, known)
@@ -258,8 +258,9 @@ def test_pending_points_of_every_replicate() -> None:
     for i in range(2):
         one = mean_variance_gp(RepeatedData(data.X[i], data.Y[i]))
         for part in ("mean_model", "noise_model"):
-            scale = getattr(model, part).covar_module.lengthscale[i]
-            getattr(one, part).covar_module.lengthscale = scale
+            theirs, own = getattr(model, part), getattr(one, part)
+            correlation_of(own).lengthscale = correlation_of(theirs).lengthscale[i]
+        one.mean_model.covar_module.outputscale = model.mean_model.covar_module.outputscale[i]
         one.refresh_noise()
         alone = RiskAverseUpperConfidenceBound(one, X_pending=pending[i])
         torch.testing.assert_close(acqf.evaluate(pending)[i], alone.evaluate(pending[i]))
@@ -273,7 +274,7 @@ def test_bounds_hold_for_the_truth() -> None:
     Y = f + rho * torch.randn(25, 10, generator=generator, dtype=torch.float64)
     model = MeanVarianceGP(X, Y)
     for process in (model.noise_model, model.mean_model):
-        process.covar_module.lengthscale = 0.4
+        correlation_of(process).lengthscale = 0.4
     model.refresh_noise()
     acqf = RiskAverseUpperConfidenceBound(model, beta=9.0, noise_beta=9.0, risk_aversion=1.0)
     truth = (f - rho.square()).squeeze(-1)

@@ -14,7 +14,7 @@ from botorch_risk.acquisition import (
     MeanVarianceObjective,
 )
 from botorch_risk.models import MeanVarianceGP
-from tests.contracts import RepeatedData, mean_variance_gp
+from tests.contracts import RepeatedData, correlation_of, mean_variance_gp
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_objective_makes_qlognei_risk_averse() -> None:
     noise = torch.randn(20, 10, generator=generator, dtype=torch.float64)
     model = MeanVarianceGP(X, 0.01 * X + (0.05 + X) * noise)
     for process in (model.noise_model, model.mean_model):
-        process.covar_module.lengthscale = 0.5
+        correlation_of(process).lengthscale = 0.5
     model.refresh_noise()
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     objective = MeanVarianceObjective(model, risk_aversion=20.0)

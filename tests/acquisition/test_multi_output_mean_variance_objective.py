@@ -13,7 +13,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition import MultiOutputMeanVarianceObjective
 from botorch_risk.models import MeanVarianceGP
-from tests.contracts import RepeatedData, mean_variance_gp
+from tests.contracts import RepeatedData, correlation_of, mean_variance_gp
 
 BOUNDS = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 
@@ -64,7 +64,7 @@ def test_hypervolume_improvement_keeps_away_from_noise() -> None:
         normal = torch.randn(20, 10, generator=generator, dtype=torch.double)
         model = MeanVarianceGP(X, slope * X + (0.05 + X) * normal)
         for process in (model.noise_model, model.mean_model):
-            process.covar_module.lengthscale = 0.5
+            correlation_of(process).lengthscale = 0.5
         model.refresh_noise()
         models.append(model)
     together = ModelListGP(*models)

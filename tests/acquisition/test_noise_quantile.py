@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from botorch_risk.acquisition import NoiseQuantileBound
 from botorch_risk.models import NoiseQuantileModel
-from tests.contracts import RepeatedData, mean_variance_gp
+from tests.contracts import RepeatedData, correlation_of, mean_variance_gp
 from tests.models.risks import gp
 
 X = torch.rand(6, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
@@ -62,7 +62,8 @@ def test_a_batch_equals_its_replicates_alone(noise_beta: float | None) -> None:
     points = torch.rand(3, 5, 2, dtype=torch.float64)
     for r in range(3):
         model = mean_variance_gp(RepeatedData(data.X[r], data.Y[r]))
-        model.mean_model.covar_module.lengthscale = 0.4 + r / 10  # as in the batch
+        correlation_of(model.mean_model).lengthscale = 0.4 + r / 10  # as in the batch
+        model.covar_module.outputscale = 1.0 + r / 10
         model.noise_model.covar_module.lengthscale = 0.7 + r / 10
         model.refresh_noise()
         alone = NoiseQuantileBound(model, 0.1, 4.0, noise_beta=noise_beta)

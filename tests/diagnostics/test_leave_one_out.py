@@ -11,6 +11,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Log, Normalize
 from botorch.settings import validate_input_scaling
+from gpytorch.kernels import RBFKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
@@ -164,6 +165,23 @@ def test_equal_repeats_have_no_residual() -> None:
     assert found.residuals.isfinite().all()
 
 
+def test_noise_that_is_learnt_from_all_readings() -> None:
+    r"""Single readings inform the noise; residuals are of sample variances all the same."""
+    X, Y = data()
+    Y[3, 1:] = torch.nan
+    model = fitted(X, Y, noise_evidence="readings")
+    found = leave_one_out(model)
+    assert found.noise_residuals.isnan().tolist() == [row == 3 for row in range(12)]
+    for row in range(12):
+        mean, variance = without(model.noise_model, row)
+        torch.testing.assert_close(found.noise[row], (mean + variance / 2).exp())
+        if row != 3:
+            observed = Y[row].var().log() - torch.tensor(2.0).digamma() + torch.tensor(2.0).log()
+            own = torch.polygamma(1, torch.tensor(2.0).double())
+            expected = (observed - mean) / (variance + own).sqrt()
+            torch.testing.assert_close(found.noise_residuals[row], expected, rtol=1e-5, atol=1e-5)
+
+
 def test_residuals_of_draws_of_the_model_itself_are_standard_normal() -> None:
     r"""Many small data sets from the priors of both processes, hyperparameters known."""
     generator = torch.Generator().manual_seed(3)
@@ -177,7 +195,11 @@ def test_residuals_of_draws_of_the_model_itself_are_standard_normal() -> None:
     f, log_noise = root @ normal(400, 10, 1), root @ normal(400, 10, 1)
     with validate_input_scaling(False):
         model = MeanVarianceGP(
-            X, f + (log_noise / 2).exp() * normal(400, 10, 5), outcome_transform=None, noise_beta=0
+            X,
+            f + (log_noise / 2).exp() * normal(400, 10, 5),
+            covar_module=RBFKernel(batch_shape=torch.Size([400])),
+            outcome_transform=None,
+            noise_beta=0,
         )
     scale = model.noise_model.outcome_transform
     noise_model = model.noise_model  # in the units of its prior again

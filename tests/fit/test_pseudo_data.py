@@ -28,7 +28,7 @@ from botorch_risk.fit import (
     fit_pseudo_data,
 )
 from botorch_risk.models import MeanVarianceGP
-from tests.contracts import RepeatedData
+from tests.contracts import RepeatedData, correlation_of
 
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 
@@ -273,7 +273,7 @@ def test_both_processes_of_a_mean_variance_model() -> None:
     ordinary.fit_processes(lambda process: bool(fit_exact_gp(process).status))
     for process in ("mean_model", "noise_model"):
         lengthscales = [
-            getattr(model, process).covar_module.lengthscale for model in (user, ours, ordinary)
+            correlation_of(getattr(model, process)).lengthscale for model in (user, ours, ordinary)
         ]
         torch.testing.assert_close(lengthscales[0], lengthscales[1], rtol=5e-2, atol=0)
         assert not torch.allclose(lengthscales[1], lengthscales[2], rtol=5e-2)

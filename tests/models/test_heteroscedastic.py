@@ -17,6 +17,7 @@ from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_m
 
 from botorch_risk.acquisition import MeanVarianceObjective, RiskAverseUpperConfidenceBound
 from botorch_risk.models import MeanVarianceGP
+from tests.contracts import correlation_of
 from tests.models.examples import (
     IDENTITY,
     SHAPES,
@@ -88,6 +89,7 @@ CHOICES = [
     {"known_noise": lambda X: 0.1 + X[..., :1]},
     {"input_transform": "warp"},
     {"outcome_transform": None},
+    {"noise_evidence": "readings"},
 ]
 
 
@@ -111,7 +113,8 @@ def test_state_of_a_fitted_model_is_restored(options):
     expected = other.noise_of_means(other.train_X, other.train_counts)
     torch.testing.assert_close(noise_in_use(other), expected)
     assert torch.equal(
-        other.mean_model.covar_module.raw_lengthscale, model.mean_model.covar_module.raw_lengthscale
+        correlation_of(other.mean_model).raw_lengthscale,
+        correlation_of(model.mean_model).raw_lengthscale,
     )
     if "known_noise" not in options:
         assert torch.equal(

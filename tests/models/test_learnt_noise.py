@@ -41,7 +41,7 @@ def example(link, sample_noise, missing, **options):
         min_noise_variance=1e-3,
         covar_module=matern(),
         noise_covar_module=matern(),
-        **options,
+        **{"noise_beta": 4.0, **options},
     )
     set_process(model.mean_model, MEAN.lengthscale, MEAN.outputscale, MEAN.constant)
     set_process(model.noise_model, NOISE.lengthscale, NOISE.outputscale, NOISE.constant)

@@ -43,6 +43,7 @@ OPTIONS = [
     {"input_transform": True},
     {"outcome_transform": Standardize(1, batch_shape=torch.Size([2]))},
     {"outcome_transform": None},
+    {"noise_evidence": "readings"},
     {"variance_link": "identity", "sample_variance_noise": "pointwise", "min_noise_variance": 1e-3},
 ]
 

@@ -12,6 +12,7 @@ from botorch_risk.acquisition import RiskAverseLowerConfidenceBound, RiskAverseU
 from botorch_risk.baselines import heteroscedastic_gp_ucb
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.strategies import rahbo, rahbo_us
+from tests.contracts import correlation_of
 from tests.strategies.cases import PROBLEM, of_mean_and_variance
 from tests.strategies.loops import evaluate, play
 
@@ -29,13 +30,14 @@ def test_one_round_by_hand() -> None:
     grid = torch.linspace(0, 1, 2001, dtype=torch.float64).reshape(1, -1, 1)
     best = acqf.evaluate(grid).max()
     assert acqf.evaluate(candidate / 2).item() >= best.item() - 1e-9
-    by_hand = MeanVarianceGP(X[0] / 2, evaluate(strategy, X, 0)[0])
+    by_hand = MeanVarianceGP(X[0] / 2, evaluate(strategy, X, 0)[0], noise_beta=4.0)
     for ours, theirs in (
         (by_hand.noise_model, strategy.belief.noise_model),
         (by_hand.mean_model, strategy.belief.mean_model),
     ):
-        ours.covar_module.lengthscale = theirs.covar_module.lengthscale[0]
+        correlation_of(ours).lengthscale = correlation_of(theirs).lengthscale[0]
         ours.mean_module.constant = theirs.mean_module.constant[0].item()
+    by_hand.covar_module.outputscale = strategy.belief.covar_module.outputscale[0]
     by_hand.refresh_noise()
     single = RiskAverseUpperConfidenceBound(by_hand, 4.0, 4.0, 1.0)
     torch.testing.assert_close(single.evaluate(grid[0]), acqf.evaluate(grid)[0].detach())
@@ -124,7 +126,7 @@ def test_hyperparameters_are_fitted_again_when_due(link: str) -> None:
     def hyperparameters(strategy: Any) -> Tensor:
         r"""All of both processes; with the identity link also an inferred noise level."""
         values = [each.detach().flatten() for each in strategy.belief.parameters()]
-        assert len(values) == (4 if link == "log" else 5)
+        assert len(values) == (5 if link == "log" else 6)
         return torch.cat(values)
 
     once, thrice = (build(rahbo, refit_every=n, variance_link=link) for n in (None, 2))
