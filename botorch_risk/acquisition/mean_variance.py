@@ -204,6 +204,16 @@ class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
 
     Source: [Makarova2021rahbo]_, Corollary 1.1. Its maximiser over a domain, or over the
     evaluated points (`botorch_risk.recommend`), is the point that is good with confidence.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.models import MeanVarianceGP
+        >>> X = torch.rand(10, 1, dtype=torch.double)
+        >>> model = MeanVarianceGP(X, (6 * X).sin() + X * torch.randn(10, 4, dtype=torch.double))
+        >>> bound = RiskAverseLowerConfidenceBound(model, beta=4.0, risk_aversion=1.0)
+        >>> handed_over = X[bound.evaluate(X).argmax()]
+        >>> handed_over.shape
+        torch.Size([1])
     """
 
     def evaluate(self, X: Tensor) -> Tensor:

@@ -148,6 +148,15 @@ class NoisyChanceConstraint:
 
     Raises:
         ValueError: If a number is out of its range.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.models import MeanVarianceGP
+        >>> X = torch.rand(8, 1, dtype=torch.double)
+        >>> model = MeanVarianceGP(X, X + 0.1 * torch.randn(8, 4, dtype=torch.double))
+        >>> constraint = NoisyChanceConstraint(threshold=0.8, outcome=0, delta=0.05)
+        >>> constraint.bound(model, beta=4.0).lower(X).shape
+        torch.Size([8])
     """
 
     threshold: float

@@ -116,6 +116,10 @@ def draw_arms(probabilities: Tensor, seeds: int | Sequence[int], *stream: int | 
 
     Returns:
         Arms, `R`, counted from 0.
+
+    Example:
+        >>> draw_arms(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), [7, 8], "arms", 0)
+        tensor([1, 0])
     """
     uniform = [torch.rand((), generator=g, dtype=torch.double) for g in generators(seeds, *stream)]
     draws = torch.stack(uniform).to(probabilities.device)

@@ -49,6 +49,10 @@ def get_experiment(name: str, own: Iterable[ExperimentDefinition] = ()) -> Exper
 
     Raises:
         ValueError: If there is none; the message says which there are.
+
+    Example:
+        >>> get_experiment("branin").num_initial
+        10
     """
     known = experiments(own)
     if name not in known:

@@ -46,6 +46,7 @@ def compare_losses(
         in the units that the model sees.
 
     Example:
+        >>> import torch
         >>> X = torch.rand(12, 1, dtype=torch.double)
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> table = compare_losses(SingleTaskGP(X, (6 * X).sin()), bounds, seeds=0)

@@ -45,7 +45,14 @@ class RepeatsRule(Protocol):
 
 @dataclass(frozen=True)
 class FixedRepeats:
-    r"""RAHBO's point, always with the same number of readings."""
+    r"""RAHBO's point, always with the same number of readings.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> rule = FixedRepeats(num_repeats=5)
+        >>> adaptive_repeats(bounds, 0, risk_aversion=1.0, rule=rule).ask().shape
+        torch.Size([1, 10, 2])
+    """
 
     num_repeats: int
 
