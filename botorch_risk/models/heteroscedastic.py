@@ -19,6 +19,7 @@ from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
 from botorch_risk.models.conditioning import MeanVarianceConditioning
+from botorch_risk.models.default_kernels import mean_kernel
 from botorch_risk.models.fitting import fit_with_loss_like
 from botorch_risk.models.fixed_noise import (
     fixed_noise_gp,
@@ -27,7 +28,6 @@ from botorch_risk.models.fixed_noise import (
     split_state,
 )
 from botorch_risk.models.learnt_noise import LearntNoise
-from botorch_risk.models.mean_kernel import mean_kernel
 from botorch_risk.models.noise_observations import stand_in_first
 from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProcess
 from botorch_risk.models.outcome_scales import scale_of_observed
@@ -136,7 +136,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
             known_noise: The noise variance as a function `... x d -> ... x 1`, if it is known
                 (Eq. 9). Nothing is learnt about the noise then.
             covar_module: Kernel of the mean process; if omitted a Matern 5/2 kernel with an output
-                scale and BoTorch's priors (models/mean_kernel.py).
+                scale and BoTorch's priors (models/default_kernels.py).
             noise_covar_module: Kernel of the noise process; BoTorch's default if omitted.
             mean_module: Prior mean of the mean process; constant if omitted.
             outcome_transform: A LINEAR transform of the outcome for the mean process (the noise

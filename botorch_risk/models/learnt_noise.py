@@ -9,12 +9,12 @@ import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import InputTransform
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.posteriors import Posterior
 from gpytorch.kernels import Kernel
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
+from botorch_risk.models.default_kernels import noise_kernel
 from botorch_risk.models.fixed_noise import (
     condition,
     fixed_noise_gp,
@@ -110,10 +110,7 @@ class LearntNoise(NoiseProcess):
             )
         transform = sampling.link.outcome_transform(sets_scale, noise, data.resolution)
         options: dict[str, Any] = {
-            "covar_module": covar_module
-            or get_covar_module_with_dim_scaled_prior(
-                ard_num_dims=train_X.shape[-1], batch_shape=train_X.shape[:-2]
-            ),
+            "covar_module": covar_module or noise_kernel(data.X, input_transform),
             "outcome_transform": transform,
             "input_transform": input_transform,
         }

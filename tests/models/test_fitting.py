@@ -11,7 +11,7 @@ from botorch.exceptions.errors import (
 )
 from botorch.models import SingleTaskGP
 
-from botorch_risk.models.mean_kernel import mean_kernel
+from botorch_risk.models.default_kernels import mean_kernel
 from tests.models.examples import (
     IDENTITY,
     UNSCALED,

@@ -1,4 +1,4 @@
-r"""The kernel that the mean process has where a user gives none."""
+r"""The kernels that both processes have where a user gives none."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gpytorch.kernels import MaternKernel, RBFKernel
 
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.fit.parameters import read_exact_gp
-from botorch_risk.models import MeanVarianceGP
-from botorch_risk.models.mean_kernel import mean_kernel
+from botorch_risk.models import MeanVarianceGP, one_hot_inputs
+from botorch_risk.models.default_kernels import mean_kernel, noise_kernel
 from botorch_risk.posterior.kernels import StationaryKernel
 from tests.contracts import RepeatedData
 
@@ -37,6 +37,19 @@ def test_has_botorchs_priors():
 def test_counts_the_columns_that_a_transform_makes():
     features = AppendFeatures(torch.rand(1, 2), transform_on_train=True)
     assert mean_kernel(torch.rand(9, 3), features).base_kernel.ard_num_dims == 5
+    assert noise_kernel(torch.rand(9, 3), features).ard_num_dims == 5
+
+
+def test_one_hot_categories_have_a_lengthscale_each_in_both_processes():
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.double)
+    X = torch.tensor([[0.1, 0], [0.4, 1], [0.8, 2], [0.9, 1]], dtype=torch.double)
+    Y = X[:, :1] + torch.randn(4, 3, dtype=torch.double)
+    for link in ("log", "identity"):
+        transform = one_hot_inputs(bounds, [1])
+        model = MeanVarianceGP(X, Y, variance_link=link, input_transform=transform)
+        assert model.covar_module.base_kernel.lengthscale.shape == (1, 4)
+        assert model.noise_model.covar_module.lengthscale.shape == (1, 4)
+        assert model.posterior(X).mean.shape == model.predicted_noise(X).shape == (4, 1)
 
 
 def test_a_kernel_of_the_user_is_kept():
