@@ -290,13 +290,17 @@ class MeanVarianceGP(MeanVarianceConditioning):
     ) -> MarginalLogLikelihood:
         r"""Fits the noise, then the mean; called by `fit_gpytorch_mll(mll)`.
 
+        The exact marginal likelihood is maximised in closed form where `fit_exact_gp` knows the
+        kernel, two to three times as fast as by BoTorch and to the same optimum, unless options of
+        BoTorch's optimiser are given.
+
         Args:
             mll: A marginal log likelihood of this model; each process is fitted by one of the
                 same class.
             closure: Not supported, since two processes are fitted.
             closure_kwargs: Not supported.
-            optimizer_kwargs: Passed on to both fits.
-            kwargs: Passed on to both fits.
+            optimizer_kwargs: Passed on to both fits, which are then BoTorch's.
+            kwargs: Likewise.
 
         Raises:
             UnsupportedError: If a closure is given, or the model was conditioned.

@@ -9,8 +9,12 @@ import torch
 from botorch.exceptions.errors import (
     UnsupportedError,
 )
+from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
+from gpytorch.kernels import RQKernel
+from gpytorch.mlls import ExactMarginalLogLikelihood
 
+from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models.default_kernels import mean_kernel
 from tests.models.examples import (
     IDENTITY,
@@ -42,7 +46,7 @@ def test_the_usual_line_fits_both_processes(options):
 def test_fits_equal_those_of_two_ordinary_models():
     model = small_model(variance_link="identity", min_noise_variance=1e-3)
     variances, means = model.train_variances, model.train_means
-    fit(model)
+    fit(model, optimizer_kwargs={})  # by BoTorch, from the same start
     plain = SingleTaskGP(model.train_X, (variances / variances.mean()) - 1, outcome_transform=None)
     fit(plain)
     torch.testing.assert_close(
@@ -59,6 +63,59 @@ def test_fits_equal_those_of_two_ordinary_models():
     torch.testing.assert_close(
         model.posterior(X).mean, plain.posterior(X).mean, rtol=1e-4, atol=1e-4
     )
+
+
+def test_the_usual_line_is_the_closed_form():
+    model = small_model()
+    twin = copy.deepcopy(model)
+    fit(model)
+    assert twin.fit_processes(lambda process: not fit_exact_gp(process).has_failed)
+    for key, value in twin.state_dict().items():
+        assert torch.equal(model.state_dict()[key], value), key
+
+
+@pytest.mark.parametrize("options", [{}, IDENTITY])
+def test_the_closed_form_is_no_worse_than_botorchs_fit(options):
+    model = small_model(**options)
+    by_botorch = copy.deepcopy(model)
+    fit(model)
+    fit(by_botorch, optimizer_kwargs={})
+    losses = []
+    for process in (model.noise_model, by_botorch.noise_model):  # of the same data
+        mll = ExactMarginalLogLikelihood(process.likelihood, process).train()
+        losses.append(mll(process(*process.train_inputs), process.train_targets).item())
+    assert losses[0] >= losses[1] - 1e-6
+
+
+@pytest.mark.parametrize(
+    "options", [{"optimizer_kwargs": {"options": {"maxiter": 500}}}, {"max_attempts": 2}]
+)
+def test_options_of_botorch_are_given_to_botorch(options, monkeypatch):
+    given = []
+
+    def watched(mll, **kwargs):
+        given.append(kwargs)
+        return fit_gpytorch_mll(mll, **kwargs)
+
+    monkeypatch.setattr("botorch_risk.models.fitting.fit_gpytorch_mll", watched)
+    model = small_model()
+    twin = copy.deepcopy(model)
+    fit(model, **options)
+    assert given == [options, options]
+    fit(twin)
+    assert len(given) == 2
+    X = points(5)
+    torch.testing.assert_close(
+        model.posterior(X).mean, twin.posterior(X).mean, rtol=1e-3, atol=1e-3
+    )
+
+
+def test_a_kernel_that_the_closed_form_does_not_know_is_fitted_by_botorch():
+    model = small_model(covar_module=RQKernel(ard_num_dims=2))
+    before = model.covar_module.lengthscale.clone()
+    mll = fit(model)
+    assert not mll.training
+    assert not torch.equal(model.covar_module.lengthscale, before)
 
 
 def test_fitting_refuses_what_it_cannot_do():
