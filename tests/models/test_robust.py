@@ -134,10 +134,11 @@ def test_gradients_of_environments_that_move() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_dtypes(dtype: torch.dtype) -> None:
-    model = robust(gp().to(dtype), ConditionalValueAtRisk(0.5)).to(dtype)
+    shared = robust(gp(), ConditionalValueAtRisk(0.5))
+    model = copy.deepcopy(shared).to(dtype)  # its environment belongs to all tests
     samples = sampler()(model.posterior(decisions(3, 2).to(dtype)))
     assert samples.dtype == dtype
-    expected = sampler()(robust(gp(), ConditionalValueAtRisk(0.5)).posterior(decisions(3, 2)))
+    expected = sampler()(shared.posterior(decisions(3, 2)))
     torch.testing.assert_close(samples.double(), expected, rtol=5e-3, atol=5e-3)
 
 

@@ -17,9 +17,10 @@ from tests.strategies.loops import evaluate, meet
 NUM_ROUNDS, MILESTONES = 300, (20, 60, 120, 180, 240, 300)
 SEEDS = (0, 1)
 KINDS = (rahbo, sbo_kde, drbo_kde, v_ucb, truvar, uhe_bo)
-CASES = [case for case in STRATEGIES if case.make in KINDS]
+# Mixed spaces take the same rounds; their decisions are checked by the contract.
+CASES = [case for case in STRATEGIES if case.make in KINDS and not case.name.endswith("-mixed")]
 # What a finite domain's posterior keeps of an observation, to be built again.
-KEPT_PER_ROUND = {truvar: 7}
+KEPT_PER_ROUND = {truvar: 8}
 
 
 class Memory(NamedTuple):
@@ -84,4 +85,5 @@ def test_three_hundred_rounds(case: StrategyCase, capsys: pytest.CaptureFixture[
     assert last.count <= first.count + allowed + 8
     assert last.graphs == 0
     num_rows = NUM_INITIAL + NUM_ROUNDS
-    assert last.bytes <= 4 * 8 * len(SEEDS) * num_rows**2  # a few matrices of the data
+    # A few matrices of the data for each process, of which RAHBO has two.
+    assert last.bytes <= 3 * 8 * len(SEEDS) * num_rows**2 * (1 + (case.make is rahbo))
