@@ -31,10 +31,10 @@ def test_choose_takes_the_largest_rate_of_new_and_measured_points() -> None:
     new, measured = acqf.log_rates(X), acqf.log_rates_of_measured()
     assert (new.shape, measured.shape) == ((4, 2), (9, 2))
     for start, is_measured in ((0.0, False), (1e6, True)):
-        dear = LogRiskAverseKnowledgeGradient(
+        expensive = LogRiskAverseKnowledgeGradient(
             model, num_repeats=(2, 5), moving_cost=start, returning_cost=0.0 if start else 1e6
         )
-        readings = dear.choose(X)
+        readings = expensive.choose(X)
         assert (readings.row >= 0).item() == is_measured
         rates = measured if is_measured else new
         assert readings.log_rate == rates.max()
