@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
@@ -31,7 +30,7 @@ from botorch_risk.models.learnt_noise import LearntNoise
 from botorch_risk.models.noise_observations import stand_in_first
 from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProcess
 from botorch_risk.models.outcome_scales import scale_of_observed
-from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes
+from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.training_data import inputs_of_dataset, read_training_data
 from botorch_risk.models.validation import warning_of_small_scale
 from botorch_risk.posterior.marginals import MarginalPredictor
@@ -176,7 +175,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
                 input_transform=copy.deepcopy(input_transform),
                 evidence=noise_evidence,
             )
-        noise_of_rows, is_positive = _noise_of_rows(noise, X, outcomes, noise_beta)
+        noise_of_rows, is_positive = noise.of_rows(X, outcomes, noise_beta)
         mean_model = fixed_noise_gp(
             stand_in_first(X, observed),
             outcomes.means,
@@ -273,9 +272,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
                 "Expected a model built from its data. Got one conditioned on further observations."
             )
         self.noise.observe_readings(self.mean_model, self._outcomes)
-        noise, is_positive = _noise_of_rows(
-            self.noise, self.train_X, self._outcomes, self.noise_beta
-        )
+        noise, is_positive = self.noise.of_rows(self.train_X, self._outcomes, self.noise_beta)
         set_fixed_noise(self.mean_model, noise)
         self._is_noise_current = is_positive
         self._require_noise()
@@ -376,24 +373,6 @@ class MeanVarianceGP(MeanVarianceConditioning):
     def _require_noise(self) -> None:
         if not self._is_noise_current:
             self.noise_of_means(self.train_X, self.train_counts.clamp_min(1))
-
-
-@torch.no_grad()
-def _noise_of_rows(
-    noise: NoiseProcess, X: Tensor, outcomes: RepeatedOutcomes, beta: float
-) -> tuple[Tensor, bool]:
-    r"""Eq. (16) at all training points, or the given noise where it is known.
-
-    Returns:
-        `batch_shape x n x 1` variances of the means; rows without an outcome get no weight. And
-        whether the noise of one repeat is positive.
-    """
-    observed = outcomes.counts > 0
-    upper = outcomes.variances if outcomes.known_variances else noise.upper(X, beta)
-    upper = upper.where(observed, torch.ones_like(upper))
-    spread = outcomes.means.square().mean(dim=-2, keepdim=True)
-    variances = (upper / outcomes.counts.clamp_min(1)).where(observed, WORTHLESS * (1 + spread))
-    return variances, bool((upper > 0).all())
 
 
 @DrawMatheronPaths.register(MeanVarianceGP)

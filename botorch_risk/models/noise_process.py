@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.utils.assorted import fantasize
 from botorch.posteriors import Posterior
 from torch import Tensor
 from torch.nn import Module
 
-from botorch_risk.models.repeats import RepeatedOutcomes
+from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes
 from botorch_risk.posterior.marginals import MarginalPredictor
 
 
@@ -116,6 +117,26 @@ class NoiseProcess(Module, ABC):
             outcomes: The statistics of its rows.
         """
         return None
+
+    @torch.no_grad()
+    def of_rows(self, X: Tensor, outcomes: RepeatedOutcomes, beta: float) -> tuple[Tensor, bool]:
+        r"""Eq. (16) at all training points, or the given noise where it is known.
+
+        Args:
+            X: `batch_shape x n x d` inputs.
+            outcomes: The statistics of the rows.
+            beta: Squared width of the upper bound.
+
+        Returns:
+            `batch_shape x n x 1` variances of the means; rows without an outcome get no weight. And
+            whether the noise of one repeat is positive.
+        """
+        observed = outcomes.counts > 0
+        upper = outcomes.variances if outcomes.known_variances else self.upper(X, beta)
+        upper = upper.where(observed, torch.ones_like(upper))
+        spread = outcomes.means.square().mean(dim=-2, keepdim=True)
+        variances = (upper / outcomes.counts.clamp_min(1)).where(observed, WORTHLESS * (1 + spread))
+        return variances, bool((upper > 0).all())
 
     def upper(self, X: Tensor, beta: float | Tensor) -> Tensor:
         r"""The upper bound within the limits, `batch_shape x m x 1` (Eq. 16, before `1 / k`)."""

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.models.noise_process import NoiseLimits
+from botorch_risk.models.noise_process import KnownNoise, NoiseLimits
+from botorch_risk.models.repeats import RepeatedOutcomes
 from tests.models import oracles
 from tests.models.examples import matern, repeats, set_process
 
@@ -45,3 +46,18 @@ def test_limits_clip():
     assert NoiseLimits(floor=0.1, ceiling=1.0).apply(values).tolist() == pytest.approx(
         [0.1, 0.2, 1.0]
     )
+
+
+def test_noise_of_rows_is_that_of_their_means():
+    r"""Known noise over the counts; rows without an outcome weigh nothing."""
+    X = torch.rand(3, 2, dtype=torch.double)
+    Y = torch.tensor([[1.0, 2.0, 3.0], [4.0, torch.nan, torch.nan], [torch.nan] * 3]).double()
+    outcomes = RepeatedOutcomes.from_repeats(Y, allow_missing=True)
+    noise = KnownNoise(lambda X: 0.1 + X[..., :1], NoiseLimits())
+    variances, positive = noise.of_rows(X, outcomes, 4.0)
+    known = 0.1 + X[:, 0]
+    torch.testing.assert_close(variances[:2, 0], known[:2] / torch.tensor([3.0, 1.0]).double())
+    assert variances[2, 0] > 1e8
+    assert positive
+    shifted = KnownNoise(lambda X: X[..., :1] - 2, NoiseLimits())
+    assert not shifted.of_rows(X, outcomes, 4.0)[1]
