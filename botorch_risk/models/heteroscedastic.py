@@ -64,6 +64,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
     deviations up; three repeats 1.2 and 3.4, five 1.2 and 2.4, ten 1.1 and 1.8 times.
 
     Example:
+        >>> import torch
         >>> from botorch.fit import fit_gpytorch_mll
         >>> from gpytorch.mlls import ExactMarginalLogLikelihood
         >>> train_X = torch.rand(12, 2, dtype=torch.double)
