@@ -49,15 +49,15 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         V_k(x') = the posterior mean of f(x') - risk_aversion * rho^2(x') after k readings at x
 
     b is the measured point with the largest posterior mean now, and a is x or another measured
-    point: the knowledge gradient [Frazier2009kgcb]_ of the best pair, which bounds that of all
-    from below. Means and noise both learn from readings, by updates of rank one:
+    point: the knowledge gradient [Frazier2009kgcb]_ of the best pair, a lower bound of the one over all
+    points. Means and noise both learn from readings, by updates of rank one:
 
         mean_k(a) = mean(a) + c(a, x) / sqrt(v(x) + ucb_var(x) / k) Z
         log-noise_k(a) likewise, from the sample variance, of log variance trigamma((k - 1) / 2)
 
     so that the noise is a martingale, log-normal in one Z, and the mean Gaussian in another. Where
-    x has c readings, k more raise the precision of its log noise by that of c + k less that of c: a
-    third reading says more about the noise than the first two. Single-outcome, q = 1: use
+    x has c readings, k more raise the precision of its log noise from p(c) to p(c + k): a third
+    reading says more about the noise than the first two. Single-outcome, q = 1: use
     `sequential=True`. `choose` compares the maximiser with more readings at measured points.
 
     Example:
@@ -143,9 +143,9 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         """
         X = as_points(X, self.model)
         self.check_points(X)
-        columns = range(len(self.num_repeats))
         parts = [
-            map_replicates(partial(self._column_of_rates, i), X, self._batch_shape) for i in columns
+            map_replicates(partial(self._rates_of_step, step), X, self._batch_shape)
+            for step in self.num_repeats.tolist()
         ]
         return torch.stack(parts, dim=-1)
 
@@ -189,22 +189,25 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         shape: Any = self.model.batch_shape
         return shape
 
-    def _column_of_rates(self, column: int, X: Tensor) -> Tensor:
-        return self._rates(X)[..., column]
+    def _rates_of_step(self, step: int, X: Tensor) -> Tensor:
+        return self._rates(X, steps=[step]).squeeze(-1)
 
-    def _rates(self, X: Tensor, counts: Tensor | None = None) -> Tensor:
-        r"""Log rates of each number of readings at points with some readings so far.
+    def _rates(
+        self, X: Tensor, counts: Tensor | None = None, steps: Sequence[int] | None = None
+    ) -> Tensor:
+        r"""Log rates of numbers of readings at points with some readings so far.
 
         Args:
             X: `B x m x d` points.
-            counts: `B x m` numbers of readings; `None` of new points.
+            counts: `B x m` numbers of readings so far; `None` of new points.
+            steps: The numbers of readings to come; all to choose from if omitted.
 
         Returns:
-            `B x m x len(num_repeats)`.
+            `B x m x len(steps)`.
         """
         start = self.moving_cost if counts is None else self.returning_cost
         counts = X.new_zeros(()) if counts is None else counts
-        steps = self.num_repeats.tolist()
+        steps = self.num_repeats.tolist() if steps is None else steps
         gains = self._conditioned.log_gains(X, steps, counts)
         return gains - (start + X.new_tensor(steps) * self.reading_cost).log()
 

@@ -22,7 +22,7 @@ _NUM_NODES = 10
 class RankOneGain:
     r"""The processes of mean and log noise, and the measured points that may become the best.
 
-    The formulas are those of `LogRiskAverseKnowledgeGradient`.
+    The formulas are in `LogRiskAverseKnowledgeGradient`.
 
     Attributes:
         model: The mean-variance model.

@@ -55,7 +55,7 @@ class LeaveOneOut:
 def leave_one_out(model: MeanVarianceGP | SingleTaskGP) -> LeaveOneOut:
     r"""Predicts each evaluated point from the others, in closed form and without fitting again.
 
-    The hyperparameters are those of all data, so that a model that was fitted to few rows looks
+    The hyperparameters were fitted to all rows, so that a model that was fitted to few rows looks
     a little better than it is. In a `MeanVarianceGP` the row is left out of both processes. The
     outcome is then predicted with the expected noise, not with the upper bound of Eq. (16), and
     the noise of the other rows is as it was.

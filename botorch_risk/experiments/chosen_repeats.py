@@ -46,7 +46,7 @@ class ChosenRepeats:
     def sample_repeats(
         self, X: Tensor, num_repeats: int, generators: Sequence[Generator]
     ) -> Tensor:
-        r"""Readings `R x q x num_repeats`, NaN beyond those of a point and in rows of NaN.
+        r"""Readings `R x q x num_repeats`, NaN beyond a point's number and in rows of NaN.
 
         Args:
             X: Decisions with numbers of readings, `R x q x (d + 1)`.

@@ -116,7 +116,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
                 91 to 94 % with the log link, and 84 % with the identity link and inferred noise.
             noise_evidence: What the noise is learnt from, with the log link: `"spread"`, the
                 sample variances, or `"readings"`, which adds the residuals of the means from the
-                process of the mean, those of single readings included. Both processes are then
+                process of the mean, also where there is a single reading. Both processes are then
                 fitted in turn to the likelihood of all readings (models/reading_evidence.py),
                 twice in all. Worth it with two or three repeats (studies/learnt_noise).
             sample_variance_noise: With the identity link, the noise of a sample variance:

@@ -77,8 +77,8 @@ def headline(readings: dict[str, int | None]) -> str:
         for name, count in readings.items()
     ]
     return (
-        "Readings until the median regret of `adaptive` is that of the best fixed number in "
-        f"hindsight after 200: {', '.join(parts)}.\n"
+        "Readings until `adaptive` has the median regret that the best fixed number in hindsight "
+        f"has after 200: {', '.join(parts)}.\n"
     )
 
 

@@ -213,7 +213,7 @@ def test_residuals_of_draws_of_the_model_itself_are_standard_normal() -> None:
         process.mean_module.constant = 0.0
     model.refresh_noise()
     found = leave_one_out(model)
-    # A logarithm of chi-square is skewed, so that only its moments are those of the normal.
+    # A logarithm of chi-square is skewed, so that only its moments are normal.
     for residuals in (found.noise_residuals, found.residuals):
         assert residuals.mean().item() == pytest.approx(0.0, abs=0.1)
         assert residuals.square().mean().item() == pytest.approx(1.0, abs=0.1)

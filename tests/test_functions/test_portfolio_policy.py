@@ -130,7 +130,7 @@ def test_wealth_that_is_lost_stays_lost(tmp_path):
 def test_optimum_against_every_pair_and_a_search_of_its_leverage(risk_aversion):
     problem = training()
     (look_back, holdings, leverage), value = problem.optimal_mean_variance(risk_aversion)
-    X = problem.policies(15)  # leverages between those of the search
+    X = problem.policies(15)  # leverages between the steps of the search
     assert X.shape == (49 * 10 * 15, 3) and len(X.unique(dim=0)) == len(X)
     assert (problem.mean_variance(X, risk_aversion) <= value + 1e-12).all()
 
