@@ -49,8 +49,8 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         V_k(x') = the posterior mean of f(x') - risk_aversion * rho^2(x') after k readings at x
 
     b is the measured point with the largest posterior mean now, and a is x or another measured
-    point: the knowledge gradient [Frazier2009kgcb]_ of the best pair, a lower bound of the one over all
-    points. Means and noise both learn from readings, by updates of rank one:
+    point: the knowledge gradient [Frazier2009kgcb]_ of the best pair, a lower bound of the one over
+    all points. Means and noise both learn from readings, by updates of rank one:
 
         mean_k(a) = mean(a) + c(a, x) / sqrt(v(x) + ucb_var(x) / k) Z
         log-noise_k(a) likewise, from the sample variance, of log variance trigamma((k - 1) / 2)

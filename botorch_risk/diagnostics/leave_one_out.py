@@ -10,6 +10,7 @@ import torch
 from botorch.cross_validation import efficient_loo_cv
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
+from botorch.models.utils.assorted import fantasize
 from torch import Tensor
 
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
@@ -102,7 +103,8 @@ def _of_repeats(model: MeanVarianceGP) -> LeaveOneOut:
     f = _without_each_row(model.mean_model)
     counts = model.train_counts.squeeze(-1)
     nan = f.mean.new_tensor(torch.nan)
-    noise = model.predicted_noise(model.train_X).squeeze(-1)
+    with fantasize():  # at the rows, where an input transform would make several inputs of each
+        noise = model.predicted_noise(model.train_X).squeeze(-1)
     variances, residuals = (torch.full_like(f.mean, torch.nan) for _ in range(2))
     if isinstance(model.noise, LearntNoise) and not model.knows_variances:
         repeated = counts > 1

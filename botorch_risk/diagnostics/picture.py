@@ -130,6 +130,6 @@ def _label_decades(axis: Any) -> None:
 
 def _flat(check: LeaveOneOut, *names: str) -> list[ndarray]:
     r"""The named quantities of the rows that have them all, in one row."""
-    parts = [getattr(check, name).flatten().numpy() for name in names]
+    parts = [getattr(check, name).flatten().cpu().numpy() for name in names]
     known = np.isfinite(parts).all(axis=0)
     return [part[known] for part in parts]

@@ -50,13 +50,13 @@ def verdict(check: LeaveOneOut) -> Verdict:
         >>> verdict(leave_one_out(model)).trusted
         False
     """
-    residuals, noise = check.residuals.flatten().numpy(), check.noise.flatten().numpy()
+    residuals, noise = (part.flatten().cpu().numpy() for part in (check.residuals, check.noise))
     known = np.isfinite(residuals)
     residuals, noise = residuals[known], noise[known]
     if len(residuals) < FEWEST:
         return Verdict(False, f"{len(residuals)} rows are too few to tell; take {FEWEST} or more.")
     findings = [_of_outcomes(residuals)]
-    variances = check.noise_residuals.flatten().numpy()
+    variances = check.noise_residuals.flatten().cpu().numpy()
     variances = variances[np.isfinite(variances)]
     if len(variances) >= FEWEST:
         findings += [_of_noise(variances), _of_trend(residuals, noise)]

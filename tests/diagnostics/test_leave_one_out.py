@@ -10,12 +10,13 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Log, Normalize
+from botorch.models.transforms.input import InputPerturbation
 from botorch.settings import validate_input_scaling
 from gpytorch.kernels import RBFKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from botorch_risk.diagnostics import leave_one_out
+from botorch_risk.diagnostics import leave_one_out, plot_leave_one_out, verdict
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
@@ -144,6 +145,23 @@ def test_a_batch_equals_its_replicates_alone(dtype: torch.dtype) -> None:
             torch.testing.assert_close(value, expected, equal_nan=True, **tolerance)
     assert found.residuals[1, 4].isnan()
     assert found.noise_residuals[1, 4].isnan()
+
+
+def test_rows_count_once_where_a_transform_makes_several_inputs_of_one() -> None:
+    X, Y = data()
+    perturbed = InputPerturbation(0.1 * torch.eye(2, dtype=torch.double))
+    found = leave_one_out(MeanVarianceGP(X, Y, input_transform=perturbed))
+    expected = leave_one_out(MeanVarianceGP(X, Y))
+    for name in ("mean", "noise", "residuals", "noise_residuals"):
+        torch.testing.assert_close(getattr(found, name), getattr(expected, name))
+
+
+def test_devices(device: torch.device) -> None:
+    X, Y = data()
+    check = leave_one_out(MeanVarianceGP(X.to(device), Y.to(device)))
+    assert check.residuals.device.type == device.type
+    assert "12 outcomes" in verdict(check).sentence
+    assert len(plot_leave_one_out(check).axes) == 4
 
 
 def test_known_noise_has_no_sample_variances() -> None:
