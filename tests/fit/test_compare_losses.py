@@ -2,21 +2,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from botorch.models import SingleTaskGP
-from torch import Tensor
 
 from botorch_risk.fit import compare_losses, fit_pseudo_data
-
-BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
-
-
-def waves(X: Tensor) -> Tensor:
-    return (5 * X).sin().sum(dim=-1)
-
-
-def model_of(*batch_shape: int) -> SingleTaskGP:
-    X = torch.rand(*batch_shape, 10, 2, dtype=torch.double)
-    return SingleTaskGP(X, waves(X).unsqueeze(-1))
+from tests.waves import BOUNDS, model_of
 
 
 @pytest.mark.parametrize("batch_shape", [(), (2,)])
