@@ -1,4 +1,4 @@
-r"""Import of what only the extra `experiments` installs."""
+r"""Import of what only an extra installs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from types import ModuleType
 
 
 class MissingExtraError(ImportError):
-    r"""A module of the extra `experiments` is not installed."""
+    r"""A module of an extra is not installed."""
 
 
-def require_extra(name: str) -> ModuleType:
-    r"""Imports a module of the extra `experiments`.
+def require_extra(name: str, extra: str = "experiments") -> ModuleType:
+    r"""Imports a module of an extra.
 
     Args:
         name: The dotted name of the module.
+        extra: The extra that installs it.
 
     Returns:
         The module.
@@ -30,6 +31,6 @@ def require_extra(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         raise MissingExtraError(
-            f"Expected `{name}` to be installed with the extra `experiments`: "
-            f"pip install 'botorch_risk[experiments]'. Got {error}."
+            f"Expected `{name}` to be installed with the extra `{extra}`: "
+            f"pip install 'botorch_risk[{extra}]'. Got {error}."
         ) from error

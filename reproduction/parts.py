@@ -11,8 +11,8 @@ from pathlib import Path
 
 import torch
 
-from botorch_risk.experiments.campaign import Campaign
 from botorch_risk.experiments.definition import ExperimentDefinition
+from botorch_risk.experiments.experiment_run import ExperimentRun
 from botorch_risk.experiments.registry import get_experiment
 
 
@@ -93,7 +93,7 @@ def run(
         seeds = range(part.first_seed, part.first_seed + count)
         rounds = part.num_rounds or definition.num_rounds
         rounds = min(rounds, arguments.rounds or rounds)
-        Campaign(definition, part.path(arguments.out), seeds, part.labels, rounds).run()
+        ExperimentRun(definition, part.path(arguments.out), seeds, part.labels, rounds).run()
         print(f"{title}: {time.process_time() - start:.0f} s of CPU time", flush=True)
 
 

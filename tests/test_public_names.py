@@ -50,7 +50,7 @@ WITHOUT_CONTRACT = {
         "Mixture",
         "PerturbedEnvironment",  # of two others; equal to BoTorch's in test_perturbed.py
     },
-    "experiments": {"Campaign", "ExperimentDefinition", "ExperimentStore"},
+    "experiments": {"ExperimentRun", "ExperimentDefinition", "ExperimentStore"},
     "diagnostics": {"Calibration", "LeaveOneOut", "Verdict"},
     "fit": {
         "Estimates",

@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from botorch_risk.experiments.campaign import Campaign
     from botorch_risk.experiments.definition import ExperimentDefinition
+    from botorch_risk.experiments.experiment_run import ExperimentRun
     from botorch_risk.experiments.loop import run_strategy
     from botorch_risk.experiments.problem import (
         Problem,
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from botorch_risk.experiments.store import ExperimentStore
 
 __all__ = [
-    "Campaign",
     "ExperimentDefinition",
+    "ExperimentRun",
     "ExperimentStore",
     "Problem",
     "ProblemFamily",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Campaign": "campaign",
+    "ExperimentRun": "experiment_run",
     "ExperimentDefinition": "definition",
     "ExperimentStore": "store",
     "Problem": "problem",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from botorch_risk.experiments.campaigns.commands import app as campaign_app
 from botorch_risk.experiments.one_line_errors import one_line_errors
 from botorch_risk.extras import MissingExtraError, require_extra
 
@@ -25,6 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.add_typer(campaign_app, name="campaign")
 StorePath = Annotated[Path, typer.Argument(help="The file that `run --out` wrote.")]
 
 
@@ -58,7 +60,7 @@ def run(
     r"""Runs strategies of an experiment, or resumes them from `--out`."""
     with one_line_errors(MissingExtraError):
         require_extra("joblib"), require_extra("tqdm")
-    from botorch_risk.experiments.campaign import Campaign
+    from botorch_risk.experiments.experiment_run import ExperimentRun
     from botorch_risk.experiments.registry import get_experiment
     from botorch_risk.experiments.serialization import StoreError
 
@@ -67,7 +69,7 @@ def run(
             raise ValueError(f"Expected `--jobs` to be at least 1. Got {jobs=}.")
         definition = get_experiment(name, context.obj or ())
         seeds = range(seed, seed + replicates)
-        campaign = Campaign(definition, out, seeds, strategy, rounds, device)
+        campaign = ExperimentRun(definition, out, seeds, strategy, rounds, device)
         campaign.prepare()
     with one_line_errors(StoreError, MissingExtraError):
         campaign.run(num_jobs=jobs)

@@ -6,35 +6,62 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from botorch_risk.experiments.serialization import StoreError, checksum
 
-# 2: rows have checksums. Stores of version 1, from before the first release, are refused.
-SCHEMA_VERSION = 2
-_APPLICATION_ID = 0x42525831  # "BRX1", in the header of the file
 _TIMEOUT_SECONDS = 60.0
-_SCHEMA = (
-    "CREATE TABLE identity (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum BLOB NOT NULL)",
-    "CREATE TABLE strategies (label TEXT PRIMARY KEY, kind TEXT NOT NULL, "
-    "round INTEGER NOT NULL, state BLOB, checksum BLOB NOT NULL)",
-    "CREATE TABLE rounds (label TEXT NOT NULL REFERENCES strategies, round INTEGER NOT NULL, "
-    "X BLOB NOT NULL, Y BLOB NOT NULL, objective BLOB, "
-    "recommendation BLOB, recommended_objective BLOB, "
-    "ask_seconds REAL NOT NULL, evaluate_seconds REAL NOT NULL, tell_seconds REAL, "
-    "checksum BLOB NOT NULL, PRIMARY KEY (label, round))",
-    f"PRAGMA application_id = {_APPLICATION_ID}",
-    f"PRAGMA user_version = {SCHEMA_VERSION}",
+_IDENTITY = (
+    "CREATE TABLE identity (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum BLOB NOT NULL)"
 )
 
 
-def open_database(path: Path, identity: Mapping[str, Any] | None) -> sqlite3.Connection:
+@dataclass(frozen=True)
+class Schema:
+    r"""The tables of a kind of file, beside its identity.
+
+    Args:
+        kind: What a file is called in errors.
+        application_id: Four letters as a number, in the header of the file.
+        version: The version; files of another are refused.
+        tables: The SQL statements that create them.
+    """
+
+    kind: str
+    application_id: int
+    version: int
+    tables: tuple[str, ...]
+
+
+# 2: rows have checksums. Stores of version 1, from before the first release, are refused.
+SCHEMA_VERSION = 2
+EXPERIMENT = Schema(
+    kind="an experiment store",
+    application_id=0x42525831,  # "BRX1"
+    version=SCHEMA_VERSION,
+    tables=(
+        "CREATE TABLE strategies (label TEXT PRIMARY KEY, kind TEXT NOT NULL, "
+        "round INTEGER NOT NULL, state BLOB, checksum BLOB NOT NULL)",
+        "CREATE TABLE rounds (label TEXT NOT NULL REFERENCES strategies, round INTEGER NOT NULL, "
+        "X BLOB NOT NULL, Y BLOB NOT NULL, objective BLOB, "
+        "recommendation BLOB, recommended_objective BLOB, "
+        "ask_seconds REAL NOT NULL, evaluate_seconds REAL NOT NULL, tell_seconds REAL, "
+        "checksum BLOB NOT NULL, PRIMARY KEY (label, round))",
+    ),
+)
+
+
+def open_database(
+    path: Path, identity: Mapping[str, Any] | None, schema: Schema = EXPERIMENT
+) -> sqlite3.Connection:
     r"""Opens a store, or creates it if an identity is given and there is none.
 
     Args:
         path: The file.
         identity: What the store has to be of, as JSON values; None accepts any.
+        schema: The kind of store.
 
     Returns:
         A connection without implicit transactions.
@@ -52,10 +79,10 @@ def open_database(path: Path, identity: Mapping[str, Any] | None) -> sqlite3.Con
             if identity is not None and _is_empty(connection):
                 with transaction(connection, path):
                     if _is_empty(connection):  # unless another process has just created it
-                        _create(connection, identity)
-            _check_file(connection, path)
+                        _create(connection, identity, schema)
+            _check_file(connection, path, schema)
             if identity is not None:
-                _check_identity(connection, path, identity)
+                check_identity(read_identity(connection, path), identity, path)
         except BaseException:
             connection.close()
             raise
@@ -126,31 +153,38 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
     return tables == 0 and _pragma(connection, "application_id") == 0
 
 
-def _create(connection: sqlite3.Connection, identity: Mapping[str, Any]) -> None:
-    for statement in _SCHEMA:
+def _create(connection: sqlite3.Connection, identity: Mapping[str, Any], schema: Schema) -> None:
+    for statement in (_IDENTITY, *schema.tables):
         connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {schema.application_id}")
+    connection.execute(f"PRAGMA user_version = {schema.version}")
+    write_identity(connection, identity)
+
+
+def write_identity(connection: sqlite3.Connection, identity: Mapping[str, Any]) -> None:
+    r"""Writes the identity of a store, in place of one that it has."""
+    connection.execute("DELETE FROM identity")
     rows = sorted((key, json.dumps(value)) for key, value in identity.items())
     whole = checksum(*(cell for row in rows for cell in row))
     connection.executemany("INSERT INTO identity VALUES (?, ?, ?)", [(*row, whole) for row in rows])
 
 
-def _check_file(connection: sqlite3.Connection, path: Path) -> None:
-    if _pragma(connection, "application_id") != _APPLICATION_ID:
-        raise StoreError(f"Expected {path} to be an experiment store. Got another file.")
-    if (found := _pragma(connection, "user_version")) != SCHEMA_VERSION:
+def _check_file(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
+    if _pragma(connection, "application_id") != schema.application_id:
+        raise StoreError(f"Expected {path} to be {schema.kind}. Got another file.")
+    if (found := _pragma(connection, "user_version")) != schema.version:
         raise StoreError(
-            f"Expected schema {SCHEMA_VERSION} of stores, with checksums, in {path}. Got schema "
+            f"Expected schema {schema.version} of stores, with checksums, in {path}. Got schema "
             f"{found}, which this version cannot read; run the experiment again into a new file."
         )
     if (found := _pragma(connection, "quick_check")) != "ok":
         raise StoreError(f"Expected {path} to be intact. Got {found!r}.")
 
 
-def _check_identity(
-    connection: sqlite3.Connection, path: Path, identity: Mapping[str, Any]
-) -> None:
-    stored = read_identity(connection, path)
-    expected = json.loads(json.dumps(dict(identity)))
+def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
+    r"""Raises a StoreError that names what differs between two identities."""
+    stored = dict(_leaves(dict(found)))
+    expected = dict(_leaves(json.loads(json.dumps(dict(wanted)))))
     differing = [
         f"{key}={_abridged(stored.get(key))} there, {_abridged(expected.get(key))} here"
         for key in stored | expected
@@ -158,6 +192,18 @@ def _check_identity(
     ]
     if differing:
         raise StoreError(f"Expected {path} to be of this experiment. Got {'; '.join(differing)}.")
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    r"""The values in nested mappings, and in lists of mappings, by dotted names."""
+    if isinstance(value, dict) and value:
+        for key, part in value.items():
+            yield from _leaves(part, f"{name}.{key}" if name else key)
+    elif isinstance(value, list) and any(isinstance(part, dict) for part in value):
+        for index, part in enumerate(value):
+            yield from _leaves(part, f"{name}[{index}]")
+    else:
+        yield name, value
 
 
 def _abridged(value: Any) -> str:

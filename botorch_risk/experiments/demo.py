@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from botorch_risk.experiments.campaign import Campaign
+from botorch_risk.experiments.experiment_run import ExperimentRun
 from botorch_risk.experiments.frontier import (
     bought_and_paid,
     mean_variance,
@@ -57,7 +57,7 @@ def main(quick: bool = False, out: Path = Path("results/demo"), jobs: int = 2) -
         f"Portfolios of real stocks: {len(seeds)} seeds, 10 + {rounds} policies with 5 readings "
         f"each, {jobs} processes. Stop it at any moment; it resumes."
     )
-    Campaign(get_experiment(EXPERIMENT), store, seeds, num_rounds=rounds).run(num_jobs=jobs)
+    ExperimentRun(get_experiment(EXPERIMENT), store, seeds, num_rounds=rounds).run(num_jobs=jobs)
     with ExperimentStore(store) as results:
         reported = recommended(results, LABELS)
     later = PortfolioPolicy(years=HELD_OUT_YEARS)

@@ -6,20 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from botorch_risk.experiments.definition import ExperimentDefinition
+from botorch_risk.experiments.records import Records
 from botorch_risk.experiments.replay import (
     LevelSetCurves,
     common_costs,
     level_set_curves,
     score_at_cost,
 )
-from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import cell, comparison_table, table
 from botorch_risk.metrics import INTERVAL
 
 
-def store_curves(
-    store: ExperimentStore, definition: ExperimentDefinition
-) -> dict[str, LevelSetCurves]:
+def store_curves(store: Records, definition: ExperimentDefinition) -> dict[str, LevelSetCurves]:
     r"""Cost and F1 score of the strategies that have completed a round, by their label.
 
     Args:
@@ -29,7 +27,7 @@ def store_curves(
     Raises:
         ValueError: If no strategy has completed a round after the initial design.
     """
-    begun = [label for label in store.labels() if store.progress(label)[0] > 0]
+    begun = [label for label in store.labels() if _has_played(store, label)]
     if not begun:
         raise ValueError(
             f"Expected a completed round after the initial design in {store.path}. Got none."
@@ -66,3 +64,8 @@ def level_set_markdown(curves: Mapping[str, LevelSetCurves], identity: Mapping[s
         ]
         parts += [f"## Paired differences to {first}, seed by seed", comparison_table(header, rows)]
     return "\n\n".join(parts) + "\n"
+
+
+def _has_played(store: Records, label: str) -> bool:
+    r"""Whether a round after the initial design is completed."""
+    return any(record.recommendation is not None for record in store.rounds(label, first=1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
@@ -19,6 +19,7 @@ from botorch_risk.experiments.problem import (
     ProblemWithParetoFront,
     decision_bounds,
 )
+from botorch_risk.experiments.records import RoundLog
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Strategy
@@ -69,34 +70,64 @@ def run_strategy(
         raise ValueError(
             f"Expected at least 1 round and 1 repeat. Got {num_rounds=}, {num_repeats=}."
         )
-    method = type(strategy.method)
-    kind = f"{method.__module__}.{method.__qualname__}"
     with store.claim(label):
-        store.add_strategy(label, kind)
-        last_round, state = store.progress(label)
-        if state is not None:
-            strategy.load_state_dict(state)
-        for index in range(last_round + 1, num_rounds + 1):
-            _play(strategy, problem, store, label, index, num_repeats)
+        for index in play_rounds(strategy, problem, store, label, num_rounds, num_repeats):
             on_round(index)
+
+
+def play_rounds(
+    strategy: Strategy,
+    problem: Problem,
+    log: RoundLog,
+    label: str,
+    num_rounds: int,
+    num_repeats: int,
+) -> Iterator[int]:
+    r"""Plays the rounds that are not in a log yet, one with each step of the iterator.
+
+    It may be left at any step: whoever plays on, from the log and a fresh strategy, plays what
+    this iterator would have played.
+
+    Args:
+        strategy: A fresh strategy; its state is loaded from the log.
+        problem: The problem, on the CPU.
+        log: Where rounds are recorded, such as a store.
+        label: The strategy's name there.
+        num_rounds: The number of rounds after the initial design.
+        num_repeats: The number `k` of repeats at each point.
+
+    Yields:
+        The number of each round that has been completed.
+
+    Raises:
+        BotorchTensorDimensionError, StoreError: As in `run_strategy`.
+    """
+    method = type(strategy.method)
+    log.add_strategy(label, f"{method.__module__}.{method.__qualname__}")
+    last_round, state = log.progress(label)
+    if state is not None:
+        strategy.load_state_dict(state)
+    for index in range(last_round + 1, num_rounds + 1):
+        _play(strategy, problem, log, label, index, num_repeats)
+        yield index
 
 
 def _play(
     strategy: Strategy,
     problem: Problem,
-    store: ExperimentStore,
+    log: RoundLog,
     label: str,
     index: int,
     num_repeats: int,
 ) -> None:
     r"""One round."""
-    X, Y = _outcomes(strategy, problem, store, label, index, num_repeats)
+    X, Y = _outcomes(strategy, problem, log, label, index, num_repeats)
     start = time.perf_counter()
     strategy.tell(X, Y)
     recommendation = strategy.recommend()
     seconds = _seconds_since(start)
     truth = _value_of(problem, recommendation.cpu())
-    store.record_tell(label, index, recommendation, truth, strategy.state_dict(), seconds)
+    log.record_tell(label, index, recommendation, truth, strategy.state_dict(), seconds)
 
 
 def evaluate(
@@ -177,7 +208,7 @@ def _drawn(
 def _outcomes(
     strategy: Strategy,
     problem: Problem,
-    store: ExperimentStore,
+    log: RoundLog,
     label: str,
     index: int,
     num_repeats: int,
@@ -186,12 +217,12 @@ def _outcomes(
     start = time.perf_counter()
     X = strategy.ask()
     ask_seconds, evaluation_start = _seconds_since(start), time.perf_counter()
-    pending = store.rounds(label, first=index)
+    pending = log.rounds(label, first=index)
     if not pending:
         num_outcomes = strategy.method.num_outcomes
         points, Y = evaluate(problem, X, strategy.seeds, num_repeats, index, num_outcomes)
         seconds = ask_seconds, _seconds_since(evaluation_start)
-        store.record_outcomes(label, index, points, Y, _objective(problem, X.cpu()), seconds)
+        log.record_outcomes(label, index, points, Y, _objective(problem, X.cpu()), seconds)
         return points.to(X), Y.to(X)
     stored = pending[0]
     if not _same(stored.X[..., : X.shape[-1]], X.cpu()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -65,6 +65,68 @@ class RoundRecord:
         check_shapes(name_of(label, index), path, X, Y, objective)
         ask, evaluate, tell = values[7:]
         return cls(index, (ask, evaluate, tell), X, Y, objective, recommendation, recommended)
+
+
+class Records(Protocol):
+    r"""The recorded rounds of one experiment, for tables and pictures."""
+
+    @property
+    def path(self) -> Path:
+        r"""The file that they are in."""
+        ...
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        r"""What distinguishes the experiment from any other, as JSON values."""
+        ...
+
+    def labels(self) -> list[str]:
+        r"""The strategies that have been run."""
+        ...
+
+    def rounds(self, label: str, first: int = 0) -> list[RoundRecord]:
+        r"""The rounds of a strategy from `first` on."""
+        ...
+
+
+class RoundLog(Protocol):
+    r"""Where the rounds of a strategy are recorded while it runs."""
+
+    def add_strategy(self, label: str, kind: str) -> None:
+        r"""Adds a strategy, or checks that the one of this label is of this kind."""
+        ...
+
+    def progress(self, label: str) -> tuple[int, dict[str, Any] | None]:
+        r"""The last round that has been completed, -1 before any, and the state then."""
+        ...
+
+    def rounds(self, label: str, first: int = 0) -> list[RoundRecord]:
+        r"""The rounds from `first` on; the last may be pending."""
+        ...
+
+    def record_outcomes(
+        self,
+        label: str,
+        index: int,
+        X: Tensor,
+        Y: Tensor,
+        objective: Tensor | None,
+        seconds: tuple[float, float],
+    ) -> None:
+        r"""Records the outcomes of a round before they are passed to the strategy."""
+        ...
+
+    def record_tell(
+        self,
+        label: str,
+        index: int,
+        recommendation: Tensor,
+        recommended_objective: Tensor | None,
+        state: dict[str, Any],
+        seconds: float,
+    ) -> None:
+        r"""Records what the strategy made of a round, and its state."""
+        ...
 
 
 def name_of(label: str, index: int) -> str:

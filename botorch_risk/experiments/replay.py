@@ -16,7 +16,7 @@ from torch import Tensor
 from botorch_risk.acquisition import LevelSet
 from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.problem import decision_space
-from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.experiments.records import Records
 from botorch_risk.metrics import classify_by_mean, level_set_scores
 from botorch_risk.test_functions import FiniteDomainProblem
 
@@ -57,7 +57,7 @@ def score_at_cost(curve: LevelSetCurves, costs: Tensor) -> Tensor:
     return found.where(last > 0, torch.nan)
 
 
-def replay(store: ExperimentStore, definition: ExperimentDefinition, label: str) -> Iterator[Any]:
+def replay(store: Records, definition: ExperimentDefinition, label: str) -> Iterator[Any]:
     r"""The strategy after the initial design and after each completed round.
 
     It is one object, which moves on. Selecting the points took most of the time, and is left out.
@@ -76,7 +76,7 @@ def replay(store: ExperimentStore, definition: ExperimentDefinition, label: str)
         yield strategy
 
 
-def final_strategy(store: ExperimentStore, definition: ExperimentDefinition, label: str) -> Any:
+def final_strategy(store: Records, definition: ExperimentDefinition, label: str) -> Any:
     r"""The strategy after its last completed round, from its outcomes.
 
     So it does not matter which version of the package has stored its state.
@@ -98,7 +98,7 @@ def final_strategy(store: ExperimentStore, definition: ExperimentDefinition, lab
 
 
 def level_set_curves(
-    store: ExperimentStore, definition: ExperimentDefinition, label: str
+    store: Records, definition: ExperimentDefinition, label: str
 ) -> LevelSetCurves:
     r"""Cost and F1 score of a strategy on a finite domain, round by round.
 

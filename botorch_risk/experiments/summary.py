@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from botorch_risk.experiments.records import RoundRecord
-from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.experiments.records import Records, RoundRecord
 from botorch_risk.metrics import (
     INTERVAL,
     cumulative_regret,
@@ -50,7 +49,7 @@ class RegretCurves:
 
 
 def regret_curves(
-    store: ExperimentStore, *others: ExperimentStore, optimum: float | None = None
+    store: Records, *others: Records, optimum: float | None = None
 ) -> dict[str, RegretCurves]:
     r"""The regret of each strategy over its completed rounds.
 
@@ -96,7 +95,7 @@ def regret_curves(
     }
 
 
-def summary_markdown(store: ExperimentStore) -> str:
+def summary_markdown(store: Records) -> str:
     r"""A page with the final regret, paired differences and the regret by round.
 
     Everything is taken at the last round that all listed strategies have completed.

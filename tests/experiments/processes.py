@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from botorch_risk.experiments import Campaign, ExperimentDefinition
+from botorch_risk.experiments import ExperimentDefinition, ExperimentRun
 from tests.experiments.noisy_quadratic import SLOW
 from tests.experiments.table import table
 
@@ -51,7 +51,7 @@ def count_rounds(path: Path) -> int:
 def uninterrupted(
     path: Path, num_rounds: int, definition: ExperimentDefinition = SLOW
 ) -> dict[str, list[dict[str, Any]]]:
-    Campaign(definition, path, seeds=[5, 6, 7], num_rounds=num_rounds).run(progress=False)
+    ExperimentRun(definition, path, seeds=[5, 6, 7], num_rounds=num_rounds).run(progress=False)
     assert count_rounds(path) == (num_rounds + 1) * len(definition.strategies)
     return table(path)
 

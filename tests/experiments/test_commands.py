@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from botorch_risk.experiments import Campaign, ExperimentStore, get_experiment
+from botorch_risk.experiments import ExperimentRun, ExperimentStore, get_experiment
 from botorch_risk.experiments.commands import app
 from botorch_risk.experiments.replay import level_set_curves
 from botorch_risk.experiments.summary import cell
@@ -154,7 +154,7 @@ def test_a_level_set_is_plotted_as_f1_against_cost(tmp_path: Path) -> None:
 
 def test_a_level_set_without_a_round_is_refused_in_one_line(tmp_path: Path) -> None:
     out, definition = tmp_path / "coast.sqlite", get_experiment("coast")
-    Campaign(definition, out, range(2)).prepare()
+    ExperimentRun(definition, out, range(2)).prepare()
     result = invoke("plot", out, "--to", tmp_path)
     assert result.exit_code == 2
     assert "Expected a completed round after the initial design" in result.stderr

@@ -7,7 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_risk.experiments import Campaign, ExperimentStore, constraint_summary, get_experiment
+from botorch_risk.experiments import (
+    ExperimentRun,
+    ExperimentStore,
+    constraint_summary,
+    get_experiment,
+)
 from botorch_risk.experiments.constraint_summary import constraint_markdown
 from botorch_risk.experiments.summary import cell
 
@@ -22,7 +27,7 @@ def test_made_and_violated_recommendations_are_counted_over_stores(
     definition = get_experiment("chance-branin")
     paths = [tmp_path / f"{seed}.sqlite" for seed in (0, 3)]
     for path, seed in zip(paths, (0, 3), strict=True):
-        Campaign(definition, path, range(seed, seed + 3), ("random",), 1).run()
+        ExperimentRun(definition, path, range(seed, seed + 3), ("random",), 1).run()
     known = {0: [True, True, False], 3: [True, False, True]}
 
     def made(store: ExperimentStore, *_: Any) -> Tensor:
@@ -46,7 +51,7 @@ def test_made_and_violated_recommendations_are_counted_over_stores(
 def test_what_is_made_is_what_the_strategy_says(tmp_path: Path) -> None:
     definition = get_experiment("chance-branin")
     path = tmp_path / "results.sqlite"
-    Campaign(definition, path, range(4), ("random",), 1).run()
+    ExperimentRun(definition, path, range(4), ("random",), 1).run()
     with ExperimentStore(path) as store:
         found = constraint_summary._made(store, definition, "random")
         strategy: Any = definition.build(

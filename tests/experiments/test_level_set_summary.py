@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from botorch_risk.experiments import Campaign, ExperimentStore, get_experiment
+from botorch_risk.experiments import ExperimentRun, ExperimentStore, get_experiment
 from botorch_risk.experiments.level_set_summary import level_set_markdown, store_curves
 from botorch_risk.experiments.replay import LevelSetCurves
 from botorch_risk.experiments.summary import cell
@@ -39,13 +39,13 @@ def test_one_strategy_is_compared_with_nobody() -> None:
 
 def test_strategies_without_a_completed_round_have_no_curve(tmp_path: Path) -> None:
     definition, path = get_experiment("coast"), tmp_path / "coast.sqlite"
-    Campaign(definition, path, range(2)).prepare()
+    ExperimentRun(definition, path, range(2)).prepare()
     with (
         ExperimentStore(path) as store,
         pytest.raises(ValueError, match="a completed round after the initial design"),
     ):
         store_curves(store, definition)
-    Campaign(definition, path, range(2), ["straddle"], 1).run(progress=False)
+    ExperimentRun(definition, path, range(2), ["straddle"], 1).run(progress=False)
     with ExperimentStore(path) as store:
         found = store_curves(store, definition)
     assert list(found) == ["straddle"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from botorch_risk.experiments.campaign import Campaign
+from botorch_risk.experiments.experiment_run import ExperimentRun
 from botorch_risk.experiments.model_picture import plot_final_model
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
@@ -11,7 +11,9 @@ from botorch_risk.experiments.store import ExperimentStore
 def test_the_models_of_a_one_dimensional_experiment_are_drawn(tmp_path: Path) -> None:
     definition = get_experiment("sine")
     path = tmp_path / "sine.sqlite"
-    Campaign(definition, path, seeds=range(2), labels=["RAHBO"], num_rounds=1).run(progress=False)
+    ExperimentRun(definition, path, seeds=range(2), labels=["RAHBO"], num_rounds=1).run(
+        progress=False
+    )
     with ExperimentStore(path) as store:
         figure = plot_final_model(store, definition, "RAHBO", replicate=1)
         assert figure is not None

@@ -12,7 +12,7 @@ from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet, Maximize
-from botorch_risk.experiments import Campaign, ExperimentDefinition, ExperimentStore
+from botorch_risk.experiments import ExperimentDefinition, ExperimentRun, ExperimentStore
 from botorch_risk.experiments.loop import evaluate
 from botorch_risk.experiments.papers.truvar import SyntheticFunctions
 from botorch_risk.experiments.replay import final_strategy, level_set_curves, replay
@@ -100,7 +100,7 @@ def definition(**options: Any) -> ExperimentDefinition:
 
 
 def run(path: Path, num_rounds: int, given: ExperimentDefinition | None = None) -> None:
-    Campaign(given or definition(), path, SEEDS, num_rounds=num_rounds).run(progress=False)
+    ExperimentRun(given or definition(), path, SEEDS, num_rounds=num_rounds).run(progress=False)
 
 
 def test_finished_replicates_are_run_stored_and_resumed(tmp_path: Path) -> None:
@@ -199,8 +199,8 @@ def test_a_finished_replicate_has_no_cumulative_regret_from_then_on(tmp_path: Pa
 
 def test_each_seed_has_its_own_function() -> None:
     given = definition(problem=SyntheticFunctions)
-    both: Any = Campaign(given, "unused.sqlite", [4, 9]).problem
-    alone: Any = Campaign(given, "unused.sqlite", [9]).problem
+    both: Any = ExperimentRun(given, "unused.sqlite", [4, 9]).problem
+    alone: Any = ExperimentRun(given, "unused.sqlite", [9]).problem
     X = both.domain[:5].expand(2, 5, 2)
     torch.testing.assert_close(both.objective(X)[1:], alone.objective(X[:1]))
     every = both.domain.expand(2, -1, 2)
@@ -209,7 +209,7 @@ def test_each_seed_has_its_own_function() -> None:
 
 def test_the_final_strategy_needs_no_stored_state(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
-    Campaign(definition(), path, SEEDS).prepare()
+    ExperimentRun(definition(), path, SEEDS).prepare()
     with (
         ExperimentStore(path) as store,
         pytest.raises(ValueError, match="a completed round of 'TRUVAR'"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from botorch_risk.experiments import Campaign, ExperimentStore, StoreError
+from botorch_risk.experiments import ExperimentRun, ExperimentStore, StoreError
 from botorch_risk.experiments.serialization import encode
 from botorch_risk.experiments.summary import summary_markdown
 from tests.experiments.noisy_quadratic import QUADRATIC
@@ -68,7 +68,7 @@ def test_two_writers_cannot_record_one_round_twice(path: Path) -> None:
 def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     r"""The store of a real run."""
     path = tmp_path_factory.mktemp("store") / "campaign.sqlite"
-    Campaign(QUADRATIC, path, range(2), ["averse"], num_rounds=8).run(progress=False)
+    ExperimentRun(QUADRATIC, path, range(2), ["averse"], num_rounds=8).run(progress=False)
     return path
 
 

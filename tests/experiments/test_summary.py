@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from botorch_risk.experiments import Campaign, ExperimentStore
+from botorch_risk.experiments import ExperimentRun, ExperimentStore
 from botorch_risk.experiments.plots import plot_regret
 from botorch_risk.experiments.summary import cell, regret_curves, summary_markdown
 from botorch_risk.metrics import format_with_error, note_on_comparisons
@@ -17,8 +17,8 @@ from tests.experiments.noisy_quadratic import QUADRATIC, SLOW, NoisyQuadratic, R
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "results.sqlite"
-    Campaign(QUADRATIC, path, range(3), ["neutral"], num_rounds=4).run(progress=False)
-    Campaign(QUADRATIC, path, range(3), ["averse"], num_rounds=2).run(progress=False)
+    ExperimentRun(QUADRATIC, path, range(3), ["neutral"], num_rounds=4).run(progress=False)
+    ExperimentRun(QUADRATIC, path, range(3), ["averse"], num_rounds=2).run(progress=False)
     return path
 
 
@@ -39,7 +39,7 @@ def test_regret_equals_a_loop_over_rounds(path: Path) -> None:
 
 def test_an_unknown_optimum_is_the_best_value_seen(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
-    Campaign(SLOW, path, range(2), num_rounds=2).run(progress=False)
+    ExperimentRun(SLOW, path, range(2), num_rounds=2).run(progress=False)
     with ExperimentStore(path) as store:
         best = max(record.objective.max() for record in store.rounds("random"))
         last = store.rounds("random")[-1].recommended_objective
@@ -51,8 +51,8 @@ def test_an_unknown_optimum_is_the_best_value_seen(tmp_path: Path) -> None:
 
 def test_several_stores_share_the_best_value_seen(tmp_path: Path) -> None:
     other = dataclasses.replace(SLOW, strategies={"other": SLOW.strategies["random"]})
-    Campaign(SLOW, tmp_path / "a.sqlite", range(1), num_rounds=2).run(progress=False)
-    Campaign(other, tmp_path / "b.sqlite", range(4, 6), num_rounds=2).run(progress=False)
+    ExperimentRun(SLOW, tmp_path / "a.sqlite", range(1), num_rounds=2).run(progress=False)
+    ExperimentRun(other, tmp_path / "b.sqlite", range(4, 6), num_rounds=2).run(progress=False)
     with ExperimentStore(tmp_path / "a.sqlite") as a, ExperimentStore(tmp_path / "b.sqlite") as b:
         alone = {**regret_curves(a), **regret_curves(b)}
         together = regret_curves(a, b)
@@ -113,7 +113,7 @@ def test_a_round_that_was_not_played_is_not_free(tmp_path: Path) -> None:
     r"""By the one rule of `botorch_risk.metrics`: NaN from then on, in tables and pictures."""
     definition = dataclasses.replace(QUADRATIC, strategies={"quitter": quitter})
     path, problem = tmp_path / "results.sqlite", NoisyQuadratic()
-    Campaign(definition, path, range(3), num_rounds=5).run(progress=False)
+    ExperimentRun(definition, path, range(3), num_rounds=5).run(progress=False)
     with ExperimentStore(path) as store:
         curve, records = regret_curves(store)["quitter"], store.rounds("quitter")[1:]
         page = summary_markdown(store)

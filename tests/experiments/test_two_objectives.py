@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from botorch_risk.experiments import ExperimentStore
-from botorch_risk.experiments.campaign import Campaign
+from botorch_risk.experiments.experiment_run import ExperimentRun
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.replay import final_strategy
 from botorch_risk.experiments.summary import cell, failed_points, regret_curves, summary_markdown
@@ -25,7 +25,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         TWO_RISKS,
         strategies=dict.fromkeys(("random", "again"), TWO_RISKS.strategies["random"]),
     )
-    Campaign(definition, path, range(2), num_rounds=3).run(progress=False)
+    ExperimentRun(definition, path, range(2), num_rounds=3).run(progress=False)
     return path
 
 
@@ -63,7 +63,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path: Path) -> None:
     for name, rounds in (("whole", (3,)), ("parts", (1, 3))):
         for num_rounds in rounds:
             path = tmp_path / f"{name}.sqlite"
-            Campaign(TWO_RISKS, path, range(2), ["random"], num_rounds).run(progress=False)
+            ExperimentRun(TWO_RISKS, path, range(2), ["random"], num_rounds).run(progress=False)
     assert table(tmp_path / "parts.sqlite") == table(tmp_path / "whole.sqlite")
     with ExperimentStore(tmp_path / "whole.sqlite") as store:
         strategy = final_strategy(store, TWO_RISKS, "random")

@@ -20,7 +20,7 @@ from botorch_risk.environments import (
     KernelDensityEnvironment,
     StandardDeviationBox,
 )
-from botorch_risk.experiments.campaign import Campaign
+from botorch_risk.experiments.experiment_run import ExperimentRun
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.risk import (
@@ -227,7 +227,7 @@ def test_experiments_draw_contexts_that_resume(tmp_path: Path) -> None:
     for name, stops in (("whole", (3,)), ("stopped", (1, 3))):
         path = tmp_path / f"{name}.sqlite"
         for rounds in stops:
-            campaign = Campaign(definition, path, range(2), ["SBO-KDE"], rounds)
+            campaign = ExperimentRun(definition, path, range(2), ["SBO-KDE"], rounds)
             campaign.run(progress=False)
         with ExperimentStore(path) as store:
             records.append(store.rounds("SBO-KDE"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from botorch_risk.experiments import Campaign, ExperimentStore, get_experiment
+from botorch_risk.experiments import ExperimentRun, ExperimentStore, get_experiment
 from botorch_risk.experiments.papers import kde
 from botorch_risk.experiments.problem import decision_bounds
 from botorch_risk.experiments.summary import regret_curves
@@ -41,7 +41,7 @@ def test_the_experiments_of_the_papers_table_are_not_among_those_that_anybody_ca
 
 def test_a_portfolio_runs_on_the_bundled_table(tmp_path: Path) -> None:
     definition, path = get_experiment("bundled-portfolio-normal"), tmp_path / "results.sqlite"
-    Campaign(definition, path, [0], ["GP-UCB"], 1).run(progress=False)
+    ExperimentRun(definition, path, [0], ["GP-UCB"], 1).run(progress=False)
     with ExperimentStore(path) as store:
         curve = regret_curves(store)["GP-UCB"].simple
     assert curve.shape[-1] == 2

@@ -9,7 +9,7 @@ import pytest
 import torch
 from botorch.exceptions.warnings import BotorchWarning
 
-from botorch_risk.experiments import Campaign, ExperimentStore, get_experiment
+from botorch_risk.experiments import ExperimentRun, ExperimentStore, get_experiment
 from botorch_risk.experiments.papers import truvar
 from botorch_risk.experiments.replay import level_set_curves
 from botorch_risk.test_functions import GaussianProcessSample
@@ -38,7 +38,7 @@ def test_two_rounds(tmp_path: Path, name: str, labels: list[str]) -> None:
     definition, path = get_experiment(name), tmp_path / "results.sqlite"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BotorchWarning)
-        Campaign(definition, path, [0, 1], labels, num_rounds=2).run(progress=False)
+        ExperimentRun(definition, path, [0, 1], labels, num_rounds=2).run(progress=False)
     with ExperimentStore(path) as store:
         for label in labels:
             assert len(store.rounds(label)) == 3

@@ -10,7 +10,7 @@ import pytest
 import torch
 from botorch.exceptions.warnings import BotorchWarning
 
-from botorch_risk.experiments import Campaign, ExperimentStore, get_experiment
+from botorch_risk.experiments import ExperimentRun, ExperimentStore, get_experiment
 from botorch_risk.experiments.papers.models import matern_process
 from botorch_risk.experiments.summary import regret_curves
 from botorch_risk.strategies import RandomOrAcquire, initial_design
@@ -52,7 +52,7 @@ def test_two_rounds(tmp_path: Path, name: str, label: str) -> None:
     definition, path = get_experiment(f"uhe-{name}"), tmp_path / "results.sqlite"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BotorchWarning)
-        Campaign(definition, path, [0, 1], [label], num_rounds=2).run(progress=False)
+        ExperimentRun(definition, path, [0, 1], [label], num_rounds=2).run(progress=False)
     with ExperimentStore(path) as store:
         simple = regret_curves(store)[label].simple
         assert simple.shape == (2, 3)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from botorch.exceptions.warnings import BotorchWarning
 
-from botorch_risk.experiments import Campaign, ExperimentStore, get_experiment
+from botorch_risk.experiments import ExperimentRun, ExperimentStore, get_experiment
 from botorch_risk.experiments.papers.vucb import OUTSIDE_BUDGET
 from botorch_risk.experiments.problem import decision_bounds
 from botorch_risk.experiments.summary import regret_curves
@@ -43,7 +43,7 @@ def test_outside_baselines_keep_to_the_stated_budget() -> None:
 
 def test_a_portfolio_runs_on_the_bundled_table(tmp_path: Path) -> None:
     definition, path = get_experiment("var-bundled-portfolio"), tmp_path / "results.sqlite"
-    Campaign(definition, path, [0], ["random"], 1).run(progress=False)
+    ExperimentRun(definition, path, [0], ["random"], 1).run(progress=False)
     with ExperimentStore(path) as store:
         curve = regret_curves(store)["random"].simple
     assert curve.shape[-1] == 2
@@ -59,7 +59,7 @@ def test_an_outside_baseline_starts_with_the_data_of_the_others(label: str, tmp_
         path = tmp_path / f"{each}.sqlite"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BotorchWarning)
-            Campaign(definition, path, seeds, [each], num_rounds=1).run(progress=False)
+            ExperimentRun(definition, path, seeds, [each], num_rounds=1).run(progress=False)
         with ExperimentStore(path) as store:
             first[each] = store.rounds(each)[0]
     assert torch.equal(first[label].X, first["random"].X[:1])

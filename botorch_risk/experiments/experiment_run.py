@@ -31,8 +31,35 @@ def available_devices() -> list[str]:
     return ["cpu"] + [f"cuda:{index}" for index in range(torch.cuda.device_count())]
 
 
+def problem_of(definition: ExperimentDefinition, seeds: Sequence[int]) -> Problem:
+    r"""The problem, on the CPU; where each seed has its own, the problems of these seeds."""
+    problem = definition.problem()
+    return problem.of_seeds(as_seeds(seeds)) if isinstance(problem, ProblemFamily) else problem
+
+
+def identity_of(
+    definition: ExperimentDefinition, problem: Problem, seeds: Sequence[int], device: str
+) -> dict[str, Any]:
+    r"""All that must not change between runs into one store, as JSON values."""
+    optimum = definition.optimal_value
+    return {
+        "experiment": definition.name,
+        "problem": f"{type(problem).__module__}.{type(problem).__qualname__}",
+        "bounds": decision_bounds(problem).tolist(),
+        "dtype": str(problem.bounds.dtype),
+        "objective": definition.objective,
+        "optimal_value": None if optimum is None else float(optimum(problem)),
+        "num_initial": definition.num_initial,
+        "num_repeats": definition.num_repeats,
+        "settings": dict(definition.settings),
+        "seeds": as_seeds(seeds),
+        "device": torch.device(device).type,
+        "package_version": __version__,
+    }
+
+
 @dataclass(frozen=True)
-class Campaign:
+class ExperimentRun:
     r"""Strategies of one experiment that are run, stopped and resumed together.
 
     All strategies start from the same initial designs and see the same noise streams, so
@@ -57,7 +84,7 @@ class Campaign:
         ...     strategies={"random": random_search},
         ...     num_initial=5, num_rounds=20, num_repeats=10, objective="mean",
         ... )
-        >>> Campaign(definition, "oven.sqlite", seeds=range(3), labels=["randon"])
+        >>> ExperimentRun(definition, "oven.sqlite", seeds=range(3), labels=["randon"])
         Traceback (most recent call last):
         ValueError: Expected strategies of 'my-oven' (random). Got labels=['randon'].
     """
@@ -96,30 +123,12 @@ class Campaign:
     @cached_property
     def problem(self) -> Problem:
         r"""The problem, on the CPU; where each seed has its own, the problems of these seeds."""
-        problem = self.definition.problem()
-        if isinstance(problem, ProblemFamily):
-            return problem.of_seeds(as_seeds(self.seeds))
-        return problem
+        return problem_of(self.definition, self.seeds)
 
     @property
     def identity(self) -> dict[str, Any]:
         r"""All that must not change between runs into one store, as JSON values."""
-        definition, problem = self.definition, self.problem
-        optimum = definition.optimal_value
-        return {
-            "experiment": definition.name,
-            "problem": f"{type(problem).__module__}.{type(problem).__qualname__}",
-            "bounds": decision_bounds(problem).tolist(),
-            "dtype": str(problem.bounds.dtype),
-            "objective": definition.objective,
-            "optimal_value": None if optimum is None else float(optimum(problem)),
-            "num_initial": definition.num_initial,
-            "num_repeats": definition.num_repeats,
-            "settings": dict(definition.settings),
-            "seeds": as_seeds(self.seeds),
-            "device": torch.device(self.device).type,
-            "package_version": __version__,
-        }
+        return identity_of(self.definition, self.problem, self.seeds, self.device)
 
     def prepare(self) -> None:
         r"""Creates the store, or checks that it is this experiment's.

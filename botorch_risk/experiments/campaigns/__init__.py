@@ -1,0 +1,63 @@
+r"""Campaigns: experiments x settings x strategies x seeds, on one machine or on many.
+
+Names are imported when they are first used, so that the command line can show its help without
+loading PyTorch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from botorch_risk.experiments.campaigns.block import Block, best_block_size
+    from botorch_risk.experiments.campaigns.description import Campaign, Series
+    from botorch_risk.experiments.campaigns.engines import Dask, Processes, Serial, Submitit
+    from botorch_risk.experiments.campaigns.experiment_records import ExperimentRecords
+    from botorch_risk.experiments.campaigns.results import CampaignStore
+    from botorch_risk.experiments.campaigns.runner import Options, run_campaign
+    from botorch_risk.experiments.campaigns.table import campaign_markdown, write_table
+
+__all__ = [
+    "Block",
+    "Campaign",
+    "CampaignStore",
+    "Dask",
+    "ExperimentRecords",
+    "Options",
+    "Processes",
+    "Serial",
+    "Series",
+    "Submitit",
+    "best_block_size",
+    "campaign_markdown",
+    "run_campaign",
+    "write_table",
+]
+
+_MODULES = {
+    "Block": "block",
+    "Campaign": "description",
+    "CampaignStore": "results",
+    "Dask": "engines",
+    "ExperimentRecords": "experiment_records",
+    "Options": "runner",
+    "Processes": "engines",
+    "Serial": "engines",
+    "Series": "description",
+    "Submitit": "engines",
+    "best_block_size": "block",
+    "campaign_markdown": "table",
+    "run_campaign": "runner",
+    "write_table": "table",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,97 @@
+r"""`botorch-risk campaign`, as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from botorch_risk.experiments.commands import app
+from tests.experiments.campaigns.small import MODULE, bytes_of, run_here, small
+
+
+def invoke(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["campaign", *map(str, words)])
+
+
+@pytest.fixture
+def description(tmp_path: Path) -> Path:
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(small().to_json()))
+    return path
+
+
+def test_run_status_table_and_resume(description: Path, tmp_path: Path) -> None:
+    out = tmp_path / "a.sqlite"
+    result = invoke("run", description, "--out", out, "--engine", "serial")
+    assert result.exit_code == 0 and result.stdout == f"Done: {out}\n"
+    run_here(small(), tmp_path / "b.sqlite")
+    assert bytes_of(out) == bytes_of(tmp_path / "b.sqlite")
+    lines = invoke("status", out).stdout.splitlines()
+    assert lines[0] == "small: 12 of 12 blocks done, 0 failed"
+    assert "    quadratic, averse, more: 20 of 20 rounds" in lines
+    assert invoke("table", out).stdout.count("# quadratic: regret after 3 rounds") == 2
+    assert invoke("table", out, "--to", tmp_path / "a.csv").stdout.endswith("a.csv: 80 rounds\n")
+    assert invoke("resume", out, "--engine", "serial").stdout == f"Done: {out}\n"
+
+
+def test_failures_are_shown_with_the_way_to_run_them_again(
+    description: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "a.sqlite"
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{MODULE}.NoisyQuadratic._noise_sd", lambda self, X: 1 / 0)
+        result = invoke("run", description, "--out", out, "--engine", "serial")
+    assert result.exit_code == 1 and "12 blocks failed" in result.stderr
+    shown = invoke("status", out).stdout
+    assert "default, seeds 3 to 4, round 0: ZeroDivisionError: division by zero" in shown
+    assert f"botorch-risk campaign resume {out} --failed" in shown
+    result = invoke("resume", out, "--failed", "--engine", "serial")
+    assert result.exit_code == 0
+    assert invoke("status", out).stdout.startswith("small: 12 of 12 blocks done, 0 failed")
+
+
+def test_plan_names_a_better_block_size(description: Path) -> None:
+    shown = invoke("plan", description, "--workers", "2").stdout
+    assert shown.splitlines() == [
+        "small: 4 series, 12 blocks of 2",
+        "For 2 workers, block_size: 5 would end soonest.",
+    ]
+
+
+def test_more_rounds_are_another_campaign_unless_it_is_extended(
+    description: Path, tmp_path: Path
+) -> None:
+    out, longer = tmp_path / "a.sqlite", tmp_path / "longer.json"
+    invoke("run", description, "--out", out, "--engine", "serial")
+    longer.write_text(json.dumps(small(num_rounds=4).to_json()))
+    refused = invoke("run", longer, "--out", out, "--engine", "serial")
+    assert refused.exit_code == 2 and "num_rounds=3 there, 4 here" in refused.stderr
+    assert invoke("run", longer, "--out", out, "--engine", "serial", "--extend").exit_code == 0
+    assert "100 rounds" in invoke("table", out, "--to", tmp_path / "a.csv").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--engine", "grid"], "`--engine` to be one of processes, serial, dask, slurm, jobs"),
+        (["--workers", "0"], "at least 1 worker"),
+        (["--engine", "dask", "--address", "tcp://10.0.0.7:1"], "an address of TLS"),
+        (["--engine", "slurm", "--parameter", "gpu"], "`--parameter NAME=VALUE`. Got 'gpu'"),
+    ],
+)
+def test_errors_are_one_line(
+    description: Path, tmp_path: Path, words: list[str], message: str
+) -> None:
+    result = invoke("run", description, "--out", tmp_path / "a.sqlite", *words)
+    assert result.exit_code == 2 and message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "a.sqlite").exists()
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    for words in (["status"], ["table"], ["resume"], ["run"], ["plan"]):
+        result = invoke(*words, tmp_path / "gone")
+        assert result.exit_code == 2 and "Got no such file" in result.stderr
