@@ -37,7 +37,12 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Serial:
-    r"""This process, one task at a time: for a debugger, and to compare with."""
+    r"""This process, one task at a time: for a debugger, and to compare with.
+
+    Example:
+        >>> Serial().open().submit(max, 3, 4).result()
+        4
+    """
 
     num_workers: int = 1
 
@@ -61,6 +66,11 @@ class Processes:
 
     Raises:
         ValueError: If it is below 1.
+
+    Example:
+        >>> Processes(0)
+        Traceback (most recent call last):
+        ValueError: Expected at least 1 worker. Got num_workers=0.
     """
 
     num_workers: int = 2
@@ -98,7 +108,6 @@ class Dask:
 
     Raises:
         ValueError: If `num_workers` is below 1, or the address is neither loopback nor TLS.
-        MissingExtraError: If `distributed` is not installed.
 
     Example:
         >>> Dask(address="tcp://10.0.0.7:8786")
@@ -143,7 +152,10 @@ class Submitit:
 
     Raises:
         ValueError: If `num_workers` is below 1.
-        MissingExtraError: If `submitit` is not installed.
+
+    Example:
+        >>> Submitit(Path("jobs"), 40, parameters={"slurm_partition": "cpu"}).cluster
+        'slurm'
     """
 
     folder: Path

@@ -31,6 +31,19 @@ class ExperimentRecords:
 
     Raises:
         StoreError: If the campaign has no such experiment or setting, or nothing was played yet.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from botorch_risk.experiments.campaigns import (
+        ...     Campaign, CampaignStore, Options, Serial, Series, run_campaign,
+        ... )
+        >>> campaign = Campaign("tiny", [Series("sine", "GP-UCB", num_seeds=1, num_rounds=1)])
+        >>> with TemporaryDirectory() as folder:
+        ...     path = f"{folder}/a.sqlite"
+        ...     _ = run_campaign(campaign, path, Serial(), Options(progress=False))
+        ...     with CampaignStore(path) as store:
+        ...         ExperimentRecords(store, "sine").rounds("GP-UCB")[1].Y.shape
+        torch.Size([1, 1, 10])
     """
 
     def __init__(

@@ -91,6 +91,15 @@ class CampaignStore:
     r"""The results of a campaign in a SQLite file; a context manager.
 
     Any number of processes may read, one writes, on a disk of its own machine.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from botorch_risk.experiments.campaigns import Campaign, Series
+        >>> campaign = Campaign("tiny", [Series("sine", "GP-UCB", num_seeds=1, num_rounds=1)])
+        >>> with TemporaryDirectory() as folder:
+        ...     with CampaignStore(f"{folder}/a.sqlite", campaign) as store:
+        ...         store.progress(campaign.blocks()[0]).last_round
+        -1
     """
 
     def __init__(

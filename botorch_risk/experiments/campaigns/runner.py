@@ -39,6 +39,10 @@ class Options:
         memory_limit: The most bytes of data of a worker, on Linux; beyond it a block fails.
         only_failed: Whether to run just the blocks that have failed.
         progress: Whether to show how far the campaign is.
+
+    Example:
+        >>> Options(devices=["cuda:0", "cuda:1"]).report_seconds
+        30.0
     """
 
     report_seconds: float = 30.0
@@ -244,6 +248,14 @@ def run_campaign(
         StoreError: If the store is another campaign's, cannot be written, or another process
             writes to it; if a worker has other versions, or two workers disagree.
         ValueError: If the campaign has something that is unknown.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from botorch_risk.experiments.campaigns import Campaign, Options, Serial, Series
+        >>> campaign = Campaign("tiny", [Series("sine", "GP-UCB", num_seeds=1, num_rounds=1)])
+        >>> with TemporaryDirectory() as folder:
+        ...     run_campaign(campaign, f"{folder}/a.sqlite", Serial(), Options(progress=False))
+        0
     """
     engine, options = engine or Processes(), options or Options()
     with ExitStack() as stack:

@@ -28,6 +28,19 @@ def write_table(store: CampaignStore, path: str | Path) -> int:
 
     Returns:
         The number of lines below the header.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from botorch_risk.experiments.campaigns import (
+        ...     Campaign, CampaignStore, Options, Serial, Series, run_campaign,
+        ... )
+        >>> campaign = Campaign("tiny", [Series("sine", "GP-UCB", num_seeds=1, num_rounds=1)])
+        >>> with TemporaryDirectory() as folder:
+        ...     path = f"{folder}/a.sqlite"
+        ...     _ = run_campaign(campaign, path, Serial(), Options(progress=False))
+        ...     with CampaignStore(path) as store:
+        ...         write_table(store, f"{folder}/a.csv")
+        2
     """
     optima = {
         (name, setting): identity.get("optimal_value")
@@ -54,6 +67,15 @@ def campaign_markdown(store: CampaignStore) -> str:
 
     Returns:
         Markdown; of what has not been played yet, or has no known risk objective, the reason.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from botorch_risk.experiments.campaigns import Campaign, CampaignStore, Series
+        >>> campaign = Campaign("tiny", [Series("sine", "GP-UCB", num_seeds=1, num_rounds=1)])
+        >>> with TemporaryDirectory() as folder:
+        ...     with CampaignStore(f"{folder}/a.sqlite", campaign) as store:
+        ...         print(campaign_markdown(store)[:7])
+        # sine
     """
     parts = []
     for name, settings in store.identity["experiments"].items():
