@@ -113,7 +113,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
                 observation noise is known exactly for Gaussian repeats; `"identity"` models
                 the variance itself (the paper). The default is the better calibrated one
                 (reproduction/rahbo/calibration.md): fitted, the 95 % band of the noise covers
-                91 to 94 % with the log link, and 84 % with the identity link and inferred noise.
+                91 to 94 % with the log link, 85 to 87 % with the identity link and inferred noise.
             noise_evidence: What the noise is learnt from, with the log link: `"spread"`, the
                 sample variances, or `"readings"`, which adds the residuals of the means from the
                 process of the mean, also where there is a single reading. Both processes are then

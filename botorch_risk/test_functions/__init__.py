@@ -1,5 +1,6 @@
 r"""Problems for decisions under risk, as subclasses of BoTorch's test functions."""
 
+from botorch_risk.test_functions.certified import CertifiedProblem
 from botorch_risk.test_functions.chance_constrained import ChanceConstrainedTestProblem
 from botorch_risk.test_functions.chance_constrained_synthetic import (
     ChanceConstrainedBranin,
@@ -63,6 +64,7 @@ from botorch_risk.test_functions.value_at_risk_synthetic import (
 __all__ = [
     "H1",
     "BoostedTreesTuning",
+    "CertifiedProblem",
     "ChanceConstrainedBranin",
     "ChanceConstrainedGramacy",
     "ChanceConstrainedTestProblem",

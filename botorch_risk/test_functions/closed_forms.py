@@ -77,8 +77,8 @@ def mccormick(z: Sequence[Any]) -> Any:
 
 
 def ridges(z: Sequence[Any]) -> Any:
-    r"""A high narrow ridge that moves with w, and a low broad hill that does not."""
-    narrow = -((z[0] - 0.25 - 0.1 * (2 * math.pi * z[1]).sin()) / 0.04).square()
+    r"""A high narrow ridge that moves with w, and a low broad hill that hardly does."""
+    narrow = -((z[0] - 0.25 - 0.05 * (2 * math.pi * z[1]).sin()) / 0.05).square()
     broad = -((z[0] - 0.7 + 0.1 * z[1]) / 0.2).square()
     return 1.5 * narrow.exp() + broad.exp()
 
@@ -151,7 +151,7 @@ FORMS: dict[str, ClosedForm] = {
         ClosedForm("goldstein-price", 1, 1, goldstein_price, 2.44),
         ClosedForm("camel", 1, 1, camel, 1.18),
         ClosedForm("mccormick", 1, 1, mccormick, 8.2),
-        ClosedForm("ridges", 1, 1, ridges, 0.4),
+        ClosedForm("ridges", 1, 1, ridges, 0.404),
         ClosedForm("hartmann-2-1", 2, 1, hartmann, 0.956),
         ClosedForm("hartmann-1-2", 1, 2, hartmann, 0.956),
         ClosedForm("rosenbrock", 2, 1, rosenbrock, 1.18),

@@ -254,7 +254,8 @@ def interval(values: Tensor) -> MeanAndStandardError:
 
 def cell(values: Tensor) -> str:
     value = interval(values)
-    return f"{value.mean:.3f} ± {value.half_width:.3f}"
+    kind = ".3f" if abs(value.mean) < 1e5 else ".1e"  # a predicted noise that has no bound
+    return f"{value.mean:{kind}} ± {value.half_width:{kind}}"
 
 
 def table(rows: list[dict], keys: list[str]) -> str:

@@ -97,6 +97,13 @@ def certify(
     return Certificate(best, decision.tolist(), tolerance, count)
 
 
+def risk_of(
+    formula: Formula, measure: RiskMeasure, points: Tensor, weights: Tensor
+) -> Callable[[Tensor], Tensor]:
+    r"""The risk of decisions, `m x d_x -> m`."""
+    return _RiskInBoxes(formula, measure, points, weights).at
+
+
 @dataclass(frozen=True)
 class _RiskInBoxes:
     formula: Formula

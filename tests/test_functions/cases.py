@@ -16,6 +16,7 @@ from torch import Tensor
 
 from botorch_risk.test_functions import (
     H1,
+    CertifiedProblem,
     ChanceConstrainedBranin,
     ChanceConstrainedGramacy,
     Deceptive,
@@ -252,6 +253,12 @@ PROBLEMS = [
     chance_constrained("chance_constrained_branin", ChanceConstrainedBranin, 2),
     value_at_risk(
         "mixed_newsvendor", MixedNewsvendor, 3, optimum="optimal_conditional_value_at_risk"
+    ),
+    value_at_risk(
+        "certified_branin",
+        partial(CertifiedProblem, "branin", "conditional-value-at-risk"),
+        1,
+        optimum="optimal_risk",
     ),
     ProblemCase(
         "two_objectives",

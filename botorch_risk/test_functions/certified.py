@@ -1,0 +1,156 @@
+r"""Problems of a decision and an environmental variable whose optimum under a risk is proved."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from gpytorch.kernels import RBFKernel
+from torch import Tensor
+
+from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.risk import (
+    ConditionalValueAtRisk,
+    Expectation,
+    MaximumMeanDiscrepancyBall,
+    MeanVariance,
+    RiskMeasure,
+    TotalVariationBall,
+    ValueAtRisk,
+    WorstCase,
+)
+from botorch_risk.test_functions.closed_forms import FORMS
+from botorch_risk.test_functions.environmental import (
+    EnvironmentalTestProblem,
+    Risk,
+    bell_shaped_environment,
+    risk_over,
+)
+
+OPTIMA = Path(__file__).with_name("certified_optima.json")
+RISKS = (
+    "expectation",
+    "value-at-risk",
+    "conditional-value-at-risk",
+    "worst-case",
+    "mean-variance",
+    "total-variation-ball",
+    "mmd-ball",
+)
+
+
+class CertifiedProblem(EnvironmentalTestProblem):
+    r"""A function of the unit cube, with a risk whose optimum is proved to 1e-6.
+
+        objective(x) = risk(f(x, W)),  W on finitely many points
+
+    The functions are those of `closed_forms.FORMS`, in units of their standard deviation over the
+    cube. W has 33 values in [0, 1] with the weights of a normal density, `bell_shaped_environment`,
+    or 9 x 9 of them. The objective is exact, and no decision is better than `optimal_risk` by more
+    than 1e-6: see studies/open_benchmark. As everywhere in BoTorch, `optimal_value` and
+    `optimizers` belong to `f`, where they are known; here they are not.
+
+    Example:
+        >>> problem = CertifiedProblem("branin", "value-at-risk")
+        >>> value = problem.objective(problem.optimal_decision)
+        >>> abs(value.item() - problem.optimal_risk) < 1e-6
+        True
+    """
+
+    def __init__(
+        self,
+        form: str,
+        risk: str,
+        noise_std: float | None = 0.1,
+        dtype: torch.dtype = torch.double,
+    ) -> None:
+        r"""Builds the problem.
+
+        Args:
+            form: The function, a key of `FORMS`.
+            risk: One of `RISKS`: levels of 0.1, mean minus variance, balls round the distribution
+                of W of radius 0.3 in total variation and 0.1 in maximum mean discrepancy (kernel
+                of lengthscale 0.2).
+            noise_std: Standard deviation of the noise that `forward` adds.
+            dtype: The dtype of the bounds and of the distribution's points.
+
+        Raises:
+            ValueError: If there is no certificate of the function under the risk.
+        """
+        known = certificates()
+        if risk not in known.get(form, {}):
+            pairs = "; ".join(f"{name}: {', '.join(risks)}" for name, risks in known.items())
+            raise ValueError(f"Expected a certified pair ({pairs}). Got {form=}, {risk=}.")
+        self.form = FORMS[form]
+        self.num_decision = self.form.num_decision
+        self.num_environment = self.form.num_environment
+        self.dim = self.num_decision + self.num_environment
+        self.continuous_inds = list(range(self.dim))
+        self._bounds = [(0.0, 1.0)] * self.dim
+        super().__init__(noise_std=noise_std, dtype=dtype)
+        self.environment = environment_of(self.num_environment, dtype)
+        self.risk_measure = measure_of(risk, environment_of(self.num_environment))
+        self.optimal_risk = float(known[form][risk]["value"])
+        self._optimal_decision = tuple(known[form][risk]["decision"])
+
+    @property
+    def optimal_decision(self) -> Tensor:
+        r"""Where the risk is largest, a `d_x`-tensor."""
+        return self.bounds.new_tensor(self._optimal_decision)
+
+    def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
+        r"""The risk of decisions, `... x d_x -> ...`; of the problem, or another one."""
+        self._check_decisions(X)
+        environment = environment_of(self.num_environment)
+        return risk_over(environment, X, self._evaluate_true, risk or self.risk_measure)
+
+    def _evaluate_true(self, X: Tensor) -> Tensor:
+        values: Tensor = self.form(list(X.unbind(dim=-1)))
+        return values
+
+
+def environment_of(num_variables: int, dtype: torch.dtype = torch.double) -> DiscreteEnvironment:
+    r"""The distribution of W: 33 points of one variable, 9 x 9 of two.
+
+    Example:
+        >>> environment_of(2).points.shape
+        torch.Size([81, 2])
+    """
+    line = bell_shaped_environment()
+    if num_variables == 1:
+        return DiscreteEnvironment(line.points.to(dtype), line.weights.to(dtype))
+    axis, weights = line.points[::4, 0], line.weights[::4]
+    joint = torch.outer(weights, weights).flatten()
+    points = torch.cartesian_prod(axis, axis)
+    return DiscreteEnvironment(points.to(dtype), (joint / joint.sum()).to(dtype))
+
+
+def measure_of(risk: str, environment: DiscreteEnvironment) -> RiskMeasure:
+    r"""The measure of one of `RISKS`, over the points of an environment.
+
+    Example:
+        >>> measure_of("worst-case", environment_of(1))
+        WorstCase(over='support')
+    """
+    kernel = RBFKernel().to(torch.double)
+    kernel.lengthscale = 0.2
+    measures: tuple[RiskMeasure, ...] = (
+        Expectation(),
+        ValueAtRisk(0.1),
+        ConditionalValueAtRisk(0.1),
+        WorstCase(),
+        MeanVariance(1.0),
+        TotalVariationBall(0.3),
+        MaximumMeanDiscrepancyBall(0.1, kernel),
+    )
+    return dict(zip(RISKS, measures, strict=True))[risk].bind(environment)
+
+
+@cache
+def certificates() -> dict[str, dict[str, dict[str, Any]]]:
+    r"""What is proved, by function and risk: the value, the decision and the number of boxes."""
+    found: dict[str, dict[str, dict[str, Any]]] = json.loads(OPTIMA.read_text(encoding="utf-8"))
+    return found
