@@ -119,7 +119,7 @@ def sleeping(num_tasks: int, engine: Engine) -> Callable[[], object]:
     return call
 
 
-def tasks(num_tasks: int = 1000, num_workers: int = 16) -> None:
+def tasks(num_tasks: int = 1000, num_workers: int = 8) -> None:
     r"""Tasks that sleep: what is beyond that is the engine.
 
     Fewer tasks are run first, and the difference counts: starting the workers is paid once.

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -119,8 +120,13 @@ def versions() -> dict[str, str]:
         >>> sorted(versions())
         ['botorch', 'botorch_risk', 'gpytorch', 'torch']
     """
-    others = {name: metadata.version(name) for name in ("botorch", "gpytorch", "torch")}
-    return {"botorch_risk": __version__, **others}
+    return {"botorch_risk": __version__, **dict(_installed())}
+
+
+@cache
+def _installed() -> tuple[tuple[str, str], ...]:
+    r"""Read once, as the files of metadata are long."""
+    return tuple((name, metadata.version(name)) for name in ("botorch", "gpytorch", "torch"))
 
 
 class _Live(NamedTuple):
@@ -267,6 +273,7 @@ def _peak_bytes() -> int:
     return int(peak if sys.platform == "darwin" else 1024 * peak)
 
 
+@cache
 def _processor() -> str:
     r"""The kind of processor: results are the same to the last bit on one kind only."""
     try:
