@@ -17,7 +17,7 @@ from botorch_risk.experiments.serialization import StoreError, checksum
 from botorch_risk.strategies.arguments import from_json, to_json
 
 _OUTCOMES = ("X", "Y", "objective")
-_TOLD = ("recommendation", "recommended_objective")
+_COMPLETED = ("recommendation", "recommended_objective")
 _ROUNDS, _STATE = ".jsonl", ".state"
 
 
@@ -99,7 +99,7 @@ class Journal:
             recommendation=recommendation,
             recommended_objective=recommended_objective,
         )
-        self._append({"seconds": seconds, "told": True, **_encoded(record, _TOLD)}, index)
+        self._append({"seconds": seconds, "completed": True, **_encoded(record, _COMPLETED)}, index)
         self._save({"round": index, "kind": self.kind, "state": state})
         self._complete(record, state)
 
@@ -115,7 +115,7 @@ class Journal:
     def _append(self, values: dict[str, Any], index: int) -> None:
         if self._file is not None:
             with self._file.open("a", encoding="utf-8") as file:
-                _write(file, {"round": index, "told": False, **values})
+                _write(file, {"round": index, "completed": False, **values})
 
     def _save(self, values: dict[str, Any]) -> None:
         r"""Replaces the stored state: all states of a long run would be of quadratic size."""
@@ -128,7 +128,7 @@ class Journal:
     def _take_up(self, folder: Path) -> None:
         r"""Goes on from the rounds that workers before this one have left in the folder."""
         lines = {
-            (line["round"], line["told"]): line
+            (line["round"], line["completed"]): line
             for path in sorted(folder.glob(f"*{_ROUNDS}"))
             for line in _intact(path)
         }
@@ -152,13 +152,13 @@ def _pending(line: dict[str, Any]) -> RoundRecord:
 
 def _completed(lines: dict[tuple[int, bool], dict[str, Any]], index: int) -> RoundRecord | None:
     r"""A round that is there with what the strategy made of it."""
-    outcomes, told = lines.get((index, False)), lines.get((index, True))
-    if outcomes is None or told is None:
+    outcomes, result = lines.get((index, False)), lines.get((index, True))
+    if outcomes is None or result is None:
         return None
-    recommendation, objective = (_decoded(told, name) for name in _TOLD)
+    recommendation, objective = (_decoded(result, name) for name in _COMPLETED)
     return dataclasses.replace(
         _pending(outcomes),
-        seconds=(*outcomes["seconds"], told["seconds"]),
+        seconds=(*outcomes["seconds"], result["seconds"]),
         recommendation=recommendation,
         recommended_objective=objective,
     )

@@ -12,12 +12,12 @@ from botorch_risk.experiments.records import RoundRecord
 STATE = {"weights": [0.1, float("inf")]}
 
 
-def play(journal: Journal, index: int, told: bool = True) -> None:
+def play(journal: Journal, index: int, completed: bool = True) -> None:
     generator = torch.Generator().manual_seed(index)
     X = torch.rand(2, 3, 1, dtype=torch.double, generator=generator)
     Y = torch.full((2, 3, 2), torch.nan).index_fill(2, torch.tensor([0]), 0.1)  # float32
     journal.record_outcomes("a", index, X, Y, X[..., 0], (1.0, 2.0))
-    if told:
+    if completed:
         journal.record_tell("a", index, X[:, 0], None, {**STATE, "round": index}, 3.0)
 
 
@@ -37,7 +37,7 @@ def test_rounds_are_taken_once() -> None:
     journal = Journal(4, STATE)
     assert journal.progress("a") == (4, STATE)
     play(journal, 5)
-    play(journal, 6, told=False)
+    play(journal, 6, completed=False)
     assert [record.index for record in journal.take()] == [5]
     assert journal.take() == []
     assert journal.progress("a")[0] == 5
@@ -57,7 +57,7 @@ def test_another_worker_finds_the_rounds_to_the_last_bit(tmp_path: Path) -> None
     first.add_strategy("a", "Kind")
     for index in range(3):
         play(first, index)
-    play(first, 3, told=False)
+    play(first, 3, completed=False)
     pending = first.rounds("a", first=3)[0]
     second = Journal(0, STATE, tmp_path)  # the store has round 0
     assert second.progress("a") == (2, {**STATE, "round": 2})
