@@ -85,8 +85,8 @@ def play_rounds(
 ) -> Iterator[int]:
     r"""Plays the rounds that are not in a log yet, one with each step of the iterator.
 
-    It may be left at any step: whoever plays on, from the log and a fresh strategy, plays what
-    this iterator would have played.
+    It may be left at any step: from the log and a fresh strategy another iterator plays what this
+    one would have played.
 
     Args:
         strategy: A fresh strategy; its state is loaded from the log.

@@ -47,9 +47,9 @@ class CertifiedProblem(EnvironmentalTestProblem):
 
         objective(x) = risk(f(x, W)),  W on finitely many points
 
-    The functions are those of `closed_forms.FORMS`, in units of their standard deviation over the
-    cube. W has 33 values in [0, 1] with the weights of a normal density, `bell_shaped_environment`,
-    or 9 x 9 of them. The objective is exact, and no decision is better than `optimal_risk` by more
+    `closed_forms.FORMS` lists the functions, in units of their standard deviation over the cube. W
+    has 33 values in [0, 1] with the weights of a normal density, `bell_shaped_environment`, or
+    9 x 9 of them. The objective is exact, and no decision is better than `optimal_risk` by more
     than 1e-6: see studies/open_benchmark. As everywhere in BoTorch, `optimal_value` and
     `optimizers` belong to `f`, where they are known; here they are not.
 

@@ -55,7 +55,10 @@ class Series:
     def __post_init__(self) -> None:
         for name in ("experiments", "strategies"):
             object.__setattr__(self, name, _as_names(name, getattr(self, name)))
+        if not isinstance(self.settings, Mapping):
+            raise ValueError(f"Expected `settings` by their names. Got {self.settings!r}.")
         counts = self.num_seeds, 1 if self.num_rounds is None else self.num_rounds
+        _check_integers("a series", (*counts, self.first_seed))
         if not self.experiments or not self.settings or min(counts) < 1 or self.first_seed < 0:
             raise ValueError(
                 "Expected at least 1 experiment, setting, seed and round, and a first seed of at "
@@ -102,6 +105,7 @@ class Campaign:
     def __post_init__(self) -> None:
         object.__setattr__(self, "series", tuple(self.series))
         object.__setattr__(self, "modules", _as_names("modules", self.modules))
+        _check_integers("`block_size`", (self.block_size,))
         if not self.series or self.block_size < 1:
             raise ValueError(
                 "Expected at least 1 series and 1 seed in a block. Got "
@@ -298,6 +302,11 @@ def _check_keys(what: str, values: Any, known: Sequence[str]) -> None:
         raise ValueError(f"Expected {what} to have some of the keys {list(known)}. Got {values!r}.")
     if unknown := [key for key in values if key not in known]:
         raise ValueError(f"Expected {what} to have keys of {list(known)}. Got {unknown}.")
+
+
+def _check_integers(what: str, values: Sequence[Any]) -> None:
+    if not all(isinstance(value, int) for value in values):
+        raise ValueError(f"Expected {what} to have whole numbers. Got {list(values)}.")
 
 
 def _as_names(name: str, values: Any) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ class Processes:
 class Dask:
     r"""Workers of Dask distributed.
 
-    Whoever reaches a Dask scheduler can run code on its workers. So a cluster of this machine
+    Anyone who reaches a Dask scheduler can run code on its workers. So a cluster of this machine
     listens on the loopback interface alone, and one elsewhere has to be behind TLS.
 
     Args:
@@ -123,20 +123,20 @@ class Dask:
         if self.address is not None and not _is_safe(self.address):
             raise ValueError(
                 "Expected an address of TLS (tls://host:port) or of this machine. Got "
-                f"{self.address!r}, where whoever can connect could run code."
+                f"{self.address!r}, where anyone who can connect could run code."
             )
 
     def open(self) -> Executor:
         r"""An executor of a client of the cluster.
 
         Raises:
-            OSError: If nobody answers at the address.
+            OSError: If there is no answer at the address.
         """
         return _DaskExecutor(self.num_workers, self.address)
 
     def is_alive(self, executor: Executor) -> bool:
-        r"""Whether the client still has its scheduler."""
-        return isinstance(executor, _DaskExecutor) and executor.client.status == "running"
+        r"""Whether the client has its scheduler, and a cluster of its own a worker."""
+        return isinstance(executor, _DaskExecutor) and executor.is_alive
 
 
 @dataclass(frozen=True)
@@ -210,6 +210,12 @@ class _DaskExecutor(Executor):
         future: Future[Any] = self._inner.submit(fn, *args, **kwargs)
         return future
 
+    @property
+    def is_alive(self) -> bool:
+        # A worker that dies is started again by its nanny; a nanny that dies is not.
+        has_workers = self._cluster is None or bool(self._cluster.scheduler.workers)
+        return bool(self.client.status == "running" and has_workers)
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         # A scheduler that has died leaves nothing to say goodbye to.
         with suppress(Exception):
@@ -246,7 +252,7 @@ class _JobExecutor(Executor):
     def _watch(self) -> None:
         while not self._ended.wait(self._poll_seconds):
             with self._lock:
-                ended = {future: job for future, job in self._open.items() if job.done()}
+                ended = {future: job for future, job in self._open.items() if _has_ended(job)}
                 for future in ended:
                     del self._open[future]
             for future, job in ended.items():
@@ -256,13 +262,21 @@ class _JobExecutor(Executor):
                     future.set_exception(error)
 
 
+def _has_ended(job: Any) -> bool:
+    r"""Whether a job has ended; one that cannot be asked has, and its result will say why."""
+    try:
+        return bool(job.done())
+    except Exception:
+        return True
+
+
 def _check_workers(num_workers: int) -> None:
     if num_workers < 1:
         raise ValueError(f"Expected at least 1 worker. Got {num_workers=}.")
 
 
 def _is_safe(address: str) -> bool:
-    r"""Whether nobody else can talk to an address: it is this machine's own, or behind TLS."""
+    r"""Whether others cannot talk to an address: it is this machine's own, or behind TLS."""
     parts = urlsplit(address)
     if parts.scheme == "tls":
         return True

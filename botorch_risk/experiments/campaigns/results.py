@@ -103,7 +103,11 @@ class CampaignStore:
     """
 
     def __init__(
-        self, path: str | Path, campaign: Campaign | None = None, extend: bool = False
+        self,
+        path: str | Path,
+        campaign: Campaign | None = None,
+        extend: bool = False,
+        device: str = "cpu",
     ) -> None:
         r"""Opens the store.
 
@@ -113,6 +117,7 @@ class CampaignStore:
                 campaign; if not, the file has to be there.
             extend: Whether the file may be of a campaign that this one goes on from: with the same
                 blocks, no fewer rounds, and perhaps more series.
+            device: The kind of device on which all of it runs.
 
         Raises:
             StoreError: If the file is missing, corrupt, locked, no campaign's store, or another
@@ -120,12 +125,12 @@ class CampaignStore:
         """
         self.path = Path(path)
         check_local(self.path)
-        identity = None if campaign is None else identity_of(campaign)
+        identity = None if campaign is None else identity_of(campaign, device)
         extended = extend and self.path.exists()
         self._connection = open_database(self.path, None if extended else identity, SCHEMA)
-        if campaign is not None and extended:
+        if campaign is not None and identity is not None and extended:
             try:
-                self._extended(campaign)
+                self._extend(campaign, identity)
             except BaseException:
                 self.close()
                 raise
@@ -298,9 +303,9 @@ class CampaignStore:
                 )
         return bool(inserted)
 
-    def _extended(self, campaign: Campaign) -> None:
+    def _extend(self, campaign: Campaign, new: dict[str, Any]) -> None:
         r"""Makes the store this campaign's if it goes on from the one that it is of."""
-        stored, new = self.identity, identity_of(campaign)
+        stored = self.identity
         blocks = {block.key: block for block in campaign.blocks()}
         for old in self.campaign.blocks():
             block = blocks.get(old.key)
@@ -320,7 +325,7 @@ class CampaignStore:
             write_identity(self._connection, new)
 
 
-def identity_of(campaign: Campaign) -> dict[str, Any]:
+def identity_of(campaign: Campaign, device: str) -> dict[str, Any]:
     r"""What distinguishes a campaign from any other, as JSON values.
 
     Every experiment is built once in each setting, and every strategy, so that what cannot run is
@@ -339,12 +344,13 @@ def identity_of(campaign: Campaign) -> dict[str, Any]:
             problem = problem_of(definition, seeds)
             for label in dict.fromkeys(block.strategy for block in own):
                 _check_built(definition, label, decision_space(problem), seeds[:1], setting)
-            identity = experiment_identity(definition, problem, seeds, "cpu")
+            identity = experiment_identity(definition, problem, seeds, device)
             for name_of_all in ("seeds", "device", "package_version"):  # of the campaign
                 del identity[name_of_all]
             experiments.setdefault(name, {})[setting] = identity
     return {
         "campaign": campaign.to_json(),
+        "device": device,
         "experiments": experiments,
         "versions": versions(),
     }

@@ -12,6 +12,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from botorch_risk.experiments.campaigns.block import Block
 from botorch_risk.experiments.campaigns.description import Campaign, Setting
 from botorch_risk.experiments.campaigns.engines import Engine, Processes
@@ -28,17 +30,20 @@ MAX_DEATHS = 3
 
 @dataclass(frozen=True)
 class Options:
-    r"""How a campaign is run; nothing of it changes the results.
+    r"""How a campaign is run; nothing of it but the kind of device changes the results.
 
     Args:
         report_seconds: How often a worker reports, at the end of a round. What it had played
             since is played again if it dies, unless there are journals.
         journals: A folder that this process and the workers share, in which workers keep every
             round, so that none is evaluated twice.
-        devices: Where workers compute: each task has one of them for itself.
+        devices: Where workers compute, all of one kind: each task has one of them for itself.
         memory_limit: The most bytes of data of a worker, on Linux; beyond it a block fails.
         only_failed: Whether to run just the blocks that have failed.
         progress: Whether to show how far the campaign is.
+
+    Raises:
+        ValueError: If there is no device, or the devices are of several kinds.
 
     Example:
         >>> Options(devices=["cuda:0", "cuda:1"]).report_seconds
@@ -52,6 +57,15 @@ class Options:
     only_failed: bool = False
     progress: bool = True
 
+    def __post_init__(self) -> None:
+        if len({torch.device(name).type for name in self.devices}) != 1:
+            raise ValueError(f"Expected devices of one kind. Got {self.devices=}.")
+
+    @property
+    def kind_of_device(self) -> str:
+        r"""What the devices are, such as `"cuda"`."""
+        return torch.device(self.devices[0]).type
+
 
 class _Runner:
     r"""The state of a campaign that is being run."""
@@ -62,8 +76,12 @@ class _Runner:
         self.store, self.campaign, self.engine, self.options = store, campaign, engine, options
         self.settings = campaign.settings()
         self.name = checksum(json.dumps(store.identity, sort_keys=True)).hex()
-        self.states = {block: store.progress(block) for block in campaign.blocks()}
-        self.waiting: deque[Block] = deque(self._blocks_to_run())
+        # Without the strategies' states, which are read when a block is sent: all of them at once
+        # would not fit into memory in a large campaign.
+        found = {block: store.progress(block) for block in campaign.blocks()}
+        self.last_rounds = {block: state.last_round for block, state in found.items()}
+        failed = {block for block, state in found.items() if state.failure is not None}
+        self.waiting: deque[Block] = deque(self._blocks_to_run(failed))
         self.running: dict[Future[Report], tuple[Block, str]] = {}
         self.deaths: Counter[Block] = Counter()  # of its workers, since it last came forward
         self.suspects: deque[Block] = deque()  # they run alone, as a neighbour may be the cause
@@ -73,16 +91,15 @@ class _Runner:
         self.executor: Executor | None = None
         self.is_broken, self.num_broken = False, 0  # executors in turn, since the last report
 
-    def _blocks_to_run(self) -> list[Block]:
-        open_blocks = [
-            block for block, state in self.states.items() if state.last_round < block.num_rounds
-        ]
-        failed = [block for block in open_blocks if self.states[block].failure is not None]
-        if not self.options.only_failed:
-            return [block for block in open_blocks if block not in failed]
-        for block in failed:
+    def _blocks_to_run(self, failed: set[Block]) -> list[Block]:
+        again = self.options.only_failed
+        for block in failed if again else ():
             self.store.forget_failure(block)
-        return failed
+        return [
+            block
+            for block, last in self.last_rounds.items()
+            if last < block.num_rounds and (block in failed) == again
+        ]
 
     def run(self, bar: Bar) -> None:
         try:
@@ -121,7 +138,7 @@ class _Runner:
             self.running[future] = block, device
 
     def _task(self, block: Block, device: str) -> Task:
-        state, journals = self.states[block], self.options.journals
+        state, journals = self.store.progress(block), self.options.journals
         setting: Setting = self.settings[block.experiment][block.setting]
         return Task(
             block=block,
@@ -164,7 +181,8 @@ class _Runner:
 
     def _commit(self, report: Report) -> int:
         new = self.store.commit(report)
-        self.states[report.block] = self.store.progress(report.block)
+        last = self.last_rounds[report.block]
+        self.last_rounds[report.block] = max(last, report.last_round)
         return new
 
     def _lose(self, block: Block, error: Exception, bar: Bar) -> None:
@@ -178,7 +196,7 @@ class _Runner:
                 f"its worker died {self.deaths[block]} times in one round, the last time alone "
                 f"({type(error).__name__}: {error})"
             )
-            failure = Failure(self.states[block].last_round + 1, cause)
+            failure = Failure(self.last_rounds[block] + 1, cause)
             self._commit(Report(block, failure=failure))
             bar.fail(block, failure)
         elif self.deaths[block] >= MAX_DEATHS:
@@ -259,16 +277,16 @@ def run_campaign(
     """
     engine, options = engine or Processes(), options or Options()
     with ExitStack() as stack:
-        store = stack.enter_context(CampaignStore(path, campaign, extend))
+        device = options.kind_of_device
+        store = stack.enter_context(CampaignStore(path, campaign, extend, device))
         stack.enter_context(store.claim())
         runner = _Runner(store, campaign, engine, options)
-        done = [max(state.last_round + 1, 0) for state in runner.states.values()]
-        blocks = list(runner.states)
+        blocks = runner.last_rounds
         bar = stack.enter_context(
             Bar(
                 campaign.name,
                 total=sum((block.num_rounds + 1) * len(block.seeds) for block in blocks),
-                done=sum(n * len(block.seeds) for n, block in zip(done, blocks, strict=True)),
+                done=sum((last + 1) * len(block.seeds) for block, last in blocks.items()),
                 show=options.progress,
             )
         )

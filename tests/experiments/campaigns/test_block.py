@@ -20,7 +20,7 @@ def test_names() -> None:
 
 
 def schedule(num_seeds: int, num_series: int, num_workers: int, size: int) -> float:
-    r"""The time of the last worker, block by block to whoever is free."""
+    r"""The time of the last worker, each block to the first worker that is free."""
     sizes = [min(size, num_seeds - first) for first in range(0, num_seeds, size)] * num_series
     ends = [0.0] * num_workers
     for each in sizes:

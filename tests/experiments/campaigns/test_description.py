@@ -98,6 +98,9 @@ def test_a_setting_changes_the_problem_and_the_strategies() -> None:
             {"name": "a", "series": [{"experiments": "sine", "settings": {"b": {"k": 3}}}]},
             r"setting 'b' to have keys of .* Got \['k'\]",
         ),
+        ({"name": "a", "series": [{"experiments": "sine", "num_rounds": "4"}]}, r"whole .*'4'"),
+        ({"name": "a", "series": [{"experiments": "sine"}], "block_size": 2.5}, r"whole .*2\.5"),
+        ({"name": "a", "series": [{"experiments": "sine", "settings": ["k"]}]}, "by their names"),
         ({"name": "a", "series": [{"experiments": [3]}]}, r"`experiments` to be names. Got \(3,\)"),
     ],
 )

@@ -40,6 +40,24 @@ def test_every_engine_gives_the_serial_table(name: str, tmp_path: Path) -> None:
     assert [path for path in (tmp_path / "journals").rglob("*") if path.is_file()] == []
 
 
+def test_a_cluster_without_nannies_is_dead() -> None:
+    psutil = pytest.importorskip("psutil")
+    engine = Dask(1)
+    executor = engine.open()
+    try:
+        nanny = executor.submit(os.getppid).result(timeout=60)
+        assert engine.is_alive(executor)
+        if nanny != os.getpid():  # a process of its own in other versions
+            psutil.Process(nanny).kill()
+        executor._cluster.scale(0)  # type: ignore[attr-defined]
+        deadline = time.monotonic() + 60
+        while engine.is_alive(executor) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not engine.is_alive(executor)
+    finally:
+        executor.shutdown()
+
+
 def test_the_pool_ends_with_this_process_and_is_another_one() -> None:
     executor = Processes(1).open()
     try:
@@ -63,6 +81,8 @@ class Job:
 
     def done(self) -> bool:
         self.looks += 1
+        if isinstance(self.value, LookupError):
+            raise self.value  # the scheduler of the jobs does not answer
         return self.looks > 2
 
     def result(self) -> Any:
@@ -75,12 +95,14 @@ class Job:
 
 
 def test_jobs_become_futures() -> None:
-    jobs = [Job(3), Job(RuntimeError("the node is gone")), Job(4)]
+    jobs = [Job(3), Job(RuntimeError("the node is gone")), Job(4), Job(LookupError("no job"))]
     executor: Executor = _JobExecutor(lambda fn, *args: jobs[args[0]], 0.001)
     first, second = executor.submit(max, 0), executor.submit(max, 1)
     assert first.result(timeout=10) == 3
     with pytest.raises(RuntimeError, match="the node is gone"):
         second.result(timeout=10)
+    with pytest.raises(LookupError, match="no job"):
+        executor.submit(max, 3).result(timeout=10)
     executor.shutdown()
     time.sleep(0.02)
     third: Future[Any] = executor.submit(max, 2)
@@ -100,7 +122,7 @@ def test_jobs_become_futures() -> None:
         ("cluster:8786", False),
     ],
 )
-def test_whoever_could_connect_could_run_code(address: str, safe: bool) -> None:
+def test_anyone_who_could_connect_could_run_code(address: str, safe: bool) -> None:
     if safe:
         assert Dask(address=address).address == address
     else:

@@ -85,7 +85,7 @@ def test_what_was_cut_off_or_changed_is_not_read(tmp_path: Path, suffix: str) ->
     assert Journal(-1, None, tmp_path).progress("a")[0] == 2
 
 
-def test_a_state_without_its_rounds_waits_for_nobody(tmp_path: Path) -> None:
+def test_a_state_without_its_rounds_is_of_no_use(tmp_path: Path) -> None:
     journal = Journal(4, STATE, tmp_path)
     play(journal, 5)
     assert Journal(2, STATE, tmp_path).progress("a") == (2, STATE)  # rounds 3 and 4 are nowhere

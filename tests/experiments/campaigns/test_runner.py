@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import signal
 from collections.abc import Callable
@@ -164,14 +165,14 @@ def test_a_scheduler_that_is_started_again_is_waited_for(
         def open(self) -> Executor:
             if self.opened < 2:
                 self.opened += 1
-                raise ConnectionRefusedError("nobody answers")
+                raise ConnectionRefusedError("no answer")
             return super().open()
 
     monkeypatch.setattr(runner, "_POLL_SECONDS", 0.01)
     assert run_campaign(one_series(), tmp_path / "a.sqlite", Late(play), QUIET) == 0
     assert bytes_of(tmp_path / "a.sqlite") == serial
     monkeypatch.setattr(runner, "_REOPEN_SECONDS", 0.0)
-    with pytest.raises(ConnectionRefusedError, match="nobody answers"):
+    with pytest.raises(ConnectionRefusedError, match="no answer"):
         run_campaign(one_series(), tmp_path / "b.sqlite", Late(play), QUIET)
 
 
@@ -204,8 +205,16 @@ def test_each_task_has_a_device_for_itself(tmp_path: Path) -> None:
     engine = Troubled(outcome, num_workers=4)
     campaign = dataclasses.replace(small(), block_size=1)
     run_campaign(campaign, tmp_path / "a.sqlite", engine, options)
+    with pytest.raises(StoreError, match="device='cuda' there, 'cpu' here"):
+        run_campaign(campaign, tmp_path / "a.sqlite", engine, QUIET)
     assert seen[:4] == ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]
     assert set(seen) == {"cuda:0", "cuda:1"} and len(seen) == 20
+
+
+def test_devices_of_several_kinds_would_be_several_results() -> None:
+    for devices in (("cpu", "cuda:0"), ()):
+        with pytest.raises(ValueError, match="devices of one kind"):
+            Options(devices=devices)
 
 
 def test_journals_are_of_one_campaign(tmp_path: Path) -> None:
@@ -223,27 +232,32 @@ def test_journals_are_of_one_campaign(tmp_path: Path) -> None:
     assert len(set(journals)) == 2 and None not in journals
 
 
-def kill_first(path: Path) -> None:
-    r"""Ends the worker process that asks first, as if its machine had no memory left."""
+def play_or_die(path: Path, advance: Callable[[Task], Report], task: Task) -> Report:
+    r"""The first task that is begun ends its process, as if its machine had no memory left."""
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
-        return
+        return advance(task)
     os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("not reached")
+
+
+class Killed(Processes):
+    r"""A pool whose first task dies."""
+
+    path: Path
+
+    def open(self) -> Executor:
+        executor = super().open()
+        submit = executor.submit
+        executor.submit = functools.partial(submit, play_or_die, self.path)  # type: ignore
+        return executor
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a process")
-def test_a_pool_goes_on_after_a_kill(
-    tmp_path: Path, serial: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pool_goes_on_after_a_kill(tmp_path: Path, serial: list[Any]) -> None:
     r"""A small form of test_kills.py."""
-
-    class Killed(Processes):
-        def open(self) -> Executor:
-            executor = super().open()
-            executor.submit(kill_first, tmp_path / "killed")
-            return executor
-
+    Killed.path = tmp_path / "killed"
     assert run_campaign(one_series(), tmp_path / "a.sqlite", Killed(2), QUIET) == 0
-    assert (tmp_path / "killed").exists()
+    assert Killed.path.exists()
     assert bytes_of(tmp_path / "a.sqlite") == serial
