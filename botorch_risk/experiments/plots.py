@@ -60,7 +60,7 @@ def plot_regret(
         means: list[float] = []
         for position, (label, values) in enumerate(curves.items()):
             rounds = range(first_round, first_round + values.shape[-1])
-            mean = _draw_band(axes, rounds, values, position, label)
+            mean = draw_band(axes, rounds, values, position, label)
             means += mean[mean > 0].tolist()
         if log_scale and means:
             axes.set_yscale("log", nonpositive="clip")
@@ -101,7 +101,7 @@ def plot_scores(
     with require_extra("matplotlib").rc_context(STYLE):
         figure, axes = _empty_figure()
         for position, (label, curve) in enumerate(curves.items()):
-            _draw_band(axes, costs.tolist(), score_at_cost(curve, costs), position, label)
+            draw_band(axes, costs.tolist(), score_at_cost(curve, costs), position, label)
         axes.margins(x=0.01)
         axes.set(xlabel="cost of all samples", ylabel=ylabel, title=title)
         low, high = axes.get_ylim()
@@ -242,7 +242,7 @@ def save_png(figure: Figure, path: str | Path) -> Path:
     return Path(path)
 
 
-def _draw_band(axes: Axes, x: Sequence[float], values: Tensor, position: int, label: str) -> Tensor:
+def draw_band(axes: Axes, x: Sequence[float], values: Tensor, position: int, label: str) -> Tensor:
     r"""The mean of `R x T` values with its Student-t interval, 95 %; returns the mean.
 
     The label says of how many replicates it is at the end, if some have no value there.

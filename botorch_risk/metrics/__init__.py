@@ -1,4 +1,4 @@
-r"""Regret, confidence intervals over replicates, level sets and their scores, Pareto sets."""
+r"""Regret and run lengths, confidence intervals over replicates, level sets and their scores."""
 
 from botorch_risk.metrics.intervals import (
     INTERVAL,
@@ -19,6 +19,7 @@ from botorch_risk.metrics.level_sets import (
 )
 from botorch_risk.metrics.pareto import ParetoSets, pareto_sets
 from botorch_risk.metrics.regret import cumulative_regret, instantaneous_regret, simple_regret
+from botorch_risk.metrics.run_lengths import run_lengths, share_of_targets
 
 __all__ = [
     "INTERVAL",
@@ -38,5 +39,7 @@ __all__ = [
     "note_on_comparisons",
     "paired_difference",
     "pareto_sets",
+    "run_lengths",
+    "share_of_targets",
     "simple_regret",
 ]

@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from botorch_risk.experiments.campaigns.block import Block, best_block_size
+    from botorch_risk.experiments.campaigns.board import (
+        Board,
+        BoardEntry,
+        board_markdown,
+        plot_board,
+        read_board,
+    )
     from botorch_risk.experiments.campaigns.description import Campaign, Series
     from botorch_risk.experiments.campaigns.engines import Dask, Processes, Serial, Submitit
     from botorch_risk.experiments.campaigns.experiment_records import ExperimentRecords
@@ -20,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Block",
+    "Board",
+    "BoardEntry",
     "Campaign",
     "CampaignStore",
     "Dask",
@@ -30,13 +39,18 @@ __all__ = [
     "Series",
     "Submitit",
     "best_block_size",
+    "board_markdown",
     "campaign_markdown",
+    "plot_board",
+    "read_board",
     "run_campaign",
     "write_table",
 ]
 
 _MODULES = {
     "Block": "block",
+    "Board": "board",
+    "BoardEntry": "board",
     "Campaign": "description",
     "CampaignStore": "results",
     "Dask": "engines",
@@ -47,7 +61,10 @@ _MODULES = {
     "Series": "description",
     "Submitit": "engines",
     "best_block_size": "block",
+    "board_markdown": "board",
     "campaign_markdown": "table",
+    "plot_board": "board",
+    "read_board": "board",
     "run_campaign": "runner",
     "write_table": "table",
 }

@@ -148,6 +148,34 @@ def table(
 
 
 @app.command()
+def board(
+    path: Store,
+    by: Annotated[
+        str | None, typer.Option(help="Group experiments by this key of their settings.")
+    ] = None,
+    strategy: Annotated[
+        list[str],
+        typer.Option(help="May be repeated, the reference first; default: all strategies."),
+    ] = [],  # noqa: B006
+    to: Annotated[Path | None, typer.Option(help="A folder for board.md and board.png.")] = None,
+) -> None:
+    r"""Shows which strategy reaches how many targets in which experiments, and how soon."""
+    from botorch_risk.experiments.campaigns.board import board_markdown, plot_board, read_board
+    from botorch_risk.experiments.campaigns.results import CampaignStore
+
+    with one_line_errors(ValueError, MissingExtraError), CampaignStore(path) as store:
+        found = read_board(store, by, strategy)
+        page = board_markdown(found)
+        if to is None:
+            typer.echo(page)
+            return
+        to.mkdir(parents=True, exist_ok=True)
+        (to / "board.md").write_text(page, encoding="utf-8")
+        plot_board(found).savefig(to / "board.png", dpi=110)
+        typer.echo(f"{to / 'board.md'}, {to / 'board.png'}: {len(found.entries)} experiments")
+
+
+@app.command()
 def plan(campaign: Description, workers: Workers = 2) -> None:
     r"""Shows the blocks of a campaign, and the block size that would end it soonest."""
     from botorch_risk.experiments.campaigns.block import best_block_size

@@ -37,6 +37,20 @@ def test_run_status_table_and_resume(description: Path, tmp_path: Path) -> None:
     assert invoke("resume", out, "--engine", "serial").stdout == f"Done: {out}\n"
 
 
+def test_board_as_a_page_and_as_files(description: Path, tmp_path: Path) -> None:
+    out, folder = tmp_path / "a.sqlite", tmp_path / "pages"
+    invoke("run", description, "--out", out, "--engine", "serial")
+    shown = invoke("board", out, "--strategy", "neutral", "--strategy", "averse").stdout
+    assert "## Difference to neutral, seed by seed" in shown
+    assert "| other | " in invoke("board", out, "--by", "risk").stdout
+    written = invoke("board", out, "--to", folder).stdout
+    assert written.endswith("board.png: 2 experiments\n")
+    assert (folder / "board.md").read_text().startswith("# small: the board")
+    assert (folder / "board.png").read_bytes().startswith(b"\x89PNG")
+    refused = invoke("board", out, "--strategy", "best")
+    assert refused.exit_code == 2 and "(averse, neutral). Got ['best']" in refused.stderr
+
+
 def test_failures_are_shown_with_the_way_to_run_them_again(
     description: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +106,6 @@ def test_errors_are_one_line(
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
-    for words in (["status"], ["table"], ["resume"], ["run"], ["plan"]):
+    for words in (["status"], ["table"], ["board"], ["resume"], ["run"], ["plan"]):
         result = invoke(*words, tmp_path / "gone")
         assert result.exit_code == 2 and "Got no such file" in result.stderr
