@@ -1,5 +1,6 @@
 r"""Methods that the papers compare theirs with, and ablations."""
 
+from botorch_risk.baselines.ask_tell import AskTell, AskTellOptimizer, ask_tell
 from botorch_risk.baselines.botorch_pareto import (
     conditional_value_at_risk_log_nehvi,
     mars_log_nei,
@@ -42,8 +43,11 @@ from botorch_risk.baselines.random_pareto_search import random_pareto_search
 from botorch_risk.baselines.rho_knowledge_gradient import rho_knowledge_gradient
 
 __all__ = [
+    "AskTell",
+    "AskTellOptimizer",
     "a_gp_ucb",
     "adversarial_stable_opt",
+    "ask_tell",
     "botorch_risk_measure",
     "bts_red",
     "conditional_value_at_risk_log_nehvi",

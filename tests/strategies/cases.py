@@ -35,6 +35,7 @@ from botorch_risk.test_functions import (
     unit_grid,
 )
 from tests.acquisition.lake import build_model
+from tests.strategies.near_the_best import NearTheBest
 
 NUM_REPEATS = 4
 NUM_INITIAL = 6
@@ -320,6 +321,17 @@ STRATEGIES = [
     of_risks(baselines.constrained_log_ei, constraints=_USED),
     of_risks(baselines.random_decisions, constraints=_USED),
     of_risks(baselines.botorch_risk_measure, objective=partial(CVaR, alpha=0.7), n_w=4),
+    of_risks(baselines.ask_tell, optimizer=NearTheBest),
+    StrategyCase(
+        baselines.ask_tell,
+        OVEN.bounds,
+        {"optimizer": NearTheBest},
+        OVEN,
+        num_asked=3,
+        num_told=3,
+        label="-mixed",
+    ),
+    StrategyCase(baselines.ask_tell, PROBLEM.bounds, {"optimizer": NearTheBest}, label="-box"),
     of_mixed(strategies.rahbo, num_repeats=NUM_REPEATS, risk_aversion=1.0),
     of_mixed(strategies.uhe_bo),
     of_mixed(baselines.gp_ucb),

@@ -1,0 +1,184 @@
+r"""Optimisers of other packages, by asking and telling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from torch import Tensor
+
+from botorch_risk.environments import Environment
+from botorch_risk.risk import RiskMeasure
+from botorch_risk.strategies.environment import EnvironmentRisk
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.history import History
+from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.random_search import RandomPoints
+from botorch_risk.strategies.risk_search import DecisionThenValue, RiskRecipe, random_decision
+from botorch_risk.strategies.space import Box, Space, decision_box
+from botorch_risk.strategies.strategy import Strategy
+
+_ROUNDING = 1e-6  # how far outside the bounds an answer may be, in units of their range
+
+
+class AskTellOptimizer(Protocol):
+    r"""An optimiser of another package, which maximises."""
+
+    def tell(self, X: Tensor, Y: Tensor) -> None:
+        r"""Takes all outcomes so far, once.
+
+        Args:
+            X: The points, `n x d`: the decision, then what was observed of W if there is any.
+            Y: Their outcomes, `n x k`, NaN where a repeat is missing.
+        """
+        ...
+
+    def ask(self, num_points: int) -> Tensor:
+        r"""The next decisions, `num_points x d_x`, within the box."""
+        ...
+
+
+MakeOptimizer = Callable[[Box, int], AskTellOptimizer]
+r"""From the decisions, a `Box` on the CPU, and a seed to an optimiser."""
+
+
+@dataclass(frozen=True)
+class AskTell(Method):
+    r"""Decisions of another package; what is recommended is another method's choice.
+
+    Each round makes a new optimiser, with a seed of that round, and tells it all outcomes: so what
+    it asks for is a function of the seeds and the data, and an interrupted run continues bit for
+    bit, whatever the optimiser can save of itself.
+
+    Args:
+        optimizer: Makes the optimiser of a replicate, `optimizer(box, seed)`.
+        report: The method that recommends.
+    """
+
+    optimizer: MakeOptimizer
+    report: Method
+
+    def start(self, space: Space, num_replicates: int) -> State:
+        r"""The state of the method that recommends."""
+        return self.report.start(space, num_replicates)
+
+    def check(self, history: History) -> None:
+        r"""As the method that recommends does."""
+        self.report.check(history)
+
+    def believe(self, view: View) -> Any:
+        r"""What the method that recommends believes."""
+        return self.report.believe(view)
+
+    def propose(self, view: View) -> Tensor:
+        r"""What each replicate's optimiser asks for.
+
+        Raises:
+            BotorchTensorDimensionError: If its answer has another shape than `q x d_x`.
+            InputDataError: If its answer is not finite, outside the bounds, or not a whole number
+                where one is needed.
+        """
+        box: Box = getattr(view.space, "box", view.space)
+        here = replace(box, bounds=box.bounds.cpu())
+        told = zip(
+            view.X.cpu(), view.complete[1].cpu(), view.history.streams("ask/tell"), strict=True
+        )
+        asked = [self._asked(here, *each, view.batch_size) for each in told]
+        return torch.stack(asked).to(box.bounds)
+
+    def record(self, view: View, rows: Tensor) -> Tensor | None:
+        r"""What the method that recommends records."""
+        return self.report.record(view, rows)
+
+    def learn(self, view: View) -> State:
+        r"""What the method that recommends learns."""
+        return self.report.learn(view)
+
+    def recommend(self, view: View) -> Tensor:
+        r"""What the other method recommends."""
+        return self.report.recommend(view)
+
+    def _asked(self, box: Box, X: Tensor, Y: Tensor, seed: int, num_points: int) -> Tensor:
+        optimizer = self.optimizer(box, seed)
+        optimizer.tell(X, Y)
+        answer = torch.as_tensor(optimizer.ask(num_points)).to(box.bounds)
+        name, (lower, upper) = type(optimizer).__name__, box.bounds
+        if answer.shape != (num_points, len(lower)):
+            raise BotorchTensorDimensionError(
+                f"Expected {name} to ask for `{num_points} x {len(lower)}` decisions. "
+                f"Got {answer.shape}."
+            )
+        slack = _ROUNDING * (upper - lower)
+        is_within = (answer >= lower - slack) & (answer <= upper + slack)
+        whole = answer[:, box.discrete]
+        if not is_within.all() or (whole != whole.round()).any():
+            raise InputDataError(
+                f"Expected {name} to ask for decisions within {box.bounds.tolist()}, with whole "
+                f"numbers in the columns {box.discrete}. Got {answer.tolist()}."
+            )
+        return answer.maximum(lower).minimum(upper)
+
+
+def ask_tell(
+    bounds: Tensor | Box,
+    seeds: int | Sequence[int],
+    *,
+    optimizer: MakeOptimizer,
+    environment: Environment | None = None,
+    risk_measure: RiskMeasure | None = None,
+    num_initial: int = 10,
+    batch_size: int = 1,
+    **options: Any,
+) -> Strategy:
+    r"""An optimiser of another package in our loops, paired with our methods.
+
+    All replicates share the initial design with every other strategy of the same seeds. Beside an
+    environment, w is observed with the outcome and told with the decision, and what is
+    recommended is the decision that `risk_search` would recommend of the same data, so that methods
+    differ in nothing but the decisions that they evaluate. Without one it is the decision with the
+    best mean of its repeats.
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
+        seeds: One seed per replicate.
+        optimizer: Makes the optimiser, `optimizer(box, seed)`; `box.bounds` are `2 x d_x`.
+        environment: The known distribution of W, if there is one.
+        risk_measure: What is recommended by, beside an environment; larger is better.
+        num_initial: The number of points of the initial design.
+        batch_size: The number `q` of points of each later round.
+        options: Of what recommends, `EnvironmentRisk`, or `RandomPoints` without an environment.
+
+    Raises:
+        ValueError: If an environment comes without a risk measure, or the other way round.
+
+    Example:
+        >>> class Middle:
+        ...     def __init__(self, box, seed):
+        ...         self.bounds = box.bounds
+        ...     def tell(self, X, Y):
+        ...         self.best = X[Y.nanmean(dim=-1).argmax(), : self.bounds.shape[-1]]
+        ...     def ask(self, num_points):
+        ...         return (self.best + self.bounds.mean(dim=0)).div(2).expand(num_points, -1)
+        >>> strategy = ask_tell(torch.tensor([[0.0], [1.0]]), 0, optimizer=Middle, num_initial=3)
+        >>> X = strategy.ask()
+        >>> strategy.tell(X, X)
+        >>> strategy.ask().shape
+        torch.Size([1, 1, 1])
+    """
+    if (environment is None) != (risk_measure is None):
+        raise ValueError(
+            "Expected an environment with a risk measure, or neither. "
+            f"Got {environment=}, {risk_measure=}."
+        )
+    box = decision_box(bounds)
+    sizes = {"num_initial": num_initial, "batch_size": batch_size}
+    if environment is None or risk_measure is None:
+        return Strategy(box, AskTell(optimizer, RandomPoints(**options)), seeds, **sizes)
+    recipe = RiskRecipe(risk_measure)
+    options = {"reporting": recipe.reporting, **options}
+    report = EnvironmentRisk(recipe, DecisionThenValue(random_decision), **options)
+    space = EnvironmentSpace(box, environment, w_is_chosen=False)
+    return Strategy(space, AskTell(optimizer, report), seeds, **sizes)
