@@ -1,0 +1,25 @@
+r"""The campaign of all methods on twelve pairs: each function once, the risks in turn."""
+
+from __future__ import annotations
+
+from botorch_risk.experiments.campaigns import Campaign, Series
+from botorch_risk.test_functions.certified import RISKS, certificates
+from studies.open_benchmark.experiments import OF_BOTORCH
+from studies.open_benchmark.others import OTHERS
+
+NUM_SEEDS = 10
+LABELS = ("confidence-bound", "qLogNEI-robust", "random", *OTHERS)
+
+PAIRS = [(form, RISKS[number % len(RISKS)]) for number, form in enumerate(certificates())]
+ALL = [f"{form}-{risk}" for form, risk in PAIRS]
+WITH_BOTORCH = [f"{form}-{risk}" for form, risk in PAIRS if risk in OF_BOTORCH]
+
+CAMPAIGN = Campaign(
+    "twelve pairs",
+    [
+        Series(ALL, LABELS, num_seeds=NUM_SEEDS),
+        Series(WITH_BOTORCH, "qLogNEI-BoTorch", num_seeds=NUM_SEEDS),
+    ],
+    block_size=NUM_SEEDS,
+    modules=["studies.open_benchmark.experiments"],
+)
