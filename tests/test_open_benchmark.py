@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 from botorch_risk.experiments.campaigns import Campaign
+from botorch_risk.seeding import generators
 from botorch_risk.strategies import Box
 from botorch_risk.test_functions.certified import RISKS, certificates
 from botorch_risk.test_functions.environmental import risk_over
 from studies.open_benchmark import all_pairs, twelve_pairs
-from studies.open_benchmark.experiments import EXPERIMENTS, OF_BOTORCH
+from studies.open_benchmark.experiments import EXPERIMENTS, NOISE, OF_BOTORCH
+from studies.open_benchmark.noise_forms import NOISE_FORMS, values_of
 from studies.open_benchmark.others import OTHERS, LogNoisyExpectedImprovement
 
 
 def test_every_certified_pair_is_an_experiment() -> None:
     pairs = {(form, risk) for form, risks in certificates().items() for risk in risks}
+    pairs |= {(name, NOISE) for name in NOISE_FORMS}
     assert {(each.settings["form"], each.settings["risk"]) for each in EXPERIMENTS} == pairs
-    assert len(EXPERIMENTS) == len(pairs) == 84
+    assert len(EXPERIMENTS) == len(pairs) == 88
     for each in EXPERIMENTS:
         expected = {"confidence-bound", "qLogNEI-robust", "random", *OTHERS}
         if each.settings["risk"] in OF_BOTORCH:
@@ -27,7 +31,7 @@ def test_every_certified_pair_is_an_experiment() -> None:
 
 
 def test_the_problem_and_the_strategies_have_one_risk() -> None:
-    for each in EXPERIMENTS[:: len(RISKS) + 1]:
+    for each in EXPERIMENTS[: -len(NOISE_FORMS) : len(RISKS) + 1]:
         problem: Any = each.problem()
         known: Any = each.strategies["random"]
         X = problem.optimal_decision.unsqueeze(0)
@@ -36,15 +40,16 @@ def test_the_problem_and_the_strategies_have_one_risk() -> None:
         assert abs(found.item() - problem.optimal_risk) < 1e-6
 
 
-def test_twelve_pairs_have_every_function_once_and_every_risk() -> None:
-    assert [form for form, _ in twelve_pairs.PAIRS] == list(certificates())
-    assert {risk for _, risk in twelve_pairs.PAIRS} == set(RISKS)
-    assert len(twelve_pairs.WITH_BOTORCH) == 8
+def test_twelve_pairs_have_every_risk_and_no_function_twice() -> None:
+    certified = [form for form, risk in twelve_pairs.PAIRS if risk != NOISE]
+    assert len(set(certified)) == len(certified) == 10
+    assert {risk for _, risk in twelve_pairs.PAIRS} == {*RISKS, NOISE}
+    assert len(twelve_pairs.PAIRS) == 12 and len(twelve_pairs.WITH_BOTORCH) == 7
 
 
 def test_campaigns_are_what_their_blocks_say() -> None:
     campaigns: list[Campaign] = [all_pairs.CAMPAIGN, twelve_pairs.CAMPAIGN]
-    assert [len(each.blocks()) for each in campaigns] == [84 * 2, 12 * 7 + 8]
+    assert [len(each.blocks()) for each in campaigns] == [88 * 2, 12 * 7 + 7]
     assert {len(block.seeds) for block in campaigns[0].blocks()} == {20}
     assert {len(block.seeds) for block in campaigns[1].blocks()} == {10}
 
@@ -60,3 +65,29 @@ def test_the_expected_improvement_of_a_seed_is_one_point_near_the_best() -> None
         asked.append(optimizer.ask(1))
     assert torch.equal(*asked) and asked[0].shape == (1, 1)
     assert abs(asked[0].item() - 1.2) < 0.2
+
+
+@pytest.mark.parametrize("name", NOISE_FORMS)
+def test_the_optima_of_noise_are_proved(name: str) -> None:
+    form = NOISE_FORMS[name]
+    problem = form.problem()
+    lower, upper = problem.bounds
+    unit = torch.rand(200, problem.dim, generator=torch.manual_seed(0), dtype=torch.double)
+    X = lower + (upper - lower) * unit
+    torch.testing.assert_close(values_of(form, X), problem.objective(X))
+    found, value = form.prove()
+    assert found.best <= value + found.tolerance and found.tolerance == 1e-6
+    assert problem.objective(X).max() <= value
+
+
+def test_others_are_recommended_by_the_model_of_the_noise() -> None:
+    each = next(one for one in EXPERIMENTS if one.name == f"sine-{NOISE}")
+    problem: Any = each.problem()
+    strategies = [each.build(label, problem.bounds, [0, 1]) for label in ("random", "qLogNEI")]
+    X = strategies[0].ask()
+    Y = problem.sample_repeats(X, 5, generators([0, 1], "test"))
+    for strategy in strategies:
+        strategy.tell(X, Y)
+    assert torch.equal(*(strategy.recommend() for strategy in strategies))
+    random, improving = (strategy.ask() for strategy in strategies)
+    assert random.shape == improving.shape == (2, 1, 1) and not torch.equal(random, improving)

@@ -1,4 +1,8 @@
-r"""The experiments of the open benchmark: every certified pair of function and risk."""
+r"""The experiments of the open benchmark: every certified pair of function and risk.
+
+In most of them w is random, and the outcome has a constant noise. In those of the risk
+`noise-variance` the noise depends on the decision: each is evaluated `NUM_REPEATS` times.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,24 @@ from typing import Any
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
 from botorch.acquisition.risk_measures import CVaR, Expectation, VaR, WorstCase
 
-from botorch_risk.baselines import ask_tell, botorch_risk_measure, random_decisions
+from botorch_risk.baselines import (
+    AskTell,
+    ask_tell,
+    botorch_risk_measure,
+    mean_variance_log_nei,
+    random_decisions,
+)
+from botorch_risk.baselines.ask_tell import MakeOptimizer
 from botorch_risk.experiments.definition import ExperimentDefinition, StrategyFactory
-from botorch_risk.strategies import risk_search
+from botorch_risk.strategies import Strategy, rahbo, risk_search
 from botorch_risk.test_functions import CertifiedProblem
 from botorch_risk.test_functions.certified import certificates
-from studies.open_benchmark.others import OTHERS
+from studies.open_benchmark.noise_forms import NOISE_FORMS, NoiseForm
+from studies.open_benchmark.others import OTHERS, Uniform
 
 NUM_ROUNDS = 30
+NUM_REPEATS = 5  # where the noise depends on the decision
+NOISE = "noise-variance"
 SEARCH: dict[str, Any] = {"num_restarts": 4, "raw_samples": 64}  # of every acquisition function
 N_W = 32  # values of W for BoTorch's measures, which know no weights
 OF_BOTORCH = {
@@ -63,6 +77,45 @@ def definition(form: str, risk: str) -> ExperimentDefinition:
     )
 
 
-EXPERIMENTS = tuple(
-    definition(form, risk) for form, risks in certificates().items() for risk in risks
+def noise_strategies() -> dict[str, StrategyFactory]:
+    r"""Ours, and those that do not know that the noise counts; all recommend as RAHBO does."""
+    known = {"num_repeats": NUM_REPEATS, "risk_aversion": 1.0}
+    found: dict[str, StrategyFactory] = {
+        "confidence-bound": partial(rahbo, **known, **SEARCH),
+        "qLogNEI-robust": partial(mean_variance_log_nei, **known, **SEARCH),
+    }
+    for label, optimizer in {"random": Uniform, **OTHERS}.items():
+        found[label] = partial(noise_ask_tell, optimizer=optimizer, **known, **SEARCH)
+    return found
+
+
+def noise_ask_tell(
+    bounds: Any, seeds: Any, *, optimizer: MakeOptimizer, num_initial: int, **options: Any
+) -> Strategy:
+    r"""Another package's decisions, recommended by RAHBO's model."""
+    like = rahbo(bounds, seeds, num_initial=num_initial, **options)
+    method = AskTell(optimizer, like.method)
+    return Strategy(like.space, method, like.seeds, num_initial=num_initial)
+
+
+def noise_definition(name: str, form: NoiseForm) -> ExperimentDefinition:
+    r"""The experiment of a problem with noise that depends on the decision."""
+    problem = form.problem()
+    return ExperimentDefinition(
+        name=f"{name}-{NOISE}",
+        description=f"{name} ({problem.dim}), {NOISE}",
+        problem=form.problem,
+        strategies=noise_strategies(),
+        num_initial=2 * problem.dim + 2,
+        num_rounds=NUM_ROUNDS,
+        num_repeats=NUM_REPEATS,
+        objective="mean - noise variance",
+        optimal_value=lambda problem: problem.optimal_mean_variance(1.0)[1],
+        settings={"form": name, "risk": NOISE, "search": SEARCH},
+    )
+
+
+EXPERIMENTS = (
+    *(definition(form, risk) for form, risks in certificates().items() for risk in risks),
+    *(noise_definition(name, form) for name, form in NOISE_FORMS.items()),
 )

@@ -24,6 +24,25 @@ from botorch_risk.baselines.ask_tell import MakeOptimizer
 from botorch_risk.strategies import Box
 
 
+class Uniform:
+    r"""Uniformly random decisions.
+
+    Args:
+        box: The decisions.
+        seed: The seed of the points.
+    """
+
+    def __init__(self, box: Box, seed: int) -> None:
+        self.box, self.stream = box, torch.Generator().manual_seed(seed)
+
+    def tell(self, X: Tensor, Y: Tensor) -> None: ...
+
+    def ask(self, num_points: int) -> Tensor:
+        lower, upper = self.box.bounds
+        shape = (num_points, len(lower))
+        return lower + (upper - lower) * torch.rand(shape, generator=self.stream).to(lower)
+
+
 class LogNoisyExpectedImprovement:
     r"""BoTorch's defaults on the decision alone: what W does is noise.
 
