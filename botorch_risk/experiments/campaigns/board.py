@@ -208,7 +208,7 @@ def board_markdown(board: Board) -> str:
         table(["experiment", "rounds", *board.strategies], _regret_rows(board)),
     ]
     if board.left_out:
-        parts += ["## Not on the board", *(f"- {line}" for line in board.left_out)]
+        parts += ["## Not on the board", "\n".join(f"- {line}" for line in board.left_out)]
     return "\n\n".join(parts) + "\n"
 
 
