@@ -25,7 +25,16 @@ _ROUNDING = 1e-6  # how far outside the bounds an answer may be, in units of the
 
 
 class AskTellOptimizer(Protocol):
-    r"""An optimiser of another package, which maximises."""
+    r"""An optimiser of another package, which maximises.
+
+    Example:
+        >>> class Middle:
+        ...     def tell(self, X, Y):
+        ...         self.best = X[Y.nanmean(dim=-1).argmax()]
+        ...     def ask(self, num_points):
+        ...         return self.best.expand(num_points, -1) / 2
+        >>> optimizer: AskTellOptimizer = Middle()
+    """
 
     def tell(self, X: Tensor, Y: Tensor) -> None:
         r"""Takes all outcomes so far, once.
@@ -56,6 +65,20 @@ class AskTell(Method):
     Args:
         optimizer: Makes the optimiser of a replicate, `optimizer(box, seed)`.
         report: The method that recommends.
+
+    Example:
+        >>> class Middle:
+        ...     def __init__(self, box, seed):
+        ...         self.bounds = box.bounds
+        ...     def tell(self, X, Y): ...
+        ...     def ask(self, num_points):
+        ...         return self.bounds.mean(dim=0).expand(num_points, -1)
+        >>> method, box = AskTell(Middle, RandomPoints()), Box(torch.tensor([[0.0], [1.0]]))
+        >>> strategy = Strategy(box, method, seeds=0, num_initial=2)
+        >>> X = strategy.ask()
+        >>> strategy.tell(X, X)
+        >>> strategy.ask()
+        tensor([[[0.5000]]])
     """
 
     optimizer: MakeOptimizer

@@ -42,6 +42,12 @@ class BoardEntry:
         setting: The setting.
         group: The group that it is in.
         regret: The simple regret after the initial design and each round, by strategy, `R x T`.
+
+    Example:
+        >>> regret = {"ours": torch.tensor([[1.0, 0.2]]), "random": torch.tensor([[1.0, 0.9]])}
+        >>> entry = BoardEntry("sine", "default", ALL, regret)
+        >>> entry.scale, entry.shares["random"]
+        (1.0, tensor([[0., 0.]]))
     """
 
     experiment: str
@@ -72,6 +78,12 @@ class Board:
         seeds: The seeds.
         entries: The experiments, whose regrets have a row for each of the seeds.
         left_out: What is not on the board, with the reason.
+
+    Example:
+        >>> regret = {"ours": torch.tensor([[1.0, 0.2]]), "random": torch.tensor([[1.0, 0.9]])}
+        >>> entry = BoardEntry("sine", "default", ALL, regret)
+        >>> Board("one", ("ours", "random"), (0,), (entry,)).shares()["ours"]
+        tensor([[0.0000, 0.1667]])
     """
 
     name: str

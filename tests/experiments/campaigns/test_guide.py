@@ -6,6 +6,7 @@ import dataclasses
 import re
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,10 @@ from botorch_risk.experiments.campaigns.commands import ENGINES, app
 GUIDE = (Path(__file__).parents[3] / "docs" / "campaigns.md").read_text(encoding="utf-8")
 
 
-def block(language: str) -> str:
-    (found,) = re.findall(rf"```{language}\n(.*?)```", GUIDE, flags=re.DOTALL)
-    return found
+def block(language: str, containing: str = "") -> str:
+    found = re.findall(rf"```{language}\n(.*?)```", GUIDE, flags=re.DOTALL)
+    (only,) = [each for each in found if containing in each]
+    return only
 
 
 def first_column(title: str) -> set[str]:
@@ -36,10 +38,19 @@ def test_the_description_is_a_campaign(tmp_path: Path) -> None:
 def test_the_python_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "small.py").write_text(block("python"))
+    (tmp_path / "small.py").write_text(block("python", "Campaign("))
     monkeypatch.chdir(tmp_path)
     runpy.run_path("small.py", run_name="__main__")
     assert "# sine: regret after 2 rounds" in capsys.readouterr().out
+
+
+def test_a_method_of_another_package_runs() -> None:
+    found: dict[str, Any] = {}
+    exec(block("python", "ask_tell("), found)
+    strategy = found["strategy"]
+    X = strategy.ask()
+    strategy.tell(X, -(X - 0.3).square())
+    assert strategy.ask().shape == (2, 1, 1) and strategy.recommend().shape == (2, 1)
 
 
 def test_every_key_engine_and_command_is_there() -> None:
