@@ -8,21 +8,25 @@ import pytest
 import torch
 
 from botorch_risk.experiments.campaigns import Campaign
+from botorch_risk.experiments.problem import decision_space
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Box
+from botorch_risk.test_functions import TabularProblem
 from botorch_risk.test_functions.certified import RISKS, certificates
 from botorch_risk.test_functions.environmental import risk_over
-from studies.open_benchmark import all_pairs, twelve_pairs
+from botorch_risk.test_functions.tabular import FOLDER, TABLES
+from studies.open_benchmark import all_pairs, make_tables, twelve_pairs
 from studies.open_benchmark.experiments import EXPERIMENTS, NOISE, OF_BOTORCH
 from studies.open_benchmark.noise_forms import NOISE_FORMS, values_of
-from studies.open_benchmark.others import OTHERS, LogNoisyExpectedImprovement
+from studies.open_benchmark.others import OTHERS, LogNoisyExpectedImprovement, Uniform, as_numbers
 
 
 def test_every_certified_pair_is_an_experiment() -> None:
     pairs = {(form, risk) for form, risks in certificates().items() for risk in risks}
+    pairs |= {(table, risk) for table in TABLES for risk in RISKS}
     pairs |= {(name, NOISE) for name in NOISE_FORMS}
     assert {(each.settings["form"], each.settings["risk"]) for each in EXPERIMENTS} == pairs
-    assert len(EXPERIMENTS) == len(pairs) == 88
+    assert len(EXPERIMENTS) == len(pairs) == 116
     for each in EXPERIMENTS:
         expected = {"confidence-bound", "qLogNEI-robust", "random", *OTHERS}
         if each.settings["risk"] in OF_BOTORCH:
@@ -49,7 +53,7 @@ def test_twelve_pairs_have_every_risk_and_no_function_twice() -> None:
 
 def test_campaigns_are_what_their_blocks_say() -> None:
     campaigns: list[Campaign] = [all_pairs.CAMPAIGN, twelve_pairs.CAMPAIGN]
-    assert [len(each.blocks()) for each in campaigns] == [88 * 2, 12 * 7 + 7]
+    assert [len(each.blocks()) for each in campaigns] == [116 * 2, 12 * 7 + 7]
     assert {len(block.seeds) for block in campaigns[0].blocks()} == {20}
     assert {len(block.seeds) for block in campaigns[1].blocks()} == {10}
 
@@ -91,3 +95,28 @@ def test_others_are_recommended_by_the_model_of_the_noise() -> None:
     assert torch.equal(*(strategy.recommend() for strategy in strategies))
     random, improving = (strategy.ask() for strategy in strategies)
     assert random.shape == improving.shape == (2, 1, 1) and not torch.equal(random, improving)
+
+
+@pytest.mark.parametrize(("name", "number"), [("momentum", 40), ("diabetes", 77), ("cancer", 100)])
+def test_rows_of_the_tables_can_be_made_again(name: str, number: int) -> None:
+    lines = (FOLDER / f"{name}.csv").read_text(encoding="utf-8").splitlines()
+    names, (first, second), row = make_tables.TABLES[name]()
+    assert ",".join(names) == lines[0] and len(lines) == 1 + len(first) * len(second)
+    decision = first[number // len(second)], second[number % len(second)]
+    found = [*decision, *row(*decision)]
+    assert found == pytest.approx(
+        [float(value) for value in lines[1 + number].split(",")], rel=1e-4
+    )
+
+
+@pytest.mark.parametrize("optimizer", [Uniform, LogNoisyExpectedImprovement])
+def test_others_ask_for_whole_numbers_where_decisions_are(optimizer: Any) -> None:
+    problem = TabularProblem("digits", "worst-case")
+    box = decision_space(problem)
+    assert isinstance(box, Box)
+    made = optimizer(box, 3)
+    X = box.initial([0], 8)[0]
+    made.tell(torch.cat([X, X[:, :1] / 11], dim=-1), X.sum(dim=-1, keepdim=True))
+    asked = made.ask(2)
+    assert asked.shape == (2, 2) and torch.equal(asked, asked.round())
+    assert as_numbers(asked, box)[0] == [int(value) for value in asked[0]]

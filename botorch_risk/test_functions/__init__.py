@@ -53,6 +53,7 @@ from botorch_risk.test_functions.repeats import RepeatedTestProblem
 from botorch_risk.test_functions.robot_pushing import RobotPushing, ValueAtRiskRobotPushing
 from botorch_risk.test_functions.simulation import SimulatedTestProblem
 from botorch_risk.test_functions.svm_digits import SVMValidationError
+from botorch_risk.test_functions.tabular import TabularProblem
 from botorch_risk.test_functions.two_objectives import EnvironmentalSchaffer
 from botorch_risk.test_functions.value_at_risk import ValueAtRiskTestProblem
 from botorch_risk.test_functions.value_at_risk_synthetic import (
@@ -100,6 +101,7 @@ __all__ = [
     "SimulatedTestProblem",
     "StratifiedSplitter",
     "SurveyCost",
+    "TabularProblem",
     "TimeOrderedSplitter",
     "ValueAtRiskBranin",
     "ValueAtRiskGoldsteinPrice",

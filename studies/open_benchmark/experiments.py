@@ -23,8 +23,9 @@ from botorch_risk.baselines import (
 from botorch_risk.baselines.ask_tell import MakeOptimizer
 from botorch_risk.experiments.definition import ExperimentDefinition, StrategyFactory
 from botorch_risk.strategies import Strategy, rahbo, risk_search
-from botorch_risk.test_functions import CertifiedProblem
-from botorch_risk.test_functions.certified import certificates
+from botorch_risk.test_functions import CertifiedProblem, TabularProblem
+from botorch_risk.test_functions.certified import RISKS, certificates
+from botorch_risk.test_functions.tabular import TABLES
 from studies.open_benchmark.noise_forms import NOISE_FORMS, NoiseForm
 from studies.open_benchmark.others import OTHERS, Uniform
 
@@ -41,7 +42,9 @@ OF_BOTORCH = {
 }
 
 
-def strategies_of(problem: CertifiedProblem, risk: str) -> dict[str, StrategyFactory]:
+def strategies_of(
+    problem: CertifiedProblem | TabularProblem, risk: str
+) -> dict[str, StrategyFactory]:
     r"""Ours, BoTorch's where it has the risk, and those that do not know W."""
     known = {"environment": problem.environment, "risk_measure": problem.risk_measure}
     found: dict[str, StrategyFactory] = {
@@ -61,17 +64,18 @@ def strategies_of(problem: CertifiedProblem, risk: str) -> dict[str, StrategyFac
 
 
 def definition(form: str, risk: str) -> ExperimentDefinition:
-    r"""The experiment of a pair, such as `branin-value-at-risk`."""
-    problem = CertifiedProblem(form, risk)
+    r"""The experiment of a pair, such as `branin-value-at-risk`, or of a table."""
+    build = partial(TabularProblem if form in TABLES else CertifiedProblem, form, risk)
+    problem = build()
     return ExperimentDefinition(
         name=f"{form}-{risk}",
         description=f"{form} {problem.num_decision, problem.num_environment}, {risk}",
-        problem=partial(CertifiedProblem, form, risk),
+        problem=build,
         strategies=strategies_of(problem, risk),
         num_initial=2 * problem.dim + 2,
         num_rounds=NUM_ROUNDS,
         num_repeats=1,
-        objective=f"{risk} [standard deviations of the function]",
+        objective=f"{risk} [standard deviations of the outcome]",
         optimal_value=attrgetter("optimal_risk"),
         settings={"form": form, "risk": risk, "search": SEARCH, "n_w": N_W},
     )
@@ -117,5 +121,6 @@ def noise_definition(name: str, form: NoiseForm) -> ExperimentDefinition:
 
 EXPERIMENTS = (
     *(definition(form, risk) for form, risks in certificates().items() for risk in risks),
+    *(definition(table, risk) for table in TABLES for risk in RISKS),
     *(noise_definition(name, form) for name, form in NOISE_FORMS.items()),
 )

@@ -40,7 +40,8 @@ class Uniform:
     def ask(self, num_points: int) -> Tensor:
         lower, upper = self.box.bounds
         shape = (num_points, len(lower))
-        return lower + (upper - lower) * torch.rand(shape, generator=self.stream).to(lower)
+        uniform = torch.rand(shape, generator=self.stream).to(lower)
+        return rounded(lower + (upper - lower) * uniform, self.box)
 
 
 class LogNoisyExpectedImprovement:
@@ -70,7 +71,7 @@ class LogNoisyExpectedImprovement:
             X, _ = optimize_acqf(
                 acquisition, self.box.bounds, q=num_points, num_restarts=4, raw_samples=64
             )
-        return X
+        return rounded(X, self.box)
 
 
 class Ax:
@@ -88,21 +89,23 @@ class Ax:
         from ax.api.configs import RangeParameterConfig
 
         logging.getLogger("ax.api.client").setLevel(logging.WARNING)
+        self.box = box
         self.names = [f"x{column}" for column in range(box.bounds.shape[-1])]
         self.client = Client(random_seed=seed % 2**31)
+        kinds = ["int" if column in box.integers else "float" for column in range(len(self.names))]
         bounds = box.bounds.T.tolist()
         self.client.configure_experiment(
             name="outside",
             parameters=[
-                RangeParameterConfig(name=name, bounds=tuple(pair), parameter_type="float")
-                for name, pair in zip(self.names, bounds, strict=True)
+                RangeParameterConfig(name=name, bounds=tuple(pair), parameter_type=kind)
+                for name, pair, kind in zip(self.names, bounds, kinds, strict=True)
             ],
         )
         self.client.configure_optimization(objective="y")
         self.client.configure_generation_strategy(initialization_budget=0)
 
     def tell(self, X: Tensor, Y: Tensor) -> None:
-        for x, y in zip(X.tolist(), Y.nanmean(dim=-1).tolist(), strict=True):
+        for x, y in zip(as_numbers(X, self.box), Y.nanmean(dim=-1).tolist(), strict=True):
             index = self.client.attach_trial(dict(zip(self.names, x, strict=False)))
             self.client.complete_trial(index, {"y": y})
 
@@ -127,14 +130,17 @@ class Optuna:
         # None of its own random points before the first model.
         sampler = optuna.samplers.GPSampler(seed=seed % 2**31, n_startup_trials=0)
         self.study = optuna.create_study(direction="maximize", sampler=sampler)
+        self.box, kinds = box, optuna.distributions
         self.space = {
-            f"x{column}": optuna.distributions.FloatDistribution(*pair)
+            f"x{column}": kinds.IntDistribution(*map(round, pair))
+            if column in box.integers
+            else kinds.FloatDistribution(*pair)
             for column, pair in enumerate(box.bounds.T.tolist())
         }
         self.completed = optuna.trial.create_trial
 
     def tell(self, X: Tensor, Y: Tensor) -> None:
-        for x, y in zip(X.tolist(), Y.nanmean(dim=-1).tolist(), strict=True):
+        for x, y in zip(as_numbers(X, self.box), Y.nanmean(dim=-1).tolist(), strict=True):
             params = dict(zip(self.space, x, strict=False))
             trial = self.completed(params=params, distributions=self.space, value=y)
             self.study.add_trial(trial)
@@ -182,7 +188,22 @@ class HetGPy:
         ).squeeze(-2)
         values = torch.as_tensor(self.criterion(unit.numpy(), self.model)).flatten()
         best = unit[values.nan_to_num(-torch.inf).argmax()]
-        return (lower + (upper - lower) * best).expand(num_points, -1)
+        return rounded(lower + (upper - lower) * best, self.box).expand(num_points, -1)
+
+
+def rounded(X: Tensor, box: Box) -> Tensor:
+    r"""Decisions `... x d` with whole numbers where the box has integers."""
+    X = X.clone()
+    X[..., box.discrete] = X[..., box.discrete].round()
+    return X
+
+
+def as_numbers(X: Tensor, box: Box) -> list[list[float | int]]:
+    r"""Decisions as Python numbers, integers where the box has them."""
+    return [
+        [round(value) if column in box.integers else value for column, value in enumerate(row)]
+        for row in X.tolist()
+    ]
 
 
 OTHERS: dict[str, MakeOptimizer] = {

@@ -1,6 +1,7 @@
 r"""The campaign of all methods on twelve pairs.
 
-Ten functions once each, the risks in turn, and two problems whose noise depends on the decision.
+Eight of the functions, once each, the risks in turn, two tables of real data and two problems whose
+noise depends on the decision.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from studies.open_benchmark.others import OTHERS
 NUM_SEEDS = 10
 LABELS = ("confidence-bound", "qLogNEI-robust", "random", *OTHERS)
 
+FUNCTIONS = list(certificates())[4:]
 PAIRS = [
-    *((form, RISKS[number % len(RISKS)]) for number, form in enumerate(list(certificates())[:10])),
+    *((form, RISKS[number % len(RISKS)]) for number, form in enumerate(FUNCTIONS)),
+    ("digits", "worst-case"),
+    ("momentum", "conditional-value-at-risk"),
     ("branin", NOISE),
     ("hartmann", NOISE),
 ]

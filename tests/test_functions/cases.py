@@ -36,6 +36,7 @@ from botorch_risk.test_functions import (
     PortfolioOptimization,
     PortfolioPolicy,
     RobotPushing,
+    TabularProblem,
     ValueAtRiskBranin,
     ValueAtRiskGoldsteinPrice,
     ValueAtRiskHartmann,
@@ -258,6 +259,12 @@ PROBLEMS = [
         "certified_branin",
         partial(CertifiedProblem, "branin", "conditional-value-at-risk"),
         1,
+        optimum="optimal_risk",
+    ),
+    value_at_risk(
+        "table_of_diabetes",
+        partial(TabularProblem, "diabetes", "conditional-value-at-risk"),
+        2,
         optimum="optimal_risk",
     ),
     ProblemCase(
