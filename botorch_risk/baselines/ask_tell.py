@@ -14,11 +14,10 @@ from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.history import History
-from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.method import ReportedMethod, View
 from botorch_risk.strategies.random_search import RandomPoints
 from botorch_risk.strategies.risk_search import DecisionThenValue, RiskRecipe, random_decision
-from botorch_risk.strategies.space import Box, Space, decision_box
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 _ROUNDING = 1e-6  # how far outside the bounds an answer may be, in units of their range
@@ -55,7 +54,7 @@ r"""From the decisions, a `Box` on the CPU, and a seed to an optimiser."""
 
 
 @dataclass(frozen=True)
-class AskTell(Method):
+class AskTell(ReportedMethod):
     r"""Decisions of another package; what is recommended is another method's choice.
 
     Each round makes a new optimiser, with a seed of that round, and tells it all outcomes: so what
@@ -63,8 +62,8 @@ class AskTell(Method):
     bit, whatever the optimiser can save of itself.
 
     Args:
-        optimizer: Makes the optimiser of a replicate, `optimizer(box, seed)`.
         report: The method that recommends.
+        optimizer: Makes the optimiser of a replicate, `optimizer(box, seed)`.
 
     Example:
         >>> class Middle:
@@ -73,7 +72,7 @@ class AskTell(Method):
         ...     def tell(self, X, Y): ...
         ...     def ask(self, num_points):
         ...         return self.bounds.mean(dim=0).expand(num_points, -1)
-        >>> method, box = AskTell(Middle, RandomPoints()), Box(torch.tensor([[0.0], [1.0]]))
+        >>> method, box = AskTell(RandomPoints(), Middle), Box(torch.tensor([[0.0], [1.0]]))
         >>> strategy = Strategy(box, method, seeds=0, num_initial=2)
         >>> X = strategy.ask()
         >>> strategy.tell(X, X)
@@ -82,19 +81,6 @@ class AskTell(Method):
     """
 
     optimizer: MakeOptimizer
-    report: Method
-
-    def start(self, space: Space, num_replicates: int) -> State:
-        r"""The state of the method that recommends."""
-        return self.report.start(space, num_replicates)
-
-    def check(self, history: History) -> None:
-        r"""As the method that recommends does."""
-        self.report.check(history)
-
-    def believe(self, view: View) -> Any:
-        r"""What the method that recommends believes."""
-        return self.report.believe(view)
 
     def propose(self, view: View) -> Tensor:
         r"""What each replicate's optimiser asks for.
@@ -111,18 +97,6 @@ class AskTell(Method):
         )
         asked = [self._asked(here, *each, view.batch_size) for each in told]
         return torch.stack(asked).to(box.bounds)
-
-    def record(self, view: View, rows: Tensor) -> Tensor | None:
-        r"""What the method that recommends records."""
-        return self.report.record(view, rows)
-
-    def learn(self, view: View) -> State:
-        r"""What the method that recommends learns."""
-        return self.report.learn(view)
-
-    def recommend(self, view: View) -> Tensor:
-        r"""What the other method recommends."""
-        return self.report.recommend(view)
 
     def _asked(self, box: Box, X: Tensor, Y: Tensor, seed: int, num_points: int) -> Tensor:
         optimizer = self.optimizer(box, seed)
@@ -199,9 +173,9 @@ def ask_tell(
     box = decision_box(bounds)
     sizes = {"num_initial": num_initial, "batch_size": batch_size}
     if environment is None or risk_measure is None:
-        return Strategy(box, AskTell(optimizer, RandomPoints(**options)), seeds, **sizes)
+        return Strategy(box, AskTell(RandomPoints(**options), optimizer), seeds, **sizes)
     recipe = RiskRecipe(risk_measure)
     options = {"reporting": recipe.reporting, **options}
     report = EnvironmentRisk(recipe, DecisionThenValue(random_decision), **options)
     space = EnvironmentSpace(box, environment, w_is_chosen=False)
-    return Strategy(space, AskTell(optimizer, report), seeds, **sizes)
+    return Strategy(space, AskTell(report, optimizer), seeds, **sizes)

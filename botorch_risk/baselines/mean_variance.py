@@ -22,10 +22,10 @@ from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.strategies.mean_variance import MeanVariance, Weights, risk_averse
-from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.method import ReportedMethod, View
 from botorch_risk.strategies.mixed import require_continuous
 from botorch_risk.strategies.rahbo import rahbo
-from botorch_risk.strategies.space import Box, Space, unit_cube
+from botorch_risk.strategies.space import Box, unit_cube
 from botorch_risk.strategies.strategy import Strategy
 
 
@@ -92,30 +92,10 @@ def mean_variance_log_nei(
 
 
 @dataclass(frozen=True)
-class MeanVarianceLogNEI(Method):
+class MeanVarianceLogNEI(ReportedMethod):
     r"""Proposes by qLogNEI, and reports as `MeanVariance` does."""
 
-    reporting: MeanVariance
-
-    def start(self, space: Space, num_replicates: int) -> State:
-        r"""The state of `reporting`."""
-        return self.reporting.start(space, num_replicates)
-
-    def believe(self, view: View) -> MeanVarianceGP:
-        r"""The model that reports."""
-        return self.reporting.believe(view)
-
-    def record(self, view: View, rows: Tensor) -> Tensor:
-        r"""The lower bound of the objective at new rows."""
-        return self.reporting.record(view, rows)
-
-    def learn(self, view: View) -> State:
-        r"""The state of `reporting`."""
-        return self.reporting.learn(view)
-
-    def recommend(self, view: View) -> Tensor:
-        r"""The best evaluated point by the reporting rule."""
-        return self.reporting.recommend(view)
+    report: MeanVariance
 
     def propose(self, view: View) -> Tensor:
         r"""The maximiser of qLogNEI, seed by seed."""
@@ -130,20 +110,20 @@ class MeanVarianceLogNEI(Method):
         return view.space.from_unit(torch.stack(proposals))
 
     def _propose_one(self, view: View, X: Tensor, Y: Tensor, seed: int) -> Tensor:
-        model = self.reporting.model(view, X, RepeatedOutcomes.from_repeats(Y))
+        model = self.report.model(view, X, RepeatedOutcomes.from_repeats(Y))
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         acqf = qLogNoisyExpectedImprovement(
             model,
             X_baseline=model.train_X,
             sampler=SobolQMCNormalSampler(torch.Size([128]), seed=seed),
-            objective=MeanVarianceObjective(model, self.reporting.weights.risk_aversion),
+            objective=MeanVarianceObjective(model, self.report.weights.risk_aversion),
         )
         candidate, _ = optimize_acqf(
             acqf,
             unit_cube(view.space.bounds),
             q=view.batch_size,
-            num_restarts=self.reporting.num_restarts,
-            raw_samples=self.reporting.raw_samples,
+            num_restarts=self.report.num_restarts,
+            raw_samples=self.report.raw_samples,
             options={"seed": seed},
         )
         return candidate

@@ -168,6 +168,52 @@ class Method(ABC):
         """
 
 
+@dataclass(frozen=True)
+class ReportedMethod(Method):
+    r"""Points chosen in some way, with all else as another method has it.
+
+    A subclass defines `propose`.
+
+    Args:
+        report: Believes, records, learns and recommends.
+    """
+
+    report: Method
+
+    @property
+    def num_outcomes(self) -> int:
+        r"""As of `report`."""
+        return self.report.num_outcomes
+
+    def start(self, space: Space, num_replicates: int) -> State:
+        r"""As `report` does."""
+        return self.report.start(space, num_replicates)
+
+    def check(self, history: History) -> None:
+        r"""As `report` does."""
+        self.report.check(history)
+
+    def group_by(self, history: History) -> Tensor:
+        r"""As `report` does."""
+        return self.report.group_by(history)
+
+    def believe(self, view: View) -> Any:
+        r"""As `report` does."""
+        return self.report.believe(view)
+
+    def record(self, view: View, rows: Tensor) -> Tensor | None:
+        r"""As `report` does."""
+        return self.report.record(view, rows)
+
+    def learn(self, view: View) -> State:
+        r"""As `report` does."""
+        return self.report.learn(view)
+
+    def recommend(self, view: View) -> Tensor:
+        r"""As `report` does."""
+        return self.report.recommend(view)
+
+
 def best_observed(view: View) -> Tensor:
     r"""The evaluated decision with the best observed mean, `R x d_x`."""
     return rows_at(view.decisions, view.Y.squeeze(-1).argmax(dim=-1))

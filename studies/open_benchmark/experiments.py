@@ -98,7 +98,7 @@ def noise_ask_tell(
 ) -> Strategy:
     r"""Another package's decisions, recommended by RAHBO's model."""
     like = rahbo(bounds, seeds, num_initial=num_initial, **options)
-    method = AskTell(optimizer, like.method)
+    method = AskTell(like.method, optimizer)
     return Strategy(like.space, method, like.seeds, num_initial=num_initial)
 
 
