@@ -29,6 +29,8 @@ def test_every_certified_pair_is_an_experiment() -> None:
     assert len(EXPERIMENTS) == len(pairs) == 116
     for each in EXPERIMENTS:
         expected = {"confidence-bound", "qLogNEI-robust", "random", *OTHERS}
+        if each.settings["risk"] != NOISE:
+            expected |= {"confidence-bound-KDE"}
         if each.settings["risk"] in OF_BOTORCH:
             expected |= {"qLogNEI-BoTorch"}
         assert set(each.strategies) == expected
@@ -37,7 +39,8 @@ def test_every_certified_pair_is_an_experiment() -> None:
 def test_the_problem_and_the_strategies_have_one_risk() -> None:
     for each in EXPERIMENTS[: -len(NOISE_FORMS) : len(RISKS) + 1]:
         problem: Any = each.problem()
-        known: Any = each.strategies["random"]
+        known, learnt = (each.strategies[label] for label in ("random", "confidence-bound-KDE"))
+        assert learnt.keywords["risk_measure"] is known.keywords["risk_measure"]
         X = problem.optimal_decision.unsqueeze(0)
         risk = known.keywords["risk_measure"]
         found = risk_over(known.keywords["environment"], X, problem.evaluate_true, risk)
@@ -53,7 +56,7 @@ def test_twelve_pairs_have_every_risk_and_no_function_twice() -> None:
 
 def test_campaigns_are_what_their_blocks_say() -> None:
     campaigns: list[Campaign] = [all_pairs.CAMPAIGN, twelve_pairs.CAMPAIGN]
-    assert [len(each.blocks()) for each in campaigns] == [116 * 2, 12 * 7 + 7]
+    assert [len(each.blocks()) for each in campaigns] == [116 * 2 + 96, 12 * 7 + 10 + 7]
     assert {len(block.seeds) for block in campaigns[0].blocks()} == {20}
     assert {len(block.seeds) for block in campaigns[1].blocks()} == {10}
 

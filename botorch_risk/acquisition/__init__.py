@@ -24,6 +24,7 @@ from botorch_risk.acquisition.named import (
     drbo_kde,
     drbo_mmd,
     drbo_mmd_minimax,
+    risk_kde,
     sbo_kde,
     stable_opt,
 )
@@ -118,6 +119,7 @@ __all__ = [
     "lacing_mask",
     "maximum_mean_discrepancy_radius",
     "qRiskAverseUpperConfidenceBound",
+    "risk_kde",
     "rkhs_beta",
     "robust",
     "sbo_kde",

@@ -32,6 +32,7 @@ from botorch_risk.risk import (
     Expectation,
     MaximumMeanDiscrepancyBall,
     MinimaxApproximation,
+    RiskMeasure,
     TotalVariationBall,
     WorstCase,
 )
@@ -39,6 +40,52 @@ from botorch_risk.risk.kernel_matrices import Kernel
 
 PAPER_BETA = 2.25  # sqrt(beta) = 1.5, Sec. B.1 of SBO-KDE
 DISCREPANCY_LENGTHSCALE = 0.2  # of the default discrepancy kernel, in ranges of the contexts
+
+
+def risk_kde(
+    model: Model,
+    observed: Tensor,
+    bounds: Tensor,
+    t: int,
+    *,
+    seeds: int | Sequence[int],
+    risk_measure: RiskMeasure,
+    n_w: int = 256,
+    density_options: dict[str, Any] | None = None,
+    beta: Beta = PAPER_BETA,
+    **options: Any,
+) -> RiskUpperConfidenceBound:
+    r"""Any risk under a kernel density of the contexts, of which SBO-KDE takes the expectation.
+
+    Args:
+        model: A fitted model of (x, w) with one output.
+        observed: Contexts so far, `batch_shape x t x d_w`, in the model's units.
+        bounds: The bounds of the contexts, `2 x d_w`.
+        t: The round, >= 1.
+        seeds: One for each replicate, for the points that stand for the density.
+        risk_measure: Larger is better.
+        n_w: How many points; 256 quasi-random ones match 1,024 random ones.
+        density_options: Further arguments of `KernelDensityEnvironment`, such as `n_ball`, points
+            of the whole box that a ball may use.
+        beta: Squared width of the bound, or its schedule.
+        options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> risk = {"risk_measure": ConditionalValueAtRisk(0.1)}
+        >>> risk_kde(model, X[:, 1:], unit, 1, seeds=0, **risk)(torch.rand(3, 1, 1).double()).shape
+        torch.Size([3])
+    """
+    density = KernelDensityEnvironment(
+        observed, bounds, n_w=n_w, seeds=seeds, **(density_options or {})
+    )
+    width = beta_of_round(beta, t)
+    return RiskUpperConfidenceBound(model, density, risk_measure, width, **options)
 
 
 def sbo_kde(
@@ -75,11 +122,18 @@ def sbo_kde(
         >>> sbo_kde(model, X[:, 1:], unit, t=1, seeds=0)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
-    density = KernelDensityEnvironment(
-        observed, bounds, n_w=n_w, seeds=seeds, **(density_options or {})
+    return risk_kde(
+        model,
+        observed,
+        bounds,
+        t,
+        seeds=seeds,
+        risk_measure=Expectation(),
+        n_w=n_w,
+        density_options=density_options,
+        beta=beta,
+        **options,
     )
-    width = beta_of_round(beta, t)
-    return RiskUpperConfidenceBound(model, density, Expectation(), width, **options)
 
 
 def drbo_kde(
@@ -121,11 +175,19 @@ def drbo_kde(
         >>> drbo_kde(model, X[:, 1:], unit, t=1, seeds=0)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
-    ball_options = {"n_ball": n_w, **(density_options or {})}
-    density = KernelDensityEnvironment(observed, bounds, n_w=n_w, seeds=seeds, **ball_options)
     radius = radius_scale * total_variation_radius(t, observed.shape[-1])
-    ball = TotalVariationBall(min(2.0, radius))  # 2 is the whole simplex, in l1 units
-    return RiskUpperConfidenceBound(model, density, ball, beta_of_round(beta, t), **options)
+    return risk_kde(
+        model,
+        observed,
+        bounds,
+        t,
+        seeds=seeds,
+        risk_measure=TotalVariationBall(min(2.0, radius)),  # 2 is the whole simplex, in l1 units
+        n_w=n_w,
+        density_options={"n_ball": n_w, **(density_options or {})},
+        beta=beta,
+        **options,
+    )
 
 
 def drbo_mmd(

@@ -122,6 +122,11 @@ def check_parts(environment: Environment, risk_measure: RiskMeasure) -> None:
         raise TypeError(
             f"Expected an `Environment` of `botorch_risk.environments`. Got {environment!r}."
         )
+    check_risk_measure(risk_measure)
+
+
+def check_risk_measure(risk_measure: RiskMeasure) -> None:
+    r"""Raises TypeError for what is no measure."""
     if not isinstance(risk_measure, RiskMeasure):
         raise TypeError(f"Expected a `RiskMeasure` of `botorch_risk.risk`. Got {risk_measure!r}.")
 

@@ -21,7 +21,7 @@ from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.initial_design import initial_design
-from botorch_risk.strategies.kde import drbo_kde, drbo_mmd, sbo_kde
+from botorch_risk.strategies.kde import drbo_kde, drbo_mmd, risk_kde, sbo_kde
 from botorch_risk.strategies.mean_variance import MeanVariance, Weights
 from botorch_risk.strategies.measured_box import MeasuredBox
 from botorch_risk.strategies.method import Method, State, View
@@ -87,6 +87,7 @@ __all__ = [
     "rahbo_us",
     "random_decision",
     "random_search",
+    "risk_kde",
     "risk_search",
     "sbo_kde",
     "truvar",

@@ -12,10 +12,63 @@ from botorch_risk.acquisition import named
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.widths import Beta, check_beta
 from botorch_risk.environments.uniforms import check_num_points
+from botorch_risk.models.reductions import check_risk_measure
+from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.context_space import ContextSpace
 from botorch_risk.strategies.contextual import ContextualRisk, Recipe
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
+
+
+def risk_kde(
+    bounds: Tensor | Box,
+    seeds: int | Sequence[int],
+    *,
+    context_bounds: Tensor,
+    risk_measure: RiskMeasure,
+    n_w: int = 256,
+    density_options: dict[str, Any] | None = None,
+    beta: Beta = named.PAPER_BETA,
+    **options: Any,
+) -> Strategy:
+    r"""Any risk under a kernel density of the contexts, learnt as they are observed.
+
+    `risk_search` for a distribution of W that is not known. `ask` returns decisions; `tell` takes
+    them with the contexts that they met in the last columns.
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
+        seeds: One seed per replicate.
+        context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
+        risk_measure: Larger is better.
+        n_w: Points that stand for the distribution.
+        density_options: Further arguments of `KernelDensityEnvironment`.
+        beta: Squared width of the bound, or a function of the round from 1.
+        options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+
+    Raises:
+        TypeError: If `risk_measure` is none.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> tail = ConditionalValueAtRisk(0.1)
+        >>> strategy = risk_kde(unit, [0, 1], context_bounds=unit, risk_measure=tail, num_initial=4)
+        >>> strategy.ask().shape
+        torch.Size([2, 4, 1])
+    """
+    check_num_points(n_w)
+    check_beta(beta)
+    check_risk_measure(risk_measure)
+    recipe = partial(
+        named.risk_kde,
+        risk_measure=risk_measure,
+        n_w=n_w,
+        density_options=density_options,
+        beta=beta,
+    )
+    return contextual(recipe, bounds, seeds, context_bounds, density_options, **options)
 
 
 def sbo_kde(

@@ -22,7 +22,7 @@ from botorch_risk.baselines import (
 )
 from botorch_risk.baselines.ask_tell import MakeOptimizer
 from botorch_risk.experiments.definition import ExperimentDefinition, StrategyFactory
-from botorch_risk.strategies import Strategy, rahbo, risk_search
+from botorch_risk.strategies import Strategy, rahbo, risk_kde, risk_search
 from botorch_risk.test_functions import CertifiedProblem, TabularProblem
 from botorch_risk.test_functions.certified import RISKS, certificates
 from botorch_risk.test_functions.tabular import TABLES
@@ -34,6 +34,8 @@ NUM_REPEATS = 5  # where the noise depends on the decision
 NOISE = "noise-variance"
 SEARCH: dict[str, Any] = {"num_restarts": 4, "raw_samples": 64}  # of every acquisition function
 N_W = 32  # values of W for BoTorch's measures, which know no weights
+# The points of a learnt density of W, and of the whole box: where only the ball may put mass.
+LEARNT: dict[str, Any] = {"n_w": 64, "density_options": {"n_ball": 32}, "beta": 4.0}
 OF_BOTORCH = {
     "expectation": Expectation,
     "value-at-risk": partial(VaR, alpha=0.9),
@@ -49,6 +51,13 @@ def strategies_of(
     known = {"environment": problem.environment, "risk_measure": problem.risk_measure}
     found: dict[str, StrategyFactory] = {
         "confidence-bound": partial(risk_search, **known, **SEARCH),
+        "confidence-bound-KDE": partial(
+            risk_kde,
+            context_bounds=problem.bounds[:, problem.num_decision :],
+            risk_measure=problem.risk_measure,
+            **LEARNT,
+            **SEARCH,
+        ),
         "qLogNEI-robust": partial(
             risk_search, acquisition=qLogNoisyExpectedImprovement, **known, **SEARCH
         ),

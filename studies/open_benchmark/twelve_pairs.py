@@ -23,12 +23,14 @@ PAIRS = [
     ("hartmann", NOISE),
 ]
 ALL = [f"{form}-{risk}" for form, risk in PAIRS]
+WITH_W = [f"{form}-{risk}" for form, risk in PAIRS if risk != NOISE]
 WITH_BOTORCH = [f"{form}-{risk}" for form, risk in PAIRS if risk in OF_BOTORCH]
 
 CAMPAIGN = Campaign(
     "twelve pairs",
     [
         Series(ALL, LABELS, num_seeds=NUM_SEEDS),
+        Series(WITH_W, "confidence-bound-KDE", num_seeds=NUM_SEEDS),
         Series(WITH_BOTORCH, "qLogNEI-BoTorch", num_seeds=NUM_SEEDS),
     ],
     block_size=NUM_SEEDS,

@@ -18,6 +18,7 @@ from botorch_risk.acquisition import (
     drbo_kde,
     drbo_mmd,
     drbo_mmd_minimax,
+    risk_kde,
     sbo_kde,
     stable_opt,
 )
@@ -29,6 +30,7 @@ from botorch_risk.environments import (
 )
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.risk import (
+    ConditionalValueAtRisk,
     Expectation,
     MaximumMeanDiscrepancyBall,
     MinimaxApproximation,
@@ -78,6 +80,16 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any], Callable[[Any], Any]]
         sbo_kde,
         {"n_w": 32, "density_options": {"at_bounds": "reflect"}},
         by_hand(density(n_w=32, at_bounds="reflect"), Expectation()),
+    ),
+    "risk_kde": (
+        risk_kde,
+        {"risk_measure": ConditionalValueAtRisk(0.3), "n_w": 32},
+        by_hand(density(n_w=32), ConditionalValueAtRisk(0.3)),
+    ),
+    "risk_kde_of_the_box": (
+        risk_kde,
+        {"risk_measure": WorstCase(over="points"), "density_options": {"n_ball": 64}},
+        by_hand(density(n_w=256, n_ball=64), WorstCase(over="points")),
     ),
     "drbo_kde": (
         drbo_kde,

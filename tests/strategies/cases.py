@@ -302,6 +302,7 @@ STRATEGIES = [
     of_outcomes(baselines.fully_bayesian_gp_ucb, 1, estimator=MaximumAPosteriori(), sample_every=2),
     of_outcomes(random_or_acquire, 1),
     of_contexts(strategies.sbo_kde, n_w=16),
+    of_contexts(strategies.risk_kde, n_w=16, risk_measure=ConditionalValueAtRisk(0.1)),
     of_contexts(strategies.drbo_kde, n_w=16),
     of_contexts(strategies.drbo_mmd, num_points=5, radius_scale=0.1, raw_samples=8, num_restarts=2),
     of_contexts(

@@ -24,6 +24,7 @@ from botorch_risk.experiments.experiment_run import ExperimentRun
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.risk import (
+    ConditionalValueAtRisk,
     Expectation,
     MaximumMeanDiscrepancyBall,
     MinimaxApproximation,
@@ -31,7 +32,7 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import drbo_kde, drbo_mmd, sbo_kde
+from botorch_risk.strategies import drbo_kde, drbo_mmd, risk_kde, sbo_kde
 from botorch_risk.test_functions import EnvironmentalAckley
 
 PROBLEM = EnvironmentalAckley(1)
@@ -39,6 +40,7 @@ DECISIONS, CONTEXTS = PROBLEM.bounds[:, :2], PROBLEM.bounds[:, 2:]
 SMALL: dict[str, Any] = {"num_initial": 6, "num_restarts": 3, "raw_samples": 32}
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "sbo_kde": (sbo_kde, {"n_w": 32}),
+    "risk_kde": (risk_kde, {"risk_measure": ConditionalValueAtRisk(0.1), "n_w": 32}),
     "drbo_kde": (drbo_kde, {"n_w": 32}),
     "drbo_mmd": (drbo_mmd, {"num_points": 10, "radius_scale": 0.1}),
     "drbo_mmd_minimax": (drbo_mmd, {"num_points": 10, "minimax": True, "radius_scale": 0.1}),
@@ -71,6 +73,7 @@ def play(strategy: Any, rounds: int, first: int = 0) -> list[Tensor]:
 def test_every_method_is_its_environment_and_its_risk_measure() -> None:
     parts = {
         "sbo_kde": (KernelDensityEnvironment, Expectation),
+        "risk_kde": (KernelDensityEnvironment, ConditionalValueAtRisk),
         "drbo_kde": (KernelDensityEnvironment, TotalVariationBall),
         "drbo_mmd": (EmpiricalGrid, MaximumMeanDiscrepancyBall),
         "drbo_mmd_minimax": (EmpiricalGrid, MinimaxApproximation),
@@ -195,6 +198,8 @@ def test_bad_input() -> None:
     ):
         with pytest.raises(ValueError, match=rf"`{option}` to be finite and >= 0. Got -1"):
             build(name, **{option: -1.0})
+    with pytest.raises(TypeError, match=r"Expected a `RiskMeasure`.*Got 'cvar'"):
+        build("risk_kde", risk_measure="cvar")
     for name, option in (("sbo_kde", "n_w"), ("stable_opt", "n_w"), ("drbo_mmd", "num_points")):
         with pytest.raises(ValueError, match=r"at least one point or node. Got 0"):
             build(name, **{option: 0})
