@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     )
     from botorch_risk.experiments.campaigns.description import Campaign, Series
     from botorch_risk.experiments.campaigns.engines import Dask, Processes, Serial, Submitit
-    from botorch_risk.experiments.campaigns.experiment_records import ExperimentRecords
+    from botorch_risk.experiments.campaigns.experiment_records import (
+        ExperimentRecords,
+        records_by_series,
+    )
     from botorch_risk.experiments.campaigns.results import CampaignStore
     from botorch_risk.experiments.campaigns.runner import Options, run_campaign
     from botorch_risk.experiments.campaigns.table import campaign_markdown, write_table
@@ -43,6 +46,7 @@ __all__ = [
     "campaign_markdown",
     "plot_board",
     "read_board",
+    "records_by_series",
     "run_campaign",
     "write_table",
 ]
@@ -65,6 +69,7 @@ _MODULES = {
     "campaign_markdown": "table",
     "plot_board": "board",
     "read_board": "board",
+    "records_by_series": "experiment_records",
     "run_campaign": "runner",
     "write_table": "table",
 }

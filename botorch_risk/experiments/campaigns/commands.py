@@ -61,6 +61,11 @@ def run(
     extend: Annotated[
         bool, typer.Option("--extend", help="Take more rounds, seeds or series than before.")
     ] = False,
+    experiment: Annotated[
+        list[str], typer.Option(help="May be repeated: just these experiments.")
+    ] = [],  # noqa: B006
+    seeds: Annotated[int | None, typer.Option(help="The most seeds, for a trial.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="The most rounds, for a trial.")] = None,
 ) -> None:
     r"""Runs the campaign of a file; started again, it goes on where it was."""
     from botorch_risk.experiments.campaigns.description import Campaign
@@ -68,7 +73,7 @@ def run(
     with one_line_errors(ValueError, MissingExtraError):
         where = _engine(engine, workers, address, jobs, parameter)
         how = _options(journals, report_seconds, device, memory_limit)
-        found = Campaign.read(campaign)
+        found = Campaign.read(campaign).part(experiment, seeds, rounds)
     _run(found, out, where, how, extend)
 
 

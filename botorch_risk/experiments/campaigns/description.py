@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import importlib.util
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -85,8 +86,9 @@ class Campaign:
         name: The name.
         series: What is run, in this order.
         block_size: The largest number of seeds in a block; see `best_block_size`.
-        modules: Where experiments of your own are: modules that workers can import, or `.py`
-            files, each with a sequence `EXPERIMENTS` of `ExperimentDefinition`.
+        modules: Where experiments of your own are: modules that workers can import, from the
+            current folder as well, or `.py` files, each with a sequence `EXPERIMENTS` of
+            `ExperimentDefinition`.
 
     Raises:
         ValueError: If there is no series, `block_size` is below 1, or a seed would run twice.
@@ -168,6 +170,47 @@ class Campaign:
         values = json.loads(json.dumps(dataclasses.asdict(self)))
         values["modules"] = [_short(name) for name in self.modules]
         return values
+
+    def part(
+        self,
+        experiments: Sequence[str] = (),
+        num_seeds: int | None = None,
+        num_rounds: int | None = None,
+    ) -> Campaign:
+        r"""Some of its experiments, with at most so many seeds and rounds: for a trial.
+
+        Args:
+            experiments: Their names; all if omitted.
+            num_seeds: The most seeds of a series; all if omitted.
+            num_rounds: The most rounds; all if omitted.
+
+        Raises:
+            ValueError: If it has no such experiment, or a number is below 1.
+
+        Example:
+            >>> campaign = Campaign("all", [Series(("sine", "branin"), num_seeds=20)])
+            >>> campaign.part(["branin"], num_seeds=2, num_rounds=3).series[0].num_seeds
+            2
+        """
+        known = list(dict.fromkeys(name for each in self.series for name in each.experiments))
+        if unknown := [name for name in experiments if name not in known]:
+            raise ValueError(f"Expected experiments of {self.name!r} ({known}). Got {unknown}.")
+        if num_rounds is not None and num_rounds < 1:
+            raise ValueError(f"Expected at least 1 round. Got {num_rounds=}.")
+        series = []
+        for each in self.series:
+            seeds = each.num_seeds if num_seeds is None else min(each.num_seeds, num_seeds)
+            by_rounds: dict[int | None, list[str]] = {}
+            for name in (name for name in each.experiments if name in (experiments or known)):
+                rounds = each.num_rounds
+                if num_rounds is not None:  # an experiment's own may be fewer
+                    rounds = min(rounds or self.definition(name, {}).num_rounds, num_rounds)
+                by_rounds.setdefault(rounds, []).append(name)
+            series += [
+                dataclasses.replace(each, experiments=names, num_seeds=seeds, num_rounds=rounds)
+                for rounds, names in by_rounds.items()
+            ]
+        return dataclasses.replace(self, series=series)
 
     def definition(self, experiment: str, setting: Setting) -> ExperimentDefinition:
         r"""An experiment as a setting changes it.
@@ -262,6 +305,7 @@ def experiments_of(modules: Sequence[str]) -> tuple[ExperimentDefinition, ...]:
     found: list[ExperimentDefinition] = []
     for name in modules:
         try:
+            _look_in_current_folder()
             module = (
                 _module_of(Path(name)) if name.endswith(".py") else importlib.import_module(name)
             )
@@ -280,8 +324,15 @@ def _module_of(path: Path) -> Any:
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
+    _look_in_current_folder()
     spec.loader.exec_module(module)
     return module
+
+
+def _look_in_current_folder() -> None:
+    r"""Lets modules be imported from the current folder, last of all."""
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
 
 
 def _values_of(path: Path) -> Any:

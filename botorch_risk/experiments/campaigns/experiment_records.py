@@ -131,6 +131,39 @@ class ExperimentRecords:
         return torch.stack([_padded(value, size) for value in values])
 
 
+def records_by_series(
+    store: CampaignStore, experiment: str, setting: str = "default"
+) -> list[ExperimentRecords]:
+    r"""The rounds of an experiment, one by one for each series that has begun.
+
+    So strategies with more seeds than others keep them all.
+
+    Args:
+        store: The store of the campaign.
+        experiment: The experiment; if the campaign has none of this name, the list is empty.
+        setting: The name of the setting.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from botorch_risk.experiments.campaigns import Campaign, CampaignStore, Series
+        >>> campaign = Campaign("tiny", [Series("sine", "GP-UCB", num_seeds=1, num_rounds=1)])
+        >>> with TemporaryDirectory() as folder:
+        ...     with CampaignStore(f"{folder}/a.sqlite", campaign) as store:
+        ...         records_by_series(store, "sine")
+        []
+    """
+    query = "SELECT DISTINCT strategy FROM rounds WHERE experiment = ? AND setting = ?"
+    begun = {label for (label,) in store.select(query, experiment, setting)}
+    found = []
+    for series in store.campaign.series:
+        if experiment not in series.experiments or setting not in series.settings:
+            continue
+        labels = tuple(label for label in series.strategies or begun if label in begun)
+        if labels:
+            found.append(ExperimentRecords(store, experiment, setting, labels))
+    return found
+
+
 def _padded(value: Tensor, size: int) -> Tensor:
     missing = size - value.shape[0] if value.dim() else 0
     after = [0, 0] * (value.dim() - 1) + [0, missing]

@@ -37,6 +37,15 @@ def test_run_status_table_and_resume(description: Path, tmp_path: Path) -> None:
     assert invoke("resume", out, "--engine", "serial").stdout == f"Done: {out}\n"
 
 
+def test_a_trial_of_some_experiments(description: Path, tmp_path: Path) -> None:
+    out = tmp_path / "a.sqlite"
+    words = ["run", description, "--out", out, "--engine", "serial", "--experiment", "quadratic"]
+    assert invoke(*words, "--seeds", "1", "--rounds", "2").exit_code == 0
+    assert invoke("table", out, "--to", tmp_path / "a.csv").stdout.endswith("a.csv: 12 rounds\n")
+    refused = invoke("run", description, "--experiment", "cubic")
+    assert refused.exit_code == 2 and "Got ['cubic']" in refused.stderr
+
+
 def test_board_as_a_page_and_as_files(description: Path, tmp_path: Path) -> None:
     out, folder = tmp_path / "a.sqlite", tmp_path / "pages"
     invoke("run", description, "--out", out, "--engine", "serial")

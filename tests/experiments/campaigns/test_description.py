@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,46 @@ def test_experiments_of_a_file_beside_the_description(tmp_path: Path) -> None:
     campaign = Campaign.read(tmp_path / "c.json")
     assert campaign.definition("quadratic", {}).name == "quadratic"
     assert campaign.to_json()["modules"] == ["own.py"]  # wherever it is
+
+
+def test_modules_and_files_are_found_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_laboratory.py").write_text(
+        f"from {MODULE} import EXPERIMENTS\n"
+        "from botorch_risk.experiments.campaigns import Campaign, Series\n"
+        "CAMPAIGN = Campaign('mine', [Series('quadratic')], modules='my_laboratory')\n"
+    )
+    (tmp_path / "campaign.py").write_text("from my_laboratory import CAMPAIGN\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
+    assert Campaign.read("campaign.py").definition("quadratic", {}).name == "quadratic"
+
+
+def test_a_part_has_no_other_experiments_and_no_more_seeds_and_rounds() -> None:
+    series = [
+        Series(("quadratic", "sine"), num_seeds=5),
+        Series("branin", "RAHBO", num_seeds=1, num_rounds=3),
+    ]
+    whole = Campaign("all", series, block_size=3, modules=(MODULE,))
+    assert whole.part() == whole
+    trial = whole.part(num_seeds=2, num_rounds=4)
+    assert [(each.experiments, each.num_seeds, each.num_rounds) for each in trial.series] == [
+        (("quadratic", "sine"), 2, 4),
+        (("branin",), 1, 3),
+    ]
+    long = whole.part(["sine", "quadratic"], num_rounds=7)  # quadratic has 6
+    assert [(each.experiments, each.num_rounds) for each in long.series] == [
+        (("quadratic",), 6),
+        (("sine",), 7),
+    ]
+    assert {block.experiment for block in whole.part(["branin"]).blocks()} == {"branin"}
+    assert (trial.name, trial.block_size, trial.modules) == ("all", 3, (MODULE,))
+    with pytest.raises(ValueError, match=r"experiments of 'all' .*Got \['camel'\]"):
+        whole.part(["camel"])
+    for numbers in ({"num_seeds": 0}, {"num_rounds": 0}):
+        with pytest.raises(ValueError, match="at least 1"):
+            whole.part(**numbers)
 
 
 def test_a_setting_changes_the_problem_and_the_strategies() -> None:

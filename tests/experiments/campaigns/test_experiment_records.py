@@ -7,7 +7,13 @@ import pytest
 import torch
 
 from botorch_risk.experiments import ExperimentRun, ExperimentStore, StoreError
-from botorch_risk.experiments.campaigns import Campaign, CampaignStore, ExperimentRecords, Series
+from botorch_risk.experiments.campaigns import (
+    Campaign,
+    CampaignStore,
+    ExperimentRecords,
+    Series,
+    records_by_series,
+)
 from botorch_risk.experiments.campaigns.worker import Row, advance
 from botorch_risk.experiments.summary import summary_markdown
 from tests.experiments.campaigns.small import MODULE, run_here, small, task
@@ -63,6 +69,27 @@ def test_sets_of_several_sizes_are_filled_with_nan(tmp_path: Path) -> None:
     assert found is not None and found.shape == (2, 2, 2)
     assert found[0, 1].isnan().all() and found.nansum() == pytest.approx(2.1)
     assert found.dtype == torch.double
+
+
+def test_each_series_keeps_its_seeds(tmp_path: Path) -> None:
+    series = [
+        Series("quadratic", "averse", num_seeds=3, num_rounds=1),
+        Series("quadratic", "neutral", num_seeds=1, num_rounds=1),
+        Series("quadratic", "averse", settings={"more": {"num_repeats": 5}}, num_rounds=1),
+    ]
+    campaign = Campaign("two", series, modules=(MODULE,))
+    with CampaignStore(tmp_path / "a.sqlite", campaign) as store:
+        assert records_by_series(store, "quadratic") == []
+        store.commit(advance(task(campaign)))
+        assert [each.labels() for each in records_by_series(store, "quadratic")] == [["averse"]]
+        store.commit(advance(task(campaign, 1)))
+        found = records_by_series(store, "quadratic")
+        assert [(each.labels(), each.identity["seeds"]) for each in found] == [
+            (["averse"], [0, 1, 2]),
+            (["neutral"], [0]),
+        ]
+        assert records_by_series(store, "quadratic", "more") == []
+        assert records_by_series(store, "sine") == []
 
 
 def test_nothing_in_common(tmp_path: Path) -> None:
