@@ -16,9 +16,9 @@ import torch
 
 from botorch_risk.experiments.definition import ExperimentDefinition
 from botorch_risk.experiments.problem import decision_bounds
+from botorch_risk.experiments.records import Records
 from botorch_risk.experiments.registry import get_experiment
-from botorch_risk.experiments.store import ExperimentStore
-from reproduction.parts import Part, report_parser, stores
+from reproduction.results import records_of, report_parser
 from reproduction.tables import table
 
 NUM_SEEDS = 3
@@ -29,7 +29,7 @@ _CAPTION = (
 
 
 def decision_seconds(
-    store: ExperimentStore,
+    store: Records,
     definition: ExperimentDefinition,
     label: str,
     replicates: Sequence[int],
@@ -52,13 +52,13 @@ def decision_seconds(
 
 
 def seconds_table(
-    store: ExperimentStore, definition: ExperimentDefinition, rounds: Sequence[int]
+    found: Sequence[Records], definition: ExperimentDefinition, rounds: Sequence[int]
 ) -> str:
     r"""CPU seconds of a decision on one thread: one seed, and all as one computation."""
     torch.set_num_threads(1)
-    seeds = range(len(store.identity["seeds"]))
-    page = []
-    for label in store.labels():
+    (num_seeds,) = {len(store.identity["seeds"]) for store in found}
+    seeds, page = range(num_seeds), []
+    for store, label in ((each, label) for each in found for label in each.labels()):
         alone = [
             decision_seconds(store, definition, label, [seed], rounds) for seed in seeds[:NUM_SEEDS]
         ]
@@ -77,9 +77,9 @@ def _shown(seconds: Sequence[float | None]) -> str:
 
 def write_timing(
     description: str | None,
-    out: str,
+    results: str,
     to: Path,
-    parts: Sequence[Part],
+    names: Sequence[str],
     num_rounds: int,
     own: Sequence[ExperimentDefinition] = (),
 ) -> None:
@@ -87,18 +87,18 @@ def write_timing(
 
     Args:
         description: Of the command that calls it.
-        out: The folder of the stores.
+        results: The folder of the stores.
         to: The folder of the page.
-        parts: Of the study.
+        names: The experiments of the study.
         num_rounds: The last round; the others are the first, a third and two thirds.
         own: Experiments that are not registered.
     """
-    arguments = report_parser(description, out, to).parse_args()
+    arguments = report_parser(description, results, to).parse_args()
     rounds = sorted({1, num_rounds // 3, 2 * num_rounds // 3, num_rounds})
     page = [f"CPU seconds of a decision on one thread. {_CAPTION}\n"]
-    for name in dict.fromkeys(part.name for part in parts):
-        for path in stores(parts, arguments.out, name):
-            with ExperimentStore(path) as store:
-                found = seconds_table(store, get_experiment(name, own), rounds)
-                page += [f"### {name}\n", found]
+    for name in names:
+        with records_of(arguments.results, name) as records:
+            if records:
+                page += [f"### {name}\n"]
+                page += [seconds_table(records, get_experiment(name, own), rounds)]
     (arguments.to / "timing.md").write_text("\n".join(page), encoding="utf-8")

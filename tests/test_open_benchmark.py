@@ -2,6 +2,7 @@ r"""The experiments of studies/open_benchmark; their optima are in test_certific
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import pytest
@@ -19,6 +20,11 @@ from studies.open_benchmark import all_pairs, make_tables, twelve_pairs
 from studies.open_benchmark.experiments import EXPERIMENTS, NOISE, OF_BOTORCH
 from studies.open_benchmark.noise_forms import NOISE_FORMS, values_of
 from studies.open_benchmark.others import OTHERS, LogNoisyExpectedImprovement, Uniform, as_numbers
+
+
+def needs(module: str) -> pytest.MarkDecorator:
+    missing = importlib.util.find_spec(module) is None
+    return pytest.mark.skipif(missing, reason=f"needs {module}, the extra `benchmarks`")
 
 
 def test_every_certified_pair_is_an_experiment() -> None:
@@ -72,6 +78,30 @@ def test_the_expected_improvement_of_a_seed_is_one_point_near_the_best() -> None
         asked.append(optimizer.ask(1))
     assert torch.equal(*asked) and asked[0].shape == (1, 1)
     assert abs(asked[0].item() - 1.2) < 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of other packages
+@pytest.mark.parametrize(
+    "label",
+    [
+        pytest.param(label, marks=needs(module))
+        for label, module in (("Ax", "ax"), ("Optuna", "optuna"), ("hetGPy", "hetgpy"))
+    ],
+)
+def test_other_packages_ask_near_the_best_alike_for_a_seed(label: str) -> None:
+    box = Box(torch.tensor([[-1.0, 0.0], [3.0, 4.0]], dtype=torch.double), integers=[1])
+    grid = torch.cartesian_prod(torch.linspace(-1, 3, 6), torch.arange(5)).double()
+    W = torch.rand(len(grid), 1, generator=torch.Generator().manual_seed(1)).double()
+    best = torch.tensor([1.2, 3.0], dtype=torch.double)
+    Y = -(grid - best).square().sum(dim=-1, keepdim=True)
+    asked = []
+    for _ in range(2):
+        optimizer = OTHERS[label](box, seed=5)
+        optimizer.tell(torch.cat([grid, W], dim=-1), Y)  # a decision and what came of W
+        asked.append(optimizer.ask(1))
+    assert torch.equal(*asked) and asked[0].shape == (1, 2)
+    assert abs(asked[0][0, 0] - 1.2) < 0.6 and asked[0][0, 1] in (2, 3, 4)
 
 
 @pytest.mark.parametrize("name", NOISE_FORMS)

@@ -11,14 +11,25 @@ from pathlib import Path
 import pytest
 import torch
 
-RUNS = {  # problems, rounds
+from botorch_risk.experiments.campaigns import Campaign
+from tests.campaign_files import ROOT, run_trial
+
+FOLDER = ROOT / "studies"
+RUNS: dict[str, tuple[list[str], int]] = {  # problems, rounds
     "chance_constraints": (["chance-branin"], 1),
     "frontier": (["portfolio-policy"], 2),
     "repeats": (["repeats-sine"], 2),
     "risk_measures": (["study-branin-var"], 30),
     "two_objectives": ([], 1),
 }
-CHEAP = {
+RUNS_IN_ALL = {  # strategies x seeds of each campaign
+    "chance_constraints": 2 * (200 + 50),
+    "frontier": 4 * 10 + 4 * 4,
+    "repeats": 5 * 9 * 32,
+    "risk_measures": 4 * 4 * 20,
+    "two_objectives": 4 * 20,
+}
+CHEAP = {  # without methods that loop over BoTorch's, and most fixed numbers of repeats
     "chance_constraints": ("confidence-bound", "random"),
     "repeats": ("k = 5", "adaptive"),
     "risk_measures": ("confidence-bound", "random"),
@@ -30,26 +41,29 @@ NEEDS_HETGPY = pytest.mark.skipif(
 )
 
 
+@pytest.mark.parametrize("name", RUNS_IN_ALL)
+def test_campaigns_are_what_their_readme_says(name: str) -> None:
+    campaign = Campaign.read(FOLDER / name / "campaign.py")
+    assert sum(len(block.seeds) for block in campaign.blocks()) == RUNS_IN_ALL[name]
+    readme = (FOLDER / name / "README.md").read_text("utf-8")
+    assert f"campaign run studies/{name}/campaign.py --out results/" in readme
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of fits on few points
 @pytest.mark.parametrize("name", RUNS)
 def test_runs_and_reports(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     problems, rounds = RUNS[name]
-    out = ["--out", str(tmp_path / "out")]
-    sizes = ["--seeds", "2", "--rounds", str(rounds)]
-    run = importlib.import_module(f"studies.{name}.run")
-    monkeypatch.setattr(sys, "argv", ["run", *problems, *sizes, *out])
-    if name in CHEAP:  # without methods that loop over BoTorch's, and most fixed numbers of repeats
-        parts = [part for part in run.PARTS if part.labels[0] in CHEAP[name]]
-        monkeypatch.setattr(run, "PARTS", parts)
-    run.main()
+    store = tmp_path / "campaign.sqlite"
+    run_trial(FOLDER / name / "campaign.py", store, problems, rounds, CHEAP.get(name, ()))
     report = importlib.import_module(f"studies.{name}.report")
-    monkeypatch.setattr(sys, "argv", ["report", *out, "--to", str(tmp_path)])
+    folders = ["--results", str(tmp_path), "--to", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["report", *folders])
     report.main()
     page = (tmp_path / "tables.md").read_text(encoding="utf-8")
     if name in TIMED:
         timing = importlib.import_module(f"studies.{name}.timing")
-        monkeypatch.setattr(sys, "argv", ["timing", *out, "--to", str(tmp_path)])
+        monkeypatch.setattr(sys, "argv", ["timing", *folders])
         timing.main()
         seconds = (tmp_path / "timing.md").read_text(encoding="utf-8")
         assert "| random | 0.00" in seconds
@@ -78,7 +92,8 @@ def test_learnt_noise_runs_resumes_and_reports(
     again = run.read(store)
     timeless = [[{**row, "seconds": 0.0} for row in listed] for listed in (rows, again)]
     assert timeless[0] == timeless[1]
-    monkeypatch.setattr(sys, "argv", ["report", *out, "--to", str(tmp_path)])
+    folders = ["--results", str(tmp_path), "--to", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["report", *folders])
     report.main()
     page = (tmp_path / "tables.md").read_text(encoding="utf-8")
     assert "ours against hetGPy" in page and "| forrester-constant | 2 |" in page

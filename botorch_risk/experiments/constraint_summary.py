@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 
 from botorch_risk.experiments.definition import ExperimentDefinition
-from botorch_risk.experiments.problem import ProblemWithConstraints, decision_space
-from botorch_risk.experiments.records import RoundRecord
-from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.experiments.problem import ProblemWithConstraints
+from botorch_risk.experiments.records import Records, RoundRecord
+from botorch_risk.experiments.replay import final_strategy
 from botorch_risk.experiments.summary import cell, table
 from botorch_risk.metrics import binomial_interval
 from botorch_risk.recommend import InfeasibleRecommendationWarning
 
 
-def constraint_markdown(stores: Iterable[ExperimentStore], definition: ExperimentDefinition) -> str:
+def constraint_markdown(stores: Iterable[Records], definition: ExperimentDefinition) -> str:
     r"""A page with what the last recommendations of each strategy were worth.
 
     - *made*: a decision was recommended that is feasible with confidence, in the model's view;
@@ -66,11 +66,9 @@ def _last(records: list[RoundRecord]) -> Tensor | None:
     return made[-1] if made else None
 
 
-def _made(store: ExperimentStore, definition: ExperimentDefinition, label: str) -> Tensor:
+def _made(store: Records, definition: ExperimentDefinition, label: str) -> Tensor:
     r"""Which replicates have a recommendation that is feasible with confidence, `R`."""
-    bounds = decision_space(definition.problem())
-    strategy: Any = definition.build(label, bounds, store.identity["seeds"])
-    strategy.load_state_dict(store.progress(label)[1])
+    strategy = final_strategy(store, definition, label)
     made = torch.zeros(len(strategy.seeds), dtype=torch.bool)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleRecommendationWarning)  # it is what is counted

@@ -10,7 +10,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.experiments.plots import COLORS
-from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.experiments.records import Records
 from botorch_risk.extras import require_extra
 from botorch_risk.metrics import paired_difference
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def recommended(store: ExperimentStore, labels: Sequence[str]) -> dict[str, Tensor]:
+def recommended(store: Records, labels: Sequence[str]) -> dict[str, Tensor]:
     r"""What strategies recommend after the last round that all have, `R x d` each.
 
     Args:
@@ -29,14 +29,18 @@ def recommended(store: ExperimentStore, labels: Sequence[str]) -> dict[str, Tens
     Raises:
         ValueError: If one has no completed round.
     """
-    last = min(store.progress(label)[0] for label in labels)
-    found = {}
-    for label in labels:
-        points = store.rounds(label)[last].recommendation if last >= 0 else None
-        if points is None:
-            raise ValueError(f"Expected a completed round of {labels} in {store.path}. Got none.")
-        found[label] = points
-    return found
+    made = {
+        label: [
+            record.recommendation
+            for record in store.rounds(label)
+            if record.recommendation is not None
+        ]
+        for label in labels
+    }
+    last = min(map(len, made.values()))
+    if last == 0:
+        raise ValueError(f"Expected a completed round of {labels} in {store.path}. Got none.")
+    return {label: points[last - 1] for label, points in made.items()}
 
 
 def efficient(scores: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
-r"""Writes the tables and pictures behind this folder's README from what run.py has stored.
+r"""Writes the tables and pictures behind this folder's README from what its campaigns have stored.
 
-python -m reproduction.kde.report [--out results/kde] [--to FOLDER]
+python -m reproduction.kde.report [--results results/kde] [--to FOLDER]
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from botorch_risk.environments import (
     silverman_bandwidth,
 )
 from botorch_risk.experiments.plots import COLORS, LINE_STYLES
-from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import RegretCurves, regret_curves
 from botorch_risk.metrics import MeanAndStandardError, mean_and_standard_error
-from reproduction.kde.run import NUM_ROUNDS, NUM_SEEDS, PARTS
-from reproduction.parts import report_parser, stores
+from reproduction.kde.campaign import ALL, NUM_ROUNDS
+from reproduction.results import records_of, report_parser
 from reproduction.tables import cell, paired, table
 
 REFERENCE = "SBO-KDE"
+PORTFOLIO = ("portfolio-normal", "portfolio-uniform")  # by portfolio.py
 STYLES = {
     "SBO-KDE": (COLORS[0], LINE_STYLES[0]),
     "DRBO-KDE": (COLORS[1], LINE_STYLES[1]),
@@ -61,14 +61,14 @@ DISTRIBUTIONS: dict[str, list[Any]] = {
 }
 
 
-def collected(out: Path, name: str) -> tuple[dict[str, RegretCurves], dict[str, Tensor]]:
+def collected(results: Path, name: str) -> tuple[dict[str, RegretCurves], dict[str, Tensor]]:
     r"""Regret, and the sum of the observed outcomes `R x T`, of all strategies of a problem."""
     curves: dict[str, RegretCurves] = {}
     rewards: dict[str, Tensor] = {}
-    for path in stores(PARTS, out, name):
-        with ExperimentStore(path) as store:
-            for label, curve in regret_curves(store).items():
-                outcomes = [record.Y.sum(dim=(-2, -1)) for record in store.rounds(label)[1:]]
+    with records_of(results, name) as found:
+        for records in found:
+            for label, curve in regret_curves(records).items():
+                outcomes = [record.Y.sum(dim=(-2, -1)) for record in records.rounds(label)[1:]]
                 curves[label] = curve
                 rewards[label] = torch.stack(outcomes, dim=-1)[:, :NUM_ROUNDS].cumsum(dim=-1)
     return curves, rewards
@@ -170,10 +170,10 @@ def table_2() -> list[list[str]]:
 
 def main() -> None:
     arguments = report_parser(__doc__, "results/kde", Path(__file__).parent).parse_args()
-    out, to = arguments.out, arguments.to
+    results, to = arguments.results, arguments.to
     page = []
-    for name in NUM_SEEDS:
-        curves, rewards = collected(out, name)
+    for name in (*ALL, *PORTFOLIO):
+        curves, rewards = collected(results, name)
         if REFERENCE not in curves:
             continue
         header = [

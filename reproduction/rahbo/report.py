@@ -1,6 +1,6 @@
-r"""Writes the tables and pictures behind this folder's README from what run.py has stored.
+r"""Writes the tables and pictures behind this folder's README from what its campaigns have stored.
 
-python -m reproduction.rahbo.report [--out results/rahbo] [--to FOLDER]
+python -m reproduction.rahbo.report [--results results/rahbo] [--to FOLDER]
 """
 
 from __future__ import annotations
@@ -16,17 +16,15 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from botorch_risk.experiments.plots import COLORS, LINE_STYLES
+from botorch_risk.experiments.records import Records
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.replay import final_strategy
-from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
 from botorch_risk.metrics import mean_and_standard_error
 from botorch_risk.test_functions import ForestTuning
-from reproduction.parts import report_parser
-from reproduction.rahbo.run import PARTS
+from reproduction.results import records_of, report_parser
 from reproduction.tables import cell, paired, table
 
-NUM_SEEDS = {part.name: part.num_seeds for part in PARTS}
 SYNTHETIC = ("sine", "branin", "sine-variance", "branin-variance")
 RULES = (
     "lower_confidence_bound",
@@ -39,12 +37,12 @@ NUM_SPLITS = 60
 OPTIMA = {"A": (9.42478, 2.475), "B": (torch.pi, 2.275), "C": (-torch.pi, 12.275)}
 
 
-def strategy_of(store: ExperimentStore, name: str, label: str) -> Any:
+def strategy_of(store: Records, name: str, label: str) -> Any:
     r"""The strategy as it was after its last round."""
     return final_strategy(store, get_experiment(name), label)
 
 
-def regret_rows(store: ExperimentStore) -> list[list[str]]:
+def regret_rows(store: Records) -> list[list[str]]:
     curves = regret_curves(store)
     rows = []
     for label, curve in curves.items():
@@ -74,7 +72,7 @@ def recommended(strategy: Any, rule: str, **weights: float) -> Tensor:
     return method.recommend(view)
 
 
-def rule_rows(store: ExperimentStore, name: str) -> list[list[str]]:
+def rule_rows(store: Records, name: str) -> list[list[str]]:
     r"""Final simple regret of the same data under every reporting rule."""
     problem: Any = get_experiment(name).problem()
     optimum = problem.optimal_mean_variance(problem.risk_aversion)[1]
@@ -89,7 +87,7 @@ def rule_rows(store: ExperimentStore, name: str) -> list[list[str]]:
     return rows
 
 
-def regret_picture(store: ExperimentStore, name: str, suffix: str) -> Figure:
+def regret_picture(store: Records, name: str, suffix: str) -> Figure:
     labels = [label for label in store.labels() if label.endswith("-paper") == (suffix == "-paper")]
     curves = regret_curves(store)
     figure = Figure(figsize=(9.0, 3.4), layout="constrained")
@@ -128,7 +126,7 @@ def draw(axes: Any, values: Tensor, first: int, label: str, color: str, style: s
     )
 
 
-def histogram_rows(store: ExperimentStore) -> list[list[str]]:
+def histogram_rows(store: Records) -> list[list[str]]:
     r"""Fig. 1(c): the share of the rounds spent within 1.5 of each optimum of Branin."""
     rows = []
     for label in store.labels():
@@ -141,7 +139,7 @@ def histogram_rows(store: ExperimentStore) -> list[list[str]]:
     return rows
 
 
-def histogram_picture(store: ExperimentStore) -> Figure:
+def histogram_picture(store: Records) -> Figure:
     problem: Any = get_experiment("branin").problem()
     axis = [torch.linspace(*bound, 120, dtype=torch.float64) for bound in ((-5, 10), (0, 15))]
     grid = torch.stack(torch.meshgrid(*axis, indexing="xy"), dim=-1)
@@ -168,7 +166,7 @@ def histogram_picture(store: ExperimentStore) -> Figure:
     return figure
 
 
-def forest_rows(out: Path) -> list[list[str]]:
+def forest_rows(results: Path) -> list[list[str]]:
     r"""Figs. 5(b, c): reported forests, measured on fresh splits, by two rules."""
     reports: dict[str, Tensor] = {}
     for weight, runs in (
@@ -176,12 +174,12 @@ def forest_rows(out: Path) -> list[list[str]]:
         (100.0, (("forest-100", "RAHBO"), ("forest", "GP-UCB"))),
     ):
         for name, label in runs:
-            with ExperimentStore(out / f"{name}.sqlite") as store:
-                strategy = strategy_of(store, name, label)
+            with records_of(results, name) as [records]:
+                strategy = strategy_of(records, name, label)
             for rule in ("best_observed", "lower_confidence_bound"):
                 points = recommended(strategy, rule, risk_aversion=weight)
                 reports[f"{weight:g}|{rule}|{label}"] = points.round()
-    scores = measured(torch.cat(list(reports.values())), out / "forest_scores.json")
+    scores = measured(torch.cat(list(reports.values())), results / "forest_scores.json")
     rows = []
     for weight in ("20", "100"):
         for rule in ("best_observed", "lower_confidence_bound"):
@@ -224,13 +222,15 @@ def measure(x: Tensor) -> list[float]:
 
 def main() -> None:
     arguments = report_parser(__doc__, "results/rahbo", Path(__file__).parent).parse_args()
-    out, to = arguments.out, arguments.to
+    results, to = arguments.results, arguments.to
     page = []
     for name in SYNTHETIC:
-        with ExperimentStore(out / f"{name}.sqlite") as store:
-            page += [
-                f"### {name}: {NUM_SEEDS[name]} seeds, {get_experiment(name).num_rounds} rounds\n"
-            ]
+        with records_of(results, name) as found:
+            if not found:
+                continue
+            (store,) = found
+            seeds, rounds = len(store.identity["seeds"]), get_experiment(name).num_rounds
+            page += [f"### {name}: {seeds} seeds, {rounds} rounds\n"]
             header = [
                 "strategy",
                 "cumulative regret",
@@ -253,7 +253,9 @@ def main() -> None:
                     table(header, histogram_rows(store)),
                 ]
                 histogram_picture(store).savefig(to / "branin_queries.png", dpi=110)
-    if all((out / f"{name}.sqlite").exists() for name in ("forest", "forest-100")):
+    with records_of(results, "forest") as forest, records_of(results, "forest-100") as averse:
+        num_forests = len(forest[0].identity["seeds"]) if forest and averse else 0
+    if num_forests:
         header = [
             "risk aversion",
             "rule",
@@ -262,8 +264,8 @@ def main() -> None:
             "standard deviation",
             "mean-variance",
         ]
-        page += [f"### forest: {NUM_SEEDS['forest']} seeds, 50 rounds, {NUM_SPLITS} fresh splits\n"]
-        page.append(table(header, forest_rows(out)))
+        page += [f"### forest: {num_forests} seeds, 50 rounds, {NUM_SPLITS} fresh splits\n"]
+        page.append(table(header, forest_rows(results)))
     (to / "tables.md").write_text("\n".join(page), encoding="utf-8")
 
 

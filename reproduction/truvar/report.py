@@ -1,6 +1,6 @@
-r"""Writes the tables and pictures behind this folder's README from what run.py has stored.
+r"""Writes the tables and pictures behind this folder's README from what its campaigns have stored.
 
-python -m reproduction.truvar.report [--out results/truvar] [--to reproduction/truvar]
+python -m reproduction.truvar.report [--results results/truvar] [--to reproduction/truvar]
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch import Tensor
 from botorch_risk.acquisition import LevelSet
 from botorch_risk.experiments.papers.truvar import LEVELS, svm
 from botorch_risk.experiments.plots import COLORS, LINE_STYLES, plot_classes, save_png
+from botorch_risk.experiments.records import Records
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.replay import (
     LevelSetCurves,
@@ -27,11 +28,9 @@ from botorch_risk.experiments.replay import (
     replay,
     score_at_cost,
 )
-from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.metrics import classify_by_confidence, mean_and_standard_error
-from reproduction.parts import report_parser, stores
+from reproduction.results import records_of, report_parser
 from reproduction.tables import cell, paired, table
-from reproduction.truvar.run import PARTS
 
 LEVEL_SETS = ("coast", "coast-travel", "noise-levels")
 REFERENCE = "TRUVAR"
@@ -40,11 +39,11 @@ TRIMMED = 0.05
 CONFIDENCE = 9.0  # of the classes in the pictures: mean +- 3 standard deviations
 
 
-def begun(out: Path, name: str) -> Iterable[tuple[ExperimentStore, list[str]]]:
-    r"""The stores of an experiment that are there, with the strategies that have begun."""
-    for path in stores(PARTS, out, name):
-        with ExperimentStore(path) as store:
-            yield store, [label for label in store.labels() if store.progress(label)[0] > 0]
+def begun(results: Path, name: str) -> Iterable[tuple[Records, list[str]]]:
+    r"""The rounds of an experiment, series by series, with the strategies that have begun."""
+    with records_of(results, name) as found:
+        for records in found:
+            yield records, [label for label in records.labels() if len(records.rounds(label)) > 1]
 
 
 def style(label: str, labels: Iterable[str]) -> dict[str, Any]:
@@ -96,11 +95,11 @@ def terrain_picture() -> Figure:
     return figure
 
 
-def path_picture(out: Path, label: str, curves: LevelSetCurves, budget: Tensor) -> Figure:
+def path_picture(results: Path, label: str, curves: LevelSetCurves, budget: Tensor) -> Figure:
     r"""Fig. 2(e), (f): the first run at a cost, with the classes by its confidence bounds."""
     definition = get_experiment("coast-travel")
     problem: Any = definition.problem()
-    with ExperimentStore(out / "coast-travel.sqlite") as store:
+    with records_of(results, "coast-travel") as [store]:
         affordable = int((curves.cost[0] <= budget).sum())
         X = torch.cat([record.X[0] for record in store.rounds(label)])[:affordable]
         strategy = next(islice(replay(store, definition, label), affordable - 1, None))
@@ -121,23 +120,24 @@ def path_picture(out: Path, label: str, curves: LevelSetCurves, budget: Tensor) 
     return figure
 
 
-def path_pictures(out: Path, to: Path, every: dict[str, LevelSetCurves]) -> None:
+def path_pictures(results: Path, to: Path, every: dict[str, LevelSetCurves]) -> None:
     r"""The first runs at the cost that all of them have paid."""
     budget = min(curves.cost[0, -1] for curves in every.values())
     for label, curves in every.items():
-        picture = path_picture(out, label, curves, budget)
+        picture = path_picture(results, label, curves, budget)
         save_png(picture, to / f"path_{label.lower()}.png")
 
 
-def spent_by_level(out: Path) -> Tensor:
+def spent_by_level(results: Path) -> Tensor:
     r"""Fig. 4(b): what TRUVAR spent on each noise level, `R x K`."""
-    with ExperimentStore(out / "noise-levels.sqlite") as store:
-        level = torch.cat([record.X[..., -1] for record in store.rounds("TRUVAR")], dim=-1)
+    with records_of(results, "noise-levels") as found:
+        (rounds,) = (each.rounds("TRUVAR") for each in found if "TRUVAR" in each.labels())
+    level = torch.cat([record.X[..., -1] for record in rounds], dim=-1)
     counts = torch.stack([(level == k).sum(dim=-1) for k in range(len(LEVELS))], dim=-1)
     return counts * torch.tensor(LEVELS.costs or ())
 
 
-def noise_picture(out: Path) -> Figure:
+def noise_picture(results: Path) -> Figure:
     r"""Fig. 4(a), (b)."""
     definition = get_experiment("noise-levels")
     problem: Any = definition.problem()
@@ -148,17 +148,17 @@ def noise_picture(out: Path) -> Figure:
     figure.colorbar(left.pcolormesh(axis, axis, height, shading="auto"), ax=left)
     left.contour(axis, axis, height, [definition.threshold], colors="white")
     left.set(title=f"the function; white: {definition.threshold}", aspect="equal")
-    value = mean_and_standard_error(spent_by_level(out).double())
+    value = mean_and_standard_error(spent_by_level(results).double())
     names = [f"{variance:g}" for variance in LEVELS.variances]
     right.bar(names, value.mean, yerr=value.half_width, color=COLORS[: len(LEVELS)])
     right.set(xlabel="noise variance", ylabel="cost spent by TRUVAR")
     return figure
 
 
-def reported_regret(out: Path) -> dict[str, Tensor]:
+def reported_regret(results: Path) -> dict[str, Tensor]:
     r"""Regret of the reported point, `R x (T + 1)`, on the synthetic functions."""
     regret = {}
-    for store, labels in begun(out, "synthetic-maximum"):
+    for store, labels in begun(results, "synthetic-maximum"):
         for label in labels:
             known = [record.recommended_objective for record in store.rounds(label)]
             found = torch.stack([value for value in known if value is not None], dim=-1)
@@ -172,11 +172,11 @@ def trimmed(values: Tensor) -> Tensor:
     return values.sort(dim=0).values[cut : len(values) - cut]
 
 
-def svm_errors(out: Path) -> dict[str, Tensor]:
+def svm_errors(results: Path) -> dict[str, Tensor]:
     r"""The smallest validation error so far, `R x (T + 1)`."""
     errors = {}
     smallest = -svm().maximum.item()
-    for store, labels in begun(out, "svm"):
+    for store, labels in begun(results, "svm"):
         for label in labels:
             best = [record.objective.amax(dim=-1) for record in store.rounds(label)]
             seen = torch.stack(best, dim=-1).nan_to_num(-torch.inf).cummax(dim=-1).values
@@ -225,12 +225,12 @@ def maximum_rows(values: dict[str, Tensor], rounds: list[int]) -> list[list[str]
     ]
 
 
-def level_set_page(out: Path, to: Path) -> list[str]:
+def level_set_page(results: Path, to: Path) -> list[str]:
     page = []
     found: dict[str, dict[str, LevelSetCurves]] = {}
     for name in LEVEL_SETS:
         definition, every = get_experiment(name), {}
-        for store, labels in begun(out, name):
+        for store, labels in begun(results, name):
             every |= {label: level_set_curves(store, definition, label) for label in labels}
         if REFERENCE not in every:
             continue
@@ -249,10 +249,10 @@ def level_set_page(out: Path, to: Path) -> list[str]:
         figure.savefig(to / "level_sets.png", dpi=110)
     if "coast-travel" in found:
         save_png(terrain_picture(), to / "terrain.png")
-        path_pictures(out, to, found["coast-travel"])
+        path_pictures(results, to, found["coast-travel"])
     if "noise-levels" in found:
-        noise_picture(out).savefig(to / "noise_levels.png", dpi=110)
-        spent = spent_by_level(out).double()
+        noise_picture(results).savefig(to / "noise_levels.png", dpi=110)
+        spent = spent_by_level(results).double()
         header = ["noise variance", *(f"{variance:g}" for variance in LEVELS.variances)]
         rows = [["cost", *(cell(level) for level in spent.T)]]
         page += ["What TRUVAR spent on each noise level, Fig. 4(b):\n", table(header, rows)]
@@ -261,10 +261,11 @@ def level_set_page(out: Path, to: Path) -> list[str]:
 
 def main() -> None:
     arguments = report_parser(__doc__, "results/truvar", Path(__file__).parent).parse_args()
-    out, to = arguments.out, arguments.to
-    warnings.simplefilter("ignore", BotorchWarning)  # as in run.py
-    page = level_set_page(out, to)
-    regret, errors = reported_regret(out), svm_errors(out)
+    results, to = arguments.results, arguments.to
+    # TRUVAR warns where its practical width has ruled out the point of highest mean.
+    warnings.simplefilter("ignore", BotorchWarning)
+    page = level_set_page(results, to)
+    regret, errors = reported_regret(results), svm_errors(results)
     for title, values in (("synthetic-maximum: regret", regret), ("svm: validation error", errors)):
         if REFERENCE in values:
             last = min(each.shape[-1] for each in values.values()) - 1

@@ -1,11 +1,10 @@
-r"""Writes the tables and pictures behind this folder's README from what run.py has stored.
+r"""Writes the tables and pictures behind this folder's README from what its campaigns have stored.
 
-python -m reproduction.uhe.report [--out results/uhe] [--to reproduction/uhe]
+python -m reproduction.uhe.report [--results results/uhe] [--to reproduction/uhe]
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,11 @@ from torch import Tensor
 from botorch_risk.experiments.plots import COLORS, LINE_STYLES
 from botorch_risk.experiments.registry import get_experiment
 from botorch_risk.experiments.replay import replay
-from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
 from botorch_risk.metrics import mean_and_standard_error
-from reproduction.parts import report_parser, stores
+from reproduction.results import records_of, report_parser
 from reproduction.tables import cell, paired, table
-from reproduction.uhe.run import METHODS, PARTS
+from reproduction.uhe.campaign import METHODS
 
 REFERENCE = "UHE-BO"
 COMPARED_WITH = (REFERENCE, "MAP")
@@ -60,22 +58,21 @@ class Bandit:
     saturated: Tensor
 
 
-def collected(out: Path, name: str) -> dict[str, Tensor]:
+def collected(results: Path, name: str) -> dict[str, Tensor]:
     r"""Simple regret `R x (T + 1)` of all strategies of a problem; none if it was not run."""
-    paths = stores(PARTS, out, name)
-    if not paths:
-        return {}
-    with ExitStack() as stack:
-        found = regret_curves(*(stack.enter_context(ExperimentStore(path)) for path in paths))
+    with records_of(results, name) as records:
+        if not records:
+            return {}
+        found = regret_curves(*records)
     return {label: found[label].simple for label in STYLES if label in found}
 
 
-def bandits(out: Path, name: str) -> dict[str, Bandit]:
+def bandits(results: Path, name: str) -> dict[str, Bandit]:
     r"""The choices of the strategies with a bandit, found by telling them their data again."""
     found = {}
-    path = stores(PARTS, out, name)[0]
-    with ExperimentStore(path) as store:
-        for label in (each for each in BANDITS if each in store.labels()):
+    with records_of(results, name) as records:
+        there = [(store, label) for store in records for label in store.labels()]
+        for store, label in (each for each in there if each[1] in BANDITS):
             chosen, last = [], len(store.rounds(label)) - 1
             for t, strategy in enumerate(replay(store, get_experiment(name), label), 1):
                 method, [(_, view)] = strategy.method, strategy.views
@@ -164,7 +161,7 @@ def panels(results: dict[str, dict[str, Tensor]], labels: tuple[str, ...]) -> Fi
     return figure
 
 
-def page_of(out: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
+def page_of(results: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
     reference = "the optimum" if is_known(name) else "the best value that any method found"
     what = "log10 regret" if is_known(name) else "simple regret"
     num_initial, last = get_experiment(name).num_initial, curves[REFERENCE].shape[-1] - 1
@@ -180,7 +177,7 @@ def page_of(out: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
     ]
     lines = [
         [label, *(cell(share) for share in bandit.random), cell(bandit.saturated)]
-        for label, bandit in bandits(out, name).items()
+        for label, bandit in bandits(results, name).items()
     ]
     header = ["strategy", "random arm, first half", "second half", "rewards beyond D_0"]
     return [*page, "What the bandits chose:\n", table(header, lines)] if lines else page
@@ -190,14 +187,14 @@ def main() -> None:
     arguments = report_parser(__doc__, "results/uhe", Path(__file__).parent).parse_args()
     page: list[str] = []
     for figure, names in GROUPS.items():
-        found = {name: collected(arguments.out, name) for name in names}
+        found = {name: collected(arguments.results, name) for name in names}
         there = {name: curves for name, curves in found.items() if curves}
         if not there:
             continue
         unit = "log10 regret" if figure == "figure_2_synthetic" else "regret"
         page += [f"## {unit} at the end, paired by seed\n", summary(there)]
         for name, curves in there.items():
-            page += page_of(arguments.out, name, curves)
+            page += page_of(arguments.results, name, curves)
         panels(there, tuple(STYLES)).savefig(arguments.to / f"{figure}.png", dpi=110)
         if figure == "figure_2_synthetic":
             panels(there, ABLATION).savefig(arguments.to / "figure_4.png", dpi=110)

@@ -1,14 +1,13 @@
 r"""Fig. 3: what a model knows of the function from the data, and by the loss, of MAP and UHE-BO.
 
-python -m reproduction.uhe.surrogates [--out results/uhe]
+python -m reproduction.uhe.surrogates [--results results/uhe] [--to FOLDER]
 
-From the runs of `reproduction.uhe.run`: both methods' data, each fitted by either loss, so that
+From the runs of campaign.py: both methods' data, each fitted by either loss, so that
 what the data contribute is separated from what the loss does.
 """
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,12 @@ from torch import Tensor
 
 from botorch_risk.diagnostics import calibration
 from botorch_risk.experiments.papers.models import matern_process
+from botorch_risk.experiments.records import Records
 from botorch_risk.experiments.registry import get_experiment
-from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.fit import MaximumAPosteriori, PseudoData
 from botorch_risk.posterior.marginals import MarginalPredictor
-from reproduction.parts import stores
+from reproduction.results import records_of, report_parser
 from reproduction.tables import cell, paired, table
-from reproduction.uhe.run import PARTS
 
 PROBLEMS = ("branin", "deceptive", "h1", "hartmann3", "hartmann6")
 COLLECTED = ("MAP", "UHE-BO")
@@ -40,20 +38,20 @@ class Runs:
     r"""A problem on the unit cube and what was collected of it.
 
     Args:
-        out: The folder of the stores.
+        results: The folder of the stores.
         name: The problem.
     """
 
-    def __init__(self, out: Path, name: str) -> None:
+    def __init__(self, results: Path, name: str) -> None:
         self.problem: Any = get_experiment(f"uhe-{name}").problem()
-        (path, *_) = stores(PARTS, out, f"uhe-{name}")
-        with ExperimentStore(path) as store:
+        with records_of(results, f"uhe-{name}") as found:
+            (store,) = (each for each in found if set(COLLECTED) <= set(each.labels()))
             self.seeds = store.identity["seeds"]
             self.data = {label: self._unit(store, label) for label in COLLECTED}
         box = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         self.bounds = box.expand(2, self.problem.bounds.shape[-1])
 
-    def _unit(self, store: ExperimentStore, label: str) -> tuple[Tensor, Tensor]:
+    def _unit(self, store: Records, label: str) -> tuple[Tensor, Tensor]:
         records = store.rounds(label)
         lower, upper = self.problem.bounds
         X = (torch.cat([record.X for record in records], dim=-2) - lower) / (upper - lower)
@@ -134,17 +132,14 @@ def picture(runs: Runs) -> Figure:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/uhe"))
-    parser.add_argument("--to", type=Path, default=Path(__file__).parent)
-    arguments = parser.parse_args()
+    arguments = report_parser(__doc__, "results/uhe", Path(__file__).parent).parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     header = ["points", "data of", "loss", "lengthscale", "error"]
     header += ["error minus MAP's on its data", "error / deviation"]
     page = []
     for name in PROBLEMS:
-        runs = Runs(arguments.out, name)
+        runs = Runs(arguments.results, name)
         num_points = runs.data["MAP"][0].shape[-2]
         many = of_uniform_points(runs, *MANY).tolist()
         as_many = of_uniform_points(runs, len(runs.seeds), num_points)

@@ -1,11 +1,10 @@
-r"""Writes the tables and pictures behind this folder's README from what run.py has stored.
+r"""Writes the tables and pictures behind this folder's README from what its campaigns have stored.
 
-python -m reproduction.vucb.report [--out results/vucb] [--to FOLDER]
+python -m reproduction.vucb.report [--results results/vucb] [--to FOLDER]
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,11 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from botorch_risk.experiments.plots import COLORS, LINE_STYLES
-from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
 from botorch_risk.metrics import mean_and_standard_error
-from reproduction.parts import report_parser, stores
+from reproduction.results import records_of, report_parser
 from reproduction.tables import cell, paired, table
-from reproduction.vucb.run import NUM_SEEDS, PARTS
+from reproduction.vucb.campaign import CONTINUOUS, DISCRETE, PORTFOLIO
 
 REFERENCE = "V-UCB-Prob"
 SMALLEST = 1e-6  # of a regret, for its logarithm: the accuracy of the true optima
@@ -31,11 +29,12 @@ def logarithm(regret: Tensor) -> Tensor:
     return regret.clamp_min(SMALLEST).log10()
 
 
-def collected(out: Path, name: str) -> dict[str, Tensor]:
-    r"""Regret of the reports of all strategies of a problem that are through, of all parts."""
-    with ExitStack() as stack:
-        opened = [stack.enter_context(ExperimentStore(path)) for path in stores(PARTS, out, name)]
-        found = regret_curves(*opened, optimum=SEARCHED.get(name))
+def collected(results: Path, name: str) -> dict[str, Tensor]:
+    r"""Regret of the reports of all strategies of a problem that are through; none if not begun."""
+    with records_of(results, name) as records:
+        if not records:
+            return {}
+        found = regret_curves(*records, optimum=SEARCHED.get(name))
         curves = {label: curve.simple for label, curve in found.items()}
     longest = max(regret.shape[-1] for regret in curves.values())
     return {label: regret for label, regret in curves.items() if regret.shape[-1] == longest}
@@ -84,23 +83,23 @@ def picture(name: str, curves: dict[str, Tensor], axes: Any) -> None:
 
 def main() -> None:
     arguments = report_parser(__doc__, "results/vucb", Path(__file__).parent).parse_args()
-    out, to = arguments.out, arguments.to
+    results, to = arguments.results, arguments.to
     page = []
     groups = {
-        "figure_3": [name for name in NUM_SEEDS if name.endswith("-discrete")],
-        "figure_4": [name for name in NUM_SEEDS if name.endswith("-continuous")],
-        "figure_5": ["var-portfolio", "var-robot"],
+        "figure_3": DISCRETE,
+        "figure_4": CONTINUOUS,
+        "figure_5": (PORTFOLIO, "var-robot"),
     }
     for group, names in groups.items():
-        there = [name for name in names if (out / f"{name}.sqlite").exists()]
+        found = {name: collected(results, name) for name in names}
+        there = {name: curves for name, curves in found.items() if curves}
         if not there:
             continue
         columns = 2
         lines = -(-len(there) // columns)
         figure = Figure(figsize=(10.0, 3.4 * lines + 0.5), layout="constrained")
         panels = figure.subplots(lines, columns, squeeze=False).flatten()
-        for axes, name in zip(panels, there, strict=False):
-            curves = collected(out, name)
+        for axes, (name, curves) in zip(panels, there.items(), strict=False):
             header = [
                 "strategy",
                 "seeds",

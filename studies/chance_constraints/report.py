@@ -1,36 +1,31 @@
-r"""Writes the tables of this folder's README from what run.py has stored.
+r"""Writes the tables of this folder's README from what its campaign has stored.
 
-python -m studies.chance_constraints.report [--out results/chance_constraints] [--to FOLDER]
+python -m studies.chance_constraints.report [--results results/chance_constraints] [--to FOLDER]
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
+from botorch_risk.experiments.campaigns import ExperimentRecords
 from botorch_risk.experiments.constraint_summary import constraint_markdown
 from botorch_risk.experiments.registry import get_experiment
-from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
-from reproduction.parts import report_parser, stores
+from reproduction.results import records_of, report_parser
 from reproduction.tables import cell, paired, table
-from studies.chance_constraints.run import NAMES, PARTS
+from studies.chance_constraints.campaign import NAMES
 
 OURS, REFERENCE = "confidence-bound", "qLogEI"
 ROUNDS = (0, 5, 10, 15, 20, 25)
 
 
-def joined(open_stores: list[ExperimentStore]) -> dict[str, Tensor]:
-    r"""Simple regret of all seeds in order, `R x (T + 1)`, of the rounds that all have."""
-    blocks: dict[str, list[Tensor]] = {}
-    for store in open_stores:
-        for label, curve in regret_curves(store).items():
-            blocks.setdefault(label, []).append(curve.simple)
-    last = min(block.shape[-1] for parts in blocks.values() for block in parts)
-    return {label: torch.cat([b[:, :last] for b in parts]) for label, parts in blocks.items()}
+def simple_regret(records: list[ExperimentRecords]) -> dict[str, Tensor]:
+    r"""Simple regret of all seeds, `R x (T + 1)`, of the rounds that all strategies have."""
+    curves = {label: curve.simple for label, curve in regret_curves(*records).items()}
+    last = min(curve.shape[-1] for curve in curves.values())
+    return {label: curve[:, :last] for label, curve in curves.items()}
 
 
 def rows(regret: dict[str, Tensor]) -> list[list[str]]:
@@ -51,19 +46,17 @@ def main() -> None:
     ).parse_args()
     page = []
     for name in NAMES:
-        paths = stores(PARTS, arguments.out, name)
-        if not paths:
-            continue
-        with ExitStack() as stack:
-            opened = [stack.enter_context(ExperimentStore(path)) for path in paths]
-            regret = joined(opened)
+        with records_of(arguments.results, name) as records:
+            if not records:
+                continue
+            regret = simple_regret(records)
             last = next(iter(regret.values())).shape[-1] - 1
             header = ["strategy", "seeds"]
             header += [f"round {t}" for t in ROUNDS if t <= last]
             page += [
                 f"### {name}\n",
                 "The last recommendations:\n",
-                constraint_markdown(opened, get_experiment(name)),
+                constraint_markdown(records, get_experiment(name)),
                 f"Regret, an infeasible recommendation counted as the worst feasible decision; "
                 f"the last column is round {last} less {REFERENCE}, paired by seed:\n",
                 table([*header, f"less {REFERENCE}"], rows(regret)),

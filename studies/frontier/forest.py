@@ -29,7 +29,7 @@ def imbalanced_forest() -> ForestTuning:
     return ForestTuning(features[kept], 1 - benign[kept])
 
 
-EXPERIMENT = ExperimentDefinition(
+FOREST = ExperimentDefinition(
     name="study-forest-6",
     description="Random forest on data with 6 % positives, from risk-neutral to averse",
     problem=imbalanced_forest,
@@ -43,3 +43,4 @@ EXPERIMENT = ExperimentDefinition(
     objective="balanced accuracy - risk aversion x its variance",
     settings={"num_positives": NUM_POSITIVES},
 )
+EXPERIMENTS = (FOREST,)

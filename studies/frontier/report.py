@@ -1,6 +1,6 @@
-r"""Writes the tables and pictures of this folder's README from what run.py has stored.
+r"""Writes the tables and pictures of this folder's README from what its campaign has stored.
 
-python -m studies.frontier.report [--out results/frontier] [--to FOLDER]
+python -m studies.frontier.report [--results results/frontier] [--to FOLDER]
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from botorch_risk.experiments.demo import measured
 from botorch_risk.experiments.frontier import mean_variance, plot_frontier, recommended
 from botorch_risk.experiments.plots import save_png
 from botorch_risk.experiments.portfolio import NEUTRAL, RISK_AVERSIONS, label_of
-from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.experiments.records import Records
 from botorch_risk.strategies.initial_design import initial_design
 from botorch_risk.test_functions import PortfolioPolicy
 from botorch_risk.test_functions.portfolio_policy import HELD_OUT_YEARS, TRAINING_YEARS
-from reproduction.parts import report_parser, stores
+from reproduction.results import records_of, report_parser
 from reproduction.tables import cell, paired, table
 from studies.frontier import forest
-from studies.frontier.run import FOREST, PARTS, PORTFOLIO
+from studies.frontier.campaign import FOREST, PORTFOLIO
 
 PERIODS = {"training": TRAINING_YEARS, "held out": HELD_OUT_YEARS}
 # Of the forests: configurations that show what is possible, and splits that nothing was chosen by.
@@ -66,7 +66,7 @@ def _cell(values: Tensor) -> str:
     return f"{values[0]:.3g} ± 0" if same else cell(values)
 
 
-def portfolio_page(store: ExperimentStore, to: Path) -> list[str]:
+def portfolio_page(store: Records, to: Path) -> list[str]:
     r"""The table of each period, and the picture of the later one."""
     reported, page = recommended(store, list(PORTFOLIO.strategies)), []
     for name, years in PERIODS.items():
@@ -89,7 +89,7 @@ def portfolio_page(store: ExperimentStore, to: Path) -> list[str]:
     return page
 
 
-def forest_page(store: ExperimentStore, to: Path, path: Path) -> list[str]:
+def forest_page(store: Records, to: Path, path: Path) -> list[str]:
     r"""The table and the picture of the forest, on fresh splits."""
     reported = {
         label: X.round() for label, X in recommended(store, list(FOREST.strategies)).items()
@@ -145,12 +145,13 @@ def main() -> None:
     r"""Writes tables.md and a picture for each experiment that has run."""
     arguments = report_parser(__doc__, "results/frontier", Path(__file__).parent).parse_args()
     page: list[str] = []
-    for path in stores(PARTS, arguments.out, PORTFOLIO.name):
-        with ExperimentStore(path) as store:
-            page += portfolio_page(store, arguments.to)
-    for path in stores(PARTS, arguments.out, FOREST.name):
-        with ExperimentStore(path) as store:
-            page += forest_page(store, arguments.to, arguments.out / "forest_scores.json")
+    with records_of(arguments.results, PORTFOLIO.name) as found:
+        for records in found:
+            page += portfolio_page(records, arguments.to)
+    with records_of(arguments.results, FOREST.name) as found:
+        for records in found:
+            scores = arguments.results / "forest_scores.json"
+            page += forest_page(records, arguments.to, scores)
     (arguments.to / "tables.md").write_text("\n".join(page), encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 r"""Writes the tables of this folder's README from what run.py has stored.
 
-python -m studies.learnt_noise.report [--out results/learnt_noise] [--to FOLDER]
+python -m studies.learnt_noise.report [--results results/learnt_noise] [--to FOLDER]
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reproduction.parts import report_parser
+from reproduction.results import report_parser
 from reproduction.tables import cell, paired, table
 from studies.learnt_noise.methods import METHODS
 from studies.learnt_noise.problems import PROBLEMS
@@ -201,7 +201,7 @@ def _met(is_met: bool) -> str:
 
 def main() -> None:
     arguments = report_parser(__doc__, "results/learnt_noise", Path(__file__).parent).parse_args()
-    found = by_cell(read(arguments.out / "rows.jsonl"))
+    found = by_cell(read(arguments.results / "rows.jsonl"))
     (arguments.to / "tables.md").write_text(page(found), encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
-r"""Writes the tables and the picture of this folder's README from what run.py has stored.
+r"""Writes the tables and the picture of this folder's README from what its campaign has stored.
 
-python -m studies.repeats.report [--out results/repeats] [--to FOLDER]
+python -m studies.repeats.report [--results results/repeats] [--to FOLDER]
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.experiments.records import Records
 from botorch_risk.experiments.summary import regret_curves
 from botorch_risk.extras import require_extra
-from reproduction.parts import report_parser, stores
+from reproduction.results import records_of, report_parser
 from reproduction.tables import paired, table
 from studies.repeats.experiments import BUDGET, EXPERIMENTS, FIXED, OURS
-from studies.repeats.run import PARTS
 
 SHOWN = (60, 100, 140, 170, BUDGET)
 
 
-def regret_by_reading(store: ExperimentStore, label: str, simple: Tensor) -> Tensor:
+def regret_by_reading(store: Records, label: str, simple: Tensor) -> Tensor:
     r"""Simple regret after each number of readings, `R x (BUDGET + 1)`; NaN before the design ends.
 
     Args:
@@ -112,12 +111,13 @@ def main() -> None:
     pages: dict[str, dict[str, Tensor]] = {}
     text, readings = [], {}
     for definition in EXPERIMENTS:
-        for path in stores(PARTS, arguments.out, definition.name):
-            with ExperimentStore(path) as store:
-                curves = {
-                    label: regret_by_reading(store, label, curve.simple)
-                    for label, curve in regret_curves(store).items()
-                }
+        with records_of(arguments.results, definition.name) as found:
+            curves = {
+                label: regret_by_reading(store, label, curve.simple)
+                for store in found
+                for label, curve in regret_curves(store).items()
+            }
+        if curves:
             pages[definition.name] = curves
             best = best_fixed(curves)
             if best is not None and OURS in curves:

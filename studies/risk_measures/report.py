@@ -1,6 +1,6 @@
-r"""Writes the tables of this folder's README from what run.py has stored.
+r"""Writes the tables of this folder's README from what its campaign has stored.
 
-python -m studies.risk_measures.report [--out results/risk_measures] [--to FOLDER]
+python -m studies.risk_measures.report [--results results/risk_measures] [--to FOLDER]
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from pathlib import Path
 
 from torch import Tensor
 
-from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.summary import regret_curves
-from reproduction.parts import report_parser, stores
+from reproduction.results import records_of, report_parser
 from reproduction.tables import cell, paired, table
 from studies.risk_measures.experiments import EXPERIMENTS, NUM_ROUNDS
-from studies.risk_measures.run import PARTS
 
 REFERENCE = "qLogNEI-robust"
 ROUNDS = (0, 10, 20, NUM_ROUNDS)
@@ -38,9 +36,10 @@ def main() -> None:
     arguments = report_parser(__doc__, "results/risk_measures", Path(__file__).parent).parse_args()
     page = []
     for definition in EXPERIMENTS:
-        for path in stores(PARTS, arguments.out, definition.name):
-            with ExperimentStore(path) as store:
-                regret = {label: curve.simple for label, curve in regret_curves(store).items()}
+        with records_of(arguments.results, definition.name) as records:
+            if not records:
+                continue
+            regret = {label: curve.simple for label, curve in regret_curves(*records).items()}
             header = ["strategy", "seeds", *(f"round {t}" for t in ROUNDS), f"less {REFERENCE}"]
             title = f"### {definition.name}: {definition.description} {definition.objective}\n"
             page += [title, table(header, rows(regret))]

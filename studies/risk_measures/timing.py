@@ -1,6 +1,6 @@
-r"""Writes timing.md: what a decision costs each strategy, from the outcomes that run.py has stored.
+r"""Writes timing.md: what a decision costs each strategy, from the outcomes that were stored.
 
-OMP_NUM_THREADS=1 python -m studies.risk_measures.timing [--out results/risk_measures]
+OMP_NUM_THREADS=1 python -m studies.risk_measures.timing [--results results/risk_measures]
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from pathlib import Path
 
 from studies.decision_seconds import write_timing
 from studies.risk_measures.experiments import EXPERIMENTS, NUM_ROUNDS
-from studies.risk_measures.run import PARTS
 
 
 def main() -> None:
     r"""Writes timing.md."""
     folder = Path(__file__).parent
-    write_timing(__doc__, "results/risk_measures", folder, PARTS, NUM_ROUNDS, EXPERIMENTS)
+    names = [each.name for each in EXPERIMENTS]
+    write_timing(__doc__, "results/risk_measures", folder, names, NUM_ROUNDS, EXPERIMENTS)
 
 
 if __name__ == "__main__":

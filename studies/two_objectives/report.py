@@ -1,6 +1,6 @@
-r"""Writes the tables and the picture of this folder's README from what run.py has stored.
+r"""Writes the tables and the picture of this folder's README from what its campaign has stored.
 
-python -m studies.two_objectives.report [--out results/two_objectives] [--to FOLDER]
+python -m studies.two_objectives.report [--results results/two_objectives] [--to FOLDER]
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from botorch_risk.experiments.plots import plot_regret
-from botorch_risk.experiments.store import ExperimentStore
+from botorch_risk.experiments.records import Records
 from botorch_risk.experiments.summary import regret_curves
 from botorch_risk.metrics import paired_difference
-from reproduction.parts import report_parser, stores
+from reproduction.results import records_of, report_parser
 from reproduction.tables import cell, paired, table
-from studies.two_objectives.run import NAME, NUM_ROUNDS, PARTS
+from studies.two_objectives.campaign import NAME, NUM_ROUNDS
 
 OURS, REFERENCE = "Pareto-search", "qLogNEHVI-CVaR"
 MARGIN = 0.01  # of the largest hypervolume
 ROUNDS = (0, 5, 10, 20, 30, NUM_ROUNDS)
 
 
-def hypervolumes(store: ExperimentStore) -> dict[str, Tensor]:
+def hypervolumes(store: Records) -> dict[str, Tensor]:
     r"""After the initial design and each round, `R x (T + 1)`."""
     best = store.identity["optimal_value"]
     return {label: best - curve.simple for label, curve in regret_curves(store).items()}
@@ -69,19 +69,19 @@ def picture(reached: dict[str, Tensor], best: float) -> Figure:
 
 def main() -> None:
     arguments = report_parser(__doc__, "results/two_objectives", Path(__file__).parent).parse_args()
-    for path in stores(PARTS, arguments.out, NAME):
-        with ExperimentStore(path) as store:
+    with records_of(arguments.results, NAME) as found:
+        for store in found:
             reached, best = hypervolumes(store), store.identity["optimal_value"]
-        last = min(values.shape[-1] for values in reached.values()) - 1
-        header = ["strategy", "seeds", "hypervolume", f"minus {REFERENCE}, paired"]
-        page = [f"### {NAME}: {last} rounds, the largest hypervolume is {best:.4f}\n"]
-        if REFERENCE in reached:
-            page.append(table(header, final_rows(reached, last)))
-            if OURS in reached:
-                page.append(verdict(reached[OURS][:, last], reached[REFERENCE][:, last], best))
-        page += ["Hypervolume by round:\n", table(["round", *reached], by_round(reached, last))]
-        (arguments.to / "tables.md").write_text("\n".join(page), encoding="utf-8")
-        picture(reached, best).savefig(arguments.to / f"{NAME}.png", dpi=110)
+            last = min(values.shape[-1] for values in reached.values()) - 1
+            header = ["strategy", "seeds", "hypervolume", f"minus {REFERENCE}, paired"]
+            page = [f"### {NAME}: {last} rounds, the largest hypervolume is {best:.4f}\n"]
+            if REFERENCE in reached:
+                page.append(table(header, final_rows(reached, last)))
+                if OURS in reached:
+                    page.append(verdict(reached[OURS][:, last], reached[REFERENCE][:, last], best))
+            page += ["Hypervolume by round:\n", table(["round", *reached], by_round(reached, last))]
+            (arguments.to / "tables.md").write_text("\n".join(page), encoding="utf-8")
+            picture(reached, best).savefig(arguments.to / f"{NAME}.png", dpi=110)
 
 
 if __name__ == "__main__":

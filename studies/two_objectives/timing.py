@@ -1,6 +1,6 @@
-r"""Writes timing.md: what a decision costs each strategy, from the outcomes that run.py has stored.
+r"""Writes timing.md: what a decision costs each strategy, from the outcomes that were stored.
 
-OMP_NUM_THREADS=1 python -m studies.two_objectives.timing [--out results/two_objectives]
+OMP_NUM_THREADS=1 python -m studies.two_objectives.timing [--results results/two_objectives]
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from studies.decision_seconds import write_timing
-from studies.two_objectives.run import NUM_ROUNDS, PARTS
+from studies.two_objectives.campaign import NAME, NUM_ROUNDS
 
 
 def main() -> None:
     r"""Writes timing.md."""
-    write_timing(__doc__, "results/two_objectives", Path(__file__).parent, PARTS, NUM_ROUNDS)
+    write_timing(__doc__, "results/two_objectives", Path(__file__).parent, [NAME], NUM_ROUNDS)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,23 @@
+r"""Where the table of the papers' back-tests is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+VARIABLE = "PORTFOLIO_TABLE"
+
+
+def table_path() -> Path:
+    r"""The path in the environment variable `PORTFOLIO_TABLE`.
+
+    Raises:
+        ValueError: If it is not set, or there is no such file.
+    """
+    path = os.environ.get(VARIABLE)
+    if path is None or not Path(path).is_file():
+        raise ValueError(
+            f"Expected {VARIABLE} to be the path of the papers' back-tests, see "
+            f"`PortfolioOptimization`. Got {path!r}."
+        )
+    return Path(path).resolve()

@@ -1,0 +1,23 @@
+r"""The campaign on the papers' back-tests, a table that is not ours to distribute.
+
+`PORTFOLIO_TABLE` is its path; see `PortfolioOptimization`.
+"""
+
+from __future__ import annotations
+
+from botorch_risk.experiments.campaigns import Campaign, Series
+from botorch_risk.experiments.papers import vucb
+from reproduction.portfolio.table import table_path
+from reproduction.vucb.campaign import OURS, PORTFOLIO
+
+EXPERIMENTS = vucb.portfolio(table_path())
+
+CAMPAIGN = Campaign(
+    "V-UCB, portfolio",
+    [
+        Series(PORTFOLIO, OURS, num_seeds=10),
+        Series(PORTFOLIO, ("rho-KG-apx", "qLogNEI-VaR"), num_seeds=5),
+    ],
+    block_size=10,
+    modules=["reproduction.vucb.portfolio"],
+)

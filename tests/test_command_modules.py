@@ -1,0 +1,22 @@
+r"""Every module that a README tells to run can be imported, with the package's extras alone."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from tests.campaign_files import ROOT
+
+NEEDS_A_TABLE = ("reproduction.kde.portfolio", "reproduction.vucb.portfolio")
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for folder in ("reproduction", "studies", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+    if not path.name.startswith("__")
+)
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name not in NEEDS_A_TABLE])
+def test_modules_can_be_imported(name: str) -> None:
+    assert importlib.import_module(name).__doc__
