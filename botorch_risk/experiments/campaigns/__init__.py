@@ -11,13 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from botorch_risk.experiments.campaigns.block import Block, best_block_size
-    from botorch_risk.experiments.campaigns.board import (
-        Board,
-        BoardEntry,
-        board_markdown,
-        plot_board,
-        read_board,
-    )
+    from botorch_risk.experiments.campaigns.board import Board, BoardEntry, read_board
+    from botorch_risk.experiments.campaigns.board_page import board_markdown, plot_board
     from botorch_risk.experiments.campaigns.description import Campaign, Series
     from botorch_risk.experiments.campaigns.engines import Dask, Processes, Serial, Submitit
     from botorch_risk.experiments.campaigns.experiment_records import (
@@ -65,9 +60,9 @@ _MODULES = {
     "Series": "description",
     "Submitit": "engines",
     "best_block_size": "block",
-    "board_markdown": "board",
+    "board_markdown": "board_page",
     "campaign_markdown": "table",
-    "plot_board": "board",
+    "plot_board": "board_page",
     "read_board": "board",
     "records_by_series": "experiment_records",
     "run_campaign": "runner",

@@ -2,35 +2,26 @@ r"""The board of a campaign: which strategy is good for which kind of problem.""
 
 from __future__ import annotations
 
+import dataclasses
+import gzip
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from botorch_risk.experiments.campaigns.results import CampaignStore
-from botorch_risk.experiments.plots import draw_band
 from botorch_risk.experiments.serialization import StoreError
-from botorch_risk.experiments.summary import cell, table
-from botorch_risk.extras import require_extra
-from botorch_risk.metrics import (
-    INTERVAL,
-    note_on_comparisons,
-    paired_difference,
-    share_of_targets,
-)
-from botorch_risk.plot_style import STYLE
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from botorch_risk.metrics import share_of_targets
 
 ALL = "all"
 # Of the regret after the initial design: four to a factor of ten, down to a thousandth.
 TARGETS = tuple(10 ** (-step / 4) for step in range(1, 13))
-_COLUMNS = 4  # of panels
 
 
 @dataclass(frozen=True)
@@ -54,6 +45,11 @@ class BoardEntry:
     setting: str
     group: str
     regret: Mapping[str, Tensor]
+
+    @property
+    def name(self) -> str:
+        r"""The experiment, with its setting if that is not the default one."""
+        return name_of(self.experiment, self.setting)
 
     @cached_property
     def scale(self) -> float:
@@ -99,6 +95,62 @@ class Board:
         for name in sorted({entry.group for entry in self.entries} - {ALL}):
             found[name] = [entry for entry in self.entries if entry.group == name]
         return found
+
+    def to_json(self) -> dict[str, Any]:
+        r"""All that the board is made of, in terms of JSON."""
+        entries = [
+            {
+                "experiment": entry.experiment,
+                "setting": entry.setting,
+                "group": entry.group,
+                "regret": {label: values.tolist() for label, values in entry.regret.items()},
+            }
+            for entry in self.entries
+        ]
+        return {**dataclasses.asdict(dataclasses.replace(self, entries=())), "entries": entries}
+
+    @classmethod
+    def from_json(cls, values: Any) -> Board:
+        r"""Inverse of `to_json`.
+
+        Raises:
+            StoreError: If the values are no board's.
+        """
+        try:
+            entries = tuple(
+                BoardEntry(
+                    **{
+                        **entry,
+                        "regret": {
+                            label: torch.tensor(regret, dtype=torch.double)
+                            for label, regret in entry["regret"].items()
+                        },
+                    }
+                )
+                for entry in values["entries"]
+            )
+            sequences = {name: tuple(values[name]) for name in ("strategies", "seeds", "left_out")}
+            return cls(name=values["name"], entries=entries, **sequences)
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise StoreError(f"Expected the values of a board. Got {error!r}.") from error
+
+    def write(self, path: str | Path) -> None:
+        r"""Writes the board as compressed JSON: in a thousandth of the room of the store."""
+        text = json.dumps(self.to_json(), sort_keys=True)
+        Path(path).write_bytes(gzip.compress(text.encode(), mtime=0))
+
+    @classmethod
+    def read(cls, path: str | Path) -> Board:
+        r"""Inverse of `write`.
+
+        Raises:
+            StoreError: If the file is missing, or no board's.
+        """
+        try:
+            values = json.loads(gzip.decompress(Path(path).read_bytes()))
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise StoreError(f"Expected {path} to be a board. Got {error}.") from error
+        return cls.from_json(values)
 
     def shares(self, group: str = ALL) -> dict[str, Tensor]:
         r"""The share of targets reached by each round, a mean over experiments, `R x T`.
@@ -170,99 +222,10 @@ def read_board(
         if entry.scale > 0:
             entries.append(entry)
         else:
-            left_out.append(f"{_name(experiment, setting)}: the initial design finds the optimum")
+            left_out.append(f"{name_of(experiment, setting)}: the initial design finds the optimum")
     if not entries:
         raise StoreError(f"Expected an experiment with a regret. Got {'; '.join(left_out)}.")
     return Board(store.campaign.name, labels, tuple(seeds), tuple(entries), tuple(left_out))
-
-
-def board_markdown(board: Board) -> str:
-    r"""A page: shares of targets by group, comparisons, and the last regret of each experiment.
-
-    Args:
-        board: The board.
-
-    Returns:
-        Markdown.
-
-    Example:
-        >>> regret = {"a": torch.tensor([[1.0, 0.1]]), "b": torch.tensor([[1.0, 0.5]])}
-        >>> board = Board("two", ("a", "b"), (0,), (BoardEntry("sine", "default", ALL, regret),))
-        >>> print(board_markdown(board).splitlines()[-1])
-        | sine | 1 | 0.1000 ± nan | 0.5000 ± nan |
-    """
-    reference, *others = board.strategies
-    parts = [
-        f"# {board.name}: the board",
-        f"{len(board.entries)} experiments, {len(board.seeds)} seeds, "
-        f"{len(board.strategies)} strategies. Targets of an experiment are {len(TARGETS)} regrets "
-        f"from {TARGETS[0]:.2f} to {TARGETS[-1]:.3f} of the median one after the initial design; "
-        "the share of them that a recommendation has reached is averaged over the rounds, then "
-        "over the experiments. Reaching all of them at once is 1, none 0. Intervals are over the "
-        f"seeds, for these experiments: mean ± {INTERVAL}.",
-        "## Share of targets, averaged over the rounds",
-        table(["group", "experiments", *board.strategies], _share_rows(board)),
-    ]
-    if others:
-        comparisons = len(others) * len(board.groups)
-        parts += [
-            f"## Difference to {reference}, seed by seed",
-            table(["group", *others], _difference_rows(board)),
-            note_on_comparisons(comparisons),
-            f"## Regret after the last round, to {reference}",
-            "In how many experiments the paired interval lies below 0 (better), holds 0 "
-            "(undecided), or lies above 0 (worse).",
-            table(["group", *others], _count_rows(board)),
-            note_on_comparisons(len(others) * len(board.entries)),
-        ]
-    parts += [
-        "## Regret after the last round",
-        table(["experiment", "rounds", *board.strategies], _regret_rows(board)),
-    ]
-    if board.left_out:
-        parts += ["## Not on the board", "\n".join(f"- {line}" for line in board.left_out)]
-    return "\n\n".join(parts) + "\n"
-
-
-def plot_board(board: Board) -> Figure:
-    r"""The share of targets reached by each round, a panel for each group.
-
-    Args:
-        board: The board.
-
-    Returns:
-        The figure.
-
-    Raises:
-        MissingExtraError: If matplotlib is missing.
-
-    Example:
-        >>> regret = {"a": torch.tensor([[1.0, 0.1]]), "b": torch.tensor([[1.0, 0.5]])}
-        >>> board = Board("two", ("a", "b"), (0,), (BoardEntry("sine", "default", ALL, regret),))
-        >>> len(plot_board(board).axes)
-        1
-    """
-    groups = board.groups
-    shown = [name for name in groups if len(groups) == 1 or name != ALL]
-    columns = min(len(shown), _COLUMNS)
-    rows = -(-len(shown) // columns)
-    with require_extra("matplotlib").rc_context(STYLE):
-        size = 0.6 + 3.1 * columns, 1.3 + 2.3 * rows
-        figure = require_extra("matplotlib.figure").Figure(figsize=size, layout="constrained")
-        panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-        for axes, name in zip(panels, shown, strict=False):
-            for position, (label, values) in enumerate(board.shares(name).items()):
-                draw_band(axes, range(values.shape[-1]), values, position, label)
-            axes.set(title=f"{name} ({len(groups[name])})", ylim=(0, 1))
-            axes.margins(x=0.01)
-        for axes in panels[len(shown) :]:
-            axes.set_axis_off()
-        figure.supxlabel("round")
-        figure.supylabel("share of targets reached")
-        lines, labels = panels[0].get_legend_handles_labels()
-        title = f"mean over experiments, {INTERVAL} over {len(board.seeds)} seeds"
-        figure.legend(lines, labels, loc="outside upper center", ncols=4, title=title)
-    return cast("Figure", figure)
 
 
 Runs = list[dict[int, list[float]]]  # objective of the recommendations: by strategy, seed, round
@@ -286,9 +249,9 @@ def _played(
             complete = [_complete(by_label.get(label, {})) for label in labels]
             missing = [label for label, each in zip(labels, complete, strict=True) if not each]
             if identity.get("optimal_value") is None:
-                left_out.append(f"{_name(experiment, setting)}: its optimum is unknown")
+                left_out.append(f"{name_of(experiment, setting)}: its optimum is unknown")
             elif missing:
-                left_out.append(f"{_name(experiment, setting)}: not run by {', '.join(missing)}")
+                left_out.append(f"{name_of(experiment, setting)}: not run by {', '.join(missing)}")
             else:
                 played[experiment, setting] = complete
     return played, left_out
@@ -308,55 +271,6 @@ def _regrets(runs: Runs, seeds: Sequence[int], optimum: float) -> list[Tensor]:
     ]
 
 
-def _name(experiment: str, setting: str) -> str:
+def name_of(experiment: str, setting: str) -> str:
+    r"""An experiment in a setting, for a page."""
     return experiment if setting == "default" else f"{experiment}, {setting}"
-
-
-def _share_rows(board: Board) -> list[list[str]]:
-    return [
-        [
-            name,
-            str(len(entries)),
-            *(cell(each.mean(dim=-1)) for each in board.shares(name).values()),
-        ]
-        for name, entries in board.groups.items()
-    ]
-
-
-def _difference_rows(board: Board) -> list[list[str]]:
-    rows = []
-    for name in board.groups:
-        first, *others = (each.mean(dim=-1) for each in board.shares(name).values())
-        rows.append([name, *(cell(each - first) for each in others)])
-    return rows
-
-
-def _count_rows(board: Board) -> list[list[str]]:
-    rows = []
-    for name, entries in board.groups.items():
-        row = [name]
-        for label in board.strategies[1:]:
-            signs = [
-                _sign(entry.regret[label], entry.regret[board.strategies[0]]) for entry in entries
-            ]
-            row.append(" / ".join(str(signs.count(sign)) for sign in (-1, 0, 1)))
-        rows.append(row)
-    return rows
-
-
-def _sign(one: Tensor, other: Tensor) -> int:
-    r"""-1 if the last regret is smaller beyond the paired interval, 1 if larger, else 0."""
-    difference = paired_difference(one[:, -1], other[:, -1])
-    mean, half = difference.mean.item(), difference.half_width.item()
-    return int(mean > half) - int(mean < -half)
-
-
-def _regret_rows(board: Board) -> list[list[str]]:
-    return [
-        [
-            _name(entry.experiment, entry.setting),
-            str(next(iter(entry.regret.values())).shape[-1] - 1),
-            *(cell(entry.regret[label][:, -1]) for label in board.strategies),
-        ]
-        for entry in board.entries
-    ]

@@ -154,7 +154,7 @@ def table(
 
 @app.command()
 def board(
-    path: Store,
+    path: Annotated[Path, typer.Argument(help="A store, or a board.json.gz that --to wrote.")],
     by: Annotated[
         str | None, typer.Option(help="Group experiments by this key of their settings.")
     ] = None,
@@ -162,14 +162,23 @@ def board(
         list[str],
         typer.Option(help="May be repeated, the reference first; default: all strategies."),
     ] = [],  # noqa: B006
-    to: Annotated[Path | None, typer.Option(help="A folder for board.md and board.png.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="A folder for board.md, .png and .json.gz.")
+    ] = None,
 ) -> None:
     r"""Shows which strategy reaches how many targets in which experiments, and how soon."""
-    from botorch_risk.experiments.campaigns.board import board_markdown, plot_board, read_board
+    from botorch_risk.experiments.campaigns.board import Board, read_board
+    from botorch_risk.experiments.campaigns.board_page import board_markdown, plot_board
     from botorch_risk.experiments.campaigns.results import CampaignStore
 
-    with one_line_errors(ValueError, MissingExtraError), CampaignStore(path) as store:
-        found = read_board(store, by, strategy)
+    with one_line_errors(ValueError, MissingExtraError):
+        if path.suffix == ".gz":
+            if by or strategy:
+                raise ValueError("Expected --by and --strategy with a store. Got a board.")
+            found = Board.read(path)
+        else:
+            with CampaignStore(path) as store:
+                found = read_board(store, by, strategy)
         page = board_markdown(found)
         if to is None:
             typer.echo(page)
@@ -177,7 +186,8 @@ def board(
         to.mkdir(parents=True, exist_ok=True)
         (to / "board.md").write_text(page, encoding="utf-8")
         plot_board(found).savefig(to / "board.png", dpi=110)
-        typer.echo(f"{to / 'board.md'}, {to / 'board.png'}: {len(found.entries)} experiments")
+        found.write(to / "board.json.gz")
+        typer.echo(f"{to}/board.md, .png, .json.gz: {len(found.entries)} experiments")
 
 
 @app.command()

@@ -1,25 +1,23 @@
 from __future__ import annotations
 
-import dataclasses
+import gzip
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
 from botorch_risk.experiments import StoreError
 from botorch_risk.experiments.campaigns import (
     Board,
-    BoardEntry,
     CampaignStore,
     ExperimentRecords,
     board_markdown,
-    plot_board,
     read_board,
 )
 from botorch_risk.experiments.campaigns.board import ALL, TARGETS
 from botorch_risk.experiments.campaigns.worker import advance
 from botorch_risk.experiments.summary import regret_curves
+from tests.experiments.campaigns.boards import board_of, constant, entry
 from tests.experiments.campaigns.small import run_here, small, task
 
 
@@ -27,21 +25,6 @@ from tests.experiments.campaigns.small import run_here, small, task
 def path(tmp_path: Path) -> Path:
     run_here(small(), tmp_path / "a.sqlite")
     return tmp_path / "a.sqlite"
-
-
-def constant(value: float, num_rounds: int, num_seeds: int = 3) -> Tensor:
-    r"""The regret of a strategy that is at `value` from round 1 on, and at 1 before."""
-    regret = torch.full((num_seeds, num_rounds + 1), value, dtype=torch.double)
-    regret[:, 0] = 1.0
-    return regret
-
-
-def board_of(*entries: BoardEntry) -> Board:
-    return Board("test", tuple(entries[0].regret), (0, 1, 2), entries)
-
-
-def entry(group: str, **regret: Tensor) -> BoardEntry:
-    return BoardEntry(f"of {group}", "default", group, regret)
 
 
 def test_the_regret_is_the_one_of_the_tables(path: Path) -> None:
@@ -79,20 +62,6 @@ def test_targets_are_in_units_of_the_first_regret() -> None:
     large = entry("a", **{label: 1e4 * each for label, each in small_one.regret.items()})
     for label, share in small_one.shares.items():
         torch.testing.assert_close(large.shares[label], share)
-
-
-def test_better_undecided_and_worse_are_counted() -> None:
-    noise = torch.tensor([[-0.3], [0.0], [0.3]], dtype=torch.double)
-    base = constant(0.5, 2)
-    board = board_of(
-        entry("a", base=base, other=base - 0.2),
-        entry("a", base=base, other=base + noise),
-        entry("b", base=base, other=base + 0.2),
-    )
-    page = board_markdown(board)
-    assert "| all | 1 / 1 / 1 |" in page and "| a | 1 / 1 / 0 |" in page
-    assert "| b | 0 / 0 / 1 |" in page
-    assert "3 experiments, 3 seeds, 2 strategies" in page
 
 
 def test_what_cannot_be_on_the_board_is_named(tmp_path: Path) -> None:
@@ -140,13 +109,30 @@ def test_an_experiment_without_a_regret_is_left_out(path: Path) -> None:
                 read_board(store)
 
 
-def test_a_panel_for_each_group() -> None:
-    board = board_of(
-        *(entry(name, base=constant(0.5, 2), other=constant(0.1, 2)) for name in "abcde")
+def test_a_board_is_written_and_read_to_the_last_bit(path: Path, tmp_path: Path) -> None:
+    with CampaignStore(path) as store:
+        board = read_board(store)
+    board.entries[0].regret["neutral"][0, 1] = torch.nan
+    board.write(tmp_path / "one.json.gz")
+    board.write(tmp_path / "two.json.gz")
+    assert (tmp_path / "one.json.gz").read_bytes() == (tmp_path / "two.json.gz").read_bytes()
+    found = Board.read(tmp_path / "one.json.gz")
+    assert board_markdown(found) == board_markdown(board)
+    assert (found.name, found.strategies, found.seeds, found.left_out) == (
+        board.name,
+        board.strategies,
+        board.seeds,
+        board.left_out,
     )
-    figure = plot_board(board)
-    assert [axes.get_title() for axes in figure.axes[:5]] == [f"{name} (1)" for name in "abcde"]
-    lines = figure.axes[0].get_lines()
-    assert [line.get_label() for line in lines] == ["base", "other"]
-    assert lines[1].get_ydata().tolist() == board.shares("a")["other"].mean(dim=0).tolist()
-    assert len(plot_board(dataclasses.replace(board, entries=board.entries[:1])).axes) == 1
+    for one, other in zip(found.entries, board.entries, strict=True):
+        assert (one.name, one.group) == (other.name, other.group)
+        for label, regret in other.regret.items():
+            torch.testing.assert_close(one.regret[label], regret, rtol=0, atol=0, equal_nan=True)
+
+
+def test_what_is_no_board_is_refused(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.json.gz").write_bytes(gzip.compress(b'{"entries": [1]}'))
+    (tmp_path / "cut.json.gz").write_bytes(gzip.compress(b"{}")[:-4])
+    for name in ("other.json.gz", "cut.json.gz", "none.json.gz", path.name):
+        with pytest.raises(StoreError, match=r"Expected .* a board. Got"):
+            Board.read(tmp_path / name)
