@@ -91,7 +91,7 @@ def test_the_expected_improvement_of_a_seed_is_one_point_near_the_best() -> None
 )
 def test_other_packages_ask_near_the_best_alike_for_a_seed(label: str) -> None:
     box = Box(torch.tensor([[-1.0, 0.0], [3.0, 4.0]], dtype=torch.double), integers=[1])
-    grid = torch.cartesian_prod(torch.linspace(-1, 3, 6), torch.arange(5)).double()
+    grid = torch.cartesian_prod(torch.linspace(-1, 3, 6), torch.arange(5.0)).double()
     W = torch.rand(len(grid), 1, generator=torch.Generator().manual_seed(1)).double()
     best = torch.tensor([1.2, 3.0], dtype=torch.double)
     Y = -(grid - best).square().sum(dim=-1, keepdim=True)

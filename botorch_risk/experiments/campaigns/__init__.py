@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         ExperimentRecords,
         records_by_series,
     )
+    from botorch_risk.experiments.campaigns.regrets import ExperimentRegrets, Regrets
     from botorch_risk.experiments.campaigns.results import CampaignStore
     from botorch_risk.experiments.campaigns.runner import Options, run_campaign
     from botorch_risk.experiments.campaigns.table import campaign_markdown, write_table
@@ -31,8 +32,10 @@ __all__ = [
     "CampaignStore",
     "Dask",
     "ExperimentRecords",
+    "ExperimentRegrets",
     "Options",
     "Processes",
+    "Regrets",
     "Serial",
     "Series",
     "Submitit",
@@ -54,8 +57,10 @@ _MODULES = {
     "CampaignStore": "results",
     "Dask": "engines",
     "ExperimentRecords": "experiment_records",
+    "ExperimentRegrets": "regrets",
     "Options": "runner",
     "Processes": "engines",
+    "Regrets": "regrets",
     "Serial": "engines",
     "Series": "description",
     "Submitit": "engines",

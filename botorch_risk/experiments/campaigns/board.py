@@ -2,19 +2,14 @@ r"""The board of a campaign: which strategy is good for which kind of problem.""
 
 from __future__ import annotations
 
-import dataclasses
-import gzip
-import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from botorch_risk.experiments.campaigns.regrets import Regrets
 from botorch_risk.experiments.campaigns.results import CampaignStore
 from botorch_risk.experiments.serialization import StoreError
 from botorch_risk.metrics import share_of_targets
@@ -29,27 +24,20 @@ class BoardEntry:
     r"""An experiment in a setting, with the regret of all strategies of the board.
 
     Args:
-        experiment: The experiment.
-        setting: The setting.
+        name: The experiment, with its setting.
         group: The group that it is in.
         regret: The simple regret after the initial design and each round, by strategy, `R x T`.
 
     Example:
         >>> regret = {"ours": torch.tensor([[1.0, 0.2]]), "random": torch.tensor([[1.0, 0.9]])}
-        >>> entry = BoardEntry("sine", "default", ALL, regret)
+        >>> entry = BoardEntry("sine", ALL, regret)
         >>> entry.scale, entry.shares["random"]
         (1.0, tensor([[0., 0.]]))
     """
 
-    experiment: str
-    setting: str
+    name: str
     group: str
     regret: Mapping[str, Tensor]
-
-    @property
-    def name(self) -> str:
-        r"""The experiment, with its setting if that is not the default one."""
-        return name_of(self.experiment, self.setting)
 
     @cached_property
     def scale(self) -> float:
@@ -77,7 +65,7 @@ class Board:
 
     Example:
         >>> regret = {"ours": torch.tensor([[1.0, 0.2]]), "random": torch.tensor([[1.0, 0.9]])}
-        >>> entry = BoardEntry("sine", "default", ALL, regret)
+        >>> entry = BoardEntry("sine", ALL, regret)
         >>> Board("one", ("ours", "random"), (0,), (entry,)).shares()["ours"]
         tensor([[0.0000, 0.1667]])
     """
@@ -96,62 +84,6 @@ class Board:
             found[name] = [entry for entry in self.entries if entry.group == name]
         return found
 
-    def to_json(self) -> dict[str, Any]:
-        r"""All that the board is made of, in terms of JSON."""
-        entries = [
-            {
-                "experiment": entry.experiment,
-                "setting": entry.setting,
-                "group": entry.group,
-                "regret": {label: values.tolist() for label, values in entry.regret.items()},
-            }
-            for entry in self.entries
-        ]
-        return {**dataclasses.asdict(dataclasses.replace(self, entries=())), "entries": entries}
-
-    @classmethod
-    def from_json(cls, values: Any) -> Board:
-        r"""Inverse of `to_json`.
-
-        Raises:
-            StoreError: If the values are no board's.
-        """
-        try:
-            entries = tuple(
-                BoardEntry(
-                    **{
-                        **entry,
-                        "regret": {
-                            label: torch.tensor(regret, dtype=torch.double)
-                            for label, regret in entry["regret"].items()
-                        },
-                    }
-                )
-                for entry in values["entries"]
-            )
-            sequences = {name: tuple(values[name]) for name in ("strategies", "seeds", "left_out")}
-            return cls(name=values["name"], entries=entries, **sequences)
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
-            raise StoreError(f"Expected the values of a board. Got {error!r}.") from error
-
-    def write(self, path: str | Path) -> None:
-        r"""Writes the board as compressed JSON: in a thousandth of the room of the store."""
-        text = json.dumps(self.to_json(), sort_keys=True)
-        Path(path).write_bytes(gzip.compress(text.encode(), mtime=0))
-
-    @classmethod
-    def read(cls, path: str | Path) -> Board:
-        r"""Inverse of `write`.
-
-        Raises:
-            StoreError: If the file is missing, or no board's.
-        """
-        try:
-            values = json.loads(gzip.decompress(Path(path).read_bytes()))
-        except (OSError, EOFError, ValueError, zlib.error) as error:
-            raise StoreError(f"Expected {path} to be a board. Got {error}.") from error
-        return cls.from_json(values)
-
     def shares(self, group: str = ALL) -> dict[str, Tensor]:
         r"""The share of targets reached by each round, a mean over experiments, `R x T`.
 
@@ -167,7 +99,7 @@ class Board:
 
 
 def read_board(
-    store: CampaignStore, by: str | None = None, strategies: Sequence[str] = ()
+    played: CampaignStore | Regrets, by: str | None = None, strategies: Sequence[str] = ()
 ) -> Board:
     r"""The board of what a campaign has played so far.
 
@@ -175,7 +107,7 @@ def read_board(
     the initial design. Seeds are those that all of them have completed, rounds likewise.
 
     Args:
-        store: The store of the campaign.
+        played: The store of the campaign, or the regrets of one or more.
         by: What experiments are grouped by, a key of their `settings`; one group by default.
         strategies: The labels, the reference first; by default all, in the campaign's order.
 
@@ -199,78 +131,48 @@ def read_board(
         ...         read_board(store).shares()["GP-UCB"].shape
         torch.Size([2, 2])
     """
-    known = list(dict.fromkeys(block.strategy for block in store.campaign.blocks()))
-    if unknown := [label for label in strategies if label not in known]:
-        raise ValueError(
-            f"Expected strategies of {store.path} ({', '.join(known)}). Got {unknown}."
-        )
-    labels = tuple(dict.fromkeys(strategies or known))
-    played, left_out = _played(store, labels)
-    completed = [set(runs) for each in played.values() for runs in each]
-    seeds = sorted(set.intersection(*completed)) if completed else []
+    found = played if isinstance(played, Regrets) else Regrets.of(played)
+    if unknown := [label for label in strategies if label not in found.strategies]:
+        known = ", ".join(found.strategies)
+        raise ValueError(f"Expected strategies of {found.name!r} ({known}). Got {unknown}.")
+    labels = tuple(dict.fromkeys(strategies or found.strategies))
+    complete, left_out = [], [f"{name}: its optimum is unknown" for name in found.unknown]
+    for each in found.experiments:
+        runs = [_completed(each.runs.get(label, {})) for label in labels]
+        missing = [label for label, by_seed in zip(labels, runs, strict=True) if not by_seed]
+        if missing:
+            left_out.append(f"{each.name}: not run by {', '.join(missing)}")
+        else:
+            complete.append((each, runs))
+    everywhere = [set(by_seed) for _, runs in complete for by_seed in runs]
+    seeds = sorted(set.intersection(*everywhere)) if everywhere else []
     if not seeds:
         reasons = "; ".join(left_out) or "no seed that all of them have"
         raise StoreError(
             f"Expected an experiment that {', '.join(labels)} have run. Got {reasons}."
         )
     entries = []
-    for (experiment, setting), runs in played.items():
-        identity = store.identity_in(experiment, setting)
-        group = ALL if by is None else str(identity["settings"].get(by, "other"))
-        regret = _regrets(runs, seeds, identity["optimal_value"])
-        entry = BoardEntry(experiment, setting, group, dict(zip(labels, regret, strict=True)))
+    for each, runs in complete:
+        group = ALL if by is None else str(each.settings.get(by, "other"))
+        regret = dict(zip(labels, _as_tensors(runs, seeds), strict=True))
+        entry = BoardEntry(each.name, group, regret)
         if entry.scale > 0:
             entries.append(entry)
         else:
-            left_out.append(f"{name_of(experiment, setting)}: the initial design finds the optimum")
+            left_out.append(f"{each.name}: the initial design finds the optimum")
     if not entries:
         raise StoreError(f"Expected an experiment with a regret. Got {'; '.join(left_out)}.")
-    return Board(store.campaign.name, labels, tuple(seeds), tuple(entries), tuple(left_out))
+    return Board(found.name, labels, tuple(seeds), tuple(entries), tuple(left_out))
 
 
-Runs = list[dict[int, list[float]]]  # objective of the recommendations: by strategy, seed, round
-
-
-def _played(
-    store: CampaignStore, labels: tuple[str, ...]
-) -> tuple[dict[tuple[str, str], Runs], list[str]]:
-    r"""What all strategies have played of each experiment, and what is left out, with reasons."""
-    objectives: dict[tuple[str, str], dict[str, dict[int, list[float]]]] = {}
-    for row in store.rows():
-        experiment, strategy, setting, seed, _ = row[:5]
-        if strategy in labels and row[9] is not None:
-            runs = objectives.setdefault((experiment, setting), {}).setdefault(strategy, {})
-            runs.setdefault(seed, []).append(float(json.loads(row[9])))
-    played: dict[tuple[str, str], Runs] = {}
-    left_out: list[str] = []
-    for experiment, settings in store.identity["experiments"].items():
-        for setting, identity in settings.items():
-            by_label = objectives.get((experiment, setting), {})
-            complete = [_complete(by_label.get(label, {})) for label in labels]
-            missing = [label for label, each in zip(labels, complete, strict=True) if not each]
-            if identity.get("optimal_value") is None:
-                left_out.append(f"{name_of(experiment, setting)}: its optimum is unknown")
-            elif missing:
-                left_out.append(f"{name_of(experiment, setting)}: not run by {', '.join(missing)}")
-            else:
-                played[experiment, setting] = complete
-    return played, left_out
-
-
-def _complete(runs: dict[int, list[float]]) -> dict[int, list[float]]:
+def _completed(runs: Mapping[int, list[float]]) -> Mapping[int, list[float]]:
     r"""Seeds with a round after the initial design."""
     return {seed: values for seed, values in runs.items() if len(values) > 1}
 
 
-def _regrets(runs: Runs, seeds: Sequence[int], optimum: float) -> list[Tensor]:
+def _as_tensors(runs: list[Mapping[int, list[float]]], seeds: Sequence[int]) -> list[Tensor]:
     r"""`R x T` of each strategy, as far as all of them are."""
     last = min(len(each[seed]) for each in runs for seed in seeds)
     return [
-        optimum - torch.tensor([each[seed][:last] for seed in seeds], dtype=torch.double)
-        for each in runs
+        torch.tensor([each[seed][:last] for seed in seeds], dtype=torch.double) for each in runs
     ]
-
-
-def name_of(experiment: str, setting: str) -> str:
-    r"""An experiment in a setting, for a page."""
-    return experiment if setting == "default" else f"{experiment}, {setting}"

@@ -32,7 +32,7 @@ def board_markdown(board: Board) -> str:
         >>> import torch
         >>> from botorch_risk.experiments.campaigns import BoardEntry
         >>> regret = {"a": torch.tensor([[1.0, 0.1]]), "b": torch.tensor([[1.0, 0.5]])}
-        >>> board = Board("two", ("a", "b"), (0,), (BoardEntry("sine", "default", "all", regret),))
+        >>> board = Board("two", ("a", "b"), (0,), (BoardEntry("sine", "all", regret),))
         >>> print(board_markdown(board).splitlines()[-1])
         | sine | 1 | 0.1000 ± nan | 0.5000 ± nan |
     """
@@ -85,7 +85,7 @@ def plot_board(board: Board) -> Figure:
         >>> import torch
         >>> from botorch_risk.experiments.campaigns import BoardEntry
         >>> regret = {"a": torch.tensor([[1.0, 0.1]]), "b": torch.tensor([[1.0, 0.5]])}
-        >>> board = Board("two", ("a", "b"), (0,), (BoardEntry("sine", "default", "all", regret),))
+        >>> board = Board("two", ("a", "b"), (0,), (BoardEntry("sine", "all", regret),))
         >>> len(plot_board(board).axes)
         1
     """

@@ -11,6 +11,7 @@ from botorch_risk.extras import MissingExtraError, require_extra
 if TYPE_CHECKING:
     from botorch_risk.experiments.campaigns.description import Campaign
     from botorch_risk.experiments.campaigns.engines import Engine
+    from botorch_risk.experiments.campaigns.regrets import Regrets
     from botorch_risk.experiments.campaigns.runner import Options
 
 typer = require_extra("typer")
@@ -154,7 +155,9 @@ def table(
 
 @app.command()
 def board(
-    path: Annotated[Path, typer.Argument(help="A store, or a board.json.gz that --to wrote.")],
+    paths: Annotated[
+        list[Path], typer.Argument(help="Stores, or regrets.json.gz that --to has written.")
+    ],
     by: Annotated[
         str | None, typer.Option(help="Group experiments by this key of their settings.")
     ] = None,
@@ -163,22 +166,19 @@ def board(
         typer.Option(help="May be repeated, the reference first; default: all strategies."),
     ] = [],  # noqa: B006
     to: Annotated[
-        Path | None, typer.Option(help="A folder for board.md, .png and .json.gz.")
+        Path | None, typer.Option(help="A folder for board.md and .png, and regrets.json.gz.")
     ] = None,
 ) -> None:
     r"""Shows which strategy reaches how many targets in which experiments, and how soon."""
-    from botorch_risk.experiments.campaigns.board import Board, read_board
+    from functools import reduce
+    from operator import add
+
+    from botorch_risk.experiments.campaigns.board import read_board
     from botorch_risk.experiments.campaigns.board_page import board_markdown, plot_board
-    from botorch_risk.experiments.campaigns.results import CampaignStore
 
     with one_line_errors(ValueError, MissingExtraError):
-        if path.suffix == ".gz":
-            if by or strategy:
-                raise ValueError("Expected --by and --strategy with a store. Got a board.")
-            found = Board.read(path)
-        else:
-            with CampaignStore(path) as store:
-                found = read_board(store, by, strategy)
+        regrets = reduce(add, map(_regrets, paths))
+        found = read_board(regrets, by, strategy)
         page = board_markdown(found)
         if to is None:
             typer.echo(page)
@@ -186,8 +186,8 @@ def board(
         to.mkdir(parents=True, exist_ok=True)
         (to / "board.md").write_text(page, encoding="utf-8")
         plot_board(found).savefig(to / "board.png", dpi=110)
-        found.write(to / "board.json.gz")
-        typer.echo(f"{to}/board.md, .png, .json.gz: {len(found.entries)} experiments")
+        regrets.write(to / "regrets.json.gz")
+        typer.echo(f"{to}/board.md, board.png, regrets.json.gz: {len(found.entries)} experiments")
 
 
 @app.command()
@@ -215,6 +215,16 @@ def _run(campaign: Campaign, path: Path, engine: Engine, options: Options, exten
         typer.echo(f"{failed} blocks failed; see: botorch-risk campaign status {path}", err=True)
         raise typer.Exit(1)
     typer.echo(f"Done: {path}")
+
+
+def _regrets(path: Path) -> Regrets:
+    from botorch_risk.experiments.campaigns.regrets import Regrets
+    from botorch_risk.experiments.campaigns.results import CampaignStore
+
+    if path.suffix == ".gz":
+        return Regrets.read(path)
+    with CampaignStore(path) as store:
+        return Regrets.of(store)
 
 
 def _engine(

@@ -20,4 +20,4 @@ def board_of(*entries: BoardEntry) -> Board:
 
 
 def entry(group: str, **regret: Tensor) -> BoardEntry:
-    return BoardEntry(f"of {group}", "default", group, regret)
+    return BoardEntry(f"of {group}", group, regret)

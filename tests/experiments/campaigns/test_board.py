@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,9 +8,10 @@ import torch
 
 from botorch_risk.experiments import StoreError
 from botorch_risk.experiments.campaigns import (
-    Board,
     CampaignStore,
     ExperimentRecords,
+    ExperimentRegrets,
+    Regrets,
     board_markdown,
     read_board,
 )
@@ -30,13 +31,10 @@ def path(tmp_path: Path) -> Path:
 def test_the_regret_is_the_one_of_the_tables(path: Path) -> None:
     with CampaignStore(path) as store:
         board = read_board(store)
-        assert [(each.experiment, each.setting) for each in board.entries] == [
-            ("quadratic", "default"),
-            ("quadratic", "more"),
-        ]
+        assert [each.name for each in board.entries] == ["quadratic", "quadratic, more"]
         assert board.strategies == ("averse", "neutral") and board.seeds == (3, 4, 5, 6, 7)
-        for each in board.entries:
-            curves = regret_curves(ExperimentRecords(store, each.experiment, each.setting))
+        for each, setting in zip(board.entries, ("default", "more"), strict=True):
+            curves = regret_curves(ExperimentRecords(store, "quadratic", setting))
             for label, curve in curves.items():
                 assert torch.equal(each.regret[label], curve.simple)
         assert read_board(store, strategies=["neutral"]).strategies == ("neutral",)
@@ -72,67 +70,28 @@ def test_what_cannot_be_on_the_board_is_named(tmp_path: Path) -> None:
         for number in range(6):  # both strategies in the first setting
             store.commit(advance(task(campaign, number)))
         board = read_board(store)
-        assert [each.setting for each in board.entries] == ["default"]
+        assert [each.name for each in board.entries] == ["quadratic"]
         assert board.left_out == ("quadratic, more: not run by averse, neutral",)
         assert "- quadratic, more: not run by averse, neutral" in board_markdown(board)
         with pytest.raises(ValueError, match=r"strategies of .* \(averse, neutral\). Got \['no'\]"):
             read_board(store, strategies=["no"])
 
 
-def test_experiments_are_grouped_by_their_settings(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    identity = CampaignStore.identity_in
-
-    def with_risk(store: CampaignStore, experiment: str, setting: str) -> dict[str, object]:
-        found = identity(store, experiment, setting)
-        return {**found, "settings": {"risk": "mean"} if setting == "more" else {}}
-
-    monkeypatch.setattr(CampaignStore, "identity_in", with_risk)
+def test_experiments_are_grouped_by_their_settings(path: Path) -> None:
     with CampaignStore(path) as store:
-        groups = read_board(store, by="risk").groups
-    assert {name: [each.setting for each in group] for name, group in groups.items()} == {
-        ALL: ["default", "more"],
-        "mean": ["more"],
-        "other": ["default"],
+        first, second = (regrets := Regrets.of(store)).experiments
+    second = replace(second, settings={"risk": "mean"})
+    groups = read_board(replace(regrets, experiments=(first, second)), by="risk").groups
+    assert {name: [each.name for each in group] for name, group in groups.items()} == {
+        ALL: ["quadratic", "quadratic, more"],
+        "mean": ["quadratic, more"],
+        "other": ["quadratic"],
     }
 
 
-def test_an_experiment_without_a_regret_is_left_out(path: Path) -> None:
-    with CampaignStore(path) as store:
-        worst = min(float(row[9]) for row in store.rows())
-        identity = store.identity_in("quadratic", "more")
-        identity["optimal_value"] = worst  # no regret is above 0
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(CampaignStore, "identity_in", lambda *_: identity)
-            with pytest.raises(StoreError, match="the initial design finds the optimum"):
-                read_board(store)
-
-
-def test_a_board_is_written_and_read_to_the_last_bit(path: Path, tmp_path: Path) -> None:
-    with CampaignStore(path) as store:
-        board = read_board(store)
-    board.entries[0].regret["neutral"][0, 1] = torch.nan
-    board.write(tmp_path / "one.json.gz")
-    board.write(tmp_path / "two.json.gz")
-    assert (tmp_path / "one.json.gz").read_bytes() == (tmp_path / "two.json.gz").read_bytes()
-    found = Board.read(tmp_path / "one.json.gz")
-    assert board_markdown(found) == board_markdown(board)
-    assert (found.name, found.strategies, found.seeds, found.left_out) == (
-        board.name,
-        board.strategies,
-        board.seeds,
-        board.left_out,
-    )
-    for one, other in zip(found.entries, board.entries, strict=True):
-        assert (one.name, one.group) == (other.name, other.group)
-        for label, regret in other.regret.items():
-            torch.testing.assert_close(one.regret[label], regret, rtol=0, atol=0, equal_nan=True)
-
-
-def test_what_is_no_board_is_refused(path: Path, tmp_path: Path) -> None:
-    (tmp_path / "other.json.gz").write_bytes(gzip.compress(b'{"entries": [1]}'))
-    (tmp_path / "cut.json.gz").write_bytes(gzip.compress(b"{}")[:-4])
-    for name in ("other.json.gz", "cut.json.gz", "none.json.gz", path.name):
-        with pytest.raises(StoreError, match=r"Expected .* a board. Got"):
-            Board.read(tmp_path / name)
+def test_an_experiment_without_a_regret_is_left_out() -> None:
+    runs = {"ours": {0: [0.0, 0.0]}}
+    one = ExperimentRegrets("sine", "default", {}, runs)
+    regrets = Regrets("all", ("ours",), (one,), unknown=("branin",))
+    with pytest.raises(StoreError, match=r"branin: its .*; sine: the initial design finds the opt"):
+        read_board(regrets)

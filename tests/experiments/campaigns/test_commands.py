@@ -53,13 +53,14 @@ def test_board_as_a_page_and_as_files(description: Path, tmp_path: Path) -> None
     assert "## Difference to neutral, seed by seed" in shown
     assert "| other | " in invoke("board", out, "--by", "risk").stdout
     written = invoke("board", out, "--to", folder).stdout
-    assert written.endswith("board.md, .png, .json.gz: 2 experiments\n")
+    assert written.endswith("board.md, board.png, regrets.json.gz: 2 experiments\n")
     assert (folder / "board.md").read_text().startswith("# small: the board")
     assert (folder / "board.png").read_bytes().startswith(b"\x89PNG")
-    again, page = folder / "board.json.gz", (folder / "board.md").read_text()
+    again, page = folder / "regrets.json.gz", (folder / "board.md").read_text()
     assert invoke("board", again).stdout.strip() == page.strip()
-    other = invoke("board", again, "--by", "risk")
-    assert other.exit_code == 2 and "Expected --by and --strategy with a store" in other.stderr
+    assert invoke("board", again, "--strategy", "neutral").exit_code == 0
+    twice = invoke("board", again, out)
+    assert twice.exit_code == 2 and "Expected every run" in twice.stderr
     refused = invoke("board", out, "--strategy", "best")
     assert refused.exit_code == 2 and "(averse, neutral). Got ['best']" in refused.stderr
 
