@@ -29,6 +29,7 @@ FLOORS = (
     "diagnostics",
     "strategies",
     "baselines",
+    "ax",
     "experiments",
 )
 FLOOR_OF = {place: floor for floor, places in enumerate(FLOORS) for place in places.split()}

@@ -43,6 +43,13 @@ WITHOUT_CONTRACT = {
         "Status",
         "TruncatedVarianceState",
     },
+    "ax": {  # for Ax, in tests/ax
+        "ObservedAdapter",
+        "ObservedDataset",
+        "RiskAcquisition",
+        "RiskGenerator",
+        "RiskGenerators",
+    },
     "bandits": {"Exp3", "ScaledReward"},
     "environments": {
         "BoundedMarginals",  # distributions, of PyTorch's

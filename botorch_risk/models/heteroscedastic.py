@@ -86,6 +86,10 @@ class MeanVarianceGP(MeanVarianceConditioning):
         train_X: Tensor,
         train_Y: Tensor | Sequence[Tensor] | RepeatedOutcomes,
         train_Yvar: Tensor | Sequence[Tensor] | None = None,
+        covar_module: Kernel | None = None,
+        mean_module: Mean | None = None,
+        outcome_transform: OutcomeTransform | _DefaultType | None = DEFAULT,
+        input_transform: InputTransform | None = None,
         *,
         variance_link: Literal["log", "identity"] = "log",
         sample_variance_noise: Literal["inferred", "bound", "pointwise"] | None = None,
@@ -94,11 +98,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
         min_noise_variance: float | None = None,
         max_noise_variance: float | None = None,
         known_noise: Callable[[Tensor], Tensor] | None = None,
-        covar_module: Kernel | None = None,
         noise_covar_module: Kernel | None = None,
-        mean_module: Mean | None = None,
-        outcome_transform: OutcomeTransform | _DefaultType | None = DEFAULT,
-        input_transform: InputTransform | None = None,
     ) -> None:
         r"""Builds both processes.
 
@@ -109,6 +109,13 @@ class MeanVarianceGP(MeanVarianceConditioning):
                 inputs that repeat is the same table in long form.
             train_Yvar: The noise variance of each reading, > 0, in the form of `train_Y`, if it
                 is known. Nothing is estimated from the spread of readings then.
+            covar_module: Kernel of the mean process; if omitted a Matern 5/2 kernel with an output
+                scale and BoTorch's priors (models/default_kernels.py).
+            mean_module: Prior mean of the mean process; constant if omitted.
+            outcome_transform: A LINEAR transform of the outcome for the mean process (the noise
+                follows it squared); `Standardize` if omitted, `None` for none.
+            input_transform: Applied to the inputs; each process owns a copy, so that a
+                learnable one is learnt by each.
             variance_link: `"log"` models the logarithm of the noise variance, whose
                 observation noise is known exactly for Gaussian repeats; `"identity"` models
                 the variance itself (the paper). The default is the better calibrated one
@@ -135,14 +142,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
                 `rho_bar`).
             known_noise: The noise variance as a function `... x d -> ... x 1`, if it is known
                 (Eq. 9). Nothing is learnt about the noise then.
-            covar_module: Kernel of the mean process; if omitted a Matern 5/2 kernel with an output
-                scale and BoTorch's priors (models/default_kernels.py).
             noise_covar_module: Kernel of the noise process; BoTorch's default if omitted.
-            mean_module: Prior mean of the mean process; constant if omitted.
-            outcome_transform: A LINEAR transform of the outcome for the mean process (the noise
-                follows it squared); `Standardize` if omitted, `None` for none.
-            input_transform: Applied to the inputs; each process owns a copy, so that a
-                learnable one is learnt by each.
 
         Raises:
             BotorchTensorDimensionError: If shapes do not match.
@@ -247,8 +247,11 @@ class MeanVarianceGP(MeanVarianceConditioning):
             training_data: Without `Yvar`, `Y` holds `n x k` repeats. With `Yvar` and `counts`,
                 `Y` holds means and `Yvar` their squared standard errors, `n x 1` each. With `Yvar`
                 alone, `Y` holds readings and `Yvar` the noise variance of each.
-            counts: `n x 1` numbers of repeats behind each mean.
+            counts: `n x 1` numbers of repeats behind each mean; by default the dataset's own, if
+                it is a `botorch_risk.ax.ObservedDataset`.
         """
+        if counts is None:
+            counts = getattr(training_data, "counts", None)
         return inputs_of_dataset(training_data, counts)
 
     def set_train_data(self, *args: Any, **kwargs: Any) -> None:

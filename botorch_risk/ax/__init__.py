@@ -1,0 +1,31 @@
+r"""This package by name from Ax: `pip install "botorch_risk[ax]"`, `import botorch_risk.ax`.
+
+The import registers models, acquisition functions and generators with Ax, so that generation
+strategies name them, and experiments that use them are saved and loaded, as JSON and in SQL.
+"""
+
+from __future__ import annotations
+
+from botorch_risk.extras import require_extra
+
+require_extra("ax", "ax")
+
+from botorch_risk.ax.acquisition import RiskAcquisition  # noqa: E402
+from botorch_risk.ax.generation_strategies import risk_averse  # noqa: E402
+from botorch_risk.ax.generator import RiskGenerator, RiskGenerators  # noqa: E402
+from botorch_risk.ax.observed import ObservedAdapter, ObservedDataset  # noqa: E402
+from botorch_risk.ax.repeats import readings  # noqa: E402
+from botorch_risk.ax.storage import register  # noqa: E402
+
+__all__ = [
+    "ObservedAdapter",
+    "ObservedDataset",
+    "RiskAcquisition",
+    "RiskGenerator",
+    "RiskGenerators",
+    "readings",
+    "register",
+    "risk_averse",
+]
+
+register()

@@ -1,0 +1,137 @@
+r"""Ax's modular generator, with readings counted and draws addressed by a seed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from ax.adapter.registry import GeneratorRegistryBase, GeneratorSetup, MBM_X_trans
+from ax.adapter.transforms.derelativize import Derelativize
+from ax.core.search_space import SearchSpaceDigest
+from ax.core.types import TCandidateMetadata
+from ax.generators.torch.botorch_modular.acquisition import Acquisition
+from ax.generators.torch.botorch_modular.generator import BoTorchGenerator
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch_base import TorchGenResults, TorchOptConfig
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.utils.datasets import SupervisedDataset
+from torch import Tensor
+
+from botorch_risk.ax.acquisition import RiskAcquisition
+from botorch_risk.ax.observed import ObservedAdapter
+from botorch_risk.seeding import derive_seed
+
+
+class RiskGenerator(BoTorchGenerator):
+    r"""Ax's modular generator whose candidates are a function of the data and a seed.
+
+    Models are fitted from the start each time, and what is drawn follows from `seed` and the number
+    of rows: so an experiment that was saved and loaded goes on with the same candidate, which Ax's
+    own generators do not, since Ax does not store the state of torch's generator.
+
+    Args:
+        surrogate_spec: The models by metric, as in Ax.
+        acquisition_class: Ax's class round an acquisition function; `RiskAcquisition` by default.
+        acquisition_options: Its options.
+        botorch_acqf_class: The acquisition function.
+        botorch_acqf_options: Its options.
+        seed: Of all draws.
+
+    Example:
+        >>> RiskGenerator(seed=3).seed
+        3
+    """
+
+    def __init__(
+        self,
+        surrogate_spec: SurrogateSpec | None = None,
+        acquisition_class: type[Acquisition] | None = None,
+        acquisition_options: dict[str, Any] | None = None,
+        botorch_acqf_class: type[AcquisitionFunction] | None = None,
+        botorch_acqf_options: dict[str, Any] | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            surrogate_spec=surrogate_spec,
+            acquisition_class=acquisition_class or RiskAcquisition,
+            acquisition_options=acquisition_options,
+            botorch_acqf_class=botorch_acqf_class,
+            botorch_acqf_options=botorch_acqf_options,
+            warm_start_refit=False,
+        )
+        self.seed = seed
+
+    def fit(
+        self,
+        datasets: Sequence[SupervisedDataset],
+        search_space_digest: SearchSpaceDigest,
+        candidate_metadata: list[list[TCandidateMetadata]] | None = None,
+        state_dict: OrderedDict[str, Tensor] | None = None,
+        refit: bool = True,
+        **additional_model_inputs: Any,
+    ) -> None:
+        r"""Fits the models from the start, with draws that the data address."""
+        with addressed_draws(self.seed, "fit", sum(len(dataset.Y) for dataset in datasets)):
+            super().fit(
+                datasets,
+                search_space_digest,
+                candidate_metadata,
+                state_dict,
+                refit,
+                **additional_model_inputs,
+            )
+
+    def gen(
+        self,
+        n: int,
+        search_space_digest: SearchSpaceDigest,
+        torch_opt_config: TorchOptConfig,
+    ) -> TorchGenResults:
+        r"""The candidates, from draws that the data address."""
+        pending = torch_opt_config.pending_observations or []
+        rows = sum(len(X) for X in (*self.Xs, *pending))
+        with addressed_draws(self.seed, "gen", rows):
+            return super().gen(n, search_space_digest, torch_opt_config)
+
+
+@contextmanager
+def addressed_draws(seed: int, *stream: int | str) -> Iterator[None]:
+    r"""A context in which torch draws from a named stream; its own state stays as it is.
+
+    Example:
+        >>> with addressed_draws(0, "gen", 5):
+        ...     first = torch.rand(2)
+        >>> with addressed_draws(0, "gen", 5):
+        ...     torch.equal(first, torch.rand(2))
+        True
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(derive_seed(seed, *stream))
+        yield
+
+
+class RiskGenerators(GeneratorRegistryBase):
+    r"""Ax's names of the generators of this package, for a `GeneratorSpec`.
+
+    Outcomes are left in their own units, in which noise and risk are meant: models standardise them
+    themselves. Parameters go the way of Ax's own modular generator.
+
+    Example:
+        >>> RiskGenerators.RISK.generator_class.__name__
+        'RiskGenerator'
+    """
+
+    RISK = "Risk"
+
+    @property
+    def GENERATOR_KEY_TO_GENERATOR_SETUP(self) -> dict[str, GeneratorSetup]:
+        r"""What Ax builds by each name."""
+        setup = GeneratorSetup(
+            adapter_class=ObservedAdapter,
+            generator_class=RiskGenerator,
+            transforms=[*MBM_X_trans, Derelativize],
+        )
+        return {"Risk": setup}

@@ -1,0 +1,201 @@
+r"""What Ax observed beside an outcome: how many readings a mean stands for."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from ax.adapter.data_utils import ExperimentData
+from ax.adapter.torch import TorchAdapter
+from ax.core.search_space import SearchSpaceDigest
+from ax.core.types import TCandidateMetadata
+from ax.exceptions.core import UserInputError
+from botorch.exceptions.warnings import BotorchWarning
+from botorch.utils.datasets import SupervisedDataset
+from torch import Tensor
+
+COUNT_SUFFIX = "_count"
+STORED_DECIMALS = 10  # of outcomes, in Ax's JSON and SQL stores alike
+
+
+def count_name(metric: str) -> str:
+    r"""The tracking metric with the number of readings of a metric.
+
+    Example:
+        >>> count_name("purity")
+        'purity_count'
+    """
+    return f"{metric}{COUNT_SUFFIX}"
+
+
+class ObservedDataset(SupervisedDataset):
+    r"""Means of an outcome, with the number of readings behind each.
+
+    Args:
+        X: `n x d`, the arms, none of them twice.
+        Y: `n x 1` means.
+        counts: `n x 1` numbers of readings.
+        Yvar: `n x 1` squared standard errors of the means; of a single reading any number.
+        options: `feature_names`, `outcome_names` and the like of BoTorch's dataset.
+
+    Example:
+        >>> names = {"feature_names": ["x"], "outcome_names": ["y"]}
+        >>> column = torch.ones(2, 1)
+        >>> ObservedDataset(column, column, counts=3 * column, Yvar=column, **names).counts.shape
+        torch.Size([2, 1])
+    """
+
+    def __init__(
+        self, X: Any, Y: Any, *, counts: Tensor, Yvar: Tensor | None = None, **options: Any
+    ) -> None:
+        super().__init__(X, Y, Yvar=Yvar, **options)
+        self.counts = counts
+
+    def __eq__(self, other: Any) -> bool:
+        return super().__eq__(other) and torch.equal(self.counts, other.counts)
+
+    __hash__ = None  # type: ignore[assignment]  # as the base class
+
+    def clone(self, deepcopy: bool = False, mask: Tensor | None = None) -> ObservedDataset:
+        r"""A copy, perhaps of some rows."""
+
+        def part(values: Tensor) -> Tensor:
+            values = values if mask is None else values[..., mask, :]
+            return values.clone() if deepcopy else values
+
+        return type(self)(
+            part(self.X),
+            part(self.Y),
+            counts=part(self.counts),
+            Yvar=None if self.Yvar is None else part(self.Yvar),
+            feature_names=self.feature_names,
+            outcome_names=self.outcome_names,
+        )
+
+
+class ObservedAdapter(TorchAdapter):
+    r"""Ax's adapter of torch generators, with what was observed beside an outcome.
+
+    Of a metric `y` whose number of readings is the tracking metric `y_count`, arms that come back
+    are one row with all their readings. A mean without a count is a single reading, unless all are:
+    their standard errors, if they have any, are then known noise, as everywhere in Ax.
+
+    Ax stores outcomes with ten decimals. They are rounded to these here, so that an experiment that
+    was saved and loaded goes on as if it had not been; a warning says where that matters.
+    """
+
+    def get_training_data(self, filter_in_design: bool = False) -> ExperimentData:
+        r"""The data that models are fitted to: without the counts, which no model predicts."""
+        data = super().get_training_data(filter_in_design)
+        columns = data.observation_data
+        counts = [count_name(name) for name in columns["mean"]]
+        known = [name for name in counts if name in columns["mean"]]
+        return ExperimentData(data.arm_data, columns.drop(columns=known, level=-1))
+
+    def _convert_experiment_data(
+        self,
+        experiment_data: ExperimentData,
+        outcomes: list[str],
+        parameters: list[str],
+        search_space_digest: SearchSpaceDigest | None,
+    ) -> tuple[list[SupervisedDataset], list[str], list[list[TCandidateMetadata]] | None]:
+        exact = experiment_data.observation_data
+        stored = exact.round(STORED_DECIMALS)
+        datasets, found, metadata = super()._convert_experiment_data(
+            ExperimentData(experiment_data.arm_data, stored),
+            outcomes,
+            parameters,
+            search_space_digest,
+        )
+        _warn_of_small_outcomes(exact["mean"], stored["mean"])
+        beside = self._training_data.observation_data["mean"].reindex(stored.index)
+        observed = []
+        for dataset in datasets:
+            name = dataset.outcome_names[0]
+            if len(dataset.outcome_names) == 1 and count_name(name) in beside:
+                kept = ~np.isnan(stored["mean"][name].to_numpy())
+                counts = torch.as_tensor(beside[count_name(name)].to_numpy()[kept]).to(dataset.Y)
+                dataset = with_counts(dataset, counts.unsqueeze(-1))
+            observed.append(dataset)
+        return observed, found, metadata
+
+
+def _warn_of_small_outcomes(exact: Any, stored: Any) -> None:
+    r"""Warns of metrics of which the store keeps less than the models need."""
+    lost = (exact - stored).abs().max()
+    spread = exact.std()
+    if small := [name for name in exact if lost[name] > 1e-6 * spread[name] > 0]:
+        warnings.warn(
+            f"Expected metrics in units in which {STORED_DECIMALS} decimals are enough, since Ax "
+            f"stores no more. Got standard deviations of { {name: spread[name] for name in small} }"
+            "; scale them, for example to one.",
+            BotorchWarning,
+            stacklevel=2,
+        )
+
+
+def with_counts(dataset: SupervisedDataset, counts: Tensor) -> SupervisedDataset:
+    r"""A dataset with the number of readings of each row, arms that come back pooled.
+
+    Args:
+        dataset: Means and squared standard errors, `n x 1` each.
+        counts: `n x 1` numbers of readings, NaN where it is not known.
+
+    Returns:
+        `ObservedDataset`, or the dataset itself if no count is known.
+
+    Raises:
+        UserInputError: If a count is no whole number of at least 1, or a mean of several readings
+            has no standard error.
+
+    Example:
+        >>> X, Y = torch.tensor([[0.0], [1.0], [1.0]]), torch.tensor([[5.0], [2.0], [4.0]])
+        >>> names = {"feature_names": ["x"], "outcome_names": ["y"]}
+        >>> plain = SupervisedDataset(X, Y, Yvar=torch.full((3, 1), torch.nan), **names)
+        >>> with_counts(plain, torch.ones(3, 1)).counts.flatten()
+        tensor([1., 2.])
+    """
+    name = dataset.outcome_names[0]
+    if not counts.isfinite().any():
+        return dataset
+    counts = counts.nan_to_num(1.0)
+    if ((counts < 1) | (counts != counts.round())).any():
+        wrong = counts[(counts < 1) | (counts != counts.round())]
+        raise UserInputError(
+            f"Expected {count_name(name)!r} to be whole numbers of at least 1. Got "
+            f"{wrong[0].item()}."
+        )
+    squares = torch.full_like(dataset.Y, torch.nan) if dataset.Yvar is None else dataset.Yvar
+    without = ((counts > 1) & ~squares.isfinite()).flatten()
+    if without.any():
+        row = int(without.int().argmax())
+        raise UserInputError(
+            f"Expected a standard error beside the mean {dataset.Y[row].item()} of {name!r}, which "
+            f"stands for {counts[row].item():g} readings: complete the trial with (mean, sem), as "
+            "`readings` makes them. Got none."
+        )
+    variances = (counts * squares).masked_fill(counts == 1, 0.0)  # of one reading
+    X, arms = dataset.X.unique(dim=0, return_inverse=True)
+    first = torch.full((len(X),), len(arms)).scatter_reduce(
+        0, arms, torch.arange(len(arms)), reduce="amin"
+    )
+    order = first.argsort()  # arms in the order in which they came
+    rank = order.argsort()[arms].unsqueeze(-1)
+
+    def pooled(values: Tensor) -> Tensor:
+        return torch.zeros(len(X), 1).to(values).scatter_add(0, rank, values)
+
+    total = pooled(counts)
+    mean = pooled(counts * dataset.Y) / total
+    within = (counts - 1) * variances + counts * (dataset.Y - mean[rank.squeeze(-1)]).square()
+    variance = pooled(within) / (total - 1).clamp_min(1.0)
+    return ObservedDataset(
+        X[order],
+        mean,
+        counts=total,
+        Yvar=variance / total,
+        feature_names=dataset.feature_names,
+        outcome_names=dataset.outcome_names,
+    )

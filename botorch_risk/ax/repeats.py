@@ -1,0 +1,50 @@
+r"""Readings of a trial, as Ax takes them: a mean with its standard error, and their number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from botorch_risk.ax.observed import count_name
+
+
+def readings(
+    values: Mapping[str, float | Sequence[float]],
+) -> dict[str, float | tuple[float, float]]:
+    r"""What `Client.complete_trial` takes for trials of several readings.
+
+    The number of readings is a tracking metric, `purity_count` for `purity`, from which our models
+    learn the noise: the sample variance is `count * sem**2`. Name it once,
+    `client.configure_tracking_metrics(["purity_count"])`.
+
+    Args:
+        values: The readings of each metric; a single number is passed on as it is. NaN is a reading
+            that failed.
+
+    Returns:
+        Means with standard errors, and counts.
+
+    Raises:
+        ValueError: If a metric has no reading left.
+
+    Example:
+        >>> readings({"purity": [1.0, 3.0], "cost": 4.0})
+        {'purity': (2.0, 1.0), 'purity_count': 2, 'cost': 4.0}
+    """
+    found: dict[str, float | tuple[float, float]] = {}
+    for name, value in values.items():
+        if not isinstance(value, Sequence):
+            found[name] = value
+            continue
+        known = [float(each) for each in value if not math.isnan(each)]
+        if not known:
+            raise ValueError(f"Expected a reading of {name!r}. Got {list(value)}.")
+        count = len(known)
+        mean = math.fsum(known) / count
+        if count == 1:
+            found[name] = mean
+        else:
+            squares = math.fsum((each - mean) ** 2 for each in known)
+            found[name] = (mean, math.sqrt(squares / (count - 1) / count))
+        found[count_name(name)] = count
+    return found

@@ -1,0 +1,53 @@
+r"""Names by which Ax finds, fits and stores the classes of this package."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ax.generators.torch.botorch_modular.utils import fit_botorch_model
+from ax.storage.botorch_modular_registry import (
+    register_acquisition,
+    register_acquisition_function,
+    register_model,
+)
+from ax.storage.json_store.registry import CORE_DECODER_REGISTRY
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.fit import fit_gpytorch_mll
+from gpytorch.mlls import MarginalLogLikelihood
+
+from botorch_risk import acquisition
+from botorch_risk.ax.acquisition import RiskAcquisition
+from botorch_risk.ax.generator import RiskGenerators
+from botorch_risk.models import MeanVarianceGP
+
+MODELS = (MeanVarianceGP,)
+ACQUISITION_FUNCTIONS = tuple(
+    each
+    for name in acquisition.__all__
+    if inspect.isclass(each := getattr(acquisition, name)) and issubclass(each, AcquisitionFunction)
+)
+
+
+def register() -> None:
+    r"""Registers models, their fits, acquisition functions and generators; again does no harm.
+
+    Example:
+        >>> from ax.storage.botorch_modular_registry import MODEL_REGISTRY
+        >>> register()
+        >>> MODEL_REGISTRY[MeanVarianceGP]
+        'MeanVarianceGP'
+    """
+    for model in MODELS:
+        register_model(model)
+        fit_botorch_model.register(model)(_fit)
+    for function in ACQUISITION_FUNCTIONS:
+        register_acquisition_function(function)
+    register_acquisition(RiskAcquisition)
+    CORE_DECODER_REGISTRY[RiskGenerators.__name__] = RiskGenerators
+
+
+def _fit(
+    model: Any, mll_class: type[MarginalLogLikelihood], mll_options: dict[str, Any] | None = None
+) -> None:
+    fit_gpytorch_mll(mll_class(model.likelihood, model, **(mll_options or {})))

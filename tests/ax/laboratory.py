@@ -1,0 +1,66 @@
+r"""A small experiment in Ax, whose trials are read three times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig
+
+from botorch_risk.ax import readings, risk_averse
+
+PARAMETERS = (
+    RangeParameterConfig(name="heat", bounds=(0.0, 1.0), parameter_type="float"),
+    RangeParameterConfig(name="stir", bounds=(0.0, 2.0), parameter_type="float"),
+)
+
+
+def laboratory(
+    parameters: Any = PARAMETERS,
+    objective: str = "purity",
+    constraints: Any = (),
+    strategy: Any = None,
+    storage_config: Any = None,
+    **experiment: Any,
+) -> Client:
+    r"""A client with a risk-averse strategy of three initial trials."""
+    client = Client(storage_config=storage_config)
+    client.configure_experiment(parameters=parameters, name="laboratory", **experiment)
+    client.configure_optimization(objective=objective, outcome_constraints=constraints)
+    client.configure_tracking_metrics(["purity_count"])
+    chosen = strategy or risk_averse("purity", num_initial=3)
+    client.set_generation_strategy(chosen)
+    return client
+
+
+def outcome(trial: int, parameters: dict[str, Any]) -> dict[str, Any]:
+    r"""Three readings of the purity, the noisier the faster one stirs, and the cost."""
+    numbers = [float(value) for value in parameters.values() if not isinstance(value, str)]
+    heat, stir = numbers[0], numbers[-1]
+    noise = np.random.default_rng(trial).standard_normal(3)
+    values = -((heat - 0.4) ** 2) + 0.1 * stir + 0.1 * stir * noise
+    return readings({"purity": values.tolist(), "cost": heat + stir})
+
+
+def play(client: Client, num_trials: int, first: int = 0) -> list[dict[str, Any]]:
+    r"""Trials one by one; their parameters."""
+    asked = []
+    for _ in range(first, num_trials):
+        for index, parameters in client.get_next_trials(max_trials=1).items():
+            asked.append(dict(parameters))
+            complete(client, index, parameters)
+    return asked
+
+
+def complete(client: Client, index: int, parameters: Any) -> None:
+    r"""Completes a trial with what the optimisation asks for."""
+    known = {*client._experiment.metrics}
+    found = outcome(index, dict(parameters))
+    client.complete_trial(index, {name: each for name, each in found.items() if name in known})
+
+
+def node_of(client: Client, index: int) -> str | None:
+    r"""The generation node that a trial is from."""
+    (run,) = client._experiment.trials[index].generator_runs
+    return run._generation_node_name

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from ax.core.search_space import SearchSpaceDigest
+from ax.exceptions.core import UnsupportedError
+from ax.generators.torch_base import TorchOptConfig
+from botorch.utils.datasets import SupervisedDataset
+
+from botorch_risk.acquisition import ConstrainedUpperConfidenceBound
+from tests.ax.test_generator import BOUNDS, data, generator
+
+
+def fitted(outcome_constraints: Any) -> Any:
+    r"""A generator that has asked, with a constraint on the sum of the inputs."""
+    dataset, digest = data(), SearchSpaceDigest(feature_names=["a", "b"], bounds=BOUNDS)
+    cost = SupervisedDataset(
+        dataset.X,
+        dataset.X.sum(dim=-1, keepdim=True),
+        feature_names=["a", "b"],
+        outcome_names=["cost"],
+    )
+    ours = generator()
+    ours.fit([dataset, cost], digest)
+    weights = torch.tensor([[-1.0, 0.0]], dtype=torch.double)  # minimised
+    return ours, lambda: ours.gen(
+        1, digest, TorchOptConfig(weights, outcome_constraints=outcome_constraints)
+    )
+
+
+def rows(*weights: list[float]) -> torch.Tensor:
+    return torch.tensor(weights, dtype=torch.double)
+
+
+def test_constraints_of_both_directions_are_those_of_ax() -> None:
+    ours, gen = fitted((rows([0.0, 1.0], [0.0, -2.0]), rows([3.0], [-4.0])))  # 2 <= cost <= 3
+    found = gen().points.sum().item()
+    assert 1.9 < found < 3.1
+    acqf = ours._acquisition.acqf
+    assert isinstance(acqf, ConstrainedUpperConfidenceBound)
+    first, second = acqf.risk_constraints
+    assert (first.threshold, first.at_most, first.outcome) == (3.0, True, 1)
+    assert (second.threshold, second.at_most, second.outcome) == (2.0, False, 1)
+    X = torch.tensor([[0.2, 1.1], [0.5, 2.0], [1.9, 2.9]], dtype=torch.double)
+    assert acqf.feasible(X).tolist() == [False, True, False]
+
+
+def test_a_constraint_on_a_sum_of_metrics_is_refused() -> None:
+    _, gen = fitted((rows([1.0, 1.0]), rows([3.0])))
+    with pytest.raises(UnsupportedError, match=r"one metric each. Got one of 2 metrics"):
+        gen()

@@ -1,0 +1,37 @@
+r"""docs/ax.md runs as it stands."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from ax.api.client import Client
+
+from tests.ax.laboratory import PARAMETERS, node_of
+from tests.campaign_files import ROOT
+
+GUIDE = (ROOT / "docs" / "ax.md").read_text(encoding="utf-8")
+FIRST, PARTS = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
+
+
+@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
+def test_the_laboratory_takes_four_lines_beyond_plain_ax() -> None:
+    found: dict[str, Any] = {}
+    exec(FIRST, found)
+    client = found["client"]
+    assert [node_of(client, index) for index in range(8)] == 5 * ["Sobol"] + 3 * ["risk_averse"]
+    assert len(re.findall(r"  # \d$", FIRST, flags=re.MULTILINE)) == 4
+
+
+def test_parts_by_name_make_a_strategy() -> None:
+    found: dict[str, Any] = {}
+    exec(PARTS, found)
+    client = Client()
+    client.configure_experiment(name="edge", parameters=PARAMETERS)
+    client.configure_optimization(objective="purity")
+    client.set_generation_strategy(found["strategy"])
+    for _ in range(7):
+        for index, parameters in client.get_next_trials(max_trials=1).items():
+            client.complete_trial(index, {"purity": sum(map(float, parameters.values()))})
+    assert node_of(client, 6) == "edge of what is good enough"

@@ -1,0 +1,86 @@
+r"""An experiment that is saved and loaded in the middle goes on as if it had not been."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from ax.api.client import Client
+from ax.api.configs import StorageConfig
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.storage.json_store.decoder import object_from_json
+from ax.storage.json_store.encoder import object_to_json
+from ax.storage.sqa_store.db import (
+    create_all_tables,
+    get_engine,
+    init_engine_and_session_factory,
+)
+
+from botorch_risk.acquisition import (
+    RiskUpperConfidenceBound,
+    Straddle,
+    qRiskAverseUpperConfidenceBound,
+)
+from botorch_risk.ax import register, risk_averse
+from botorch_risk.models import MeanVarianceGP
+from tests.ax.laboratory import laboratory, play
+
+STRATEGIES: dict[str, Callable[[], GenerationStrategy]] = {
+    "risk_averse": lambda: risk_averse("purity", num_initial=3, risk_aversion=2.0, seed=4),
+}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_json(name: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "experiment.json")
+    whole = play(laboratory(strategy=STRATEGIES[name]()), 6)
+    first = laboratory(strategy=STRATEGIES[name]())
+    asked = play(first, 4)
+    first.save_to_json_file(path)
+    loaded = Client.load_from_json_file(path)
+    assert asked + play(loaded, 6, first=4) == whole
+
+
+@pytest.mark.filterwarnings("ignore:TypeDecorator")  # of a column of Ax
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_sqlite(name: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/experiments.db"
+    init_engine_and_session_factory(url=url, force_init=True)
+    create_all_tables(get_engine())
+    config = StorageConfig(url=url)
+    whole = play(laboratory(strategy=STRATEGIES[name]()), 6)
+    first = laboratory(strategy=STRATEGIES[name](), storage_config=config)
+    asked = play(first, 4)
+    loaded = Client.load_from_database("laboratory", storage_config=config)
+    assert asked + play(loaded, 6, first=4) == whole
+
+
+def test_every_acquisition_function_has_a_name_in_ax() -> None:
+    for kind in (RiskUpperConfidenceBound, Straddle, qRiskAverseUpperConfidenceBound):
+        assert object_from_json(object_to_json(kind)) is kind
+    register()  # again does no harm
+    assert object_from_json(object_to_json(MeanVarianceGP)) is MeanVarianceGP
+
+
+def test_without_ax_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [each for each in sys.modules if each.partition(".")[0] == "ax"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ax", None)
+    for name in [each for each in sys.modules if each.startswith("botorch_risk.ax")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ImportError, match=r"extra `ax`: pip install 'botorch_risk\[ax\]'") as error:
+        importlib.import_module("botorch_risk.ax")
+    assert "\n" not in str(error.value)
+
+
+def test_what_torch_draws_elsewhere_does_not_matter() -> None:
+    def asked(seed: int) -> list[dict[str, Any]]:
+        torch.manual_seed(seed)
+        return play(laboratory(), 4)
+
+    assert asked(0) == asked(1)
