@@ -25,6 +25,11 @@ class RiskAcquisition(Acquisition):
     `UpperConfidenceBound` does. Bounds of this package are put together with those of the
     constraints, `ConstrainedUpperConfidenceBound`; Monte-Carlo acquisition functions of BoTorch
     take constraints themselves and are left as they are.
+
+    Example:
+        >>> from botorch_risk.ax import RiskGenerator
+        >>> RiskGenerator().acquisition_class.__name__
+        'RiskAcquisition'
     """
 
     def _construct_botorch_acquisition(

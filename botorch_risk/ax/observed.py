@@ -84,6 +84,11 @@ class ObservedAdapter(TorchAdapter):
 
     Ax stores outcomes with ten decimals. They are rounded to these here, so that an experiment that
     was saved and loaded goes on as if it had not been; a warning says where that matters.
+
+    Example:
+        >>> from botorch_risk.ax import RiskGenerators
+        >>> RiskGenerators.RISK.adapter_class.__name__
+        'ObservedAdapter'
     """
 
     def get_training_data(self, filter_in_design: bool = False) -> ExperimentData:
