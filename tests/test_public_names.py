@@ -44,6 +44,8 @@ WITHOUT_CONTRACT = {
         "TruncatedVarianceState",
     },
     "ax": {  # for Ax, in tests/ax
+        "ContextualDataset",
+        "ContextualRiskModel",
         "ObservedAdapter",
         "ObservedDataset",
         "RiskAcquisition",

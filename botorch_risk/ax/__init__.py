@@ -11,13 +11,19 @@ from botorch_risk.extras import require_extra
 require_extra("ax", "ax")
 
 from botorch_risk.ax.acquisition import RiskAcquisition  # noqa: E402
-from botorch_risk.ax.generation_strategies import risk_averse  # noqa: E402
+from botorch_risk.ax.contextual import ContextualDataset, ContextualRiskModel  # noqa: E402
+from botorch_risk.ax.generation_strategies import (  # noqa: E402
+    risk_averse,
+    under_uncertain_context,
+)
 from botorch_risk.ax.generator import RiskGenerator, RiskGenerators  # noqa: E402
 from botorch_risk.ax.observed import ObservedAdapter, ObservedDataset  # noqa: E402
 from botorch_risk.ax.repeats import readings  # noqa: E402
 from botorch_risk.ax.storage import register  # noqa: E402
 
 __all__ = [
+    "ContextualDataset",
+    "ContextualRiskModel",
     "ObservedAdapter",
     "ObservedDataset",
     "RiskAcquisition",
@@ -26,6 +32,7 @@ __all__ = [
     "readings",
     "register",
     "risk_averse",
+    "under_uncertain_context",
 ]
 
 register()

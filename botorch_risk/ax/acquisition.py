@@ -10,8 +10,13 @@ from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 
-from botorch_risk.acquisition import ConstrainedUpperConfidenceBound, RiskConstraint
+from botorch_risk.acquisition import (
+    ConstrainedUpperConfidenceBound,
+    RiskConstraint,
+    RiskUpperConfidenceBound,
+)
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.environments import InputPerturbation
 from botorch_risk.risk import Expectation
 
@@ -38,6 +43,22 @@ class RiskAcquisition(Acquisition):
         botorch_acqf_options: dict[str, Any],
         model: Model,
     ) -> AcquisitionFunction:
+        parts = getattr(model, "models", [])
+        if any(isinstance(each, ContextualRiskModel) for each in parts):
+            raise UnsupportedError(
+                "Expected no outcome constraints beside contexts: their metrics would need a risk "
+                f"of their own. Got {len(parts)} metrics."
+            )
+        if isinstance(model, ContextualRiskModel) and issubclass(
+            botorch_acqf_class, RiskUpperConfidenceBound
+        ):  # which is of outcomes, and takes their risk itself
+            (reduction,) = model.reductions
+            botorch_acqf_options = {
+                "environment": reduction.environment,
+                "risk_measure": reduction.risk_measure,
+                **botorch_acqf_options,
+            }
+            model = model.model
         acqf = super()._construct_botorch_acquisition(
             botorch_acqf_class, botorch_acqf_options, model
         )

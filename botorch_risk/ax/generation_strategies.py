@@ -2,6 +2,7 @@ r"""Generation strategies for Ax, from its own nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ax.adapter.registry import Generators
@@ -15,10 +16,13 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.transforms.outcome import Standardize
 from botorch.utils.types import DEFAULT
 
-from botorch_risk.acquisition import RiskAverseUpperConfidenceBound
+from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.acquisition.pointwise import as_nonnegative
+from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.generator import RiskGenerators
 from botorch_risk.models import MeanVarianceGP
+from botorch_risk.models.reductions import check_risk_measure
+from botorch_risk.risk import Expectation, RiskMeasure
 
 
 def risk_averse(
@@ -66,9 +70,7 @@ def risk_averse(
         RiskGenerators.RISK,
         generator_kwargs={
             "surrogate_spec": SurrogateSpec(
-                model_configs=[
-                    ModelConfig(outcome_transform_classes=[Standardize], name="default")
-                ],
+                model_configs=[_default_model()],
                 metric_to_model_configs={metric: [model]},
             ),
             "botorch_acqf_class": acquisition,
@@ -77,6 +79,76 @@ def risk_averse(
         },
     )
     return after_sobol("risk_averse", spec, num_initial, seed)
+
+
+def under_uncertain_context(
+    metric: str,
+    contexts: Mapping[str, tuple[float, float]],
+    *,
+    risk_measure: RiskMeasure | None = None,
+    num_initial: int = 5,
+    seed: int = 0,
+    acquisition: type[AcquisitionFunction] = RiskUpperConfidenceBound,
+    acquisition_options: dict[str, Any] | None = None,
+    model_options: dict[str, Any] | None = None,
+) -> GenerationStrategy:
+    r"""SBO-KDE in Ax [Huang2024kde]_, for any risk: contexts are observed and cannot be chosen.
+
+    Each trial is completed with the context that it met, a tracking metric. The outcome is a
+    function of the parameters and of the context, whose distribution is learnt as a kernel density;
+    trials after a Sobol sequence maximise a bound of the risk over it. Of a metric that is
+    minimised the risk is taken of its negative.
+
+    Args:
+        metric: The objective.
+        contexts: The bounds of each context, by the name of its tracking metric.
+        risk_measure: Larger is better; by default `Expectation()`, as SBO-KDE has it.
+        num_initial: The number of trials of the Sobol sequence.
+        seed: Of the sequence and of all draws.
+        acquisition: The acquisition function; one of BoTorch's sees a model of the risk.
+        acquisition_options: Its arguments; by default `beta=4.0`.
+        model_options: Further arguments of `ContextualRiskModel`.
+
+    Raises:
+        ValueError: If there is no context, bounds are not in order, or there is no initial trial.
+        TypeError: If `risk_measure` is none.
+
+    Example:
+        >>> under_uncertain_context("purity", {"humidity": (0.0, 1.0)}).name
+        'under_uncertain_context'
+    """
+    bounds = [[float(bound) for bound in pair] for pair in contexts.values()]
+    if not bounds or any(len(pair) != 2 or not pair[0] < pair[1] for pair in bounds):
+        raise ValueError(f"Expected contexts with bounds in order. Got {dict(contexts)}.")
+    measure = Expectation() if risk_measure is None else risk_measure
+    check_risk_measure(measure)
+    model = ModelConfig(
+        botorch_model_class=ContextualRiskModel,
+        model_options={
+            "context_bounds": bounds,
+            "risk_measure": measure,
+            "seed": seed,
+            **(model_options or {}),
+        },
+        input_transform_classes=DEFAULT,
+        outcome_transform_classes=[Standardize],
+        name="ContextualRiskModel",
+    )
+    options = {"beta": 4.0} if issubclass(acquisition, RiskUpperConfidenceBound) else {}
+    spec = GeneratorSpec(
+        RiskGenerators.RISK,
+        generator_kwargs={
+            "surrogate_spec": SurrogateSpec(
+                model_configs=[_default_model()],
+                metric_to_model_configs={metric: [model]},
+            ),
+            "botorch_acqf_class": acquisition,
+            "botorch_acqf_options": {**options, **(acquisition_options or {})},
+            "seed": seed,
+            "contexts": list(contexts),
+        },
+    )
+    return after_sobol("under_uncertain_context", spec, num_initial, seed)
 
 
 def after_sobol(name: str, spec: GeneratorSpec, num_initial: int, seed: int) -> GenerationStrategy:
@@ -108,3 +180,8 @@ def after_sobol(name: str, spec: GeneratorSpec, num_initial: int, seed: int) -> 
     return GenerationStrategy(
         name=name, nodes=[sobol, GenerationNode(name=name, generator_specs=[spec])]
     )
+
+
+def _default_model() -> ModelConfig:
+    r"""Ax's own model, of metrics beside the objective."""
+    return ModelConfig(outcome_transform_classes=[Standardize], name="default")

@@ -39,6 +39,7 @@ class RiskGenerator(BoTorchGenerator):
         botorch_acqf_class: The acquisition function.
         botorch_acqf_options: Its options.
         seed: Of all draws.
+        contexts: The tracking metrics that are contexts, in their order.
 
     Example:
         >>> RiskGenerator(seed=3).seed
@@ -53,6 +54,7 @@ class RiskGenerator(BoTorchGenerator):
         botorch_acqf_class: type[AcquisitionFunction] | None = None,
         botorch_acqf_options: dict[str, Any] | None = None,
         seed: int = 0,
+        contexts: Sequence[str] | None = None,
     ) -> None:
         super().__init__(
             surrogate_spec=surrogate_spec,
@@ -63,6 +65,7 @@ class RiskGenerator(BoTorchGenerator):
             warm_start_refit=False,
         )
         self.seed = seed
+        self.contexts = contexts
 
     def fit(
         self,

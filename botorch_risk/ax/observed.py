@@ -1,8 +1,10 @@
-r"""What Ax observed beside an outcome: how many readings a mean stands for."""
+r"""What Ax observed beside an outcome: the number of its readings, and the context."""
 
 from __future__ import annotations
 
+import functools
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ from ax.exceptions.core import UserInputError
 from botorch.exceptions.warnings import BotorchWarning
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
+
+from botorch_risk.ax.contextual import ContextualDataset
 
 COUNT_SUFFIX = "_count"
 STORED_DECIMALS = 10  # of outcomes, in Ax's JSON and SQL stores alike
@@ -91,13 +95,23 @@ class ObservedAdapter(TorchAdapter):
         'ObservedAdapter'
     """
 
+    @functools.wraps(TorchAdapter.__init__)  # type: ignore[misc]  # Ax reads the signature
+    def __init__(self, **options: Any) -> None:
+        self.generator = options["generator"]  # whose contexts the training data go without
+        super().__init__(**options)
+
     def get_training_data(self, filter_in_design: bool = False) -> ExperimentData:
-        r"""The data that models are fitted to: without the counts, which no model predicts."""
+        r"""The data that models are fitted to: without counts and contexts, which none predicts."""
         data = super().get_training_data(filter_in_design)
         columns = data.observation_data
-        counts = [count_name(name) for name in columns["mean"]]
-        known = [name for name in counts if name in columns["mean"]]
+        beside = [*(count_name(name) for name in columns["mean"]), *self._contexts]
+        known = [name for name in beside if name in columns["mean"]]
         return ExperimentData(data.arm_data, columns.drop(columns=known, level=-1))
+
+    @property
+    def _contexts(self) -> tuple[str, ...]:
+        r"""The tracking metrics that are contexts."""
+        return tuple(getattr(self.generator, "contexts", None) or ())
 
     def _convert_experiment_data(
         self,
@@ -115,16 +129,26 @@ class ObservedAdapter(TorchAdapter):
             search_space_digest,
         )
         _warn_of_small_outcomes(exact["mean"], stored["mean"])
-        beside = self._training_data.observation_data["mean"].reindex(stored.index)
+        known = self._training_data.observation_data["mean"].round(STORED_DECIMALS)
+        beside = known.reindex(stored.index)
         observed = []
         for dataset in datasets:
             name = dataset.outcome_names[0]
-            if len(dataset.outcome_names) == 1 and count_name(name) in beside:
-                kept = ~np.isnan(stored["mean"][name].to_numpy())
-                counts = torch.as_tensor(beside[count_name(name)].to_numpy()[kept]).to(dataset.Y)
-                dataset = with_counts(dataset, counts.unsqueeze(-1))
+            kept = ~np.isnan(stored["mean"][name].to_numpy())
+            if self._contexts:
+                values = _columns(beside[kept], self._contexts).to(dataset.Y)
+                every = _columns(known, self._contexts).to(dataset.Y)
+                dataset = with_contexts(dataset, values, every, self._contexts)
+            elif count_name(name) in beside:
+                counts = _columns(beside[kept], [count_name(name)]).to(dataset.Y)
+                dataset = with_counts(dataset, counts)
             observed.append(dataset)
         return observed, found, metadata
+
+
+def _columns(table: Any, names: Sequence[str]) -> Tensor:
+    r"""Metrics as columns, NaN where one was not observed."""
+    return torch.tensor(table.reindex(columns=list(names)).to_numpy(dtype=float))
 
 
 def _warn_of_small_outcomes(exact: Any, stored: Any) -> None:
@@ -139,6 +163,50 @@ def _warn_of_small_outcomes(exact: Any, stored: Any) -> None:
             BotorchWarning,
             stacklevel=2,
         )
+
+
+def with_contexts(
+    dataset: SupervisedDataset, contexts: Tensor, every: Tensor, names: Sequence[str]
+) -> ContextualDataset:
+    r"""A dataset with the contexts of its rows; rows without one are left out, with a warning.
+
+    Args:
+        dataset: Means, `n x 1`.
+        contexts: `n x d_w`, NaN where one is missing.
+        every: `t x d_w` of all trials, likewise.
+        names: Of the contexts.
+
+    Raises:
+        UserInputError: If no row has its contexts.
+
+    Example:
+        >>> X = torch.tensor([[0.0], [1.0]])
+        >>> plain = SupervisedDataset(X, X, feature_names=["x"], outcome_names=["y"])
+        >>> with_contexts(plain, X + 5, X + 5, ["heat"]).contexts.flatten()
+        tensor([5., 6.])
+    """
+    known = contexts.isfinite().all(dim=-1)
+    if not known.any():
+        raise UserInputError(
+            f"Expected the contexts {list(names)} as tracking metrics beside "
+            f"{dataset.outcome_names[0]!r}. Got none in {len(contexts)} trials."
+        )
+    if not known.all():
+        warnings.warn(
+            f"Expected the contexts {list(names)} in every trial. Got {int((~known).sum())} "
+            "without, which the model leaves out.",
+            BotorchWarning,
+            stacklevel=2,
+        )
+    return ContextualDataset(
+        dataset.X[known],
+        dataset.Y[known],
+        contexts=contexts[known],
+        observed=every[every.isfinite().all(dim=-1)],
+        Yvar=None if dataset.Yvar is None else dataset.Yvar[known],
+        feature_names=dataset.feature_names,
+        outcome_names=dataset.outcome_names,
+    )
 
 
 def with_counts(dataset: SupervisedDataset, counts: Tensor) -> SupervisedDataset:

@@ -18,10 +18,27 @@ from gpytorch.mlls import MarginalLogLikelihood
 
 from botorch_risk import acquisition
 from botorch_risk.ax.acquisition import RiskAcquisition
+from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.generator import RiskGenerators
 from botorch_risk.models import MeanVarianceGP
+from botorch_risk.risk import (
+    ConditionalValueAtRisk,
+    Expectation,
+    MeanVariance,
+    TotalVariationBall,
+    ValueAtRisk,
+    WorstCase,
+)
 
-MODELS = (MeanVarianceGP,)
+MODELS = (MeanVarianceGP, ContextualRiskModel)
+RISK_MEASURES = (
+    ConditionalValueAtRisk,
+    Expectation,
+    MeanVariance,
+    TotalVariationBall,
+    ValueAtRisk,
+    WorstCase,
+)
 ACQUISITION_FUNCTIONS = tuple(
     each
     for name in acquisition.__all__
@@ -44,10 +61,13 @@ def register() -> None:
     for function in ACQUISITION_FUNCTIONS:
         register_acquisition_function(function)
     register_acquisition(RiskAcquisition)
+    for measure in RISK_MEASURES:  # whose fields say all
+        CORE_DECODER_REGISTRY[measure.__name__] = measure
     CORE_DECODER_REGISTRY[RiskGenerators.__name__] = RiskGenerators
 
 
 def _fit(
     model: Any, mll_class: type[MarginalLogLikelihood], mll_options: dict[str, Any] | None = None
 ) -> None:
-    fit_gpytorch_mll(mll_class(model.likelihood, model, **(mll_options or {})))
+    process = model.model if isinstance(model, ContextualRiskModel) else model
+    fit_gpytorch_mll(mll_class(process.likelihood, process, **(mll_options or {})))

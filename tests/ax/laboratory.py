@@ -16,6 +16,9 @@ PARAMETERS = (
 )
 
 
+HUMIDITY = {"humidity": (0.0, 100.0)}
+
+
 def laboratory(
     parameters: Any = PARAMETERS,
     objective: str = "purity",
@@ -28,7 +31,7 @@ def laboratory(
     client = Client(storage_config=storage_config)
     client.configure_experiment(parameters=parameters, name="laboratory", **experiment)
     client.configure_optimization(objective=objective, outcome_constraints=constraints)
-    client.configure_tracking_metrics(["purity_count"])
+    client.configure_tracking_metrics(["purity_count", *HUMIDITY])
     chosen = strategy or risk_averse("purity", num_initial=3)
     client.set_generation_strategy(chosen)
     return client
@@ -40,7 +43,9 @@ def outcome(trial: int, parameters: dict[str, Any]) -> dict[str, Any]:
     heat, stir = numbers[0], numbers[-1]
     noise = np.random.default_rng(trial).standard_normal(3)
     values = -((heat - 0.4) ** 2) + 0.1 * stir + 0.1 * stir * noise
-    return readings({"purity": values.tolist(), "cost": heat + stir})
+    humidity = float(np.random.default_rng(100 + trial).uniform(20.0, 60.0))
+    values = values - 0.01 * humidity * heat
+    return readings({"purity": values.tolist(), "cost": heat + stir, "humidity": humidity})
 
 
 def play(client: Client, num_trials: int, first: int = 0) -> list[dict[str, Any]]:

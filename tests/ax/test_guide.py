@@ -12,7 +12,7 @@ from tests.ax.laboratory import PARAMETERS, node_of
 from tests.campaign_files import ROOT
 
 GUIDE = (ROOT / "docs" / "ax.md").read_text(encoding="utf-8")
-FIRST, PARTS = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
+FIRST, SECOND, PARTS = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
 
 
 @pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
@@ -22,6 +22,13 @@ def test_the_laboratory_takes_four_lines_beyond_plain_ax() -> None:
     client = found["client"]
     assert [node_of(client, index) for index in range(8)] == 5 * ["Sobol"] + 3 * ["risk_averse"]
     assert len(re.findall(r"  # \d$", FIRST, flags=re.MULTILINE)) == 4
+
+
+def test_a_context_takes_six_lines_beyond_plain_ax() -> None:
+    found: dict[str, Any] = {}
+    exec(FIRST.partition("client = ")[0] + SECOND, found)
+    assert node_of(found["client"], 7) == "under_uncertain_context"
+    assert len(re.findall(r"  # \d$", SECOND, flags=re.MULTILINE)) == 6
 
 
 def test_parts_by_name_make_a_strategy() -> None:

@@ -1,0 +1,172 @@
+r"""A model of the risk over contexts that Ax observes beside an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import InputTransform, Normalize
+from botorch.models.transforms.outcome import OutcomeTransform, Standardize
+from botorch.utils.datasets import SupervisedDataset
+from torch import Tensor
+
+from botorch_risk.environments import KernelDensityEnvironment
+from botorch_risk.models import Reduction, RobustModel
+from botorch_risk.risk import RiskMeasure
+
+
+class ContextualDataset(SupervisedDataset):
+    r"""Outcomes of decisions, with the contexts that they met.
+
+    Args:
+        X: `n x d_x` decisions.
+        Y: `n x 1` outcomes.
+        contexts: `n x d_w`, what each decision met.
+        observed: `t x d_w`, all contexts so far, also where the evaluation failed.
+        options: `Yvar`, `feature_names`, `outcome_names` and the like of BoTorch's dataset.
+
+    Example:
+        >>> names = {"feature_names": ["x"], "outcome_names": ["y"]}
+        >>> column = torch.rand(3, 1)
+        >>> data = ContextualDataset(column, column, contexts=column, observed=column, **names)
+        >>> data.clone(mask=torch.tensor([True, False, True])).contexts.shape
+        torch.Size([2, 1])
+    """
+
+    def __init__(
+        self, X: Any, Y: Any, *, contexts: Tensor, observed: Tensor, **options: Any
+    ) -> None:
+        super().__init__(X, Y, **options)
+        self.contexts, self.observed = contexts, observed
+
+    def __eq__(self, other: Any) -> bool:
+        return (
+            super().__eq__(other)
+            and torch.equal(self.contexts, other.contexts)
+            and torch.equal(self.observed, other.observed)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # as the base class
+
+    def clone(self, deepcopy: bool = False, mask: Tensor | None = None) -> ContextualDataset:
+        r"""A copy, perhaps of some rows; of the distribution of contexts all is known."""
+
+        def part(values: Tensor) -> Tensor:
+            values = values if mask is None else values[..., mask, :]
+            return values.clone() if deepcopy else values
+
+        return type(self)(
+            part(self.X),
+            part(self.Y),
+            contexts=part(self.contexts),
+            observed=self.observed.clone() if deepcopy else self.observed,
+            Yvar=None if self.Yvar is None else part(self.Yvar),
+            feature_names=self.feature_names,
+            outcome_names=self.outcome_names,
+        )
+
+
+class ContextualRiskModel(RobustModel):
+    r"""The risk of a decision over contexts, whose distribution is learnt as they are observed.
+
+    A Gaussian process of decision and context, reduced by a risk measure over a kernel density of
+    the contexts so far. For Ax it is a model of the decision alone.
+
+    Example:
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> X, W = torch.rand(2, 9, 1, dtype=torch.double)
+        >>> model = ContextualRiskModel(
+        ...     X, (3 * (X + W)).sin(), contexts=W, observed=W, context_bounds=[(0.0, 1.0)],
+        ...     risk_measure=ConditionalValueAtRisk(0.2), n_w=16,
+        ... )
+        >>> model.posterior(X[:2]).rsample(torch.Size([4])).shape
+        torch.Size([4, 2, 1])
+    """
+
+    def __init__(
+        self,
+        train_X: Tensor,
+        train_Y: Tensor,
+        train_Yvar: Tensor | None = None,
+        outcome_transform: OutcomeTransform | None = None,
+        input_transform: InputTransform | None = None,
+        *,
+        contexts: Tensor,
+        observed: Tensor,
+        context_bounds: Any,
+        risk_measure: RiskMeasure,
+        n_w: int = 64,
+        seed: int = 0,
+        density_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        r"""Builds the process and the density.
+
+        Args:
+            train_X: `n x d_x` decisions.
+            train_Y: `n x 1` outcomes.
+            train_Yvar: `n x 1` noise variances, if they are known.
+            outcome_transform: Of the outcome; `Standardize` by default.
+            input_transform: `Normalize` of the decisions, as Ax makes it, or None.
+            contexts: `n x d_w`, what each decision met.
+            observed: `t x d_w`, all contexts so far.
+            context_bounds: The lower and the upper bound of each context, `d_w` pairs.
+            risk_measure: Larger is better.
+            n_w: Points that stand for the density.
+            seed: Of the points.
+            density_options: Further arguments of `KernelDensityEnvironment`.
+        """
+        bounds = torch.as_tensor(context_bounds).to(train_X).mT
+        process = SingleTaskGP(
+            torch.cat([train_X, contexts], dim=-1),
+            train_Y,
+            train_Yvar,
+            outcome_transform=outcome_transform or Standardize(1),
+            input_transform=_of_both(input_transform, train_X.shape[-1], bounds),
+        )
+        density = KernelDensityEnvironment(
+            observed, bounds, n_w=n_w, seeds=seed, **(density_options or {})
+        )
+        super().__init__(process, [Reduction(0, density, risk_measure)])
+
+    @classmethod
+    def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, Any]:
+        r"""Arguments of the constructor from a `ContextualDataset`.
+
+        Raises:
+            ValueError: If the dataset has no contexts.
+        """
+        if not isinstance(training_data, ContextualDataset):
+            raise ValueError(
+                f"Expected contexts beside {training_data.outcome_names}. Got a "
+                f"{type(training_data).__name__}."
+            )
+        return {
+            "train_X": training_data.X,
+            "train_Y": training_data.Y,
+            "train_Yvar": training_data.Yvar,
+            "contexts": training_data.contexts,
+            "observed": training_data.observed,
+            **options,
+        }
+
+
+def _of_both(transform: InputTransform | None, d_x: int, bounds: Tensor) -> Normalize:
+    r"""The normalisation of decisions, for decisions and contexts."""
+    d = d_x + bounds.shape[-1]
+    limits = torch.zeros(2, d).to(bounds)
+    limits[1] = 1.0
+    limits[:, d_x:] = bounds
+    indices = list(range(d))
+    if transform is not None:
+        if not isinstance(transform, Normalize):
+            raise ValueError(
+                "Expected `Normalize` of the decisions, or no input transform. Got "
+                f"{type(transform).__name__}."
+            )
+        of_x = getattr(transform, "indices", None)
+        chosen = list(range(d_x)) if of_x is None else [int(index) for index in of_x]
+        limits[:, chosen] = transform.bounds.reshape(2, -1)[:, : len(chosen)].to(limits)
+        indices = [*chosen, *range(d_x, d)]
+    return Normalize(d, indices=indices, bounds=limits[:, indices])

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from ax.exceptions.core import UnsupportedError, UserInputError
+from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.exceptions.warnings import BotorchWarning
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Normalize, Standardize
+from botorch.models.transforms.input import Log10
+from botorch.utils.datasets import SupervisedDataset
+from gpytorch.mlls import ExactMarginalLogLikelihood
+
+from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.ax import ContextualDataset, ContextualRiskModel, under_uncertain_context
+from botorch_risk.ax.observed import with_contexts
+from botorch_risk.environments import KernelDensityEnvironment
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation
+from tests.ax.laboratory import HUMIDITY, complete, laboratory, node_of, play
+
+NAMES: dict[str, Any] = {"feature_names": ["a", "b"], "outcome_names": ["y"]}
+MEASURE = ConditionalValueAtRisk(0.3)
+
+
+def data() -> ContextualDataset:
+    X = torch.rand(10, 2, dtype=torch.double) * 3
+    W = torch.rand(10, 1, dtype=torch.double) * 100
+    Y = (X.sum(dim=-1, keepdim=True) + W / 50).sin()
+    observed = torch.cat([W, torch.rand(3, 1, dtype=torch.double) * 100])
+    return ContextualDataset(X, Y, contexts=W, observed=observed, **NAMES)
+
+
+def test_it_is_the_risk_of_a_process_of_decision_and_context() -> None:
+    dataset, bounds = data(), torch.tensor([[0.0, 0.0, 0.0], [3.0, 3.0, 100.0]]).double()
+    inputs = ContextualRiskModel.construct_inputs(
+        dataset, context_bounds=[[0.0, 100.0]], risk_measure=MEASURE, n_w=16, seed=3
+    )
+    model = ContextualRiskModel(**inputs, input_transform=Normalize(2, bounds=bounds[:, :2]))
+    plain = SingleTaskGP(
+        torch.cat([dataset.X, dataset.contexts], dim=-1),
+        dataset.Y,
+        outcome_transform=Standardize(1),
+        input_transform=Normalize(3, bounds=bounds),
+    )
+    for each in (model.model, plain):
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(each.likelihood, each))
+    environment = KernelDensityEnvironment(dataset.observed, bounds[:, 2:], n_w=16, seeds=3)
+    X = torch.rand(5, 1, 2, dtype=torch.double) * 3
+    (reduction,) = model.reductions
+    found, expected = (
+        RiskUpperConfidenceBound(process, density, MEASURE, 4.0)(X)
+        for process, density in ((model.model, reduction.environment), (plain, environment))
+    )
+    torch.testing.assert_close(found, expected)
+
+
+def test_columns_that_ax_does_not_normalise_are_left_alone() -> None:
+    dataset = data()
+    inputs = ContextualRiskModel.construct_inputs(
+        dataset, context_bounds=[[0.0, 100.0]], risk_measure=MEASURE
+    )
+    inputs["train_X"] = inputs["train_X"] * torch.tensor([1 / 3, 1.0])
+    transform = Normalize(2, indices=[1], bounds=torch.tensor([[0.0], [3.0]]).double())
+    model = ContextualRiskModel(**inputs, input_transform=transform)
+    point = torch.tensor([[0.2, 1.5, 50.0]], dtype=torch.double)
+    assert model.model.input_transform(point).tolist() == [[0.2, 0.5, 0.5]]
+    with pytest.raises(ValueError, match=r"Expected `Normalize` of the decisions.*Got Log10"):
+        ContextualRiskModel(**inputs, input_transform=Log10(indices=[0]))
+
+
+@pytest.mark.parametrize("objective", ["purity", "-purity"])
+@pytest.mark.parametrize("acquisition", [RiskUpperConfidenceBound, qLogNoisyExpectedImprovement])
+def test_trials_are_completed_with_their_context(objective: str, acquisition: Any) -> None:
+    strategy = under_uncertain_context(
+        "purity", HUMIDITY, risk_measure=MEASURE, num_initial=3, acquisition=acquisition
+    )
+    client = laboratory(objective=objective, strategy=strategy)
+    play(client, 5)
+    assert node_of(client, 4) == "under_uncertain_context"
+    adapter: Any = client._generation_strategy.adapter
+    models = adapter.generator.surrogate
+    (index,) = (i for i, names in enumerate(models._submodels) if names == ("purity",))
+    model = list(models._submodels.values())[index]
+    assert isinstance(model, ContextualRiskModel)
+    assert model.reductions[0].environment.observed.shape == (4, 1)  # of the trials before it
+    transform = adapter.generator._acquisition.acqf.posterior_transform
+    sign = 1.0 if transform is None else transform.weights.item()
+    assert sign == (-1.0 if objective.startswith("-") else 1.0)
+
+
+def test_the_distribution_is_learnt_also_from_trials_without_an_outcome() -> None:
+    X, W = torch.rand(3, 2), torch.tensor([[1.0], [torch.nan], [3.0]])
+    dataset = SupervisedDataset(X, X.sum(dim=-1, keepdim=True), **NAMES)
+    every = torch.tensor([[1.0], [torch.nan], [3.0], [7.0]])
+    with pytest.warns(BotorchWarning, match=r"\['w'\] in every trial. Got 1 without"):
+        found = with_contexts(dataset, W, every, ["w"])
+    assert found.contexts.flatten().tolist() == [1.0, 3.0]
+    assert found.observed.flatten().tolist() == [1.0, 3.0, 7.0]
+    assert torch.equal(found.X, X[[0, 2]])
+    with pytest.raises(UserInputError, match=r"contexts \['w'\] as tracking metrics beside 'y'"):
+        with_contexts(dataset, torch.full((3, 1), torch.nan), every, ["w"])
+
+
+def test_a_dataset_is_copied_in_part_and_compared_with_its_contexts() -> None:
+    whole = data()
+    assert whole == whole.clone(deepcopy=True)
+    other = whole.clone(deepcopy=True)
+    other.contexts += 1
+    assert whole != other
+    part = whole.clone(mask=torch.arange(10) < 4)
+    assert part.contexts.shape == (4, 1) and part.observed.shape == (13, 1)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(
+        ValueError, match=r"contexts with bounds in order. Got \{'w': \(1.0, 0.0\)\}"
+    ):
+        under_uncertain_context("y", {"w": (1.0, 0.0)})
+    with pytest.raises(ValueError, match=r"contexts with bounds in order. Got {}"):
+        under_uncertain_context("y", {})
+    with pytest.raises(TypeError, match="Expected a `RiskMeasure`"):
+        under_uncertain_context("y", HUMIDITY, risk_measure="mean")  # type: ignore[arg-type]
+    plain = SupervisedDataset(torch.rand(3, 2), torch.rand(3, 1), **NAMES)
+    with pytest.raises(ValueError, match=r"contexts beside \['y'\]. Got a SupervisedDataset"):
+        ContextualRiskModel.construct_inputs(
+            plain, context_bounds=[[0.0, 1.0]], risk_measure=Expectation()
+        )
+
+
+def test_constraints_beside_contexts_are_refused() -> None:
+    strategy = under_uncertain_context("purity", HUMIDITY, num_initial=3)
+    client = laboratory(strategy=strategy, constraints=["cost <= 1.0"])
+    play(client, 3)
+    with pytest.raises(UnsupportedError, match=r"no outcome constraints beside contexts"):
+        client.get_next_trials(max_trials=1)
+
+
+def test_a_client_without_the_context_is_told_its_name() -> None:
+    strategy = under_uncertain_context("purity", {"light": (0.0, 1.0)}, num_initial=2)
+    client = laboratory(strategy=strategy)
+    for index, parameters in client.get_next_trials(max_trials=2).items():
+        complete(client, index, parameters)
+    with pytest.raises(UserInputError, match=r"the contexts \['light'\] as tracking metrics"):
+        client.get_next_trials(max_trials=1)
