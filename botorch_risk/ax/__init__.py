@@ -13,6 +13,7 @@ require_extra("ax", "ax")
 from botorch_risk.ax.acquisition import RiskAcquisition  # noqa: E402
 from botorch_risk.ax.contextual import ContextualDataset, ContextualRiskModel  # noqa: E402
 from botorch_risk.ax.generation_strategies import (  # noqa: E402
+    level_set,
     risk_averse,
     under_uncertain_context,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "RiskAcquisition",
     "RiskGenerator",
     "RiskGenerators",
+    "level_set",
     "readings",
     "register",
     "risk_averse",

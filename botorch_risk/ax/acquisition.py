@@ -59,6 +59,10 @@ class RiskAcquisition(Acquisition):
                 **botorch_acqf_options,
             }
             model = model.model
+        if "threshold" in botorch_acqf_options:  # of the metric, where Ax may minimise it
+            weight = self._objective_weights[self._objective_weights != 0].sum().item()
+            threshold = weight * botorch_acqf_options["threshold"]
+            botorch_acqf_options = {**botorch_acqf_options, "threshold": threshold}
         acqf = super()._construct_botorch_acquisition(
             botorch_acqf_class, botorch_acqf_options, model
         )

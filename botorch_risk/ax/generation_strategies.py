@@ -2,6 +2,7 @@ r"""Generation strategies for Ax, from its own nodes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,11 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.transforms.outcome import Standardize
 from botorch.utils.types import DEFAULT
 
-from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
+from botorch_risk.acquisition import (
+    RiskAverseUpperConfidenceBound,
+    RiskUpperConfidenceBound,
+    Straddle,
+)
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.generator import RiskGenerators
@@ -149,6 +154,48 @@ def under_uncertain_context(
         },
     )
     return after_sobol("under_uncertain_context", spec, num_initial, seed)
+
+
+def level_set(
+    threshold: float,
+    *,
+    num_initial: int = 5,
+    seed: int = 0,
+    acquisition: type[AcquisitionFunction] = Straddle,
+    acquisition_options: dict[str, Any] | None = None,
+) -> GenerationStrategy:
+    r"""The straddle heuristic in Ax [Bryan2008straddle]_: which side of a threshold an arm is on.
+
+    Trials of a Sobol sequence, then those whose outcome is both close to the threshold and not
+    known. Whether the metric is maximised or minimised does not matter. Ax has no experiment
+    without an objective: its best arm is not what these trials look for.
+
+    Args:
+        threshold: In units of the objective's metric.
+        num_initial: The number of trials of the Sobol sequence.
+        seed: Of the sequence and of all draws.
+        acquisition: The acquisition function, which takes `threshold`.
+        acquisition_options: Its further arguments.
+
+    Raises:
+        ValueError: If the threshold is not finite, or there is no initial trial.
+
+    Example:
+        >>> level_set(threshold=0.9).name
+        'level_set'
+    """
+    if not math.isfinite(threshold):
+        raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
+    spec = GeneratorSpec(
+        RiskGenerators.RISK,
+        generator_kwargs={
+            "surrogate_spec": SurrogateSpec(model_configs=[_default_model()]),
+            "botorch_acqf_class": acquisition,
+            "botorch_acqf_options": {"threshold": threshold, **(acquisition_options or {})},
+            "seed": seed,
+        },
+    )
+    return after_sobol("level_set", spec, num_initial, seed)
 
 
 def after_sobol(name: str, spec: GeneratorSpec, num_initial: int, seed: int) -> GenerationStrategy:

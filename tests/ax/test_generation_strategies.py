@@ -1,8 +1,12 @@
 from __future__ import annotations
 
-import pytest
+import math
 
-from botorch_risk.ax import risk_averse
+import pytest
+from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig
+
+from botorch_risk.ax import level_set, risk_averse
 from tests.ax.laboratory import laboratory, node_of, play
 
 
@@ -25,7 +29,26 @@ def test_attached_trials_count_as_initial_ones() -> None:
     assert node_of(client, 3) == "risk_averse"
 
 
+@pytest.mark.parametrize("objective", ["purity", "-purity"])
+def test_a_level_set_is_found_on_its_edge(objective: str) -> None:
+    client = Client()
+    client.configure_experiment(
+        parameters=[RangeParameterConfig("heat", (0.0, 1.0), parameter_type="float")]
+    )
+    client.configure_optimization(objective=objective)
+    client.set_generation_strategy(level_set(threshold=2.5, num_initial=4, seed=1))
+    asked = []
+    for _ in range(9):
+        for index, parameters in client.get_next_trials(max_trials=1).items():
+            asked.append(float(parameters["heat"]))
+            client.complete_trial(index, {"purity": 2 + asked[-1] ** 2})
+    distances = [abs(heat - 0.5**0.5) for heat in asked[4:]]
+    assert min(distances) < 0.02 and sorted(distances)[2] < 0.2
+
+
 def test_bad_input() -> None:
+    with pytest.raises(ValueError, match=r"a finite `threshold`. Got nan"):
+        level_set(threshold=math.nan)
     with pytest.raises(ValueError, match=r"`risk_aversion` to be finite and >= 0. Got -1"):
         risk_averse("y", risk_aversion=-1.0)
     with pytest.raises(ValueError, match=r"at least 1 initial trial. Got num_initial=0"):

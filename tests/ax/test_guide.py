@@ -12,7 +12,7 @@ from tests.ax.laboratory import PARAMETERS, node_of
 from tests.campaign_files import ROOT
 
 GUIDE = (ROOT / "docs" / "ax.md").read_text(encoding="utf-8")
-FIRST, SECOND, PARTS = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
+FIRST, SECOND, THIRD, PARTS = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
 
 
 @pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
@@ -29,6 +29,16 @@ def test_a_context_takes_six_lines_beyond_plain_ax() -> None:
     exec(FIRST.partition("client = ")[0] + SECOND, found)
     assert node_of(found["client"], 7) == "under_uncertain_context"
     assert len(re.findall(r"  # \d$", SECOND, flags=re.MULTILINE)) == 6
+
+
+def test_a_level_set_takes_two_lines_beyond_plain_ax() -> None:
+    found: dict[str, Any] = {}
+    exec(FIRST.partition("client = ")[0] + THIRD, found)
+    client = found["client"]
+    for _ in range(6):
+        for index, parameters in client.get_next_trials(max_trials=1).items():
+            client.complete_trial(index, {"purity": parameters["heat"]})
+    assert node_of(client, 5) == "level_set"
 
 
 def test_parts_by_name_make_a_strategy() -> None:

@@ -26,13 +26,14 @@ from botorch_risk.acquisition import (
     Straddle,
     qRiskAverseUpperConfidenceBound,
 )
-from botorch_risk.ax import register, risk_averse, under_uncertain_context
+from botorch_risk.ax import level_set, register, risk_averse, under_uncertain_context
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import ConditionalValueAtRisk
 from tests.ax.laboratory import HUMIDITY, laboratory, play
 
 STRATEGIES: dict[str, Callable[[], GenerationStrategy]] = {
     "risk_averse": lambda: risk_averse("purity", num_initial=3, risk_aversion=2.0, seed=4),
+    "level_set": lambda: level_set(threshold=0.1, num_initial=3, seed=4),
     "under_uncertain_context": lambda: under_uncertain_context(
         "purity", HUMIDITY, risk_measure=ConditionalValueAtRisk(0.3), num_initial=3, seed=4
     ),
