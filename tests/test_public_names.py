@@ -44,6 +44,7 @@ WITHOUT_CONTRACT = {
         "TruncatedVarianceState",
     },
     "ax": {  # for Ax, in tests/ax
+        "ChosenContextAcquisition",
         "ContextualDataset",
         "ContextualRiskModel",
         "ObservedAdapter",

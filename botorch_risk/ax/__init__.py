@@ -11,11 +11,13 @@ from botorch_risk.extras import require_extra
 require_extra("ax", "ax")
 
 from botorch_risk.ax.acquisition import RiskAcquisition  # noqa: E402
+from botorch_risk.ax.chosen_context import ChosenContextAcquisition  # noqa: E402
 from botorch_risk.ax.contextual import ContextualDataset, ContextualRiskModel  # noqa: E402
 from botorch_risk.ax.generation_strategies import (  # noqa: E402
     level_set,
     risk_averse,
     under_uncertain_context,
+    value_at_risk,
 )
 from botorch_risk.ax.generator import RiskGenerator, RiskGenerators  # noqa: E402
 from botorch_risk.ax.observed import ObservedAdapter, ObservedDataset  # noqa: E402
@@ -23,6 +25,7 @@ from botorch_risk.ax.repeats import readings  # noqa: E402
 from botorch_risk.ax.storage import register  # noqa: E402
 
 __all__ = [
+    "ChosenContextAcquisition",
     "ContextualDataset",
     "ContextualRiskModel",
     "ObservedAdapter",
@@ -35,6 +38,7 @@ __all__ = [
     "register",
     "risk_averse",
     "under_uncertain_context",
+    "value_at_risk",
 ]
 
 register()

@@ -2,9 +2,10 @@ r"""Generation strategies for Ax, from its own nodes."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 from ax.adapter.registry import Generators
 from ax.generation_strategy.generation_node import GenerationNode
@@ -22,12 +23,14 @@ from botorch_risk.acquisition import (
     RiskUpperConfidenceBound,
     Straddle,
 )
+from botorch_risk.acquisition.lacing import LacingRule
 from botorch_risk.acquisition.pointwise import as_nonnegative
+from botorch_risk.ax.chosen_context import ChosenContextAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.generator import RiskGenerators
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.reductions import check_risk_measure
-from botorch_risk.risk import Expectation, RiskMeasure
+from botorch_risk.risk import Expectation, RiskMeasure, ValueAtRisk
 
 
 def risk_averse(
@@ -156,6 +159,76 @@ def under_uncertain_context(
     return after_sobol("under_uncertain_context", spec, num_initial, seed)
 
 
+def value_at_risk(
+    contexts: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    *,
+    risk_level: float = 0.1,
+    risk_measure: RiskMeasure | None = None,
+    rule: LacingRule = "probability",
+    num_initial: int = 5,
+    seed: int = 0,
+    acquisition_options: dict[str, Any] | None = None,
+) -> GenerationStrategy:
+    r"""V-UCB in Ax [Nguyen2021vucb]_: contexts are parameters that a simulator can set.
+
+    The last parameters of the search space are contexts, of a known distribution, independent of
+    each other. A trial is the decision of the largest bound of the risk, and a context that decides
+    it (a lacing value). Of an objective that is minimised the risk is taken of its negative.
+
+    Args:
+        contexts: The values of each context and their probabilities, by the name of its parameter.
+        risk_level: The share of the worst outcomes that value-at-risk leaves aside.
+        risk_measure: Another risk, in place of value-at-risk; see `select_lacing_value`.
+        rule: How the context is chosen, as in `select_lacing_value`.
+        num_initial: The number of trials of the Sobol sequence, over decisions and contexts.
+        seed: Of the sequence and of all draws.
+        acquisition_options: Further arguments of `RiskUpperConfidenceBound`; `beta` is 4.
+
+    Raises:
+        ValueError: If there is no context, values and probabilities do not match, `rule` is
+            unknown, or there is no initial trial.
+        TypeError: If `risk_measure` is none.
+
+    Example:
+        >>> value_at_risk({"wind": ([0.0, 0.5, 1.0], [0.2, 0.6, 0.2])}).name
+        'value_at_risk'
+    """
+    measure = ValueAtRisk(risk_level) if risk_measure is None else risk_measure
+    check_risk_measure(measure)
+    if not contexts or any(len(values) != len(shares) for values, shares in contexts.values()):
+        raise ValueError(
+            f"Expected contexts with as many probabilities as values. Got {dict(contexts)}."
+        )
+    if rule not in get_args(LacingRule):
+        raise ValueError(f"Expected `rule` to be one of {get_args(LacingRule)}. Got {rule=}.")
+    values, shares = zip(*contexts.values(), strict=True)
+    points = [list(map(float, point)) for point in itertools.product(*values)]
+    weights = [math.prod(share) for share in itertools.product(*shares)]
+    check_weights(weights)
+    spec = GeneratorSpec(
+        RiskGenerators.RISK,
+        generator_kwargs={
+            "surrogate_spec": SurrogateSpec(model_configs=[_default_model()]),
+            "acquisition_class": ChosenContextAcquisition,
+            "acquisition_options": {
+                "contexts": list(contexts),
+                "points": points,
+                "weights": weights,
+                "rule": rule,
+                "seed": seed,
+            },
+            "botorch_acqf_class": RiskUpperConfidenceBound,
+            "botorch_acqf_options": {
+                "risk_measure": measure,
+                "beta": 4.0,
+                **(acquisition_options or {}),
+            },
+            "seed": seed,
+        },
+    )
+    return after_sobol("value_at_risk", spec, num_initial, seed)
+
+
 def level_set(
     threshold: float,
     *,
@@ -227,6 +300,14 @@ def after_sobol(name: str, spec: GeneratorSpec, num_initial: int, seed: int) -> 
     return GenerationStrategy(
         name=name, nodes=[sobol, GenerationNode(name=name, generator_specs=[spec])]
     )
+
+
+def check_weights(weights: Sequence[float]) -> None:
+    r"""Raises ValueError unless they are probabilities."""
+    if min(weights) < 0 or abs(math.fsum(weights) - 1) > 1e-6:
+        raise ValueError(
+            f"Expected probabilities >= 0 with sum 1. Got {min(weights)=}, {math.fsum(weights)=}."
+        )
 
 
 def _default_model() -> ModelConfig:

@@ -18,6 +18,7 @@ from gpytorch.mlls import MarginalLogLikelihood
 
 from botorch_risk import acquisition
 from botorch_risk.ax.acquisition import RiskAcquisition
+from botorch_risk.ax.chosen_context import ChosenContextAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.generator import RiskGenerators
 from botorch_risk.models import MeanVarianceGP
@@ -60,7 +61,8 @@ def register() -> None:
         fit_botorch_model.register(model)(_fit)
     for function in ACQUISITION_FUNCTIONS:
         register_acquisition_function(function)
-    register_acquisition(RiskAcquisition)
+    for kind in (RiskAcquisition, ChosenContextAcquisition):
+        register_acquisition(kind)
     for measure in RISK_MEASURES:  # whose fields say all
         CORE_DECODER_REGISTRY[measure.__name__] = measure
     CORE_DECODER_REGISTRY[RiskGenerators.__name__] = RiskGenerators

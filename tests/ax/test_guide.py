@@ -12,7 +12,7 @@ from tests.ax.laboratory import PARAMETERS, node_of
 from tests.campaign_files import ROOT
 
 GUIDE = (ROOT / "docs" / "ax.md").read_text(encoding="utf-8")
-FIRST, SECOND, THIRD, PARTS = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
+FIRST, SECOND, THIRD, FOURTH, PARTS = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
 
 
 @pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
@@ -31,9 +31,21 @@ def test_a_context_takes_six_lines_beyond_plain_ax() -> None:
     assert len(re.findall(r"  # \d$", SECOND, flags=re.MULTILINE)) == 6
 
 
-def test_a_level_set_takes_two_lines_beyond_plain_ax() -> None:
+@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
+def test_a_simulator_takes_three_lines_beyond_plain_ax() -> None:
     found: dict[str, Any] = {}
     exec(FIRST.partition("client = ")[0] + THIRD, found)
+    client = found["client"]
+    for _ in range(6):
+        for index, parameters in client.get_next_trials(max_trials=1).items():
+            distance = float(parameters["angle"]) * (1 - float(parameters["wind"]) / 20)
+            client.complete_trial(index, {"distance": distance})
+    assert node_of(client, 5) == "value_at_risk"
+
+
+def test_a_level_set_takes_two_lines_beyond_plain_ax() -> None:
+    found: dict[str, Any] = {}
+    exec(FIRST.partition("client = ")[0] + FOURTH, found)
     client = found["client"]
     for _ in range(6):
         for index, parameters in client.get_next_trials(max_trials=1).items():

@@ -26,14 +26,18 @@ from botorch_risk.acquisition import (
     Straddle,
     qRiskAverseUpperConfidenceBound,
 )
-from botorch_risk.ax import level_set, register, risk_averse, under_uncertain_context
+from botorch_risk.ax import level_set, register, risk_averse, under_uncertain_context, value_at_risk
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import ConditionalValueAtRisk
 from tests.ax.laboratory import HUMIDITY, laboratory, play
 
+# At the kinks of value-at-risk a line search may end early; BoTorch tries again.
+pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
+STIRRING = {"stir": ([0.5, 1.0, 2.0], [0.2, 0.5, 0.3])}  # in place of a decision
 STRATEGIES: dict[str, Callable[[], GenerationStrategy]] = {
     "risk_averse": lambda: risk_averse("purity", num_initial=3, risk_aversion=2.0, seed=4),
     "level_set": lambda: level_set(threshold=0.1, num_initial=3, seed=4),
+    "value_at_risk": lambda: value_at_risk(STIRRING, num_initial=3, seed=4),
     "under_uncertain_context": lambda: under_uncertain_context(
         "purity", HUMIDITY, risk_measure=ConditionalValueAtRisk(0.3), num_initial=3, seed=4
     ),

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig
+from ax.exceptions.core import UserInputError
+
+from botorch_risk.acquisition import RiskUpperConfidenceBound, select_lacing_value
+from botorch_risk.ax import value_at_risk
+from botorch_risk.risk import ConditionalValueAtRisk
+from tests.ax.laboratory import node_of
+
+# At the kinks of value-at-risk a line search may end early; BoTorch tries again.
+pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
+WINDS = {"wind": ([0.0, 5.0, 10.0], [0.2, 0.6, 0.2])}
+ANGLE = RangeParameterConfig("angle", (0.0, 1.0), parameter_type="float")
+WIND = RangeParameterConfig("wind", (0.0, 10.0), parameter_type="float")
+
+
+def simulator(objective: str = "range", parameters: Any = (ANGLE, WIND), **options: Any) -> Client:
+    client = Client()
+    client.configure_experiment(name="simulator", parameters=parameters)
+    client.configure_optimization(objective=objective)
+    client.set_generation_strategy(value_at_risk(WINDS, num_initial=4, **options))
+    return client
+
+
+def play(client: Client, num_trials: int) -> list[Any]:
+    asked = []
+    for _ in range(num_trials):
+        for index, parameters in client.get_next_trials(max_trials=1).items():
+            angle, wind = float(parameters["angle"]), float(parameters["wind"])
+            client.complete_trial(index, {"range": -((angle - 0.3) ** 2) - wind * angle / 20})
+            asked.append(parameters)
+    return asked
+
+
+@pytest.mark.parametrize("objective", ["range", "-range"])
+@pytest.mark.parametrize("measure", [None, ConditionalValueAtRisk(0.3)])
+def test_the_context_is_a_lacing_value_of_the_decision(objective: str, measure: Any) -> None:
+    client = simulator(objective, risk_measure=measure, rule="probability")
+    *_, last = play(client, 6)
+    assert node_of(client, 5) == "value_at_risk"
+    assert last["wind"] in WINDS["wind"][0]
+    adapter: Any = client._generation_strategy.adapter
+    bound = adapter.generator._acquisition.acqf.bound
+    assert isinstance(bound, RiskUpperConfidenceBound)
+    decision = torch.tensor([[last["angle"]]], dtype=torch.double)
+    expected = select_lacing_value(bound, decision, "probability", seeds=0)
+    probability = dict(zip(*WINDS["wind"], strict=True))
+    assert probability[last["wind"]] == probability[expected[0, 1].item()]  # ties are at random
+
+
+def test_pending_trials_and_batches_are_kept_apart() -> None:
+    client = simulator()
+    play(client, 4)
+    batch = client.get_next_trials(max_trials=2)
+    later = client.get_next_trials(max_trials=1)
+    points = [(each["angle"], each["wind"]) for each in (*batch.values(), *later.values())]
+    assert len(set(points)) == 3
+    assert {point[1] for point in points} <= set(WINDS["wind"][0])
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match=r"as many probabilities as values"):
+        value_at_risk({"wind": ([0.0, 1.0], [1.0])})
+    with pytest.raises(ValueError, match=r"probabilities >= 0 with sum 1"):
+        value_at_risk({"wind": ([0.0, 1.0], [0.6, 0.6])})
+    with pytest.raises(ValueError, match=r"`rule` to be one of"):
+        value_at_risk(WINDS, rule="best")  # type: ignore[arg-type]
+    for parameters, message in (
+        ((WIND, ANGLE), r"\['wind'\] to be the last parameters.*Got \['wind', 'angle'\]"),
+        ((ANGLE, RangeParameterConfig("wind", (0.0, 8.0), parameter_type="float")), r"Got 10"),
+    ):
+        client = simulator(parameters=parameters)
+        play(client, 4)
+        with pytest.raises(UserInputError, match=message):
+            client.get_next_trials(max_trials=1)
