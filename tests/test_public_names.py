@@ -45,7 +45,6 @@ WITHOUT_CONTRACT = {
     },
     "ax": {  # for Ax, in tests/ax
         "ChosenContextAcquisition",
-        "ContextualDataset",
         "ContextualRiskModel",
         "ObservedAdapter",
         "ObservedDataset",

@@ -12,7 +12,8 @@ require_extra("ax", "ax")
 
 from botorch_risk.ax.acquisition import RiskAcquisition  # noqa: E402
 from botorch_risk.ax.chosen_context import ChosenContextAcquisition  # noqa: E402
-from botorch_risk.ax.contextual import ContextualDataset, ContextualRiskModel  # noqa: E402
+from botorch_risk.ax.contextual import ContextualRiskModel  # noqa: E402
+from botorch_risk.ax.datasets import ObservedDataset  # noqa: E402
 from botorch_risk.ax.generation_strategies import (  # noqa: E402
     level_set,
     risk_averse,
@@ -20,13 +21,12 @@ from botorch_risk.ax.generation_strategies import (  # noqa: E402
     value_at_risk,
 )
 from botorch_risk.ax.generator import RiskGenerator, RiskGenerators  # noqa: E402
-from botorch_risk.ax.observed import ObservedAdapter, ObservedDataset  # noqa: E402
+from botorch_risk.ax.observed import ObservedAdapter  # noqa: E402
 from botorch_risk.ax.repeats import readings  # noqa: E402
 from botorch_risk.ax.storage import register  # noqa: E402
 
 __all__ = [
     "ChosenContextAcquisition",
-    "ContextualDataset",
     "ContextualRiskModel",
     "ObservedAdapter",
     "ObservedDataset",

@@ -17,57 +17,6 @@ from botorch_risk.models import Reduction, RobustModel
 from botorch_risk.risk import RiskMeasure
 
 
-class ContextualDataset(SupervisedDataset):
-    r"""Outcomes of decisions, with the contexts that they met.
-
-    Args:
-        X: `n x d_x` decisions.
-        Y: `n x 1` outcomes.
-        contexts: `n x d_w`, what each decision met.
-        observed: `t x d_w`, all contexts so far, also where the evaluation failed.
-        options: `Yvar`, `feature_names`, `outcome_names` and the like of BoTorch's dataset.
-
-    Example:
-        >>> names = {"feature_names": ["x"], "outcome_names": ["y"]}
-        >>> column = torch.rand(3, 1)
-        >>> data = ContextualDataset(column, column, contexts=column, observed=column, **names)
-        >>> data.clone(mask=torch.tensor([True, False, True])).contexts.shape
-        torch.Size([2, 1])
-    """
-
-    def __init__(
-        self, X: Any, Y: Any, *, contexts: Tensor, observed: Tensor, **options: Any
-    ) -> None:
-        super().__init__(X, Y, **options)
-        self.contexts, self.observed = contexts, observed
-
-    def __eq__(self, other: Any) -> bool:
-        return (
-            super().__eq__(other)
-            and torch.equal(self.contexts, other.contexts)
-            and torch.equal(self.observed, other.observed)
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # as the base class
-
-    def clone(self, deepcopy: bool = False, mask: Tensor | None = None) -> ContextualDataset:
-        r"""A copy, perhaps of some rows; of the distribution of contexts all is known."""
-
-        def part(values: Tensor) -> Tensor:
-            values = values if mask is None else values[..., mask, :]
-            return values.clone() if deepcopy else values
-
-        return type(self)(
-            part(self.X),
-            part(self.Y),
-            contexts=part(self.contexts),
-            observed=self.observed.clone() if deepcopy else self.observed,
-            Yvar=None if self.Yvar is None else part(self.Yvar),
-            feature_names=self.feature_names,
-            outcome_names=self.outcome_names,
-        )
-
-
 class ContextualRiskModel(RobustModel):
     r"""The risk of a decision over contexts, whose distribution is learnt as they are observed.
 
@@ -78,7 +27,7 @@ class ContextualRiskModel(RobustModel):
         >>> from botorch_risk.risk import ConditionalValueAtRisk
         >>> X, W = torch.rand(2, 9, 1, dtype=torch.double)
         >>> model = ContextualRiskModel(
-        ...     X, (3 * (X + W)).sin(), contexts=W, observed=W, context_bounds=[(0.0, 1.0)],
+        ...     X, (3 * (X + W)).sin(), contexts=W, every_context=W, context_bounds=[(0.0, 1.0)],
         ...     risk_measure=ConditionalValueAtRisk(0.2), n_w=16,
         ... )
         >>> model.posterior(X[:2]).rsample(torch.Size([4])).shape
@@ -94,7 +43,7 @@ class ContextualRiskModel(RobustModel):
         input_transform: InputTransform | None = None,
         *,
         contexts: Tensor,
-        observed: Tensor,
+        every_context: Tensor,
         context_bounds: Any,
         risk_measure: RiskMeasure,
         n_w: int = 64,
@@ -110,7 +59,7 @@ class ContextualRiskModel(RobustModel):
             outcome_transform: Of the outcome; `Standardize` by default.
             input_transform: `Normalize` of the decisions, as Ax makes it, or None.
             contexts: `n x d_w`, what each decision met.
-            observed: `t x d_w`, all contexts so far.
+            every_context: `t x d_w`, all contexts so far.
             context_bounds: The lower and the upper bound of each context, `d_w` pairs.
             risk_measure: Larger is better.
             n_w: Points that stand for the density.
@@ -126,28 +75,29 @@ class ContextualRiskModel(RobustModel):
             input_transform=_of_both(input_transform, train_X.shape[-1], bounds),
         )
         density = KernelDensityEnvironment(
-            observed, bounds, n_w=n_w, seeds=seed, **(density_options or {})
+            every_context, bounds, n_w=n_w, seeds=seed, **(density_options or {})
         )
         super().__init__(process, [Reduction(0, density, risk_measure)])
 
     @classmethod
     def construct_inputs(cls, training_data: SupervisedDataset, **options: Any) -> dict[str, Any]:
-        r"""Arguments of the constructor from a `ContextualDataset`.
+        r"""Arguments of the constructor from an `ObservedDataset`.
 
         Raises:
             ValueError: If the dataset has no contexts.
         """
-        if not isinstance(training_data, ContextualDataset):
+        if getattr(training_data, "contexts", None) is None:
             raise ValueError(
                 f"Expected contexts beside {training_data.outcome_names}. Got a "
-                f"{type(training_data).__name__}."
+                f"{type(training_data).__name__} without."
             )
+        data: Any = training_data
         return {
-            "train_X": training_data.X,
-            "train_Y": training_data.Y,
-            "train_Yvar": training_data.Yvar,
-            "contexts": training_data.contexts,
-            "observed": training_data.observed,
+            "train_X": data.X,
+            "train_Y": data.Y,
+            "train_Yvar": data.Yvar,
+            "contexts": data.contexts,
+            "every_context": data.every_context,
             **options,
         }
 

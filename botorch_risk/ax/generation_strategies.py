@@ -74,18 +74,8 @@ def risk_averse(
         outcome_transform_classes=[Standardize],
         name="MeanVarianceGP",
     )
-    spec = GeneratorSpec(
-        RiskGenerators.RISK,
-        generator_kwargs={
-            "surrogate_spec": SurrogateSpec(
-                model_configs=[_default_model()],
-                metric_to_model_configs={metric: [model]},
-            ),
-            "botorch_acqf_class": acquisition,
-            "botorch_acqf_options": {"risk_aversion": risk_aversion, **(acquisition_options or {})},
-            "seed": seed,
-        },
-    )
+    options = {"risk_aversion": risk_aversion, **(acquisition_options or {})}
+    spec = _generator({metric: [model]}, acquisition, options, seed)
     return after_sobol("risk_averse", spec, num_initial, seed)
 
 
@@ -142,20 +132,9 @@ def under_uncertain_context(
         outcome_transform_classes=[Standardize],
         name="ContextualRiskModel",
     )
-    options = {"beta": 4.0} if issubclass(acquisition, RiskUpperConfidenceBound) else {}
-    spec = GeneratorSpec(
-        RiskGenerators.RISK,
-        generator_kwargs={
-            "surrogate_spec": SurrogateSpec(
-                model_configs=[_default_model()],
-                metric_to_model_configs={metric: [model]},
-            ),
-            "botorch_acqf_class": acquisition,
-            "botorch_acqf_options": {**options, **(acquisition_options or {})},
-            "seed": seed,
-            "contexts": list(contexts),
-        },
-    )
+    width = {"beta": 4.0} if issubclass(acquisition, RiskUpperConfidenceBound) else {}
+    options = {**width, **(acquisition_options or {})}
+    spec = _generator({metric: [model]}, acquisition, options, seed, contexts=list(contexts))
     return after_sobol("under_uncertain_context", spec, num_initial, seed)
 
 
@@ -205,24 +184,17 @@ def value_at_risk(
     points = [list(map(float, point)) for point in itertools.product(*values)]
     weights = [math.prod(share) for share in itertools.product(*shares)]
     check_weights(weights)
-    spec = GeneratorSpec(
-        RiskGenerators.RISK,
-        generator_kwargs={
-            "surrogate_spec": SurrogateSpec(model_configs=[_default_model()]),
-            "acquisition_class": ChosenContextAcquisition,
-            "acquisition_options": {
-                "contexts": list(contexts),
-                "points": points,
-                "weights": weights,
-                "rule": rule,
-                "seed": seed,
-            },
-            "botorch_acqf_class": RiskUpperConfidenceBound,
-            "botorch_acqf_options": {
-                "risk_measure": measure,
-                "beta": 4.0,
-                **(acquisition_options or {}),
-            },
+    spec = _generator(
+        {},
+        RiskUpperConfidenceBound,
+        {"risk_measure": measure, "beta": 4.0, **(acquisition_options or {})},
+        seed,
+        acquisition_class=ChosenContextAcquisition,
+        acquisition_options={
+            "contexts": list(contexts),
+            "points": points,
+            "weights": weights,
+            "rule": rule,
             "seed": seed,
         },
     )
@@ -259,15 +231,8 @@ def level_set(
     """
     if not math.isfinite(threshold):
         raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
-    spec = GeneratorSpec(
-        RiskGenerators.RISK,
-        generator_kwargs={
-            "surrogate_spec": SurrogateSpec(model_configs=[_default_model()]),
-            "botorch_acqf_class": acquisition,
-            "botorch_acqf_options": {"threshold": threshold, **(acquisition_options or {})},
-            "seed": seed,
-        },
-    )
+    options = {"threshold": threshold, **(acquisition_options or {})}
+    spec = _generator({}, acquisition, options, seed)
     return after_sobol("level_set", spec, num_initial, seed)
 
 
@@ -310,6 +275,24 @@ def check_weights(weights: Sequence[float]) -> None:
         )
 
 
-def _default_model() -> ModelConfig:
-    r"""Ax's own model, of metrics beside the objective."""
-    return ModelConfig(outcome_transform_classes=[Standardize], name="default")
+def _generator(
+    models: Mapping[str, list[ModelConfig]],
+    acquisition: type[AcquisitionFunction],
+    options: Mapping[str, Any],
+    seed: int,
+    **more: Any,
+) -> GeneratorSpec:
+    r"""Our generator, with Ax's own model of metrics that none is named for."""
+    default = ModelConfig(outcome_transform_classes=[Standardize], name="default")
+    return GeneratorSpec(
+        RiskGenerators.RISK,
+        generator_kwargs={
+            "surrogate_spec": SurrogateSpec(
+                model_configs=[default], metric_to_model_configs=dict(models)
+            ),
+            "botorch_acqf_class": acquisition,
+            "botorch_acqf_options": dict(options),
+            "seed": seed,
+            **more,
+        },
+    )

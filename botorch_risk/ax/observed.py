@@ -18,7 +18,7 @@ from botorch.exceptions.warnings import BotorchWarning
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
-from botorch_risk.ax.contextual import ContextualDataset
+from botorch_risk.ax.datasets import ObservedDataset
 
 COUNT_SUFFIX = "_count"
 STORED_DECIMALS = 10  # of outcomes, in Ax's JSON and SQL stores alike
@@ -32,51 +32,6 @@ def count_name(metric: str) -> str:
         'purity_count'
     """
     return f"{metric}{COUNT_SUFFIX}"
-
-
-class ObservedDataset(SupervisedDataset):
-    r"""Means of an outcome, with the number of readings behind each.
-
-    Args:
-        X: `n x d`, the arms, none of them twice.
-        Y: `n x 1` means.
-        counts: `n x 1` numbers of readings.
-        Yvar: `n x 1` squared standard errors of the means; of a single reading any number.
-        options: `feature_names`, `outcome_names` and the like of BoTorch's dataset.
-
-    Example:
-        >>> names = {"feature_names": ["x"], "outcome_names": ["y"]}
-        >>> column = torch.ones(2, 1)
-        >>> ObservedDataset(column, column, counts=3 * column, Yvar=column, **names).counts.shape
-        torch.Size([2, 1])
-    """
-
-    def __init__(
-        self, X: Any, Y: Any, *, counts: Tensor, Yvar: Tensor | None = None, **options: Any
-    ) -> None:
-        super().__init__(X, Y, Yvar=Yvar, **options)
-        self.counts = counts
-
-    def __eq__(self, other: Any) -> bool:
-        return super().__eq__(other) and torch.equal(self.counts, other.counts)
-
-    __hash__ = None  # type: ignore[assignment]  # as the base class
-
-    def clone(self, deepcopy: bool = False, mask: Tensor | None = None) -> ObservedDataset:
-        r"""A copy, perhaps of some rows."""
-
-        def part(values: Tensor) -> Tensor:
-            values = values if mask is None else values[..., mask, :]
-            return values.clone() if deepcopy else values
-
-        return type(self)(
-            part(self.X),
-            part(self.Y),
-            counts=part(self.counts),
-            Yvar=None if self.Yvar is None else part(self.Yvar),
-            feature_names=self.feature_names,
-            outcome_names=self.outcome_names,
-        )
 
 
 class ObservedAdapter(TorchAdapter):
@@ -167,7 +122,7 @@ def _warn_of_small_outcomes(exact: Any, stored: Any) -> None:
 
 def with_contexts(
     dataset: SupervisedDataset, contexts: Tensor, every: Tensor, names: Sequence[str]
-) -> ContextualDataset:
+) -> ObservedDataset:
     r"""A dataset with the contexts of its rows; rows without one are left out, with a warning.
 
     Args:
@@ -198,11 +153,11 @@ def with_contexts(
             BotorchWarning,
             stacklevel=2,
         )
-    return ContextualDataset(
+    return ObservedDataset(
         dataset.X[known],
         dataset.Y[known],
         contexts=contexts[known],
-        observed=every[every.isfinite().all(dim=-1)],
+        every_context=every[every.isfinite().all(dim=-1)],
         Yvar=None if dataset.Yvar is None else dataset.Yvar[known],
         feature_names=dataset.feature_names,
         outcome_names=dataset.outcome_names,

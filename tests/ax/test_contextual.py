@@ -15,7 +15,7 @@ from botorch.utils.datasets import SupervisedDataset
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.ax import ContextualDataset, ContextualRiskModel, under_uncertain_context
+from botorch_risk.ax import ContextualRiskModel, ObservedDataset, under_uncertain_context
 from botorch_risk.ax.observed import with_contexts
 from botorch_risk.environments import KernelDensityEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
@@ -25,12 +25,12 @@ NAMES: dict[str, Any] = {"feature_names": ["a", "b"], "outcome_names": ["y"]}
 MEASURE = ConditionalValueAtRisk(0.3)
 
 
-def data() -> ContextualDataset:
+def data() -> ObservedDataset:
     X = torch.rand(10, 2, dtype=torch.double) * 3
     W = torch.rand(10, 1, dtype=torch.double) * 100
     Y = (X.sum(dim=-1, keepdim=True) + W / 50).sin()
-    observed = torch.cat([W, torch.rand(3, 1, dtype=torch.double) * 100])
-    return ContextualDataset(X, Y, contexts=W, observed=observed, **NAMES)
+    every = torch.cat([W, torch.rand(3, 1, dtype=torch.double) * 100])
+    return ObservedDataset(X, Y, contexts=W, every_context=every, **NAMES)
 
 
 def test_it_is_the_risk_of_a_process_of_decision_and_context() -> None:
@@ -47,7 +47,7 @@ def test_it_is_the_risk_of_a_process_of_decision_and_context() -> None:
     )
     for each in (model.model, plain):
         fit_gpytorch_mll(ExactMarginalLogLikelihood(each.likelihood, each))
-    environment = KernelDensityEnvironment(dataset.observed, bounds[:, 2:], n_w=16, seeds=3)
+    environment = KernelDensityEnvironment(dataset.every_context, bounds[:, 2:], n_w=16, seeds=3)
     X = torch.rand(5, 1, 2, dtype=torch.double) * 3
     (reduction,) = model.reductions
     found, expected = (
@@ -98,20 +98,10 @@ def test_the_distribution_is_learnt_also_from_trials_without_an_outcome() -> Non
     with pytest.warns(BotorchWarning, match=r"\['w'\] in every trial. Got 1 without"):
         found = with_contexts(dataset, W, every, ["w"])
     assert found.contexts.flatten().tolist() == [1.0, 3.0]
-    assert found.observed.flatten().tolist() == [1.0, 3.0, 7.0]
+    assert found.every_context.flatten().tolist() == [1.0, 3.0, 7.0]
     assert torch.equal(found.X, X[[0, 2]])
     with pytest.raises(UserInputError, match=r"contexts \['w'\] as tracking metrics beside 'y'"):
         with_contexts(dataset, torch.full((3, 1), torch.nan), every, ["w"])
-
-
-def test_a_dataset_is_copied_in_part_and_compared_with_its_contexts() -> None:
-    whole = data()
-    assert whole == whole.clone(deepcopy=True)
-    other = whole.clone(deepcopy=True)
-    other.contexts += 1
-    assert whole != other
-    part = whole.clone(mask=torch.arange(10) < 4)
-    assert part.contexts.shape == (4, 1) and part.observed.shape == (13, 1)
 
 
 def test_bad_input() -> None:
@@ -124,7 +114,7 @@ def test_bad_input() -> None:
     with pytest.raises(TypeError, match="Expected a `RiskMeasure`"):
         under_uncertain_context("y", HUMIDITY, risk_measure="mean")  # type: ignore[arg-type]
     plain = SupervisedDataset(torch.rand(3, 2), torch.rand(3, 1), **NAMES)
-    with pytest.raises(ValueError, match=r"contexts beside \['y'\]. Got a SupervisedDataset"):
+    with pytest.raises(ValueError, match=r"beside \['y'\]. Got a SupervisedDataset without"):
         ContextualRiskModel.construct_inputs(
             plain, context_bounds=[[0.0, 1.0]], risk_measure=Expectation()
         )

@@ -64,15 +64,6 @@ def test_several_readings_have_a_standard_error() -> None:
         with_counts(SupervisedDataset(X, Y, **NAMES), torch.tensor([[1.0], [3.0]]))
 
 
-def test_a_dataset_is_copied_in_part_and_compared_with_its_counts() -> None:
-    X, Y = torch.eye(2, dtype=torch.double), torch.ones(2, 1, dtype=torch.double)
-    whole = ObservedDataset(X, Y, counts=torch.tensor([[3.0], [2.0]]), Yvar=Y, **NAMES)
-    assert whole == whole.clone(deepcopy=True)
-    assert whole != ObservedDataset(X, Y, counts=torch.ones(2, 1), Yvar=Y, **NAMES)
-    part = whole.clone(mask=torch.tensor([False, True]))
-    assert part.counts.tolist() == [[2.0]] and part.X.shape == (1, 2)
-
-
 def test_outcomes_that_the_store_would_lose_are_warned_of() -> None:
     client = laboratory()
     for heat in (0.1, 0.4, 0.9):
