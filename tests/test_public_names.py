@@ -44,6 +44,7 @@ WITHOUT_CONTRACT = {
         "TruncatedVarianceState",
     },
     "ax": {  # for Ax, in tests/ax
+        "BestArm",
         "ChosenContextAcquisition",
         "ContextualRiskModel",
         "ObservedAdapter",

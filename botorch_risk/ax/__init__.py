@@ -11,6 +11,7 @@ from botorch_risk.extras import require_extra
 require_extra("ax", "ax")
 
 from botorch_risk.ax.acquisition import RiskAcquisition  # noqa: E402
+from botorch_risk.ax.best_arm import BestArm, best_arm  # noqa: E402
 from botorch_risk.ax.chosen_context import ChosenContextAcquisition  # noqa: E402
 from botorch_risk.ax.contextual import ContextualRiskModel  # noqa: E402
 from botorch_risk.ax.datasets import ObservedDataset  # noqa: E402
@@ -26,6 +27,7 @@ from botorch_risk.ax.repeats import readings  # noqa: E402
 from botorch_risk.ax.storage import register  # noqa: E402
 
 __all__ = [
+    "BestArm",
     "ChosenContextAcquisition",
     "ContextualRiskModel",
     "ObservedAdapter",
@@ -33,6 +35,7 @@ __all__ = [
     "RiskAcquisition",
     "RiskGenerator",
     "RiskGenerators",
+    "best_arm",
     "level_set",
     "readings",
     "register",

@@ -112,6 +112,21 @@ class OfDecisions(AcquisitionFunction):
         values: Tensor = self.bound(X[..., : self.num_decisions])
         return values
 
+    def lower(self, X: Tensor) -> Tensor:
+        r"""The lower bound of the decisions, `m x d -> m`."""
+        values: Tensor = self.bound.lower(X[..., : self.num_decisions])
+        return values
+
+    def mean(self, X: Tensor) -> Tensor:
+        r"""The posterior mean of the risk of the decisions, likewise."""
+        values: Tensor = self.bound.mean(X[..., : self.num_decisions])
+        return values
+
+    def upper(self, X: Tensor) -> Tensor:
+        r"""The upper bound of the decisions, likewise."""
+        values: Tensor = self.bound.upper(X[..., : self.num_decisions])
+        return values
+
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         r"""Takes rows under evaluation, of which the bound takes the decisions."""
         self.X_pending = X_pending  # type: ignore[assignment]

@@ -99,6 +99,18 @@ class RiskGenerator(BoTorchGenerator):
         with addressed_draws(self.seed, "gen", rows):
             return super().gen(n, search_space_digest, torch_opt_config)
 
+    def acquisition_function(
+        self, search_space_digest: SearchSpaceDigest, torch_opt_config: TorchOptConfig
+    ) -> AcquisitionFunction:
+        r"""The acquisition function of the present models, as `gen` would maximise it."""
+        return self._instantiate_acquisition(
+            search_space_digest=search_space_digest,
+            torch_opt_config=torch_opt_config,
+            botorch_acqf_options=self._botorch_acqf_options,
+            acq_options=self.acquisition_options,
+            n=1,
+        ).acqf
+
 
 @contextmanager
 def addressed_draws(seed: int, *stream: int | str) -> Iterator[None]:

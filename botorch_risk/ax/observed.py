@@ -125,6 +125,8 @@ def with_contexts(
 ) -> ObservedDataset:
     r"""A dataset with the contexts of its rows; rows without one are left out, with a warning.
 
+    Standard errors count where all rows have one; otherwise the noise is learnt.
+
     Args:
         dataset: Means, `n x 1`.
         contexts: `n x d_w`, NaN where one is missing.
@@ -153,12 +155,13 @@ def with_contexts(
             BotorchWarning,
             stacklevel=2,
         )
+    variances = None if dataset.Yvar is None else dataset.Yvar[known]
     return ObservedDataset(
         dataset.X[known],
         dataset.Y[known],
         contexts=contexts[known],
         every_context=every[every.isfinite().all(dim=-1)],
-        Yvar=None if dataset.Yvar is None else dataset.Yvar[known],
+        Yvar=variances if variances is not None and variances.isfinite().all() else None,
         feature_names=dataset.feature_names,
         outcome_names=dataset.outcome_names,
     )

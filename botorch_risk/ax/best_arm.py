@@ -1,0 +1,124 @@
+r"""The arm to recommend, by the risk that its strategy optimises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from ax.api.client import Client
+from ax.core.observation import ObservationFeatures
+from ax.core.trial_status import TrialStatus
+from ax.exceptions.core import UnsupportedError
+from torch import Tensor
+
+from botorch_risk.ax.generator import RiskGenerator
+from botorch_risk.ax.observed import ObservedAdapter
+
+Rule = Literal["lower_confidence_bound", "posterior_mean"]
+
+
+@dataclass(frozen=True)
+class BestArm:
+    r"""An arm, and what is known of its risk; larger is better.
+
+    Args:
+        trial_index: The first trial of the arm.
+        parameters: Its parameters.
+        mean: The posterior mean of its risk, of the negative metric where that is minimised.
+        lower: A lower confidence bound.
+        upper: An upper confidence bound.
+        runner_up: The arm that the rule has second, if there is one.
+
+    Example:
+        >>> BestArm(3, {"heat": 0.4}, mean=1.0, lower=0.8, upper=1.2).lower
+        0.8
+    """
+
+    trial_index: int
+    parameters: dict[str, Any]
+    mean: float
+    lower: float
+    upper: float
+    runner_up: BestArm | None = None
+
+
+def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
+    r"""The completed arm to recommend, not the luckiest one.
+
+    Ax's own best parameterization compares predicted means, or the observed ones where it mistrusts
+    the model, and takes the model of the last candidate; this is by the risk that the strategy
+    optimises, noise, context and constraints included, with all data so far.
+
+    Args:
+        client: Of an experiment with a strategy of this package, and a completed trial.
+        rule: By the lower confidence bound of the risk, as RAHBO reports, or by its posterior mean.
+
+    Raises:
+        UnsupportedError: If the present strategy has no bounds of a risk.
+        ValueError: If `rule` is unknown.
+
+    Example:
+        >>> from ax.api.configs import RangeParameterConfig
+        >>> from botorch_risk.ax import readings, risk_averse
+        >>> client = Client()
+        >>> client.configure_experiment([RangeParameterConfig("heat", (0.0, 1.0), "float")])
+        >>> client.configure_optimization("purity")
+        >>> client.configure_tracking_metrics(["purity_count"])
+        >>> client.set_generation_strategy(risk_averse("purity"))
+        >>> for heat, values in ((0.2, [1.0, 1.1]), (0.5, [1.9, 2.0]), (0.9, [0.0, 3.9])):
+        ...     index = client.attach_trial({"heat": heat})
+        ...     _ = client.complete_trial(index, readings({"purity": values}))
+        >>> best_arm(client).parameters
+        {'heat': 0.5}
+    """
+    if rule not in get_args(Rule):
+        raise ValueError(f"Expected `rule` to be one of {get_args(Rule)}. Got {rule!r}.")
+    experiment, (*_, node) = client._experiment, client._generation_strategy._nodes
+    node._fit(experiment=experiment, data=experiment.lookup_data())
+    adapter = node._fitted_adapter
+    if not (isinstance(adapter, ObservedAdapter) and isinstance(adapter.generator, RiskGenerator)):
+        raise UnsupportedError(
+            f"Expected a strategy of `botorch_risk.ax`. Got one that ends with {node.name!r}."
+        )
+    arms: dict[str, tuple[int, dict[str, Any]]] = {}
+    for index in sorted(experiment.trials):
+        trial: Any = experiment.trials[index]
+        if trial.status == TrialStatus.COMPLETED and trial.arm is not None:
+            arms.setdefault(trial.arm.signature, (index, dict(trial.arm.parameters)))
+    found = list(arms.values())
+    bounds = _bounds(adapter, [parameters for _, parameters in found])
+    by_rule = bounds[0] if rule == "lower_confidence_bound" else bounds[1]
+    order = by_rule.argsort(descending=True).tolist()
+    best: BestArm | None = None
+    for row in reversed(order[:2]):
+        lower, mean, upper = (each[row].item() for each in bounds)
+        index, parameters = found[row]
+        best = BestArm(index, parameters, mean, lower, upper, best)
+    assert best is not None
+    return best
+
+
+def _bounds(adapter: ObservedAdapter, arms: list[dict[str, Any]]) -> tuple[Tensor, Tensor, Tensor]:
+    r"""Lower bound, mean and upper bound of the risk of arms, `n` each."""
+    features = [ObservationFeatures(parameters=dict(parameters)) for parameters in arms]
+    for transform in adapter.transforms.values():
+        features = transform.transform_observation_features(features)
+    X = adapter._transform_observation_features(features)
+    space = adapter._search_space.clone()
+    made = adapter._get_transformed_gen_args(search_space=space)
+    digest, config = adapter._get_transformed_model_gen_args(
+        search_space=made.search_space,
+        pending_observations={},
+        fixed_features=made.fixed_features,
+        optimization_config=made.optimization_config,
+    )
+    generator: Any = adapter.generator
+    bound = generator.acquisition_function(digest, config)
+    if not all(callable(getattr(bound, side, None)) for side in ("lower", "mean", "upper")):
+        raise UnsupportedError(
+            "Expected a strategy that maximises a confidence bound of a risk. Got "
+            f"{type(bound).__name__}."
+        )
+    with torch.no_grad():
+        return bound.lower(X), bound.mean(X), bound.upper(X)

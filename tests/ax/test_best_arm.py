@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ax.exceptions.core import UnsupportedError
+
+from botorch_risk.ax import best_arm, level_set, readings, under_uncertain_context
+from botorch_risk.risk import WorstCase
+from tests.ax.laboratory import HUMIDITY, laboratory, play
+
+# At the kinks of a penalty a line search may end early; BoTorch tries again.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:No observation of outcome"),
+]
+# A noisy arm that was lucky, and a quiet one; around them, what tells noise from noise.
+TABLE = [
+    (0.1, [0.0, 0.1, -0.1]),
+    (0.2, [0.5, 0.6, 0.55]),
+    (0.3, [1.0, 1.02, 0.99]),
+    (0.7, [0.2, 1.9, 1.5]),
+    (0.8, [3.0, -1.0, 1.3]),
+    (0.9, [-2.0, 1.5, 0.4]),
+]
+
+
+def with_table(sign: float = 1.0, objective: str = "purity", **options: Any) -> Any:
+    client = laboratory(objective=objective, **options)
+    for heat, values in TABLE:
+        index = client.attach_trial({"heat": heat, "stir": 1.0})
+        found = readings({"purity": [sign * value for value in values]})
+        client.complete_trial(
+            index, {**found, **({"cost": heat} if "constraints" in options else {})}
+        )
+    return client
+
+
+@pytest.mark.parametrize(("sign", "objective"), [(1.0, "purity"), (-1.0, "-purity")])
+def test_the_quiet_arm_and_not_the_luckiest(sign: float, objective: str) -> None:
+    found = best_arm(with_table(sign, objective))
+    assert found.parameters["heat"] == 0.3 and found.trial_index == 2
+    assert found.lower < found.mean < found.upper
+    assert found.mean == pytest.approx(1.0, abs=0.3)
+    other = found.runner_up
+    assert other is not None and other.lower <= found.lower and other.runner_up is None
+
+
+def test_rules_are_those_of_their_names() -> None:
+    client = with_table()
+    by_mean, by_bound = best_arm(client, "posterior_mean"), best_arm(client)
+    assert by_mean.runner_up is not None and by_mean.mean >= by_mean.runner_up.mean
+    assert by_bound.lower >= by_mean.lower
+
+
+def test_what_breaks_a_constraint_is_not_recommended() -> None:
+    assert best_arm(with_table(constraints=["cost <= 0.25"])).parameters["heat"] < 0.25
+
+
+def test_contexts_and_what_came_after_the_last_candidate_count() -> None:
+    strategy = under_uncertain_context("purity", HUMIDITY, risk_measure=WorstCase(), num_initial=3)
+    client = laboratory(strategy=strategy)
+    play(client, 5)
+    before = best_arm(client)
+    index = client.attach_trial({"heat": 0.0, "stir": 2.0})
+    client.complete_trial(index, {"purity": 50.0, "humidity": 40.0})
+    after = best_arm(client)
+    assert after.trial_index == index and after.mean > before.mean
+
+
+def test_bad_input() -> None:
+    client = laboratory(strategy=level_set(0.5, num_initial=2))
+    play(client, 3)
+    with pytest.raises(UnsupportedError, match=r"a confidence bound of a risk. Got Straddle"):
+        best_arm(client)
+    with pytest.raises(ValueError, match=r"`rule` to be one of .* Got 'luckiest'"):
+        best_arm(client, rule="luckiest")  # type: ignore[arg-type]
