@@ -43,11 +43,13 @@ def test_campaigns_are_what_their_readme_says(name: str) -> None:
 def test_the_papers_back_tests_are_asked_for(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for path in ({}, {"PORTFOLIO_TABLE": str(tmp_path / "none.csv")}):
-        monkeypatch.delenv("PORTFOLIO_TABLE", raising=False)
+    for path in ({}, {"BOTORCH_RISK_PORTFOLIO_TABLE": str(tmp_path / "none.csv")}):
+        monkeypatch.delenv("BOTORCH_RISK_PORTFOLIO_TABLE", raising=False)
         for variable, value in path.items():
             monkeypatch.setenv(variable, value)
-        with pytest.raises(ValueError, match="Expected PORTFOLIO_TABLE to be the path"):
+        with pytest.raises(
+            ValueError, match="Expected BOTORCH_RISK_PORTFOLIO_TABLE to be the path"
+        ):
             Campaign.read(FOLDER / f"{name}.py")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-VARIABLE = "PORTFOLIO_TABLE"
+VARIABLE = "BOTORCH_RISK_PORTFOLIO_TABLE"
 
 
 def table_path() -> Path:
-    r"""The path in the environment variable `PORTFOLIO_TABLE`.
+    r"""The path in the environment variable `BOTORCH_RISK_PORTFOLIO_TABLE`.
 
     Raises:
         ValueError: If it is not set, or there is no such file.

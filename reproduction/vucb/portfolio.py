@@ -1,6 +1,6 @@
 r"""The campaign on the papers' back-tests, a table that is not ours to distribute.
 
-`PORTFOLIO_TABLE` is its path; see `PortfolioOptimization`.
+`BOTORCH_RISK_PORTFOLIO_TABLE` is its path; see `PortfolioOptimization`.
 """
 
 from __future__ import annotations
