@@ -27,8 +27,8 @@ class RiskAcquisition(Acquisition):
     r"""Ax's `Acquisition`, in which confidence bounds respect outcome constraints.
 
     Ax hands constraints to an acquisition function, which may leave them aside, as BoTorch's
-    `UpperConfidenceBound` does. Bounds of this package are put together with those of the
-    constraints, `ConstrainedUpperConfidenceBound`; Monte-Carlo acquisition functions of BoTorch
+    `UpperConfidenceBound` does. Bounds of this package are put together with bounds of
+    the constraints, `ConstrainedUpperConfidenceBound`; Monte-Carlo acquisition functions of BoTorch
     take constraints themselves and are left as they are.
 
     Example:

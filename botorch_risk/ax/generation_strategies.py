@@ -48,7 +48,7 @@ def risk_averse(
     Trials of a Sobol sequence, then those that maximise a bound of `mean - risk_aversion * noise
     variance` (of a metric that is minimised, `mean + ...`, in Ax's direction). The noise is learnt
     from trials of several readings; see `readings`. Other metrics of the optimisation, such as
-    those of outcome constraints, have Ax's own model.
+    in outcome constraints, have Ax's own model.
 
     Args:
         metric: The objective, which is read several times.
@@ -237,7 +237,7 @@ def level_set(
 
 
 def after_sobol(name: str, spec: GeneratorSpec, num_initial: int, seed: int) -> GenerationStrategy:
-    r"""Trials of a Sobol sequence, then those of a generator.
+    r"""Trials of a Sobol sequence, then of a generator.
 
     Args:
         name: Of the strategy and of its second node.
