@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from botorch_risk.experiments.campaigns import Campaign
+from botorch_risk.experiments.campaigns import (
+    Campaign,
+    Regrets,
+    board_markdown,
+    read_board,
+)
 from botorch_risk.experiments.problem import decision_space
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Box
@@ -20,6 +25,7 @@ from studies.open_benchmark import all_pairs, make_tables, twelve_pairs
 from studies.open_benchmark.experiments import EXPERIMENTS, NOISE, OF_BOTORCH
 from studies.open_benchmark.noise_forms import NOISE_FORMS, values_of
 from studies.open_benchmark.others import OTHERS, LogNoisyExpectedImprovement, Uniform, as_numbers
+from tests.campaign_files import ROOT
 
 
 def needs(module: str) -> pytest.MarkDecorator:
@@ -102,6 +108,18 @@ def test_other_packages_ask_near_the_best_alike_for_a_seed(label: str) -> None:
         asked.append(optimizer.ask(1))
     assert torch.equal(*asked) and asked[0].shape == (1, 2)
     assert abs(asked[0][0, 0] - 1.2) < 0.6 and asked[0][0, 1] in (2, 3, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["known", "learnt"])
+def test_the_boards_are_made_of_the_regrets(name: str) -> None:
+    folder = ROOT / "studies" / "open_benchmark"
+    labels = ["confidence-bound", "random"]
+    if name == "learnt":
+        labels.insert(1, "confidence-bound-KDE")
+    regrets = Regrets.read(folder / "regrets" / "all_pairs.json.gz")
+    page = (folder / name / "board.md").read_text(encoding="utf-8")
+    assert board_markdown(read_board(regrets, by="risk", strategies=labels)) == page
 
 
 @pytest.mark.parametrize("name", NOISE_FORMS)

@@ -186,8 +186,11 @@ def board(
         to.mkdir(parents=True, exist_ok=True)
         (to / "board.md").write_text(page, encoding="utf-8")
         plot_board(found).savefig(to / "board.png", dpi=110)
-        regrets.write(to / "regrets.json.gz")
-        typer.echo(f"{to}/board.md, board.png, regrets.json.gz: {len(found.entries)} experiments")
+        written = "board.md, board.png"
+        if len(paths) > 1 or paths[0].suffix != ".gz":  # not what was read
+            regrets.write(to / "regrets.json.gz")
+            written += ", regrets.json.gz"
+        typer.echo(f"{to}/{written}: {len(found.entries)} experiments")
 
 
 @app.command()

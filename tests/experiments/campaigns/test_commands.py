@@ -59,6 +59,9 @@ def test_board_as_a_page_and_as_files(description: Path, tmp_path: Path) -> None
     again, page = folder / "regrets.json.gz", (folder / "board.md").read_text()
     assert invoke("board", again).stdout.strip() == page.strip()
     assert invoke("board", again, "--strategy", "neutral").exit_code == 0
+    written = invoke("board", again, "--to", tmp_path / "again").stdout
+    assert written.endswith("again/board.md, board.png: 2 experiments\n")
+    assert (tmp_path / "again" / "board.md").read_text() == page
     twice = invoke("board", again, out)
     assert twice.exit_code == 2 and "Expected every run" in twice.stderr
     refused = invoke("board", out, "--strategy", "best")
