@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from ax.exceptions.core import UserInputError
+from ax.exceptions.core import UnsupportedError, UserInputError
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from torch import Tensor
@@ -37,6 +37,11 @@ class ChosenContextAcquisition(RiskAcquisition):
         botorch_acqf_options: dict[str, Any],
         model: Model,
     ) -> AcquisitionFunction:
+        if self._outcome_constraints is not None:
+            raise UnsupportedError(
+                "Expected no outcome constraints beside contexts: their metrics would need a risk "
+                f"of their own. Got {len(self._outcome_constraints[1])}."
+            )
         names = list(self.options["contexts"])
         order = self.search_space_digest.feature_names
         if order[-len(names) :] != names:
@@ -46,15 +51,16 @@ class ChosenContextAcquisition(RiskAcquisition):
             )
         self._num_decisions = len(order) - len(names)
         like = self.surrogate.Xs[0]
-        points = torch.tensor(self.options["points"]).to(like)
-        lower, upper = torch.tensor(self.search_space_digest.bounds).to(like).mT
+        points = torch.tensor(self.options["points"], dtype=torch.double).to(like)
+        bounds = torch.tensor(self.search_space_digest.bounds, dtype=torch.double)
+        lower, upper = bounds.to(like).mT
         outside = (points < lower[-len(names) :]) | (points > upper[-len(names) :])
         if outside.any():
             raise UserInputError(
                 f"Expected values of {names} within the bounds of their parameters, which are not "
                 f"log-scaled. Got {points[outside][0].item():g}."
             )
-        weights = torch.tensor(self.options["weights"]).to(like)
+        weights = torch.tensor(self.options["weights"], dtype=torch.double).to(like)
         environment = DiscreteEnvironment(points, weights)
         decisions = None if self.X_pending is None else self.X_pending[..., : self._num_decisions]
         self.X_pending, every = decisions, self.X_pending

@@ -6,7 +6,7 @@ import pytest
 import torch
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
-from ax.exceptions.core import UserInputError
+from ax.exceptions.core import UnsupportedError, UserInputError
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, select_lacing_value
 from botorch_risk.ax import value_at_risk
@@ -15,15 +15,20 @@ from tests.ax.laboratory import node_of
 
 # At the kinks of value-at-risk a line search may end early; BoTorch tries again.
 pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
-WINDS = {"wind": ([0.0, 5.0, 10.0], [0.2, 0.6, 0.2])}
+WINDS = {"wind": ([0.1, 5.0, 10.0], [0.2, 0.6, 0.2])}
 ANGLE = RangeParameterConfig("angle", (0.0, 1.0), parameter_type="float")
 WIND = RangeParameterConfig("wind", (0.0, 10.0), parameter_type="float")
 
 
-def simulator(objective: str = "range", parameters: Any = (ANGLE, WIND), **options: Any) -> Client:
+def simulator(
+    objective: str = "range",
+    parameters: Any = (ANGLE, WIND),
+    constraints: Any = (),
+    **options: Any,
+) -> Client:
     client = Client()
     client.configure_experiment(name="simulator", parameters=parameters)
-    client.configure_optimization(objective=objective)
+    client.configure_optimization(objective=objective, outcome_constraints=constraints)
     client.set_generation_strategy(value_at_risk(WINDS, num_initial=4, **options))
     return client
 
@@ -62,6 +67,14 @@ def test_pending_trials_and_batches_are_kept_apart() -> None:
     points = [(each["angle"], each["wind"]) for each in (*batch.values(), *later.values())]
     assert len(set(points)) == 3
     assert {point[1] for point in points} <= set(WINDS["wind"][0])
+
+
+def test_outcome_constraints_are_refused() -> None:
+    client = simulator(constraints=["cost <= 1.0"])
+    for index, parameters in client.get_next_trials(max_trials=4).items():
+        client.complete_trial(index, {"range": parameters["angle"], "cost": parameters["angle"]})
+    with pytest.raises(UnsupportedError, match=r"no outcome constraints beside contexts.*Got 1"):
+        client.get_next_trials(max_trials=1)
 
 
 def test_bad_input() -> None:
