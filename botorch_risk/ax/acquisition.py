@@ -2,6 +2,7 @@ r"""Ax's class round an acquisition function, for confidence bounds under outcom
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -26,10 +27,10 @@ CONSTRAINT_BETA, OPTIMISM = 9.0, 0.0  # as `risk_search` has them, which were me
 class RiskAcquisition(Acquisition):
     r"""Ax's `Acquisition`, in which confidence bounds respect outcome constraints.
 
-    Ax hands constraints to an acquisition function, which may leave them aside, as BoTorch's
-    `UpperConfidenceBound` does. Bounds of this package are put together with bounds of
-    the constraints, `ConstrainedUpperConfidenceBound`; Monte-Carlo acquisition functions of BoTorch
-    take constraints themselves and are left as they are.
+    Ax hands constraints to an acquisition function, which may leave them aside. Bounds of this
+    package are put together with bounds of the constraints, `ConstrainedUpperConfidenceBound`;
+    acquisition functions with an argument `constraints` take them themselves, and any other is
+    refused.
 
     Example:
         >>> from botorch_risk.ax import RiskGenerator
@@ -66,7 +67,14 @@ class RiskAcquisition(Acquisition):
         acqf = super()._construct_botorch_acquisition(
             botorch_acqf_class, botorch_acqf_options, model
         )
-        if self._outcome_constraints is None or not isinstance(acqf, PointwiseAcquisitionFunction):
+        if self._outcome_constraints is None:
+            return acqf
+        if not isinstance(acqf, PointwiseAcquisitionFunction):
+            if "constraints" not in inspect.signature(botorch_acqf_class).parameters:
+                raise UnsupportedError(
+                    "Expected an acquisition function that takes outcome constraints. Got "
+                    f"{botorch_acqf_class.__name__}, which would leave them aside."
+                )
             return acqf
         return ConstrainedUpperConfidenceBound(
             model,

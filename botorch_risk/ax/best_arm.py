@@ -55,7 +55,8 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
         rule: By the lower confidence bound of the risk, as RAHBO reports, or by its posterior mean.
 
     Raises:
-        UnsupportedError: If the present strategy has no bounds of a risk.
+        DataRequiredError: If no trial is completed.
+        UnsupportedError: If the strategy has no bounds of a risk.
         ValueError: If `rule` is unknown.
 
     Example:
@@ -83,9 +84,9 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
         )
     arms: dict[str, tuple[int, dict[str, Any]]] = {}
     for index in sorted(experiment.trials):
-        trial: Any = experiment.trials[index]
-        if trial.status == TrialStatus.COMPLETED and trial.arm is not None:
-            arms.setdefault(trial.arm.signature, (index, dict(trial.arm.parameters)))
+        if experiment.trials[index].status == TrialStatus.COMPLETED:
+            for arm in experiment.trials[index].arms:
+                arms.setdefault(arm.signature, (index, dict(arm.parameters)))
     found = list(arms.values())
     bounds = _bounds(adapter, [parameters for _, parameters in found])
     by_rule = bounds[0] if rule == "lower_confidence_bound" else bounds[1]

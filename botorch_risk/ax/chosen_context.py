@@ -62,17 +62,23 @@ class ChosenContextAcquisition(RiskAcquisition):
             )
         weights = torch.tensor(self.options["weights"], dtype=torch.double).to(like)
         environment = DiscreteEnvironment(points, weights)
-        decisions = None if self.X_pending is None else self.X_pending[..., : self._num_decisions]
-        self.X_pending, every = decisions, self.X_pending
+        pending, self.X_pending = self.X_pending, None  # rows, where a bound takes decisions
         bound = super()._construct_botorch_acquisition(
             botorch_acqf_class, {"environment": environment, **botorch_acqf_options}, model
         )
-        self.X_pending = every
-        return OfDecisions(bound, self._num_decisions)
+        self.X_pending = pending
+        acqf = OfDecisions(bound, self._num_decisions)
+        acqf.set_X_pending(pending)
+        return acqf
 
-    def optimize(self, n: int, *arguments: Any, **options: Any) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Decisions that maximise the bound, each with the context to try beside it."""
-        X, values, weights = super().optimize(n, *arguments, **options)
+    def optimize(  # type: ignore[override]
+        self, n: int, *, fixed_features: dict[int, float] | None = None, **options: Any
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Decisions that maximise the bound, each with the context to try beside it.
+
+        A context that is fixed for this candidate stays as it is.
+        """
+        X, values, weights = super().optimize(n, fixed_features=fixed_features, **options)
         seed = derive_seed(self.options["seed"], "lacing", sum(len(each) for each in self._rows))
         acqf: Any = self.acqf
         acqf.set_X_pending(self.X_pending)
@@ -82,7 +88,10 @@ class ChosenContextAcquisition(RiskAcquisition):
             )
             for row, x in enumerate(X)
         ]
-        return torch.cat(tried), values, weights
+        rows = torch.cat(tried)
+        for column, value in (fixed_features or {}).items():
+            rows[:, column] = value
+        return rows, values, weights
 
     @property
     def _rows(self) -> list[Tensor]:

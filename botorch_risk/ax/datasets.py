@@ -18,7 +18,7 @@ class ObservedDataset(SupervisedDataset):
         counts: `n x 1` numbers of readings; no arm is there twice then.
         contexts: `n x d_w`, what each arm met.
         every_context: `t x d_w`, all contexts so far, also where the evaluation failed.
-        options: `Yvar`, squared standard errors of the means, of a single reading any number;
+        options: `Yvar`, squared standard errors of the means, NaN where there is a single reading;
             `feature_names`, `outcome_names` and the like of BoTorch's dataset.
 
     Example:

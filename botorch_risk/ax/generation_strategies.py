@@ -7,7 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
+import torch
 from ax.adapter.registry import Generators
+from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
@@ -28,6 +30,7 @@ from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.ax.chosen_context import ChosenContextAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.generator import RiskGenerators
+from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.reductions import check_risk_measure
 from botorch_risk.risk import Expectation, RiskMeasure, ValueAtRisk
@@ -183,7 +186,7 @@ def value_at_risk(
     values, shares = zip(*contexts.values(), strict=True)
     points = [list(map(float, point)) for point in itertools.product(*values)]
     weights = [math.prod(share) for share in itertools.product(*shares)]
-    check_weights(weights)
+    DiscreteEnvironment(*(torch.tensor(each, dtype=torch.double) for each in (points, weights)))
     spec = _generator(
         {},
         RiskUpperConfidenceBound,
@@ -239,6 +242,8 @@ def level_set(
 def after_sobol(name: str, spec: GeneratorSpec, num_initial: int, seed: int) -> GenerationStrategy:
     r"""Trials of a Sobol sequence, then of a generator.
 
+    The sequence goes on until half of its trials are completed, for those who ask ahead.
+
     Args:
         name: Of the strategy and of its second node.
         spec: The generator.
@@ -259,20 +264,18 @@ def after_sobol(name: str, spec: GeneratorSpec, num_initial: int, seed: int) -> 
         name="Sobol",
         generator_specs=[GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed})],
         transition_criteria=[
-            MinTrials(threshold=num_initial, transition_to=name, use_all_trials_in_exp=True)
+            MinTrials(threshold=num_initial, transition_to=name, use_all_trials_in_exp=True),
+            MinTrials(
+                threshold=-(-num_initial // 2),
+                transition_to=name,
+                only_in_statuses=[TrialStatus.COMPLETED],
+                use_all_trials_in_exp=True,
+            ),
         ],
     )
     return GenerationStrategy(
         name=name, nodes=[sobol, GenerationNode(name=name, generator_specs=[spec])]
     )
-
-
-def check_weights(weights: Sequence[float]) -> None:
-    r"""Raises ValueError unless they are probabilities."""
-    if min(weights) < 0 or abs(math.fsum(weights) - 1) > 1e-6:
-        raise ValueError(
-            f"Expected probabilities >= 0 with sum 1. Got {min(weights)=}, {math.fsum(weights)=}."
-        )
 
 
 def _generator(

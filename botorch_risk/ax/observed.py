@@ -13,12 +13,13 @@ from ax.adapter.data_utils import ExperimentData
 from ax.adapter.torch import TorchAdapter
 from ax.core.search_space import SearchSpaceDigest
 from ax.core.types import TCandidateMetadata
-from ax.exceptions.core import UserInputError
+from ax.exceptions.core import DataRequiredError, UserInputError
 from botorch.exceptions.warnings import BotorchWarning
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from botorch_risk.ax.datasets import ObservedDataset
+from botorch_risk.models import MeanVarianceGP
 
 COUNT_SUFFIX = "_count"
 STORED_DECIMALS = 10  # of outcomes, in Ax's JSON and SQL stores alike
@@ -39,7 +40,8 @@ class ObservedAdapter(TorchAdapter):
 
     Of a metric `y` whose number of readings is the tracking metric `y_count`, arms that come back
     are one row with all their readings. A mean without a count is a single reading, unless all are:
-    their standard errors, if they have any, are then known noise, as everywhere in Ax.
+    their standard errors, if they have any, are then known noise, as everywhere in Ax. A model that
+    does not learn the noise from counts takes standard errors where all rows have one.
 
     Ax stores outcomes with ten decimals. They are rounded to these here, so that an experiment that
     was saved and loaded goes on as if it had not been; a warning says where that matters.
@@ -59,6 +61,8 @@ class ObservedAdapter(TorchAdapter):
         r"""The data that models are fitted to: without counts and contexts, which none predicts."""
         data = super().get_training_data(filter_in_design)
         columns = data.observation_data
+        if "mean" not in columns:
+            raise DataRequiredError("Expected a completed trial. Got none with data.")
         beside = [*(count_name(name) for name in columns["mean"]), *self._contexts]
         known = [name for name in beside if name in columns["mean"]]
         return ExperimentData(data.arm_data, columns.drop(columns=known, level=-1))
@@ -97,8 +101,16 @@ class ObservedAdapter(TorchAdapter):
             elif count_name(name) in beside:
                 counts = _columns(beside[kept], [count_name(name)]).to(dataset.Y)
                 dataset = with_counts(dataset, counts)
-            observed.append(dataset)
+            observed.append(dataset if self._learns_noise(name) else with_known_noise(dataset))
         return observed, found, metadata
+
+    def _learns_noise(self, metric: str) -> bool:
+        r"""Whether the model of a metric makes something of single readings among others."""
+        spec = getattr(self.generator, "surrogate_spec", None)
+        if spec is None:
+            return False
+        configs = spec.metric_to_model_configs.get(metric, spec.model_configs)
+        return any(config.botorch_model_class is MeanVarianceGP for config in configs)
 
 
 def _columns(table: Any, names: Sequence[str]) -> Tensor:
@@ -120,12 +132,28 @@ def _warn_of_small_outcomes(exact: Any, stored: Any) -> None:
         )
 
 
+def with_known_noise(dataset: SupervisedDataset) -> SupervisedDataset:
+    r"""A dataset whose standard errors are all known; where one is not, without any of them.
+
+    A model then learns one noise level of all rows.
+
+    Example:
+        >>> X, squares = torch.zeros(2, 1), torch.tensor([[0.1], [torch.nan]])
+        >>> names = {"feature_names": ["x"], "outcome_names": ["y"]}
+        >>> with_known_noise(SupervisedDataset(X, X, Yvar=squares, **names)).Yvar is None
+        True
+    """
+    if dataset.Yvar is None or dataset.Yvar.isfinite().all():
+        return dataset
+    kept = dataset.clone()
+    kept._Yvar = None
+    return kept
+
+
 def with_contexts(
     dataset: SupervisedDataset, contexts: Tensor, every: Tensor, names: Sequence[str]
 ) -> ObservedDataset:
     r"""A dataset with the contexts of its rows; rows without one are left out, with a warning.
-
-    Standard errors count where all rows have one; otherwise the noise is learnt.
 
     Args:
         dataset: Means, `n x 1`.
@@ -155,13 +183,12 @@ def with_contexts(
             BotorchWarning,
             stacklevel=2,
         )
-    variances = None if dataset.Yvar is None else dataset.Yvar[known]
     return ObservedDataset(
         dataset.X[known],
         dataset.Y[known],
         contexts=contexts[known],
         every_context=every[every.isfinite().all(dim=-1)],
-        Yvar=variances if variances is not None and variances.isfinite().all() else None,
+        Yvar=None if dataset.Yvar is None else dataset.Yvar[known],
         feature_names=dataset.feature_names,
         outcome_names=dataset.outcome_names,
     )
@@ -207,7 +234,7 @@ def with_counts(dataset: SupervisedDataset, counts: Tensor) -> SupervisedDataset
             f"stands for {counts[row].item():g} readings: complete the trial with (mean, sem), as "
             "`readings` makes them. Got none."
         )
-    variances = (counts * squares).masked_fill(counts == 1, 0.0)  # of one reading
+    within = ((counts - 1) * counts * squares).masked_fill(counts == 1, 0.0)
     X, arms = dataset.X.unique(dim=0, return_inverse=True)
     first = torch.full((len(X),), len(arms)).scatter_reduce(
         0, arms, torch.arange(len(arms)), reduce="amin"
@@ -220,13 +247,13 @@ def with_counts(dataset: SupervisedDataset, counts: Tensor) -> SupervisedDataset
 
     total = pooled(counts)
     mean = pooled(counts * dataset.Y) / total
-    within = (counts - 1) * variances + counts * (dataset.Y - mean[rank.squeeze(-1)]).square()
-    variance = pooled(within) / (total - 1).clamp_min(1.0)
+    between = counts * (dataset.Y - mean[rank.squeeze(-1)]).square()
+    variance = pooled(within + between) / (total - 1)  # of a reading; NaN where there is one
     return ObservedDataset(
         X[order],
         mean,
         counts=total,
-        Yvar=variance / total,
+        Yvar=variance / total if (total > 1).any() else None,
         feature_names=dataset.feature_names,
         outcome_names=dataset.outcome_names,
     )

@@ -3,6 +3,7 @@ r"""Names by which Ax finds, fits and stores the classes of this package."""
 from __future__ import annotations
 
 import inspect
+from types import ModuleType
 from typing import Any
 
 from ax.generators.torch.botorch_modular.utils import fit_botorch_model
@@ -16,35 +17,21 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.mlls import MarginalLogLikelihood
 
-from botorch_risk import acquisition
+from botorch_risk import acquisition, risk
 from botorch_risk.ax.acquisition import RiskAcquisition
 from botorch_risk.ax.chosen_context import ChosenContextAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.generator import RiskGenerators
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.risk import (
-    ConditionalValueAtRisk,
-    Expectation,
-    MeanVariance,
-    TotalVariationBall,
-    ValueAtRisk,
-    WorstCase,
-)
+from botorch_risk.risk import RiskMeasure
 
 MODELS = (MeanVarianceGP, ContextualRiskModel)
-RISK_MEASURES = (
-    ConditionalValueAtRisk,
-    Expectation,
-    MeanVariance,
-    TotalVariationBall,
-    ValueAtRisk,
-    WorstCase,
-)
-ACQUISITION_FUNCTIONS = tuple(
-    each
-    for name in acquisition.__all__
-    if inspect.isclass(each := getattr(acquisition, name)) and issubclass(each, AcquisitionFunction)
-)
+
+
+def _public(module: ModuleType, base: type) -> tuple[Any, ...]:
+    r"""The public classes of a module that are of a kind."""
+    found = (getattr(module, name) for name in module.__all__)
+    return tuple(each for each in found if inspect.isclass(each) and issubclass(each, base))
 
 
 def register() -> None:
@@ -59,11 +46,11 @@ def register() -> None:
     for model in MODELS:
         register_model(model)
         fit_botorch_model.register(model)(_fit)
-    for function in ACQUISITION_FUNCTIONS:
+    for function in _public(acquisition, AcquisitionFunction):
         register_acquisition_function(function)
     for kind in (RiskAcquisition, ChosenContextAcquisition):
         register_acquisition(kind)
-    for measure in RISK_MEASURES:  # whose fields say all
+    for measure in _public(risk, RiskMeasure):  # whose fields say all; kernels cannot be stored
         CORE_DECODER_REGISTRY[measure.__name__] = measure
     CORE_DECODER_REGISTRY[RiskGenerators.__name__] = RiskGenerators
 

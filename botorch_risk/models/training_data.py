@@ -57,7 +57,8 @@ def inputs_of_dataset(data: SupervisedDataset, counts: Tensor | None) -> dict[st
         return {"train_X": data.X, "train_Y": data.Y}
     if counts is None:
         return {"train_X": data.X, "train_Y": data.Y, "train_Yvar": data.Yvar}
-    outcomes = RepeatedOutcomes.from_summary(data.Y, data.Yvar * counts, counts)
+    variances = (data.Yvar * counts).masked_fill(counts == 1, 0.0)
+    outcomes = RepeatedOutcomes.from_summary(data.Y, variances, counts)
     return {"train_X": data.X, "train_Y": outcomes}
 
 

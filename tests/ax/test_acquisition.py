@@ -9,7 +9,10 @@ from ax.exceptions.core import UnsupportedError
 from ax.generators.torch_base import TorchOptConfig
 from botorch.utils.datasets import SupervisedDataset
 
-from botorch_risk.acquisition import ConstrainedUpperConfidenceBound
+from botorch_risk.acquisition import (
+    ConstrainedUpperConfidenceBound,
+    qRiskAverseUpperConfidenceBound,
+)
 from tests.ax.test_generator import BOUNDS, data, generator
 
 
@@ -45,6 +48,14 @@ def test_constraints_of_both_directions_are_those_of_ax() -> None:
     assert (second.threshold, second.at_most, second.outcome) == (2.0, False, 1)
     X = torch.tensor([[0.2, 1.1], [0.5, 2.0], [1.9, 2.9]], dtype=torch.double)
     assert acqf.feasible(X).tolist() == [False, True, False]
+
+
+def test_what_would_leave_a_constraint_aside_is_refused() -> None:
+    ours, gen = fitted((rows([0.0, 1.0]), rows([3.0])))
+    ours._botorch_acqf_class = qRiskAverseUpperConfidenceBound
+    ours._user_specified_botorch_acqf_class = qRiskAverseUpperConfidenceBound
+    with pytest.raises(UnsupportedError, match=r"Got qRiskAverseUpper.*leave"):
+        gen()
 
 
 def test_a_constraint_on_a_sum_of_metrics_is_refused() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ax.exceptions.core import UnsupportedError
+from ax.exceptions.core import DataRequiredError, UnsupportedError
 
 from botorch_risk.ax import best_arm, level_set, readings, under_uncertain_context
 from botorch_risk.risk import WorstCase
@@ -69,6 +69,8 @@ def test_contexts_and_what_came_after_the_last_candidate_count() -> None:
 
 
 def test_bad_input() -> None:
+    with pytest.raises(DataRequiredError, match=r"a completed trial. Got none with data"):
+        best_arm(laboratory())
     client = laboratory(strategy=level_set(0.5, num_initial=2))
     play(client, 3)
     with pytest.raises(UnsupportedError, match=r"a confidence bound of a risk. Got Straddle"):

@@ -69,6 +69,13 @@ def test_pending_trials_and_batches_are_kept_apart() -> None:
     assert {point[1] for point in points} <= set(WINDS["wind"][0])
 
 
+def test_a_context_that_is_fixed_stays() -> None:
+    client = simulator()
+    play(client, 4)
+    (asked,) = client.get_next_trials(max_trials=1, fixed_parameters={"wind": 7.5}).values()
+    assert asked["wind"] == 7.5
+
+
 def test_outcome_constraints_are_refused() -> None:
     client = simulator(constraints=["cost <= 1.0"])
     for index, parameters in client.get_next_trials(max_trials=4).items():
@@ -80,7 +87,7 @@ def test_outcome_constraints_are_refused() -> None:
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match=r"as many probabilities as values"):
         value_at_risk({"wind": ([0.0, 1.0], [1.0])})
-    with pytest.raises(ValueError, match=r"probabilities >= 0 with sum 1"):
+    with pytest.raises(ValueError, match=r"probabilities of at least 0 that sum to 1"):
         value_at_risk({"wind": ([0.0, 1.0], [0.6, 0.6])})
     with pytest.raises(ValueError, match=r"`rule` to be one of"):
         value_at_risk(WINDS, rule="best")  # type: ignore[arg-type]

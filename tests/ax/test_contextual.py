@@ -102,13 +102,10 @@ def test_the_distribution_is_learnt_also_from_trials_without_an_outcome() -> Non
     assert found.contexts.flatten().tolist() == [1.0, 3.0]
     assert found.every_context.flatten().tolist() == [1.0, 3.0, 7.0]
     assert torch.equal(found.X, X[[0, 2]]) and found.Yvar is None
-    for variance, count in ((torch.nan, 0), (0.3, 2)):  # known for all rows, or for none
-        partly = SupervisedDataset(
-            X, X[:, :1], Yvar=torch.tensor([[0.2], [0.1], [variance]]), **NAMES
-        )
-        with pytest.warns(BotorchWarning):
-            found = with_contexts(partly, W, every, ["w"])
-        assert (0 if found.Yvar is None else len(found.Yvar)) == count
+    noisy = SupervisedDataset(X, X[:, :1], Yvar=X[:, 1:], **NAMES)
+    with pytest.warns(BotorchWarning):
+        found = with_contexts(noisy, W, every, ["w"])
+    assert found.Yvar is not None and torch.equal(found.Yvar, X[[0, 2], 1:])
     with pytest.raises(UserInputError, match=r"contexts \['w'\] as tracking metrics beside 'y'"):
         with_contexts(dataset, torch.full((3, 1), torch.nan), every, ["w"])
 

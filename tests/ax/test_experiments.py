@@ -2,13 +2,15 @@ r"""Every kind of experiment that Ax knows, by a risk-averse generation strategy
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
-from tests.ax.laboratory import PARAMETERS, complete, laboratory, node_of, outcome, play
+from botorch_risk.ax import under_uncertain_context
+from tests.ax.laboratory import HUMIDITY, PARAMETERS, complete, laboratory, node_of, outcome, play
 
 pytestmark = [
     # At the kinks of a penalty a line search may end early; BoTorch tries again.
@@ -86,10 +88,33 @@ def test_failed_and_abandoned_trials_are_passed_over() -> None:
     play(client, 3)
     (failed,) = client.get_next_trials(max_trials=1)
     client.mark_trial_failed(failed)
-    (abandoned,) = client.get_next_trials(max_trials=1)
-    client.mark_trial_abandoned(abandoned)
+    (again,) = client.get_next_trials(max_trials=1).items()
+    client.mark_trial_abandoned(again[0])
     (asked,) = play(client, 1)
-    assert is_within(client, asked)
+    assert is_within(client, asked) and asked != dict(again[1])  # what was abandoned is left
+
+
+def test_who_asks_ahead_gets_initial_trials_until_half_are_completed() -> None:
+    client = laboratory()  # three initial trials
+    ahead = [client.get_next_trials(max_trials=1) for _ in range(5)]
+    for trials in ahead[:2]:
+        for index, parameters in trials.items():
+            complete(client, index, parameters)
+    play(client, 1)
+    assert [node_of(client, index) for index in range(6)] == 5 * ["Sobol"] + ["risk_averse"]
+
+
+@pytest.mark.parametrize("strategy", [None, under_uncertain_context("purity", HUMIDITY)])
+def test_what_ax_shows_of_an_experiment(strategy: Any) -> None:
+    client = laboratory(strategy=strategy)
+    play(client, 7)
+    best, prediction, *_ = client.get_best_parameterization()
+    assert is_within(client, dict(best)) and "purity" in prediction
+    (predicted,) = client.predict([{"heat": 0.3, "stir": 1.0}])
+    assert predicted["purity"][1] > 0
+    with warnings.catch_warnings():  # of plots
+        warnings.simplefilter("ignore")
+        assert client.compute_analyses(display=False)
 
 
 def test_old_data_and_a_baseline_are_learnt_from() -> None:
