@@ -7,7 +7,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ class Regrets:
     name: str
     strategies: tuple[str, ...]
     experiments: tuple[ExperimentRegrets, ...]
-    unknown: tuple[str, ...] = field(default=())
+    unknown: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, store: CampaignStore) -> Regrets:
@@ -115,7 +115,7 @@ class Regrets:
                 runs[label] = {**runs.get(label, {}), **by_seed}
             merged[each.experiment, each.setting] = dataclasses.replace(mine, runs=runs)
         return Regrets(
-            ", ".join(dict.fromkeys((*self.name.split(", "), *other.name.split(", ")))),
+            self.name if self.name == other.name else f"{self.name}, {other.name}",
             tuple(dict.fromkeys((*self.strategies, *other.strategies))),
             tuple(merged.values()),
             tuple(dict.fromkeys((*self.unknown, *other.unknown))),

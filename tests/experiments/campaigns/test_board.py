@@ -19,13 +19,7 @@ from botorch_risk.experiments.campaigns.board import ALL, TARGETS
 from botorch_risk.experiments.campaigns.worker import advance
 from botorch_risk.experiments.summary import regret_curves
 from tests.experiments.campaigns.boards import board_of, constant, entry
-from tests.experiments.campaigns.small import run_here, small, task
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    run_here(small(), tmp_path / "a.sqlite")
-    return tmp_path / "a.sqlite"
+from tests.experiments.campaigns.small import small, task
 
 
 def test_the_regret_is_the_one_of_the_tables(path: Path) -> None:

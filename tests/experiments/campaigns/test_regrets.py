@@ -14,13 +14,6 @@ from botorch_risk.experiments.campaigns import (
     board_markdown,
     read_board,
 )
-from tests.experiments.campaigns.small import run_here, small
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    run_here(small(), tmp_path / "a.sqlite")
-    return tmp_path / "a.sqlite"
 
 
 def of(experiment: str, **runs: dict[int, list[float]]) -> Regrets:
