@@ -47,6 +47,7 @@ WITHOUT_CONTRACT = {
         "BestArm",
         "ChosenContextAcquisition",
         "ContextualRiskModel",
+        "Exp3Criterion",
         "ObservedAdapter",
         "ObservedDataset",
         "RiskAcquisition",

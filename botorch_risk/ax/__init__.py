@@ -15,6 +15,7 @@ from botorch_risk.ax.best_arm import BestArm, best_arm  # noqa: E402
 from botorch_risk.ax.chosen_context import ChosenContextAcquisition  # noqa: E402
 from botorch_risk.ax.contextual import ContextualRiskModel  # noqa: E402
 from botorch_risk.ax.datasets import ObservedDataset  # noqa: E402
+from botorch_risk.ax.exp3_criterion import Exp3Criterion  # noqa: E402
 from botorch_risk.ax.generation_strategies import (  # noqa: E402
     level_set,
     risk_averse,
@@ -23,6 +24,7 @@ from botorch_risk.ax.generation_strategies import (  # noqa: E402
 )
 from botorch_risk.ax.generator import RiskGenerator, RiskGenerators  # noqa: E402
 from botorch_risk.ax.observed import ObservedAdapter  # noqa: E402
+from botorch_risk.ax.random_exploration import with_random_exploration  # noqa: E402
 from botorch_risk.ax.repeats import readings  # noqa: E402
 from botorch_risk.ax.storage import register  # noqa: E402
 
@@ -30,6 +32,7 @@ __all__ = [
     "BestArm",
     "ChosenContextAcquisition",
     "ContextualRiskModel",
+    "Exp3Criterion",
     "ObservedAdapter",
     "ObservedDataset",
     "RiskAcquisition",
@@ -42,6 +45,7 @@ __all__ = [
     "risk_averse",
     "under_uncertain_context",
     "value_at_risk",
+    "with_random_exploration",
 ]
 
 register()

@@ -12,7 +12,8 @@ from ax.storage.botorch_modular_registry import (
     register_acquisition_function,
     register_model,
 )
-from ax.storage.json_store.registry import CORE_DECODER_REGISTRY
+from ax.storage.json_store.encoders import transition_criterion_to_dict
+from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.mlls import MarginalLogLikelihood
@@ -21,6 +22,7 @@ from botorch_risk import acquisition, risk
 from botorch_risk.ax.acquisition import RiskAcquisition
 from botorch_risk.ax.chosen_context import ChosenContextAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
+from botorch_risk.ax.exp3_criterion import Exp3Criterion
 from botorch_risk.ax.generator import RiskGenerators
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import RiskMeasure
@@ -53,6 +55,8 @@ def register() -> None:
     for measure in _public(risk, RiskMeasure):  # whose fields say all; kernels cannot be stored
         CORE_DECODER_REGISTRY[measure.__name__] = measure
     CORE_DECODER_REGISTRY[RiskGenerators.__name__] = RiskGenerators
+    CORE_DECODER_REGISTRY[Exp3Criterion.__name__] = Exp3Criterion
+    CORE_ENCODER_REGISTRY[Exp3Criterion] = transition_criterion_to_dict
 
 
 def _fit(

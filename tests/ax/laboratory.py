@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from ax.adapter.registry import Generators
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
 
-from botorch_risk.ax import readings, risk_averse
+from botorch_risk.ax import readings, risk_averse, with_random_exploration
+from botorch_risk.ax.generation_strategies import after_sobol
 
 PARAMETERS = (
     RangeParameterConfig(name="heat", bounds=(0.0, 1.0), parameter_type="float"),
@@ -69,3 +73,10 @@ def node_of(client: Client, index: int) -> str | None:
     r"""The generation node that a trial is from."""
     (run,) = client._experiment.trials[index].generator_runs
     return run._generation_node_name
+
+
+def exploring(seed: int = 0, **options: Any) -> GenerationStrategy:
+    r"""Exploration about a node that needs no model."""
+    sobol = GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": 9})
+    inner = after_sobol("inner", sobol, num_initial=3, seed=8)
+    return with_random_exploration(inner, seed=seed, **options)

@@ -14,7 +14,7 @@ from tests.campaign_files import ROOT
 # At the kinks of a risk a line search may end early; BoTorch tries again.
 pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 GUIDE = (ROOT / "docs" / "ax.md").read_text(encoding="utf-8")
-FIRST, SECOND, THIRD, FOURTH, BEST, PARTS = re.findall(
+FIRST, SECOND, THIRD, FOURTH, EXPLORING, BEST, PARTS = re.findall(
     r"```python\n(.*?)```", GUIDE, flags=re.DOTALL
 )
 
@@ -54,6 +54,13 @@ def test_a_level_set_takes_two_lines_beyond_plain_ax() -> None:
         for index, parameters in client.get_next_trials(max_trials=1).items():
             client.complete_trial(index, {"purity": parameters["heat"]})
     assert node_of(client, 5) == "level_set"
+
+
+def test_random_exploration_takes_two_lines() -> None:
+    found: dict[str, Any] = {}
+    exec("from botorch_risk.ax import risk_averse\n" + EXPLORING, found)
+    assert [node.name for node in found["strategy"]._nodes] == ["Sobol", "Random", "risk_averse"]
+    assert len(re.findall(r"  # \d$", EXPLORING, flags=re.MULTILINE)) == 2
 
 
 def test_parts_by_name_make_a_strategy() -> None:

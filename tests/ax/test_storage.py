@@ -26,7 +26,14 @@ from botorch_risk.acquisition import (
     Straddle,
     qRiskAverseUpperConfidenceBound,
 )
-from botorch_risk.ax import level_set, register, risk_averse, under_uncertain_context, value_at_risk
+from botorch_risk.ax import (
+    level_set,
+    register,
+    risk_averse,
+    under_uncertain_context,
+    value_at_risk,
+    with_random_exploration,
+)
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import ConditionalValueAtRisk
 from tests.ax.laboratory import HUMIDITY, laboratory, play
@@ -40,6 +47,9 @@ STRATEGIES: dict[str, Callable[[], GenerationStrategy]] = {
     "value_at_risk": lambda: value_at_risk(STIRRING, num_initial=3, seed=4),
     "under_uncertain_context": lambda: under_uncertain_context(
         "purity", HUMIDITY, risk_measure=ConditionalValueAtRisk(0.3), num_initial=3, seed=4
+    ),
+    "with_random_exploration": lambda: with_random_exploration(
+        risk_averse("purity", num_initial=2, seed=4), seed=1
     ),
 }
 
