@@ -45,11 +45,15 @@ WITHOUT_CONTRACT = {
     },
     "ax": {  # for Ax, in tests/ax
         "BestArm",
+        "CalibrationPlot",
         "ChosenContextAcquisition",
+        "ContextDistributionPlot",
         "ContextualRiskModel",
+        "NoiseSlicePlot",
         "ObservedAdapter",
         "ObservedDataset",
         "RiskAcquisition",
+        "RiskFrontierPlot",
         "RiskGenerator",
         "RiskGenerators",
     },
@@ -61,7 +65,7 @@ WITHOUT_CONTRACT = {
         "PerturbedEnvironment",  # of two others; equal to BoTorch's in test_perturbed.py
     },
     "experiments": {"ExperimentRun", "ExperimentDefinition", "ExperimentStore"},
-    "diagnostics": {"Calibration", "LeaveOneOut", "Verdict"},
+    "diagnostics": {"Calibration", "Coverage", "LeaveOneOut", "Verdict"},
     "fit": {
         "Estimates",
         "FitResult",
