@@ -15,10 +15,14 @@ from ax.analysis.utils import validate_experiment
 from ax.core.experiment import Experiment
 from ax.exceptions.core import AxError, DataRequiredError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
+from botorch.exceptions.errors import BotorchError, ModelFittingError
 from plotly import graph_objects as go
 
 from botorch_risk.ax.fitted import fitted_adapter
 from botorch_risk.ax.observed import ObservedAdapter
+
+# Of the strategy, and of data from which a model cannot be built yet.
+NOT_APPLICABLE = (AxError, BotorchError, ModelFittingError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class FittedAnalysis(Analysis, ABC):
         r"""Why the card cannot be drawn, or None where it can."""
         try:
             self._part(self._fitted(experiment, generation_strategy, adapter))
-        except AxError as error:
+        except NOT_APPLICABLE as error:
             return str(error)
         return None
 
@@ -78,7 +82,8 @@ class FittedAnalysis(Analysis, ABC):
             adapter: A fitted one, in place of the strategy's.
 
         Raises:
-            AxError: If the card cannot be drawn, as `validate_applicable_state` says.
+            AxError: If the strategy has no such part, as `validate_applicable_state` says.
+            InputDataError: If the model cannot be built from the data, likewise.
         """
         fitted = self._fitted(experiment, generation_strategy, adapter)
         return self._card(fitted, self._part(fitted))

@@ -99,7 +99,7 @@ class NoiseSlicePlot(FittedAnalysis):
         )
 
     def _check_names(self, space: SearchSpace) -> None:
-        r"""Raises UserInputError unless the parameters are those of the search space."""
+        r"""Raises UserInputError unless the search space has the parameters."""
         known = [
             name
             for name, parameter in space.parameters.items()

@@ -49,6 +49,15 @@ def test_computed_directly_it_raises_what_it_would_say() -> None:
         analysis.compute()
 
 
+@pytest.mark.parametrize("analysis", ALL, ids=lambda each: type(each).__name__)
+def test_data_from_which_no_model_can_be_built_yet(analysis: Any) -> None:
+    client = laboratory()
+    client.complete_trial(client.attach_trial({"heat": 0.5, "stir": 1.0}), {"purity": 1.0})
+    found = card_of(client, analysis)
+    assert isinstance(found, NotApplicableStateAnalysisCard)
+    assert found.blob.startswith("Expected at least one row with two repeats or more")
+
+
 def test_all_data_so_far_also_after_the_last_candidate() -> None:
     client = with_table()
     assert len(card_of(client, RiskFrontierPlot()).df) == 6
