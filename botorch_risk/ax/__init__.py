@@ -11,6 +11,12 @@ from botorch_risk.extras import require_extra
 require_extra("ax", "ax")
 
 from botorch_risk.ax.acquisition import RiskAcquisition  # noqa: E402
+from botorch_risk.ax.analyses import (  # noqa: E402
+    CalibrationPlot,
+    ContextDistributionPlot,
+    NoiseSlicePlot,
+    RiskFrontierPlot,
+)
 from botorch_risk.ax.best_arm import BestArm, best_arm  # noqa: E402
 from botorch_risk.ax.chosen_context import ChosenContextAcquisition  # noqa: E402
 from botorch_risk.ax.contextual import ContextualRiskModel  # noqa: E402
@@ -30,12 +36,16 @@ from botorch_risk.ax.storage import register  # noqa: E402
 
 __all__ = [
     "BestArm",
+    "CalibrationPlot",
     "ChosenContextAcquisition",
+    "ContextDistributionPlot",
     "ContextualRiskModel",
     "Exp3Criterion",
+    "NoiseSlicePlot",
     "ObservedAdapter",
     "ObservedDataset",
     "RiskAcquisition",
+    "RiskFrontierPlot",
     "RiskGenerator",
     "RiskGenerators",
     "best_arm",

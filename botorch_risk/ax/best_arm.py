@@ -7,12 +7,9 @@ from typing import Any, Literal, get_args
 
 import torch
 from ax.api.client import Client
-from ax.core.observation import ObservationFeatures
-from ax.core.trial_status import TrialStatus
-from ax.exceptions.core import UnsupportedError
-from torch import Tensor
+from ax.core.experiment import Experiment
 
-from botorch_risk.ax.generator import RiskGenerator
+from botorch_risk.ax.fitted import completed_arms, confidence_bound, encoded, fitted_adapter
 from botorch_risk.ax.observed import ObservedAdapter
 
 Rule = Literal["lower_confidence_bound", "posterior_mean"]
@@ -73,53 +70,41 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
         >>> best_arm(client).parameters
         {'heat': 0.5}
     """
+    check_rule(rule)
+    experiment = client._experiment
+    return recommended_arm(
+        experiment, fitted_adapter(experiment, client._generation_strategy), rule
+    )
+
+
+def check_rule(rule: str) -> None:
+    r"""Raises ValueError unless it is a rule by which arms are recommended."""
     if rule not in get_args(Rule):
         raise ValueError(f"Expected `rule` to be one of {get_args(Rule)}. Got {rule!r}.")
-    experiment, (*_, node) = client._experiment, client._generation_strategy._nodes
-    node._fit(experiment=experiment, data=experiment.lookup_data())
-    adapter = node._fitted_adapter
-    if not (isinstance(adapter, ObservedAdapter) and isinstance(adapter.generator, RiskGenerator)):
-        raise UnsupportedError(
-            f"Expected a strategy of `botorch_risk.ax`. Got one that ends with {node.name!r}."
-        )
-    arms: dict[str, tuple[int, dict[str, Any]]] = {}
-    for index in sorted(experiment.trials):
-        if experiment.trials[index].status == TrialStatus.COMPLETED:
-            for arm in experiment.trials[index].arms:
-                arms.setdefault(arm.signature, (index, dict(arm.parameters)))
-    found = list(arms.values())
-    bounds = _bounds(adapter, [parameters for _, parameters in found])
+
+
+def recommended_arm(experiment: Experiment, adapter: ObservedAdapter, rule: Rule) -> BestArm:
+    r"""`best_arm` by an adapter that is fitted.
+
+    Args:
+        experiment: With a completed trial.
+        adapter: Fitted to its data.
+        rule: As in `best_arm`.
+
+    Raises:
+        UnsupportedError: If the strategy has no bounds of a risk.
+    """
+    arms = completed_arms(experiment)
+    bound = confidence_bound(adapter)
+    X = encoded(adapter, [arm.parameters for _, arm in arms])
+    with torch.no_grad():
+        bounds = bound.lower(X), bound.mean(X), bound.upper(X)
     by_rule = bounds[0] if rule == "lower_confidence_bound" else bounds[1]
     order = by_rule.argsort(descending=True).tolist()
     best: BestArm | None = None
     for row in reversed(order[:2]):
         lower, mean, upper = (each[row].item() for each in bounds)
-        index, parameters = found[row]
-        best = BestArm(index, parameters, mean, lower, upper, best)
+        index, arm = arms[row]
+        best = BestArm(index, dict(arm.parameters), mean, lower, upper, best)
     assert best is not None
     return best
-
-
-def _bounds(adapter: ObservedAdapter, arms: list[dict[str, Any]]) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Lower bound, mean and upper bound of the risk of arms, `n` each."""
-    features = [ObservationFeatures(parameters=dict(parameters)) for parameters in arms]
-    for transform in adapter.transforms.values():
-        features = transform.transform_observation_features(features)
-    X = adapter._transform_observation_features(features)
-    space = adapter._search_space.clone()
-    made = adapter._get_transformed_gen_args(search_space=space)
-    digest, config = adapter._get_transformed_model_gen_args(
-        search_space=made.search_space,
-        pending_observations={},
-        fixed_features=made.fixed_features,
-        optimization_config=made.optimization_config,
-    )
-    generator: Any = adapter.generator
-    bound = generator.acquisition_function(digest, config)
-    if not all(callable(getattr(bound, side, None)) for side in ("lower", "mean", "upper")):
-        raise UnsupportedError(
-            "Expected a strategy that maximises a confidence bound of a risk. Got "
-            f"{type(bound).__name__}."
-        )
-    with torch.no_grad():
-        return bound.lower(X), bound.mean(X), bound.upper(X)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from ax.adapter.data_utils import ExperimentData
 from ax.adapter.torch import TorchAdapter
@@ -71,6 +72,12 @@ class ObservedAdapter(TorchAdapter):
     def _contexts(self) -> tuple[str, ...]:
         r"""The tracking metrics that are contexts."""
         return tuple(getattr(self.generator, "contexts", None) or ())
+
+    @property
+    def observed_contexts(self) -> pd.DataFrame:
+        r"""The contexts of all trials that have them, a column each, by trial and arm."""
+        table = self._training_data.observation_data["mean"]
+        return table.reindex(columns=list(self._contexts)).round(STORED_DECIMALS).dropna()
 
     def _convert_experiment_data(
         self,

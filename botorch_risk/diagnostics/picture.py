@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
-from scipy.stats import binom, chi2, norm
+from scipy.stats import chi2, norm
 
+from botorch_risk.diagnostics.coverage import coverage
 from botorch_risk.diagnostics.leave_one_out import LeaveOneOut
 from botorch_risk.diagnostics.verdict import verdict
 from botorch_risk.extras import require_extra
@@ -101,19 +102,12 @@ def _draw_noise(axes: Axes, check: LeaveOneOut) -> None:
 
 
 def _draw_coverage(axes: Axes, check: LeaveOneOut) -> None:
-    levels = np.linspace(0.02, 0.98, 49)
-    count = 0
-    for name, color, label in (
-        ("residuals", _POINT, "outcomes"),
-        ("noise_residuals", _SECOND, "sample variances"),
-    ):
-        (values,) = _flat(check, name)
-        if len(values):
-            count = max(count, len(values))
-            within = np.abs(values)[:, None] <= norm.ppf((1 + levels) / 2)
-            axes.plot(levels, within.mean(axis=0), color=color, label=label)
-    low, high = (binom.ppf(p, count, levels) / count for p in (0.025, 0.975))
-    axes.fill_between(levels, low, high, color="0.9", label="95 % of right models")
+    shares = coverage(check)
+    axes.plot(shares.levels, shares.outcomes, color=_POINT, label="outcomes")
+    if shares.sample_variances is not None:
+        axes.plot(shares.levels, shares.sample_variances, color=_SECOND, label="sample variances")
+    band = (shares.lower, shares.upper)
+    axes.fill_between(shares.levels, *band, color="0.9", label="95 % of right models")
     axes.plot([0, 1], [0, 1], color=_LINE, lw=1)
     axes.set(xlabel="level of a central band", ylabel="share of rows within it")
     axes.set_title("coverage")

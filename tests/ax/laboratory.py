@@ -6,21 +6,30 @@ from typing import Any
 
 import numpy as np
 from ax.adapter.registry import Generators
+from ax.analysis.analysis import Analysis
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from botorch_risk.ax import readings, risk_averse, with_random_exploration
+from botorch_risk.ax.fitted import fitted_adapter
 from botorch_risk.ax.generation_strategies import after_sobol
 
 PARAMETERS = (
     RangeParameterConfig(name="heat", bounds=(0.0, 1.0), parameter_type="float"),
     RangeParameterConfig(name="stir", bounds=(0.0, 2.0), parameter_type="float"),
 )
-
-
 HUMIDITY = {"humidity": (0.0, 100.0)}
+# A noisy arm that was lucky, and a quiet one; around them, what tells noise from noise.
+TABLE = [
+    (0.1, [0.0, 0.1, -0.1]),
+    (0.2, [0.5, 0.6, 0.55]),
+    (0.3, [1.0, 1.02, 0.99]),
+    (0.7, [0.2, 1.9, 1.5]),
+    (0.8, [3.0, -1.0, 1.3]),
+    (0.9, [-2.0, 1.5, 0.4]),
+]
 
 
 def laboratory(
@@ -80,3 +89,26 @@ def exploring(seed: int = 0, **options: Any) -> GenerationStrategy:
     sobol = GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": 9})
     inner = after_sobol("inner", sobol, num_initial=3, seed=8)
     return with_random_exploration(inner, seed=seed, **options)
+
+
+def with_table(sign: float = 1.0, objective: str = "purity", **options: Any) -> Client:
+    r"""A client whose trials are the rows of the table."""
+    client = laboratory(objective=objective, **options)
+    for heat, values in TABLE:
+        index = client.attach_trial({"heat": heat, "stir": 1.0})
+        found = readings({"purity": [sign * value for value in values]})
+        client.complete_trial(
+            index, {**found, **({"cost": heat} if "constraints" in options else {})}
+        )
+    return client
+
+
+def card_of(client: Client, analysis: Analysis) -> Any:
+    r"""The one card of an analysis."""
+    (card,) = client.compute_analyses([analysis], display=False)
+    return card
+
+
+def adapter_of(client: Client) -> Any:
+    r"""The adapter of the last node of a strategy, fitted to all data."""
+    return fitted_adapter(client._experiment, client._generation_strategy)

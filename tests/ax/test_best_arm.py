@@ -1,39 +1,17 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from ax.exceptions.core import DataRequiredError, UnsupportedError
 
-from botorch_risk.ax import best_arm, level_set, readings, under_uncertain_context
+from botorch_risk.ax import best_arm, level_set, under_uncertain_context
 from botorch_risk.risk import WorstCase
-from tests.ax.laboratory import HUMIDITY, laboratory, play
+from tests.ax.laboratory import HUMIDITY, laboratory, play, with_table
 
 # At the kinks of a penalty a line search may end early; BoTorch tries again.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:No observation of outcome"),
 ]
-# A noisy arm that was lucky, and a quiet one; around them, what tells noise from noise.
-TABLE = [
-    (0.1, [0.0, 0.1, -0.1]),
-    (0.2, [0.5, 0.6, 0.55]),
-    (0.3, [1.0, 1.02, 0.99]),
-    (0.7, [0.2, 1.9, 1.5]),
-    (0.8, [3.0, -1.0, 1.3]),
-    (0.9, [-2.0, 1.5, 0.4]),
-]
-
-
-def with_table(sign: float = 1.0, objective: str = "purity", **options: Any) -> Any:
-    client = laboratory(objective=objective, **options)
-    for heat, values in TABLE:
-        index = client.attach_trial({"heat": heat, "stir": 1.0})
-        found = readings({"purity": [sign * value for value in values]})
-        client.complete_trial(
-            index, {**found, **({"cost": heat} if "constraints" in options else {})}
-        )
-    return client
 
 
 @pytest.mark.parametrize(("sign", "objective"), [(1.0, "purity"), (-1.0, "-purity")])

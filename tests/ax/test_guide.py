@@ -14,7 +14,7 @@ from tests.campaign_files import ROOT
 # At the kinks of a risk a line search may end early; BoTorch tries again.
 pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 GUIDE = (ROOT / "docs" / "ax.md").read_text(encoding="utf-8")
-FIRST, SECOND, THIRD, FOURTH, EXPLORING, BEST, PARTS = re.findall(
+FIRST, SECOND, THIRD, FOURTH, EXPLORING, BEST, CARDS, PARTS = re.findall(
     r"```python\n(.*?)```", GUIDE, flags=re.DOTALL
 )
 
@@ -24,6 +24,8 @@ def test_the_laboratory_takes_four_lines_beyond_plain_ax() -> None:
     exec(FIRST, found)
     client = found["client"]
     exec(BEST, {"client": client})
+    exec(CARDS, shown := {"client": client})
+    assert [type(card).__name__ for card in shown["cards"]] == 3 * ["PlotlyAnalysisCard"]
     assert [node_of(client, index) for index in range(8)] == 5 * ["Sobol"] + 3 * ["risk_averse"]
     assert len(re.findall(r"  # \d$", FIRST, flags=re.MULTILINE)) == 4
 

@@ -1,0 +1,153 @@
+r"""What a strategy of this package knows: its models, fitted to all data so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ax.adapter.base import Adapter
+from ax.core.arm import Arm
+from ax.core.experiment import Experiment
+from ax.core.observation import ObservationFeatures
+from ax.core.trial_status import TrialStatus
+from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_risk.ax.generator import RiskGenerator
+from botorch_risk.ax.observed import ObservedAdapter
+
+
+def fitted_adapter(
+    experiment: Experiment,
+    generation_strategy: GenerationStrategy | None,
+    adapter: Adapter | None = None,
+) -> ObservedAdapter:
+    r"""The adapter of the last node of a strategy, fitted to all data so far.
+
+    Nothing is fitted again where the data are the same.
+
+    Args:
+        experiment: With a completed trial.
+        generation_strategy: Of this package.
+        adapter: A fitted one, which is then returned as it is.
+
+    Raises:
+        DataRequiredError: If no trial is completed.
+        UnsupportedError: If the strategy or the adapter is not of this package.
+        UserInputError: If there is neither.
+
+    Example:
+        >>> from ax.api.client import Client
+        >>> from ax.api.configs import RangeParameterConfig
+        >>> from botorch_risk.ax import readings, risk_averse
+        >>> client = Client()
+        >>> client.configure_experiment([RangeParameterConfig("heat", (0.0, 1.0), "float")])
+        >>> client.configure_optimization("purity")
+        >>> client.configure_tracking_metrics(["purity_count"])
+        >>> client.set_generation_strategy(risk_averse("purity"))
+        >>> for heat, values in ((0.2, [1.0, 1.1]), (0.5, [1.9, 2.0]), (0.9, [0.0, 3.9])):
+        ...     index = client.attach_trial({"heat": heat})
+        ...     _ = client.complete_trial(index, readings({"purity": values}))
+        >>> adapter = fitted_adapter(client._experiment, client._generation_strategy)
+        >>> X = encoded(adapter, [arm.parameters for _, arm in completed_arms(client._experiment)])
+        >>> model_of(adapter, "purity").posterior(X).mean.shape
+        torch.Size([3, 1])
+        >>> confidence_bound(adapter).lower(X).shape
+        torch.Size([3])
+    """
+    if adapter is not None:
+        source = f"an adapter of {type(adapter.generator).__name__}"
+    elif generation_strategy is None:
+        raise UserInputError("Expected a generation strategy or an adapter. Got none.")
+    else:
+        (*_, node) = generation_strategy._nodes
+        node._fit(experiment=experiment, data=experiment.lookup_data())
+        adapter, source = node._fitted_adapter, f"one that ends with {node.name!r}"
+    if not (isinstance(adapter, ObservedAdapter) and isinstance(adapter.generator, RiskGenerator)):
+        raise UnsupportedError(f"Expected a strategy of `botorch_risk.ax`. Got {source}.")
+    return adapter
+
+
+def completed_arms(experiment: Experiment) -> list[tuple[int, Arm]]:
+    r"""The arms of completed trials, each with the first trial that it was in.
+
+    Args:
+        experiment: Of any strategy.
+
+    Example:
+        >>> from ax.api.client import Client
+        >>> from ax.api.configs import RangeParameterConfig
+        >>> client = Client()
+        >>> client.configure_experiment([RangeParameterConfig("heat", (0.0, 1.0), "float")])
+        >>> completed_arms(client._experiment)
+        []
+    """
+    found: dict[str, tuple[int, Arm]] = {}
+    for index in sorted(experiment.trials):
+        if experiment.trials[index].status == TrialStatus.COMPLETED:
+            for arm in experiment.trials[index].arms:
+                found.setdefault(arm.signature, (index, arm))
+    return list(found.values())
+
+
+def encoded(adapter: ObservedAdapter, parameters: Sequence[Mapping[str, Any]]) -> Tensor:
+    r"""Points of the search space as the models take them.
+
+    Args:
+        adapter: A fitted one.
+        parameters: The values of all parameters at each of `n` points.
+
+    Returns:
+        `n x d`.
+    """
+    features = [ObservationFeatures(parameters=dict(point)) for point in parameters]
+    for transform in adapter.transforms.values():
+        features = transform.transform_observation_features(features)
+    return adapter._transform_observation_features(features)
+
+
+def model_of(adapter: ObservedAdapter, metric: str) -> Model:
+    r"""The model of one metric.
+
+    Args:
+        adapter: A fitted one.
+        metric: Its name.
+
+    Raises:
+        UserInputError: If the metric has no model.
+    """
+    generator: Any = adapter.generator
+    surrogate = generator.surrogate
+    if metric not in surrogate.outcomes:
+        raise UserInputError(f"Expected a metric in {surrogate.outcomes}. Got {metric!r}.")
+    if len(surrogate.outcomes) == 1:
+        return surrogate.model
+    return surrogate.model.subset_output([surrogate.outcomes.index(metric)])
+
+
+def confidence_bound(adapter: ObservedAdapter) -> Any:
+    r"""The confidence bound that the strategy maximises, with `lower`, `mean` and `upper`.
+
+    Args:
+        adapter: A fitted one.
+
+    Raises:
+        UnsupportedError: If the acquisition function has no such bounds.
+    """
+    made = adapter._get_transformed_gen_args(search_space=adapter._search_space.clone())
+    digest, config = adapter._get_transformed_model_gen_args(
+        search_space=made.search_space,
+        pending_observations={},
+        fixed_features=made.fixed_features,
+        optimization_config=made.optimization_config,
+    )
+    generator: Any = adapter.generator
+    bound = generator.acquisition_function(digest, config)
+    if not all(callable(getattr(bound, side, None)) for side in ("lower", "mean", "upper")):
+        raise UnsupportedError(
+            "Expected a strategy that maximises a confidence bound of a risk. Got "
+            f"{type(bound).__name__}."
+        )
+    return bound
