@@ -38,7 +38,7 @@ class SingleExperiment:
     context is another row. Where all readings of a row are missing, it is an evaluation that
     failed, whose context counts nevertheless.
 
-    The initial design ends with `num_initial` points, whoever chose them: each new point takes the
+    The initial design ends with `num_initial` points, asked for or not: each new point takes the
     place of the nearest one that is left of the design. Where the noise is learnt, as by `rahbo`,
     a point with one reading informs the mean only, and at least one needs two.
 
