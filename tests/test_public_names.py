@@ -86,7 +86,7 @@ WITHOUT_CONTRACT = {
         "RobustPath",
     },
     "posterior": {"Marginals"},  # a record
-    "strategies": {"History", "View"},  # records
+    "strategies": {"History", "View", "SingleExperiment"},  # records, and a wrapper of a strategy
     "test_functions": {
         "StratifiedSplitter",
         "SurveyCost",

@@ -280,11 +280,28 @@ def pool_repeated_rows(X: Tensor, outcomes: RepeatedOutcomes) -> tuple[Tensor, R
         >>> X.squeeze(-1), outcomes.means.squeeze(-1), outcomes.counts.squeeze(-1)
         (tensor([0.5000, 0.1000]), tensor([4.0000, 0.5000]), tensor([4., 2.]))
     """
-    distinct, group = X.unique(dim=0, return_inverse=True)
-    if len(distinct) == len(X):
+    first, group = group_equal_rows(X)
+    if len(first) == len(X):
         return X, outcomes
+    return X[first], outcomes.pool(rows=group, num_rows=len(first))
+
+
+def group_equal_rows(X: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Which rows of a table are equal, in order of first appearance.
+
+    Args:
+        X: `n x d`; rows are the same if they are equal bit for bit.
+
+    Returns:
+        The first row of each of the `n'` groups, and the group of each of the `n` rows.
+
+    Example:
+        >>> group_equal_rows(torch.tensor([[0.5], [0.1], [0.5]]))
+        (tensor([0, 1]), tensor([0, 1, 0]))
+    """
+    distinct, group = X.unique(dim=0, return_inverse=True)
     positions = torch.arange(len(X), device=X.device)
     first = positions.new_full((len(distinct),), len(X)).scatter_reduce(0, group, positions, "amin")
     order = first.argsort()
     rank = torch.empty_like(order).scatter(0, order, positions[: len(order)])
-    return X[first[order]], outcomes.pool(rows=rank[group], num_rows=len(distinct))
+    return first[order], rank[group]

@@ -38,6 +38,7 @@ from botorch_risk.strategies.risk_search import (
     random_decision,
     risk_search,
 )
+from botorch_risk.strategies.single_experiment import SingleExperiment
 from botorch_risk.strategies.space import Box, Space
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.truvar import TruncateVariance, truvar, truvar_state
@@ -70,6 +71,7 @@ __all__ = [
     "RiskRecipe",
     "SampleDomain",
     "Sampler",
+    "SingleExperiment",
     "Space",
     "State",
     "Strategy",

@@ -104,6 +104,26 @@ class History:
             recorded=torch.cat([self.recorded, nothing], dim=-1),
         )
 
+    def with_readings(self, rows: Sequence[int], Y: Tensor) -> History:
+        r"""The history with further readings of some rows, after those that they have.
+
+        Args:
+            rows: The rows, each once.
+            Y: Their readings, `R x len(rows) x k x m`; NaN marks what is missing.
+
+        Returns:
+            As if the readings had come with the first ones.
+        """
+        index = list(rows)
+        readings = torch.cat([self.Y[:, index], Y], dim=-2)
+        missing = readings.isnan().all(dim=-1)
+        order = missing.to(torch.uint8).argsort(dim=-1, stable=True).unsqueeze(-1)
+        readings = readings.gather(-2, order.expand_as(readings))
+        num_repeats = max(self.Y.shape[-2], int((~missing).sum(dim=-1).max()))
+        whole = _with_repeats(self.Y, num_repeats)
+        whole[:, index] = readings[..., :num_repeats, :]
+        return replace(self, Y=whole)
+
     def of(self, replicates: Sequence[int]) -> History:
         r"""The history of some replicates."""
         index = list(replicates)

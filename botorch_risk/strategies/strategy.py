@@ -166,8 +166,8 @@ class Strategy:
             InputDataError: If a value is infinite, a point is outside the space, or an outcome
                 comes without its point.
         """
-        rows, Y = self._validated(X, Y)
-        history = self._history.append(rows, Y)
+        X, Y = self._checked(X, Y)
+        history = self._history.append(self.space.rows(X, self._asked), Y)
         self.method.check(history)
         try:
             history, state, views = self._after(history)
@@ -175,6 +175,31 @@ class Strategy:
             self._views = None  # beliefs may have been used up
             raise
         self._commit(history, state, views)
+
+    def add_readings(self, rows: Sequence[int], Y: Tensor) -> None:
+        r"""Records further readings of rows that `tell` has had; no round passes.
+
+        The data are as if the readings had come with the first ones. What was learnt and recorded
+        in the rounds since then stays. `ask` chooses again.
+
+        Args:
+            rows: Rows of the history, each once.
+            Y: Their readings, `R x len(rows) x k` or `R x len(rows) x k x m`; NaN where missing.
+
+        Raises:
+            BotorchTensorDimensionError: If `Y` has another shape.
+            InputDataError: If a value is infinite, or an outcome comes without its point.
+            ValueError: If a row is none of the history or comes twice.
+        """
+        index = list(rows)
+        if len(set(index)) < len(index) or not set(index) <= set(range(self._history.num_rows)):
+            raise ValueError(
+                f"Expected rows below {self._history.num_rows}, each once. Got {index}."
+            )
+        _, repeats = self._checked(self._history.X[:, index], Y)
+        history = self._history.with_readings(index, repeats)
+        self.method.check(history)
+        self._commit(history, self._state)
 
     def recommend(self) -> Tensor:
         r"""The decision of each replicate to hand over if the experiment ended now, `R x d_x`.
@@ -320,8 +345,8 @@ class Strategy:
                 state.setdefault(name, old.clone())[replicates] = value
         return state
 
-    def _validated(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Rows of the history and outcomes, or an error."""
+    def _checked(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Points and outcomes `R x q x k x m` whose shapes fit each other, or an error."""
         like, m = self.space.bounds, self.method.num_outcomes
         X, Y = as_data(X).to(like), as_data(Y).to(like)
         repeats = Y.unsqueeze(-1) if m == 1 and Y.ndim == 3 else Y  # R x q x k x m
@@ -341,7 +366,7 @@ class Strategy:
             raise InputDataError("Expected finite `X` and `Y`, NaN where missing. Got infinity.")
         if (X.isnan().any(dim=-1) & Y.isfinite().flatten(2).any(dim=-1)).any():
             raise InputDataError("Expected the point of every outcome. Got an outcome at NaN.")
-        return self.space.rows(X, self._asked), repeats
+        return X, repeats
 
     def _check_observed(self) -> None:
         if not self._history.round:

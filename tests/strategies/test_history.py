@@ -64,3 +64,14 @@ def test_two_outcomes_have_a_place() -> None:
     history = History(**{**vars(history), "Y": Y.new_empty(2, 0, 0, 2)}).append(rows(0.5), Y)
     assert history.Y.shape == (2, 1, 1, 2)
     assert history.has_outcome.tolist() == [[True], [True]]
+
+
+def test_further_readings_join_those_of_their_row() -> None:
+    history = empty().append(rows(0.1, 0.2), outcomes([[1.0, NAN], [2.0, 3.0]], [[4.0, 5.0]] * 2))
+    more = history.with_readings([0], outcomes([[6.0]], [[NAN]]))
+    assert more.Y[0, ..., 0].tolist() == [[1.0, 6.0], [2.0, 3.0]]  # no wider than it has to be
+    assert torch.equal(more.Y[1], history.Y[1])
+    more = more.with_readings([1, 0], outcomes([[7.0], [NAN]], [[8.0], [9.0]]))
+    found = more.Y[..., 0].nan_to_num(nan=0.0).tolist()
+    assert found == [[[1.0, 6.0, 0.0], [2.0, 3.0, 7.0]], [[4.0, 5.0, 9.0], [4.0, 5.0, 8.0]]]
+    assert (more.round, more.num_rows) == (history.round, history.num_rows)

@@ -356,3 +356,23 @@ def test_nothing_can_be_set_that_nobody_reads() -> None:
     for name in ("rule", "risk_aversion", "method", "space", "batch_size"):
         with pytest.raises(AttributeError):
             setattr(strategy, name, None)
+
+
+def test_further_readings_of_a_row_are_as_if_told_together() -> None:
+    together, later = of_repeats(), of_repeats()
+    X = together.ask()
+    Y = (3 * X).sin() + 0.1 * torch.randn(*X.shape[:-1], NUM_REPEATS + 1).double()
+    Y[1, 2, -1] = torch.nan
+    together.tell(X, Y)
+    later.tell(X, Y[..., :-1])
+    later.ask()
+    for rows in ([2, 0], [index for index in range(X.shape[1]) if index not in (0, 2)]):
+        later.add_readings(rows, Y[:, rows, -1:])
+    assert same(later.history.Y, together.history.Y)
+    assert later.history.round == together.history.round
+    assert torch.equal(later.ask(), together.ask())
+    before = later.state_dict()
+    for rows, outcome in (([0, 0], 1.0), ([X.shape[1]], 1.0), ([0], torch.inf)):
+        with pytest.raises((ValueError, InputDataError), match="Expected"):
+            later.add_readings(rows, torch.full((2, len(rows), 1), outcome))
+    assert same(later.state_dict(), before)

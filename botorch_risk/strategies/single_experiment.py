@@ -1,0 +1,185 @@
+r"""One experiment of a laboratory, whose readings come as a plain table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from botorch.exceptions.errors import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from botorch_risk.models.repeats import group_equal_rows
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.space import as_data
+from botorch_risk.strategies.strategy import Strategy
+
+
+@dataclass(frozen=True)
+class SingleExperiment:
+    r"""Asks and tells one experiment, with one reading a row.
+
+    A strategy of one seed with plain tables: `ask` returns `q x d`, and `tell` takes the readings
+    in long form, in any order. Equal rows of one `tell` are readings of one point. A row is
+
+    1. of this round, if `ask` proposes its decision now;
+    2. else a further reading, if it is equal to a row that `tell` has had: it joins the readings
+       of that row, as if they had come together, and no round passes;
+    3. else a new point of this round, such as one that was measured before the first `ask`.
+
+    Rows are equal if they are so to the last digit; tell a setting that the instrument rounds in
+    the form that you will tell it again. Contexts are part of a row: a setting that met another
+    context is another row. Where all readings of a row are missing, it is an evaluation that
+    failed, whose context counts nevertheless.
+
+    The initial design ends with `num_initial` points, asked for or not: each new point takes the
+    place of the nearest one that is left of the design. Where the noise is learnt, as by `rahbo`,
+    a point with one reading informs the mean only, and at least one needs two.
+
+    Args:
+        strategy: A strategy of one seed. It stays usable, and its `belief` is the fitted model.
+
+    Raises:
+        UnsupportedError: If the space perturbs decisions: it is told in the order of asking.
+        ValueError: If the strategy has several seeds.
+
+    Example:
+        >>> from botorch_risk.strategies import rahbo
+        >>> bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)
+        >>> strategy = rahbo(bounds, 0, num_repeats=2, risk_aversion=1.0, num_initial=4)
+        >>> experiment = SingleExperiment(strategy)
+        >>> X = experiment.ask().repeat(2, 1)  # two readings of each of four points
+        >>> experiment.tell(X, (3 * X.squeeze(-1)).sin() + 0.1 * torch.randn(8).double())
+        >>> experiment.tell(X[:1], torch.tensor([0.3]))  # a third reading of the first one
+        >>> experiment.ask().shape, experiment.recommend().shape
+        (torch.Size([1, 1]), torch.Size([1]))
+    """
+
+    strategy: Strategy
+
+    def __post_init__(self) -> None:
+        if len(self.strategy.seeds) != 1:
+            raise ValueError(
+                f"Expected a strategy of one seed. Got {len(self.strategy.seeds)} seeds."
+            )
+        space = self.strategy.space
+        if isinstance(space, EnvironmentSpace) and space.perturbs:
+            raise UnsupportedError(
+                "Expected a space whose rows tell which decision they are of. Got perturbed "
+                "decisions, which come in the order of asking: use the strategy itself."
+            )
+
+    def ask(self) -> Tensor:
+        r"""The next points to measure, `q x d` in the units of the bounds.
+
+        Until the initial design is complete, what is left of it. Fewer rows where the method asks
+        for fewer, and none where it has finished.
+        """
+        history = self.strategy.history
+        if history.round:
+            asked = self.strategy.ask()[0]
+            return asked[~asked.isnan().any(dim=-1)]
+        space = self.strategy.space
+        design = space.initial(self.strategy.seeds, history.num_initial)[0]
+        lower, upper = space.bounds
+        scale = (upper - lower).where(upper > lower, torch.ones_like(lower))
+        left = list(range(len(design)))
+        for row in history.X[0]:
+            away = (design[left, : len(lower)] - row[: len(lower)]) / scale
+            left.pop(int(away.square().sum(dim=-1).argmin()))
+        return space.shown(design[left])
+
+    def tell(self, X: Tensor, y: Tensor) -> None:
+        r"""Records readings; nothing is changed if they are refused.
+
+        Args:
+            X: The point of each reading, `n x d`, with observed contexts in the last columns.
+            y: The readings, `n`, or `n x m` of m outcomes; NaN where one is missing.
+
+        Raises:
+            BotorchTensorDimensionError: If a shape does not fit the other or the space.
+            InputDataError: If a point is not finite or outside the space, a reading is infinite,
+                or the readings are of no use to the method.
+        """
+        table, readings = self._pooled(X, y)
+        row = self._row_of_further_readings(table)
+        new = row < 0
+        before = self.strategy.state_dict()
+        try:
+            if not new.all():
+                self.strategy.add_readings(row[~new].tolist(), readings[~new].unsqueeze(0))
+            if new.any():
+                self.strategy.tell(table[new].unsqueeze(0), readings[new].unsqueeze(0))
+        except BaseException:
+            self.strategy.load_state_dict(before)
+            raise
+
+    def recommend(self) -> Tensor:
+        r"""The decision to hand over if the experiment ended now, `d_x`.
+
+        Methods of several objectives recommend a set of decisions, `p x d_x`.
+
+        Raises:
+            ValueError: If the initial design is not complete.
+        """
+        return self.strategy.recommend()[0]
+
+    def state_dict(self) -> dict[str, Any]:
+        r"""The state of the strategy, as JSON."""
+        return self.strategy.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        r"""Continues from the state of a strategy that was built with the same arguments.
+
+        Raises:
+            ValueError: If it was built with others; nothing is changed then.
+        """
+        self.strategy.load_state_dict(state)
+
+    def _pooled(self, X: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The rows `n' x d` of the history, and their readings `n' x k x m` filled with NaN."""
+        space, m = self.strategy.space, self.strategy.method.num_outcomes
+        X, y = as_data(X).to(space.bounds), as_data(y).to(space.bounds)
+        readings = y.unsqueeze(-1) if y.ndim == 1 else y
+        fits = X.ndim == readings.ndim == 2 and 0 < len(X) == len(readings)
+        if not fits or X.shape[1] != space.num_columns or readings.shape[1] != m:
+            raise BotorchTensorDimensionError(
+                f"Expected `X` of shape `n x {space.num_columns}` and `y` of shape "
+                f"`n{'' if m == 1 else f' x {m}'}`, n >= 1. Got {X.shape=}, {y.shape=}."
+            )
+        if not X.isfinite().all():
+            row = X[~X.isfinite().all(dim=-1)][0].tolist()
+            raise InputDataError(f"Expected the finite point of each reading. Got {row}.")
+        X = space.rows(X.unsqueeze(0), self.ask)[0]
+        first, group = group_equal_rows(X)
+        rows = [_taken(readings[group == row]) for row in range(len(first))]
+        return X[first], pad_sequence(rows, batch_first=True, padding_value=torch.nan)
+
+    def _row_of_further_readings(self, table: Tensor) -> Tensor:
+        r"""The row of the history that each row of readings joins, `n`; -1 for none."""
+        known = self.strategy.history.X[0]
+        if not len(known):
+            return torch.full((len(table),), -1)
+        equal = _equal(table, known)
+        joins = equal.any(dim=-1)
+        if joins.any():
+            asked = self.ask()
+            joins &= ~_equal(table[:, : asked.shape[-1]], asked).any(dim=-1)
+        return equal.to(torch.uint8).argmax(dim=-1).where(joins, -1)
+
+
+def _taken(readings: Tensor) -> Tensor:
+    r"""The readings `k x m` without missing ones, or a missing one if there is no other."""
+    is_taken = ~readings.isnan().all(dim=-1)
+    return readings[is_taken] if is_taken.any() else readings[:1]
+
+
+def _equal(rows: Tensor, others: Tensor) -> Tensor:
+    r"""Which of `n x d` rows are equal to which of `m x d` others, `n x m`."""
+    return (rows.unsqueeze(-2) == others).all(dim=-1)
