@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from ax.core.search_space import SearchSpaceDigest
 from ax.generators.torch_base import TorchOptConfig
@@ -71,6 +72,7 @@ def test_ax_and_plain_botorch_have_the_same_model_and_the_same_candidate() -> No
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:A not p.d.")  # smooth posterior samples at near points
 def test_an_acquisition_function_of_botorch_by_its_class() -> None:
     dataset, digest = data(), SearchSpaceDigest(feature_names=["a", "b"], bounds=BOUNDS)
     plain = RiskGenerator(
