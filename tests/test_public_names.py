@@ -53,6 +53,7 @@ WITHOUT_CONTRACT = {
         "NoiseSlicePlot",
         "ObservedAdapter",
         "ObservedDataset",
+        "PerturbedInputsAcquisition",
         "RiskAcquisition",
         "RiskFrontierPlot",
         "RiskGenerator",

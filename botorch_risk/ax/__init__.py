@@ -25,11 +25,13 @@ from botorch_risk.ax.exp3_criterion import Exp3Criterion  # noqa: E402
 from botorch_risk.ax.generation_strategies import (  # noqa: E402
     level_set,
     risk_averse,
+    under_perturbed_inputs,
     under_uncertain_context,
     value_at_risk,
 )
 from botorch_risk.ax.generator import RiskGenerator, RiskGenerators  # noqa: E402
 from botorch_risk.ax.observed import ObservedAdapter  # noqa: E402
+from botorch_risk.ax.perturbed_inputs import PerturbedInputsAcquisition  # noqa: E402
 from botorch_risk.ax.random_exploration import with_random_exploration  # noqa: E402
 from botorch_risk.ax.repeats import readings  # noqa: E402
 from botorch_risk.ax.storage import register  # noqa: E402
@@ -44,6 +46,7 @@ __all__ = [
     "NoiseSlicePlot",
     "ObservedAdapter",
     "ObservedDataset",
+    "PerturbedInputsAcquisition",
     "RiskAcquisition",
     "RiskFrontierPlot",
     "RiskGenerator",
@@ -53,6 +56,7 @@ __all__ = [
     "readings",
     "register",
     "risk_averse",
+    "under_perturbed_inputs",
     "under_uncertain_context",
     "value_at_risk",
     "with_random_exploration",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.exceptions.core import UserInputError
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition import select_lacing_value
+from botorch_risk.acquisition import ConstrainedUpperConfidenceBound, select_lacing_value
 from botorch_risk.ax.acquisition import RiskAcquisition
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.seeding import derive_seed
@@ -37,11 +37,6 @@ class ChosenContextAcquisition(RiskAcquisition):
         botorch_acqf_options: dict[str, Any],
         model: Model,
     ) -> AcquisitionFunction:
-        if self._outcome_constraints is not None:
-            raise UnsupportedError(
-                "Expected no outcome constraints beside contexts: their metrics would need a risk "
-                f"of their own. Got {len(self._outcome_constraints[1])}."
-            )
         names = list(self.options["contexts"])
         order = self.search_space_digest.feature_names
         if order[-len(names) :] != names:
@@ -82,9 +77,12 @@ class ChosenContextAcquisition(RiskAcquisition):
         seed = derive_seed(self.options["seed"], "lacing", sum(len(each) for each in self._rows))
         acqf: Any = self.acqf
         acqf.set_X_pending(self.X_pending)
+        of_objective = acqf.bound
+        if isinstance(of_objective, ConstrainedUpperConfidenceBound):
+            of_objective = of_objective.bound
         tried = [
             select_lacing_value(
-                acqf.bound, x[None, : self._num_decisions], self.options["rule"], seeds=seed + row
+                of_objective, x[None, : self._num_decisions], self.options["rule"], seeds=seed + row
             )
             for row, x in enumerate(X)
         ]

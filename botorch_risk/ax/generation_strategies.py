@@ -30,6 +30,7 @@ from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.ax.chosen_context import ChosenContextAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.generator import RiskGenerators
+from botorch_risk.ax.perturbed_inputs import PerturbedInputsAcquisition
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.reductions import check_risk_measure
@@ -87,6 +88,7 @@ def under_uncertain_context(
     contexts: Mapping[str, tuple[float, float]],
     *,
     risk_measure: RiskMeasure | None = None,
+    constraint_risk_measure: RiskMeasure | None = None,
     num_initial: int = 5,
     seed: int = 0,
     acquisition: type[AcquisitionFunction] = RiskUpperConfidenceBound,
@@ -98,12 +100,15 @@ def under_uncertain_context(
     Each trial is completed with the context that it met, a tracking metric. The outcome is a
     function of the parameters and of the context, whose distribution is learnt as a kernel density;
     trials after a Sobol sequence maximise a bound of the risk over it. Of a metric that is
-    minimised the risk is taken of its negative.
+    minimised the risk is taken of its negative. Outcome constraints hold under a risk as well, and
+    their metrics have a model of the same kind.
 
     Args:
         metric: The objective.
         contexts: The bounds of each context, by the name of its tracking metric.
         risk_measure: Larger is better; by default `Expectation()`, as SBO-KDE has it.
+        constraint_risk_measure: Of outcome constraints, `ValueAtRisk(0.1)` for those that hold with
+            probability 0.9; by default the objective's.
         num_initial: The number of trials of the Sobol sequence.
         seed: Of the sequence and of all draws.
         acquisition: The acquisition function; one of BoTorch's sees a model of the risk.
@@ -123,6 +128,7 @@ def under_uncertain_context(
         raise ValueError(f"Expected contexts with bounds in order. Got {dict(contexts)}.")
     measure = Expectation() if risk_measure is None else risk_measure
     check_risk_measure(measure)
+    of_constraints = _constraint_option(constraint_risk_measure)
     model = ModelConfig(
         botorch_model_class=ContextualRiskModel,
         model_options={
@@ -137,7 +143,15 @@ def under_uncertain_context(
     )
     width = {"beta": 4.0} if issubclass(acquisition, RiskUpperConfidenceBound) else {}
     options = {**width, **(acquisition_options or {})}
-    spec = _generator({metric: [model]}, acquisition, options, seed, contexts=list(contexts))
+    spec = _generator(
+        {metric: [model]},
+        acquisition,
+        options,
+        seed,
+        default=model,
+        contexts=list(contexts),
+        acquisition_options=of_constraints,
+    )
     return after_sobol("under_uncertain_context", spec, num_initial, seed)
 
 
@@ -146,6 +160,7 @@ def value_at_risk(
     *,
     risk_level: float = 0.1,
     risk_measure: RiskMeasure | None = None,
+    constraint_risk_measure: RiskMeasure | None = None,
     rule: LacingRule = "probability",
     num_initial: int = 5,
     seed: int = 0,
@@ -161,6 +176,7 @@ def value_at_risk(
         contexts: The values of each context and their probabilities, by the name of its parameter.
         risk_level: The share of the worst outcomes that value-at-risk leaves aside.
         risk_measure: Another risk, in place of value-at-risk; see `select_lacing_value`.
+        constraint_risk_measure: Of outcome constraints; by default the objective's.
         rule: How the context is chosen, as in `select_lacing_value`.
         num_initial: The number of trials of the Sobol sequence, over decisions and contexts.
         seed: Of the sequence and of all draws.
@@ -199,9 +215,67 @@ def value_at_risk(
             "weights": weights,
             "rule": rule,
             "seed": seed,
+            **_constraint_option(constraint_risk_measure),
         },
     )
     return after_sobol("value_at_risk", spec, num_initial, seed)
+
+
+def under_perturbed_inputs(
+    deviations: Mapping[str, float],
+    *,
+    risk_measure: RiskMeasure | None = None,
+    constraint_risk_measure: RiskMeasure | None = None,
+    n_w: int = 64,
+    num_initial: int = 5,
+    seed: int = 0,
+    acquisition_options: dict[str, Any] | None = None,
+) -> GenerationStrategy:
+    r"""Decisions that stay good where they are carried out inexactly.
+
+    Trials are evaluated as they are asked for; the arm that is used later meets a normal error of
+    the parameters that are named. Trials after a Sobol sequence maximise a bound of the risk over
+    that error, and outcome constraints hold under a risk over it. What would leave the search space
+    is carried out on its edge. Of an objective that is minimised the risk is taken of its negative.
+
+    Args:
+        deviations: The standard deviation of the error of each parameter, by its name; of a
+            log-scaled one in powers of ten.
+        risk_measure: Larger is better; by default `Expectation()`.
+        constraint_risk_measure: Of outcome constraints; by default the objective's.
+        n_w: The number of perturbations that stand for the distribution.
+        num_initial: The number of trials of the Sobol sequence.
+        seed: Of the sequence and of all draws.
+        acquisition_options: Further arguments of `RiskUpperConfidenceBound`; `beta` is 4.
+
+    Raises:
+        ValueError: If there is no deviation, one is not positive, or there is no initial trial.
+        TypeError: If a risk measure is none.
+
+    Example:
+        >>> under_perturbed_inputs({"heat": 0.05}).name
+        'under_perturbed_inputs'
+    """
+    if not deviations or not all(0 < each < math.inf for each in deviations.values()):
+        raise ValueError(f"Expected positive deviations by name. Got {dict(deviations)}.")
+    if n_w < 1:
+        raise ValueError(f"Expected at least 1 perturbation. Got {n_w=}.")
+    measure = Expectation() if risk_measure is None else risk_measure
+    check_risk_measure(measure)
+    spec = _generator(
+        {},
+        RiskUpperConfidenceBound,
+        {"risk_measure": measure, "beta": 4.0, **(acquisition_options or {})},
+        seed,
+        acquisition_class=PerturbedInputsAcquisition,
+        acquisition_options={
+            "deviations": dict(deviations),
+            "n_w": n_w,
+            "seed": seed,
+            **_constraint_option(constraint_risk_measure),
+        },
+    )
+    return after_sobol("under_perturbed_inputs", spec, num_initial, seed)
 
 
 def level_set(
@@ -283,10 +357,11 @@ def _generator(
     acquisition: type[AcquisitionFunction],
     options: Mapping[str, Any],
     seed: int,
+    default: ModelConfig | None = None,
     **more: Any,
 ) -> GeneratorSpec:
-    r"""Our generator, with Ax's own model of metrics that none is named for."""
-    default = ModelConfig(outcome_transform_classes=[Standardize], name="default")
+    r"""Our generator; metrics that no model is named for have the default, or Ax's own model."""
+    default = default or ModelConfig(outcome_transform_classes=[Standardize], name="default")
     return GeneratorSpec(
         RiskGenerators.RISK,
         generator_kwargs={
@@ -299,3 +374,11 @@ def _generator(
             **more,
         },
     )
+
+
+def _constraint_option(measure: RiskMeasure | None) -> dict[str, RiskMeasure]:
+    r"""The option of `RiskAcquisition` that holds the risk measure of constraints."""
+    if measure is None:
+        return {}
+    check_risk_measure(measure)
+    return {"constraint_risk_measure": measure}

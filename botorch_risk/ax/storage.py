@@ -24,6 +24,7 @@ from botorch_risk.ax.chosen_context import ChosenContextAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.exp3_criterion import Exp3Criterion
 from botorch_risk.ax.generator import RiskGenerators
+from botorch_risk.ax.perturbed_inputs import PerturbedInputsAcquisition
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import RiskMeasure
 
@@ -50,7 +51,7 @@ def register() -> None:
         fit_botorch_model.register(model)(_fit)
     for function in _public(acquisition, AcquisitionFunction):
         register_acquisition_function(function)
-    for kind in (RiskAcquisition, ChosenContextAcquisition):
+    for kind in (RiskAcquisition, ChosenContextAcquisition, PerturbedInputsAcquisition):
         register_acquisition(kind)
     for measure in _public(risk, RiskMeasure):  # whose fields say all; kernels cannot be stored
         CORE_DECODER_REGISTRY[measure.__name__] = measure

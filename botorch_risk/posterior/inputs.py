@@ -39,7 +39,11 @@ def input_widths(model: Model) -> tuple[int, ...] | None:
 def original_inputs(model: Any) -> Tensor:
     r"""The training inputs of an exact GP before its input transform."""
     inputs: Tensor = model.train_inputs[0]
-    return model._original_train_inputs if model._has_transformed_inputs else inputs
+    if not model._has_transformed_inputs:
+        return inputs
+    original: Tensor = model._original_train_inputs
+    # BoTorch's `subset_output` leaves those of all outcomes, which are equal.
+    return original if original.dim() == inputs.dim() else original[..., 0, :, :]
 
 
 def keeps_apart(transform: InputTransform | None, d_w: int) -> bool:

@@ -6,11 +6,15 @@ import pytest
 import torch
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
-from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.exceptions.core import UserInputError
 
-from botorch_risk.acquisition import RiskUpperConfidenceBound, select_lacing_value
+from botorch_risk.acquisition import (
+    ConstrainedUpperConfidenceBound,
+    RiskUpperConfidenceBound,
+    select_lacing_value,
+)
 from botorch_risk.ax import value_at_risk
-from botorch_risk.risk import ConditionalValueAtRisk
+from botorch_risk.risk import ConditionalValueAtRisk, WorstCase
 from tests.ax.laboratory import node_of
 
 # At the kinks of value-at-risk a line search may end early; BoTorch tries again.
@@ -76,12 +80,18 @@ def test_a_context_that_is_fixed_stays() -> None:
     assert asked["wind"] == 7.5
 
 
-def test_outcome_constraints_are_refused() -> None:
-    client = simulator(constraints=["cost <= 1.0"])
-    for index, parameters in client.get_next_trials(max_trials=4).items():
-        client.complete_trial(index, {"range": parameters["angle"], "cost": parameters["angle"]})
-    with pytest.raises(UnsupportedError, match=r"no outcome constraints beside contexts.*Got 1"):
-        client.get_next_trials(max_trials=1)
+def test_outcome_constraints_hold_under_the_risk() -> None:
+    client = simulator(constraints=["cost <= 0.6"], risk_measure=WorstCase())
+    for _ in range(6):
+        for index, parameters in client.get_next_trials(max_trials=1).items():
+            angle, wind = float(parameters["angle"]), float(parameters["wind"])
+            client.complete_trial(index, {"range": angle, "cost": angle * (0.5 + wind / 20)})
+    adapter: Any = client._generation_strategy.adapter
+    acqf = adapter.generator._acquisition.acqf
+    assert isinstance(acqf.bound, ConstrainedUpperConfidenceBound)
+    assert parameters["wind"] in WINDS["wind"][0]
+    # In the worst wind the cost is the angle.
+    assert abs(float(parameters["angle"]) - 0.6) < 0.1
 
 
 def test_bad_input() -> None:

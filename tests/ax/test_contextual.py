@@ -14,8 +14,13 @@ from botorch.models.transforms.input import Log10
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.ax import ContextualRiskModel, ObservedDataset, under_uncertain_context
+from botorch_risk.acquisition import ConstrainedUpperConfidenceBound, RiskUpperConfidenceBound
+from botorch_risk.ax import (
+    ContextualRiskModel,
+    ObservedDataset,
+    best_arm,
+    under_uncertain_context,
+)
 from botorch_risk.ax.observed import with_contexts
 from botorch_risk.environments import KernelDensityEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
@@ -126,11 +131,37 @@ def test_bad_input() -> None:
         )
 
 
-def test_constraints_beside_contexts_are_refused() -> None:
-    strategy = under_uncertain_context("purity", HUMIDITY, num_initial=3)
+@pytest.mark.parametrize("measure", [None, ConditionalValueAtRisk(0.3)])
+def test_constraints_hold_under_a_risk_over_the_contexts(measure: Any) -> None:
+    strategy = under_uncertain_context(
+        "purity",
+        HUMIDITY,
+        risk_measure=MEASURE,
+        constraint_risk_measure=measure,
+        num_initial=4,
+    )
+    client = laboratory(strategy=strategy, constraints=["cost <= 1.0"])
+    play(client, 5)
+    adapter: Any = client._generation_strategy.adapter
+    acqf = adapter.generator._acquisition.acqf
+    assert isinstance(acqf, ConstrainedUpperConfidenceBound)
+    (constraint,) = acqf.risk_constraints
+    assert constraint.risk_measure == (measure or MEASURE)
+    assert (constraint.threshold, constraint.at_most) == (1.0, True)
+    assert torch.equal(constraint.environment.observed, acqf.bound.environment.observed)
+    assert constraint.environment.observed.shape == (4, 1)
+    cost = acqf.model.models[constraint.outcome]  # of heat, stir and humidity
+    assert cost.train_inputs[0].shape == (4, 3)
+    assert best_arm(client).lower <= best_arm(client).mean
+
+
+def test_constraints_beside_contexts_need_a_bound() -> None:
+    strategy = under_uncertain_context(
+        "purity", HUMIDITY, num_initial=3, acquisition=qLogNoisyExpectedImprovement
+    )
     client = laboratory(strategy=strategy, constraints=["cost <= 1.0"])
     play(client, 3)
-    with pytest.raises(UnsupportedError, match=r"no outcome constraints beside contexts"):
+    with pytest.raises(UnsupportedError, match=r"Expected `RiskUpperConfidenceBound` for outcome"):
         client.get_next_trials(max_trials=1)
 
 

@@ -14,7 +14,7 @@ from tests.campaign_files import ROOT
 # At the kinks of a risk a line search may end early; BoTorch tries again.
 pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 GUIDE = (ROOT / "docs" / "ax.md").read_text(encoding="utf-8")
-FIRST, SECOND, THIRD, FOURTH, EXPLORING, BEST, CARDS, PARTS = re.findall(
+FIRST, SECOND, THIRD, PERTURBED, FOURTH, EXPLORING, BEST, CARDS, PARTS = re.findall(
     r"```python\n(.*?)```", GUIDE, flags=re.DOTALL
 )
 
@@ -46,6 +46,18 @@ def test_a_simulator_takes_three_lines_beyond_plain_ax() -> None:
             distance = float(parameters["angle"]) * (1 - float(parameters["wind"]) / 20)
             client.complete_trial(index, {"distance": distance})
     assert node_of(client, 5) == "value_at_risk"
+
+
+def test_perturbed_parameters_take_three_lines_beyond_plain_ax() -> None:
+    found: dict[str, Any] = {}
+    exec("from botorch_risk.risk import ConditionalValueAtRisk", found)
+    exec(FIRST.partition("client = ")[0] + PERTURBED, found)
+    client = found["client"]
+    for _ in range(6):
+        for index, parameters in client.get_next_trials(max_trials=1).items():
+            client.complete_trial(index, {"purity": parameters["heat"]})
+    assert node_of(client, 5) == "under_perturbed_inputs"
+    assert len(re.findall(r"  # \d$", PERTURBED, flags=re.MULTILINE)) == 3
 
 
 def test_a_level_set_takes_two_lines_beyond_plain_ax() -> None:

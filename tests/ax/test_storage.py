@@ -30,6 +30,7 @@ from botorch_risk.ax import (
     level_set,
     register,
     risk_averse,
+    under_perturbed_inputs,
     under_uncertain_context,
     value_at_risk,
     with_random_exploration,
@@ -39,7 +40,10 @@ from botorch_risk.risk import ConditionalValueAtRisk
 from tests.ax.laboratory import HUMIDITY, laboratory, play
 
 # At the kinks of value-at-risk a line search may end early; BoTorch tries again.
-pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:Very small noise"),  # where nothing is stirred
+]
 STIRRING = {"stir": ([0.5, 1.0, 2.0], [0.2, 0.5, 0.3])}  # in place of a decision
 STRATEGIES: dict[str, Callable[[], GenerationStrategy]] = {
     "risk_averse": lambda: risk_averse("purity", num_initial=3, risk_aversion=2.0, seed=4),
@@ -47,6 +51,9 @@ STRATEGIES: dict[str, Callable[[], GenerationStrategy]] = {
     "value_at_risk": lambda: value_at_risk(STIRRING, num_initial=3, seed=4),
     "under_uncertain_context": lambda: under_uncertain_context(
         "purity", HUMIDITY, risk_measure=ConditionalValueAtRisk(0.3), num_initial=3, seed=4
+    ),
+    "under_perturbed_inputs": lambda: under_perturbed_inputs(
+        {"heat": 0.1}, constraint_risk_measure=ConditionalValueAtRisk(0.3), num_initial=3, seed=4
     ),
     "with_random_exploration": lambda: with_random_exploration(
         risk_averse("purity", num_initial=2, seed=4), seed=1

@@ -228,3 +228,18 @@ def test_the_factor_is_not_copied_for_each_decision(batch: tuple[int, ...]) -> N
         (mean + variance).sum().backward()
     replicates = torch.Size(batch).numel()
     assert replicates * m * n <= largest.entries <= 1.1 * replicates * m * n * n_w
+
+
+@pytest.mark.parametrize("outcome", [0, 1])
+@pytest.mark.parametrize("predicted", [False, True], ids=["new", "predicted"])
+def test_one_outcome_of_a_model_of_several(outcome: int, predicted: bool) -> None:
+    X = 5 * torch.rand(12, 3, dtype=torch.float64)
+    Y = torch.stack([X.sum(dim=-1), X[:, 0].sin()], dim=-1)
+    both = SingleTaskGP(X, Y, input_transform=Normalize(3))
+    decisions, points = 5 * torch.rand(4, 2).double(), 5 * torch.rand(5, 1).double()
+    if predicted:  # BoTorch has then transformed the inputs in place
+        both.posterior(X)
+    model = both.subset_output([outcome])
+    found = ProductMarginals(model, points)(decisions)
+    expected = pair_by_pair(model, decisions, points)
+    torch.testing.assert_close(torch.stack(found), expected, rtol=1e-8, atol=1e-8)
