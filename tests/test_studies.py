@@ -122,3 +122,45 @@ def test_scores_of_a_perfect_prediction() -> None:
     assert abs(found["nlpd"] - entropy) < 0.15 and found["f"] == 0.0
     assert abs(found["noise"]) < 1e-12 and found["covered_f"] == 1.0
     assert abs(found["covered_reading"] - 0.95) < 0.03
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of fits on few points
+def test_ax_benchmark_runs_resumes_and_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = importlib.import_module("studies.ax_benchmark.run")
+    report = importlib.import_module("studies.ax_benchmark.report")
+    arguments = ["run", "mccormick-context", "--seeds", "2", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    run.main()
+    store = tmp_path / "rows.jsonl"
+    rows = run.read(store)
+    assert len(rows) == 2 * len(run.METHODS)
+    store.write_text("".join(store.read_text(encoding="utf-8").splitlines(True)[:-1]) + '{"pro')
+    run.main()  # cut off in the middle of a line, as a killed run leaves it
+    timeless = [[{**row, "seconds": 0.0} for row in listed] for listed in (rows, run.read(store))]
+    assert timeless[0] == timeless[1]
+    folders = ["--results", str(tmp_path), "--to", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["report", *folders])
+    report.main()
+    page = (tmp_path / "tables.md").read_text(encoding="utf-8")
+    assert "### mccormick-context: 2 seeds" in page and "| Ax |" in page
+
+
+def test_problems_for_the_benchmark_of_ax_observe_what_they_say() -> None:
+    problems = importlib.import_module("studies.ax_benchmark.problems")
+    for build in problems.SETTINGS.values():
+        setting = build()
+        lower, upper = setting.decisions
+        x = lower + 0.37 * (upper - lower)
+        assert setting.risk(x) <= setting.optimum + 1e-6
+        once, again, other = (repr(setting.observe(x, seed, 7)) for seed in (3, 3, 4))
+        assert once == again != other
+        assert list(setting.observe(x, 3, 7)) == [problems.OUTCOME, *setting.beside]
+    branin = problems.SETTINGS["branin-noise"]()
+    x = torch.tensor([5.0, 5.0], dtype=torch.double)
+    seen = torch.tensor([branin.observe(x, 0, trial)["outcome"] for trial in range(2000)])
+    mean, level = branin.problem.evaluate_true(x), branin.problem.noise_variance(x).sqrt()
+    assert abs(seen[:, 0].mean() - mean) < 4 * level / 6000**0.5
+    assert abs(seen[:, 1].square().mean() * 3 / level**2 - 1) < 0.1  # s^2 = k sem^2
