@@ -167,6 +167,10 @@ def regret_bound(gamma: float, best_reward: float, num_arms: int) -> float:
 
     Raises:
         ValueError: If gamma is not positive.
+
+    Example:
+        >>> round(regret_bound(gamma=0.1, best_reward=50.0, num_arms=2), 2)
+        22.45
     """
     gamma = _clipped(gamma)
     return (math.e - 1) * gamma * best_reward + num_arms * math.log(num_arms) / gamma

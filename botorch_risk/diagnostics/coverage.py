@@ -25,6 +25,15 @@ class Coverage(NamedTuple):
         lower: Below which a right model is with probability 2.5 %, `L`. It takes rows to be
             independent, and is of the outcomes or the sample variances, whichever are more.
         upper: Above which it is with probability 2.5 %, likewise.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.diagnostics import leave_one_out
+        >>> X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
+        >>> shares = coverage(leave_one_out(SingleTaskGP(X, (6 * X).sin())))
+        >>> bool((shares.lower <= shares.upper).all())
+        True
     """
 
     levels: ndarray
