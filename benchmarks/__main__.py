@@ -8,6 +8,7 @@ import warnings
 import torch
 
 from benchmarks import (
+    botorch_loop,
     branching,
     constrained_round,
     environment_step,
@@ -39,6 +40,7 @@ def main() -> None:
     truncated_variance.main(device, repeats=1 if quick else 5)
     if device == "cpu":
         fit_quality.main(count=20 if quick else 200)
+        botorch_loop.main(repeats=1 if quick else 9)
         multistart.main(repeats=1 if quick else 5)
         mixed_search.main(repeats=1 if quick else 5)
         constrained_round.main(repeats=1 if quick else 5)

@@ -1,7 +1,8 @@
 r"""Closed-form fits of exact Gaussian processes, all replicates at once.
 
-`fit_exact_gp` fits a BoTorch model in place, `fit_pseudo_data` does so without the bias of data
-that a strategy chose; `log_marginal_likelihood` is the algebra under both.
+`fit_exact_gp` fits a BoTorch model in place, `fit_gpytorch_mll_closed_form` does so from within
+BoTorch's `fit_gpytorch_mll`, `fit_pseudo_data` without the bias of data that a strategy chose;
+`log_marginal_likelihood` is the algebra under all.
 """
 
 from botorch_risk.fit.compare_losses import Estimates, compare_losses
@@ -13,6 +14,7 @@ from botorch_risk.fit.marginal_likelihood import (
     LogMarginalLikelihood,
     log_marginal_likelihood,
 )
+from botorch_risk.fit.mll_optimizer import fit_gpytorch_mll_closed_form
 from botorch_risk.fit.pseudo_data import PseudoDataMarginalLogLikelihood, fit_pseudo_data
 from botorch_risk.fit.pseudo_points import PseudoPoints, pseudo_points
 from botorch_risk.fit.results import FitResult, FitStatus, warn_of_failed_fits
@@ -31,6 +33,7 @@ __all__ = [
     "PseudoPoints",
     "compare_losses",
     "fit_exact_gp",
+    "fit_gpytorch_mll_closed_form",
     "fit_pseudo_data",
     "log_marginal_likelihood",
     "pseudo_points",

@@ -1,5 +1,6 @@
 r"""Models that learn the noise as well as the mean, and models of the risks of decisions."""
 
+from botorch_risk.models.fast_marginals import FastMarginals
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.mixed_kernel import mixed_kernel
 from botorch_risk.models.noise_quantile import NoiseQuantileModel
@@ -10,6 +11,7 @@ from botorch_risk.models.robust import RobustModel
 from botorch_risk.models.robust_paths import RobustPath
 
 __all__ = [
+    "FastMarginals",
     "MeanVarianceGP",
     "NoiseQuantileModel",
     "Reduction",

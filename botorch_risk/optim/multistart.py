@@ -48,7 +48,8 @@ def optimize_acqf_replicates(
     points, of them starts by the Boltzmann rule (the best one always among them), and projected
     quasi-Newton steps from every start, each with its own line search and its own end. A
     replicate's draws depend on its own seed only. Acquisitions that are not
-    `PointwiseAcquisition`s are called with `m x R x 1 x d` points. Only box bounds.
+    `PointwiseAcquisition`s are called with `m x R x 1 x d` points; BoTorch's analytic ones see
+    their model through `FastMarginals`. Only box bounds.
 
     Columns with values of their own are searched as by `optimize_acqf_mixed_alternating`: from each
     start, moves to the best neighbour (a step of one column of `discrete_dims`, or any other value

@@ -10,6 +10,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisition
+from botorch_risk.models.fast_marginals import with_fast_marginals
 from botorch_risk.optim.discrete_columns import DiscreteColumns
 
 
@@ -50,7 +51,7 @@ class PointwiseEvaluator:
                 f"Got {self.batch_shape=}."
             )
         self.box, self.discrete = box, discrete
-        self._acqf = acqf
+        self._acqf = with_fast_marginals(acqf)
         self._chunk = max(1, batch_limit // num_replicates)
 
     @property

@@ -2,10 +2,12 @@ r"""Cached factors of the training data, and the check that they are up to date.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from botorch.models.transforms.outcome import Standardize
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.means import ConstantMean
 from linear_operator.utils.cholesky import psd_safe_cholesky
@@ -38,6 +40,12 @@ class ModelState:
     versions: tuple[tuple[Tensor, int], ...]
     parameters: tuple[tuple[Tensor, Tensor], ...]
 
+    @property
+    def tensors(self) -> Iterator[Tensor]:
+        r"""The tensors among the parts, some of them twice."""
+        yield from (tensor for tensor, _ in self.versions)
+        yield from (tensor for tensor, _ in self.parameters)
+
     @classmethod
     def of(cls, model: Any) -> ModelState:
         r"""Records the current state of an exact GP."""
@@ -64,13 +72,47 @@ class ModelState:
         return (
             len(data) == len(self.data)
             and all(one is two for one, two in zip(data, self.data, strict=True))
-            and all(is_same_tensor(kept.get(key), part) for kept, key, part in self.slots)
+            and all(
+                kept.get(key) is part or is_same_tensor(kept.get(key), part)
+                for kept, key, part in self.slots
+            )
             and all(tensor._version == version for tensor, version in self.versions)
             and all(
                 p.dtype == value.dtype and p.device == value.device and torch.equal(p, value)
                 for p, value in self.parameters
             )
         )
+
+
+class OutcomeUnits(NamedTuple):
+    r"""One affine map for all points, from `k (K + S)^-1 (y - m)` and the share of the variance.
+
+        mean = scale * latent + offset
+        variance = scale^2 * max(prior * (1 - explained), floor)
+
+    Attributes:
+        scale: `batch_shape x 1`.
+        offset: `batch_shape x 1`.
+        prior: `batch_shape x 1`, the prior variance.
+    """
+
+    scale: Tensor
+    offset: Tensor
+    prior: Tensor
+
+    @classmethod
+    def of(cls, model: Any, constant: Tensor | None, outputscale: Tensor) -> OutcomeUnits | None:
+        r"""The map of a model, or `None` where the mean or the transform depends on the point."""
+        transform = model._modules.get("outcome_transform")
+        prior = outputscale.squeeze(-1)
+        if constant is None:
+            return None
+        if transform is None:
+            return cls(torch.ones_like(constant), constant, prior)
+        if type(transform) is not Standardize or not transform._is_trained:
+            return None
+        scale, shift = transform.stdvs.squeeze(-1), transform.means.squeeze(-1)  # one output
+        return cls(scale, scale * constant + shift, prior)
 
 
 @dataclass(frozen=True)
@@ -86,6 +128,8 @@ class PosteriorCache:
             of the outputscale if `kernel` is known.
         weights: `batch_shape x 1 x n`, `(K + S)^-1 (y - m)`; times the outputscale likewise.
         constant: `batch_shape x 1`, the prior mean where it is a constant, else `None`.
+        units: From latent moments to the units of the outcome, where that is one affine map for
+            all points, else `None`.
     """
 
     state: ModelState
@@ -95,6 +139,7 @@ class PosteriorCache:
     factor: Tensor
     weights: Tensor
     constant: Tensor | None
+    units: OutcomeUnits | None
 
     @classmethod
     @torch.no_grad()
@@ -121,6 +166,7 @@ class PosteriorCache:
         residual = (model.train_targets - model.mean_module(model.train_inputs[0])).unsqueeze(-1)
         weights = factor.mT @ (factor @ residual)  # batch_shape x n x 1
         is_constant = type(model.mean_module) is ConstantMean
+        constant = model.mean_module.constant.clone().unsqueeze(-1) if is_constant else None
         return cls(
             state=state,
             kernel=kernel,
@@ -128,7 +174,8 @@ class PosteriorCache:
             train_inputs=X,
             factor=factor * scale.sqrt(),
             weights=(scale * weights).mT,
-            constant=model.mean_module.constant.clone().unsqueeze(-1) if is_constant else None,
+            constant=constant,
+            units=None if kernel is None else OutcomeUnits.of(model, constant, kernel.outputscale),
         )
 
 

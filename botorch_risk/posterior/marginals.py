@@ -7,7 +7,7 @@ marginals, and gets them several times faster and in bounded memory from the clo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -22,7 +22,11 @@ from torch import Tensor
 
 from botorch_risk.posterior.cache import PosteriorCache
 from botorch_risk.posterior.inputs import as_points, check_points
-from botorch_risk.posterior.stationary_moments import chunk_size, stationary_moments
+from botorch_risk.posterior.stationary_moments import (
+    chunk_size,
+    outcome_moments,
+    stationary_moments,
+)
 from botorch_risk.posterior.t_batch import TBatch
 
 
@@ -123,14 +127,18 @@ class MarginalPredictor:
                 return self._from_posterior(X)
             if self.model.training:
                 self.model.eval()
+            cache = self.current_cache()
+            if cache.units is not None:
+                floor = settings.min_variance.value(X.dtype)
+                moments = outcome_moments(self.model.transform_inputs(X), cache, floor)
+                return Marginals(*self._through_posterior_transform(*moments))
             t_batch = TBatch.of(X, self.model.batch_shape)
             X = t_batch.fold(X)  # all that share a model: a long list of points is fastest
-            moments = self.to_outcome(*self._latent(self.model.transform_inputs(X)), X)
+            moments = self.to_outcome(*self._latent(self.model.transform_inputs(X), cache), X)
             return Marginals(*(t_batch.unfold(moment) for moment in moments))
 
-    def _latent(self, X: Tensor) -> tuple[Tensor, Tensor]:
+    def _latent(self, X: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
         r"""Moments in the space of the transformed outcomes, at transformed inputs."""
-        cache = self.current_cache()
         if cache.kernel is None:
             mean, variance = self._through_kernel(X, cache)
         else:
@@ -160,6 +168,9 @@ class MarginalPredictor:
                     Y=mean.unsqueeze(-1), Yvar=variance.unsqueeze(-1), X=X
                 )
             )
+        return self._through_posterior_transform(mean, variance)
+
+    def _through_posterior_transform(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         if self.posterior_transform is not None:
             weight = self.posterior_transform.weights.to(mean)
             mean = self.posterior_transform.offset + weight * mean
@@ -190,6 +201,16 @@ class MarginalPredictor:
         if self._cache is None or not self._cache.state.is_current():
             self._cache = PosteriorCache.build(self.model)
         return self._cache
+
+    def is_left_by(self, conversion: Callable[[Tensor], Tensor]) -> bool:
+        r"""Whether a conversion returns every tensor of the model itself.
+
+        Args:
+            conversion: To another dtype or device, as `torch.nn.Module` applies it.
+        """
+        if self._cache is None or not self._cache.state.is_current():
+            return False
+        return all(conversion(tensor) is tensor for tensor in self._cache.state.tensors)
 
 
 def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) -> bool:

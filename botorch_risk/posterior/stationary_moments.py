@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.posterior.cache import PosteriorCache
+from botorch_risk.posterior.t_batch import TBatch
 
 # Entries of the m x n cross-covariance.
 _CROSS_COVARIANCE = ChunkSize(cpu=2**17)
@@ -38,21 +39,9 @@ class _StationaryMoments(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, Z: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
-        grad = ctx.needs_input_grad[0]
-        size = chunk_size(Z, cache.train_inputs.shape[-2])
-        results: list[Tensor] = []
-        for start in range(0, Z.shape[-2], size):
-            parts = _moments(Z.narrow(-2, start, min(size, Z.shape[-2] - start)), cache, grad)
-            if Z.shape[-2] <= size:
-                results = list(parts)
-                break
-            results = results or [_room(p, dim, Z) for p, dim in zip(parts, _DIMS, strict=False)]
-            for result, part, dim in zip(results, parts, _DIMS, strict=False):
-                result.narrow(dim, start, part.shape[dim]).copy_(part)
-        mean, explained, *gradients = results
-        if grad:
-            ctx.save_for_backward(*gradients)
-            ctx.shape = Z.shape
+        mean, explained, *gradients = _in_chunks(Z, cache, ctx.needs_input_grad[0])
+        ctx.save_for_backward(*gradients)
+        ctx.shape = Z.shape
         return mean, explained
 
     @staticmethod
@@ -61,6 +50,72 @@ class _StationaryMoments(torch.autograd.Function):
         d_mean, d_explained = ctx.saved_tensors
         gradient = grad_mean.unsqueeze(-1) * d_mean + grad_explained.unsqueeze(-1) * d_explained
         return gradient.sum_to_size(ctx.shape), None
+
+
+def outcome_moments(X: Tensor, cache: PosteriorCache, floor: float) -> tuple[Tensor, Tensor]:
+    r"""Mean and variance in the units of the outcome, in one node of the graph.
+
+    For a few points the calls cost more than the arithmetic, so that this is faster than
+    `stationary_moments` between maps of its own.
+
+    Args:
+        X: `... x m x d`, as the kernel takes them, where `...` broadcasts with the batch shape.
+        cache: Of a model whose kernel and units are known.
+        floor: The least variance, before the units of the outcome.
+
+    Returns:
+        `... x m` each, once differentiable in the points.
+    """
+    mean, variance = _OutcomeMoments.apply(X, cache, floor)
+    return mean, variance
+
+
+class _OutcomeMoments(torch.autograd.Function):
+    r"""The moments, folded, scaled and unfolded here: each of these would be a node of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, X: Tensor, cache: PosteriorCache, floor: float) -> tuple[Tensor, Tensor]:
+        kernel, units = cache.kernel, cache.units
+        assert kernel is not None and units is not None  # for the type checker
+        t_batch = TBatch.of(X, cache.factor.shape[:-2])
+        Z = (t_batch.fold(X) - cache.centre).div_(kernel.lengthscale)
+        mean, explained, *gradients = _in_chunks(Z, cache, ctx.needs_input_grad[0])
+        variance = torch.addcmul(units.prior, explained, units.prior, value=-1)
+        if gradients:
+            ctx.save_for_backward(*gradients, variance)
+            ctx.cache, ctx.floor, ctx.shape, ctx.t_batch = cache, floor, X.shape, t_batch
+        mean = torch.addcmul(units.offset, mean, units.scale)
+        variance = variance.clamp_min(floor).mul_(units.scale.square())
+        return t_batch.unfold(mean), t_batch.unfold(variance)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> tuple[Any, ...]:
+        d_mean, d_explained, variance = ctx.saved_tensors
+        units, t_batch = ctx.cache.units, ctx.t_batch
+        # Not of a variance that was clamped.
+        slope = units.scale.square().mul(units.prior).neg() * (variance >= ctx.floor)
+        grad_mean, grad_variance = (
+            t_batch.fold(grad.unsqueeze(-1)) for grad in (grad_mean, grad_variance)
+        )
+        gradient = grad_mean * units.scale.unsqueeze(-1) * d_mean
+        gradient.addcmul_(grad_variance * slope.unsqueeze(-1), d_explained)
+        gradient.div_(ctx.cache.kernel.lengthscale)
+        return t_batch.unfold(gradient, points_dim=-2).sum_to_size(ctx.shape), None, None
+
+
+def _in_chunks(Z: Tensor, cache: PosteriorCache, grad: bool) -> list[Tensor]:
+    r"""The moments, and their gradients if they are wanted, of some points at a time."""
+    size = chunk_size(Z, cache.train_inputs.shape[-2])
+    if Z.shape[-2] <= size:
+        return list(_moments(Z, cache, grad))
+    results: list[Tensor] = []
+    for start in range(0, Z.shape[-2], size):
+        parts = _moments(Z.narrow(-2, start, min(size, Z.shape[-2] - start)), cache, grad)
+        results = results or [_room(p, dim, Z) for p, dim in zip(parts, _DIMS, strict=False)]
+        for result, part, dim in zip(results, parts, _DIMS, strict=False):
+            result.narrow(dim, start, part.shape[dim]).copy_(part)
+    return results
 
 
 def _room(part: Tensor, dim: int, Z: Tensor) -> Tensor:
@@ -96,7 +151,7 @@ def _moments(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor, ...]
 
 def _pull_back(sensitivity: Tensor, Z: Tensor, train_Z: Tensor) -> Tensor:
     r"""`sum_j s_j (z_j - z)`: the gradient of `sum_j w_j k(z, z_j)` with `s = w * slope`."""
-    return (sensitivity @ train_Z).sub_(sensitivity.sum(dim=-1, keepdim=True) * Z)
+    return (sensitivity @ train_Z).addcmul_(sensitivity.sum(dim=-1, keepdim=True), Z, value=-1)
 
 
 def chunk_size(X: Tensor, num_columns: int) -> int:

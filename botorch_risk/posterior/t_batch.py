@@ -43,6 +43,8 @@ class TBatch:
             batch_shape: The model's.
         """
         m = X.shape[-2]
+        if not batch_shape:
+            return cls(X.shape[:-2], X.dim() - 2, m)
         if X.shape[:-2] == batch_shape:
             return cls(batch_shape, 0, m)
         shape = torch.broadcast_shapes(X.shape[:-2], batch_shape)
@@ -60,6 +62,8 @@ class TBatch:
             X = X.expand(*self.shape, *X.shape[-2:])
         if self.dims == 0:
             return X
+        if self.dims == len(self.shape):  # of one model
+            return X.flatten(0, -2)
         X = X.movedim(tuple(range(self.dims)), tuple(range(-2 - self.dims, -2)))
         return X.flatten(-2 - self.dims, -2)
 
@@ -75,6 +79,8 @@ class TBatch:
         """
         if self.dims == 0:
             return values
+        if self.dims == len(self.shape):
+            return values.unflatten(points_dim, (*self.shape, self.num_points))
         values = values.unflatten(points_dim, (*self.shape[: self.dims], self.num_points))
         first = points_dim - self.dims
         return values.movedim(tuple(range(first, points_dim)), tuple(range(self.dims)))

@@ -7,15 +7,20 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from botorch_risk.models import MeanVarianceGP
+from botorch_risk.models import FastMarginals, MeanVarianceGP
 from tests import oracles
-from tests.contracts import mean_variance_gp
+from tests.contracts import mean_variance_gp, of_decision
 from tests.posterior.cases import ModelCase, Moments, rahbo_posterior
 
 
 def _posterior(model: Any, X: Tensor) -> Moments:
     posterior = model.posterior(X)
     return posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
+
+
+def _one_at_a_time(model: Any, X: Tensor) -> Moments:
+    posterior = model.posterior(X.movedim(-2, 0).unsqueeze(-2))
+    return posterior.mean[..., 0, 0].movedim(0, -1), posterior.variance[..., 0, 0].movedim(0, -1)
 
 
 def _noise(model: MeanVarianceGP, X: Tensor) -> Moments:
@@ -34,6 +39,14 @@ def _itself(model: Any) -> Any:
 
 
 MODELS = [
+    ModelCase(
+        "fast_marginals",
+        FastMarginals,
+        of_decision,
+        FastMarginals,
+        _one_at_a_time,
+        oracles.variances_with,
+    ),
     ModelCase(
         "mean_variance_gp",
         MeanVarianceGP,

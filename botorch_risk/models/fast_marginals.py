@@ -1,0 +1,268 @@
+r"""A view of a fitted model that answers single points from the closed form."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeVar
+
+import torch
+from botorch.acquisition import AnalyticAcquisitionFunction
+from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
+from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.warnings import BotorchWarning
+from botorch.models import ModelListGP
+from botorch.models.model import Model, ModelList
+from botorch.posteriors import GPyTorchPosterior, Posterior
+from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNormal
+from linear_operator.operators import DiagLinearOperator
+from torch import Tensor
+
+from botorch_risk.posterior.marginals import MarginalPredictor, has_closed_form
+
+Acquisition = TypeVar("Acquisition")
+
+
+class FastMarginals(Model):
+    r"""A fitted model whose `posterior` is several times faster for single points.
+
+    Acquisition functions that look at one point at a time (`LogExpectedImprovement`,
+    `UpperConfidenceBound`, `PosteriorMean`, all others of BoTorch's analytic ones, and Monte-Carlo
+    ones with q = 1) take it in place of the model, in any optimiser:
+
+        acqf = LogExpectedImprovement(FastMarginals(model), best_f)
+
+    Means and variances are the model's own, from `MarginalPredictor`, with input and outcome
+    transforms, for exact GPs with one output (any kernel, fixed noise, any batch shape) and for a
+    `ModelListGP` of them. The rest goes to the model: points that are asked for jointly (q > 1),
+    with observation noise or for some outputs, and models without a closed form. The view says so
+    in a warning, once. It holds no numbers of its own, so that it follows the model when this is
+    fitted or given other data.
+
+    Derivatives are in the points, once: hyperparameters count as constants, so fit the model, not
+    the view. What is of the model itself (`train_inputs`, `likelihood`, ...) is found on the view.
+
+    Example:
+        >>> from botorch.acquisition import LogExpectedImprovement
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch.optim import optimize_acqf
+        >>> train_X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1)
+        >>> model = SingleTaskGP(train_X, (6 * train_X).sin())
+        >>> acqf = LogExpectedImprovement(FastMarginals(model), best_f=0.9)
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> X, _ = optimize_acqf(acqf, bounds, q=1, num_restarts=2, raw_samples=16)
+        >>> own = LogExpectedImprovement(model, best_f=0.9)
+        >>> torch.allclose(acqf(X), own(X))
+        True
+    """
+
+    def __init__(self, model: Model) -> None:
+        r"""Wraps a model.
+
+        Args:
+            model: A fitted model. Another `FastMarginals` is unwrapped.
+
+        Raises:
+            UnsupportedError: If the model is an ensemble, whose posterior is no one Gaussian.
+
+        Warns:
+            BotorchWarning: If the model has no closed form, so that nothing gets faster.
+        """
+        super().__init__()
+        if model._is_ensemble:
+            raise UnsupportedError(
+                "Expected a model whose posterior is one Gaussian. Got an ensemble "
+                f"({type(model).__name__})."
+            )
+        self.model: Model = model.model if isinstance(model, FastMarginals) else model
+        self._has_warned = False
+        self._predictors: list[MarginalPredictor] = []
+        if self.serves(self.model):
+            self._predictors = [MarginalPredictor(part) for part in _parts(self.model)]
+        else:
+            self._warn(self._no_closed_form)
+
+    @staticmethod
+    def serves(model: Model) -> bool:
+        r"""Whether the closed form knows a model, so that a view of it is faster.
+
+        Args:
+            model: Any model.
+        """
+        return all(has_closed_form(part, None) for part in _parts(model))
+
+    @property
+    def _no_closed_form(self) -> str:
+        return f"a {type(self.model).__name__} of this kind has no closed form"
+
+    def posterior(
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> Posterior:
+        r"""The posterior at points, by the closed form where each is asked for alone.
+
+        Args:
+            X: `t-batch x batch_shape x q x d`.
+            output_indices: The outputs to predict; all if omitted. Others go to the model.
+            observation_noise: As the model takes it; with noise the model answers.
+            posterior_transform: Applied to the posterior.
+
+        Returns:
+            The posterior, `t-batch x batch_shape x q x m`.
+
+        Raises:
+            BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
+        """
+        reason = self._why_slow(X, output_indices, observation_noise)
+        if reason is not None:
+            self._warn(reason)
+            return self.model.posterior(
+                X,
+                output_indices=output_indices,
+                observation_noise=observation_noise,
+                posterior_transform=posterior_transform,
+            )
+        moments = [predictor(X) for predictor in self._predictors]
+        mean, variance = (
+            parts[0].unsqueeze(-1) if len(parts) == 1 else torch.stack(parts, dim=-1)
+            for parts in zip(*moments, strict=True)
+        )
+        if posterior_transform is None:
+            return _MarginalPosterior(mean, variance)
+        if type(posterior_transform) is ScalarizedPosteriorTransform and len(moments) == 1:
+            linear: Any = posterior_transform  # parts of a module have no static type
+            weight = linear.weights.to(mean)
+            return _MarginalPosterior(linear.offset + weight * mean, weight.square() * variance)
+        transformed: Posterior = posterior_transform(_MarginalPosterior(mean, variance))
+        return transformed
+
+    def _why_slow(
+        self, X: Tensor, output_indices: list[int] | None, observation_noise: bool | Tensor
+    ) -> str | None:
+        r"""Why the model has to answer itself; `None` where the closed form does."""
+        if X.shape[-2:-1] != (1,):
+            return "points were asked for jointly (q > 1)"
+        if observation_noise is not False:
+            return "the observation noise was asked for"
+        if output_indices is not None and output_indices != list(range(len(self._predictors))):
+            return "some of its outputs were asked for"
+        return None if self._predictors else self._no_closed_form
+
+    def _warn(self, reason: str) -> None:
+        if not self._has_warned:
+            message = f"The model's own `posterior` answers, at its own speed: {reason}."
+            warnings.warn(message, BotorchWarning, stacklevel=3)
+            self._has_warned = True
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FastMarginals:
+        r"""Skips the walk through all modules where nothing moves.
+
+        BoTorch's analytic acquisition functions call `to` at every evaluation.
+        """
+        if self._predictors and all(each.is_left_by(fn) for each in self._predictors):
+            return self
+        moved: FastMarginals = super()._apply(fn, recurse)
+        return moved
+
+    def __getattr__(self, name: str) -> Any:
+        r"""What is of the model itself."""
+        if name == "model" or name.startswith("__"):
+            return super().__getattr__(name)
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.model, name)
+
+    @property
+    def num_outputs(self) -> int:
+        r"""That of the model."""
+        count: int = self.model.num_outputs
+        return count
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        r"""That of the model."""
+        return self.model.batch_shape
+
+    def subset_output(self, idcs: list[int]) -> FastMarginals:
+        r"""A view of some of the outputs.
+
+        Args:
+            idcs: Their indices.
+        """
+        return FastMarginals(self.model.subset_output(idcs))
+
+    def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> FastMarginals:
+        r"""A view of the model with further observations, with its hyperparameters.
+
+        Args:
+            X: Points, as the model takes them.
+            Y: Their outcomes.
+            **kwargs: For the model.
+        """
+        return FastMarginals(self.model.condition_on_observations(X, Y, **kwargs))
+
+    def fantasize(self, X: Tensor, sampler: Any, **kwargs: Any) -> FastMarginals:
+        r"""A view of the model with fantasies of outcomes.
+
+        Args:
+            X: Points, as the model takes them.
+            sampler: Draws the outcomes.
+            **kwargs: For the model.
+        """
+        model: Any = self.model
+        return FastMarginals(model.fantasize(X, sampler, **kwargs))
+
+
+def with_fast_marginals(acqf: Acquisition) -> Acquisition:
+    r"""The acquisition function on a view of its model, where that gives the same values.
+
+    Args:
+        acqf: Anything that an optimiser maximises; it is not changed.
+
+    Returns:
+        A shallow copy for BoTorch's analytic ones on a model that the closed form knows, else the
+        acquisition function itself.
+    """
+    if not isinstance(acqf, AnalyticAcquisitionFunction):
+        return acqf
+    model = acqf._modules.get("model")
+    if not isinstance(model, Model) or model._is_ensemble or not FastMarginals.serves(model):
+        return acqf
+    copied = copy.copy(acqf)
+    copied._modules = {**acqf._modules, "model": FastMarginals(model)}
+    return copied
+
+
+def _parts(model: Any) -> list[Model]:
+    return list(model.models) if type(model) in (ModelList, ModelListGP) else [model]
+
+
+class _MarginalPosterior(GPyTorchPosterior):
+    r"""Normal moments of single points; a distribution is only made when it is asked for."""
+
+    def __init__(self, mean: Tensor, variance: Tensor) -> None:
+        r"""Keeps the moments, `... x 1 x m` each."""
+        self._mean, self._variance = mean, variance
+        self._is_mt = mean.shape[-1] > 1
+        self._device, self._dtype = mean.device, mean.dtype
+
+    @cached_property
+    def distribution(self) -> MultivariateNormal:  # type: ignore[override]
+        covariance = DiagLinearOperator(self._variance.squeeze(-2))
+        if self._is_mt:
+            return MultitaskMultivariateNormal(self._mean, covariance)
+        return MultivariateNormal(self._mean.squeeze(-2), covariance)
+
+    @property
+    def mean(self) -> Tensor:
+        return self._mean
+
+    @property
+    def variance(self) -> Tensor:
+        return self._variance
