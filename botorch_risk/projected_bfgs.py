@@ -59,12 +59,20 @@ class Minima:
         status: A `RowStatus` for each row: converged; at the iteration limit; stalled (not even
             steepest descent lowers the objective); failed (it is not finite at the start).
         num_evaluations: How often each row was evaluated.
+        metric: The approximate inverse Hessian at its end, `rows x p x p`; NaN where nothing was
+            learnt of it.
     """
 
     x: ndarray
     value: ndarray
     status: ndarray
     num_evaluations: ndarray
+    metric: ndarray
+
+    def joined(self, other: Minima) -> Minima:
+        r"""These rows and others after them."""
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return Minima(*(np.concatenate(pair) for pair in pairs))
 
 
 @dataclass
@@ -105,6 +113,7 @@ def minimize_rows(
     decrease_tolerance: float = np.inf,
     worthwhile: float = 0.0,
     patience: float = np.inf,
+    metric: ndarray | None = None,
 ) -> Minima:
     r"""Minimises each row of a batch of smooth functions within a box.
 
@@ -133,9 +142,11 @@ def minimize_rows(
             no more than this in all. At a kink, of a maximum over outcomes for example, descent
             goes on for hundreds of evaluations without any other end.
         patience: How many evaluations may gain nothing worthwhile.
+        metric: Approximate inverse Hessians to begin with, `rows x p x p`, such as those of the
+            minima of a similar objective; NaN where there is none.
 
     Returns:
-        The minima, their values, statuses and evaluation counts.
+        The minima, their values, statuses, evaluation counts and metrics.
 
     Raises:
         ValueError: If `start` is not a matrix or a lower bound exceeds its upper bound.
@@ -149,7 +160,7 @@ def minimize_rows(
                [1. ]])
     """
     with np.errstate(all="ignore"):
-        result, rows = _start(objective, start, lower, upper)
+        result, rows = _start(objective, start, lower, upper, metric)
         while rows.index.size:
             trial, slope, free = _propose(rows, max_step)
             value, gradient = objective(trial, rows.index)
@@ -173,7 +184,7 @@ def minimize_rows(
 
 
 def _start(
-    objective: Objective, start: ndarray, lower: ndarray, upper: ndarray
+    objective: Objective, start: ndarray, lower: ndarray, upper: ndarray, metric: ndarray | None
 ) -> tuple[Minima, _Rows]:
     r"""The first evaluation; rows that fail at once or have nothing to do never start."""
     start = np.array(start, dtype=np.float64)
@@ -193,11 +204,16 @@ def _start(
         milestone=value, since=zeros.copy(),
     )  # fmt: skip
     _reset_metric(rows, np.ones(count, dtype=bool))
+    if metric is not None:
+        known = np.isfinite(metric).all(axis=(1, 2))
+        rows.metric[known], rows.fresh[known] = metric[known], False
     status = np.full(count, RowStatus.RUNNING)
     # Nothing can move: all coordinates are fixed, or the start is a stationary point exactly.
     status[_projected_gradient(rows) <= 0.0] = RowStatus.CONVERGED
     status[~(np.isfinite(value) & np.isfinite(gradient).all(1))] = RowStatus.FAILED
-    result = Minima(x.copy(), value.copy(), status.copy(), zeros + 1)
+    result = Minima(
+        x.copy(), value.copy(), status.copy(), zeros + 1, np.full((count, p, p), np.nan)
+    )
     return result, _retire(rows, status, result)
 
 
@@ -341,5 +357,7 @@ def _retire(rows: _Rows, status: ndarray, result: Minima) -> _Rows:
     index = rows.index[finished]
     result.x[index], result.value[index] = rows.x[finished], rows.value[finished]
     result.status[index] = status[finished]
+    learnt = finished & ~rows.fresh
+    result.metric[rows.index[learnt]] = rows.metric[learnt]
     result.num_evaluations[index] = rows.evaluations[finished]
     return rows.keep(~finished)

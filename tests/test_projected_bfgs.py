@@ -165,3 +165,37 @@ def test_an_exponential_is_followed_until_it_promises_nothing() -> None:
     assert 1e-6 < soon.value[0] <= 1e-3
     assert late.value[0] < 1e-8
     assert late.status.tolist() == [RowStatus.CONVERGED]
+
+
+def test_a_metric_from_a_similar_problem_saves_most_evaluations() -> None:
+    r"""As does the start at its minimum; a row without a metric begins as ever."""
+    objective = quadratics(8, 4)
+    box = (np.full(4, -50.0), np.full(4, 50.0))
+
+    def shifted(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        value, gradient = objective(x, rows)
+        return value + 0.01 * x.sum(axis=1), gradient + 0.01
+
+    first = minimize_rows(objective, np.zeros((8, 4)), *box)
+    metric = first.metric.copy()
+    metric[0] = np.nan
+    second = minimize_rows(shifted, first.x, *box, metric=metric)
+    cold = minimize_rows(shifted, first.x, *box)
+    np.testing.assert_allclose(second.value, cold.value, atol=1e-8)
+    assert second.num_evaluations[0] == cold.num_evaluations[0]
+    assert second.num_evaluations[1:].mean() < 0.5 * cold.num_evaluations[1:].mean()
+
+
+def test_a_row_that_learnt_nothing_has_no_metric() -> None:
+    minima = minimize_rows(rosenbrock, np.ones((1, 2)), np.full(2, -2.0), np.full(2, 2.0))
+    assert np.isnan(minima.metric).all()
+
+
+def test_joined_minima_are_in_order() -> None:
+    box = (np.full(2, -2.0), np.full(2, 2.0))
+    start = np.random.default_rng(0).uniform(-2, 2, (5, 2))
+    together = minimize_rows(rosenbrock, start, *box)
+    parts = [minimize_rows(rosenbrock, start[rows], *box) for rows in (slice(0, 2), slice(2, 5))]
+    joined = parts[0].joined(parts[1])
+    np.testing.assert_array_equal(joined.num_evaluations, together.num_evaluations)
+    np.testing.assert_allclose(joined.metric, together.metric)

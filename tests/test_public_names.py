@@ -75,8 +75,10 @@ WITHOUT_CONTRACT = {
         "FullyBayesian",
         "Hyperparameters",
         "LogMarginalLikelihood",
+        "Optimum",  # a record
         "PseudoDataMarginalLogLikelihood",
         "PseudoPoints",
+        "WarmStartedFit",  # an optimizer, in tests/fit/test_warm_starts.py
     },
     "metrics": {"LevelSetScores", "LevelSets", "MeanAndStandardError", "ParetoSets"},  # records
     "models": {

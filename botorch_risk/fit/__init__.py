@@ -14,10 +14,10 @@ from botorch_risk.fit.marginal_likelihood import (
     LogMarginalLikelihood,
     log_marginal_likelihood,
 )
-from botorch_risk.fit.mll_optimizer import fit_gpytorch_mll_closed_form
+from botorch_risk.fit.mll_optimizer import WarmStartedFit, fit_gpytorch_mll_closed_form
 from botorch_risk.fit.pseudo_data import PseudoDataMarginalLogLikelihood, fit_pseudo_data
 from botorch_risk.fit.pseudo_points import PseudoPoints, pseudo_points
-from botorch_risk.fit.results import FitResult, FitStatus, warn_of_failed_fits
+from botorch_risk.fit.results import FitResult, FitStatus, Optimum, warn_of_failed_fits
 
 __all__ = [
     "Estimates",
@@ -28,9 +28,11 @@ __all__ = [
     "Hyperparameters",
     "LogMarginalLikelihood",
     "MaximumAPosteriori",
+    "Optimum",
     "PseudoData",
     "PseudoDataMarginalLogLikelihood",
     "PseudoPoints",
+    "WarmStartedFit",
     "compare_losses",
     "fit_exact_gp",
     "fit_gpytorch_mll_closed_form",

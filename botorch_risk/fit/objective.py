@@ -94,6 +94,16 @@ class MarginalLikelihoodObjective:
             for prior in (one.priors if one.is_profiled else ())
         ]
 
+    @property
+    def precision(self) -> float:
+        r"""The relative rounding error of a value."""
+        return float(torch.finfo(self._parts.Y.dtype).eps)
+
+    @property
+    def num_observed(self) -> ndarray:
+        r"""The number of observed points of each replicate, `R`."""
+        return self._num_observed
+
     def _read(self, observed: Tensor | None) -> _Data:
         r"""Reads the data, with targets about their centre and 0 for values that are not finite."""
         parts, sought = self._parts, None

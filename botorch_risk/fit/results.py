@@ -3,8 +3,8 @@ r"""The result of a fit, replicate by replicate, and the warning of failures."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from botorch.exceptions.warnings import OptimizationWarning
@@ -26,6 +26,53 @@ class FitStatus(StrEnum):
 
 
 @dataclass(frozen=True)
+class Optimum:
+    r"""Where the fits of `R` replicates ended, for the next fits to start from.
+
+    Args:
+        theta: The hyperparameters as the fit moves them, `R x p`: logarithms of the positive ones,
+            and a constant in units of the targets about their centre. NaN where a fit failed.
+        metric: The approximate inverse Hessian there of the objective per observed point,
+            `R x p x p`; NaN where nothing is known of it.
+        fresh_at: How many observed points there were when a fit last started afresh, `R`.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.fit import fit_exact_gp
+        >>> X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
+        >>> first = fit_exact_gp(SingleTaskGP(X[:11], (6 * X[:11]).sin()))
+        >>> second = fit_exact_gp(SingleTaskGP(X, (6 * X).sin()), previous=first.optimum)
+        >>> bool(3 * second.num_evaluations < first.num_evaluations)
+        True
+    """
+
+    theta: Tensor
+    metric: Tensor
+    fresh_at: Tensor
+
+    def state(self, name: str) -> dict[str, Tensor]:
+        r"""The tensors by names of their own, with one row a replicate.
+
+        Args:
+            name: What they begin with.
+        """
+        return {f"{name}.{field.name}": getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def of_state(cls, name: str, state: Mapping[str, Tensor]) -> Optimum | None:
+        r"""The optimum that was stored by a name, or None.
+
+        Args:
+            name: What the names of its tensors begin with.
+            state: Where they are.
+        """
+        if f"{name}.theta" not in state:
+            return None
+        return cls(*(state[f"{name}.{field.name}"] for field in fields(cls)))
+
+
+@dataclass(frozen=True)
 class FitResult:
     r"""What a fit reached, replicate by replicate.
 
@@ -38,6 +85,7 @@ class FitResult:
             None where BoTorch fitted.
         method: "closed form" or "fit_gpytorch_mll".
         fallback_reason: What the closed form does not know about the model, if BoTorch fitted.
+        optimum: Where the fits ended, for those of the next round; None where BoTorch fitted.
     """
 
     objective: Tensor
@@ -46,6 +94,7 @@ class FitResult:
     num_evaluations: Tensor | None
     method: str
     fallback_reason: str | None = None
+    optimum: Optimum | None = None
 
     @property
     def has_failed(self) -> bool:

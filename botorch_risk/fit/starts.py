@@ -31,10 +31,19 @@ class Starts(NamedTuple):
     Args:
         theta: Parameters, `rows x p`.
         rows: Which row of `R` times the number of starts each is; replicates may have fewer.
+        num_replicates: The number `R`.
+        metric: Approximate inverse Hessians there, `rows x p x p`, if they are known.
     """
 
     theta: ndarray
     rows: ndarray
+    num_replicates: int
+    metric: ndarray | None = None
+
+    def of(self, chosen: ndarray) -> Starts:
+        r"""The starts of the replicates that a mask `R` chooses."""
+        kept = chosen[self.rows % self.num_replicates]
+        return self._replace(theta=self.theta[kept], rows=self.rows[kept])
 
 
 def make_starts(
@@ -66,10 +75,11 @@ def make_starts(
     every, replicates = np.concatenate(blocks), np.arange(len(own))
     far = replicates[~(objective.units.is_standard | objective.lost)]
     if not far.size:
-        return Starts(every, np.arange(len(every)))
+        return Starts(every, np.arange(len(every)), len(own))
     scaled = [_in_units_of_targets(objective, own, shares)[far] for shares in IN_UNITS_OF_TARGETS]
     rows = [len(every) + k * len(own) + far for k in range(len(scaled))]
-    return Starts(np.concatenate([every, *scaled]), np.concatenate([np.arange(len(every)), *rows]))
+    every_row = np.concatenate([np.arange(len(every)), *rows])
+    return Starts(np.concatenate([every, *scaled]), every_row, len(own))
 
 
 def _in_units_of_targets(

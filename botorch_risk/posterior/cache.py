@@ -109,7 +109,7 @@ class OutcomeUnits(NamedTuple):
             return None
         if transform is None:
             return cls(torch.ones_like(constant), constant, prior)
-        if type(transform) is not Standardize or not transform._is_trained:
+        if not _is_standardize(transform) or not transform._is_trained:
             return None
         scale, shift = transform.stdvs.squeeze(-1), transform.means.squeeze(-1)  # one output
         return cls(scale, scale * constant + shift, prior)
@@ -198,3 +198,12 @@ def _data(model: Any) -> tuple[Tensor, ...]:
     if isinstance(model.likelihood, FixedNoiseGaussianLikelihood):
         return (*data, model.likelihood.noise_covar.noise)
     return data
+
+
+def _is_standardize(transform: Any) -> bool:
+    r"""Whether a transform goes back as `Standardize` does, with one scale for all points."""
+    kind = type(transform)
+    return isinstance(transform, Standardize) and all(
+        getattr(kind, name) is getattr(Standardize, name)
+        for name in ("untransform", "_get_per_input_means_stdvs")
+    )

@@ -133,6 +133,11 @@ class AdaptiveRepeats(Method):
         r"""One batch: rows that a replicate has less than others have no weight in its model."""
         return torch.zeros(len(history.seeds), 1)
 
+    @property
+    def keeps_fits(self) -> bool:
+        r"""As of `reporting`."""
+        return self.reporting.keeps_fits
+
     def believe(self, view: View) -> MeanVarianceGP:
         r"""The model of all readings so far, on the unit cube."""
         readings = view.history.Y[..., 0].isfinite().sum(dim=(-2, -1))

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.strategies.history import rows_where
 from botorch_risk.strategies.method import Method, View, rows_at
@@ -42,12 +41,17 @@ class ContextualRisk(Method):
     num_restarts: int = 10
     raw_samples: int = 256
 
+    @property
+    def keeps_fits(self) -> bool:
+        r"""Yes."""
+        return True
+
     def believe(self, view: View) -> RiskUpperConfidenceBound:
         r"""The acquisition function of this round, on the unit cube."""
         space, d_w = view.space, view.space.context_bounds.shape[-1]
         X = space.unit(view.X)
         model = standardized_gp(X if self.uses_contexts else X[..., :-d_w], view.Y)
-        fit_exact_gp(model)
+        view.fit("f", model)
         rows = view.history.X
         contexts = rows_where(space.unit(rows), rows.isfinite().all(dim=-1))[..., -d_w:]
         return self.recipe(

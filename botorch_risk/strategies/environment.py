@@ -14,7 +14,6 @@ from torch import Tensor
 
 from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.one_hot import one_hot_inputs
 from botorch_risk.models.standardized_gp import standardized_gp
@@ -93,11 +92,16 @@ class EnvironmentRisk(Method):
             )
         return {}
 
+    @property
+    def keeps_fits(self) -> bool:
+        r"""Yes."""
+        return True
+
     def believe(self, view: View) -> Bound:
         r"""The confidence bound of this round."""
         models = [self.unfitted(view, outcome) for outcome in range(self.num_outcomes)]
-        for model in models:
-            fit_exact_gp(model)
+        for outcome, model in enumerate(models):
+            view.fit(f"outcome {outcome}", model)
         joint = models[0] if len(models) == 1 else ModelListGP(*models)
         return self.recipe(joint, view.space.environment, view.round)
 

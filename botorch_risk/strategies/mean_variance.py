@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,8 +14,6 @@ from botorch_risk.acquisition.mean_variance import (
     RiskAverseUpperConfidenceBound,
 )
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
-from botorch_risk.fit.exact_gp import fit_exact_gp
-from botorch_risk.fit.results import warn_of_failed_fits
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.recommend import Rule, recommend
@@ -102,6 +100,11 @@ class MeanVariance(Method):
                 f"Expected `refit_every` to be at least 1 or None. Got {self.refit_every}."
             )
 
+    @property
+    def keeps_fits(self) -> bool:
+        r"""Yes."""
+        return True
+
     def believe(self, view: View) -> MeanVarianceGP:
         r"""The model of all data so far, on the unit cube."""
         X, Y = view.complete
@@ -111,9 +114,12 @@ class MeanVariance(Method):
         r"""The model of decisions `R x n x d`, fitted or with the hyperparameters of the state."""
         model = self.model(view, X, outcomes)
         if self._fits_in(view.round) or not view.state:
-            model.fit_processes(lambda process: _fitted(process, view.seeds))
+            model.fit_processes(
+                lambda process: view.fit("noise" if process is model.noise_model else "f", process)
+            )
         else:
-            model.load_state_dict({**model.state_dict(), **view.state})
+            known = model.state_dict()
+            model.load_state_dict({name: view.state.get(name, known[name]) for name in known})
         return model.eval()
 
     def propose(self, view: View) -> Tensor:
@@ -166,10 +172,3 @@ class MeanVariance(Method):
 
     def _fits_in(self, round: int) -> bool:
         return round == 1 if self.refit_every is None else (round - 1) % self.refit_every == 0
-
-
-def _fitted(process: Any, seeds: list[int]) -> bool:
-    r"""Fits a process; whether no replicate failed."""
-    result = fit_exact_gp(process)
-    warn_of_failed_fits(result, seeds)
-    return not result.has_failed

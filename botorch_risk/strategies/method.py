@@ -3,16 +3,22 @@ r"""The method of a strategy: what it believes, what it proposes, what it keeps.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import torch
+from botorch.models import SingleTaskGP
 from torch import Tensor
 
+from botorch_risk.fit.exact_gp import fit_exact_gp
+from botorch_risk.fit.results import Optimum, warn_of_failed_fits
 from botorch_risk.strategies.history import History, rows_where
 from botorch_risk.strategies.space import Space
+
+_FIT = "fit "  # begins the names of fits in a state
 
 State = Mapping[str, Tensor]
 r"""What a method keeps beyond the data: tensors with one row a replicate."""
@@ -34,6 +40,7 @@ class View:
         method: The method, which makes `belief`.
         previous: What it believed of the same replicates before the last rows came, if known.
             `believe` may use it up.
+        fits: Where the fits of `belief` ended, by their names; `fit` fills it.
     """
 
     space: Any
@@ -42,6 +49,7 @@ class View:
     batch_size: int
     method: Method
     previous: Any = field(default=None, repr=False)
+    fits: dict[str, Optimum] = field(default_factory=dict, repr=False)
 
     @property
     def seeds(self) -> list[int]:
@@ -88,6 +96,24 @@ class View:
         r"""The belief if it has been worked out, else the belief before the last rows."""
         return vars(self).get("belief", self.previous)
 
+    def fit(self, name: str, model: SingleTaskGP) -> bool:
+        r"""Fits a model to all data so far, from where the fit of the belief before ended.
+
+        The state keeps that of methods that `keeps_fits`; the fits of other methods start afresh.
+
+        Args:
+            name: Names the model among those of the method.
+            model: The model, fitted in place.
+
+        Returns:
+            Whether no replicate failed.
+        """
+        result = fit_exact_gp(model, previous=Optimum.of_state(_FIT + name, self.state))
+        warn_of_failed_fits(result, self.seeds)
+        if result.optimum is not None:
+            self.fits[name] = result.optimum
+        return not result.has_failed
+
     def renewed(self, history: History, state: State) -> View:
         r"""The view with what was recorded and learnt of the same data; a belief stays."""
         view = replace(self, history=history, state=state)
@@ -105,6 +131,10 @@ class View:
         return View(self.space.of(index), history, state, self.batch_size, method or self.method)
 
 
+Views = Sequence[tuple[list[int], View]]
+r"""Groups of replicates, each with what the method sees of it."""
+
+
 class Method(ABC):
     r"""How a strategy chooses its points.
 
@@ -116,6 +146,11 @@ class Method(ABC):
     def num_outcomes(self) -> int:
         r"""The number m of outcomes that are observed at each point; 1 for most methods."""
         return 1
+
+    @property
+    def keeps_fits(self) -> bool:
+        r"""Whether fits start where those of the belief before ended, by what the state keeps."""
+        return False
 
     def start(self, space: Space, num_replicates: int) -> State:
         r"""The state before any data; empty for most methods.
@@ -185,6 +220,11 @@ class ReportedMethod(Method):
         r"""As of `report`."""
         return self.report.num_outcomes
 
+    @property
+    def keeps_fits(self) -> bool:
+        r"""As of `report`."""
+        return self.report.keeps_fits
+
     def start(self, space: Space, num_replicates: int) -> State:
         r"""As `report` does."""
         return self.report.start(space, num_replicates)
@@ -212,6 +252,32 @@ class ReportedMethod(Method):
     def recommend(self, view: View) -> Tensor:
         r"""As `report` does."""
         return self.report.recommend(view)
+
+
+def fits_of(views: Views, state: State, num_replicates: int) -> State:
+    r"""Where the fits of what is believed ended, as a part of the state.
+
+    Args:
+        views: The views, whose beliefs are worked out.
+        state: The state so far, whose fits stay for replicates without a view.
+        num_replicates: The number R of all replicates.
+    """
+    kept: State = {name: value for name, value in state.items() if name.startswith(_FIT)}
+    for replicates, view in views:
+        if view.method.keeps_fits and view.belief is not None:
+            fits = [fit.state(_FIT + name) for name, fit in view.fits.items()]
+            kept = with_rows(kept, replicates, dict(ChainMap(*fits)), num_replicates)
+    return kept
+
+
+def with_rows(state: State, replicates: list[int], part: State, num_replicates: int) -> State:
+    r"""The state with the part of some replicates; the others have 0 where they had nothing."""
+    whole = dict(state)
+    for name, value in part.items():
+        old = state.get(name, value.new_zeros(num_replicates, *value.shape[1:]))
+        whole[name] = old.clone()
+        whole[name][replicates] = value
+    return whole
 
 
 def best_observed(view: View) -> Tensor:

@@ -126,6 +126,11 @@ class ParetoSearch(Method):
         r"""No state; raises if there are environments for other replicates."""
         return self.search.start(space, num_replicates)
 
+    @property
+    def keeps_fits(self) -> bool:
+        r"""As of the search."""
+        return self.search.keeps_fits
+
     def believe(self, view: View) -> ObjectiveRisks:
         r"""The confidence bounds of the risks of this round."""
         belief: Any = self.search.believe(view)

@@ -13,10 +13,8 @@ from torch import Tensor
 from botorch_risk.seeding import as_seeds, derive_seed
 from botorch_risk.strategies.arguments import describe, difference, from_json, to_json
 from botorch_risk.strategies.history import History
-from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.method import Method, State, View, Views, fits_of, with_rows
 from botorch_risk.strategies.space import Space, as_data
-
-Views = Sequence[tuple[list[int], View]]
 
 
 @final
@@ -267,14 +265,16 @@ class Strategy:
         before, first = self._history, self._history.num_rows
         if not history.round:  # the initial design is not complete
             return history, self._state, None
+        state = self._state
         if before.round:
             history = self._recorded(history, self.views, first)
-            views = self._grouped(history, self._state, self.views)
+            state = {**state, **fits_of(self.views, state, len(self.seeds))}
+            views = self._grouped(history, state, self.views)
         else:  # the first model records the initial design
-            views = self._grouped(history, self._state)
+            views = self._grouped(history, state)
             history = self._recorded(history, views, 0)
-            views = _renewed(views, history, self._state)
-        state = self._learned(history, views)
+            views = _renewed(views, history, state)
+        state = self._learned(history, views, state)
         return history, state, _renewed(views, history, state)
 
     def _asked(self) -> Tensor:
@@ -332,18 +332,16 @@ class Strategy:
                 recorded[replicates, first:] = found
         return replace(history, recorded=recorded)
 
-    def _learned(self, history: History, views: Views) -> State:
+    def _learned(self, history: History, views: Views, before: State) -> State:
         nothing = [r for r, known in enumerate(history.is_known.tolist()) if not known]
         learnt = [(replicates, self.method.learn(view)) for replicates, view in views]
         if nothing:
-            learnt.append((nothing, self.method.learn(self._view(nothing, history, self._state))))
-        state: dict[str, Tensor] = {}
+            learnt.append((nothing, self.method.learn(self._view(nothing, history, before))))
+        names, state = [*fits_of((), before, len(self.seeds))], before
         for replicates, part in learnt:
-            for name, value in part.items():
-                shape = (len(self.seeds), *value.shape[1:])
-                old = self._state.get(name, torch.zeros(shape).to(value))
-                state.setdefault(name, old.clone())[replicates] = value
-        return state
+            names += part
+            state = with_rows(state, replicates, part, len(self.seeds))
+        return {name: state[name] for name in names}
 
     def _checked(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
         r"""Points and outcomes `R x q x k x m` whose shapes fit each other, or an error."""

@@ -25,7 +25,7 @@ def starts(scale: list[float], num_restarts: int = 0) -> Starts:
 
 
 def test_the_rough_start_moves_faster_and_is_known_better() -> None:
-    theta, rows = starts([1.0, 1.0, 1.0])
+    theta, rows, *_ = starts([1.0, 1.0, 1.0])
     assert rows.tolist() == [0, 1, 2, 3, 4, 5]
     shift = np.exp(theta[3:] - theta[:3])
     expected = [ROUGHER["lengthscale"], ROUGHER["lengthscale"], ROUGHER["noise"]]
@@ -33,7 +33,7 @@ def test_the_rough_start_moves_faster_and_is_known_better() -> None:
 
 
 def test_replicates_that_are_not_standard_have_more_starts_in_their_units() -> None:
-    theta, rows = starts([1.0, 1e3, 1.0, 1e-3], num_restarts=1)
+    theta, rows, *_ = starts([1.0, 1e3, 1.0, 1e-3], num_restarts=1)
     assert rows.tolist() == [*range(12), 13, 15, 17, 19]
     for shares, block in zip(IN_UNITS_OF_TARGETS, (theta[12:14], theta[14:16]), strict=True):
         noise = shares["noise"] * np.array([1e6, 1e-6])
@@ -43,6 +43,6 @@ def test_replicates_that_are_not_standard_have_more_starts_in_their_units() -> N
 
 
 def test_draws_depend_on_the_replicate_alone() -> None:
-    theta, _ = starts([1.0, 1.0], num_restarts=2)
-    again, _ = starts([1.0, 1.0, 1e6], num_restarts=2)
+    theta, *_ = starts([1.0, 1.0], num_restarts=2)
+    again, *_ = starts([1.0, 1.0, 1e6], num_restarts=2)
     np.testing.assert_array_equal(theta[4:6], again[6:8])

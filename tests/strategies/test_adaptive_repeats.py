@@ -82,7 +82,8 @@ def test_readings_of_one_point_are_pooled_and_rows_are_padded() -> None:
         (together.mean_marginals(points.expand(2, 7, 1)).mean[0], single.mean_marginals(points)[0]),
         (together.predicted_noise(points)[0], single.predicted_noise(points)[0]),
     ):
-        torch.testing.assert_close(left.reshape(-1), right.reshape(-1), atol=1e-5, rtol=1e-5)
+        # Fits that began elsewhere end within their tolerance of each other.
+        torch.testing.assert_close(left.reshape(-1), right.reshape(-1), atol=1e-4, rtol=1e-4)
 
 
 def test_a_missing_reading_is_no_reading() -> None:

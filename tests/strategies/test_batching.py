@@ -22,8 +22,11 @@ TOLERANCE = 1e-6  # in units of the bounds, [0, 2]
 def part(state: dict[str, Any], rows: list[int]) -> dict[str, Any]:
     r"""The state of some of the replicates."""
     seeds = [state["arguments"]["seeds"][row] for row in rows]
-    history = {name: to_json(from_json(value)[rows]) for name, value in state["history"].items()}
-    return {**state, "history": history, "arguments": {**state["arguments"], "seeds": seeds}}
+    tensors = {
+        name: {key: to_json(from_json(value)[rows]) for key, value in state[name].items()}
+        for name in ("history", "state")
+    }
+    return {**state, **tensors, "arguments": {**state["arguments"], "seeds": seeds}}
 
 
 @pytest.mark.parametrize("case", BATCHED, ids=lambda case: case.name)

@@ -1,0 +1,56 @@
+r"""Fits that start where the last one ended, and when they have to start afresh."""
+
+from __future__ import annotations
+
+import numpy as np
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from numpy import ndarray
+
+from botorch_risk.fit.objective import MarginalLikelihoodObjective
+from botorch_risk.fit.results import Optimum
+from botorch_risk.fit.starts import Starts
+from botorch_risk.projected_bfgs import Minima, RowStatus
+
+# The factor by which data may grow before a fit starts afresh: between, the optimum moves a little,
+# but another one may have become the better one.
+GROWTH = 1.25
+# The most that the logarithm of a hyperparameter may move before the landscape is another one.
+FAR = float(np.log(2.0))
+
+
+def warm_starts(objective: MarginalLikelihoodObjective, previous: Optimum) -> Starts:
+    r"""One start for each replicate, with what is known of the curvature there.
+
+    Args:
+        objective: The loss of the new data.
+        previous: Where the last fits ended.
+
+    Raises:
+        BotorchTensorDimensionError: If they were of other replicates or other hyperparameters.
+    """
+    expected = (len(objective.num_observed), sum(one.size for one in objective.moved))
+    if previous.theta.shape != expected:
+        raise BotorchTensorDimensionError(
+            "Expected `previous` to be of the same replicates and hyperparameters, `R x p` = "
+            f"{expected}. Got {tuple(previous.theta.shape)}."
+        )
+    theta, metric = (x.cpu().double().numpy() for x in (previous.theta, previous.metric))
+    theta = np.where(previous.fresh_at.cpu().numpy()[:, None] > 0, theta, np.nan)
+    return Starts(theta, np.arange(len(theta)), len(theta), metric)
+
+
+def needs_fresh_start(
+    objective: MarginalLikelihoodObjective, previous: Optimum, found: Minima
+) -> ndarray:
+    r"""The replicates that need their other starts, a mask `R`.
+
+    Args:
+        objective: The loss of the new data.
+        previous: Where the last fits ended.
+        found: What warm starts found, one for each replicate.
+    """
+    fresh_at = previous.fresh_at.cpu().numpy()
+    moved = np.abs(found.x - previous.theta.cpu().double().numpy()).max(axis=1, initial=0.0)
+    near = moved <= FAR  # False for NaN
+    converged = found.status == RowStatus.CONVERGED
+    return ~(near & converged & (objective.num_observed < GROWTH * fresh_at))
