@@ -24,6 +24,17 @@ class LevelSets(NamedTuple):
         high: `batch_shape x |D|`.
         low: `batch_shape x |D|`.
         unclassified: `batch_shape x |D|`.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.acquisition import LevelSet
+        >>> domain = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+        >>> X = domain[[0, 1, 4]]
+        >>> model = SingleTaskGP(X, X.clone(), torch.full_like(X, 1e-6))
+        >>> posterior = DomainPosterior(model, domain)
+        >>> high, low, unclassified = classify_by_confidence(posterior, LevelSet(0.6), beta=9.0)
+        >>> high, low
+        (tensor([False, False, False, False,  True]), tensor([ True,  True, False, False, False]))
     """
 
     high: Tensor
@@ -40,6 +51,12 @@ class LevelSetScores(NamedTuple):
         recall: `batch_shape`, the share of the high points that were found; 1 if there is none.
         misclassified_volume: `batch_shape`, the weight of the points put into the wrong class, as a
             fraction of the whole.
+
+    Example:
+        >>> truth = torch.tensor([True, True, False, False])
+        >>> scores = level_set_scores(torch.tensor([True, False, False, False]), truth)
+        >>> [round(score.item(), 2) for score in scores]  # f1, precision, recall, wrong volume
+        [0.67, 1.0, 0.5, 0.25]
     """
 
     f1: Tensor

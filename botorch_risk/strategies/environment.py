@@ -62,6 +62,22 @@ class EnvironmentRisk(Method):
 
     Raises:
         ValueError: If the reporting rule is unknown, or there is no outcome.
+
+    Example:
+        >>> from functools import partial
+        >>> from botorch_risk.acquisition import v_ucb
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.strategies import Box, LacedValue, Strategy
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> w = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+        >>> recipe = partial(v_ucb, risk_level=0.1)
+        >>> method = EnvironmentRisk(recipe, LacedValue(), num_restarts=2, raw_samples=16)
+        >>> space = EnvironmentSpace(Box(unit), DiscreteEnvironment(w))
+        >>> strategy = Strategy(space, method, seeds=0, num_initial=8)
+        >>> X = strategy.ask()  # pairs (x, w)
+        >>> strategy.tell(X, -((X[..., :1] - X[..., 1:]) ** 2))
+        >>> strategy.ask()[..., 1:].squeeze() in w
+        True
     """
 
     recipe: Recipe

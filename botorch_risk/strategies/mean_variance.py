@@ -26,7 +26,17 @@ NoiseFunction = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Weights:
-    r"""The weights of `RiskAverseUpperConfidenceBound`."""
+    r"""The weights of `RiskAverseUpperConfidenceBound`.
+
+    Example:
+        >>> X = torch.linspace(0, 1, 6, dtype=torch.double).unsqueeze(-1)
+        >>> model = MeanVarianceGP(X, X + (X + 0.1) * torch.tensor([-0.3, 0.0, 0.3]))
+        >>> with torch.no_grad():
+        ...     neutral = Weights(risk_aversion=0.0).lower(model).lower(X)
+        ...     averse = Weights(risk_aversion=1.0).lower(model).lower(X)
+        >>> bool((averse < neutral).all())
+        True
+    """
 
     risk_aversion: float
     beta: float = 4.0
@@ -77,6 +87,16 @@ class MeanVariance(Method):
 
     Raises:
         ValueError: If a number is out of its range.
+
+    Example:
+        >>> from botorch_risk.strategies import Box, Strategy
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> method = MeanVariance(Weights(risk_aversion=1.0), num_repeats=3)
+        >>> strategy = Strategy(Box(bounds), method, seeds=0, num_initial=8)
+        >>> X = strategy.ask()
+        >>> strategy.tell(X, X + 2 * X * torch.tensor([-1.0, 0.0, 1.0]))  # mean x, variance 4 x^2
+        >>> bool(strategy.recommend() < 0.3)
+        True
     """
 
     weights: Weights

@@ -30,6 +30,14 @@ class RandomPoints(Method):
     Args:
         risk_aversion: The weight of the variance, RAHBO's `alpha`, in units of the outcome per
             unit of its variance.
+
+    Example:
+        >>> box, method = Box(torch.tensor([[0.0], [1.0]])), RandomPoints(risk_aversion=1.0)
+        >>> strategy = Strategy(box, method, seeds=0, num_initial=2)
+        >>> X = strategy.ask()
+        >>> strategy.tell(X, torch.tensor([[[1.0, 9.0], [4.0, 4.0]]]))  # the first varies more
+        >>> torch.equal(strategy.recommend(), X[:, 1])
+        True
     """
 
     risk_aversion: float = 0.0

@@ -36,6 +36,19 @@ class TruncateVariance(Sampler):
         candidates: Which points may be sampled.
         weights: `|D|` weights of the points in the sum.
         anticipate: Whether to anticipate changes of the set.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.acquisition import LevelSet
+        >>> space = FiniteDomain(torch.linspace(0, 1, 30, dtype=torch.double).unsqueeze(-1))
+        >>> method = SampleDomain(TruncateVariance(LevelSet(0.5)), SamplingTerms(noise=1e-4))
+        >>> strategy = Strategy(space, method, seeds=0, num_initial=3)
+        >>> for _ in range(8):
+        ...     X = strategy.ask()
+        ...     strategy.tell(X, X.clone())
+        >>> known = truvar_state(strategy)
+        >>> known.high.sum(), known.low.sum(), known.unclassified.sum()
+        (tensor(15), tensor(15), tensor(0))
     """
 
     goal: Goal
@@ -95,6 +108,19 @@ def truvar_state(strategy: Strategy) -> TruncatedVarianceState:
 
     Raises:
         UnsupportedError: If it is a strategy of another method.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.acquisition import Maximize
+        >>> domain = torch.linspace(0, 1, 30, dtype=torch.double).unsqueeze(-1)
+        >>> strategy = truvar(domain, [0, 1], goal=Maximize(), noise=1e-4, num_initial=3)
+        >>> truvar_state(strategy).unclassified.sum(dim=-1)  # each may be the maximum
+        tensor([30, 30])
+        >>> X = strategy.ask()
+        >>> strategy.tell(X, (6 * X).sin())
+        >>> _ = strategy.ask()
+        >>> truvar_state(strategy).cost
+        tensor([3., 3.], dtype=torch.float64)
     """
     method = strategy.method
     if not (isinstance(method, SampleDomain) and isinstance(method.sampler, TruncateVariance)):

@@ -30,6 +30,21 @@ class LacedValue:
 
     Raises:
         ValueError: If the rule is unknown.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> w = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+        >>> recipe = partial(named_known.v_ucb, risk_level=0.1)
+        >>> method = EnvironmentRisk(recipe, LacedValue("uniform"), raw_samples=16)
+        >>> space = EnvironmentSpace(Box(unit), DiscreteEnvironment(w))
+        >>> strategy = Strategy(space, method, seeds=[0, 1], num_initial=8)
+        >>> X = strategy.ask()  # pairs (x, w)
+        >>> strategy.tell(X, X.sum(dim=-1, keepdim=True))
+        >>> torch.isin(strategy.ask()[..., 1], w)
+        tensor([[True],
+                [True]])
     """
 
     rule: LacingRule = "probability"

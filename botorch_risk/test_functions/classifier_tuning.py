@@ -19,6 +19,17 @@ class ClassifierTuning(SimulatedTestProblem, ABC):
     stand in for them, of the same kind and hard enough that few settings reach the best score:
     compare scores in kind, not in number. The split and the classifier are seeded: outcomes have no
     noise but `noise_std`.
+
+    Example:
+        >>> import torch
+        >>> from sklearn.neighbors import KNeighborsClassifier
+        >>> class Neighbours(ClassifierTuning):
+        ...     dim, continuous_inds, _bounds = 1, [0], [(1.0, 100.0)]
+        ...     def _classifier(self, x):
+        ...         return KNeighborsClassifier(round(x[0]))
+        >>> few, many = Neighbours()(torch.tensor([[5.0], [100.0]]))
+        >>> bool(few > many > 0.8)  # the accuracy on the held-out third
+        True
     """
 
     _default_table = "load_breast_cancer"  # its loader in scikit-learn

@@ -20,6 +20,17 @@ class Status(NamedTuple):
         largest_deviation: The largest posterior standard deviation in `M_t`; the epoch ends when
             `sqrt(beta)` times it is at the target.
         cost: What all samples have cost so far.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.acquisition import LevelSet
+        >>> domain = torch.linspace(0, 1, 40, dtype=torch.double).unsqueeze(-1)
+        >>> posterior = DomainPosterior(SingleTaskGP(domain[::4], (6 * domain[::4]).sin()), domain)
+        >>> state = TruncatedVarianceState.initial(domain, LevelSet(0.5)).update(posterior)
+        >>> now = status(state, posterior)
+        >>> now.num_unclassified, now.epoch, now.cost
+        (tensor(3), tensor(2), tensor(0., dtype=torch.float64))
     """
 
     num_unclassified: Tensor
