@@ -67,8 +67,15 @@ def risk_kde(
         n_w: How many points; 256 quasi-random ones match 1,024 random ones.
         density_options: Further arguments of `KernelDensityEnvironment`, such as `n_ball`, points
             of the whole box that a ball may use.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError: If a shape does not fit the model or the bounds.
+        InputDataError: If a context is not finite, or outside the bounds where it is not clipped.
+        UnsupportedError: If the measure needs points that the environment does not have, or the
+            model is one of risks already.
+        ValueError: If a number, an option or the seeds are out of range, or `bounds` no box.
 
     Example:
         >>> import torch
@@ -110,8 +117,12 @@ def sbo_kde(
         seeds: One for each replicate, for the points that stand for the density.
         n_w: How many of them; 256 quasi-random ones match the paper's 1,024 random ones.
         density_options: Further arguments of `KernelDensityEnvironment`.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError, InputDataError, UnsupportedError, ValueError: As for
+            `risk_kde`.
 
     Example:
         >>> import torch
@@ -163,8 +174,12 @@ def drbo_kde(
         n_w: Points of the density, and of the box.
         radius_scale: Factor of the radius, >= 0; 1 in the paper.
         density_options: Further arguments of `KernelDensityEnvironment`, such as `n_ball`.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError, InputDataError, UnsupportedError, ValueError: As for
+            `risk_kde`; also if the radius is negative or not finite.
 
     Example:
         >>> import torch
@@ -219,8 +234,15 @@ def drbo_mmd(
             of amplitude 1 whose lengthscale is 0.2 of the range of each context, with which the
             ball holds nearly every distribution for many rounds.
         radius_scale: Factor of the radius, >= 0.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError: If a shape does not fit the model or the bounds.
+        InputDataError: If a context is not finite, or the kernel's matrix is not symmetric and
+            positive semi-definite.
+        UnsupportedError: If the model is one of risks already.
+        ValueError: If a number is out of its range, or `bounds` no box.
 
     Example:
         >>> import torch
@@ -267,8 +289,12 @@ def drbo_mmd_minimax(
         radius_scale: Factor of the radius, >= 0.
         previous: What this recipe returned in an earlier round, whose factors of the kernel matrix
             serve again where the grid is the same; its kernel is kept.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError, InputDataError, UnsupportedError, ValueError: As for
+            `drbo_mmd`.
 
     Example:
         >>> import torch
@@ -315,8 +341,14 @@ def stable_opt(
         t: The round, >= 1.
         seeds: One for each replicate, for the points of the box.
         n_w: Points of the box.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError: If a shape does not fit the model or the bounds.
+        InputDataError: If a context is not finite.
+        UnsupportedError: If the model is one of risks already.
+        ValueError: If a number is out of its range, or `bounds` no box.
 
     Example:
         >>> import torch

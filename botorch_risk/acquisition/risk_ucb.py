@@ -103,8 +103,8 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
                 perturbs x.
             environment: The distribution of w, or of the perturbation of x.
             risk_measure: Reduces the values over the environment; bound to it here.
-            beta: Squared width of the pointwise bound, >= 0. SBO-KDE's sqrt(beta) = 1.5 is
-                `beta=2.25`.
+            beta: Squared width of the pointwise bound, >= 0, a number or `batch_shape`. SBO-KDE's
+                sqrt(beta) = 1.5 is `beta=2.25`.
             posterior_transform: Reduces the model's outputs to one, or flips its sign
                 (BoTorch's weight of -1: the outcome is minimised, and low risk is a small
                 upper tail of it).

@@ -54,6 +54,7 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
     Raises:
         DataRequiredError: If no trial is completed.
         UnsupportedError: If the strategy has no bounds of a risk.
+        UserInputError: If the client has no generation strategy.
         ValueError: If `rule` is unknown.
 
     Example:

@@ -183,6 +183,8 @@ def value_at_risk(
         acquisition_options: Further arguments of `RiskUpperConfidenceBound`; `beta` is 4.
 
     Raises:
+        BotorchTensorDimensionError: If a context has no value.
+        InputDataError: If a value is not finite.
         ValueError: If there is no context, values and probabilities do not match, `rule` is
             unknown, or there is no initial trial.
         TypeError: If `risk_measure` is none.

@@ -85,6 +85,10 @@ def value_at_risk_log_nei(
         risk_level: Lower-tail probability in (0, 1); BoTorch's `alpha` is 1 minus it.
         options: `num_initial` and `batch_size`; further arguments of `BoTorchValueAtRisk`.
 
+    Raises:
+        UnsupportedError: If the box has integers or categories.
+        ValueError: If the level is outside (0, 1), or a number out of its range.
+
     Example:
         >>> from botorch_risk.environments import DiscreteEnvironment
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)

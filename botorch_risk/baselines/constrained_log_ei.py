@@ -43,6 +43,11 @@ def constrained_log_ei(
         constraints: What has to hold.
         options: Further arguments of `risk_search`.
 
+    Raises:
+        TypeError: If a part is no environment or no risk measure.
+        UnsupportedError: If w is to be chosen where it perturbs the decision, with constraints.
+        ValueError: If a number is out of its range.
+
     Example:
         >>> from botorch_risk.environments import DiscreteEnvironment
         >>> from botorch_risk.risk import Expectation

@@ -73,6 +73,9 @@ def upper_confidence_bound_search(
         delta: Probability, in (0, 1), that some bound fails; the paper gives none.
         options: Those of `take_best`.
 
+    Raises:
+        ValueError: If `fraction` is not positive and finite, or `delta` outside (0, 1).
+
     Example:
         >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
         >>> upper_confidence_bound_search(domain, [0, 1], noise=1e-4).ask().shape

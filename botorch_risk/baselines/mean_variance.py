@@ -69,6 +69,10 @@ def mean_variance_log_nei(
         seeds: One seed per replicate.
         options: Those of `rahbo`.
 
+    Raises:
+        UnsupportedError: If the box has integers or categories.
+        ValueError: If a weight or a number is out of its range.
+
     Example:
         >>> bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)
         >>> strategy = mean_variance_log_nei(

@@ -68,6 +68,10 @@ def calibration(
         num_points: Held-out points for each replicate.
         levels: Probabilities of central intervals.
 
+    Raises:
+        UnsupportedError: If the model has several outputs, or is an ensemble.
+        ValueError: If a seed is no integer or repeats.
+
     Example:
         >>> from botorch.models import SingleTaskGP
         >>> X = torch.rand(12, 1, dtype=torch.double)

@@ -81,6 +81,9 @@ def leave_one_out_bandwidth(
     Returns:
         `batch_shape x d_w`.
 
+    Raises:
+        ValueError: If `at_bounds` is unknown.
+
     Example:
         >>> mode = torch.linspace(0.1, 0.2, 40).unsqueeze(-1)
         >>> observed, floor = torch.cat([mode, mode + 0.7]), torch.tensor([1e-3])

@@ -64,6 +64,7 @@ def run_strategy(
             than expected.
         StoreError: If the store holds another kind of strategy under this label, or if
             another process runs it and does not end within ten seconds.
+        UnsupportedError: If the strategy takes several outcomes and the problem has one.
         ValueError: If `num_rounds` or `num_repeats` is below 1.
 
     Example:

@@ -54,6 +54,11 @@ def compare_losses(
         From the names of the hyperparameters, such as `lengthscale` and `noise`, to their estimates
         in the units that the model sees.
 
+    Raises:
+        UnsupportedError: In `torch.inference_mode`, or if the closed form does not know the model.
+        ValueError: If there are fewer pseudo-points than inputs that differ, `bounds` is no box, or
+            the number of seeds is not that of the replicates.
+
     Example:
         >>> import torch
         >>> X = torch.rand(12, 1, dtype=torch.double)

@@ -111,7 +111,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
             num_pseudo: The number of pseudo-points M_t; twice the number of inputs if omitted.
             seeds: One seed for each replicate, the batch flattened. Other seeds in each round
                 redraw the points, as the paper does.
-            points: `"uniform"`, `"sobol"` or the points themselves; see `pseudo_points`.
+            points: `"uniform"`, `"sobol"` or the points themselves, `M x d`; see `pseudo_points`.
 
         Raises:
             BotorchTensorDimensionError: If a shape does not fit.
@@ -201,7 +201,7 @@ def fit_pseudo_data(
             inputs, before any input transform.
         num_pseudo: The number of pseudo-points M_t; twice the number of inputs if omitted.
         seeds: One seed for each replicate, the batch flattened, for the points and the restarts.
-        points: `"uniform"`, `"sobol"` or the points themselves; see `pseudo_points`.
+        points: `"uniform"`, `"sobol"` or the points themselves, `M x d`; see `pseudo_points`.
         observed: An optional boolean mask of the data, `batch_shape x n`.
         rough_start: Whether to start a second time at shorter lengthscales and less noise.
         num_restarts: Further starts, drawn from the priors.

@@ -72,6 +72,7 @@ class RobustModel(Model):
             memory_limit: The most memory that a joint distribution may take, in GiB.
 
         Raises:
+            TypeError: If a part is no environment or no risk measure.
             UnsupportedError: If the model is a list, is reduced already, or makes several points
                 of one; if a measure needs points and its environment has none.
             ValueError: If there is no reduction, the model lacks an outcome, or the limit is not

@@ -23,6 +23,10 @@ class ContextSpace:
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         may_leave: Whether contexts outside their bounds are accepted.
 
+    Raises:
+        BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`.
+        ValueError: If they are reversed or not finite.
+
     Example:
         >>> from botorch_risk.acquisition import sbo_kde
         >>> from botorch_risk.strategies import ContextualRisk, Strategy

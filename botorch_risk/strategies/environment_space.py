@@ -37,6 +37,10 @@ class EnvironmentSpace:
         environment: The distribution of W, one or one for each replicate.
         w_is_chosen: Whether the strategy chooses w; otherwise it is observed with the outcome.
 
+    Raises:
+        UnsupportedError: If W depends on the decision in another way than by a perturbation, or an
+            integer or a category is perturbed.
+
     Example:
         >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> weather = DiscreteEnvironment(torch.tensor([[0.2], [0.7]], dtype=torch.double))

@@ -25,6 +25,11 @@ class FiniteDomain:
         num_levels: The number of noise levels; None if there is no choice.
         initial_level: The level of the initial points.
 
+    Raises:
+        BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
+        InputDataError: If it is not finite.
+        ValueError: If there is no such level.
+
     Example:
         >>> domain = torch.linspace(0, 1, 4, dtype=torch.double).unsqueeze(-1)
         >>> FiniteDomain(domain).initial([0], 4).sort(dim=-2).values.squeeze()

@@ -43,11 +43,12 @@ def risk_kde(
         risk_measure: Larger is better.
         n_w: Points that stand for the distribution.
         density_options: Further arguments of `KernelDensityEnvironment`.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
 
     Raises:
         TypeError: If `risk_measure` is none.
+        ValueError: If `n_w` is below 1, or `beta` negative or not finite.
 
     Example:
         >>> import torch
@@ -93,8 +94,11 @@ def sbo_kde(
             256 quasi-random ones match.
         density_options: Further arguments of `KernelDensityEnvironment`. Contexts outside their
             bounds are refused unless `at_bounds` is `"clip"`.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+
+    Raises:
+        ValueError: If `n_w` is below 1, or `beta` negative or not finite.
 
     Example:
         >>> import torch
@@ -136,8 +140,11 @@ def drbo_kde(
         n_w: Points of the density, and of the box.
         radius_scale: Factor of the radius, >= 0; 1 in the paper.
         density_options: Further arguments of `KernelDensityEnvironment`.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+
+    Raises:
+        ValueError: If `n_w` is below 1, or `beta` or `radius_scale` negative or not finite.
 
     Example:
         >>> import torch
@@ -190,8 +197,11 @@ def drbo_mmd(
         kernel: The kernel of the discrepancy on the unit cube; a squared exponential of lengthscale
             0.2 if omitted.
         minimax: Whether to maximise the minimax approximation of the worst case.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+
+    Raises:
+        ValueError: If `num_points` is below 1, or `beta` or `radius_scale` negative or not finite.
 
     Example:
         >>> import torch

@@ -28,6 +28,9 @@ NoiseFunction = Callable[[Tensor], Tensor]
 class Weights:
     r"""The weights of `RiskAverseUpperConfidenceBound`.
 
+    Raises:
+        ValueError: If a weight is negative or not finite.
+
     Example:
         >>> X = torch.linspace(0, 1, 6, dtype=torch.double).unsqueeze(-1)
         >>> model = MeanVarianceGP(X, X + (X + 0.1) * torch.tensor([-0.3, 0.0, 0.3]))

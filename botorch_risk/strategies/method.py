@@ -29,7 +29,7 @@ class View:
     Args:
         space: What a point is.
         history: All rows of these replicates, NaN where something is missing.
-        state: What the method keeps of these replicates.
+        state: What the method keeps of these replicates, tensors `R x ...`.
         batch_size: The number q of points that are to be proposed.
         method: The method, which makes `belief`.
         previous: What it believed of the same replicates before the last rows came, if known.

@@ -44,6 +44,9 @@ def rahbo(
         batch_size: The number `q` of points of each later round.
         options: Further arguments of `MeanVariance`.
 
+    Raises:
+        ValueError: If a weight is negative or not finite, or a number out of its range.
+
     Example:
         >>> import torch
         >>> bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)

@@ -35,7 +35,7 @@ class RiskRecipe:
     Args:
         risk_measure: Reduces the first outcome; larger is better.
         constraints: What has to hold.
-        beta: Squared width of the objective's bounds, or a function of the round from 1.
+        beta: Squared width of the objective's bounds: a number, or a function of the round from 1.
         constraint_beta: Squared width of the bounds of the constraints, by which a decision is
             feasible with confidence.
         optimism: Squared width of their upper bounds alone; None for `constraint_beta`.
@@ -186,7 +186,7 @@ def risk_search(
         environment: The known distribution of W, or of the perturbation of the decision.
         risk_measure: Of the first outcome; larger is better.
         constraints: What has to hold, for outcomes of number 0, 1, and so on.
-        beta: Squared width of the objective's bounds, or a function of the round from 1.
+        beta: Squared width of the objective's bounds: a number, or a function of the round from 1.
         constraint_beta: Squared width of the constraints' bounds, the confidence with which a
             recommendation is feasible. More than `beta`, since the best decision is found where a
             bound is too wide sooner than elsewhere.

@@ -152,7 +152,8 @@ def truvar(
         domain: `|D| x d` points.
         seeds: One seed per replicate.
         goal: `Maximize()`, `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
-        noise: The known noise variance of an outcome; inferred by the model if `None`.
+        noise: The known noise variance of an outcome: a number, `|D|` values or a function of
+            points; inferred by the model if `None`.
         levels: Noise levels to choose from.
         cost: What a sample costs.
         initial_level: The noise level of the initial points.
@@ -163,6 +164,12 @@ def truvar(
         num_initial: The number of random points at the start.
         batch_size: The most points of a later round.
         options: Further arguments of `TruncateVariance`.
+
+    Raises:
+        BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
+        InputDataError: If it is not finite.
+        ValueError: If both a noise and levels are given, levels have no costs, or a number is out
+            of its range.
 
     Example:
         >>> import torch

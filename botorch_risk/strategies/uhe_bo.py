@@ -42,13 +42,17 @@ def uhe_bo(
     Args:
         bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         estimator: Estimates the hyperparameters; `PseudoData()` if omitted.
         reward_scale: The scale of the bandit's rewards.
         exploration: A constant gamma; Algorithm 1's schedule if omitted.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         options: Further arguments of `Acquire`, such as `model`.
+
+    Raises:
+        ValueError: If `beta` is negative or not finite, `exploration` not positive, or the scale
+            unknown.
 
     Example:
         >>> import torch

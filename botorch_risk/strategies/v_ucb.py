@@ -90,7 +90,7 @@ def v_ucb(
         seeds: One seed per replicate.
         environment: The known distribution of W, or of the perturbation of the decision.
         risk_level: Lower-tail probability in (0, 1), the paper's alpha.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         rule: Which lacing value is chosen; see `LacedValue`.
         w_is_chosen: Whether w can be chosen; otherwise the environment draws it.
         num_initial: The number of points of the initial design.

@@ -51,7 +51,7 @@ class CoastalTerrain(FiniteDomainProblem):
 
         Raises:
             ImportError: If Matplotlib is not installed.
-            ValueError: If `half` is neither, or `smoothing` negative.
+            ValueError: If `half` is neither, or `smoothing` or `noise` negative or not finite.
         """
         if half not in get_args(Half):
             raise ValueError(f"Expected `half` to be one of {get_args(Half)}. Got {half=}.")

@@ -42,6 +42,9 @@ class StratifiedSplitter:
     Args:
         validation_fraction: The share of the rows that a repeat is scored on.
 
+    Raises:
+        ValueError: If the share is not strictly between 0 and 1.
+
     Example:
         >>> labels = np.array([0, 1] * 10)
         >>> first, second = StratifiedSplitter(validation_fraction=0.2)(labels, seeds=[1, 2])
@@ -82,6 +85,9 @@ class TimeOrderedSplitter:
 
     Args:
         train_fraction: The share of the rows, from the first on, that is trained on.
+
+    Raises:
+        ValueError: If the share is not strictly between 0 and 1.
 
     Example:
         >>> labels = np.array([0, 1] * 6)

@@ -155,6 +155,9 @@ class LevelSet(LevelSetGoal):
     Attributes:
         threshold: The level h, in units of the outcome.
 
+    Raises:
+        ValueError: If the threshold is not finite.
+
     Example:
         >>> every = torch.ones(3, dtype=torch.bool)
         >>> lower, upper = torch.tensor([0.0, 1.0, 2.0]), torch.tensor([1.0, 3.0, 4.0])
@@ -201,6 +204,9 @@ class RelativeLevelSet(LevelSetGoal):
     Attributes:
         fraction: In (0, 1), the paper's omega.
         baseline: The value that counts as nothing, in units of the outcome.
+
+    Raises:
+        ValueError: If the fraction is outside (0, 1) or the baseline not finite.
 
     Example:
         >>> RelativeLevelSet(0.8).level(torch.tensor([1.0, 5.0]))

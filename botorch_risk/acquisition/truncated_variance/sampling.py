@@ -54,6 +54,10 @@ class NoiseLevels:
         variances: `K` noise variances >= 0, squared units of the outcome.
         costs: `K` costs > 0; `None` if a cost function knows the levels.
 
+    Raises:
+        ValueError: If there is no level, a variance is negative, a cost is not positive, one of
+            them is not finite, or their numbers differ.
+
     Example:
         >>> len(NoiseLevels(variances=(1e-6, 1e-3), costs=(15.0, 2.0)))
         2

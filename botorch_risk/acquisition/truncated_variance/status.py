@@ -11,15 +11,15 @@ from botorch_risk.posterior.domain import DomainPosterior
 
 
 class Status(NamedTuple):
-    r"""Where a run stands, `batch_shape` each.
+    r"""Where a run stands.
 
     Attributes:
-        num_unclassified: The size of `M_t`.
-        epoch: The epoch i, from 1.
-        target: `eta_(i)`, in units of the outcome.
-        largest_deviation: The largest posterior standard deviation in `M_t`; the epoch ends when
-            `sqrt(beta)` times it is at the target.
-        cost: What all samples have cost so far.
+        num_unclassified: `batch_shape`, the size of `M_t`.
+        epoch: `batch_shape`, the epoch i, from 1.
+        target: `batch_shape`, `eta_(i)` in units of the outcome.
+        largest_deviation: `batch_shape`, the largest posterior standard deviation in `M_t`; the
+            epoch ends when `sqrt(beta)` times it is at the target.
+        cost: `batch_shape`, what all samples have cost so far.
 
     Example:
         >>> import torch
