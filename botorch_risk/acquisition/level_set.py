@@ -131,6 +131,8 @@ class MaximumVariance(_MarginalAcquisition):
 
     Good for exploration, blind to any level. Single-outcome, q = 1: use `sequential=True`.
 
+    A baseline of [Gotovos2013lse]_ and of [Bogunovic2016truvar]_, Appendix B.
+
     Example:
         >>> from botorch.models import SingleTaskGP
         >>> X = torch.rand(8, 1, dtype=torch.double)

@@ -55,7 +55,9 @@ def risk_kde(
     beta: Beta = PAPER_BETA,
     **options: Any,
 ) -> RiskUpperConfidenceBound:
-    r"""Any risk under a kernel density of the contexts, of which SBO-KDE takes the expectation.
+    r"""Any risk under a kernel density of the contexts.
+
+    SBO-KDE takes the expectation, Algorithm 1 of [Huang2024kde]_.
 
     Args:
         model: A fitted model of (x, w) with one output.
@@ -107,7 +109,7 @@ def sbo_kde(
     beta: Beta = PAPER_BETA,
     **options: Any,
 ) -> RiskUpperConfidenceBound:
-    r"""SBO-KDE: the expectation over a kernel density of the contexts, [Huang2024kde]_, Eq. (3).
+    r"""SBO-KDE: the expectation over a kernel density of the contexts, [Huang2024kde]_, Alg. 1.
 
     Args:
         model: A fitted model of (x, w) with one output.

@@ -123,6 +123,8 @@ def contextual_gp_ucb(
 def gp_ucb(model: Any, t: int, *, beta: Beta, **options: Any) -> RiskUpperConfidenceBound:
     r"""GP-UCB, `mean + sqrt(beta) sigma`: the bound of the risk where nothing is at risk.
 
+    Algorithm 1 of [Srinivas2010gpucb]_.
+
     Args:
         model: A fitted exact GP of x with one output, for one experiment or for replicates.
         t: The round, >= 1.

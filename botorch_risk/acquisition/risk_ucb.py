@@ -56,9 +56,11 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
     The environment supplies the `w_j` and their weights, the risk measure reduces them. The
     papers are choices of these two parts:
 
-    - SBO-KDE [Huang2024kde]_: kernel density of the observed contexts, `Expectation()`;
-    - DRBO-KDE [Huang2024kde]_: the same density, `TotalVariationBall(radius)`;
-    - V-UCB [Nguyen2021vucb]_: `ValueAtRisk(risk_level)`, with `select_lacing_value` for w;
+    - SBO-KDE, Algorithm 1 of [Huang2024kde]_: kernel density of the observed contexts,
+      `Expectation()`;
+    - DRBO-KDE, Algorithm 2 of [Huang2024kde]_: the same density, `TotalVariationBall(radius)`;
+    - V-UCB, Algorithm 1 of [Nguyen2021vucb]_: `ValueAtRisk(risk_level)`, with `select_lacing_value`
+      for w;
     - StableOpt: a box of contexts, `WorstCase()`;
     - DRBO-MMD: an empirical grid, `MaximumMeanDiscrepancyBall(radius, kernel)`, or
       `MinimaxApproximation(radius, kernel)` with `optimism="of_values"`.

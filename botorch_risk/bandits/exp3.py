@@ -112,6 +112,8 @@ class Exp3:
 def draw_arms(probabilities: Tensor, seeds: int | Sequence[int], *stream: int | str) -> Tensor:
     r"""One arm for each replicate, a function of its seed, the stream and its probabilities alone.
 
+    Algorithm 2, line 6, of [Ha2023uhe]_.
+
     Args:
         probabilities: `R x K`.
         seeds: One seed per replicate.

@@ -78,6 +78,8 @@ def value_at_risk_log_nei(
     `qLogNoisyExpectedImprovement` of decisions with BoTorch's `VaR` as the objective, against the
     decisions that were queried (pruned); it has no opinion on w.
 
+    LogNEI is from [Ament2023logei]_, risks of joint samples from [Cakmak2020risk]_.
+
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.

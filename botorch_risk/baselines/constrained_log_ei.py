@@ -35,6 +35,9 @@ def constrained_log_ei(
     decisions whose constraints hold by that. Where they hold nowhere,
     `qLogProbabilityOfFeasibility`, as BoTorch advises.
 
+    Expected improvement times the probability of feasibility is from [Gelbart2014unknown]_, its
+    logarithm from [Ament2023logei]_.
+
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.

@@ -63,6 +63,8 @@ def context_free_gp_ucb(
 ) -> Strategy:
     r"""GP-UCB on the decision alone, to which the context is noise.
 
+    [Srinivas2010gpucb]_ as used in Sec. 4 of [Huang2024kde]_.
+
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.

@@ -34,6 +34,8 @@ def fully_bayesian_gp_ucb(
 
     Needs NumPyro, the extra `bayesian`; see `botorch_risk.fit.FullyBayesian`. One point a round.
 
+    The MCMC baseline of [Ha2023uhe]_, Appendix C.
+
     Args:
         bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.

@@ -37,6 +37,8 @@ def gp_ucb(
 ) -> Strategy:
     r"""GP-UCB with hyperparameters at their maximum a posteriori.
 
+    Algorithm 1 of [Srinivas2010gpucb]_; the MAP baseline of [Ha2023uhe]_, Appendix C.
+
     Args:
         bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
@@ -62,7 +64,7 @@ def gp_ucb(
 def pseudo_data_gp_ucb(
     bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any
 ) -> Strategy:
-    r"""Pseudo-data without random points: an ablation of UHE-BO.
+    r"""Pseudo-data without random points: an ablation of UHE-BO, [Ha2023uhe]_, Sec. 5.2.
 
     Args:
         bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
@@ -116,7 +118,8 @@ def ra_bo(bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any) -> S
 def portfolio_exp3(bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any) -> Strategy:
     r"""EXP3 over random sampling and GP-UCB, one evaluation an arm [Hoffman2011portfolio]_.
 
-    As [Ha2023uhe]_ ran it, with the reward that it does not state: the scaled outcome itself.
+    As in Appendix C of [Ha2023uhe]_, with the reward that it does not state: the scaled outcome
+    itself.
 
     Args:
         bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.

@@ -27,6 +27,8 @@ def expected_improvement_search(
 ) -> Strategy:
     r"""Expected improvement over the best outcome so far, on its logarithm.
 
+    Source: [Jones1998ego]_; a baseline of [Bogunovic2016truvar]_, Appendix B.
+
     Args:
         domain: `|D| x d` points.
         seeds: One seed per replicate.
@@ -65,6 +67,8 @@ def upper_confidence_bound_search(
     **options: Any,
 ) -> Strategy:
     r"""GP-UCB with a fraction of the theory's width; see `TheoryBound`.
+
+    The width is from Lemma C.1 of [Bogunovic2016truvar]_, after [Srinivas2010gpucb]_.
 
     Args:
         domain: `|D| x d` points.
@@ -124,6 +128,8 @@ def minimum_regret_search(domain: Tensor, seeds: int | Sequence[int], **options:
     mean changes the recommendation, so that all scores are 0, the point of largest variance is
     taken.
 
+    Source: [Metzen2016mrs]_.
+
     Args:
         domain: `|D| x d` points.
         seeds: One seed per replicate.
@@ -152,6 +158,8 @@ def max_value_entropy_search(
     domain: Tensor, seeds: int | Sequence[int], *, batch_size: int = 1, **options: Any
 ) -> Strategy:
     r"""BoTorch's max-value entropy search, seed by seed, in the place of entropy search.
+
+    Source: [Wang2017mes]_.
 
     Args:
         domain: `|D| x d` points.

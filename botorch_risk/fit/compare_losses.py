@@ -44,6 +44,8 @@ def compare_losses(
 ) -> dict[str, Estimates]:
     r"""Fits copies of a model to its data and to pseudo-data.
 
+    The losses on the two sides of Eq. (2) of [Ha2023uhe]_.
+
     Args:
         model: A model that the closed form knows; it is not changed.
         bounds: The bounds of its inputs, `2 x d`.

@@ -63,6 +63,8 @@ class Estimator(Protocol):
 class MaximumAPosteriori:
     r"""The usual estimate, by `fit_exact_gp`.
 
+    The marginal likelihood of [Rasmussen2006gp]_, Eq. (5.8), times the priors.
+
     Args:
         num_restarts: Starts beside those of `fit_exact_gp`.
 
@@ -90,7 +92,7 @@ class MaximumAPosteriori:
 
 @dataclass(frozen=True)
 class PseudoData:
-    r"""UHE-BO's estimate from pseudo-data, by `fit_pseudo_data`.
+    r"""UHE-BO's estimate from pseudo-data, by `fit_pseudo_data`: Eq. (2) of [Ha2023uhe]_.
 
     Args:
         bounds: The lower and the upper bounds of the domain, `2 x d`; the unit cube if omitted.
@@ -143,7 +145,7 @@ class FullyBayesian:
     programs, which would otherwise fill its memory map.
 
     Args:
-        warmup_steps: Steps that are thrown away; 200 in [Ha2023uhe]_.
+        warmup_steps: Steps that are thrown away; 200 in [Ha2023uhe]_, Appendix C.
         num_samples: Samples after that; 10 in the paper.
         thinning: Keep every `thinning`-th sample.
         max_tree_depth: Of NUTS.

@@ -98,6 +98,8 @@ def log_marginal_likelihood(
     constant, without the density; the derivatives in the other hyperparameters are also the
     derivatives of likelihood times density at its maximum over the constant (the envelope theorem).
 
+    Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
+
     Args:
         X: Inputs, `rows x n x d`, distinct points or not.
         Y: Targets, `rows x n`.

@@ -42,6 +42,8 @@ class RobustModel(Model):
     shares (the evaluated points of a noisy acquisition function) are sampled once, and
     hyperparameters take no gradient. Any other model goes through its own `posterior`.
 
+    Risks of joint samples as in [Cakmak2020risk]_.
+
     Example:
         >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
         >>> from botorch.models import SingleTaskGP

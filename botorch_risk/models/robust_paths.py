@@ -20,6 +20,8 @@ class RobustPath(SamplePath):
     `RobustModel`. Evaluating one takes time and memory linear in the number of points and of values
     of the environment, where a joint distribution takes the square.
 
+    The paths are by Matheron's rule [Wilson2020pathwise]_.
+
     Example:
         >>> from botorch.models import SingleTaskGP
         >>> from botorch.sampling.pathwise import draw_matheron_paths

@@ -68,6 +68,8 @@ class MarginalPredictor:
     any state, and treats hyperparameters as constants. A `dtype` of float32 is served,
     but the variance then loses digits below 1e-4 of the prior variance.
 
+    Source: [Rasmussen2006gp]_, Eqs. (2.25) and (2.26), with noise that may differ between points.
+
     Example:
         >>> from botorch.models import SingleTaskGP
         >>> train_X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1)

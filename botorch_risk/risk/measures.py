@@ -282,6 +282,8 @@ class WorstCase(RiskMeasure):
 
         risk = min_j values_j
 
+    The objective of [Bogunovic2018stableopt]_.
+
     Args:
         over: `"support"` leaves out points of weight 0; `"points"` takes them all, as a ball of
             distributions around the weights does.

@@ -80,7 +80,7 @@ def maximum_mean_discrepancy_worst_case(
 def maximum_mean_discrepancy_worst_distribution(
     values: Tensor, weights: Tensor, kernel_matrix: Tensor, radius: float
 ) -> Tensor:
-    r"""The distribution that attains `maximum_mean_discrepancy_worst_case`.
+    r"""The distribution that attains `maximum_mean_discrepancy_worst_case` [Kirschner2020drbo]_.
 
     Args:
         values: `... x n_w` finite values.

@@ -62,6 +62,8 @@ class RepeatsRule(Protocol):
 class FixedRepeats:
     r"""RAHBO's point, always with the same number of readings.
 
+    Algorithm 1 of [Makarova2021rahbo]_.
+
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> rule = FixedRepeats(num_repeats=5)
@@ -82,6 +84,8 @@ class FixedRepeats:
 @dataclass(frozen=True)
 class WorthOfReadings:
     r"""The most valuable readings per cost, at a new point or a measured one.
+
+    By `LogRiskAverseKnowledgeGradient`, after [Frazier2009kgcb]_.
 
     Args:
         num_repeats: The numbers of readings to choose from.

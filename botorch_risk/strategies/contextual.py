@@ -27,6 +27,8 @@ class ContextualRisk(Method):
     function. It recommends the evaluated decision with the best risk of the posterior
     mean.
 
+    Algorithms 1 and 2 of [Huang2024kde]_, with any recipe.
+
     Args:
         recipe: The acquisition function, `recipe(model, observed, bounds, t, seeds=seeds)`, such
             as `botorch_risk.acquisition.sbo_kde`.

@@ -75,6 +75,8 @@ class SampleDomain(Method):
 
     The state holds the cost of all samples, `cost`, and the last point, `previous`.
 
+    The loop of Algorithm 1 of [Bogunovic2016truvar]_, with any sampler.
+
     Args:
         sampler: How points are chosen.
         terms: Noise and cost of samples.

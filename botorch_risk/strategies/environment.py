@@ -48,6 +48,8 @@ class EnvironmentRisk(Method):
     decision, the process is of x + w alone. Of several outcomes each has its own process, fitted to
     the rows in which it was observed.
 
+    Algorithm 1 of [Nguyen2021vucb]_, with any bound and any choice of w.
+
     Args:
         recipe: The confidence bound of a round, `recipe(model, environment, t)`, such as
             `botorch_risk.acquisition.v_ucb` with its level. Of several outcomes the model is a

@@ -33,6 +33,8 @@ def risk_kde(
 ) -> Strategy:
     r"""Any risk under a kernel density of the contexts, learnt as they are observed.
 
+    SBO-KDE takes the expectation, Algorithm 1 of [Huang2024kde]_.
+
     `risk_search` for a distribution of W that is not known. `ask` returns decisions; `tell` takes
     them with the contexts that they met in the last columns.
 
@@ -82,7 +84,7 @@ def sbo_kde(
     beta: Beta = named.PAPER_BETA,
     **options: Any,
 ) -> Strategy:
-    r"""SBO-KDE: the expectation over a kernel density of the contexts [Huang2024kde]_, Eq. (3).
+    r"""SBO-KDE: the expectation over a kernel density of the contexts, [Huang2024kde]_, Alg. 1.
 
     `ask` returns decisions; `tell` takes them with the contexts that they met in the last columns.
 
@@ -179,7 +181,7 @@ def drbo_mmd(
 ) -> Strategy:
     r"""DRBO-MMD: the worst distribution in an MMD ball round the empirical one.
 
-    Kirschner et al. 2020 as used by [Huang2024kde]_. Contexts go to the nearest of about
+    [Kirschner2020drbo]_ as used in Sec. 4 of [Huang2024kde]_. Contexts go to the nearest of about
     `num_points` grid points. The radius of round t is
 
         radius_scale * (2 + sqrt(2 log(1 / gamma))) / sqrt(t),  gamma = 0.1

@@ -26,7 +26,13 @@ NoiseFunction = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Weights:
-    r"""The weights of `RiskAverseUpperConfidenceBound`.
+    r"""The weights of `RiskAverseUpperConfidenceBound`, Algorithm 1 of [Makarova2021rahbo]_.
+
+    Args:
+        risk_aversion: Weight of the variance, >= 0, the paper's alpha.
+        beta: Squared width of the bound of f, beta_t squared.
+        noise_beta: Squared width of the bound of the noise, beta^var_t squared; None for the
+            predicted noise.
 
     Raises:
         ValueError: If a weight is negative or not finite.
@@ -65,7 +71,7 @@ def risk_averse(model: MeanVarianceGP, t: int, weights: Weights) -> PointwiseAcq
 
 @dataclass(frozen=True)
 class MeanVariance(Method):
-    r"""A method on a `MeanVarianceGP` of all data so far.
+    r"""A method on a `MeanVarianceGP` of all data so far, Algorithm 1 of [Makarova2021rahbo]_.
 
     Inputs are scaled to the unit cube. Both processes are fitted in closed form, all replicates at
     once. It recommends the best evaluated point by a reporting rule, and records the lower bound of

@@ -27,7 +27,9 @@ from botorch_risk.strategies.strategy import Strategy
 
 @dataclass(frozen=True)
 class TruncateVariance(Sampler):
-    r"""Samples the points that shrink truncated variances most per cost (Algorithm 1).
+    r"""Samples the points that shrink truncated variances most per cost.
+
+    Algorithm 1, line 3, of [Bogunovic2016truvar]_.
 
     Args:
         goal: What is to be found.
@@ -105,6 +107,8 @@ def _tensors(state: TruncatedVarianceState) -> dict[str, Tensor]:
 
 def truvar_state(strategy: Strategy) -> TruncatedVarianceState:
     r"""The sets, the epoch and the cost of each replicate of a `truvar` strategy.
+
+    What Algorithm 2 of [Bogunovic2016truvar]_ updates.
 
     Raises:
         UnsupportedError: If it is a strategy of another method.

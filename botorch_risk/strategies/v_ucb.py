@@ -24,6 +24,8 @@ from botorch_risk.strategies.strategy import Strategy
 class LacedValue:
     r"""The decision of the largest bound, with a lacing value if w is chosen.
 
+    Algorithm 1, line 4, and Definition 1 of [Nguyen2021vucb]_.
+
     Args:
         rule: How `select_lacing_value` chooses w: `"probability"` is V-UCB Prob and `"uniform"`
             V-UCB Unif.

@@ -72,9 +72,9 @@ class LogisticRegressionTuning(ClassifierTuning):
 
         x = (log10 of the learning rate, log10 of the l2 regularisation),   each in [-5, 0]
 
-    Trained by stochastic gradient descent, the benchmark and the space of HPOBench and of UHE-BO;
-    see `ClassifierTuning`. The table holds handwritten digits, ten classes, where Vehicle
-    Silhouettes has four.
+    Trained by stochastic gradient descent, the benchmark and the space of HPOBench and of
+    [Ha2023uhe]_, Appendix C; see `ClassifierTuning`. The table holds handwritten digits, ten
+    classes, where Vehicle Silhouettes has four.
 
     Example:
         >>> problem = LogisticRegressionTuning()
@@ -108,9 +108,9 @@ class BoostedTreesTuning(ClassifierTuning):
              the share of the features in a tree in [0.1, 1],
              log2 of the l2 regularisation in [-10, 10])
 
-    The space of HPOBench, in the exponents; the depth is rounded. See `ClassifierTuning`. The table
-    is about breast cancer, two classes, as Software Defect has. Needs xgboost, the extra
-    `problems`; other boosted trees do not take its place.
+    The space of HPOBench and of [Ha2023uhe]_, Appendix C, in the exponents; the depth is rounded.
+    See `ClassifierTuning`. The table is about breast cancer, two classes, as Software Defect has.
+    Needs xgboost, the extra `problems`; other boosted trees do not take its place.
     """
 
     dim = 4

@@ -71,7 +71,7 @@ class CoastalTerrain(FiniteDomainProblem):
 
 @dataclass(frozen=True)
 class SurveyCost:
-    r"""The cost of a measurement after a trip from the last one (Sec. 4 of the paper).
+    r"""The cost of a measurement after a trip, after Sec. 4 of [Bogunovic2016truvar]_.
 
         c(x) = travel |x_1 - x_1'| + depth (|x_2| / unit + 1)
 

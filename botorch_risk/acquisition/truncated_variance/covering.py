@@ -247,7 +247,7 @@ def top_candidates(
     score: Literal["upper_confidence_bound", "expected_improvement"] = "upper_confidence_bound",
     beta: float | Tensor = 4.0,
 ) -> Tensor:
-    r"""The points of a domain with the best scores (Appendix A of TRUVAR).
+    r"""The points of a domain with the best scores ([Bogunovic2016truvar]_, Appendix A).
 
         upper_confidence_bound: mean + sqrt(beta) sigma
         expected_improvement:   sigma (z Phi(z) + phi(z)),   z = (mean - best) / sigma

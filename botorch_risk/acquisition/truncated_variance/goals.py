@@ -89,6 +89,8 @@ class Maximize(Goal):
 
         M_t = {x in M_{t-1}: u(x) >= max_{x' in M_{t-1}} l(x')}                   Eq. (5)
 
+    Algorithm 2 of [Bogunovic2016truvar]_.
+
     Example:
         >>> every = torch.ones(3, dtype=torch.bool)
         >>> lower, upper = torch.tensor([0.0, 1.0, 2.0]), torch.tensor([1.0, 3.0, 4.0])
@@ -151,6 +153,8 @@ class LevelSet(LevelSetGoal):
 
         M_t = {x in M_{t-1}: l(x) <= h <= u(x)}                                    Eq. (6)
         H_t adds {x in M_{t-1}: l(x) > h},  L_t adds {x in M_{t-1}: u(x) < h}      Eq. (7)
+
+    Algorithm 2 of [Bogunovic2016truvar]_.
 
     Attributes:
         threshold: The level h, in units of the outcome.

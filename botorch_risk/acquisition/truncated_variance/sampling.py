@@ -20,6 +20,8 @@ Noise = float | Tensor | Callable[[Tensor], Tensor]
 class Cost(Protocol):
     r"""What a sample costs, given where the last one was taken.
 
+    `c(x)` in Eq. (3) of [Bogunovic2016truvar]_; as in its Sec. 4 it may depend on the last point.
+
     Example:
         >>> def travel(X, previous, level):
         ...     depth = 4 * (X[..., 1].abs() + 1)
@@ -46,7 +48,7 @@ class Cost(Protocol):
 
 @dataclass(frozen=True)
 class NoiseLevels:
-    r"""Noise variances to choose from, and what they cost (Corollary 3.2 of TRUVAR).
+    r"""Noise variances to choose from, and what they cost [Bogunovic2016truvar]_, Corollary 3.2.
 
     The domain is then `D_0 x {0, .., K - 1}`; the sets stay subsets of `D_0`.
 

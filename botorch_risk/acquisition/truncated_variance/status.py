@@ -43,6 +43,8 @@ class Status(NamedTuple):
 def status(state: TruncatedVarianceState, posterior: DomainPosterior) -> Status:
     r"""Reports where a run of TRUVAR stands.
 
+    After Algorithm 1 of [Bogunovic2016truvar]_.
+
     Args:
         state: After its last update.
         posterior: Of that update.
