@@ -164,8 +164,9 @@ def drbo_kde(
 ) -> RiskUpperConfidenceBound:
     r"""DRBO-KDE: the worst distribution in a total-variation ball round the density, Eq. (5).
 
-    After [Huang2024kde]_; the radius is `radius_scale * total_variation_radius(t, d_w)`, at most
-    2, and the infimum is over the points of the density and as many Sobol points of the box.
+    Algorithm 2 of [Huang2024kde]_; the radius is `radius_scale * total_variation_radius(t, d_w)`,
+    at most 2, and the infimum is over the points of the density and as many Sobol points of the
+    box.
 
     Args:
         model: A fitted model of (x, w) with one output.

@@ -65,9 +65,9 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
     r"""The exact marginal log likelihood of pseudo-data in place of the data, Eq. (2).
 
     It replaces `ExactMarginalLogLikelihood` in a line that fits a model: the hyperparameters are
-    estimated as in [Ha2023uhe]_, with the model's own priors, and the model predicts from its own
-    data. Pseudo-points are drawn once, here; each has the outcome of the nearest observation (and
-    its noise, where it is fixed), or of all observations of the nearest input.
+    estimated by Eq. (2) of [Ha2023uhe]_, with the model's own priors, and the model predicts from
+    its own data. Pseudo-points are drawn once, here; each has the outcome of the nearest
+    observation (and its noise, where it is fixed), or of all observations of the nearest input.
     With the data themselves as `points` it is the ordinary likelihood, also where inputs repeat.
     Additional noise, which is learnt beside fixed noise, is common to all pseudo-points.
     `fit_pseudo_data` does the same in closed form, several times faster.

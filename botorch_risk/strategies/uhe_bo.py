@@ -32,7 +32,9 @@ def uhe_bo(
     batch_size: int = 1,
     **options: Any,
 ) -> Strategy:
-    r"""UHE-BO: EXP3 decides when to sample at random, pseudo-data fit the model [Ha2023uhe]_.
+    r"""UHE-BO: EXP3 decides when to sample at random, pseudo-data fit the model.
+
+    Algorithm 1 of [Ha2023uhe]_.
 
     The paper's constant beta_t = 1.96 is read as the multiplier of sigma, so that `beta` is its
     square; `beta=1.96` is the other reading. The model is BoTorch's `SingleTaskGP` with its priors
