@@ -23,6 +23,8 @@ WITHOUT_EXAMPLE = {
 # Errors of parts that it builds, which cannot happen with the arguments that it passes on.
 CANNOT_HAPPEN = {
     "acquisition.gp_ucb": "InputDataError",
+    "ax.ContextualRiskModel": "UnsupportedError",
+    "ax.best_arm": "UserInputError",
     "test_functions.CoastalTerrain": "BotorchTensorDimensionError InputDataError",
     "test_functions.EnvironmentalBranin": "BotorchTensorDimensionError ValueError",
     "test_functions.ExpectationTestProblem": "BotorchTensorDimensionError ValueError",

@@ -75,8 +75,7 @@ def risk_kde(
     Raises:
         BotorchTensorDimensionError: If a shape does not fit the model or the bounds.
         InputDataError: If a context is not finite, or outside the bounds where it is not clipped.
-        UnsupportedError: If the measure needs points that the environment does not have, or the
-            model is one of risks already.
+        UnsupportedError: If the model is one of risks already.
         ValueError: If a number, an option or the seeds are out of range, or `bounds` no box.
 
     Example:

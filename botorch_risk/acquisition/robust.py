@@ -81,7 +81,7 @@ def robust(
         are none.
 
     Raises:
-        TypeError: If a part is no environment or no risk measure.
+        TypeError: If an entry of a sequence is no environment or no risk measure.
         UnsupportedError: If a model does not fit; see `RobustModel`.
         ValueError: If an outcome does not exist, there is no objective, or the numbers of
             environments, measures and objectives do not match.

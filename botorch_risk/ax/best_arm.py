@@ -52,9 +52,9 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
         rule: By the lower confidence bound of the risk, as RAHBO reports, or by its posterior mean.
 
     Raises:
+        AssertionError: Ax's own, if the client has no experiment or no generation strategy.
         DataRequiredError: If no trial is completed.
         UnsupportedError: If the strategy has no bounds of a risk.
-        UserInputError: If the client has no generation strategy.
         ValueError: If `rule` is unknown.
 
     Example:

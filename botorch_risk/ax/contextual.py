@@ -70,7 +70,6 @@ class ContextualRiskModel(RobustModel):
             BotorchTensorDimensionError: If contexts and bounds do not fit.
             InputDataError: If a context is not finite, or outside the bounds where it is not
                 clipped.
-            UnsupportedError: If the measure needs points that a density does not have.
             ValueError: If `input_transform` is no `Normalize`, or an option of the density out of
                 range.
         """

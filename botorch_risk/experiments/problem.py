@@ -24,7 +24,7 @@ class Problem(Protocol):
         >>> strategy = random_search(Oven.bounds, seeds=0, num_initial=3)
         >>> with TemporaryDirectory() as folder:
         ...     with ExperimentStore(f"{folder}/oven.sqlite", {"experiment": "oven"}) as store:
-        ...         run_strategy(strategy, Oven(), store, "random", num_rounds=9, num_repeats=2)
+        ...         run_strategy(strategy, Oven(), store, "random", num_rounds=6, num_repeats=2)
         >>> bool((strategy.recommend() - 200).abs() < 10)
         True
     """

@@ -44,7 +44,7 @@ def compare_losses(
 ) -> dict[str, Estimates]:
     r"""Fits copies of a model to its data and to pseudo-data.
 
-    The losses on the two sides of Eq. (2) of [Ha2023uhe]_.
+    The loss of pseudo-data is in Eq. (2) of [Ha2023uhe]_.
 
     Args:
         model: A model that the closed form knows; it is not changed.

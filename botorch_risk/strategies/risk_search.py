@@ -218,7 +218,7 @@ def risk_search(
         >>> load = RiskConstraint.chance(weather, 1.8, outcome=1, delta=0.1)
         >>> strategy = risk_search(bounds, [0, 1], constraints=[load], num_initial=6, **parts)
         >>> X = strategy.ask()  # decisions; the weather comes with the outcomes
-        >>> w = weather.points[torch.randint(5, (2, 6))]
+        >>> w = weather.points[torch.arange(6) % 5].expand(2, 6, 1)
         >>> Y = torch.stack([(4 * X).sin() + w, X + w], dim=-1)  # R x q x k x m
         >>> strategy.tell(torch.cat([X, w], dim=-1), Y)
         >>> strategy.ask().shape, strategy.recommend().shape

@@ -48,7 +48,7 @@ class Cost(Protocol):
 
 @dataclass(frozen=True)
 class NoiseLevels:
-    r"""Noise variances to choose from, and what they cost [Bogunovic2016truvar]_, Corollary 3.2.
+    r"""Noise variances to choose from, and what they cost, Corollary 3.2 of [Bogunovic2016truvar]_.
 
     The domain is then `D_0 x {0, .., K - 1}`; the sets stay subsets of `D_0`.
 
