@@ -25,6 +25,7 @@ CANNOT_HAPPEN = {
     "acquisition.gp_ucb": "InputDataError",
     "ax.ContextualRiskModel": "UnsupportedError",
     "ax.best_arm": "UserInputError",
+    "fit.fit_gpytorch_mll_closed_form": "ValueError",
     "test_functions.CoastalTerrain": "BotorchTensorDimensionError InputDataError",
     "test_functions.EnvironmentalBranin": "BotorchTensorDimensionError ValueError",
     "test_functions.ExpectationTestProblem": "BotorchTensorDimensionError ValueError",
@@ -105,7 +106,8 @@ OWN = {
         ax.ContextualRiskModel ax.NoiseSlicePlot ax.ObservedAdapter ax.ObservedDataset
         ax.PerturbedInputsAcquisition ax.RiskAcquisition ax.RiskFrontierPlot ax.RiskGenerator
         ax.RiskGenerators ax.best_arm ax.readings ax.register ax.under_perturbed_inputs
-        baselines.AskTell baselines.ask_tell fit.warn_of_failed_fits models.mixed_kernel
+        baselines.AskTell baselines.ask_tell fit.warn_of_failed_fits models.FastMarginals
+        models.mixed_kernel
     """,
     "what runs, stores and shows experiments": """
         experiments.ExperimentRun experiments.ExperimentStore experiments.get_experiment
