@@ -33,7 +33,7 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
     and came out as expected: the hallucinated observations of batch UCB [Desautels2014batch]_.
     A term is what `RiskAverseUpperConfidenceBound` with the points before j pending says of
     point j, so that `sequential=True` maximises the same sum greedily, and q = 1 is the analytic
-    bound [Makarova2021rahbo]_.
+    bound of Algorithm 1 of [Makarova2021rahbo]_.
 
     Every point of a batch is evaluated, so that every point pays for its risk. (A maximum over
     the batch, as in BoTorch's `qUpperConfidenceBound`, would be indifferent to all points but

@@ -87,8 +87,10 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
                 pending points by this acquisition function from now on.
             risk_constraints: `RiskConstraint`s and `NoisyChanceConstraint`s on outcomes of the
                 model.
-            beta: Squared width of the bounds of the constraints: the confidence in the model.
-            optimism: Squared width of their upper bounds alone. Default: `beta`.
+            beta: Squared width of the bounds of the constraints, a number or `batch_shape`: the
+                confidence in the model.
+            optimism: Squared width of their upper bounds alone, likewise a number or `batch_shape`.
+                Default: `beta`.
             penalty: What a violation of one spread costs, in spreads of the objective.
             objective_outcome: Which outcome of the model the objective is, for its spread.
             X_pending: `batch_shape x n' x d` decisions under evaluation.

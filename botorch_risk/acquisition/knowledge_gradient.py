@@ -33,6 +33,15 @@ class Readings(NamedTuple):
         row: `batch_shape`, the row of a measured point in the model's data; -1 of a new one.
         log_rate: `batch_shape`, the logarithm of the expected gain per cost, the gain in units of
             the outcome.
+
+    Example:
+        >>> train_X = torch.linspace(0, 1, 6, dtype=torch.double).unsqueeze(-1)
+        >>> spread = torch.tensor([-0.2, -0.1, 0.1, 0.2], dtype=torch.double)
+        >>> model = MeanVarianceGP(train_X, (6 * train_X).sin() + (train_X + 0.1) * spread)
+        >>> acqf = LogRiskAverseKnowledgeGradient(model, num_repeats=(2, 5), moving_cost=2.0)
+        >>> readings = acqf.choose(train_X[:1])
+        >>> readings.X, readings.num_repeats, readings.row
+        (tensor([0.4000], dtype=torch.float64), tensor(5), tensor(2))
     """
 
     X: Tensor

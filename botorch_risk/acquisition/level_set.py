@@ -108,7 +108,7 @@ class Straddle(_MarginalAcquisition):
         Args:
             model: A fitted model with one output.
             threshold: The level h in units of the (transformed) outcome, one or `batch_shape`.
-            beta: Squared factor of sigma, >= 0.
+            beta: Squared factor of sigma, >= 0, a number or `batch_shape`.
             posterior_transform: Reduces the model's outputs to one.
             X_pending: `batch_shape x n' x d` points under evaluation.
 
@@ -130,6 +130,8 @@ class MaximumVariance(_MarginalAcquisition):
         score(x) = sigma(x)
 
     Good for exploration, blind to any level. Single-outcome, q = 1: use `sequential=True`.
+
+    A baseline of [Gotovos2013lse]_ and of [Bogunovic2016truvar]_, Appendix B.
 
     Example:
         >>> from botorch.models import SingleTaskGP

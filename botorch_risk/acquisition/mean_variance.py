@@ -45,13 +45,13 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         Args:
             model: A fitted mean-variance model; or a list of models from which
                 `posterior_transform`, with one weight that is not 0, selects one.
-            beta: Squared width of the bound of f, `mean +- sqrt(beta) sigma`. The paper's
-                beta_t = 2 multiplies sigma, which is `beta=4` here.
-            noise_beta: Squared width of the bound of the noise; likewise. `None` for the predicted
-                noise, its posterior mean. With the log link a width of 0 is the median, which is
-                lower.
+            beta: Squared width of the bound of f, `mean +- sqrt(beta) sigma`, a number or
+                `batch_shape`. The paper's beta_t = 2 multiplies sigma, which is `beta=4` here.
+            noise_beta: Squared width of the bound of the noise, likewise a number or `batch_shape`.
+                `None` for the predicted noise, its posterior mean. With the log link a width of 0
+                is the median, which is lower.
             risk_aversion: Weight of the variance, >= 0 (the paper's alpha), in units of one
-                over the outcome.
+                over the outcome; a number or `batch_shape`.
             posterior_transform: Applied to f alone: with BoTorch's weight of -1 f is
                 minimised, and the noise is still penalised.
             X_pending: `batch_shape x n' x d` points under evaluation. Both processes are

@@ -17,9 +17,9 @@ class MeanVarianceObjective(MCAcquisitionObjective):
         objective(f, x) = f(x) - risk_aversion * v(x)
 
     v is the predicted noise variance, or its lower confidence bound where `noise_beta` is
-    given, which is optimistic about noise that is not known yet. The objective Eq. (2) of
-    RAHBO for acquisition functions that RAHBO did not think of: `qLogNoisyExpectedImprovement`
-    with it proposes points that improve the mean-variance value.
+    given, which is optimistic about noise that is not known yet. Eq. (2) of
+    [Makarova2021rahbo]_ for other acquisition functions than the paper's:
+    `qLogNoisyExpectedImprovement` with it proposes points that improve the mean-variance value.
 
     Example:
         >>> import torch

@@ -25,6 +25,8 @@ class MultiOutputMeanVarianceObjective(MCMultiOutputObjective):
     `MeanVarianceGP`s. Outcomes that only constraints need are left out by `outcomes`: constraints
     see the samples as they were.
 
+    Eq. (2) of [Makarova2021rahbo]_, outcome by outcome.
+
     Example:
         >>> from botorch.acquisition.multi_objective.logei import (
         ...     qLogNoisyExpectedHypervolumeImprovement,

@@ -55,7 +55,9 @@ def risk_kde(
     beta: Beta = PAPER_BETA,
     **options: Any,
 ) -> RiskUpperConfidenceBound:
-    r"""Any risk under a kernel density of the contexts, of which SBO-KDE takes the expectation.
+    r"""Any risk under a kernel density of the contexts.
+
+    SBO-KDE takes the expectation, Algorithm 1 of [Huang2024kde]_.
 
     Args:
         model: A fitted model of (x, w) with one output.
@@ -67,8 +69,14 @@ def risk_kde(
         n_w: How many points; 256 quasi-random ones match 1,024 random ones.
         density_options: Further arguments of `KernelDensityEnvironment`, such as `n_ball`, points
             of the whole box that a ball may use.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError: If a shape does not fit the model or the bounds.
+        InputDataError: If a context is not finite, or outside the bounds where it is not clipped.
+        UnsupportedError: If the model is one of risks already.
+        ValueError: If a number, an option or the seeds are out of range, or `bounds` no box.
 
     Example:
         >>> import torch
@@ -100,7 +108,7 @@ def sbo_kde(
     beta: Beta = PAPER_BETA,
     **options: Any,
 ) -> RiskUpperConfidenceBound:
-    r"""SBO-KDE: the expectation over a kernel density of the contexts, [Huang2024kde]_, Eq. (3).
+    r"""SBO-KDE: the expectation over a kernel density of the contexts, [Huang2024kde]_, Alg. 1.
 
     Args:
         model: A fitted model of (x, w) with one output.
@@ -110,8 +118,12 @@ def sbo_kde(
         seeds: One for each replicate, for the points that stand for the density.
         n_w: How many of them; 256 quasi-random ones match the paper's 1,024 random ones.
         density_options: Further arguments of `KernelDensityEnvironment`.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError, InputDataError, UnsupportedError, ValueError: As for
+            `risk_kde`.
 
     Example:
         >>> import torch
@@ -151,8 +163,9 @@ def drbo_kde(
 ) -> RiskUpperConfidenceBound:
     r"""DRBO-KDE: the worst distribution in a total-variation ball round the density, Eq. (5).
 
-    After [Huang2024kde]_; the radius is `radius_scale * total_variation_radius(t, d_w)`, at most
-    2, and the infimum is over the points of the density and as many Sobol points of the box.
+    Algorithm 2 of [Huang2024kde]_; the radius is `radius_scale * total_variation_radius(t, d_w)`,
+    at most 2, and the infimum is over the points of the density and as many Sobol points of the
+    box.
 
     Args:
         model: A fitted model of (x, w) with one output.
@@ -163,8 +176,12 @@ def drbo_kde(
         n_w: Points of the density, and of the box.
         radius_scale: Factor of the radius, >= 0; 1 in the paper.
         density_options: Further arguments of `KernelDensityEnvironment`, such as `n_ball`.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError, InputDataError, UnsupportedError, ValueError: As for
+            `risk_kde`; also if the radius is negative or not finite.
 
     Example:
         >>> import torch
@@ -219,8 +236,15 @@ def drbo_mmd(
             of amplitude 1 whose lengthscale is 0.2 of the range of each context, with which the
             ball holds nearly every distribution for many rounds.
         radius_scale: Factor of the radius, >= 0.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError: If a shape does not fit the model or the bounds.
+        InputDataError: If a context is not finite, or the kernel's matrix is not symmetric and
+            positive semi-definite.
+        UnsupportedError: If the model is one of risks already.
+        ValueError: If a number is out of its range, or `bounds` no box.
 
     Example:
         >>> import torch
@@ -267,8 +291,12 @@ def drbo_mmd_minimax(
         radius_scale: Factor of the radius, >= 0.
         previous: What this recipe returned in an earlier round, whose factors of the kernel matrix
             serve again where the grid is the same; its kernel is kept.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError, InputDataError, UnsupportedError, ValueError: As for
+            `drbo_mmd`.
 
     Example:
         >>> import torch
@@ -315,8 +343,14 @@ def stable_opt(
         t: The round, >= 1.
         seeds: One for each replicate, for the points of the box.
         n_w: Points of the box.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError: If a shape does not fit the model or the bounds.
+        InputDataError: If a context is not finite.
+        UnsupportedError: If the model is one of risks already.
+        ValueError: If a number is out of its range, or `bounds` no box.
 
     Example:
         >>> import torch

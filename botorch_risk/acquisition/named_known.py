@@ -34,8 +34,14 @@ def v_ucb(
         environment: The known distribution of W, or of the perturbation of x.
         t: The round, >= 1.
         risk_level: Lower-tail probability in (0, 1), the paper's alpha.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError: If pending decisions and the environment do not make the inputs
+            of the model.
+        UnsupportedError: If the model is one of risks already.
+        ValueError: If the level is outside (0, 1), or `beta` negative or not finite.
 
     Example:
         >>> import torch
@@ -61,8 +67,14 @@ def adversarial_stable_opt(
         model: A fitted model of (x, w) with one output; of x where it is perturbed.
         environment: Its points of positive weight are the adversary's choices.
         t: The round, >= 1.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError: If pending decisions and the environment do not make the inputs
+            of the model.
+        UnsupportedError: If the model is one of risks already.
+        ValueError: If `beta` is negative or not finite.
 
     Example:
         >>> import torch
@@ -86,8 +98,15 @@ def contextual_gp_ucb(
         model: A fitted model of (x, w) with one output.
         W: The context of each replicate, `batch_shape x 1 x d_w`.
         t: The round, >= 1.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError: If the shape of the context, or of pending decisions, does not
+            fit.
+        InputDataError: If a context is not finite.
+        UnsupportedError: If the model is one of risks already.
+        ValueError: If `beta` is negative or not finite.
 
     Example:
         >>> import torch
@@ -104,11 +123,18 @@ def contextual_gp_ucb(
 def gp_ucb(model: Any, t: int, *, beta: Beta, **options: Any) -> RiskUpperConfidenceBound:
     r"""GP-UCB, `mean + sqrt(beta) sigma`: the bound of the risk where nothing is at risk.
 
+    Algorithm 1 of [Srinivas2010gpucb]_.
+
     Args:
         model: A fitted exact GP of x with one output, for one experiment or for replicates.
         t: The round, >= 1.
-        beta: Squared width of the bound, or its schedule.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError: If pending points do not have the columns of the model.
+        UnsupportedError: If the model is one of risks already.
+        ValueError: If `beta` is negative or not finite.
 
     Example:
         >>> import torch

@@ -55,8 +55,9 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
         Args:
             model: A fitted mean-variance model.
             delta: The probability that one evaluation is worse, in (0, 1).
-            beta: Squared width of the bound of f.
-            noise_beta: Squared width of the bound of the noise; `None` for the predicted noise.
+            beta: Squared width of the bound of f, a number or `batch_shape`.
+            noise_beta: Squared width of the bound of the noise, a number or `batch_shape`; `None`
+                for the predicted noise.
             minimized: Whether small outcomes are good: the quantile is then taken of the negative.
             X_pending: `batch_shape x n' x d` points under evaluation.
 

@@ -29,11 +29,17 @@ class PointwiseAcquisition(Protocol):
     model's training data `m` times. This is the shape in which it is not repeated.
 
     Example:
+        >>> from botorch_risk.optim import optimize_acqf_replicates
         >>> class Height:
         ...     def evaluate(self, X):
-        ...         return X.sum(dim=-1)
-        >>> isinstance(Height(), PointwiseAcquisition)
-        True
+        ...         return -((X - 0.3) ** 2).sum(dim=-1)
+        >>> bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+        >>> X, value = optimize_acqf_replicates(
+        ...     Height(), bounds, seeds=[0, 1], num_restarts=2, raw_samples=8
+        ... )
+        >>> X.round(decimals=3).squeeze(-2)
+        tensor([[0.3000, 0.3000],
+                [0.3000, 0.3000]], dtype=torch.float64)
     """
 
     def evaluate(self, X: Tensor) -> Tensor:
@@ -55,6 +61,19 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     BoTorch's optimisers call, is `evaluate` for q = 1. A batch of q points is built
     with `optimize_acqf(..., sequential=True)`, where each point sees its predecessors through
     `X_pending`.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch.optim import optimize_acqf
+        >>> class LargestMean(PointwiseAcquisitionFunction):
+        ...     def evaluate(self, X):  # batch_shape x m x d -> batch_shape x m
+        ...         return self.model.posterior(X.unsqueeze(-2)).mean[..., 0, 0]
+        >>> X = torch.linspace(0, 1, 7, dtype=torch.double).unsqueeze(-1)
+        >>> acqf = LargestMean(SingleTaskGP(X, -((X - 0.3) ** 2)))
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> x, _ = optimize_acqf(acqf, bounds, q=1, num_restarts=2, raw_samples=16)
+        >>> round(x.item(), 1)
+        0.3
     """
 
     _conditioned: Any

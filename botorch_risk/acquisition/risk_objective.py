@@ -26,6 +26,8 @@ class RiskObjective(MCAcquisitionObjective):
     averages the `n_w - ceil(alpha n_w) + 1` lowest values, one more than `(1 - alpha) n_w` where
     that is a whole number: for k values in all it is `ConditionalValueAtRisk(k / n_w)`.
 
+    Risks of joint samples as in [Cakmak2020risk]_.
+
     Example:
         >>> import torch
         >>> from botorch.acquisition.logei import qLogExpectedImprovement

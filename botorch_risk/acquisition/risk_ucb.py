@@ -56,9 +56,11 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
     The environment supplies the `w_j` and their weights, the risk measure reduces them. The
     papers are choices of these two parts:
 
-    - SBO-KDE [Huang2024kde]_: kernel density of the observed contexts, `Expectation()`;
-    - DRBO-KDE [Huang2024kde]_: the same density, `TotalVariationBall(radius)`;
-    - V-UCB [Nguyen2021vucb]_: `ValueAtRisk(risk_level)`, with `select_lacing_value` for w;
+    - SBO-KDE, Algorithm 1 of [Huang2024kde]_: kernel density of the observed contexts,
+      `Expectation()`;
+    - DRBO-KDE, Algorithm 2 of [Huang2024kde]_: the same density, `TotalVariationBall(radius)`;
+    - V-UCB, Algorithm 1 of [Nguyen2021vucb]_: `ValueAtRisk(risk_level)`, with `select_lacing_value`
+      for w;
     - StableOpt: a box of contexts, `WorstCase()`;
     - DRBO-MMD: an empirical grid, `MaximumMeanDiscrepancyBall(radius, kernel)`, or
       `MinimaxApproximation(radius, kernel)` with `optimism="of_values"`.
@@ -103,8 +105,8 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
                 perturbs x.
             environment: The distribution of w, or of the perturbation of x.
             risk_measure: Reduces the values over the environment; bound to it here.
-            beta: Squared width of the pointwise bound, >= 0. SBO-KDE's sqrt(beta) = 1.5 is
-                `beta=2.25`.
+            beta: Squared width of the pointwise bound, >= 0, a number or `batch_shape`. SBO-KDE's
+                sqrt(beta) = 1.5 is `beta=2.25`.
             posterior_transform: Reduces the model's outputs to one, or flips its sign
                 (BoTorch's weight of -1: the outcome is minimised, and low risk is a small
                 upper tail of it).

@@ -28,6 +28,19 @@ class Robust(NamedTuple):
         model: Its posterior is the joint distribution of the risks of decisions.
         options: Keyword arguments of the acquisition function: `objective`, where there are
             constraints or several outcomes, and `constraints`.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import WorstCase
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> outcomes = SingleTaskGP(X, torch.stack([X.prod(dim=-1), X.sum(dim=-1)], dim=-1))
+        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 4, dtype=torch.double)[:, None])
+        >>> limit = RiskConstraint.chance(environment, 1.8, outcome=1, delta=0.1)
+        >>> model, options = robust(outcomes, environment, WorstCase(), constraints=[limit])
+        >>> model.num_outputs, sorted(options)
+        (2, ['constraints', 'objective'])
     """
 
     model: Model
@@ -68,6 +81,7 @@ def robust(
         are none.
 
     Raises:
+        TypeError: If an entry of a sequence is no environment or no risk measure.
         UnsupportedError: If a model does not fit; see `RobustModel`.
         ValueError: If an outcome does not exist, there is no objective, or the numbers of
             environments, measures and objectives do not match.

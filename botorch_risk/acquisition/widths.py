@@ -216,7 +216,7 @@ def information_gain(covariance: Tensor, noise_variance: float, num_observations
 
 
 def heteroscedastic_beta(model: Model, delta: float, rkhs_norm: float) -> Tensor:
-    r"""The squared width beta of Lemma 1 of RAHBO, for an exact GP with one output.
+    r"""The squared width beta for an exact GP with one output, Eq. (8) of [Makarova2021rahbo]_.
 
         sqrt(beta) = sqrt(2 log(det(S + K)^(1/2) / (delta det(S)^(1/2)))) + rkhs_norm
 

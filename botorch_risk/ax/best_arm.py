@@ -52,6 +52,7 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
         rule: By the lower confidence bound of the risk, as RAHBO reports, or by its posterior mean.
 
     Raises:
+        AssertionError: Ax's own, if the client has no experiment or no generation strategy.
         DataRequiredError: If no trial is completed.
         UnsupportedError: If the strategy has no bounds of a risk.
         ValueError: If `rule` is unknown.

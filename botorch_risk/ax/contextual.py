@@ -65,6 +65,13 @@ class ContextualRiskModel(RobustModel):
             n_w: Points that stand for the density.
             seed: Of the points.
             density_options: Further arguments of `KernelDensityEnvironment`.
+
+        Raises:
+            BotorchTensorDimensionError: If contexts and bounds do not fit.
+            InputDataError: If a context is not finite, or outside the bounds where it is not
+                clipped.
+            ValueError: If `input_transform` is no `Normalize`, or an option of the density out of
+                range.
         """
         bounds = torch.as_tensor(context_bounds).to(train_X).mT
         process = SingleTaskGP(

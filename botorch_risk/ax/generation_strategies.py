@@ -47,7 +47,9 @@ def risk_averse(
     acquisition_options: dict[str, Any] | None = None,
     model_options: dict[str, Any] | None = None,
 ) -> GenerationStrategy:
-    r"""RAHBO in Ax [Makarova2021rahbo]_: mean less risk aversion times the noise variance.
+    r"""RAHBO in Ax: mean less risk aversion times the noise variance.
+
+    Algorithm 1 of [Makarova2021rahbo]_.
 
     Trials of a Sobol sequence, then those that maximise a bound of `mean - risk_aversion * noise
     variance` (of a metric that is minimised, `mean + ...`, in Ax's direction). The noise is learnt
@@ -95,7 +97,9 @@ def under_uncertain_context(
     acquisition_options: dict[str, Any] | None = None,
     model_options: dict[str, Any] | None = None,
 ) -> GenerationStrategy:
-    r"""SBO-KDE in Ax [Huang2024kde]_, for any risk: contexts are observed and cannot be chosen.
+    r"""SBO-KDE in Ax, for any risk: contexts are observed and cannot be chosen.
+
+    Algorithm 1 of [Huang2024kde]_.
 
     Each trial is completed with the context that it met, a tracking metric. The outcome is a
     function of the parameters and of the context, whose distribution is learnt as a kernel density;
@@ -166,7 +170,9 @@ def value_at_risk(
     seed: int = 0,
     acquisition_options: dict[str, Any] | None = None,
 ) -> GenerationStrategy:
-    r"""V-UCB in Ax [Nguyen2021vucb]_: contexts are parameters that a simulator can set.
+    r"""V-UCB in Ax: contexts are parameters that a simulator can set.
+
+    Algorithm 1 of [Nguyen2021vucb]_.
 
     The last parameters of the search space are contexts, of a known distribution, independent of
     each other. A trial is the decision of the largest bound of the risk, and a context that decides
@@ -183,6 +189,8 @@ def value_at_risk(
         acquisition_options: Further arguments of `RiskUpperConfidenceBound`; `beta` is 4.
 
     Raises:
+        BotorchTensorDimensionError: If a context has no value.
+        InputDataError: If a value is not finite.
         ValueError: If there is no context, values and probabilities do not match, `rule` is
             unknown, or there is no initial trial.
         TypeError: If `risk_measure` is none.

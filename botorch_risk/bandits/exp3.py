@@ -27,6 +27,9 @@ class Exp3:
     Args:
         log_weights: Logarithms of the weights, `R x K` for K arms.
 
+    Raises:
+        BotorchTensorDimensionError: If the weights are not `R x K` with at least one arm.
+
     Example:
         >>> bandit = Exp3.start(num_replicates=2, num_arms=2)
         >>> p = bandit.probabilities(gamma=0.5)
@@ -109,6 +112,8 @@ class Exp3:
 def draw_arms(probabilities: Tensor, seeds: int | Sequence[int], *stream: int | str) -> Tensor:
     r"""One arm for each replicate, a function of its seed, the stream and its probabilities alone.
 
+    Algorithm 2, line 6, of [Ha2023uhe]_.
+
     Args:
         probabilities: `R x K`.
         seeds: One seed per replicate.
@@ -116,6 +121,9 @@ def draw_arms(probabilities: Tensor, seeds: int | Sequence[int], *stream: int | 
 
     Returns:
         Arms, `R`, counted from 0.
+
+    Raises:
+        ValueError: If a seed is no integer or repeats.
 
     Example:
         >>> draw_arms(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), [7, 8], "arms", 0)

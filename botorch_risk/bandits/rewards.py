@@ -17,6 +17,11 @@ class ScaledReward(NamedTuple):
         value: The scaled rewards, `R`; NaN without a reward, or without outcomes to scale by.
         saturated: Whether the reward lies beyond the outcomes of the initial design, above or
             below, `R`: there a clipped reward no longer distinguishes the arms.
+
+    Example:
+        >>> initial = torch.tensor([[0.0, 4.0], [0.0, 4.0]])  # R x n_0
+        >>> scale_reward(torch.tensor([3.0, 9.0]), initial, initial)
+        ScaledReward(value=tensor([0.7500, 1.0000]), saturated=tensor([False,  True]))
     """
 
     value: Tensor

@@ -27,12 +27,19 @@ class AskTellOptimizer(Protocol):
     r"""An optimiser of another package, which maximises.
 
     Example:
-        >>> class Middle:
+        >>> class BesideTheBest:
+        ...     def __init__(self, box, seed):
+        ...         self.step = 0.1
         ...     def tell(self, X, Y):
         ...         self.best = X[Y.nanmean(dim=-1).argmax()]
         ...     def ask(self, num_points):
-        ...         return self.best.expand(num_points, -1) / 2
-        >>> optimizer: AskTellOptimizer = Middle()
+        ...         return (self.best + self.step).expand(num_points, -1)
+        >>> bounds = torch.tensor([[0.0], [1.0]])
+        >>> strategy = ask_tell(bounds, 0, optimizer=BesideTheBest, num_initial=2)
+        >>> X = strategy.ask().sort(dim=-2).values
+        >>> strategy.tell(X, 1 - X)
+        >>> torch.equal(strategy.ask()[:, 0], X[:, 0] + 0.1)
+        True
     """
 
     def tell(self, X: Tensor, Y: Tensor) -> None:
@@ -149,6 +156,7 @@ def ask_tell(
         options: Of what recommends, `EnvironmentRisk`, or `RandomPoints` without an environment.
 
     Raises:
+        UnsupportedError: If W depends on the decision in another way than by a perturbation.
         ValueError: If an environment comes without a risk measure, or the other way round.
 
     Example:

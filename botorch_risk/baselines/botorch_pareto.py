@@ -57,6 +57,8 @@ def conditional_value_at_risk_log_nehvi(
     is a larger share than the level. For a level of 0.1, 19, 29 or 39 values come closest to it:
     2, 3 and 4 of them.
 
+    Expected hypervolume improvement under noise is from [Daulton2021nehvi]_.
+
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
         seeds: One seed per replicate.

@@ -49,6 +49,8 @@ def botorch_risk_measure(
     for each decision to be chosen, by systematic resampling. The model, its fit, the optimiser and
     the recommendation are as in `risk_search`. w is observed.
 
+    Risks of joint samples as in [Cakmak2020risk]_.
+
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.

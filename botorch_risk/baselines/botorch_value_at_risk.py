@@ -78,12 +78,18 @@ def value_at_risk_log_nei(
     `qLogNoisyExpectedImprovement` of decisions with BoTorch's `VaR` as the objective, against the
     decisions that were queried (pruned); it has no opinion on w.
 
+    LogNEI is from [Ament2023logei]_, risks of joint samples from [Cakmak2020risk]_.
+
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         environment: The known distribution of W.
         risk_level: Lower-tail probability in (0, 1); BoTorch's `alpha` is 1 minus it.
         options: `num_initial` and `batch_size`; further arguments of `BoTorchValueAtRisk`.
+
+    Raises:
+        UnsupportedError: If the box has integers or categories.
+        ValueError: If the level is outside (0, 1), or a number out of its range.
 
     Example:
         >>> from botorch_risk.environments import DiscreteEnvironment

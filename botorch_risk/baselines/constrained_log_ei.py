@@ -35,6 +35,9 @@ def constrained_log_ei(
     decisions whose constraints hold by that. Where they hold nowhere,
     `qLogProbabilityOfFeasibility`, as BoTorch advises.
 
+    Expected improvement times the probability of feasibility is from [Gelbart2014unknown]_, its
+    logarithm from [Ament2023logei]_.
+
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
@@ -42,6 +45,11 @@ def constrained_log_ei(
         risk_measure: Of the first outcome; larger is better.
         constraints: What has to hold.
         options: Further arguments of `risk_search`.
+
+    Raises:
+        TypeError: If a part is no environment or no risk measure.
+        UnsupportedError: If w is to be chosen where it perturbs the decision, with constraints.
+        ValueError: If a number is out of its range.
 
     Example:
         >>> from botorch_risk.environments import DiscreteEnvironment

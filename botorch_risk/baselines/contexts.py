@@ -35,8 +35,11 @@ def stable_opt(
         seeds: One seed per replicate.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         n_w: Points of the box of contexts.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+
+    Raises:
+        ValueError: If `n_w` is below 1, or `beta` negative or not finite.
 
     Example:
         >>> import torch
@@ -60,12 +63,17 @@ def context_free_gp_ucb(
 ) -> Strategy:
     r"""GP-UCB on the decision alone, to which the context is noise.
 
+    [Srinivas2010gpucb]_ as used in Sec. 4 of [Huang2024kde]_.
+
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+
+    Raises:
+        ValueError: If `beta` is negative or not finite.
 
     Example:
         >>> import torch

@@ -34,12 +34,14 @@ def fully_bayesian_gp_ucb(
 
     Needs NumPyro, the extra `bayesian`; see `botorch_risk.fit.FullyBayesian`. One point a round.
 
+    The MCMC baseline of [Ha2023uhe]_, Appendix C.
+
     Args:
         bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
         sample_every: Rounds from one sampling to the next. In between the samples stay, and the
             process of each is conditioned on what has been observed since.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         estimator: Samples the hyperparameters; `FullyBayesian()` if omitted.
         num_initial: The number of points of the initial design.
         batch_size: The number of points of each later round, 1.

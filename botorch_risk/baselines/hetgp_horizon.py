@@ -49,6 +49,7 @@ def hetgp_horizon(
         options: Further arguments of `adaptive_repeats`.
 
     Raises:
+        UnsupportedError: If the batch size is not 1, or the reporting rule needs recorded bounds.
         ValueError: If a number is out of its range.
 
     Example:

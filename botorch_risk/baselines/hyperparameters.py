@@ -37,13 +37,18 @@ def gp_ucb(
 ) -> Strategy:
     r"""GP-UCB with hyperparameters at their maximum a posteriori.
 
+    Algorithm 1 of [Srinivas2010gpucb]_; the MAP baseline of [Ha2023uhe]_, Appendix C.
+
     Args:
         bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         options: Further arguments of `Acquire`, such as `model` and `estimator`.
+
+    Raises:
+        ValueError: If `beta` is negative or not finite, a number below 1, or a seed repeats.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -59,7 +64,12 @@ def gp_ucb(
 def pseudo_data_gp_ucb(
     bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any
 ) -> Strategy:
-    r"""Pseudo-data without random points: an ablation of UHE-BO. The arguments are `gp_ucb`'s.
+    r"""Pseudo-data without random points: an ablation of UHE-BO, [Ha2023uhe]_, Sec. 5.2.
+
+    Args:
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
+        seeds: One seed per replicate.
+        options: Further arguments of `gp_ucb`.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -72,7 +82,11 @@ def pseudo_data_gp_ucb(
 def random_exp3(bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any) -> Strategy:
     r"""Random points by EXP3 without pseudo-data: the ablation of Fig. 4 of [Ha2023uhe]_.
 
-    It takes the arguments of `gp_ucb`, and `reward_scale` and `exploration` of `RandomOrAcquire`.
+    Args:
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
+        seeds: One seed per replicate.
+        options: Further arguments of `gp_ucb`; `reward_scale` and `exploration` of
+            `RandomOrAcquire`.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -85,7 +99,12 @@ def random_exp3(bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any
 def ra_bo(bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any) -> Strategy:
     r"""RA-BO: a random point and the acquisition's in turn, Sec. 6 of [Ha2023uhe]_.
 
-    With pseudo-data, as in its Theorem 6.4. It takes the arguments of `gp_ucb`.
+    With pseudo-data, as in its Theorem 6.4.
+
+    Args:
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
+        seeds: One seed per replicate.
+        options: Further arguments of `gp_ucb`.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -99,8 +118,13 @@ def ra_bo(bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any) -> S
 def portfolio_exp3(bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any) -> Strategy:
     r"""EXP3 over random sampling and GP-UCB, one evaluation an arm [Hoffman2011portfolio]_.
 
-    As [Ha2023uhe]_ ran it, with the reward that it does not state: the scaled outcome itself. It
-    takes the arguments of `random_exp3`.
+    As in Appendix C of [Ha2023uhe]_, with the reward that it does not state: the scaled outcome
+    itself.
+
+    Args:
+        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
+        seeds: One seed per replicate.
+        options: Further arguments of `random_exp3`.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -131,7 +155,7 @@ def a_gp_ucb(
         seeds: One seed per replicate.
         regret_exponent: Of the reference regret, which sets g.
         widen: Whether the bound grows with the norm.
-        beta: Squared width of the bound before it is widened.
+        beta: Squared width of the bound before it is widened: a number, or a function of the round.
         estimator: Estimates the lengthscales that are divided.
         options: Further arguments of `gp_ucb`.
 
@@ -190,7 +214,7 @@ def wang_de_freitas_gp_ucb(
         max_halvings: The most halvings in one round.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         options: Further arguments of `Acquire`.
 
     Raises:

@@ -46,11 +46,15 @@ def adversarial_stable_opt(
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         environment: Its points of positive weight are the adversary's choices.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         w_is_chosen: Whether w can be chosen; otherwise the environment draws it.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         options: Further arguments of `EnvironmentRisk`.
+
+    Raises:
+        UnsupportedError: If W depends on the decision in another way than by a perturbation.
+        ValueError: If `beta` is negative or not finite, or another number out of its range.
 
     Example:
         >>> from botorch_risk.environments import DiscreteEnvironment
@@ -86,8 +90,12 @@ def contextual_gp_ucb(
         seeds: One seed per replicate.
         environment: The known distribution of W.
         risk_level: Lower-tail probability in (0, 1) of the report.
-        beta: Squared width of the bounds, or a function of the round from 1.
+        beta: Squared width of the bounds: a number, or a function of the round from 1.
         options: `num_initial`, `batch_size`; further arguments of `EnvironmentRisk`.
+
+    Raises:
+        UnsupportedError: If the distribution depends on the decision.
+        ValueError: If the level is outside (0, 1), or `beta` negative or not finite.
 
     Example:
         >>> from botorch_risk.environments import DiscreteEnvironment
@@ -116,6 +124,10 @@ def random_pairs(
         environment: The known distribution of W.
         risk_level: Lower-tail probability in (0, 1) of the report.
         options: `beta`, `num_initial`, `batch_size`; further arguments of `EnvironmentRisk`.
+
+    Raises:
+        UnsupportedError: If the distribution depends on the decision.
+        ValueError: If the level is outside (0, 1), or `beta` negative or not finite.
 
     Example:
         >>> from botorch_risk.environments import DiscreteEnvironment

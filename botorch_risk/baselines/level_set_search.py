@@ -31,6 +31,8 @@ def straddle_search(
 
         score(x) = sqrt(beta) sigma(x) - |mean(x) - h|
 
+    Source: [Bryan2008straddle]_; a baseline of [Bogunovic2016truvar]_, Appendix B.
+
     Args:
         domain: `|D| x d` points.
         seeds: One seed per replicate.
@@ -71,6 +73,8 @@ def gchk(
 
     The straddle with `sqrt(beta) = 3`, over the points that no bounds so far have classified; a
     replicate without such points asks for nothing.
+
+    Source: [Gotovos2013lse]_, as in [Bogunovic2016truvar]_, Appendix B.
 
     Args:
         domain: `|D| x d` points.
@@ -117,6 +121,8 @@ class Unclassified(Score):
 
 def maximum_variance_search(domain: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
     r"""Uncertainty sampling, the paper's VAR: the point of largest posterior variance.
+
+    Source: [Gotovos2013lse]_, as in [Bogunovic2016truvar]_, Appendix B.
 
     Args:
         domain: `|D| x d` points.

@@ -27,6 +27,8 @@ def expected_improvement_search(
 ) -> Strategy:
     r"""Expected improvement over the best outcome so far, on its logarithm.
 
+    Source: [Jones1998ego]_; a baseline of [Bogunovic2016truvar]_, Appendix B.
+
     Args:
         domain: `|D| x d` points.
         seeds: One seed per replicate.
@@ -66,12 +68,17 @@ def upper_confidence_bound_search(
 ) -> Strategy:
     r"""GP-UCB with a fraction of the theory's width; see `TheoryBound`.
 
+    The width is from Lemma C.1 of [Bogunovic2016truvar]_, after [Srinivas2010gpucb]_.
+
     Args:
         domain: `|D| x d` points.
         seeds: One seed per replicate.
         fraction: Of the theory's squared width, > 0.
         delta: Probability, in (0, 1), that some bound fails; the paper gives none.
         options: Those of `take_best`.
+
+    Raises:
+        ValueError: If `fraction` is not positive and finite, or `delta` outside (0, 1).
 
     Example:
         >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
@@ -121,6 +128,8 @@ def minimum_regret_search(domain: Tensor, seeds: int | Sequence[int], **options:
     mean changes the recommendation, so that all scores are 0, the point of largest variance is
     taken.
 
+    Source: [Metzen2016mrs]_.
+
     Args:
         domain: `|D| x d` points.
         seeds: One seed per replicate.
@@ -149,6 +158,8 @@ def max_value_entropy_search(
     domain: Tensor, seeds: int | Sequence[int], *, batch_size: int = 1, **options: Any
 ) -> Strategy:
     r"""BoTorch's max-value entropy search, seed by seed, in the place of entropy search.
+
+    Source: [Wang2017mes]_.
 
     Args:
         domain: `|D| x d` points.

@@ -32,7 +32,9 @@ from botorch_risk.strategies.strategy import Strategy
 def heteroscedastic_gp_ucb(
     bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any
 ) -> Strategy:
-    r"""GP-UCB on the heteroscedastic model: the risk-neutral baseline (Eq. 7).
+    r"""GP-UCB on the heteroscedastic model: the risk-neutral baseline.
+
+    Eq. (7) of [Makarova2021rahbo]_.
 
     It explores as if `risk_aversion` were 0, and reports by the same rule and the same
     `risk_aversion` as RAHBO, so that a comparison shows what the acquisition gains.
@@ -64,10 +66,16 @@ def mean_variance_log_nei(
     Each seed has its own unbatched model, fitted by `fit_gpytorch_mll`, and its own call of
     `optimize_acqf`: the time grows with the number of seeds. It reports by the same rule as RAHBO.
 
+    LogNEI is from [Ament2023logei]_.
+
     Args:
         bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
         options: Those of `rahbo`.
+
+    Raises:
+        UnsupportedError: If the box has integers or categories.
+        ValueError: If a weight or a number is out of its range.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)

@@ -40,12 +40,16 @@ def random_decisions(
         environment: The known distribution of W, or of the perturbation of the decision.
         risk_measure: Of the first outcome; larger is better.
         constraints: What has to hold.
-        beta: Squared width of the objective's bounds.
+        beta: Squared width of the objective's bounds: a number, or a function of the round from 1.
         constraint_beta: Squared width of the constraints' bounds.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         reporting: The rule of the recommendation, as in `EnvironmentRisk`.
         options: Further arguments of `EnvironmentRisk`.
+
+    Raises:
+        UnsupportedError: If W depends on the decision in another way than by a perturbation.
+        ValueError: If a number is out of its range, or the reporting rule unknown.
 
     Example:
         >>> import torch

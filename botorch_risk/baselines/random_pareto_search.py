@@ -39,6 +39,11 @@ def random_pareto_search(
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
 
+    Raises:
+        UnsupportedError: If W depends on the decision in another way than by a perturbation.
+        ValueError: If the numbers of measures and objectives do not match, or a number is out of
+            its range.
+
     Example:
         >>> import torch
         >>> from botorch_risk.environments import DiscreteEnvironment

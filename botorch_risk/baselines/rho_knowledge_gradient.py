@@ -64,6 +64,7 @@ def rho_knowledge_gradient(
         options: `num_initial` and `batch_size`; further arguments of `BoTorchValueAtRisk`.
 
     Raises:
+        UnsupportedError: If the box has integers or categories.
         ValueError: If the inner solutions are unknown or a number is below 1.
 
     Example:

@@ -27,6 +27,16 @@ class Calibration(NamedTuple):
             `batch_shape x L`; `None` unless the noise is given and the model has learnt it.
         reading_coverage: The probability of a new reading within its interval, `batch_shape x L`;
             `None` unless the noise is given.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.linspace(0, 1, 6, dtype=torch.double).unsqueeze(-1)
+        >>> model = SingleTaskGP(X, (9 * X).sin(), torch.full_like(X, 1e-4))
+        >>> model.covar_module.lengthscale = 2.0  # far too long
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> found = calibration(model, lambda X: (9 * X[..., 0]).sin(), bounds, seeds=0)
+        >>> found.coverage < found.levels, found.root_mean_square > 1
+        (tensor([True, True, True]), tensor(True))
     """
 
     levels: Tensor
@@ -57,6 +67,10 @@ def calibration(
         noise_variance: The true variance of a reading, likewise. Its noise is taken to be normal.
         num_points: Held-out points for each replicate.
         levels: Probabilities of central intervals.
+
+    Raises:
+        UnsupportedError: If the model has several outputs, or is an ensemble.
+        ValueError: If a seed is no integer or repeats.
 
     Example:
         >>> from botorch.models import SingleTaskGP

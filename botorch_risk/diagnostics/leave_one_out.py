@@ -61,6 +61,8 @@ def leave_one_out(model: MeanVarianceGP | SingleTaskGP) -> LeaveOneOut:
     outcome is then predicted with the expected noise, not with the upper bound of Eq. (16), and
     the noise of the other rows is as it was.
 
+    Source: [Rasmussen2006gp]_, Eq. (5.12).
+
     Args:
         model: A fitted model with one output.
 

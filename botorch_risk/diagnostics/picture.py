@@ -46,6 +46,8 @@ def plot_leave_one_out(check: LeaveOneOut) -> Figure:
         >>> from botorch_risk.diagnostics import leave_one_out
         >>> X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
         >>> figure = plot_leave_one_out(leave_one_out(SingleTaskGP(X, (6 * X).sin())))
+        >>> [axes.get_title() for axes in figure.axes]
+        ['outcomes', 'residuals against the noise', 'spread of the repeats', 'coverage']
     """
     with require_extra("matplotlib").rc_context(STYLE):
         figure: Figure = require_extra("matplotlib.figure").Figure(

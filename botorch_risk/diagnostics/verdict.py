@@ -20,6 +20,15 @@ class Verdict(NamedTuple):
     Args:
         trusted: Whether nothing speaks against the model, and there are rows enough to tell.
         sentence: The finding, with its numbers and what may help.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.diagnostics import leave_one_out
+        >>> X = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+        >>> trusted, sentence = verdict(leave_one_out(SingleTaskGP(X, (6 * X).sin())))
+        >>> print(sentence)
+        5 rows are too few to tell; take 8 or more.
     """
 
     trusted: bool

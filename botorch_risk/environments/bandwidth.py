@@ -80,6 +80,15 @@ def leave_one_out_bandwidth(
 
     Returns:
         `batch_shape x d_w`.
+
+    Raises:
+        ValueError: If `at_bounds` is unknown.
+
+    Example:
+        >>> mode = torch.linspace(0.1, 0.2, 40).unsqueeze(-1)
+        >>> observed, floor = torch.cat([mode, mode + 0.7]), torch.tensor([1e-3])
+        >>> silverman_bandwidth(observed), leave_one_out_bandwidth(observed, floor) < 0.02
+        (tensor([0.1549]), tensor([True]))
     """
     observed = as_floating(observed)
     silverman = torch.maximum(silverman_bandwidth(observed), floor)

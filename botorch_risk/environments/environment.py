@@ -30,6 +30,18 @@ class Environment(Module, ABC):
 
     Attributes:
         independent: Whether `points` and `weights` are the same for every decision.
+
+    Example:
+        >>> class RelativeError(Environment):  # a machine sets the decision to within a tenth of it
+        ...     def expand(self, X):
+        ...         errors = torch.tensor([-0.1, 0.0, 0.1]).to(X)
+        ...         inputs = X.unsqueeze(-2) * (1 + errors).unsqueeze(-1)  # ... x n_w x d
+        ...         return inputs, torch.full_like(errors, 1 / 3)
+        >>> decisions = torch.tensor([[1.0], [5.0]])
+        >>> inputs, weights = RelativeError().expand(decisions)
+        >>> inputs.squeeze(-1)
+        tensor([[0.9000, 1.0000, 1.1000],
+                [4.5000, 5.0000, 5.5000]])
     """
 
     independent: ClassVar[bool] = False
@@ -110,6 +122,19 @@ class IndependentEnvironment(Environment, ABC):
     r"""A distribution of W that does not depend on the decision.
 
     A subclass maps uniform numbers to W, which is all that sampling needs.
+
+    Example:
+        >>> class Latest(IndependentEnvironment):  # one of the contexts that were observed last
+        ...     def __init__(self, observed, n_w):
+        ...         super().__init__(observed[-n_w:], torch.full((n_w,), 1 / n_w))
+        ...     @property
+        ...     def _num_uniforms(self):
+        ...         return 1
+        ...     def _from_uniforms(self, uniforms):
+        ...         return choose(self.points, self.weights, uniforms)
+        >>> weather = Latest(torch.tensor([[0.1], [0.4], [0.6]]), n_w=2)
+        >>> weather.sample(100, torch.Generator()).unique()
+        tensor([0.4000, 0.6000])
     """
 
     independent: ClassVar[bool] = True

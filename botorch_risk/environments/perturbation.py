@@ -23,6 +23,8 @@ class InputPerturbation(Environment):
     The distribution of the model's inputs moves with `x`, so it has no `points` of its own, and a
     measure that needs them (an MMD ball) cannot be bound to it.
 
+    As in [Nguyen2021vucb]_, Sec. 3.4, where the perturbation may depend on x.
+
     Example:
         >>> delta = torch.tensor([[-0.1], [0.1]])
         >>> environment = InputPerturbation(delta, bounds=torch.tensor([[0.0], [1.0]]))

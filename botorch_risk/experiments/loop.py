@@ -64,7 +64,20 @@ def run_strategy(
             than expected.
         StoreError: If the store holds another kind of strategy under this label, or if
             another process runs it and does not end within ten seconds.
+        UnsupportedError: If the strategy takes several outcomes and the problem has one.
         ValueError: If `num_rounds` or `num_repeats` is below 1.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from botorch_risk.strategies import random_search
+        >>> from botorch_risk.test_functions import HeteroscedasticSine
+        >>> problem = HeteroscedasticSine()
+        >>> strategy = random_search(problem.bounds, seeds=[0, 1], num_initial=3)
+        >>> with TemporaryDirectory() as folder:
+        ...     with ExperimentStore(f"{folder}/sine.sqlite", {"experiment": "sine"}) as store:
+        ...         run_strategy(strategy, problem, store, "random", num_rounds=4, num_repeats=5)
+        >>> strategy.history.Y.shape, strategy.history.round
+        (torch.Size([2, 7, 5, 1]), 5)
     """
     if min(num_rounds, num_repeats) < 1:
         raise ValueError(

@@ -17,7 +17,14 @@ _CHECKSUM_BYTES = 16
 
 
 class StoreError(ValueError):
-    r"""The file is not the store that was expected, or another process is in the way."""
+    r"""The file is not the store that was expected, or another process is in the way.
+
+    Example:
+        >>> from botorch_risk.experiments import ExperimentStore
+        >>> ExperimentStore("missing.sqlite")
+        Traceback (most recent call last):
+        botorch_risk.experiments.serialization.StoreError: Expected missing.sqlite to exist...
+    """
 
 
 def checksum(*values: bytes | str | float | int | None) -> bytes:

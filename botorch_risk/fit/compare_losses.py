@@ -20,6 +20,15 @@ class Estimates(NamedTuple):
     Args:
         ordinary: Fitted to the data, `batch_shape x k`.
         pseudo_data: Fitted to pseudo-data, `batch_shape x k`.
+
+    Example:
+        >>> import torch
+        >>> X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1) ** 3  # most near 0
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> table = compare_losses(SingleTaskGP(X, (9 * X).sin()), bounds, seeds=0)
+        >>> ordinary, pseudo_data = table["lengthscale"]
+        >>> bool(ordinary > pseudo_data)  # outcomes of the nearest data make steps
+        True
     """
 
     ordinary: Tensor
@@ -35,6 +44,8 @@ def compare_losses(
 ) -> dict[str, Estimates]:
     r"""Fits copies of a model to its data and to pseudo-data.
 
+    The loss of pseudo-data is in Eq. (2) of [Ha2023uhe]_.
+
     Args:
         model: A model that the closed form knows; it is not changed.
         bounds: The bounds of its inputs, `2 x d`.
@@ -44,6 +55,11 @@ def compare_losses(
     Returns:
         From the names of the hyperparameters, such as `lengthscale` and `noise`, to their estimates
         in the units that the model sees.
+
+    Raises:
+        UnsupportedError: In `torch.inference_mode`, or if the closed form does not know the model.
+        ValueError: If there are fewer pseudo-points than inputs that differ, `bounds` is no box, or
+            the number of seeds is not that of the replicates.
 
     Example:
         >>> import torch

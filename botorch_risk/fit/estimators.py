@@ -29,7 +29,21 @@ _num_fits = itertools.count(1)
 
 @runtime_checkable
 class Estimator(Protocol):
-    r"""Estimates the hyperparameters of a model from its data."""
+    r"""Estimates the hyperparameters of a model from its data.
+
+    Example:
+        >>> from botorch_risk.strategies import uhe_bo
+        >>> class KnownLengthscale:
+        ...     def __call__(self, model, seeds, t, observed=None):
+        ...         model.covar_module.lengthscale = 0.2
+        ...         return model.eval()
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> strategy = uhe_bo(bounds, seeds=0, estimator=KnownLengthscale(), num_initial=4)
+        >>> X = strategy.ask()
+        >>> strategy.tell(X, (6 * X).sin())
+        >>> strategy.ask().shape
+        torch.Size([1, 1, 1])
+    """
 
     def __call__(
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
@@ -49,8 +63,17 @@ class Estimator(Protocol):
 class MaximumAPosteriori:
     r"""The usual estimate, by `fit_exact_gp`.
 
+    The marginal likelihood of [Rasmussen2006gp]_, Eq. (5.8), times the priors.
+
     Args:
         num_restarts: Starts beside those of `fit_exact_gp`.
+
+    Example:
+        >>> X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
+        >>> models = (SingleTaskGP(X, (k * X).sin()) for k in (6, 12))
+        >>> slow, fast = (MaximumAPosteriori()(model, seeds=[0], t=1) for model in models)
+        >>> bool(slow.covar_module.lengthscale > fast.covar_module.lengthscale)
+        True
     """
 
     num_restarts: int = 0
@@ -69,7 +92,7 @@ class MaximumAPosteriori:
 
 @dataclass(frozen=True)
 class PseudoData:
-    r"""UHE-BO's estimate from pseudo-data, by `fit_pseudo_data`.
+    r"""UHE-BO's estimate from pseudo-data, by `fit_pseudo_data`: Eq. (2) of [Ha2023uhe]_.
 
     Args:
         bounds: The lower and the upper bounds of the domain, `2 x d`; the unit cube if omitted.
@@ -78,6 +101,13 @@ class PseudoData:
         redraw: Whether each round has pseudo-points of its own, as in the paper. Otherwise they
             stay and are only added to, so that the estimate does not jump between rounds.
         num_restarts: Starts beside those of `fit_pseudo_data`.
+
+    Example:
+        >>> X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1) ** 3  # most near 0
+        >>> ordinary = MaximumAPosteriori()(SingleTaskGP(X, (9 * X).sin()), seeds=[0], t=1)
+        >>> model = PseudoData(points="sobol")(SingleTaskGP(X, (9 * X).sin()), seeds=[0], t=1)
+        >>> bool(ordinary.covar_module.lengthscale > model.covar_module.lengthscale)
+        True
     """
 
     bounds: Tensor | None = None
@@ -115,7 +145,7 @@ class FullyBayesian:
     programs, which would otherwise fill its memory map.
 
     Args:
-        warmup_steps: Steps that are thrown away; 200 in [Ha2023uhe]_.
+        warmup_steps: Steps that are thrown away; 200 in [Ha2023uhe]_, Appendix C.
         num_samples: Samples after that; 10 in the paper.
         thinning: Keep every `thinning`-th sample.
         max_tree_depth: Of NUTS.

@@ -69,6 +69,8 @@ def fit_exact_gp(
     any outcome transform; any priors on the hyperparameters themselves but uniform ones. All else
     is fitted by BoTorch's `fit_gpytorch_mll`, and the result says so and why.
 
+    Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
+
     Args:
         model: The model. Its current hyperparameters are the first start.
         rough_start: Whether to start a second time at shorter lengthscales and less noise, and to

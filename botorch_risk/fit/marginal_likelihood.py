@@ -24,6 +24,14 @@ class Hyperparameters(NamedTuple):
         noise: Noise variances, `rows x n`, or `rows x 1` for one that all points share.
         outputscale: Signal variances, `rows`.
         constant: Prior means, `rows`.
+
+    Example:
+        >>> X, Y = torch.tensor([[[0.0], [0.5], [1.0]]]), torch.tensor([[1.0, -1.0, 1.0]])
+        >>> one = torch.ones(1)
+        >>> theta = Hyperparameters(one.view(1, 1), 0.1 * one.view(1, 1), one, 0 * one)
+        >>> gradient = log_marginal_likelihood(X, Y, theta).gradient
+        >>> gradient.lengthscale < 0, gradient.outputscale > 0  # a shorter one is more likely
+        (tensor([[True]]), tensor([True]))
     """
 
     lengthscale: Tensor
@@ -56,6 +64,14 @@ class LogMarginalLikelihood(NamedTuple):
             the row is not positive definite to working precision.
         gradient: The derivatives, in the shapes of the hyperparameters.
         constant: The prior means, `rows`: those that were given or the best ones.
+
+    Example:
+        >>> X, Y = torch.tensor([[[0.0], [1.0]]]), torch.tensor([[3.0, 5.0]])
+        >>> one = torch.ones(1)
+        >>> theta = Hyperparameters(one.view(1, 1), 0.1 * one.view(1, 1), one, 0 * one)
+        >>> anywhere = BestConstant(-99 * one, 99 * one, 0 * one, 0 * one)
+        >>> log_marginal_likelihood(X, Y, theta, best_constant=anywhere).constant
+        tensor([4.])
     """
 
     value: Tensor
@@ -81,6 +97,8 @@ def log_marginal_likelihood(
     moved to the nearer of its bounds where it lies outside. The value is the likelihood at this
     constant, without the density; the derivatives in the other hyperparameters are also the
     derivatives of likelihood times density at its maximum over the constant (the envelope theorem).
+
+    Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
     Args:
         X: Inputs, `rows x n x d`, distinct points or not.

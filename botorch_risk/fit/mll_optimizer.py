@@ -43,6 +43,8 @@ def fit_gpytorch_mll_closed_form(
     that the closed form does not know (see `fit_exact_gp`) and for other losses a `BotorchWarning`
     says so and `fit_gpytorch_mll_scipy` fits. A `ModelListGP` is fitted model by model.
 
+    Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
+
     Args:
         mll: The loss, in training mode.
         closure: BoTorch's slot for a loss with gradients, which the closed form cannot take.

@@ -65,9 +65,9 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
     r"""The exact marginal log likelihood of pseudo-data in place of the data, Eq. (2).
 
     It replaces `ExactMarginalLogLikelihood` in a line that fits a model: the hyperparameters are
-    estimated as in [Ha2023uhe]_, with the model's own priors, and the model predicts from its own
-    data. Pseudo-points are drawn once, here; each has the outcome of the nearest observation (and
-    its noise, where it is fixed), or of all observations of the nearest input.
+    estimated by Eq. (2) of [Ha2023uhe]_, with the model's own priors, and the model predicts from
+    its own data. Pseudo-points are drawn once, here; each has the outcome of the nearest
+    observation (and its noise, where it is fixed), or of all observations of the nearest input.
     With the data themselves as `points` it is the ordinary likelihood, also where inputs repeat.
     Additional noise, which is learnt beside fixed noise, is common to all pseudo-points.
     `fit_pseudo_data` does the same in closed form, several times faster.
@@ -111,7 +111,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
             num_pseudo: The number of pseudo-points M_t; twice the number of inputs if omitted.
             seeds: One seed for each replicate, the batch flattened. Other seeds in each round
                 redraw the points, as the paper does.
-            points: `"uniform"`, `"sobol"` or the points themselves; see `pseudo_points`.
+            points: `"uniform"`, `"sobol"` or the points themselves, `M x d`; see `pseudo_points`.
 
         Raises:
             BotorchTensorDimensionError: If a shape does not fit.
@@ -201,7 +201,7 @@ def fit_pseudo_data(
             inputs, before any input transform.
         num_pseudo: The number of pseudo-points M_t; twice the number of inputs if omitted.
         seeds: One seed for each replicate, the batch flattened, for the points and the restarts.
-        points: `"uniform"`, `"sobol"` or the points themselves; see `pseudo_points`.
+        points: `"uniform"`, `"sobol"` or the points themselves, `M x d`; see `pseudo_points`.
         observed: An optional boolean mask of the data, `batch_shape x n`.
         rough_start: Whether to start a second time at shorter lengthscales and less noise.
         num_restarts: Further starts, drawn from the priors.

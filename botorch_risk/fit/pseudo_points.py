@@ -23,6 +23,12 @@ class PseudoPoints(NamedTuple):
         neighbours: The observation of each, a row of the data, `batch_shape x M`.
         counted: Which of them count, `batch_shape x M`: replicates may have different numbers of
             them, and copies fill the rest.
+
+    Example:
+        >>> X, Y = torch.tensor([[0.0], [1.0]]), torch.tensor([3.0, 5.0])
+        >>> drawn = pseudo_points(X, X, points=torch.tensor([[0.2], [0.4], [0.9]]), seeds=0)
+        >>> drawn.neighbours, drawn.of_neighbours(Y)
+        (tensor([0, 0, 1]), tensor([3., 3., 5.]))
     """
 
     X: Tensor

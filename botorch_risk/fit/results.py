@@ -16,6 +16,15 @@ class FitStatus(StrEnum):
 
     `CONVERGED` is said of an optimum: at the best of the starts no small step raises the objective.
     An objective may have several, of which the starts find the highest in most cases, not in all.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.fit import fit_exact_gp
+        >>> X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1)
+        >>> result = fit_exact_gp(SingleTaskGP(X, (6 * X).sin()), max_iterations=1)
+        >>> result.status[0]
+        <FitStatus.ITERATION_LIMIT: 'iteration limit'>
     """
 
     CONVERGED = "converged"
@@ -86,6 +95,15 @@ class FitResult:
         method: "closed form" or "fit_gpytorch_mll".
         fallback_reason: What the closed form does not know about the model, if BoTorch fitted.
         optimum: Where the fits ended, for those of the next round; None where BoTorch fitted.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.fit import fit_exact_gp
+        >>> X = torch.linspace(0, 1, 8, dtype=torch.double).expand(2, 8).unsqueeze(-1)
+        >>> result = fit_exact_gp(SingleTaskGP(X, (6 * X).sin()))
+        >>> result.method, result.has_failed, result.objective.shape
+        ('closed form', False, torch.Size([2]))
     """
 
     objective: Tensor

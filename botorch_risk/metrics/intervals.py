@@ -20,9 +20,9 @@ class MeanAndStandardError(NamedTuple):
     r"""A mean over replicates and how well it is known.
 
     Args:
-        mean: Over the replicates that are not NaN; NaN if there are none.
-        standard_error: Of the mean; NaN for fewer than two replicates.
-        num_replicates: The number of replicates that are not NaN. Report it when some were
+        mean: `...`, over the replicates that are not NaN; NaN if there are none.
+        standard_error: `...`, of the mean; NaN for fewer than two replicates.
+        num_replicates: `...`, the number of replicates that are not NaN. Report it when some were
             masked: a mean over survivors is not a mean over all.
 
     Example:

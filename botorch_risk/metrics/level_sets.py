@@ -24,6 +24,17 @@ class LevelSets(NamedTuple):
         high: `batch_shape x |D|`.
         low: `batch_shape x |D|`.
         unclassified: `batch_shape x |D|`.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.acquisition import LevelSet
+        >>> domain = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+        >>> X = domain[[0, 1, 4]]
+        >>> model = SingleTaskGP(X, X.clone(), torch.full_like(X, 1e-6))
+        >>> posterior = DomainPosterior(model, domain)
+        >>> high, low, unclassified = classify_by_confidence(posterior, LevelSet(0.6), beta=9.0)
+        >>> high, low
+        (tensor([False, False, False, False,  True]), tensor([ True,  True, False, False, False]))
     """
 
     high: Tensor
@@ -40,6 +51,12 @@ class LevelSetScores(NamedTuple):
         recall: `batch_shape`, the share of the high points that were found; 1 if there is none.
         misclassified_volume: `batch_shape`, the weight of the points put into the wrong class, as a
             fraction of the whole.
+
+    Example:
+        >>> truth = torch.tensor([True, True, False, False])
+        >>> scores = level_set_scores(torch.tensor([True, False, False, False]), truth)
+        >>> [round(score.item(), 2) for score in scores]  # f1, precision, recall, wrong volume
+        [0.67, 1.0, 0.5, 0.25]
     """
 
     f1: Tensor
@@ -49,10 +66,10 @@ class LevelSetScores(NamedTuple):
 
 
 def classify_by_mean(posterior: DomainPosterior, goal: LevelSetGoal) -> LevelSets:
-    r"""Classes by the posterior mean: high where `mean >= h` (Sec. 4).
+    r"""Classes by the posterior mean: high where `mean >= h`.
 
-    The rule by which the paper compares all methods. A relative level is a fraction of the largest
-    mean.
+    The rule by which [Bogunovic2016truvar]_, Sec. 4, compares all methods. A relative level is a
+    fraction of the largest mean.
 
     Args:
         posterior: Over the domain.
@@ -76,7 +93,9 @@ def classify_by_mean(posterior: DomainPosterior, goal: LevelSetGoal) -> LevelSet
 def classify_by_confidence(
     posterior: DomainPosterior, goal: LevelSetGoal, beta: float | Tensor
 ) -> LevelSets:
-    r"""Classes by the present confidence bounds, without memory: Eqs. (6) and (7) from scratch.
+    r"""Classes by the present confidence bounds, without memory.
+
+    Eqs. (6) and (7) of [Bogunovic2016truvar]_ from scratch.
 
     Args:
         posterior: Over the domain.
@@ -107,6 +126,8 @@ def level_set_scores(high: Tensor, truth: Tensor, weights: Tensor | None = None)
         f1 = 2 TP / (2 TP + FP + FN),  precision = TP / (TP + FP),  recall = TP / (TP + FN)
 
     with 0 / 0 = 1.
+
+    The F1 score of [Bogunovic2016truvar]_, Sec. 4.
 
     Args:
         high: `batch_shape x |D|`, whether a point is called high.
@@ -143,7 +164,9 @@ def level_set_scores(high: Tensor, truth: Tensor, weights: Tensor | None = None)
 
 
 def accuracy(state: TruncatedVarianceState, values: Tensor) -> Tensor:
-    r"""The smallest epsilon for which the sets are epsilon-accurate (Definition 3.1).
+    r"""The smallest epsilon for which the sets are epsilon-accurate.
+
+    Definition 3.1 of [Bogunovic2016truvar]_.
 
     To maximise: all maximisers are in `M_t`, and all its points are within epsilon of the
     maximum. For a level set: `f > h` in `H_t`, `f < h` in `L_t`, and `|f - h| <= epsilon / 2` in

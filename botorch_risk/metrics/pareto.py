@@ -20,6 +20,12 @@ class ParetoSets(NamedTuple):
         optimal: `batch_shape x n`, surely not dominated.
         dominated: `batch_shape x n`, surely dominated.
         undecided: `batch_shape x n`, either, as the outcomes lie in their bounds.
+
+    Example:
+        >>> lower = torch.tensor([[0.0, 3.0], [3.0, 0.0], [0.0, 0.0]])
+        >>> optimal, dominated, undecided = pareto_sets(lower, lower + torch.tensor([1.0, 1.0]))
+        >>> optimal, undecided
+        (tensor([ True,  True, False]), tensor([False, False,  True]))
     """
 
     optimal: Tensor

@@ -16,7 +16,8 @@ def instantaneous_regret(values: Tensor, optimal_value: float | Tensor) -> Tenso
 
         r_t = optimal_value - values_t
 
-    Nothing is clipped: a negative regret says that `optimal_value` is not the optimum.
+    A summand of Eq. (3) of [Makarova2021rahbo]_. Nothing is clipped: a negative regret says that
+    `optimal_value` is not the optimum.
 
     Args:
         values: The risk objective at the points queried, `batch_shape x T`.
@@ -46,8 +47,8 @@ def cumulative_regret(values: Tensor, optimal_value: float | Tensor) -> Tensor:
 
         R_t = sum_{s <= t} (optimal_value - values_s)
 
-    Eq. (3). From its first round that was not played, a replicate's regret is NaN: leaving
-    the round out would reward the failure.
+    Eq. (3) of [Makarova2021rahbo]_. From its first round that was not played, a replicate's regret
+    is NaN: leaving the round out would reward the failure.
 
     Args:
         values: The risk objective at the points queried, `batch_shape x T`.
@@ -71,8 +72,8 @@ def simple_regret(recommended_values: Tensor, optimal_value: float | Tensor) -> 
 
         optimal_value - value of the recommended point
 
-    The accuracy of Eq. (4). It is not the least regret so far, which nobody can report
-    who does not know the true values, and it may rise from one round to the next.
+    The accuracy of Eq. (4) of [Makarova2021rahbo]_. It is not the least regret so far, which
+    cannot be reported without the true values, and it may rise from one round to the next.
 
     Args:
         recommended_values: The risk objective at the points recommended, `batch_shape x T`.

@@ -12,6 +12,8 @@ def run_lengths(regret: Tensor, targets: Tensor) -> Tensor:
 
     A regret of recommendations may rise again later; the round counts all the same.
 
+    A run length in the sense of [Hansen2021coco]_, in rounds.
+
     Args:
         regret: `batch_shape x T`, round 0 first; NaN is above every target.
         targets: `n` of them.
@@ -36,6 +38,8 @@ def share_of_targets(regret: Tensor, targets: Tensor) -> Tensor:
 
     Over many targets, problems and seeds its mean is the empirical distribution function of the
     run lengths.
+
+    The run-length distributions of [Hansen2021coco]_.
 
     Args:
         regret: `batch_shape x T`, round 0 first; NaN is above every target.

@@ -24,6 +24,19 @@ class Reduction(NamedTuple):
         environment: What a decision may meet.
         risk_measure: Reduces the outcomes.
         minimized: Whether a small outcome is good: the risk is then taken of its negative.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.models import RobustModel
+        >>> from botorch_risk.risk import Expectation, WorstCase
+        >>> axis = torch.linspace(0, 1, 4, dtype=torch.double)
+        >>> X, weather = torch.cartesian_prod(axis, axis), DiscreteEnvironment(axis.unsqueeze(-1))
+        >>> risks = [Reduction(0, weather, Expectation()), Reduction(0, weather, WorstCase())]
+        >>> model = RobustModel(SingleTaskGP(X, X.sum(dim=-1, keepdim=True)), risks)
+        >>> expectation, worst_case = model.posterior(X[:1, :1]).mean.squeeze()
+        >>> bool(worst_case < expectation)
+        True
     """
 
     outcome: int

@@ -32,7 +32,9 @@ def describe(replicates: Tensor) -> str:
 
 @dataclass(frozen=True)
 class RepeatedOutcomes:
-    r"""Sample means, unbiased sample variances and counts of repeats (RAHBO, Eq. 12).
+    r"""Sample means, unbiased sample variances and counts of repeats.
+
+    Eq. (12) of [Makarova2021rahbo]_.
 
     Attributes:
         means: `batch_shape x n x 1` sample means, in the units of the outcome.

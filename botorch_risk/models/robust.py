@@ -42,6 +42,8 @@ class RobustModel(Model):
     shares (the evaluated points of a noisy acquisition function) are sampled once, and
     hyperparameters take no gradient. Any other model goes through its own `posterior`.
 
+    Risks of joint samples as in [Cakmak2020risk]_.
+
     Example:
         >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
         >>> from botorch.models import SingleTaskGP
@@ -72,6 +74,7 @@ class RobustModel(Model):
             memory_limit: The most memory that a joint distribution may take, in GiB.
 
         Raises:
+            TypeError: If a part is no environment or no risk measure.
             UnsupportedError: If the model is a list, is reduced already, or makes several points
                 of one; if a measure needs points and its environment has none.
             ValueError: If there is no reduction, the model lacks an outcome, or the limit is not

@@ -19,6 +19,22 @@ class RobustPath(SamplePath):
     BoTorch's `get_matheron_path_model` and `PathwiseThompsonSampling` draw such paths of a
     `RobustModel`. Evaluating one takes time and memory linear in the number of points and of values
     of the environment, where a joint distribution takes the square.
+
+    The paths are by Matheron's rule [Wilson2020pathwise]_.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch.sampling.pathwise import draw_matheron_paths
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.models import Reduction
+        >>> from botorch_risk.risk import WorstCase
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 4, dtype=torch.double).unsqueeze(-1))
+        >>> outcome = SingleTaskGP(X, X.sum(dim=-1, keepdim=True))
+        >>> model = RobustModel(outcome, [Reduction(0, weather, WorstCase())])
+        >>> path = draw_matheron_paths(model, sample_shape=torch.Size([3]))
+        >>> path(torch.rand(3, 50, 1, dtype=torch.double)).shape  # 3 paths at 50 decisions each
+        torch.Size([3, 50])
     """
 
     def __init__(self, robust: RobustModel, path: Any) -> None:

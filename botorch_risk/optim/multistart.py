@@ -46,8 +46,8 @@ def optimize_acqf_replicates(
 
     What `optimize_acqf` does for one model, for a model of batch shape `[R]`: scrambled Sobol
     points, of them starts by the Boltzmann rule (the best one always among them), and projected
-    quasi-Newton steps from every start, each with its own line search and its own end. A
-    replicate's draws depend on its own seed only. Acquisitions that are not
+    quasi-Newton steps [Bertsekas1982projected]_ from every start, each with its own line search and
+    its own end. A replicate's draws depend on its own seed only. Acquisitions that are not
     `PointwiseAcquisition`s are called with `m x R x 1 x d` points; BoTorch's analytic ones see
     their model through `FastMarginals`. Only box bounds.
 

@@ -41,7 +41,9 @@ class DomainPosterior:
     or `[R]`. With `L` the Cholesky factor of `K + S` over all observations so far:
 
         mean = m + V' z,  variance = k - diag(V' V),  covariance = K_D - V' V
-        V = L^-1 k(X, D),  z = L^-1 (y - m(X))                          Eqs. (1), (2), (20)
+        V = L^-1 k(X, D),  z = L^-1 (y - m(X))
+
+    These are Eqs. (1), (2) and (20) of [Bogunovic2016truvar]_.
 
     An observation appends one row to `V`, as a Cholesky factorisation extends itself: the
     result equals a refit to the same rounding. The dense covariance is updated by rank one and

@@ -36,6 +36,14 @@ class Marginals(NamedTuple):
     Attributes:
         mean: `batch_shape x m`.
         variance: `batch_shape x m`.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> X = torch.tensor([[0.0], [0.5], [1.0]], dtype=torch.double)
+        >>> model = SingleTaskGP(X, X.cos(), torch.full_like(X, 1e-6))
+        >>> mean, variance = MarginalPredictor(model)(torch.tensor([[0.5], [0.75]]).double())
+        >>> bool(variance[0] < variance[1])  # less is known between the data
+        True
     """
 
     mean: Tensor
@@ -59,6 +67,8 @@ class MarginalPredictor:
     it is rebuilt when a parameter, a buffer or the training data change, is not part of
     any state, and treats hyperparameters as constants. A `dtype` of float32 is served,
     but the variance then loses digits below 1e-4 of the prior variance.
+
+    Source: [Rasmussen2006gp]_, Eqs. (2.25) and (2.26), with noise that may differ between points.
 
     Example:
         >>> from botorch.models import SingleTaskGP

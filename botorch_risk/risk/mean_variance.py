@@ -22,6 +22,8 @@ class MeanVariance(RiskMeasure):
     upper bound is therefore no upper bound; `bounds` gives valid ones. The variance is that over
     the environment, not that of the observation noise.
 
+    Eq. (2) of [Makarova2021rahbo]_ has the variance of the observation noise in its place.
+
     Args:
         risk_aversion: Weight of the variance, >= 0, in units of one over the outcome.
 

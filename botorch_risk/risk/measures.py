@@ -24,6 +24,14 @@ class RiskMeasure(ABC):
 
     A subclass states in `monotone` whether raising a value can only raise the result: only then
     is the risk of an upper bound an upper bound of the risk. One that is not overrides `_bounds`.
+
+    Example:
+        >>> class Hurwicz(RiskMeasure):  # between the worst value and the best
+        ...     def _evaluate(self, values, weights):
+        ...         return 0.7 * values.amin(dim=-1) + 0.3 * values.amax(dim=-1)
+        >>> values, weights = torch.tensor([[1.0, 3.0, 2.0]]), torch.tensor([0.2, 0.3, 0.5])
+        >>> Hurwicz()(values, weights), Hurwicz().bounds(values - 1, values + 1, weights)
+        (tensor([1.6000]), (tensor([0.6000]), tensor([2.6000])))
     """
 
     monotone: ClassVar[bool] = True
@@ -273,6 +281,8 @@ class WorstCase(RiskMeasure):
     r"""The smallest value, as in robust optimisation.
 
         risk = min_j values_j
+
+    The objective of [Bogunovic2018stableopt]_.
 
     Args:
         over: `"support"` leaves out points of weight 0; `"points"` takes them all, as a ball of

@@ -24,7 +24,16 @@ ACCEPTED_GAP = 1e-6
 
 
 class UncertifiedWorstCaseError(RuntimeError):
-    r"""The solver could not certify a worst case to the accuracy that is promised."""
+    r"""The solver could not certify a worst case to the accuracy that is promised.
+
+    Example:
+        >>> points = torch.linspace(0, 1, 20, dtype=torch.double)
+        >>> matrix = torch.exp(-((points - points[:, None]) ** 2))
+        >>> weights = torch.full_like(points, 1 / 20)
+        >>> maximum_mean_discrepancy_worst_case((9 * points).sin(), weights, matrix, radius=1e-8)
+        Traceback (most recent call last):
+        botorch_risk.risk.mmd.UncertifiedWorstCaseError: Expected a duality gap of at most 1e-06...
+    """
 
 
 def maximum_mean_discrepancy_worst_case(
@@ -71,7 +80,7 @@ def maximum_mean_discrepancy_worst_case(
 def maximum_mean_discrepancy_worst_distribution(
     values: Tensor, weights: Tensor, kernel_matrix: Tensor, radius: float
 ) -> Tensor:
-    r"""The distribution that attains `maximum_mean_discrepancy_worst_case`.
+    r"""The distribution that attains `maximum_mean_discrepancy_worst_case` [Kirschner2020drbo]_.
 
     Args:
         values: `... x n_w` finite values.

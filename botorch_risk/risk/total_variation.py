@@ -50,7 +50,7 @@ def total_variation_worst_case(
 def total_variation_worst_distribution(
     values: Tensor, weights: Tensor, radius: float, half_convention: bool = False
 ) -> Tensor:
-    r"""The distribution that attains `total_variation_worst_case`.
+    r"""The distribution that attains `total_variation_worst_case`, [Huang2024kde]_, Eq. (5).
 
     Args:
         values: `... x n_w` finite values.
@@ -83,7 +83,9 @@ def total_variation_worst_distribution(
 
 @dataclass(frozen=True)
 class TotalVariationBall(RiskMeasure):
-    r"""The worst expectation over distributions near the weights in total variation (DRBO-KDE).
+    r"""The worst expectation over distributions near the weights in total variation.
+
+    What DRBO-KDE maximises, [Huang2024kde]_, Eq. (5).
 
     See `total_variation_worst_case`. Radius 0 is the expectation, radius 2 the worst case over all
     points. Points of weight 0 matter: they mark where probability may go.

@@ -44,6 +44,18 @@ class Acquire(Method):
         estimator: Fits the model.
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
+
+    Example:
+        >>> from botorch.acquisition import UpperConfidenceBound
+        >>> from botorch_risk.strategies import Strategy
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> method = Acquire(lambda model, t: UpperConfidenceBound(model, beta=4.0), batched=True)
+        >>> strategy = Strategy(Box(bounds), method, seeds=[0, 1], num_initial=5)
+        >>> for _ in range(3):
+        ...     X = strategy.ask()
+        ...     strategy.tell(X, -((X - 0.3) ** 2))
+        >>> (strategy.recommend() - 0.3).abs().squeeze(-1) < 0.05
+        tensor([True, True])
     """
 
     acquisition: AcquisitionFactory

@@ -24,7 +24,22 @@ from botorch_risk.strategies.strategy import Strategy
 
 
 class RepeatsRule(Protocol):
-    r"""How a point and the number of its readings are chosen."""
+    r"""How a point and the number of its readings are chosen.
+
+    Example:
+        >>> class ReadTheFirstAgain:
+        ...     def __call__(self, view, reporting, measured):
+        ...         first = measured[:, 0]  # R x d
+        ...         return first, torch.full_like(first[:, 0], 4)
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> strategy = adaptive_repeats(
+        ...     bounds, 0, risk_aversion=1.0, rule=ReadTheFirstAgain(), num_initial=5
+        ... )
+        >>> X = strategy.ask()  # decisions with their numbers of readings
+        >>> strategy.tell(X, (3 * X[..., :1]).sin() + torch.tensor([-0.1, 0.0, 0.1]))
+        >>> strategy.ask()[..., -1], torch.equal(strategy.ask()[0, 0, 0], X[0, 0, 0])
+        (tensor([[4.]], dtype=torch.float64), True)
+    """
 
     def __call__(
         self, view: View, reporting: MeanVariance, measured: Tensor
@@ -47,6 +62,8 @@ class RepeatsRule(Protocol):
 class FixedRepeats:
     r"""RAHBO's point, always with the same number of readings.
 
+    Algorithm 1 of [Makarova2021rahbo]_.
+
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> rule = FixedRepeats(num_repeats=5)
@@ -68,12 +85,23 @@ class FixedRepeats:
 class WorthOfReadings:
     r"""The most valuable readings per cost, at a new point or a measured one.
 
+    By `LogRiskAverseKnowledgeGradient`, after [Frazier2009kgcb]_.
+
     Args:
         num_repeats: The numbers of readings to choose from.
         moving_cost: What it costs to start at a new point, >= 0.
         returning_cost: What it costs to start again at a measured point, >= 0.
         reading_cost: What a reading costs, > 0.
         num_compared: How many of the measured points may become the best one.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> rule = WorthOfReadings(num_repeats=(2, 6), moving_cost=100.0)  # a reading costs 1
+        >>> strategy = adaptive_repeats(bounds, 0, risk_aversion=1.0, rule=rule, num_initial=5)
+        >>> X = strategy.ask()  # decisions with their numbers of readings
+        >>> strategy.tell(X, (3 * X[..., :1]).sin() + torch.tensor([-0.1, 0.0, 0.1]))
+        >>> bool((strategy.ask()[..., 0] == X[..., 0]).any())  # a new point is too expensive
+        True
     """
 
     num_repeats: Sequence[int] = (2, 3, 5, 8, 13)
@@ -114,6 +142,18 @@ class AdaptiveRepeats(Method):
     Raises:
         UnsupportedError: If the reporting rule needs bounds that were recorded.
         ValueError: If the budget is below 1.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> reporting = MeanVariance(Weights(1.0), num_restarts=1, raw_samples=8)
+        >>> method = AdaptiveRepeats(FixedRepeats(4), reporting, budget=20)
+        >>> space = MeasuredBox(Box(bounds), 3)
+        >>> strategy = Strategy(space, method, seeds=0, num_initial=5)
+        >>> while not (X := strategy.ask()).isnan().any():
+        ...     readings = torch.linspace(-0.1, 0.1, int(X[0, 0, -1]), dtype=torch.double)
+        ...     strategy.tell(X, (3 * X[..., :1]).sin() + readings)
+        >>> strategy.history.X[..., -1]  # 3 readings each at first, then 4 and what is left of 20
+        tensor([[3., 3., 3., 3., 3., 4., 1.]], dtype=torch.float64)
     """
 
     rule: RepeatsRule

@@ -22,6 +22,22 @@ class ContextSpace:
         box: The decisions.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         may_leave: Whether contexts outside their bounds are accepted.
+
+    Raises:
+        BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`.
+        ValueError: If they are reversed or not finite.
+
+    Example:
+        >>> from botorch_risk.acquisition import sbo_kde
+        >>> from botorch_risk.strategies import ContextualRisk, Strategy
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> space = ContextSpace(Box(unit), context_bounds=unit)
+        >>> strategy = Strategy(space, ContextualRisk(sbo_kde), seeds=0, num_initial=4)
+        >>> X = strategy.ask()  # decisions alone
+        >>> rows = torch.cat([X, torch.rand(1, 4, 1)], dim=-1)  # each with its context
+        >>> strategy.tell(rows, rows.sum(dim=-1, keepdim=True))
+        >>> X.shape, strategy.history.X.shape
+        (torch.Size([1, 4, 1]), torch.Size([1, 4, 2]))
     """
 
     box: Box

@@ -26,6 +26,8 @@ class ContextualRisk(Method):
     function. It recommends the evaluated decision with the best risk of the posterior
     mean.
 
+    Algorithms 1 and 2 of [Huang2024kde]_, with any recipe.
+
     Args:
         recipe: The acquisition function, `recipe(model, observed, bounds, t, seeds=seeds)`, such
             as `botorch_risk.acquisition.sbo_kde`.
@@ -33,6 +35,18 @@ class ContextualRisk(Method):
         uses_previous: Whether the recipe takes what it returned in the round before, `previous`.
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
+
+    Example:
+        >>> from botorch_risk.acquisition import sbo_kde
+        >>> from botorch_risk.strategies import Box, ContextSpace, Strategy
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> space = ContextSpace(Box(unit), context_bounds=unit)
+        >>> strategy = Strategy(space, ContextualRisk(sbo_kde), seeds=0, num_initial=8)
+        >>> w = torch.linspace(0.1, 0.5, 8, dtype=torch.double).view(1, 8, 1)
+        >>> X = torch.cat([strategy.ask(), w], dim=-1)
+        >>> strategy.tell(X, -((X[..., :1] - w) ** 2))
+        >>> (strategy.recommend() - 0.3).abs() < 0.1
+        tensor([[True]])
     """
 
     recipe: Recipe

@@ -25,7 +25,22 @@ ModelFactory = Callable[[Tensor, Tensor, Tensor | None], Model]
 
 
 class Sampler(ABC):
-    r"""How the next points of a finite domain are chosen."""
+    r"""How the next points of a finite domain are chosen.
+
+    Example:
+        >>> from botorch_risk.strategies import Strategy
+        >>> class LeastKnown(Sampler):
+        ...     def choose(self, view, terms):
+        ...         best = view.belief.posterior.variance.argmax(dim=-1)  # R
+        ...         return view.space.domain[best].unsqueeze(-2)
+        >>> space = FiniteDomain(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
+        >>> strategy = Strategy(space, SampleDomain(LeastKnown()), seeds=0, num_initial=3)
+        >>> for _ in range(3):
+        ...     X = strategy.ask()
+        ...     strategy.tell(X, (6 * X).sin())
+        >>> strategy.history.X.unique()  # all points, each once
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000], dtype=torch.float64)
+    """
 
     def start(self, space: FiniteDomain, num_replicates: int) -> State:
         r"""What is to be kept beyond the data, before there are any."""
@@ -60,6 +75,8 @@ class SampleDomain(Method):
 
     The state holds the cost of all samples, `cost`, and the last point, `previous`.
 
+    The loop of Algorithm 1 of [Bogunovic2016truvar]_, with any sampler.
+
     Args:
         sampler: How points are chosen.
         terms: Noise and cost of samples.
@@ -71,6 +88,18 @@ class SampleDomain(Method):
 
     Raises:
         ValueError: If `refit_every` is below 1.
+
+    Example:
+        >>> from botorch_risk.acquisition import Maximize
+        >>> from botorch_risk.strategies import Strategy, TruncateVariance
+        >>> method = SampleDomain(TruncateVariance(Maximize()), SamplingTerms(noise=1e-4))
+        >>> space = FiniteDomain(torch.linspace(0, 1, 30, dtype=torch.double).unsqueeze(-1))
+        >>> strategy = Strategy(space, method, seeds=0, num_initial=3)
+        >>> for _ in range(6):
+        ...     X = strategy.ask()
+        ...     strategy.tell(X, -((X - 0.3) ** 2))
+        >>> round(strategy.recommend().item(), 1), strategy.state["cost"]
+        (0.3, tensor([8.], dtype=torch.float64))
     """
 
     sampler: Sampler

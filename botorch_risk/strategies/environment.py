@@ -47,6 +47,8 @@ class EnvironmentRisk(Method):
     decision, the process is of x + w alone. Of several outcomes each has its own process, fitted to
     the rows in which it was observed.
 
+    Algorithm 1 of [Nguyen2021vucb]_, with any bound and any choice of w.
+
     Args:
         recipe: The confidence bound of a round, `recipe(model, environment, t)`, such as
             `botorch_risk.acquisition.v_ucb` with its level. Of several outcomes the model is a
@@ -61,6 +63,22 @@ class EnvironmentRisk(Method):
 
     Raises:
         ValueError: If the reporting rule is unknown, or there is no outcome.
+
+    Example:
+        >>> from functools import partial
+        >>> from botorch_risk.acquisition import v_ucb
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.strategies import Box, LacedValue, Strategy
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> w = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+        >>> recipe = partial(v_ucb, risk_level=0.1)
+        >>> method = EnvironmentRisk(recipe, LacedValue(), num_restarts=2, raw_samples=16)
+        >>> space = EnvironmentSpace(Box(unit), DiscreteEnvironment(w))
+        >>> strategy = Strategy(space, method, seeds=0, num_initial=8)
+        >>> X = strategy.ask()  # pairs (x, w)
+        >>> strategy.tell(X, -((X[..., :1] - X[..., 1:]) ** 2))
+        >>> strategy.ask()[..., 1:].squeeze() in w
+        True
     """
 
     recipe: Recipe

@@ -36,6 +36,18 @@ class EnvironmentSpace:
         box: The decisions.
         environment: The distribution of W, one or one for each replicate.
         w_is_chosen: Whether the strategy chooses w; otherwise it is observed with the outcome.
+
+    Raises:
+        UnsupportedError: If W depends on the decision in another way than by a perturbation, or an
+            integer or a category is perturbed.
+
+    Example:
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> weather = DiscreteEnvironment(torch.tensor([[0.2], [0.7]], dtype=torch.double))
+        >>> EnvironmentSpace(Box(unit), weather).initial([0], 20)[..., 1].unique()
+        tensor([0.2000, 0.7000], dtype=torch.float64)
+        >>> EnvironmentSpace(Box(unit), weather, w_is_chosen=False).initial([0], 20).shape
+        torch.Size([1, 20, 1])
     """
 
     box: Box

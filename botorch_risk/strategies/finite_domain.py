@@ -24,6 +24,18 @@ class FiniteDomain:
         domain: `|D| x d` points.
         num_levels: The number of noise levels; None if there is no choice.
         initial_level: The level of the initial points.
+
+    Raises:
+        BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
+        InputDataError: If it is not finite.
+        ValueError: If there is no such level.
+
+    Example:
+        >>> domain = torch.linspace(0, 1, 4, dtype=torch.double).unsqueeze(-1)
+        >>> FiniteDomain(domain).initial([0], 4).sort(dim=-2).values.squeeze()
+        tensor([0.0000, 0.3333, 0.6667, 1.0000], dtype=torch.float64)
+        >>> FiniteDomain(domain, num_levels=3, initial_level=2).initial([0], 2)[..., -1]  # levels
+        tensor([[2., 2.]], dtype=torch.float64)
     """
 
     domain: Tensor

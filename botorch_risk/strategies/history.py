@@ -22,6 +22,16 @@ class History:
         Y: Their outcomes, `R x n x k x m`; NaN marks a missing repeat.
         rounds: The round of each row, `n`.
         recorded: What the method recorded of each row, `R x n`; NaN where it recorded nothing.
+
+    Example:
+        >>> from botorch_risk.strategies import random_search
+        >>> strategy = random_search(torch.tensor([[0.0], [1.0]]), seeds=[0, 1], num_initial=3)
+        >>> Y = torch.tensor([[4.0, 5.0, 6.0], [1.0, torch.nan, 3.0]])  # R x n
+        >>> strategy.tell(strategy.ask(), Y.unsqueeze(-1))
+        >>> history = strategy.history
+        >>> history.mean, history.round
+        (tensor([[4., 5., 6.],
+                [1., nan, 3.]]), 1)
     """
 
     seeds: tuple[int, ...]

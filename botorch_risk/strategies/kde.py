@@ -33,6 +33,8 @@ def risk_kde(
 ) -> Strategy:
     r"""Any risk under a kernel density of the contexts, learnt as they are observed.
 
+    SBO-KDE takes the expectation, Algorithm 1 of [Huang2024kde]_.
+
     `risk_search` for a distribution of W that is not known. `ask` returns decisions; `tell` takes
     them with the contexts that they met in the last columns.
 
@@ -43,11 +45,12 @@ def risk_kde(
         risk_measure: Larger is better.
         n_w: Points that stand for the distribution.
         density_options: Further arguments of `KernelDensityEnvironment`.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
 
     Raises:
         TypeError: If `risk_measure` is none.
+        ValueError: If `n_w` is below 1, or `beta` negative or not finite.
 
     Example:
         >>> import torch
@@ -81,7 +84,7 @@ def sbo_kde(
     beta: Beta = named.PAPER_BETA,
     **options: Any,
 ) -> Strategy:
-    r"""SBO-KDE: the expectation over a kernel density of the contexts [Huang2024kde]_, Eq. (3).
+    r"""SBO-KDE: the expectation over a kernel density of the contexts, [Huang2024kde]_, Alg. 1.
 
     `ask` returns decisions; `tell` takes them with the contexts that they met in the last columns.
 
@@ -93,8 +96,11 @@ def sbo_kde(
             256 quasi-random ones match.
         density_options: Further arguments of `KernelDensityEnvironment`. Contexts outside their
             bounds are refused unless `at_bounds` is `"clip"`.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+
+    Raises:
+        ValueError: If `n_w` is below 1, or `beta` negative or not finite.
 
     Example:
         >>> import torch
@@ -136,8 +142,11 @@ def drbo_kde(
         n_w: Points of the density, and of the box.
         radius_scale: Factor of the radius, >= 0; 1 in the paper.
         density_options: Further arguments of `KernelDensityEnvironment`.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+
+    Raises:
+        ValueError: If `n_w` is below 1, or `beta` or `radius_scale` negative or not finite.
 
     Example:
         >>> import torch
@@ -172,7 +181,7 @@ def drbo_mmd(
 ) -> Strategy:
     r"""DRBO-MMD: the worst distribution in an MMD ball round the empirical one.
 
-    Kirschner et al. 2020 as used by [Huang2024kde]_. Contexts go to the nearest of about
+    [Kirschner2020drbo]_ as used in Sec. 4 of [Huang2024kde]_. Contexts go to the nearest of about
     `num_points` grid points. The radius of round t is
 
         radius_scale * (2 + sqrt(2 log(1 / gamma))) / sqrt(t),  gamma = 0.1
@@ -190,8 +199,11 @@ def drbo_mmd(
         kernel: The kernel of the discrepancy on the unit cube; a squared exponential of lengthscale
             0.2 if omitted.
         minimax: Whether to maximise the minimax approximation of the worst case.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+
+    Raises:
+        ValueError: If `num_points` is below 1, or `beta` or `radius_scale` negative or not finite.
 
     Example:
         >>> import torch

@@ -24,7 +24,26 @@ NoiseFunction = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Weights:
-    r"""The weights of `RiskAverseUpperConfidenceBound`."""
+    r"""The weights of `RiskAverseUpperConfidenceBound`, Algorithm 1 of [Makarova2021rahbo]_.
+
+    Args:
+        risk_aversion: Weight of the variance, >= 0, the paper's alpha.
+        beta: Squared width of the bound of f, beta_t squared.
+        noise_beta: Squared width of the bound of the noise, beta^var_t squared; None for the
+            predicted noise.
+
+    Raises:
+        ValueError: If a weight is negative or not finite.
+
+    Example:
+        >>> X = torch.linspace(0, 1, 6, dtype=torch.double).unsqueeze(-1)
+        >>> model = MeanVarianceGP(X, X + (X + 0.1) * torch.tensor([-0.3, 0.0, 0.3]))
+        >>> with torch.no_grad():
+        ...     neutral = Weights(risk_aversion=0.0).lower(model).lower(X)
+        ...     averse = Weights(risk_aversion=1.0).lower(model).lower(X)
+        >>> bool((averse < neutral).all())
+        True
+    """
 
     risk_aversion: float
     beta: float = 4.0
@@ -50,7 +69,7 @@ def risk_averse(model: MeanVarianceGP, t: int, weights: Weights) -> PointwiseAcq
 
 @dataclass(frozen=True)
 class MeanVariance(Method):
-    r"""A method on a `MeanVarianceGP` of all data so far.
+    r"""A method on a `MeanVarianceGP` of all data so far, Algorithm 1 of [Makarova2021rahbo]_.
 
     Inputs are scaled to the unit cube. Both processes are fitted in closed form, all replicates at
     once. It recommends the best evaluated point by a reporting rule, and records the lower bound of
@@ -75,6 +94,16 @@ class MeanVariance(Method):
 
     Raises:
         ValueError: If a number is out of its range.
+
+    Example:
+        >>> from botorch_risk.strategies import Box, Strategy
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> method = MeanVariance(Weights(risk_aversion=1.0), num_repeats=3)
+        >>> strategy = Strategy(Box(bounds), method, seeds=0, num_initial=8)
+        >>> X = strategy.ask()
+        >>> strategy.tell(X, X + 2 * X * torch.tensor([-1.0, 0.0, 1.0]))  # mean x, variance 4 x^2
+        >>> bool(strategy.recommend() < 0.3)
+        True
     """
 
     weights: Weights

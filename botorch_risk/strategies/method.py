@@ -35,12 +35,25 @@ class View:
     Args:
         space: What a point is.
         history: All rows of these replicates, NaN where something is missing.
-        state: What the method keeps of these replicates.
+        state: What the method keeps of these replicates, tensors `R x ...`.
         batch_size: The number q of points that are to be proposed.
         method: The method, which makes `belief`.
         previous: What it believed of the same replicates before the last rows came, if known.
             `believe` may use it up.
         fits: Where the fits of `belief` ended, by their names; `fit` fills it.
+
+    Example:
+        >>> from botorch_risk.strategies import Box, RandomPoints, Strategy
+        >>> class Watched(RandomPoints):
+        ...     def propose(self, view):
+        ...         print(view.round, view.seeds, view.decisions.shape, view.Y.squeeze())
+        ...         return super().propose(view)
+        >>> box = Box(torch.tensor([[0.0], [1.0]]))
+        >>> strategy = Strategy(box, Watched(), seeds=[7], num_initial=2)
+        >>> strategy.tell(strategy.ask(), torch.tensor([[[1.0, 3.0], [4.0, 5.0]]]))  # R x q x k
+        >>> strategy.ask().shape
+        1 [7] torch.Size([1, 2, 1]) tensor([2.0000, 4.5000])
+        torch.Size([1, 1, 1])
     """
 
     space: Any
@@ -140,6 +153,21 @@ class Method(ABC):
 
     A method is an immutable record of its arguments. What it works out from the data is its belief,
     which is a function of the view and never saved; what it needs beyond the data is its state.
+
+    Example:
+        >>> from botorch_risk.strategies import Box, Strategy
+        >>> class AroundTheBest(Method):
+        ...     def believe(self, view):
+        ...         return best_observed(view)  # R x d
+        ...     def propose(self, view):
+        ...         points = view.belief.unsqueeze(-2) + 0.1 * torch.randn(1, view.batch_size, 1)
+        ...         return points.clamp(*view.space.bounds)
+        ...     def recommend(self, view):
+        ...         return view.belief
+        >>> strategy = Strategy(Box(torch.tensor([[0.0], [1.0]])), AroundTheBest(), seeds=0)
+        >>> strategy.tell(strategy.ask(), torch.arange(10.0).view(1, 10, 1))
+        >>> torch.equal(strategy.recommend(), strategy.history.X[:, -1])
+        True
     """
 
     @property

@@ -44,6 +44,9 @@ def rahbo(
         batch_size: The number `q` of points of each later round.
         options: Further arguments of `MeanVariance`.
 
+    Raises:
+        ValueError: If a weight is negative or not finite, or a number out of its range.
+
     Example:
         >>> import torch
         >>> bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)
@@ -64,7 +67,9 @@ def rahbo(
 def rahbo_us(
     bounds: Tensor | Box, seeds: int | Sequence[int], *, num_uncertainty: int = 10, **options: Any
 ) -> Strategy:
-    r"""RAHBO-US: first learn the noise by uncertainty sampling, then trust its mean (Sec. 4).
+    r"""RAHBO-US: first learn the noise by uncertainty sampling, then trust its mean.
+
+    The second baseline of [Makarova2021rahbo]_, Sec. 4.
 
     For `num_uncertainty` rounds the point is the one where the noise is known least; after that it
     maximises `ucb_f(x) - risk_aversion * mean_var(x)`. The noise model still learns from every

@@ -35,7 +35,7 @@ class RiskRecipe:
     Args:
         risk_measure: Reduces the first outcome; larger is better.
         constraints: What has to hold.
-        beta: Squared width of the objective's bounds, or a function of the round from 1.
+        beta: Squared width of the objective's bounds: a number, or a function of the round from 1.
         constraint_beta: Squared width of the bounds of the constraints, by which a decision is
             feasible with confidence.
         optimism: Squared width of their upper bounds alone; None for `constraint_beta`.
@@ -90,8 +90,16 @@ class DecisionThenValue:
         decide: From a turn to decisions, `R x 1 x d_x`.
 
     Example:
+        >>> from botorch_risk.environments import DiscreteEnvironment
         >>> from botorch_risk.risk import Expectation
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> weather = DiscreteEnvironment(torch.tensor([[0.2], [0.9]], dtype=torch.double))
         >>> method = EnvironmentRisk(RiskRecipe(Expectation()), DecisionThenValue(largest_bound))
+        >>> strategy = Strategy(EnvironmentSpace(Box(bounds), weather), method, 0, num_initial=6)
+        >>> X = strategy.ask()  # pairs (x, w), of which those with 0.9 fail
+        >>> strategy.tell(X, (3 * X[..., :1]).sin().where(X[..., 1:] < 0.5, torch.nan))
+        >>> strategy.ask()[..., 1]  # the value of W that is less well known
+        tensor([[0.9000]], dtype=torch.float64)
     """
 
     decide: Decide
@@ -105,12 +113,39 @@ class DecisionThenValue:
 
 
 def largest_bound(turn: Turn) -> Tensor:
-    r"""The decision of the largest confidence bound, `R x 1 x d_x`."""
+    r"""The decision of the largest confidence bound, `R x 1 x d_x`.
+
+    Example:
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import Expectation
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> weather = DiscreteEnvironment(torch.tensor([[0.2], [0.4]], dtype=torch.double))
+        >>> method = EnvironmentRisk(RiskRecipe(Expectation(), beta=0.0), largest_bound)
+        >>> space = EnvironmentSpace(Box(bounds), weather, w_is_chosen=False)
+        >>> strategy = Strategy(space, method, seeds=0, num_initial=6)
+        >>> X = torch.cat([strategy.ask(), weather.points[[0, 1] * 3].unsqueeze(0)], dim=-1)
+        >>> strategy.tell(X, -(X[..., :1] - X[..., 1:]).square())
+        >>> round(strategy.ask().item(), 1)  # the best decision by the posterior mean
+        0.3
+    """
     return turn.maximize(turn.bound)
 
 
 def random_decision(turn: Turn) -> Tensor:
-    r"""A uniformly random decision, `R x 1 x d_x`."""
+    r"""A uniformly random decision, `R x 1 x d_x`.
+
+    Example:
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import Expectation
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> weather = DiscreteEnvironment(torch.tensor([[0.2], [0.4]], dtype=torch.double))
+        >>> method = EnvironmentRisk(RiskRecipe(Expectation()), DecisionThenValue(random_decision))
+        >>> strategy = Strategy(EnvironmentSpace(Box(bounds), weather), method, 0, num_initial=6)
+        >>> X = strategy.ask()  # pairs (x, w)
+        >>> strategy.tell(X, X.sum(dim=-1, keepdim=True))
+        >>> torch.isin(strategy.ask()[..., 1], weather.points)  # a random decision, a chosen w
+        tensor([[True]])
+    """
     X: Tensor = turn.space.box.random_points(turn.streams("decision"), 1)
     return X
 
@@ -151,7 +186,7 @@ def risk_search(
         environment: The known distribution of W, or of the perturbation of the decision.
         risk_measure: Of the first outcome; larger is better.
         constraints: What has to hold, for outcomes of number 0, 1, and so on.
-        beta: Squared width of the objective's bounds, or a function of the round from 1.
+        beta: Squared width of the objective's bounds: a number, or a function of the round from 1.
         constraint_beta: Squared width of the constraints' bounds, the confidence with which a
             recommendation is feasible. More than `beta`, since the best decision is found where a
             bound is too wide sooner than elsewhere.
@@ -183,7 +218,7 @@ def risk_search(
         >>> load = RiskConstraint.chance(weather, 1.8, outcome=1, delta=0.1)
         >>> strategy = risk_search(bounds, [0, 1], constraints=[load], num_initial=6, **parts)
         >>> X = strategy.ask()  # decisions; the weather comes with the outcomes
-        >>> w = weather.points[torch.randint(5, (2, 6))]
+        >>> w = weather.points[torch.arange(6) % 5].expand(2, 6, 1)
         >>> Y = torch.stack([(4 * X).sin() + w, X + w], dim=-1)  # R x q x k x m
         >>> strategy.tell(torch.cat([X, w], dim=-1), Y)
         >>> strategy.ask().shape, strategy.recommend().shape

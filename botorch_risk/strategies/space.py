@@ -31,6 +31,22 @@ class Space(Protocol):
 
     A row of the history is what was asked for and what was observed with it: the decision in the
     first columns, then whatever the space adds. Decisions are in the units of `bounds`.
+
+    Example:
+        >>> from botorch_risk.strategies import RandomPoints, Strategy
+        >>> class EvenStart:  # a line with an evenly spaced initial design
+        ...     bounds, num_columns = torch.tensor([[0.0], [1.0]]), 1
+        ...     def of(self, replicates):
+        ...         return self
+        ...     def initial(self, seeds, num_points):
+        ...         return torch.linspace(0, 1, num_points).view(1, -1, 1).expand(len(seeds), -1, 1)
+        ...     def shown(self, asked):
+        ...         return asked
+        ...     def rows(self, X, asked):
+        ...         return X
+        >>> Strategy(EvenStart(), RandomPoints(), seeds=[0, 1], num_initial=3).ask().squeeze(-1)
+        tensor([[0.0000, 0.5000, 1.0000],
+                [0.0000, 0.5000, 1.0000]])
     """
 
     @property

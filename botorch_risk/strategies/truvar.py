@@ -27,7 +27,9 @@ from botorch_risk.strategies.strategy import Strategy
 
 @dataclass(frozen=True)
 class TruncateVariance(Sampler):
-    r"""Samples the points that shrink truncated variances most per cost (Algorithm 1).
+    r"""Samples the points that shrink truncated variances most per cost.
+
+    Algorithm 1, line 3, of [Bogunovic2016truvar]_.
 
     Args:
         goal: What is to be found.
@@ -36,6 +38,19 @@ class TruncateVariance(Sampler):
         candidates: Which points may be sampled.
         weights: `|D|` weights of the points in the sum.
         anticipate: Whether to anticipate changes of the set.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.acquisition import LevelSet
+        >>> space = FiniteDomain(torch.linspace(0, 1, 30, dtype=torch.double).unsqueeze(-1))
+        >>> method = SampleDomain(TruncateVariance(LevelSet(0.5)), SamplingTerms(noise=1e-4))
+        >>> strategy = Strategy(space, method, seeds=0, num_initial=3)
+        >>> for _ in range(8):
+        ...     X = strategy.ask()
+        ...     strategy.tell(X, X.clone())
+        >>> known = truvar_state(strategy)
+        >>> known.high.sum(), known.low.sum(), known.unclassified.sum()
+        (tensor(15), tensor(15), tensor(0))
     """
 
     goal: Goal
@@ -93,8 +108,23 @@ def _tensors(state: TruncatedVarianceState) -> dict[str, Tensor]:
 def truvar_state(strategy: Strategy) -> TruncatedVarianceState:
     r"""The sets, the epoch and the cost of each replicate of a `truvar` strategy.
 
+    What Algorithm 2 of [Bogunovic2016truvar]_ updates.
+
     Raises:
         UnsupportedError: If it is a strategy of another method.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.acquisition import Maximize
+        >>> domain = torch.linspace(0, 1, 30, dtype=torch.double).unsqueeze(-1)
+        >>> strategy = truvar(domain, [0, 1], goal=Maximize(), noise=1e-4, num_initial=3)
+        >>> truvar_state(strategy).unclassified.sum(dim=-1)  # each may be the maximum
+        tensor([30, 30])
+        >>> X = strategy.ask()
+        >>> strategy.tell(X, (6 * X).sin())
+        >>> _ = strategy.ask()
+        >>> truvar_state(strategy).cost
+        tensor([3., 3.], dtype=torch.float64)
     """
     method = strategy.method
     if not (isinstance(method, SampleDomain) and isinstance(method.sampler, TruncateVariance)):
@@ -126,7 +156,8 @@ def truvar(
         domain: `|D| x d` points.
         seeds: One seed per replicate.
         goal: `Maximize()`, `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
-        noise: The known noise variance of an outcome; inferred by the model if `None`.
+        noise: The known noise variance of an outcome: a number, `|D|` values or a function of
+            points; inferred by the model if `None`.
         levels: Noise levels to choose from.
         cost: What a sample costs.
         initial_level: The noise level of the initial points.
@@ -137,6 +168,12 @@ def truvar(
         num_initial: The number of random points at the start.
         batch_size: The most points of a later round.
         options: Further arguments of `TruncateVariance`.
+
+    Raises:
+        BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
+        InputDataError: If it is not finite.
+        ValueError: If both a noise and levels are given, levels have no costs, or a number is out
+            of its range.
 
     Example:
         >>> import torch

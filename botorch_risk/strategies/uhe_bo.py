@@ -32,7 +32,9 @@ def uhe_bo(
     batch_size: int = 1,
     **options: Any,
 ) -> Strategy:
-    r"""UHE-BO: EXP3 decides when to sample at random, pseudo-data fit the model [Ha2023uhe]_.
+    r"""UHE-BO: EXP3 decides when to sample at random, pseudo-data fit the model.
+
+    Algorithm 1 of [Ha2023uhe]_.
 
     The paper's constant beta_t = 1.96 is read as the multiplier of sigma, so that `beta` is its
     square; `beta=1.96` is the other reading. The model is BoTorch's `SingleTaskGP` with its priors
@@ -42,13 +44,17 @@ def uhe_bo(
     Args:
         bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         estimator: Estimates the hyperparameters; `PseudoData()` if omitted.
         reward_scale: The scale of the bandit's rewards.
         exploration: A constant gamma; Algorithm 1's schedule if omitted.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         options: Further arguments of `Acquire`, such as `model`.
+
+    Raises:
+        ValueError: If `beta` is negative or not finite, `exploration` not positive, or the scale
+            unknown.
 
     Example:
         >>> import torch

@@ -24,12 +24,29 @@ from botorch_risk.strategies.strategy import Strategy
 class LacedValue:
     r"""The decision of the largest bound, with a lacing value if w is chosen.
 
+    Algorithm 1, line 4, and Definition 1 of [Nguyen2021vucb]_.
+
     Args:
         rule: How `select_lacing_value` chooses w: `"probability"` is V-UCB Prob and `"uniform"`
             V-UCB Unif.
 
     Raises:
         ValueError: If the rule is unknown.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> w = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+        >>> recipe = partial(named_known.v_ucb, risk_level=0.1)
+        >>> method = EnvironmentRisk(recipe, LacedValue("uniform"), raw_samples=16)
+        >>> space = EnvironmentSpace(Box(unit), DiscreteEnvironment(w))
+        >>> strategy = Strategy(space, method, seeds=[0, 1], num_initial=8)
+        >>> X = strategy.ask()  # pairs (x, w)
+        >>> strategy.tell(X, X.sum(dim=-1, keepdim=True))
+        >>> torch.isin(strategy.ask()[..., 1], w)
+        tensor([[True],
+                [True]])
     """
 
     rule: LacingRule = "probability"
@@ -75,7 +92,7 @@ def v_ucb(
         seeds: One seed per replicate.
         environment: The known distribution of W, or of the perturbation of the decision.
         risk_level: Lower-tail probability in (0, 1), the paper's alpha.
-        beta: Squared width of the bound, or a function of the round from 1.
+        beta: Squared width of the bound: a number, or a function of the round from 1.
         rule: Which lacing value is chosen; see `LacedValue`.
         w_is_chosen: Whether w can be chosen; otherwise the environment draws it.
         num_initial: The number of points of the initial design.

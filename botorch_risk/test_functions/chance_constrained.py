@@ -37,6 +37,18 @@ class ChanceConstrainedTestProblem(EnvironmentalTestProblem, ConstrainedSyntheti
     and `worst_feasible_value`, the least expectation of a feasible decision.
 
     A subclass defines `_evaluate_true`, `_evaluate_slack_true`, its box and its optimum.
+
+    Example:
+        >>> class Line(ChanceConstrainedTestProblem):  # x is to be large, and x + w at most 1
+        ...     num_decision, num_environment, num_constraints = 1, 1, 1
+        ...     _bounds, _optimal_value = [(0.0, 1.0)] * 2, 1.0
+        ...     optimal_expectation, _optimal_decision = 0.25, (0.25,)
+        ...     def _evaluate_true(self, X):
+        ...         return X[..., 0]
+        ...     def _evaluate_slack_true(self, X):
+        ...         return 1 - X.sum(dim=-1, keepdim=True)
+        >>> Line().is_feasible_decision(torch.tensor([[0.2], [0.3]]))  # W <= 0.75 nearly always
+        tensor([ True, False])
     """
 
     environment: DiscreteEnvironment

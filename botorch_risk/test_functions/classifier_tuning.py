@@ -19,6 +19,17 @@ class ClassifierTuning(SimulatedTestProblem, ABC):
     stand in for them, of the same kind and hard enough that few settings reach the best score:
     compare scores in kind, not in number. The split and the classifier are seeded: outcomes have no
     noise but `noise_std`.
+
+    Example:
+        >>> import torch
+        >>> from sklearn.neighbors import KNeighborsClassifier
+        >>> class Neighbours(ClassifierTuning):
+        ...     dim, continuous_inds, _bounds = 1, [0], [(1.0, 100.0)]
+        ...     def _classifier(self, x):
+        ...         return KNeighborsClassifier(round(x[0]))
+        >>> few, many = Neighbours()(torch.tensor([[5.0], [100.0]]))
+        >>> bool(few > many > 0.8)  # the accuracy on the held-out third
+        True
     """
 
     _default_table = "load_breast_cancer"  # its loader in scikit-learn
@@ -61,9 +72,9 @@ class LogisticRegressionTuning(ClassifierTuning):
 
         x = (log10 of the learning rate, log10 of the l2 regularisation),   each in [-5, 0]
 
-    Trained by stochastic gradient descent, the benchmark and the space of HPOBench and of UHE-BO;
-    see `ClassifierTuning`. The table holds handwritten digits, ten classes, where Vehicle
-    Silhouettes has four.
+    Trained by stochastic gradient descent, the benchmark and the space of HPOBench and of
+    [Ha2023uhe]_, Appendix C; see `ClassifierTuning`. The table holds handwritten digits, ten
+    classes, where Vehicle Silhouettes has four.
 
     Example:
         >>> problem = LogisticRegressionTuning()
@@ -97,9 +108,9 @@ class BoostedTreesTuning(ClassifierTuning):
              the share of the features in a tree in [0.1, 1],
              log2 of the l2 regularisation in [-10, 10])
 
-    The space of HPOBench, in the exponents; the depth is rounded. See `ClassifierTuning`. The table
-    is about breast cancer, two classes, as Software Defect has. Needs xgboost, the extra
-    `problems`; other boosted trees do not take its place.
+    The space of HPOBench and of [Ha2023uhe]_, Appendix C, in the exponents; the depth is rounded.
+    See `ClassifierTuning`. The table is about breast cancer, two classes, as Software Defect has.
+    Needs xgboost, the extra `problems`; other boosted trees do not take its place.
     """
 
     dim = 4

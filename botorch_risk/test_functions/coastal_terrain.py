@@ -51,7 +51,7 @@ class CoastalTerrain(FiniteDomainProblem):
 
         Raises:
             ImportError: If Matplotlib is not installed.
-            ValueError: If `half` is neither, or `smoothing` negative.
+            ValueError: If `half` is neither, or `smoothing` or `noise` negative or not finite.
         """
         if half not in get_args(Half):
             raise ValueError(f"Expected `half` to be one of {get_args(Half)}. Got {half=}.")
@@ -71,7 +71,7 @@ class CoastalTerrain(FiniteDomainProblem):
 
 @dataclass(frozen=True)
 class SurveyCost:
-    r"""The cost of a measurement after a trip from the last one (Sec. 4 of the paper).
+    r"""The cost of a measurement after a trip, after Sec. 4 of [Bogunovic2016truvar]_.
 
         c(x) = travel |x_1 - x_1'| + depth (|x_2| / unit + 1)
 

@@ -27,6 +27,21 @@ class EnvironmentalTestProblem(ConstantNoiseProblem, ABC):
     It has what the experiment loop asks of a problem with contexts
     (`botorch_risk.experiments.problem.ProblemWithContexts`). A subclass sets `environment` and
     defines `objective` and `_evaluate_true`.
+
+    Example:
+        >>> from botorch_risk.risk import Expectation, WorstCase
+        >>> class Stock(EnvironmentalTestProblem):
+        ...     dim, num_decision, num_environment = 2, 1, 1
+        ...     continuous_inds, _bounds, _optimal_value = [0, 1], [(0.0, 1.0)] * 2, 1.0
+        ...     environment = bell_shaped_environment()
+        ...     def _evaluate_true(self, X):
+        ...         return torch.minimum(X[..., 0], X[..., 1]) - X[..., 0] / 2  # demand w, price 1
+        ...     def objective(self, X, risk=None):
+        ...         risk = risk or Expectation()
+        ...         return risk_over(self.environment, X, self._evaluate_true, risk)
+        >>> X = torch.tensor([[0.5]], dtype=torch.double)
+        >>> Stock().objective(X), Stock().objective(X, WorstCase())
+        (tensor([0.1905], dtype=torch.float64), tensor([-0.2500], dtype=torch.float64))
     """
 
     environment: IndependentEnvironment

@@ -30,6 +30,20 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
     `optimal_expectation` belong to its expectation.
 
     A subclass names the distribution and defines `_evaluate_true`.
+
+    Example:
+        >>> from torch.distributions import Normal
+        >>> class Target(ExpectationTestProblem):
+        ...     num_decision, num_environment, _num_points, _optimal_value = 1, 1, 66, 0.0
+        ...     optimal_expectation, _optimal_decision = -0.01, (0.5,)
+        ...     @property
+        ...     def marginals(self):
+        ...         return Normal(torch.tensor(0.5, dtype=torch.double), 0.1)
+        ...     def _evaluate_true(self, X):
+        ...         return -(X[..., 0] - X[..., 1]).square()
+        >>> problem = Target()
+        >>> problem.objective(problem.optimal_decision)  # minus the variance of W
+        tensor(-0.0100, dtype=torch.float64)
     """
 
     environment: ContinuousEnvironment

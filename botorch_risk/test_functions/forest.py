@@ -41,6 +41,15 @@ class StratifiedSplitter:
 
     Args:
         validation_fraction: The share of the rows that a repeat is scored on.
+
+    Raises:
+        ValueError: If the share is not strictly between 0 and 1.
+
+    Example:
+        >>> labels = np.array([0, 1] * 10)
+        >>> first, second = StratifiedSplitter(validation_fraction=0.2)(labels, seeds=[1, 2])
+        >>> len(first.train), labels[first.folds[0]].tolist().count(1), len(second.folds)
+        (16, 2, 1)
     """
 
     validation_fraction: float = 0.2
@@ -76,6 +85,15 @@ class TimeOrderedSplitter:
 
     Args:
         train_fraction: The share of the rows, from the first on, that is trained on.
+
+    Raises:
+        ValueError: If the share is not strictly between 0 and 1.
+
+    Example:
+        >>> labels = np.array([0, 1] * 6)
+        >>> (split,) = TimeOrderedSplitter(train_fraction=0.5)(labels, seeds=[1, 2])
+        >>> [fold.tolist() for fold in split.folds]  # two repeats, of later rows
+        [[6, 7, 8], [9, 10, 11]]
     """
 
     train_fraction: float = 0.5

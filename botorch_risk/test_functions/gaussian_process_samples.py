@@ -48,7 +48,8 @@ class GaussianProcessSample(FiniteDomainProblem):
             lengthscale: Of the kernel, > 0.
 
         Raises:
-            ValueError: If `side` or `lengthscale` is out of its range.
+            ValueError: If `side`, `lengthscale` or a noise variance is out of its range, or a seed
+                repeats.
         """
         if side < 2 or not lengthscale > 0:
             raise ValueError(
@@ -98,6 +99,9 @@ class PosteriorMeanFunctions:
             seeds: One seed for each of `R` functions.
             num_centers: The number of points n.
             lengthscale: Of the kernel.
+
+        Raises:
+            ValueError: If a seed is no integer or repeats.
         """
         self.lengthscale, listed = lengthscale, as_seeds(seeds)
         streams = generators(listed, "posterior mean function")

@@ -28,6 +28,17 @@ class HeteroscedasticTestProblem(RepeatedTestProblem, SyntheticTestFunction, ABC
     and `optimizers` belong to `f` alone; `optimal_mean_variance` is the optimum
     under risk. A subclass defines `_evaluate_true` and `_noise_variance`, both
     differentiable, and treats its parameters as fixed once it is built.
+
+    Example:
+        >>> class Line(HeteroscedasticTestProblem):
+        ...     dim, continuous_inds, _bounds, _optimal_value = 1, [0], [(0.0, 1.0)], 1.0
+        ...     def _evaluate_true(self, X):
+        ...         return X[..., 0]
+        ...     def _noise_variance(self, X):
+        ...         return X[..., 0].square()
+        >>> X = torch.tensor([[0.0], [0.5], [1.0]])
+        >>> Line().mean_variance(X, risk_aversion=1.0)  # x - x^2
+        tensor([0.0000, 0.2500, 0.0000])
     """
 
     def __init__(self, risk_aversion: float = 1.0, dtype: torch.dtype = torch.double) -> None:

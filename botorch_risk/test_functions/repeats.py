@@ -18,6 +18,17 @@ class RepeatedTestProblem(BaseTestProblem, ABC):
     `bounds` and `sample_repeats`. There is no `negate`: the objective is always to be maximised, so
     `forward(X, noise=False)` and `evaluate_true(X)` agree. A subclass says what the draws make of
     a point (`_observe`) and, if they are not standard normal, how to draw (`_draw`).
+
+    Example:
+        >>> class Coin(RepeatedTestProblem):  # 1 with probability x, else 0
+        ...     dim, continuous_inds, _bounds = 1, [0], [(0.0, 1.0)]
+        ...     def _evaluate_true(self, X):
+        ...         return X[..., 0]
+        ...     def _observe(self, X, draws):
+        ...         return (draws < torch.special.ndtri(X)).to(X)
+        >>> Coin().sample_repeats(torch.tensor([[0.0], [1.0]]), 3, torch.Generator())
+        tensor([[0., 0., 0.],
+                [1., 1., 1.]])
     """
 
     bounds: Tensor

@@ -44,6 +44,16 @@ class ValueAtRiskTestProblem(EnvironmentalTestProblem, ABC):
     `optimal_decision` and `optimal_value_at_risk` belong to the objective.
 
     A subclass defines `_evaluate_true` and names the optima for both distributions.
+
+    Example:
+        >>> class Stock(ValueAtRiskTestProblem):
+        ...     num_decision, num_environment, _optimal_value = 1, 1, 0.5
+        ...     _optima = {"discrete": (0.2071, (0.4141,)), "continuous": (0.1760, (0.3520,))}
+        ...     def _evaluate_true(self, X):
+        ...         return torch.minimum(X[..., 0], X[..., 1]) - X[..., 0] / 2  # demand w, price 1
+        >>> X = torch.tensor([[0.3], [0.4], [0.6]], dtype=torch.double)
+        >>> Stock(noise_std=None).objective(X)
+        tensor([0.1500, 0.2000, 0.1141], dtype=torch.float64)
     """
 
     risk_level: float = 0.1

@@ -22,6 +22,8 @@ class ValueAtRiskBranin(ValueAtRiskTestProblem):
 
     with `B` the Branin function, scaled as in the authors' program, which the paper leaves open.
 
+    Source: [Nguyen2021vucb]_, Sec. 4.1.
+
     Example:
         >>> problem = ValueAtRiskBranin()
         >>> problem.objective(problem.optimal_decision).item()
@@ -54,6 +56,8 @@ class ValueAtRiskGoldsteinPrice(ValueAtRiskTestProblem):
     with `G` the function of Goldstein and Price. In the authors' program the usual division by
     2.427 is switched off; the paper leaves the scaling open.
 
+    Source: [Nguyen2021vucb]_, Sec. 4.1.
+
     Example:
         >>> problem = ValueAtRiskGoldsteinPrice()
         >>> problem.objective(problem.optimal_decision).item()
@@ -81,6 +85,8 @@ class ValueAtRiskHartmann(ValueAtRiskTestProblem):
     r"""Hartmann's function of three inputs, negated, of which one or two are environmental.
 
     Hartmann-(1, 2) has 64 points of W, Hartmann-(2, 1) 100 in the discrete case.
+
+    Source: [Nguyen2021vucb]_, Sec. 4.1.
 
     Example:
         >>> problem = ValueAtRiskHartmann(num_decision=2)

@@ -35,6 +35,17 @@ class Selection(NamedTuple):
         row: `batch_shape x q` rows of the domain; -1 where a batch has ended.
         level: `batch_shape x q` noise levels, from 0.
         value: `batch_shape x q` gains per cost; 0 where a batch has ended.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.acquisition import Maximize, TruncatedVarianceReduction
+        >>> domain = torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1)
+        >>> X = domain[[0, 4, 8]]
+        >>> posterior = DomainPosterior(SingleTaskGP(X, torch.full_like(X, 1e-4).cos() * X), domain)
+        >>> state = TruncatedVarianceState.initial(domain, Maximize()).update(posterior)
+        >>> selection = TruncatedVarianceReduction(posterior, state, noise=1e-4).select(q=2)
+        >>> selection.row, selection.X.squeeze(-1), selection.value > 0
+        (tensor([6, 7]), tensor([0.7500, 0.8750], dtype=torch.float64), tensor([True, True]))
     """
 
     X: Tensor
@@ -236,7 +247,7 @@ def top_candidates(
     score: Literal["upper_confidence_bound", "expected_improvement"] = "upper_confidence_bound",
     beta: float | Tensor = 4.0,
 ) -> Tensor:
-    r"""The points of a domain with the best scores (Appendix A of TRUVAR).
+    r"""The points of a domain with the best scores ([Bogunovic2016truvar]_, Appendix A).
 
         upper_confidence_bound: mean + sqrt(beta) sigma
         expected_improvement:   sigma (z Phi(z) + phi(z)),   z = (mean - best) / sigma

@@ -20,6 +20,9 @@ class PracticalWidth:
     Attributes:
         a: 0.5 for optimisation and 1 for level sets in the paper; 2 has the form of Eq. (14).
 
+    Raises:
+        ValueError: If `a` is not positive and finite.
+
     Example:
         >>> first = torch.tensor(1)
         >>> PracticalWidth(0.5).beta(epoch=first, start=first, domain_size=100)
@@ -51,6 +54,10 @@ class GuaranteedWidth:
         delta: Probability, in (0, 1), that some bound fails.
         epoch_costs: `C_(1), C_(2), ...`, each > 0.
         min_cost: The least cost of a sample, > 0.
+
+    Raises:
+        ValueError: If `delta` is outside (0, 1), a cost is not positive and finite, or no epoch has
+            one.
 
     Example:
         >>> first = torch.tensor(1)

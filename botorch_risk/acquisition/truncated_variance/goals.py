@@ -89,6 +89,8 @@ class Maximize(Goal):
 
         M_t = {x in M_{t-1}: u(x) >= max_{x' in M_{t-1}} l(x')}                   Eq. (5)
 
+    Algorithm 2 of [Bogunovic2016truvar]_.
+
     Example:
         >>> every = torch.ones(3, dtype=torch.bool)
         >>> lower, upper = torch.tensor([0.0, 1.0, 2.0]), torch.tensor([1.0, 3.0, 4.0])
@@ -152,8 +154,13 @@ class LevelSet(LevelSetGoal):
         M_t = {x in M_{t-1}: l(x) <= h <= u(x)}                                    Eq. (6)
         H_t adds {x in M_{t-1}: l(x) > h},  L_t adds {x in M_{t-1}: u(x) < h}      Eq. (7)
 
+    Algorithm 2 of [Bogunovic2016truvar]_.
+
     Attributes:
         threshold: The level h, in units of the outcome.
+
+    Raises:
+        ValueError: If the threshold is not finite.
 
     Example:
         >>> every = torch.ones(3, dtype=torch.bool)
@@ -201,6 +208,9 @@ class RelativeLevelSet(LevelSetGoal):
     Attributes:
         fraction: In (0, 1), the paper's omega.
         baseline: The value that counts as nothing, in units of the outcome.
+
+    Raises:
+        ValueError: If the fraction is outside (0, 1) or the baseline not finite.
 
     Example:
         >>> RelativeLevelSet(0.8).level(torch.tensor([1.0, 5.0]))

@@ -20,6 +20,8 @@ Noise = float | Tensor | Callable[[Tensor], Tensor]
 class Cost(Protocol):
     r"""What a sample costs, given where the last one was taken.
 
+    `c(x)` in Eq. (3) of [Bogunovic2016truvar]_; as in its Sec. 4 it may depend on the last point.
+
     Example:
         >>> def travel(X, previous, level):
         ...     depth = 4 * (X[..., 1].abs() + 1)
@@ -46,13 +48,17 @@ class Cost(Protocol):
 
 @dataclass(frozen=True)
 class NoiseLevels:
-    r"""Noise variances to choose from, and what they cost (Corollary 3.2 of TRUVAR).
+    r"""Noise variances to choose from, and what they cost, Corollary 3.2 of [Bogunovic2016truvar]_.
 
     The domain is then `D_0 x {0, .., K - 1}`; the sets stay subsets of `D_0`.
 
     Attributes:
         variances: `K` noise variances >= 0, squared units of the outcome.
         costs: `K` costs > 0; `None` if a cost function knows the levels.
+
+    Raises:
+        ValueError: If there is no level, a variance is negative, a cost is not positive, one of
+            them is not finite, or their numbers differ.
 
     Example:
         >>> len(NoiseLevels(variances=(1e-6, 1e-3), costs=(15.0, 2.0)))

@@ -24,7 +24,9 @@ _SMALLEST_ETA = 1e-10
 
 @dataclass(frozen=True)
 class TruncatedVarianceState:
-    r"""What truncated variance reduction remembers between samples [Bogunovic2016truvar]_.
+    r"""What truncated variance reduction remembers between samples.
+
+    Algorithms 1 and 2 of [Bogunovic2016truvar]_.
 
     An immutable record of Algorithms 1 and 2: `update` returns the next one. The initial data
     pass through `update` once before the first selection. A round uses the old `beta` for

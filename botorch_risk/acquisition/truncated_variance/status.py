@@ -11,15 +11,26 @@ from botorch_risk.posterior.domain import DomainPosterior
 
 
 class Status(NamedTuple):
-    r"""Where a run stands, `batch_shape` each.
+    r"""Where a run stands.
 
     Attributes:
-        num_unclassified: The size of `M_t`.
-        epoch: The epoch i, from 1.
-        target: `eta_(i)`, in units of the outcome.
-        largest_deviation: The largest posterior standard deviation in `M_t`; the epoch ends when
-            `sqrt(beta)` times it is at the target.
-        cost: What all samples have cost so far.
+        num_unclassified: `batch_shape`, the size of `M_t`.
+        epoch: `batch_shape`, the epoch i, from 1.
+        target: `batch_shape`, `eta_(i)` in units of the outcome.
+        largest_deviation: `batch_shape`, the largest posterior standard deviation in `M_t`; the
+            epoch ends when `sqrt(beta)` times it is at the target.
+        cost: `batch_shape`, what all samples have cost so far.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.acquisition import LevelSet
+        >>> domain = torch.linspace(0, 1, 40, dtype=torch.double).unsqueeze(-1)
+        >>> posterior = DomainPosterior(SingleTaskGP(domain[::4], (6 * domain[::4]).sin()), domain)
+        >>> state = TruncatedVarianceState.initial(domain, LevelSet(0.5)).update(posterior)
+        >>> now = status(state, posterior)
+        >>> now.num_unclassified, now.epoch, now.cost
+        (tensor(3), tensor(2), tensor(0., dtype=torch.float64))
     """
 
     num_unclassified: Tensor
@@ -31,6 +42,8 @@ class Status(NamedTuple):
 
 def status(state: TruncatedVarianceState, posterior: DomainPosterior) -> Status:
     r"""Reports where a run of TRUVAR stands.
+
+    After Algorithm 1 of [Bogunovic2016truvar]_.
 
     Args:
         state: After its last update.

@@ -143,6 +143,9 @@ def records_by_series(
         experiment: The experiment; if the campaign has none of this name, the list is empty.
         setting: The name of the setting.
 
+    Raises:
+        StoreError: If the strategies of a series have begun no seed in common.
+
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> from botorch_risk.experiments.campaigns import Campaign, CampaignStore, Series

@@ -122,6 +122,7 @@ class CampaignStore:
         Raises:
             StoreError: If the file is missing, corrupt, locked, no campaign's store, or another
                 campaign's: what differs is named. Nothing has been changed then.
+            ValueError: If a strategy does not take the arguments of a setting.
         """
         self.path = Path(path)
         check_local(self.path)
