@@ -25,7 +25,6 @@ CANNOT_HAPPEN = {
     "acquisition.gp_ucb": "InputDataError",
     "ax.ContextualRiskModel": "UnsupportedError",
     "ax.best_arm": "UserInputError",
-    "fit.fit_gpytorch_mll_closed_form": "ValueError",
     "test_functions.CoastalTerrain": "BotorchTensorDimensionError InputDataError",
     "test_functions.EnvironmentalBranin": "BotorchTensorDimensionError ValueError",
     "test_functions.ExpectationTestProblem": "BotorchTensorDimensionError ValueError",
@@ -52,7 +51,7 @@ OWN = {
         experiments.campaigns.BoardEntry experiments.campaigns.Campaign
         experiments.campaigns.ExperimentRegrets experiments.campaigns.Options
         experiments.campaigns.Regrets experiments.campaigns.Series fit.Estimates fit.FitResult
-        fit.FitStatus fit.Hyperparameters fit.LogMarginalLikelihood fit.PseudoPoints
+        fit.Optimum fit.FitStatus fit.Hyperparameters fit.LogMarginalLikelihood fit.PseudoPoints
         metrics.LevelSetScores metrics.LevelSets metrics.MeanAndStandardError metrics.ParetoSets
         models.Reduction posterior.Marginals risk.UncertifiedWorstCaseError strategies.History
         strategies.View
@@ -107,7 +106,7 @@ OWN = {
         ax.PerturbedInputsAcquisition ax.RiskAcquisition ax.RiskFrontierPlot ax.RiskGenerator
         ax.RiskGenerators ax.best_arm ax.readings ax.register ax.under_perturbed_inputs
         baselines.AskTell baselines.ask_tell fit.warn_of_failed_fits models.FastMarginals
-        models.mixed_kernel
+        fit.WarmStartedFit models.mixed_kernel
     """,
     "what runs, stores and shows experiments": """
         experiments.ExperimentRun experiments.ExperimentStore experiments.get_experiment
