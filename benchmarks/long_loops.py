@@ -27,7 +27,7 @@ from botorch_risk.strategies import MeanVariance, rahbo, sbo_kde, uhe_bo
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 SEEDS, NUM_REPEATS, WINDOW = [0, 1], 3, 10
-MILESTONES = (20, 60, 120, 240)
+MILESTONES = (20, 40, 60, 120, 240)
 REPEATS = {"num_repeats": NUM_REPEATS, "risk_aversion": 1.0}
 FAST = {"seeds": SEEDS, "num_initial": 4, "num_restarts": 2, "raw_samples": 16}
 WAYS: dict[str, Callable[[], Any]] = {
@@ -40,8 +40,7 @@ WAYS: dict[str, Callable[[], Any]] = {
     ),
 }
 FITS = (
-    "botorch_risk.strategies.mean_variance.fit_exact_gp",
-    "botorch_risk.strategies.contextual.fit_exact_gp",
+    "botorch_risk.strategies.method.fit_exact_gp",
     "botorch_risk.fit.estimators.fit_pseudo_data",
 )
 

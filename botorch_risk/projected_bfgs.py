@@ -114,12 +114,14 @@ def minimize_rows(
     worthwhile: float = 0.0,
     patience: float = np.inf,
     metric: ndarray | None = None,
+    noise: float = 0.0,
 ) -> Minima:
     r"""Minimises each row of a batch of smooth functions within a box.
 
     Projected BFGS [Bertsekas1982projected]_: `x <- clip(x - step * H g, lower, upper)` where `H`
     acts on the coordinates that the gradient does not hold at a bound, and backtracking on that
-    path. Local; a row never ends above its start. The metric is dense: for `p` up to some hundred.
+    path. Local; a row never ends above its start, but for `noise`. The metric is dense: for `p` up
+    to some hundred.
 
     Args:
         objective: Takes the points `rows x p` and the index of each among the rows of `start`
@@ -144,6 +146,8 @@ def minimize_rows(
         patience: How many evaluations may gain nothing worthwhile.
         metric: Approximate inverse Hessians to begin with, `rows x p x p`, such as those of the
             minima of a similar objective; NaN where there is none.
+        noise: The relative error of values whose gradients are more exact, such as quadratic forms
+            of ill-conditioned matrices: within it a step counts that shortens the gradient.
 
     Returns:
         The minima, their values, statuses, evaluation counts and metrics.
@@ -166,7 +170,7 @@ def minimize_rows(
             value, gradient = objective(trial, rows.index)
             rows.evaluations += 1
             status = np.full(rows.index.size, RowStatus.RUNNING)
-            accepted = _sufficient(rows, value, gradient, slope, precision)
+            accepted = _sufficient(rows, value, gradient, slope, precision, noise)
             _backtrack(rows, ~accepted, value, slope, status, precision)
             # One small step may be a bad direction; two in a row are the end of the descent.
             small = rows.value - value <= relative_tolerance * np.maximum(1.0, np.abs(rows.value))
@@ -269,14 +273,22 @@ def _propose(rows: _Rows, max_step: float) -> tuple[ndarray, ndarray, ndarray]:
 
 
 def _sufficient(
-    rows: _Rows, value: ndarray, gradient: ndarray, slope: ndarray, precision: float
+    rows: _Rows,
+    value: ndarray,
+    gradient: ndarray,
+    slope: ndarray,
+    precision: float,
+    noise: float,
 ) -> ndarray:
     r"""Armijo's rule; where the expected decrease drowns in rounding any decrease will do."""
     # Armijo's margin, 1e-4 of the expected decrease, is lost in the rounding of two values well
     # before the decrease itself is.
-    negligible = -slope <= 1e3 * precision * np.maximum(1.0, np.abs(rows.value))
+    unit = np.maximum(1.0, np.abs(rows.value))
     decrease = value <= rows.value + SUFFICIENT_DECREASE * slope
-    decrease |= negligible & (value <= rows.value)
+    decrease |= (-slope <= 1e3 * precision * unit) & (value <= rows.value)
+    if noise:  # the gradient still tells what values do not
+        flatter = np.linalg.norm(gradient, axis=1) < np.linalg.norm(rows.gradient, axis=1)
+        decrease |= (-slope <= noise * unit) & (value <= rows.value + noise * unit) & flatter
     return decrease & (slope < 0) & np.isfinite(value) & np.isfinite(gradient).all(axis=1)
 
 

@@ -49,10 +49,11 @@ class Optimum:
         >>> import torch
         >>> from botorch.models import SingleTaskGP
         >>> from botorch_risk.fit import fit_exact_gp
-        >>> X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
-        >>> first = fit_exact_gp(SingleTaskGP(X[:11], (6 * X[:11]).sin()))
-        >>> second = fit_exact_gp(SingleTaskGP(X, (6 * X).sin()), previous=first.optimum)
-        >>> bool(3 * second.num_evaluations < first.num_evaluations)
+        >>> X = torch.linspace(0, 1, 20, dtype=torch.double).unsqueeze(-1)
+        >>> Y = (6 * X).sin() + 0.1 * torch.randn_like(X)
+        >>> first = fit_exact_gp(SingleTaskGP(X[:19], Y[:19]))
+        >>> second = fit_exact_gp(SingleTaskGP(X, Y), previous=first.optimum)
+        >>> bool(2 * second.num_evaluations < first.num_evaluations)
         True
     """
 

@@ -14,6 +14,8 @@ from botorch_risk.projected_bfgs import Minima, RowStatus
 # The factor by which data may grow before a fit starts afresh: between, the optimum moves a little,
 # but another one may have become the better one.
 GROWTH = 1.25
+# While there are no more points than this, several explanations of the data compete.
+FEW = 16
 # The most that the logarithm of a hyperparameter may move before the landscape is another one.
 FAR = float(np.log(2.0))
 
@@ -53,4 +55,5 @@ def needs_fresh_start(
     moved = np.abs(found.x - previous.theta.cpu().double().numpy()).max(axis=1, initial=0.0)
     near = moved <= FAR  # False for NaN
     converged = found.status == RowStatus.CONVERGED
-    return ~(near & converged & (objective.num_observed < GROWTH * fresh_at))
+    count = objective.num_observed
+    return ~(near & converged & (count > FEW) & (count < GROWTH * fresh_at))

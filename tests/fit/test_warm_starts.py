@@ -29,7 +29,7 @@ def data(n: int, repeats: int = 1) -> tuple[Tensor, Tensor]:
     return X[:, :n], Y[:, :n]
 
 
-def rounds(first: int = 12, last: int = 40) -> list[tuple[FitResult, FitResult]]:
+def rounds(first: int = 18, last: int = 44) -> list[tuple[FitResult, FitResult]]:
     r"""A fit from the last optimum and one from scratch, in each round of a loop."""
     results, previous = [], None
     for n in range(first, last):
@@ -135,7 +135,7 @@ def loss(model: SingleTaskGP) -> ExactMarginalLogLikelihood:
 
 def test_in_a_loop_of_botorch() -> None:
     fit = WarmStartedFit()
-    for n in range(12, 30):
+    for n in range(18, 36):
         model = scaled_matern(*(x[0] for x in data(n)))
         fit_gpytorch_mll(loss(model), optimizer=fit)
         cold = scaled_matern(*(x[0] for x in data(n)))
@@ -158,7 +158,7 @@ def test_several_models_keep_their_own_fits() -> None:
         fit_gpytorch_mll(SumMarginalLogLikelihood(models.likelihood, models), optimizer=fit)
     first, later = fit.num_evaluations[:2], fit.num_evaluations[2:]
     assert len(later) == 4
-    assert max(later) <= 8 < min(first)
+    assert max(later) <= 16 < min(first)
 
 
 def test_both_processes_of_a_mean_variance_gp() -> None:
@@ -170,7 +170,7 @@ def test_both_processes_of_a_mean_variance_gp() -> None:
         fit_gpytorch_mll(mll, optimizer=fit)
     assert not mll.training
     assert len(fit.num_evaluations) == 6
-    assert max(fit.num_evaluations[4:]) <= 8 < min(fit.num_evaluations[:2])
+    assert max(fit.num_evaluations[4:]) <= 12 < min(fit.num_evaluations[:2])
 
 
 def test_other_data_start_afresh() -> None:
