@@ -35,6 +35,8 @@ SHRINK_RANGE = (0.1, 0.5)
 MAX_TRIALS = 20
 # A coordinate this close to a bound lies on it: rounding in `clip` leaves no larger gap.
 ON_BOUND = 1e-10
+# How near a known minimum a row counts as on its way there.
+NEAR = 0.1
 
 Objective = Callable[[ndarray, ndarray], tuple[ndarray, ndarray]]
 
@@ -115,6 +117,7 @@ def minimize_rows(
     patience: float = np.inf,
     metric: ndarray | None = None,
     noise: float = 0.0,
+    known: tuple[ndarray, ndarray] | None = None,
 ) -> Minima:
     r"""Minimises each row of a batch of smooth functions within a box.
 
@@ -148,6 +151,9 @@ def minimize_rows(
             minima of a similar objective; NaN where there is none.
         noise: The relative error of values whose gradients are more exact, such as quadratic forms
             of ill-conditioned matrices: within it a step counts that shortens the gradient.
+        known: A minimum that is known to each row, `rows x p`, and its value, `rows`; NaN for none.
+            A row that comes near it, no coordinate further than 0.1, with no lower value has
+            converged, since it would end there.
 
     Returns:
         The minima, their values, statuses, evaluation counts and metrics.
@@ -178,6 +184,8 @@ def minimize_rows(
             rows.small = np.where(accepted, np.where(small, rows.small + 1, 0), rows.small)
             status[accepted & (rows.iterations >= max_iterations)] = RowStatus.ITERATION_LIMIT
             done = (rows.small >= 2) | _is_flat(rows, gradient_tolerance, decrease_tolerance)
+            if known is not None:
+                done |= _is_near(rows, known)
             status[accepted & done] = RowStatus.CONVERGED
             gained = rows.milestone - rows.value > worthwhile
             rows.milestone = np.where(gained, rows.value, rows.milestone)
@@ -244,6 +252,13 @@ def _is_flat(rows: _Rows, gradient_tolerance: float, decrease_tolerance: float) 
         decrease = np.einsum("ri,rij,rj->r", gradient, rows.metric, gradient)
         flat &= decrease <= decrease_tolerance
     return flat
+
+
+def _is_near(rows: _Rows, known: tuple[ndarray, ndarray]) -> ndarray:
+    r"""Whether rows are in the basin of the minimum that is known to them, and not below it."""
+    x, value = (part[rows.index] for part in known)
+    close = np.abs(rows.x - x).max(axis=1, initial=0.0) <= NEAR  # False for NaN
+    return close & (rows.value >= value)
 
 
 def _reset_metric(rows: _Rows, mask: ndarray) -> None:

@@ -199,3 +199,18 @@ def test_joined_minima_are_in_order() -> None:
     joined = parts[0].joined(parts[1])
     np.testing.assert_array_equal(joined.num_evaluations, together.num_evaluations)
     np.testing.assert_allclose(joined.metric, together.metric)
+
+
+def test_a_row_that_comes_near_a_known_minimum_ends_there() -> None:
+    objective = quadratics(6, 3)
+    box = (np.full(3, -50.0), np.full(3, 50.0))
+    start = np.random.default_rng(2).uniform(-5, 5, (6, 3))
+    whole = minimize_rows(objective, start, *box)
+    value = whole.value.copy()
+    value[0] = np.nan  # nothing is known to the first row
+    value[1] += 1.0  # and something worse to the second
+    short = minimize_rows(objective, start, *box, known=(whole.x, value))
+    assert short.num_evaluations[:2].tolist() == whole.num_evaluations[:2].tolist()
+    assert (short.num_evaluations[2:] < whole.num_evaluations[2:]).any()
+    assert (np.abs(short.x - whole.x) <= 0.1).all()
+    assert (short.status == RowStatus.CONVERGED).all()

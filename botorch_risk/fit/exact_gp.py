@@ -205,7 +205,10 @@ def _fit_parts(
     fresh = needs_fresh_start(objective, previous, minima)
     if fresh.any():
         again = starts.of(fresh)
-        minima = minima.joined(_minimize(objective, again, options))
+        ended = np.where(minima.status == RowStatus.CONVERGED, minima.value, np.nan)
+        own = again.rows % len(ended)
+        known = (minima.x[own], ended[own])
+        minima = minima.joined(_minimize(objective, again, {**options, "known": known}))
         rows = np.concatenate([rows, len(rows) + again.rows])
     fresh_at = np.where(fresh, objective.num_observed, previous.fresh_at.cpu().numpy())
     return _collect(parts, objective, minima, rows, fresh_at)
