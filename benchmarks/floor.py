@@ -7,7 +7,8 @@ this machine has for matrix products, factorisations, exp, sorts and copies of t
 rates are measured in turns with the part itself, in CPU seconds, so that other programs slow both.
 A kernel is measured in a batch, so that no floor holds the cost of a call. That cost stands in a
 column of its own: `calls` is the number of torch operations of one run, views included, times the
-CPU time of an addition of two numbers.
+CPU time of an addition of two numbers. It does not count what Python does between them; for that
+the sentences compare with the same code on two data and one point.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -28,7 +30,7 @@ from botorch.acquisition import UpperConfidenceBound
 from botorch.models import SingleTaskGP
 from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Generator, Tensor
-from torch.profiler import ProfilerActivity, profile
+from torch.autograd.profiler import profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks import floor_counts as counts
@@ -49,9 +51,10 @@ from botorch_risk.risk import MaximumMeanDiscrepancyBall, TotalVariationBall
 from botorch_risk.risk.mmd_interior_point import BallRows
 
 REPLICATES = (1, 32, 128)
+SIZES = ((40, 2), (100, 6))  # n and d of a fit
 KERNELS = {"RBF": RBFKernel, "Matern-5/2": partial(MaternKernel, nu=2.5)}
 DIMENSION = 2
-MOST_ROWS = 8192  # of values in one call of a ball, as memory allows
+MOST_ROWS = 4096  # of values in one call of a ball, as memory allows
 LOW = 0.5  # a share below it is explained
 
 
@@ -65,17 +68,19 @@ class Part:
     run: Callable[[], object]
     needs: list[tuple[float, Count]]  # how often each
     note: str = ""
+    smallest: Callable[[], object] | None = None  # the same code with next to no arithmetic
 
 
 @dataclass
 class Row:
-    r"""Microseconds of a part: floor, measured, and of its calls alone."""
+    r"""Microseconds of a part: floor, measured, of its calls alone, of the smallest problem."""
 
     part: Part
     floor: float
     measured: float
     calls: float
     num_calls: int
+    smallest: float
 
     @property
     def share(self) -> float:
@@ -114,57 +119,61 @@ def outcomes(X: Tensor) -> Tensor:
     return (4 * X.sum(dim=-1, keepdim=True)).sin() + 0.1 * draw(*X.shape[:-1], 1, seed=1)
 
 
+def predictions(kernel: str, R: int, n: int, m: int) -> tuple[MarginalPredictor, Tensor]:
+    r"""The marginals of R models of n points, and m points for each."""
+    batch = [] if R == 1 else [R]
+    X = draw(*batch, n, DIMENSION)
+    covariance = KERNELS[kernel](ard_num_dims=DIMENSION, batch_shape=torch.Size(batch))
+    model = SingleTaskGP(X, outcomes(X), covar_module=covariance).eval()
+    covariance.lengthscale, model.likelihood.noise = 0.4, 1e-3
+    return MarginalPredictor(model), draw(*batch, m, DIMENSION, seed=2)
+
+
 def marginals() -> Iterator[Part]:
-    for kernel, build in KERNELS.items():
-        for n in (40, 200):
-            for R, m in ((1, 10), (1, 1024), (32, 10), (128, 10)):
-                batch = [] if R == 1 else [R]
-                X = draw(*batch, n, DIMENSION)
-                covariance = build(ard_num_dims=DIMENSION, batch_shape=torch.Size(batch))
-                model = SingleTaskGP(X, outcomes(X), covar_module=covariance).eval()
-                covariance.lengthscale, model.likelihood.noise = 0.4, 1e-3
-                predictor, points = MarginalPredictor(model), draw(*batch, m, DIMENSION, seed=2)
-                for name, run in PASSES.items():
-                    is_matern, gradient = kernel != "RBF", name != "forward"
-                    need = counts.marginals(R, n, DIMENSION, m, is_matern, gradient)
-                    shape = f"{kernel}, n = {n}, m = {m:,}"
-                    way = partial(run, predictor, points)
-                    yield Part(f"marginals, {name}", R, shape, way, [(1, need)])
+    for kernel, n, name in product(KERNELS, (40, 200), PASSES):
+        for R, m in ((1, 10), (1, 1024), (32, 10), (128, 10)):
+            run, least = (
+                partial(PASSES[name], *predictions(kernel, R, *sizes)) for sizes in ((n, m), (2, 1))
+            )
+            need = counts.marginals(R, n, DIMENSION, m, kernel != "RBF", name != "forward")
+            shape = f"{kernel}, n = {n}, m = {m:,}"
+            yield Part(f"marginals, {name}", R, shape, run, [(1, need)], smallest=least)
+
+
+def evidence(R: int, n: int, d: int) -> Callable[[], object]:
+    r"""An evaluation of the likelihood of R data sets."""
+    X = draw(R, n, d)
+    Y, one = outcomes(X).squeeze(-1), X.new_ones(R)
+    theta = Hyperparameters(X.new_full((R, d), 0.5), X.new_full((R, 1), 0.01), one, 0 * one)
+    return partial(log_marginal_likelihood, X, Y, theta)
 
 
 def likelihoods() -> Iterator[Part]:
-    for n, d in ((40, 2), (100, 6)):
-        for R in REPLICATES:
-            X = draw(R, n, d)
-            Y, one = outcomes(X).squeeze(-1), X.new_ones(R)
-            theta = Hyperparameters(X.new_full((R, d), 0.5), X.new_full((R, 1), 0.01), one, 0 * one)
-            run = partial(log_marginal_likelihood, X, Y, theta)
-            need = counts.likelihood(R, n, d)
-            yield Part("likelihood and gradient", R, f"n = {n}, d = {d}", run, [(1, need)])
+    for (n, d), R in product(SIZES, REPLICATES):
+        run, least = evidence(R, n, d), evidence(R, 2, d)
+        need = [(1, counts.likelihood(R, n, d))]
+        yield Part("likelihood and gradient", R, f"n = {n}, d = {d}", run, need, smallest=least)
 
 
 def fits() -> Iterator[Part]:
-    for n, d in ((40, 2), (100, 6)):
-        for R in REPLICATES:
-            X = draw(R, n, d)
-            model = SingleTaskGP(X, outcomes(X))
-            initial = [parameter.detach().clone() for parameter in model.parameters()]
+    for (n, d), R in product(SIZES, REPLICATES):
+        X = draw(R, n, d)
+        model = SingleTaskGP(X, outcomes(X))
+        initial = [parameter.detach().clone() for parameter in model.parameters()]
 
-            def run(model: SingleTaskGP = model, initial: list[Tensor] = initial) -> Tensor:
-                for parameter, value in zip(model.parameters(), initial, strict=True):
-                    parameter.data.copy_(value)
-                return fit_exact_gp(model).num_evaluations
+        def run(model: SingleTaskGP = model, initial: list[Tensor] = initial) -> Tensor:
+            for parameter, value in zip(model.parameters(), initial, strict=True):
+                parameter.data.copy_(value)
+            return fit_exact_gp(model).num_evaluations
 
-            run()
-            start = time.process_time()
-            with traced(MarginalLikelihoodObjective, "__call__", lambda x, _: len(x)) as record:
-                evaluations = int(run().sum())
-            share = record.seconds / (time.process_time() - start)
-            note = (
-                f"{evaluations / R:.0f} evaluations a replicate, which take {share:.0%} of the fit"
-            )
-            needs = [(evaluations / R, counts.likelihood(R, n, d))]
-            yield Part("fit", R, f"n = {n}, d = {d}", run, needs, note)
+        run()
+        start = time.process_time()
+        with traced(MarginalLikelihoodObjective, "__call__", lambda x, _: len(x)) as record:
+            evaluations = int(run().sum())
+        share = record.seconds / (time.process_time() - start)
+        note = f"{evaluations / R:.0f} evaluations a replicate take {share:.0%} of the fit"
+        needs = [(evaluations / R, counts.likelihood(R, n, d))]
+        yield Part("fit", R, f"n = {n}, d = {d}", run, needs, note)
 
 
 def multistarts() -> Iterator[Part]:
@@ -201,14 +210,13 @@ def candidates_of(R: int) -> int:
 
 
 def total_variation_balls() -> Iterator[Part]:
-    for n_w in (100, 1024):
-        for R in REPLICATES:
-            m = candidates_of(R)
-            values = smooth_values(line_of_points(n_w), R * m).view(R, m, n_w)
-            run = partial(TotalVariationBall(0.1), values, torch.full_like(values[0, 0], 1 / n_w))
-            need = counts.total_variation(R * m, n_w)
-            shape = f"n_w = {n_w:,}, {m} candidates"
-            yield Part("worst case, total variation", R, shape, run, [(1, need)])
+    for n_w, R in product((100, 1024), REPLICATES):
+        m = candidates_of(R)
+        values = smooth_values(line_of_points(n_w), R * m).view(R, m, n_w)
+        run = partial(TotalVariationBall(0.1), values, torch.full_like(values[0, 0], 1 / n_w))
+        need = counts.total_variation(R * m, n_w)
+        shape = f"n_w = {n_w:,}, {m} candidates"
+        yield Part("worst case, total variation", R, shape, run, [(1, need)])
 
 
 def discrepancy_balls() -> Iterator[Part]:
@@ -257,9 +265,9 @@ def measure(part: Part, budget: float) -> Row:
     r"""Times a part in turns with all kernels of its floor."""
     terms = [term for _, need in part.needs for term in (*need.terms, need.memory)]
     probes = {(term.probe, term.shape): PROBES[term.probe](*term.shape) for term in terms}
-    ways = {f"{key}": probe[0] for key, probe in probes.items()}
-    call, _ = PROBES["call"]()
-    seconds = cpu_seconds({"part": part.run, "call": call, **ways}, budget)
+    ways = {"part": part.run, "call": PROBES["call"]()[0], "smallest": part.smallest or int}
+    ways |= {f"{key}": probe[0] for key, probe in probes.items()}
+    seconds = cpu_seconds(ways, budget)
     rates = {key: work / seconds[f"{key}"] for key, (_, work) in probes.items()}
 
     def needed(term: counts.Term) -> float:
@@ -270,29 +278,46 @@ def measure(part: Part, budget: float) -> Row:
     )
     with _Calls() as calls:
         part.run()
-    overhead = calls.count * seconds["call"]
-    return Row(part, 1e6 * floor, 1e6 * seconds["part"], 1e6 * overhead, calls.count)
+    times = (floor, seconds["part"], calls.count * seconds["call"], seconds["smallest"])
+    floor, measured, overhead, smallest = (1e6 * value for value in times)
+    return Row(part, floor, measured, overhead, calls.count, smallest)
 
 
-def longest_operations(run: Callable[[], object]) -> str:
-    r"""The three operations that take longest, with their shares of the time of all."""
-    with profile(activities=[ProfilerActivity.CPU]) as record:
-        run()
+def longest_operations(row: Row) -> str:
+    r"""The four operations that take longest, with their shares of the time of all."""
+    with profile(use_kineto=False) as record:
+        for _ in range(1 + int(2e5 / row.measured)):  # the first one is cold
+            row.part.run()
     times = {
         event.key.removeprefix("aten::"): event.self_cpu_time_total
         for event in record.key_averages()
     }
     total = sum(times.values())
-    longest = sorted(times, key=times.__getitem__, reverse=True)[:3]
+    longest = sorted(times, key=times.__getitem__, reverse=True)[:4]
     return ", ".join(f"`{name}` {times[name] / total:.0%}" for name in longest)
 
 
 def sentence(row: Row) -> str:
     r"""What takes the time of a part at one shape."""
     part = row.part
-    explained = f"R = {part.replicates}, {part.shape}: {row.num_calls:,} calls take about "
-    explained += f"{row.calls / row.measured:.0%} of the time; longest are "
-    return explained + longest_operations(part.run) + (f"; {part.note}" if part.note else "")
+    text = f"{row.num_calls:,} calls take about {row.calls / row.measured:.0%} of the time"
+    if part.smallest is not None:
+        text += f", two data and one point {row.smallest / row.measured:.0%}"
+    text += f"; longest are {longest_operations(row)}"
+    return f"R = {part.replicates}, {part.shape}: {text}{'; ' if part.note else ''}{part.note}"
+
+
+def selection() -> str:
+    r"""What a selection would take in the place of the sort of a total-variation ball."""
+    values = smooth_values(line_of_points(1024), 256)
+    seconds = cpu_seconds(
+        {"sort": partial(values.sort, dim=-1), "selection": partial(values.topk, 52, dim=-1)}, 0.5
+    )
+    sort, select = (1e3 * value for value in seconds.values())
+    return (
+        f"A sort of 256 x 1,024 values takes {sort:.1f} ms; to select the largest 5 %, which is "
+        f"enough where weights are equal, takes {select:.1f} ms."
+    )
 
 
 ALL = (
@@ -310,19 +335,24 @@ def main(quick: bool = False) -> None:
     print(f"\n## Shares of the floor\n\n{environment('cpu')}. CPU time.\n")
     print("| part | R | shape | floor, us | measured, us | share | calls, us |")
     print("|---|---|---|---|---|---|---|", flush=True)
-    explained: dict[str, list[str]] = {}
+    low: dict[str, list[Row]] = {}
     for part in (part for parts in ALL for part in parts()):
         if quick and part.replicates == max(REPLICATES):
             continue
-        row = measure(part, 0.1 if quick else 0.6)
+        row = measure(part, 0.1 if quick else 0.4)
         cells = [part.name, f"{part.replicates}", part.shape, f"{row.floor:,.1f}"]
         cells += [f"{row.measured:,.0f}", f"{row.share:.0%}", f"{row.calls:,.0f}"]
         print(f"| {' | '.join(cells)} |", flush=True)
         if row.share < LOW:
-            explained.setdefault(part.name, []).append(sentence(row))
-    for name, sentences in explained.items():
-        ends = dict.fromkeys((sentences[0], sentences[-1]))
-        print(f"\n{name.capitalize()}: {'. '.join(ends)}.")
+            low.setdefault(part.name, []).append(row)
+    for name, rows in low.items():
+        least, most = (
+            min(rows, key=lambda row: row.share),
+            max(rows, key=lambda row: row.measured),
+        )
+        ends = [least] if least is most else [least, most]
+        print(f"\n- {name[0].upper()}{name[1:]}. {'. '.join(map(sentence, ends))}.")
+    print(f"\n{selection()}")
 
 
 if __name__ == "__main__":

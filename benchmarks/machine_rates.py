@@ -11,10 +11,13 @@ from statistics import median
 import torch
 from torch import Tensor
 
+from benchmarks.risk_measures import smooth_values
+
 # A probe of a small shape is made of several, up to this many operations and this large a batch: so
 # the cost of the call itself does not count, and all still lies in the cache.
 ENOUGH, MOST_COPIES = 4e5, 64
-LEAST_SECONDS = 1e-3  # of one timing: shorter calls are repeated in it
+LEAST_SECONDS = 2e-3  # of one timing: shorter calls are repeated in it
+ALWAYS_WARM = 0.1  # a call of this many seconds needs no other to warm up
 Probe = tuple[Callable[[], object], float]  # a call, and how many operations it does
 
 
@@ -64,7 +67,8 @@ def _solve(batch: int, n: int) -> Probe:
 
 
 def _sort(rows: int, n: int) -> Probe:
-    return partial(torch.sort, _random(rows, n), dim=-1), rows * n
+    line = torch.linspace(0, 1, n, dtype=torch.float64).unsqueeze(-1)
+    return partial(torch.sort, smooth_values(line, rows), dim=-1), rows * n
 
 
 def _entrywise(function: Callable[..., Tensor], entries: int) -> Probe:
@@ -105,20 +109,29 @@ PROBES: dict[str, Callable[..., Probe]] = {
 
 def cpu_seconds(ways: Mapping[str, Callable[[], object]], budget: float) -> dict[str, float]:
     r"""Median CPU seconds of one call of each way, all in turns, for about so many seconds."""
-    counts, total = {}, 0.0
-    for name, way in ways.items():
-        way()
-        once = _timed(way, 1)
-        counts[name] = max(1, math.ceil(LEAST_SECONDS / once))
-        total += counts[name] * once
-    repeats = min(15, max(3, int(budget / total)))
+    sizes = {name: _calls_in_a_timing(way) for name, way in ways.items()}
+    repeats = min(15, max(3, int(budget / sum(seconds for _, seconds in sizes.values()))))
     turns = [
-        {name: _timed(way, counts[name]) for name, way in ways.items()} for _ in range(repeats)
+        {name: _timed(way, sizes[name][0]) for name, way in ways.items()} for _ in range(repeats)
     ]
     return {name: median(turn[name] for turn in turns) for name in ways}
 
 
+def _calls_in_a_timing(way: Callable[[], object]) -> tuple[int, float]:
+    r"""How many calls, after some to warm up, and their seconds."""
+    count, seconds = 1, _timed(way, 1)
+    if seconds < ALWAYS_WARM:
+        seconds = min(_timed(way, 1) for _ in range(3))
+    while seconds < LEAST_SECONDS:
+        count *= 2
+        seconds = count * _timed(way, count)
+    return count, seconds
+
+
 def _timed(way: Callable[[], object], count: int) -> float:
+    r"""CPU seconds of a call; where they are short, after one that brings all into the cache."""
+    if count > 1:
+        way()
     start = time.process_time()
     for _ in range(count):
         way()
