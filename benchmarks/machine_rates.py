@@ -17,7 +17,7 @@ from benchmarks.risk_measures import smooth_values
 # the cost of the call itself does not count, and all still lies in the cache.
 ENOUGH, MOST_COPIES = 4e5, 64
 LEAST_SECONDS = 2e-3  # of one timing: shorter calls are repeated in it
-ALWAYS_WARM = 0.1  # a call of this many seconds needs no other to warm up
+ALWAYS_WARM = 1.0  # a call of this many seconds needs no other to warm up
 Probe = tuple[Callable[[], object], float]  # a call, and how many operations it does
 
 
@@ -120,8 +120,9 @@ def cpu_seconds(ways: Mapping[str, Callable[[], object]], budget: float) -> dict
 def _calls_in_a_timing(way: Callable[[], object]) -> tuple[int, float]:
     r"""How many calls, after some to warm up, and their seconds."""
     count, seconds = 1, _timed(way, 1)
-    if seconds < ALWAYS_WARM:
-        seconds = min(_timed(way, 1) for _ in range(3))
+    for _ in range(3):
+        if seconds < ALWAYS_WARM:
+            seconds = min(seconds, _timed(way, 1))
     while seconds < LEAST_SECONDS:
         count *= 2
         seconds = count * _timed(way, count)
