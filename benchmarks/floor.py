@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -66,7 +66,7 @@ class Part:
     replicates: int
     shape: str
     run: Callable[[], object]
-    needs: list[tuple[float, Count]]  # how often each
+    needs: Sequence[tuple[float, Count]]  # how often each
     note: str = ""
     smallest: Callable[[], object] | None = None  # the same code with next to no arithmetic
 
