@@ -13,6 +13,7 @@ from benchmarks import (
     constrained_round,
     environment_step,
     fit_quality,
+    floor,
     long_loops,
     marginals,
     mixed_search,
@@ -54,6 +55,7 @@ def main() -> None:
         value_at_risk_step.main(repeats=1 if quick else 5)
         environment_step.main(repeats=1 if quick else 5)
         robust_acquisition.main(data_sets=1 if quick else 5)
+        floor.main(quick)
     else:
         for replicates in (32, 128, 512):
             rahbo_loop.main(replicates=replicates, plain=1 if quick else 4, device=device)
