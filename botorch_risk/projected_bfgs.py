@@ -147,8 +147,8 @@ def minimize_rows(
             no more than this in all. At a kink, of a maximum over outcomes for example, descent
             goes on for hundreds of evaluations without any other end.
         patience: How many evaluations may gain nothing worthwhile.
-        metric: Approximate inverse Hessians to begin with, `rows x p x p`, such as those of the
-            minima of a similar objective; NaN where there is none.
+        metric: Approximate inverse Hessians to begin with, `rows x p x p`, such as the
+            `metric` of minima of a similar objective; NaN where there is none.
         noise: The relative error of values whose gradients are more exact, such as quadratic forms
             of ill-conditioned matrices: within it a step counts that shortens the gradient.
         known: A minimum that is known to each row, `rows x p`, and its value, `rows`; NaN for none.

@@ -90,7 +90,7 @@ class WarmStartedFit:
         ...
         fit_gpytorch_mll(mll, optimizer=fit)
 
-    A fit then begins where that of the round before ended, with its curvature, and takes 3 to 6
+    A fit then begins where the last one ended, with its curvature, and takes 3 to 6
     evaluations of the likelihood, not 25. Now and then, and where the optimum has moved far, it
     starts afresh as well: see `previous` of `fit_exact_gp`. One object serves several models, the
     processes of a `MeanVarianceGP` or the models of a `ModelListGP`: which fit came before is

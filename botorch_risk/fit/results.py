@@ -95,7 +95,7 @@ class FitResult:
             None where BoTorch fitted.
         method: "closed form" or "fit_gpytorch_mll".
         fallback_reason: What the closed form does not know about the model, if BoTorch fitted.
-        optimum: Where the fits ended, for those of the next round; None where BoTorch fitted.
+        optimum: Where the fits ended, for the fits of the next round; None where BoTorch fitted.
 
     Example:
         >>> import torch

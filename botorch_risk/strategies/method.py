@@ -112,7 +112,7 @@ class View:
     def fit(self, name: str, model: SingleTaskGP) -> bool:
         r"""Fits a model to all data so far, from where the fit of the belief before ended.
 
-        The state keeps that of methods that `keeps_fits`; the fits of other methods start afresh.
+        Where it ended is in the state of a method that `keeps_fits`; other methods fit afresh.
 
         Args:
             name: Names the model among those of the method.
@@ -177,7 +177,7 @@ class Method(ABC):
 
     @property
     def keeps_fits(self) -> bool:
-        r"""Whether fits start where those of the belief before ended, by what the state keeps."""
+        r"""Whether the state keeps where the fits of a belief ended, for the next ones to start."""
         return False
 
     def start(self, space: Space, num_replicates: int) -> State:
