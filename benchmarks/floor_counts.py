@@ -3,7 +3,7 @@ r"""Operations and bytes that the mathematics of each part needs, term by term.
 An operation is an addition, a multiplication, a comparison, a division, or one value of exp or of
 a square root. Symmetric and triangular matrices count as half. What is done to single entries
 counts at the rate of a large matrix product, as if it were fused into the pass before, but for exp,
-square roots and divisions, which have rates of their own. Bytes are those of the inputs and the
+square roots and divisions, which have rates of their own. Bytes are counted for the inputs and the
 results, each once; what lies between is taken to stay in the cache.
 """
 
@@ -140,7 +140,7 @@ def discrepancy(steps: int, batch: int, n_w: int, rank: int) -> Count:
         *6 * [product(1, batch, n_w, rank, share)],  # G x, G'y; G q and G'dy of both
         entrywise("divide", 6 * entries),  # theta, second-order terms, four ratios of lengths
         # Both directions (4), step lengths (4), complementarity (8), corrector (3), the new
-        # x and s (4), certificate (8); those of the cone are rank, not n_w, and left out.
+        # x and s (4), certificate (8); the cone has rank, not n_w, passes, which are left out.
         simple(31 * entries),
     )
     return Count(terms, memory(2 * batch * n_w))

@@ -149,8 +149,9 @@ def minimize_rows(
         patience: How many evaluations may gain nothing worthwhile.
         metric: Approximate inverse Hessians to begin with, `rows x p x p`, such as the
             `metric` of minima of a similar objective; NaN where there is none.
-        noise: The relative error of values whose gradients are more exact, such as quadratic forms
-            of ill-conditioned matrices: within it a step counts that shortens the gradient.
+        noise: The relative error of values, such as quadratic forms of ill-conditioned matrices.
+            Within it a step counts that shortens the gradient: a minimum is flat in values, so that
+            the same error in gradients hides far shorter steps.
         known: A minimum that is known to each row, `rows x p`, and its value, `rows`; NaN for none.
             A row that comes near it, no coordinate further than 0.1, with no lower value has
             converged, since it would end there.

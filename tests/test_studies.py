@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from botorch_risk.experiments.campaigns import Campaign
+from studies import stored_rows
 from tests.campaign_files import ROOT, run_trial
 
 FOLDER = ROOT / "studies"
@@ -84,12 +85,12 @@ def test_learnt_noise_runs_resumes_and_reports(
     problems, out = ["forrester-constant", "waves-student"], ["--out", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["run", *problems, "--repeats", "2", "--seeds", "2", *out])
     run.main()
-    rows = run.read(tmp_path / "rows.jsonl")
+    rows = stored_rows.read(tmp_path / "rows.jsonl")
     assert len(rows) == 2 * 2 * len(run.METHODS)
     store = tmp_path / "rows.jsonl"
     store.write_text("".join(store.read_text(encoding="utf-8").splitlines(True)[:-3]) + '{"pro')
     run.main()  # cut off in the middle of a line, as a killed run leaves it
-    again = run.read(store)
+    again = stored_rows.read(store)
     timeless = [[{**row, "seconds": 0.0} for row in listed] for listed in (rows, again)]
     assert timeless[0] == timeless[1]
     folders = ["--results", str(tmp_path), "--to", str(tmp_path)]
@@ -135,11 +136,13 @@ def test_ax_benchmark_runs_resumes_and_reports(
     monkeypatch.setattr(sys, "argv", arguments)
     run.main()
     store = tmp_path / "rows.jsonl"
-    rows = run.read(store)
+    rows = stored_rows.read(store)
     assert len(rows) == 2 * len(run.METHODS)
     store.write_text("".join(store.read_text(encoding="utf-8").splitlines(True)[:-1]) + '{"pro')
     run.main()  # cut off in the middle of a line, as a killed run leaves it
-    timeless = [[{**row, "seconds": 0.0} for row in listed] for listed in (rows, run.read(store))]
+    timeless = [
+        [{**row, "seconds": 0.0} for row in listed] for listed in (rows, stored_rows.read(store))
+    ]
     assert timeless[0] == timeless[1]
     folders = ["--results", str(tmp_path), "--to", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["report", *folders])

@@ -59,7 +59,7 @@ def compare_losses(
     Raises:
         UnsupportedError: In `torch.inference_mode`, or if the closed form does not know the model.
         ValueError: If there are fewer pseudo-points than inputs that differ, `bounds` is no box, or
-            the number of seeds is not that of the replicates.
+            there are not as many seeds as replicates.
 
     Example:
         >>> import torch

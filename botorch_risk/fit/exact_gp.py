@@ -30,8 +30,8 @@ MAX_LOG_STEP = 4.0
 # Nor has a start converged while its next step promises more than this, per observed point: towards
 # a hyperparameter of 0 or infinity the objective flattens as an exponential does.
 PROMISE = 1e-7
-# The error of the objective in units of its precision, for the covariance matrices of precise data.
-# Its gradient is a hundred times as exact.
+# The error of the objective in units of its precision, where covariance matrices are
+# ill-conditioned: 1e-9. In values it hides far longer steps of a hyperparameter than in gradients.
 NOISE = 5e6
 
 

@@ -17,7 +17,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
 from torch import Tensor
 
 from botorch_risk.fit.exact_gp import fit_exact_gp
-from botorch_risk.fit.parameters import NotInClosedFormError, read_exact_gp
+from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum
 
 # How many models a `WarmStartedFit` remembers, and how much standardised targets may differ.
@@ -70,14 +70,11 @@ def fit_gpytorch_mll_closed_form(
         >>> round(model.covar_module.lengthscale.item(), 2)
         0.26
     """
-    result, _ = _fitted(
-        mll,
-        closure,
-        None,
-        rough_start=rough_start,
-        max_iterations=max_iterations,
-        tolerance=tolerance,
-    )
+    parts = _read(mll, closure)
+    if isinstance(parts, str):
+        return _fitted_by_scipy(mll, parts, max_iterations, tolerance)
+    options = {"max_iterations": max_iterations, "tolerance": tolerance}
+    result, _ = _fitted(mll, rough_start=rough_start, **options)
     return result
 
 
@@ -121,87 +118,96 @@ class WarmStartedFit:
         r"""The evaluations of each fit so far, summed over its batch."""
 
     def __call__(
-        self, mll: MarginalLogLikelihood, closure: Callable[..., Any] | None = None, **options: Any
+        self,
+        mll: MarginalLogLikelihood,
+        closure: Callable[..., Any] | None = None,
+        *,
+        max_iterations: int = 200,
+        tolerance: float = 1e-7,
     ) -> OptimizationResult:
         r"""Fits as `fit_gpytorch_mll_closed_form` does, from where the last fit ended.
 
         Args:
             mll: The loss, in training mode.
             closure: Not supported.
-            options: `max_iterations` and `tolerance`.
+            max_iterations: The most steps from a start.
+            tolerance: The largest entry of the gradient per point of a start that has converged.
 
         Raises:
             UnsupportedError: If a closure is given.
         """
-        targets = mll.model.train_targets.detach().reshape(-1, mll.model.train_targets.shape[-1])
-        known = next((each for each in reversed(self._memory) if each.continues(targets)), None)
+        parts = _read(mll, closure)
+        if isinstance(parts, str):
+            return _fitted_by_scipy(mll, parts, max_iterations, tolerance)
+        shape = tuple((each.name, each.size) for each in parts.hyperparameters)
+        targets = parts.Y.detach()
+        known = next((fit for fit in reversed(self._memory) if fit.precedes(shape, targets)), None)
         previous = None if known is None else known.optimum
-        options = {"rough_start": self.rough_start, **options}
-        result, optimum = _fitted(mll, closure, previous, **options)
+        result, optimum = _fitted(
+            mll,
+            rough_start=self.rough_start,
+            previous=previous,
+            max_iterations=max_iterations,
+            tolerance=tolerance,
+        )
         if known is not None:
             self._memory.remove(known)
-        if optimum is not None:
-            self._memory.append(_Fit(targets, optimum))
-            self.num_evaluations.append(result.step)
+        self._memory.append(_Fit(shape, targets, optimum))
+        self.num_evaluations.append(result.step)
         return result
 
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
+    shape: tuple[tuple[str, int], ...]  # of the hyperparameters
     targets: Tensor  # R x n
     optimum: Optimum
 
-    def continues(self, targets: Tensor) -> bool:
-        r"""Whether targets begin with these, but for location and scale in each replicate."""
+    def precedes(self, shape: tuple[tuple[str, int], ...], targets: Tensor) -> bool:
+        r"""Whether a fit has these hyperparameters, and targets that begin with the ones here.
+
+        Targets may differ in location and scale, in each replicate.
+        """
         (count, n), (new_count, new_n) = self.targets.shape, targets.shape
-        if count != new_count or n > new_n or self.targets.device != targets.device:
+        if (self.shape, count) != (shape, new_count) or n > new_n:
+            return False
+        if self.targets.device != targets.device:
             return False
         pair = [x - x.mean(dim=-1, keepdim=True) for x in (self.targets, targets[:, :n])]
         ours, theirs = (x / x.norm(dim=-1, keepdim=True) for x in pair)
         return bool(((ours - theirs).abs() < SAME).all())
 
 
-def _fitted(
-    mll: MarginalLogLikelihood,
-    closure: Callable[..., Any] | None,
-    previous: Optimum | None,
-    *,
-    rough_start: bool = True,
-    max_iterations: int = 200,
-    tolerance: float = 1e-7,
-) -> tuple[OptimizationResult, Optimum | None]:
+def _read(mll: MarginalLogLikelihood, closure: Callable[..., Any] | None) -> ExactGPParts | str:
+    r"""The parts of the model, or what the closed form does not know of it or of the loss."""
     if closure is not None:
         raise UnsupportedError(
             f"Expected no `closure`: the closed form has its own loss and gradient. Got {closure}."
         )
-    reason = _why_unknown(mll)
-    if reason is not None:
-        warnings.warn(
-            f"`fit_gpytorch_mll_scipy` fits what the closed form does not know: {reason}.",
-            BotorchWarning,
-            stacklevel=3,
-        )
-        options = {"maxiter": max_iterations, "gtol": tolerance}
-        return fit_gpytorch_mll_scipy(mll, options=options), None
-    begin = time.monotonic()
-    result = fit_exact_gp(
-        mll.model,
-        rough_start=rough_start,
-        previous=previous,
-        max_iterations=max_iterations,
-        tolerance=tolerance,
-    )
-    return _as_botorch(result, time.monotonic() - begin), result.optimum
-
-
-def _why_unknown(mll: MarginalLogLikelihood) -> str | None:
     if type(mll) is not ExactMarginalLogLikelihood:
         return f"a loss of type {type(mll).__name__}"
     try:
-        read_exact_gp(mll.model.train())
+        return read_exact_gp(mll.model.train())
     except NotInClosedFormError as error:
         return str(error)
-    return None
+
+
+def _fitted_by_scipy(
+    mll: MarginalLogLikelihood, reason: str, max_iterations: int, tolerance: float
+) -> OptimizationResult:
+    warnings.warn(
+        f"`fit_gpytorch_mll_scipy` fits what the closed form does not know: {reason}.",
+        BotorchWarning,
+        stacklevel=3,
+    )
+    return fit_gpytorch_mll_scipy(mll, options={"maxiter": max_iterations, "gtol": tolerance})
+
+
+def _fitted(mll: MarginalLogLikelihood, **options: Any) -> tuple[OptimizationResult, Optimum]:
+    begin = time.monotonic()
+    result = fit_exact_gp(mll.model, **options)
+    assert result.optimum is not None  # for the type checker: the closed form knows the model
+    return _as_botorch(result, time.monotonic() - begin), result.optimum
 
 
 def _as_botorch(result: FitResult, seconds: float) -> OptimizationResult:

@@ -42,7 +42,7 @@ def original_inputs(model: Any) -> Tensor:
     if not model._has_transformed_inputs:
         return inputs
     original: Tensor = model._original_train_inputs
-    # BoTorch's `subset_output` leaves those of all outcomes, which are equal.
+    # BoTorch's `subset_output` leaves the inputs of all outcomes, which are equal.
     return original if original.dim() == inputs.dim() else original[..., 0, :, :]
 
 

@@ -115,7 +115,7 @@ class View:
         Where it ended is in the state of a method that `keeps_fits`; other methods fit afresh.
 
         Args:
-            name: Names the model among those of the method.
+            name: Names the model among the models of the method.
             model: The model, fitted in place.
 
         Returns:

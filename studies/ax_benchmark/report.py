@@ -14,7 +14,8 @@ from torch import Tensor
 from reproduction.results import report_parser
 from reproduction.tables import cell, paired, table
 from studies.ax_benchmark.problems import SETTINGS
-from studies.ax_benchmark.run import CHECKPOINTS, METHODS, OURS, read
+from studies.ax_benchmark.run import CHECKPOINTS, METHODS, OURS
+from studies.stored_rows import read
 
 Rows = dict[tuple[str, str], list[dict[str, Any]]]
 

@@ -7,7 +7,6 @@ OMP_NUM_THREADS=1 python -m studies.ax_benchmark.run [PROBLEM ...] [--out result
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import time
 import warnings
@@ -40,6 +39,7 @@ from studies.ax_benchmark.problems import (
     benchmark_problem,
     decision,
 )
+from studies.stored_rows import append, missing_cases
 
 NUM_SEEDS = 20
 CHECKPOINTS = (10, 15, 20, 25, NUM_TRIALS)
@@ -122,14 +122,6 @@ def by_risk(setting: Setting, seed: int, arms: Sequence[Parameters]) -> Paramete
     return recommended_arm(experiment, adapter, "lower_confidence_bound").parameters
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    r"""The rows of a store; a last line that an interruption cut off is left out."""
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines[:-1] if line]
-
-
 def cases(arguments: argparse.Namespace) -> Iterator[tuple[str, int, str]]:
     r"""A problem, a seed and a method at a time, seed by seed."""
     for seed in range(arguments.first, arguments.first + arguments.seeds):
@@ -140,18 +132,10 @@ def cases(arguments: argparse.Namespace) -> Iterator[tuple[str, int, str]]:
 
 def run(arguments: argparse.Namespace) -> None:
     r"""Runs what is not stored, and stores each row as it comes."""
-    arguments.out.mkdir(parents=True, exist_ok=True)
     path = arguments.out / "rows.jsonl"
-    stored = read(path)
-    done = {tuple(row[key] for key in KEY) for row in stored}
-    if stored:  # drops a line that was cut off
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in stored), encoding="utf-8")
-    missing = [case for case in cases(arguments) if case not in done]
-    with path.open("a", encoding="utf-8") as store:
-        for number, case in enumerate(missing, start=1):
-            store.write(f"{json.dumps(run_one(*case))}\n")
-            store.flush()
-            print(f"{number} of {len(missing)}", flush=True)
+    missing = missing_cases(path, KEY, cases(arguments))
+    for number in append(path, (run_one(*case) for case in missing)):
+        print(f"{number} of {len(missing)}", flush=True)
 
 
 def parser() -> argparse.ArgumentParser:

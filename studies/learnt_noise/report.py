@@ -16,7 +16,7 @@ from reproduction.results import report_parser
 from reproduction.tables import cell, paired, table
 from studies.learnt_noise.methods import METHODS
 from studies.learnt_noise.problems import PROBLEMS
-from studies.learnt_noise.run import read
+from studies.stored_rows import read
 
 OURS, READINGS = "ours", "ours, readings"
 REFERENCES = ("hetGPy", "hetGPy, better kernel")

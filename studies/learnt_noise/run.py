@@ -7,7 +7,6 @@ OMP_NUM_THREADS=1 python -m studies.learnt_noise.run [PROBLEM ...] [--out result
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import time
 import warnings
@@ -19,6 +18,7 @@ import torch
 
 from studies.learnt_noise.methods import METHODS, Prediction, timed
 from studies.learnt_noise.problems import PROBLEMS, Data, draw
+from studies.stored_rows import append, missing_cases
 
 NUM_SEEDS, COUNTS = 10, (2, 3, 5, 10)
 KEY = ("problem", "k", "seed", "method")
@@ -49,14 +49,6 @@ def scores(found: Prediction, data: Data) -> dict[str, float]:
     return {name: value.item() for name, value in values.items()}
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    r"""The rows of a store; a last line that an interruption cut off is left out."""
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines[:-1] if line]
-
-
 def cases(arguments: argparse.Namespace) -> Iterator[tuple[str, int, int, str]]:
     r"""A problem, a number of repeats, a seed and a method at a time, seed by seed."""
     for seed in range(arguments.first, arguments.first + arguments.seeds):
@@ -76,23 +68,15 @@ def run_one(name: str, k: int, seed: int, method: str) -> dict[str, Any]:
 
 def run(arguments: argparse.Namespace) -> None:
     r"""Runs what is not stored, and stores each row as it comes."""
-    arguments.out.mkdir(parents=True, exist_ok=True)
     path = arguments.out / "rows.jsonl"
-    stored = read(path)
-    done = {tuple(row[key] for key in KEY) for row in stored}
-    if stored:  # drops a line that was cut off
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in stored), encoding="utf-8")
-    missing = [case for case in cases(arguments) if case not in done]
+    missing = missing_cases(path, KEY, cases(arguments))
     for method in {case[-1] for case in missing}:
         run_one(*WARM_UP, method)
     start = time.process_time()
-    with path.open("a", encoding="utf-8") as store:
-        for number, case in enumerate(missing, start=1):
-            store.write(f"{json.dumps(run_one(*case))}\n")
-            store.flush()
-            if number % 500 == 0 or number == len(missing):
-                seconds = time.process_time() - start
-                print(f"{number} of {len(missing)}, {seconds:.0f} s of CPU time", flush=True)
+    for number in append(path, (run_one(*case) for case in missing)):
+        if number % 500 == 0 or number == len(missing):
+            seconds = time.process_time() - start
+            print(f"{number} of {len(missing)}, {seconds:.0f} s of CPU time", flush=True)
 
 
 def parser() -> argparse.ArgumentParser:

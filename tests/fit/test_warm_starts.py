@@ -179,3 +179,13 @@ def test_other_data_start_afresh() -> None:
         X, Y = (x[seed] for x in data(20))
         fit_gpytorch_mll(loss(SingleTaskGP(X, Y)), optimizer=fit)
     assert min(fit.num_evaluations) > 8
+
+
+def test_another_kernel_on_the_same_data_starts_afresh() -> None:
+    fit = WarmStartedFit()
+    X, Y = (x[0] for x in data(20))
+    for _ in range(2):
+        for make in (SingleTaskGP, scaled_matern):
+            fit_gpytorch_mll(loss(make(X, Y)), optimizer=fit)
+    assert min(fit.num_evaluations[:2]) > 8
+    assert max(fit.num_evaluations[2:]) <= 3
