@@ -43,8 +43,9 @@ def test_the_lowest_row_of_each_group_leads_whatever_the_order() -> None:
 def test_what_is_known_leads_from_the_start() -> None:
     known = (FAR[:2], np.array([-5.0, np.nan]))
     leaders = Leaders.of(np.array([0, 1]), 2, known)
+    value, promise = np.zeros(2), np.full(2, 0.1)
     overtaken = leaders.overtake(
-        np.arange(2), FAR[1:], np.zeros(2), np.zeros((2, 2)), np.ones(2) / 9
+        np.arange(2), FAR[1:], value, np.zeros((2, 2)), promise, np.zeros(2)
     )
     assert overtaken.tolist() == [True, False]
 
