@@ -70,6 +70,10 @@ class JointBounds:
         models = [predictor.model for predictor in self.predictors]
         check_points("X", X, models[0])
         X = as_points(X, models[0])
+        if len(models) == 1:
+            with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
+                floor = settings.min_variance.value(X.dtype)
+                return (outcome_bound(models[0].transform_inputs(X), cache, floor, widths[0]),)
         batch_shape = cache.factor.shape[1:-2]
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
             if X.dim() < len(batch_shape) + 2:
@@ -85,18 +89,19 @@ class JointBounds:
 
     def _current(self) -> PosteriorCache | None:
         r"""The factors of all models as they are now; `None` where they are not alike."""
-        for each in self.predictors:
-            if not has_closed_form(each.model, each.posterior_transform):
+        for predictor in self.predictors:
+            if not has_closed_form(predictor.model, predictor.posterior_transform):
                 return None
-            if each.model.training:
-                each.model.eval()
-        caches = tuple(each.current_cache() for each in self.predictors)
+            if predictor.model.training:
+                predictor.model.eval()
+        caches = tuple(predictor.current_cache() for predictor in self.predictors)
         known, stack = self._stacked
         if len(known) != len(caches) or any(
             now is not then for now, then in zip(caches, known, strict=True)
         ):
-            pairs = zip(caches, self.predictors, strict=True)
-            stack = PosteriorCache.stack([_transformed(*pair) for pair in pairs])
+            each = [_transformed(*pair) for pair in zip(caches, self.predictors, strict=True)]
+            stack = PosteriorCache.stack(each)
+            stack = each[0] if stack is not None and len(each) == 1 else stack
             self._stacked = caches, stack
         return stack
 
