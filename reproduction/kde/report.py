@@ -1,5 +1,7 @@
 r"""Writes the tables and pictures behind this folder's README from what its campaigns have stored.
 
+The curves are kept in `curves/`: a series whose rounds are in no store any more is read from there.
+
 python -m reproduction.kde.report [--results results/kde] [--to FOLDER]
 """
 
@@ -23,6 +25,7 @@ from botorch_risk.experiments.summary import RegretCurves, regret_curves
 from botorch_risk.metrics import MeanAndStandardError, mean_and_standard_error
 from reproduction.kde.campaign import ALL, NUM_ROUNDS
 from reproduction.results import records_of, report_parser
+from reproduction.stored_curves import read_curves, write_curves
 from reproduction.tables import cell, paired, table
 
 REFERENCE = "SBO-KDE"
@@ -61,24 +64,39 @@ DISTRIBUTIONS: dict[str, list[Any]] = {
 }
 
 
-def collected(results: Path, name: str) -> tuple[dict[str, RegretCurves], dict[str, Tensor]]:
-    r"""Regret, and the sum of the observed outcomes `R x T`, of all strategies of a problem."""
-    curves: dict[str, RegretCurves] = {}
-    rewards: dict[str, Tensor] = {}
+def collected(
+    results: Path, kept: Path, name: str
+) -> tuple[dict[str, RegretCurves], dict[str, Tensor]]:
+    r"""Regret, and the sum of the observed outcomes `R x T`, of all strategies of a problem.
+
+    From the stores of the campaigns, or where these have not played all rounds from the curves
+    that an earlier report kept.
+    """
+    stored = read_curves(kept / f"{name}.json.gz")
     with records_of(results, name) as found:
         for records in found:
             for label, curve in regret_curves(records).items():
+                if curve.num_rounds < NUM_ROUNDS:
+                    continue
                 outcomes = [record.Y.sum(dim=(-2, -1)) for record in records.rounds(label)[1:]]
-                curves[label] = curve
-                rewards[label] = torch.stack(outcomes, dim=-1)[:, :NUM_ROUNDS].cumsum(dim=-1)
-    return curves, rewards
+                reward = torch.stack(outcomes, dim=-1)[:, :NUM_ROUNDS].cumsum(dim=-1)
+                stored[label] = {
+                    "cumulative": curve.cumulative,
+                    "simple": curve.simple,
+                    "reward": reward,
+                }
+    if stored:
+        write_curves(kept / f"{name}.json.gz", stored)
+    played = {label: stored[label] for label in STYLES if label in stored}
+    curves = {
+        label: RegretCurves(each["cumulative"], each["simple"]) for label, each in played.items()
+    }
+    return curves, {label: each["reward"] for label, each in played.items()}
 
 
 def final_rows(curves: dict[str, RegretCurves], rewards: dict[str, Tensor]) -> list[list[str]]:
     reference, rows = curves[REFERENCE], []
     for label, curve in curves.items():
-        if curve.cumulative.shape[-1] < NUM_ROUNDS:
-            continue
         total, simple = curve.cumulative[:, -1], curve.simple[:, -1]
         is_reference = label == REFERENCE
         rows.append(
@@ -100,10 +118,7 @@ def by_round(curves: dict[str, RegretCurves]) -> list[list[str]]:
     return [
         [
             str(t),
-            *(
-                cell(curve.cumulative[:, t - 1]) if t <= curve.cumulative.shape[-1] else ""
-                for curve in curves.values()
-            ),
+            *(cell(curve.cumulative[:, t - 1]) for curve in curves.values()),
         ]
         for t in (10, 25, 50, 75, NUM_ROUNDS)
     ]
@@ -173,7 +188,7 @@ def main() -> None:
     results, to = arguments.results, arguments.to
     page = []
     for name in (*ALL, *PORTFOLIO):
-        curves, rewards = collected(results, name)
+        curves, rewards = collected(results, to / "curves", name)
         if REFERENCE not in curves:
             continue
         header = [
