@@ -69,34 +69,38 @@ def collected(
 ) -> tuple[dict[str, RegretCurves], dict[str, Tensor]]:
     r"""Regret, and the sum of the observed outcomes `R x T`, of all strategies of a problem.
 
-    From the stores of the campaigns, or where these have not played all rounds from the curves
-    that an earlier report kept.
+    From the stores of the campaigns; a series that is in none of them, or not whole, from the
+    curves that an earlier report kept.
     """
-    stored = read_curves(kept / f"{name}.json.gz")
+    path = kept / f"{name}.json.gz"
+    known = read_curves(path)
+    whole = dict(known)
     with records_of(results, name) as found:
         for records in found:
             for label, curve in regret_curves(records).items():
-                if curve.num_rounds < NUM_ROUNDS:
-                    continue
                 outcomes = [record.Y.sum(dim=(-2, -1)) for record in records.rounds(label)[1:]]
-                reward = torch.stack(outcomes, dim=-1)[:, :NUM_ROUNDS].cumsum(dim=-1)
-                stored[label] = {
+                played = {
                     "cumulative": curve.cumulative,
                     "simple": curve.simple,
-                    "reward": reward,
+                    "reward": torch.stack(outcomes, dim=-1)[:, :NUM_ROUNDS].cumsum(dim=-1),
                 }
-    if stored:
-        write_curves(kept / f"{name}.json.gz", stored)
-    played = {label: stored[label] for label in STYLES if label in stored}
+                if curve.num_rounds >= NUM_ROUNDS:
+                    whole[label] = played
+                known.setdefault(label, played)
+    if whole:
+        write_curves(path, whole)
+    shown = {label: (known | whole)[label] for label in STYLES if label in known}
     curves = {
-        label: RegretCurves(each["cumulative"], each["simple"]) for label, each in played.items()
+        label: RegretCurves(each["cumulative"], each["simple"]) for label, each in shown.items()
     }
-    return curves, {label: each["reward"] for label, each in played.items()}
+    return curves, {label: each["reward"] for label, each in shown.items()}
 
 
 def final_rows(curves: dict[str, RegretCurves], rewards: dict[str, Tensor]) -> list[list[str]]:
     reference, rows = curves[REFERENCE], []
     for label, curve in curves.items():
+        if curve.cumulative.shape[-1] < NUM_ROUNDS:
+            continue
         total, simple = curve.cumulative[:, -1], curve.simple[:, -1]
         is_reference = label == REFERENCE
         rows.append(
@@ -118,7 +122,10 @@ def by_round(curves: dict[str, RegretCurves]) -> list[list[str]]:
     return [
         [
             str(t),
-            *(cell(curve.cumulative[:, t - 1]) for curve in curves.values()),
+            *(
+                cell(curve.cumulative[:, t - 1]) if t <= curve.cumulative.shape[-1] else ""
+                for curve in curves.values()
+            ),
         ]
         for t in (10, 25, 50, 75, NUM_ROUNDS)
     ]
