@@ -1,7 +1,7 @@
 r"""How the site is built: `make docs`.
 
-The sources are the repository itself, so that a link between two files leads to the same place on the
-site, in a clone and on a forge. Nothing is fetched, when the site is built or when it is read.
+The sources are the repository itself, so that a link between two files leads to the same place on
+the site, in a clone and on a forge. Nothing is fetched, when the site is built or when it is read.
 """
 
 from __future__ import annotations
@@ -30,10 +30,20 @@ include_patterns = [
     "studies/**.md",
     "benchmarks/README.md",
     "CHANGELOG.md",
+    "botorch_risk/test_functions/weekly_closes.md",
     "README.md",
     "CONTRIBUTING.md",
 ]
-exclude_patterns = [".venv", "build", "dist", "results", "tests", "botorch_risk", "docs/_static", "docs/root"]
+exclude_patterns = [
+    ".venv",
+    "build",
+    "dist",
+    "results",
+    "tests",
+    "docs/_static",
+    "docs/_build",
+    "docs/root",
+]
 
 extensions = [
     "sphinx.ext.autodoc",
@@ -49,8 +59,8 @@ extensions = [
     "stored_tables",
 ]
 
-# Every public name has to lead to its page. Other packages would need a network, and types of private
-# modules have no page.
+# Every public name has to lead to its page. Other packages would need a network, and types of
+# private modules have no page.
 nitpicky = True
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!botorch_risk\.).*"),

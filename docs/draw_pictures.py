@@ -139,7 +139,11 @@ def reporting_rules() -> None:
     x = torch.linspace(0, 1, 201, dtype=torch.double)[:, None]
     with torch.no_grad():
         axes.fill_between(
-            x.squeeze(-1), bound.lower(x), bound.evaluate(x), color="0.9", label="bounds of the risk"
+            x.squeeze(-1),
+            bound.lower(x),
+            bound.evaluate(x),
+            color="0.9",
+            label="bounds of the risk",
         )
         axes.plot(x, mean(x) - 0.5 * deviation(x) ** 2, "--", color="black", lw=1, label="truth")
         axes.plot(X.expand(13, 2), Y, ".", color=GREY, ms=4)

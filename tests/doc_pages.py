@@ -13,7 +13,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -36,7 +38,7 @@ def blocks(path: Path) -> list[Block]:
     r"""The Python blocks of a page, in order."""
     text = path.read_text(encoding="utf-8")
     found, fences = [], list(FENCE.finditer(text))
-    for fence, after in zip(fences, [*fences[1:], None], strict=True):
+    for fence, after in zip_longest(fences, fences[1:]):
         if fence[1] != "python":
             continue
         shown = after is not None and after[1] == "text"
@@ -45,8 +47,13 @@ def blocks(path: Path) -> list[Block]:
     return found
 
 
-def run(path: Path, folder: Path) -> tuple[dict[str, Any], list[tuple[Block, str]]]:
-    r"""Runs the blocks of a page in a folder: the names that they leave, and what each prints."""
+def run(
+    path: Path, folder: Path, first: int | None = None
+) -> tuple[dict[str, Any], list[tuple[Block, str]]]:
+    r"""Runs the blocks of a page, or its first ones, in a folder.
+
+    Returns the names that they leave, and each block with what it prints.
+    """
     names: dict[str, Any] = {"__name__": "page"}
     printed: list[str] = []
     names["print"] = lambda *values: printed.append(" ".join(map(str, values)))
@@ -54,7 +61,7 @@ def run(path: Path, folder: Path) -> tuple[dict[str, Any], list[tuple[Block, str
     torch.manual_seed(0)
     os.chdir(folder)
     try:
-        for block in blocks(path):
+        for block in blocks(path)[:first]:
             exec(compile(block.code, str(path), "exec", dont_inherit=True), names)
             results.append((block, "\n".join(printed)))
             printed.clear()
@@ -70,6 +77,15 @@ def is_as_said(said: str, printed: str) -> bool:
     return texts[0] == texts[1] and all(
         math.isclose(*pair, rel_tol=0.15, abs_tol=0.15) for pair in zip(*numbers, strict=True)
     )
+
+
+def names_after(path: Path, folder: Path, first: int | None = None) -> SimpleNamespace:
+    r"""What the blocks of a page leave behind, once they have printed what the page says."""
+    names, results = run(path, folder, first)
+    for block, printed in results:
+        assert bool(printed) == (block.output is not None), f"{block.code}\nprints\n{printed}"
+        assert is_as_said(block.output or "", printed), f"{block.code}\nprints\n{printed}"
+    return SimpleNamespace(**names)
 
 
 def links(path: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-r"""Writes the pages of the API: one for each module that exports names, one for each public object."""
+r"""Writes the pages of the API: one a module that exports names, one a public object."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ MODULES = {
 
 
 def areas() -> dict[str, list[str]]:
-    r"""The names of the public objects by the module that exports them, both without the package."""
+    r"""The names of the public objects by the module that exports them."""
     found: dict[str, list[str]] = {}
     for name in sorted(public_objects(), key=lambda name: (name.rpartition(".")[0], name.lower())):
         area, _, own = name.rpartition(".")
@@ -84,9 +84,7 @@ def pages() -> dict[str, str]:
         text = inspect.cleandoc(module.__doc__ or "")
         title = text.partition("\n\n")[0].replace("\n", " ")
         rows = "\n".join(f"   {name}" for name in names)
-        found[f"{area}.rst"] = AREA.format(
-            area=area, line="=" * len(area), title=title, names=rows
-        )
+        found[f"{area}.rst"] = AREA.format(area=area, line="=" * len(area), title=title, names=rows)
         for name in names:
             template = _template(getattr(module, name))
             text = template.format(name=name, area=area, line="=" * len(name))

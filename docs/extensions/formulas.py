@@ -1,13 +1,15 @@
-r"""Typesets the formulas of docstrings, which are written as plain text: `sqrt(beta) sigma_{t-1}(x)`."""
+r"""Typesets the formulas of docstrings, plain text such as `sqrt(beta) sigma_{t-1}(x)`."""
 
 from __future__ import annotations
 
 import re
 
 GREEK = set(
-    "alpha beta gamma delta eta theta lambda mu rho sigma Phi phi Phi epsilon kappa pi tau".split()
+    re.findall(
+        r"\w+", "alpha beta gamma delta epsilon eta kappa lambda mu phi Phi pi rho sigma tau theta"
+    )
 )
-FUNCTIONS = set("exp log sin cos det min max inf Var".split())
+FUNCTIONS = {"exp", "log", "sin", "cos", "det", "min", "max", "inf", "Var"}
 LIMITS = {"argmax": r"\operatorname*{arg\,max}", "argmin": r"\operatorname*{arg\,min}"}
 SYMBOLS = {"sum": r"\sum", "prod": r"\prod", "integral": r"\int"}
 OPERATORS = {
@@ -46,7 +48,9 @@ def latex(block: str) -> str:
     """
     if CODE.search(block):
         raise NotAFormula(block)
-    lines = [r"\quad" * (line.startswith("  ")) + _line(line.strip()) for line in block.splitlines()]
+    lines = [
+        r"\quad" * (line.startswith("  ")) + _line(line.strip()) for line in block.splitlines()
+    ]
     if len(lines) == 1:
         return lines[0]
     return r"\begin{aligned}" + r" \\ ".join(f"& {line}" for line in lines) + r"\end{aligned}"

@@ -14,14 +14,20 @@ PAPERS = {
 }
 
 
+# Reached by links alone.
+LINKED = {"README", "botorch_risk/test_functions/weekly_closes"}
+ORPHAN = "---\norphan: true\n---\n\n"
+
+
 def _title(app: Any, docname: str, source: list[str]) -> None:
     folder, _, name = docname.rpartition("/")
-    if docname == "README":  # what notebooks link to; the site has its own first page
-        source[0] = f"---\norphan: true\n---\n\n{source[0]}"
-    if folder.startswith(("reproduction", "studies")) and not source[0].lstrip().startswith("# "):
+    measured = folder.startswith(("reproduction", "studies"))
+    if measured and not source[0].lstrip().startswith("# "):
         of = folder.rpartition("/")[2]
         of = PAPERS.get(of, of.replace("_", " ").capitalize())
         source[0] = f"# {of}: {name.replace('_', ' ')}\n\n{source[0]}"
+    if docname in LINKED or (measured and name != "README"):
+        source[0] = ORPHAN + source[0]
 
 
 def setup(app: Any) -> dict[str, Any]:
