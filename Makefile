@@ -56,7 +56,7 @@ docs: $(VENV)/.docs  ## the site, in docs/_build/html; warnings are errors, and 
 docs-serve: docs  ## the same, at http://localhost:8000
 	$(BIN)/python -m http.server 8000 --bind localhost --directory docs/_build/html
 
-# The sets of versions are arguments: OLDEST="torch==2.13.0 ..." where an older torch would bring its GPU libraries.
+# ARGS='--oldest "torch==2.13.0 gpytorch==1.15.2 botorch==0.18.1"' where an older torch brings its GPU libraries.
 release-check: $(VENV)/.dev  ## sdist and wheel, tested from the outside with the oldest and the newest dependencies
 	$(BIN)/python -m tests.release_check $(ARGS)
 

@@ -42,7 +42,7 @@ def rewrite(lines: list[str]) -> list[str]:
         if in_prose and line.startswith("    ") and (block or not found or not found[-1].strip()):
             block.append(line)
             continue
-        if line.startswith("| "):
+        if line.startswith("|") and line.endswith("|"):
             rows.append(line)
             continue
         if rows:
