@@ -50,6 +50,7 @@ tutorials: $(VENV)/.dev  ## run the notebooks in full and store them with their 
 	env -u SMOKE_TEST PYTHONPATH=$(CURDIR) $(BIN)/python -m pytest -q --nbmake --nbmake-timeout=600 --overwrite tutorials
 
 docs: $(VENV)/.docs  ## the site, in docs/_build/html; warnings are errors, and every link inside it is followed
+	rm -rf docs/_build
 	$(BIN)/python -m sphinx -b html -q -W --keep-going -j 1 -c docs -d docs/_build/doctrees . docs/_build/html
 	$(BIN)/python docs/check_site.py docs/_build/html
 
