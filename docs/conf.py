@@ -68,7 +68,7 @@ nitpick_ignore_regex = [
 ]
 suppress_warnings = ["myst.header"]  # stored tables begin with a heading of the third level
 
-myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath", "html_image"]
+myst_enable_extensions = ["colon_fence", "dollarmath", "html_image"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # the notebooks are stored with their outputs
 nb_merge_streams = True

@@ -9,6 +9,7 @@ from formulas import NotAFormula, latex
 
 CITATION = re.compile(r"\[([A-Z]\w+\d{4}\w+)\]_")
 CODE = re.compile(r"optimizer=|^\w+ = [A-Z]\w+\(", flags=re.MULTILINE)
+PRIVATE = re.compile(r", _\w+(?:: [^=,]*)? ?= ?\w+")
 SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Example|Examples|Attributes|References):$")
 
 
@@ -59,7 +60,15 @@ def _process(app: Any, what: str, name: str, value: Any, options: Any, lines: li
     lines[:] = rewrite(lines)
 
 
+def _signature(
+    app: Any, what: str, name: str, value: Any, options: Any, signature: str | None, returns: Any
+) -> tuple[str | None, Any]:
+    r"""Leaves out what a dataclass keeps for itself."""
+    return (signature and PRIVATE.sub("", signature)), returns
+
+
 def setup(app: Any) -> dict[str, Any]:
     r"""Before napoleon, whose sections it leaves alone."""
     app.connect("autodoc-process-docstring", _process, priority=400)
+    app.connect("autodoc-process-signature", _signature)
     return {"parallel_read_safe": True, "version": "1"}

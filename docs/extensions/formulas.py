@@ -21,6 +21,7 @@ OPERATORS = {
     "!=": r"\ne ",
     "->": r"\to ",
     "<-": r"\leftarrow ",
+    "-/+": r"\mp ",
     "-+": r"\mp ",
     "**": "^",
     "*": r"\cdot ",
@@ -31,7 +32,7 @@ OPERATORS = {
 TOKEN = re.compile(
     r"(?P<equation>Eqs?\. \(\d+\))|(?P<gap> {2,})|(?P<space> )|(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)"
     r"|(?P<word>[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*(?![A-Za-z0-9]))"
-    r"|(?P<operator><=>|\.\.\.|\.\.|<=|>=|!=|->|<-|-\+|\*\*|[-+*/^_=<>~|,;:.'()\[\]{}])"
+    r"|(?P<operator><=>|\.\.\.|\.\.|<=|>=|!=|->|<-|-/\+|-\+|\*\*|[-+*/^_=<>~|,;:.'()\[\]{}])"
 )
 CODE = re.compile(r'"|\w=\w|[A-Z][a-z]{2,}[A-Z]\w*\(|^\w+\(.*optimizer|%|#|>>>|-or-')
 
@@ -77,6 +78,11 @@ def _is_prose(tokens: list[tuple[str, str]], i: int) -> bool:
     return not known and not called and word.isalpha() and (len(word) > 1 or word == "a")
 
 
+def _ends(tokens: list[tuple[str, str]], i: int) -> bool:
+    r"""Whether no factor follows, so that a star is part of a name."""
+    return i >= len(tokens) or tokens[i][0] in ("space", "gap") or tokens[i][1] in ",)"
+
+
 def _line(line: str) -> str:
     tokens, parts, i = _tokens(line), list[str](), 0
     while i < len(tokens):
@@ -90,6 +96,8 @@ def _line(line: str) -> str:
         elif text in ("^", "**", "_"):
             group, i = _script(tokens, i + 1)
             parts.append(("_" if text == "_" else "^") + "{" + group + "}")
+        elif text == "*" and i and tokens[i - 1][0] == "word" and _ends(tokens, i + 1):
+            parts.append("^{*}")
         elif kind == "word" and text == "sqrt":
             inside, i = _parentheses(tokens, i + 1)
             parts.append(r"\sqrt{" + inside + "}")
