@@ -102,6 +102,7 @@ html_theme_options = {"top_of_page_buttons": []}
 mathjax_path = "mathjax/startup.js"
 mathjax3_config = {
     "loader": {"load": ["core", "input/tex", "output/chtml", "a11y/assistive-mml"]},
+    "chtml": {"scale": 0.88},
     "tex": {"autoload": {}, "packages": ["base", "ams", "newcommand", "noundefined"]},
 }
 

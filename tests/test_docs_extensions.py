@@ -38,6 +38,11 @@ def test_formulas_are_typeset(found: dict[str, Any], text: str, latex: str) -> N
     assert found["latex"](text) == latex
 
 
+def test_a_long_line_is_broken_at_its_gap(found: dict[str, Any]) -> None:
+    text = f"score(x) = {' + '.join(20 * 'x')},   x in M_t"
+    assert found["latex"](text).endswith(r", \\ & \qquad x\; \in \;M_{t}\end{aligned}")
+
+
 @pytest.mark.parametrize("text", ["acqf = LogEI(FastMarginals(model))", '"clip": w', "x % 2"])
 def test_code_is_no_formula(found: dict[str, Any], text: str) -> None:
     with pytest.raises(found["NotAFormula"]):

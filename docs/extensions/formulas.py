@@ -3,6 +3,7 @@ r"""Typesets the formulas of docstrings, plain text such as `sqrt(beta) sigma_{t
 from __future__ import annotations
 
 import re
+from itertools import chain
 
 GREEK = set(
     re.findall(
@@ -37,6 +38,9 @@ TOKEN = re.compile(
 CODE = re.compile(r'"|\w=\w|[A-Z][a-z]{2,}[A-Z]\w*\(|^\w+\(.*optimizer|%|#|>>>|-or-')
 
 
+WIDTH = 70  # characters that fit a column of the site
+
+
 class NotAFormula(ValueError):
     r"""The text is code or a table, which stays as it is."""
 
@@ -49,12 +53,19 @@ def latex(block: str) -> str:
     """
     if CODE.search(block):
         raise NotAFormula(block)
-    lines = [
-        r"\quad" * (line.startswith("  ")) + _line(line.strip()) for line in block.splitlines()
-    ]
+    parts = chain.from_iterable(map(_short, block.splitlines()))
+    lines = [r"\qquad " * part.startswith("  ") + _line(part.strip()) for part in parts]
     if len(lines) == 1:
         return lines[0]
     return r"\begin{aligned}" + r" \\ ".join(f"& {line}" for line in lines) + r"\end{aligned}"
+
+
+def _short(line: str) -> list[str]:
+    r"""A line, or its parts where it is long and has a gap; later ones begin with spaces."""
+    first, gap, rest = re.fullmatch(r"(\s*.*?)(?:(\s{2,})([^\s=].*))?", line).groups()
+    if len(line) <= WIDTH or gap is None or not first.strip():
+        return [line]
+    return [first, *(f"  {part.strip()}" for part in _short(rest))]
 
 
 def _tokens(line: str) -> list[tuple[str, str]]:
