@@ -53,6 +53,8 @@ class Page(HTMLParser):
         r"""Notes LaTeX in running text."""
         if LATEX.search(data) and not any(hides for _, hides in self._open):
             self.latex.append(data.strip())
+        elif self._open and self._open[-1][1] and data.rstrip().endswith((r"\\]", r"\\)")):
+            self.latex.append(data.strip())  # the closing mark is escaped, and nothing is typeset
 
 
 def check(folder: Path) -> tuple[list[str], int, int]:

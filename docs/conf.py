@@ -103,7 +103,7 @@ mathjax_path = "mathjax/startup.js"
 mathjax3_config = {
     "loader": {"load": ["core", "input/tex", "output/chtml", "a11y/assistive-mml"]},
     "chtml": {"scale": 0.88},
-    "tex": {"autoload": {}, "packages": ["base", "ams", "newcommand", "noundefined"]},
+    "tex": {"packages": ["base", "ams", "newcommand", "noundefined"]},
 }
 
 api_pages.write(ROOT / "docs" / "api")

@@ -32,6 +32,7 @@ def test_a_good_site_has_nothing_wrong(tmp_path: Path) -> None:
         ('<link rel="stylesheet" href="//example.org/a.css">', "loads"),
         ("<p>where $$x$$</p>", "shows LaTeX"),
         (r"<p>\frac{1}{2}</p>", "shows LaTeX"),
+        (r'<div class="math">\[x\\]</div>', "shows LaTeX"),
     ],
 )
 def test_what_is_wrong_is_found(tmp_path: Path, text: str, why: str) -> None:

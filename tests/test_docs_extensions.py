@@ -30,7 +30,7 @@ def found() -> Iterator[dict[str, Any]]:
             "risk_aversion * ucb_var(x)",
             r"\mathrm{risk\_aversion}\;\cdot \;\mathrm{ucb}_{\mathrm{var}}(x)",
         ),
-        ("w in the support", r"w\;\ \text{in the support}\ "),
+        ("w in the support", r"w\;\;\text{in the support}\;"),
         ("x in M_t", r"x\; \in \;M_{t}"),
     ],
 )

@@ -123,7 +123,7 @@ def _prose(words: list[str]) -> str:
         return r" \in "
     if words in (["a"], ["e"]):
         return words[0]
-    return r"\ \text{" + " ".join(words) + r"}\ " if len(words) > 1 else rf"\mathrm{{{words[0]}}}\,"
+    return r"\;\text{" + " ".join(words) + r"}\;" if len(words) > 1 else rf"\mathrm{{{words[0]}}}\,"
 
 
 def _single(kind: str, text: str) -> str:
