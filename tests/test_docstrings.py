@@ -60,7 +60,8 @@ OWN = {
         acquisition.PointwiseAcquisition acquisition.PointwiseAcquisitionFunction
         baselines.AskTellOptimizer environments.Environment environments.IndependentEnvironment
         experiments.Problem experiments.ProblemFamily experiments.ProblemWithContexts
-        experiments.ProblemWithObjective fit.Estimator risk.RiskMeasure strategies.Method
+        experiments.ProblemWithObjective fit.Estimator risk.PickingRiskMeasure risk.RiskMeasure
+        strategies.Method
         strategies.RepeatsRule strategies.Sampler strategies.Space
         test_functions.ChanceConstrainedTestProblem test_functions.ConstantNoiseProblem
         test_functions.EnvironmentalTestProblem test_functions.FiniteDomainProblem

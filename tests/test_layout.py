@@ -38,6 +38,7 @@ FLOOR_OF = {place: floor for floor, places in enumerate(FLOORS) for place in pla
 WITHOUT_TESTS: dict[str, str] = {
     "baselines/domain_search.py": "the base of the two searches beside it",
     "plot_style.py": "constants of experiments/test_plots.py",
+    "projected_bfgs/minima.py": "what projected_bfgs/test_descent.py reads",
     "optim/ascent.py": "the ascent of optim/test_multistart.py",
     "strategies/contextual.py": "the method of strategies/test_kde.py",
     "strategies/domain.py": "the method of strategies/test_truvar.py",

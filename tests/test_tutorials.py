@@ -2,8 +2,10 @@ r"""Every tutorial runs in its short form, and is committed with its pictures an
 
 from __future__ import annotations
 
+import base64
 import os
 import re
+import struct
 from pathlib import Path
 
 import nbformat
@@ -22,15 +24,31 @@ NOTEBOOKS = sorted((ROOT / "tutorials").glob("*.ipynb"))
 MAX_BYTES = 1_000_000
 PLACES = re.compile(r"[/\\](home|root|Users)[/\\]|site-packages")
 
+LINK = re.compile(r"\]\(([^)#]+)")
+DRAWN_BY_THE_PACKAGE = 3  # lines of a cell that draws and is shown: a call of this package
+
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
+def cells_of(path, kind):
+    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == kind]
+
+
 def code_cells(path):
-    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    return cells_of(path, "code")
+
+
+def pictures(cell):
+    return [output for output in cell.outputs if "image/png" in output.get("data", {})]
+
+
+def is_hidden(cell):
+    return "hide-input" in cell.metadata.get("tags", [])
 
 
 def test_there_are_tutorials():
     assert NOTEBOOKS
+    assert len({path.stem[:2] for path in NOTEBOOKS}) == len(NOTEBOOKS)
 
 
 @each_notebook
@@ -52,6 +70,75 @@ def test_is_committed_with_its_outputs(path):
     assert not [output for output in outputs if output.output_type == "error"]
     assert not [output for output in outputs if output.get("name") == "stderr"]
     assert path.stat().st_size < MAX_BYTES
+
+
+@each_notebook
+def test_every_picture_has_an_alternative_text_of_its_own(path):
+    drawing = [cell for cell in code_cells(path) if pictures(cell)]
+    assert all(len(pictures(cell)) == 1 for cell in drawing)
+    texts = [cell.metadata["mystnb"]["image"]["alt"] for cell in drawing]
+    assert all(len(text) > 60 and text.endswith(".") for text in texts)
+    assert len(set(texts)) == len(texts)
+
+
+@each_notebook
+def test_pictures_are_shown_at_half_of_their_resolution(path):
+    for cell in code_cells(path):
+        for output in pictures(cell):
+            header = base64.b64decode(output["data"]["image/png"])[16:24]
+            width, height = struct.unpack(">II", header)
+            shown = output["metadata"]["image/png"]
+            assert (shown["width"], shown["height"]) == (width // 2, height // 2)
+
+
+@each_notebook
+def test_code_that_draws_is_hidden_and_no_result_is(path):
+    for cell in code_cells(path):
+        assert is_hidden(cell) == ("plt." in cell.source)
+        if is_hidden(cell):
+            assert not [output for output in cell.outputs if output.output_type == "stream"]
+        elif pictures(cell):
+            assert len(cell.source.splitlines()) <= DRAWN_BY_THE_PACKAGE
+
+
+@each_notebook
+def test_no_cell_ends_with_the_value_of_a_call_that_is_no_result(path):
+    values = [
+        output["data"]["text/plain"]
+        for cell in code_cells(path)
+        for output in cell.outputs
+        if output.output_type == "execute_result"
+    ]
+    assert not [value for value in values if re.match(r"\[?(<|Text|\[)(?!Figure)", value)]
+
+
+@each_notebook
+def test_ends_with_what_to_read_next(path):
+    last = nbformat.read(path, as_version=4).cells[-1]
+    assert last.cell_type == "markdown"
+    assert last.source.startswith("## What to read next\n")
+    assert len(LINK.findall(last.source)) >= 3
+
+
+@each_notebook
+def test_links_lead_somewhere(path):
+    links = [link for cell in cells_of(path, "markdown") for link in LINK.findall(cell.source)]
+    local = [link for link in links if "://" not in link]
+    assert [link for link in local if not (path.parent / link).exists()] == []
+
+
+@each_notebook
+def test_says_how_to_install_from_a_clone(path):
+    cells = nbformat.read(path, as_version=4).cells
+    source = "\n".join(cell.source for cell in cells)
+    assert re.search(r"from a clone of the repository, with `pip install -e \"\.\[", source)
+    assert "%pip" not in source
+    assert re.search(r"pip install (-q )?[\"']?botorch_risk", source) is None
+
+
+def test_a_map_of_ones_own_needs_nothing_of_the_experiments():
+    (path,) = [each for each in NOTEBOOKS if each.stem.startswith("05")]
+    assert not [cell for cell in code_cells(path) if "botorch_risk.experiments" in cell.source]
 
 
 @each_notebook

@@ -2,9 +2,8 @@ r"""Posterior mean and variance at the inputs to which an environment expands de
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
@@ -14,7 +13,22 @@ from botorch_risk.environments import Environment
 from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.posterior.product import ProductMarginals
 
-EnvironmentMarginals = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+
+class EnvironmentMarginals(Protocol):
+    r"""From decisions to the moments of the outcome over an environment."""
+
+    @property
+    def predictor(self) -> MarginalPredictor:
+        r"""Of the inputs that the environment makes, one by one."""
+        ...
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Mean and variance, `batch_shape x m x n_w` each, and the weights.
+
+        Args:
+            X: `batch_shape x m x d_x`.
+        """
+        ...
 
 
 def marginals_of(
@@ -46,6 +60,10 @@ class _IndependentMarginals:
     marginals: ProductMarginals
     environment: Environment
 
+    @property
+    def predictor(self) -> MarginalPredictor:
+        return self.marginals.predictor
+
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weights: Any = self.environment.weights
         return (*self.marginals(X), weights.to(X).unsqueeze(-2))
@@ -57,6 +75,10 @@ class _DependentMarginals:
 
     marginals: MarginalPredictor
     environment: Environment
+
+    @property
+    def predictor(self) -> MarginalPredictor:
+        return self.marginals
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         inputs, weights = self.environment.expand(X)  # batch_shape x m x n_w x d

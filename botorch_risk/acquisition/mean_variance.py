@@ -19,6 +19,7 @@ from botorch_risk.acquisition.pointwise import (
     register_weights,
 )
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
+from botorch_risk.posterior.joint_bounds import JointBounds
 from botorch_risk.posterior.marginals import MarginalPredictor
 
 
@@ -74,15 +75,15 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         self.clip_noise = clip_noise
         self.set_X_pending(X_pending)
 
-    def _condition(self, X_pending: Tensor | None) -> tuple[MeanVarianceGP, MarginalPredictor]:
-        r"""The model given its own means at pending points, and the moments of f."""
+    def _condition(self, X_pending: Tensor | None) -> tuple[MeanVarianceGP, JointBounds]:
+        r"""The model given its own means at pending points, and the bounds of f and its noise."""
         model: Any = self.model
         if X_pending is not None:
             model = model.condition_on_pending(X_pending)
         marginals = model.mean_marginals
         if self.posterior_transform is not None:
             marginals = MarginalPredictor(model.mean_model, self.posterior_transform)
-        return model, marginals
+        return model, JointBounds([marginals, model.noise.marginals])
 
     def upper(self, X: Tensor) -> Tensor:
         r"""Optimistic value `ucb_f(x) - risk_aversion * lcb_var(x)` (Sec. 3.3).
@@ -115,9 +116,9 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         Returns:
             `batch_shape x m` values.
         """
-        model, marginals = self._conditioned
+        model, bounds = self._conditioned
         noise = model.predicted_noise(X).squeeze(-1)
-        return marginals(X).mean - per_point(self.risk_aversion, X) * noise
+        return bounds.predictors[0](X).mean - per_point(self.risk_aversion, X) * noise
 
     def observed(self, X: Tensor) -> Tensor:
         r"""Sample mean of f minus `risk_aversion` times the sample variance.
@@ -151,17 +152,19 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         return values.expand(*rows.shape[:-1], -1).gather(-1, rows)
 
     def _bound(self, X: Tensor, optimistic: bool) -> Tensor:
-        model, marginals = self._conditioned
-        mean, variance = marginals(X)  # batch_shape x m
-        width = per_point(self.beta, X).sqrt() * variance.sqrt()
+        model, bounds = self._conditioned
+        side = 1.0 if optimistic else -1.0
+        width = side * per_point(self.beta, X).sqrt()
         if self.noise_beta is None:
-            noise = model.predicted_noise(X).squeeze(-1)
+            mean, variance = bounds.predictors[0](X)  # batch_shape x m
+            f, noise = mean + width * variance.sqrt(), model.predicted_noise(X).squeeze(-1)
         else:
-            bounds = model.noise_confidence_bounds(X, per_point(self.noise_beta, X))
-            noise = bounds[0] if optimistic else bounds[1]
+            widths = (width, -side * per_point(self.noise_beta, X).sqrt())
+            f, on_link_scale = bounds(X, widths)
+            noise = model.noise.on_outcome_scale(on_link_scale)
         if self.clip_noise:
             noise = noise.clamp_min(model.noise.limits.floor or 0.0)
-        return mean + (width if optimistic else -width) - per_point(self.risk_aversion, X) * noise
+        return torch.addcmul(f, per_point(self.risk_aversion, X), noise, value=-1)
 
 
 @construct_from_own_arguments

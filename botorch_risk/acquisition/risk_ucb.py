@@ -23,8 +23,9 @@ from botorch_risk.environments import Environment
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.robust import refuse_reduced
 from botorch_risk.posterior.inputs import as_points, input_widths
-from botorch_risk.posterior.t_batch import TBatch
-from botorch_risk.risk import RiskMeasure
+from botorch_risk.posterior.joint_bounds import JointBounds
+from botorch_risk.posterior.t_batch import TBatch, joint_shape
+from botorch_risk.risk import PickingRiskMeasure, RiskMeasure
 
 # Values of the environment, all candidates counted, whose marginals are held at once.
 _CHUNK_VALUES = ChunkSize(cpu=2**18, gpu=2**24)
@@ -137,19 +138,23 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         self.set_X_pending(X_pending)
         self.register_load_state_dict_post_hook(_follow_the_state)
 
-    def _condition(self, X_pending: Tensor | None) -> EnvironmentMarginals:
-        r"""Moments of the model given its own mean at pending decisions, averaged over W."""
+    def _condition(self, X_pending: Tensor | None) -> tuple[EnvironmentMarginals, JointBounds]:
+        r"""Moments of the model given its own mean at pending decisions, averaged over W.
+
+        And the bounds at single inputs.
+        """
         model = self.model
         if X_pending is not None:
             inputs, weights = self.environment.expand(X_pending)
             self._check_inputs(inputs.shape[-1])
             average = (inputs * weights.unsqueeze(-1)).sum(dim=-2)  # batch_shape x n' x d
             model = condition_on_mean(model, average)
-        return marginals_of(model, self.environment, self.posterior_transform)
+        marginals = marginals_of(model, self.environment, self.posterior_transform)
+        return marginals, JointBounds([marginals.predictor])
 
     def check_points(self, X: Tensor) -> None:
         r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
-        self._expanded(as_points(X, self.model))
+        self._sizes(as_points(X, self.model))
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Optimistic values at `batch_shape x m x d_x` decisions, `batch_shape x m`."""
@@ -202,12 +207,15 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             Lower and upper bounds, `batch_shape x m x n_w`, and the weights.
         """
         X = as_points(X, self.model)
-        mean, variance, weights = self._conditioned(X)
+        marginals, _ = self._conditioned
+        mean, variance, weights = marginals(X)
         width = per_point(self.beta, X).sqrt().unsqueeze(-1) * variance.sqrt()
         return PointwiseBounds(mean - width, mean + width, weights)
 
     def _bound(self, X: Tensor, side: int) -> Tensor:
         r"""The lower (0) or upper (1) bound; a monotone measure needs that side alone."""
+        if isinstance(self.risk_measure, PickingRiskMeasure) and X.requires_grad:
+            return self._in_chunks(X, lambda X: self._picked_bound(X, side))
 
         def reduce(low: Tensor, high: Tensor, weights: Tensor) -> Tensor:
             if self.risk_measure.monotone:
@@ -216,30 +224,46 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
 
         return self._reduce(X, reduce)
 
+    def _picked_bound(self, X: Tensor, side: int) -> Tensor:
+        r"""The bound where the risk is one of the values: only that one has a gradient."""
+        measure: Any = self.risk_measure
+        with torch.no_grad():
+            bounds = self.pointwise_bounds(X)
+            risk, index = measure.pick((bounds.lower, bounds.upper)[side], bounds.weights)
+        inputs, _ = self.environment.expand(X)
+        chosen = index[..., None, None].expand(*index.shape, 1, inputs.shape[-1])
+        inputs = inputs.expand(*index.shape, *inputs.shape[-2:]).gather(-2, chosen).squeeze(-2)
+        _, bounds_at = self._conditioned
+        (value,) = bounds_at(inputs, [(2 * side - 1) * per_point(self.beta, X).sqrt()])
+        return risk + (value - value.detach())  # the two agree to rounding
+
     def _reduce(self, X: Tensor, reduce: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
-        r"""A reduction of the pointwise bounds over the environment, in bounded memory."""
+        r"""A reduction of the pointwise bounds over the environment."""
+        return self._in_chunks(X, lambda X: reduce(*self.pointwise_bounds(X)))
 
-        def of_chunk(X: Tensor) -> Tensor:
-            return reduce(*self.pointwise_bounds(X))
-
+    def _in_chunks(self, X: Tensor, of_chunk: Callable[[Tensor], Tensor]) -> Tensor:
+        r"""Values of decisions, some at a time: in bounded memory."""
         X = as_points(X, self.model)
-        inputs, weights = self._expanded(X)
-        batch_shape = torch.broadcast_shapes(self.model.batch_shape, inputs.shape[:-3])
-        t_batch = TBatch.of(X, batch_shape)
+        of_environment, n_w = self._sizes(X)
+        t_batch = TBatch.of(X, joint_shape(self.model.batch_shape, of_environment))
         entries = _CHUNK_VALUES.entries(X.device)
-        size = entries // (weights.shape[-1] * t_batch.shape[t_batch.dims :].numel())
+        size = entries // (n_w * t_batch.shape[t_batch.dims :].numel())
         return t_batch.unfold(evaluate_in_chunks(of_chunk, t_batch.fold(X), max(1, size)))
 
-    def _expanded(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""What the environment makes of one of the decisions, checked."""
+    def _sizes(self, X: Tensor) -> tuple[torch.Size, int]:
+        r"""Batch shape and number of the points of the environment, for checked decisions."""
         if X.dim() < 2 or X.shape[-1] == 0:
             raise BotorchTensorDimensionError(
                 "Expected decisions `batch_shape x m x d_x` with at least one column. "
                 f"Got {X.shape=}."
             )
-        inputs, weights = self.environment.expand(X.detach().reshape(-1, X.shape[-1])[:1])
+        if self.environment.independent:  # of any decision, so that none has to be expanded
+            points: Any = self.environment.points
+            self._check_inputs(X.shape[-1] + points.shape[-1])
+            return points.shape[:-2], points.shape[-2]
+        inputs, _ = self.environment.expand(X.detach().reshape(-1, X.shape[-1])[:1])
         self._check_inputs(inputs.shape[-1])
-        return inputs, weights
+        return inputs.shape[:-3], inputs.shape[-2]
 
     def _check_inputs(self, made: int) -> None:
         r"""Raises unless decisions and environment make the inputs of the model."""

@@ -20,7 +20,8 @@ from botorch_risk.fit.results import FitResult, FitStatus, Optimum
 from botorch_risk.fit.starts import ROUGHER, Starts, make_starts
 from botorch_risk.fit.warm_starts import needs_fresh_start, warm_starts
 from botorch_risk.gradients import require_gradients
-from botorch_risk.projected_bfgs import Minima, RowStatus, minimize_rows
+from botorch_risk.projected_bfgs import minimize_rows
+from botorch_risk.projected_bfgs.minima import Minima, RowStatus
 from botorch_risk.seeding import as_seeds, derive_seed
 
 # No step changes the logarithm of a hyperparameter by more than this: a longer one leaves the
@@ -206,8 +207,7 @@ def _fit_parts(
     if fresh.any():
         again = starts.of(fresh)
         ended = np.where(minima.status == RowStatus.CONVERGED, minima.value, np.nan)
-        own = again.rows % len(ended)
-        known = (minima.x[own], ended[own])
+        known = (minima.x, ended)
         minima = minima.joined(_minimize(objective, again, {**options, "known": known}))
         rows = np.concatenate([rows, len(rows) + again.rows])
     fresh_at = np.where(fresh, objective.num_observed, previous.fresh_at.cpu().numpy())
@@ -228,6 +228,7 @@ def _minimize(
         noise=min(NOISE * objective.precision, 1e-4),
         decrease_tolerance=PROMISE,
         metric=starts.metric,
+        groups=rows % len(objective.num_observed),
         **options,
     )
 
@@ -264,9 +265,10 @@ def _collect(
 ) -> FitResult:
     r"""Writes the best start of each replicate into the model and reports on it."""
     count = parts.batch_shape.numel()
-    failed = minima.status == RowStatus.FAILED
+    # Within its noise the value of a start that goes on may rise above one that was given up.
+    ended = ~np.isin(minima.status, (RowStatus.FAILED, RowStatus.OVERTAKEN))
     values = np.full((rows[-1] // count + 1) * count, np.inf)
-    values[rows] = np.where(failed, np.inf, minima.value)
+    values[rows] = np.where(ended, minima.value, np.inf)
     lowest = values.reshape(-1, count).argmin(axis=0) * count + np.arange(count)
     best = np.searchsorted(rows, lowest)
     evaluations = np.zeros(count, dtype=np.int64)

@@ -9,7 +9,7 @@ from numpy import ndarray
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.results import Optimum
 from botorch_risk.fit.starts import Starts
-from botorch_risk.projected_bfgs import Minima, RowStatus
+from botorch_risk.projected_bfgs.minima import Minima, RowStatus
 
 # The factor by which data may grow before a fit starts afresh: between, the optimum moves a little,
 # but another one may have become the better one.

@@ -131,6 +131,10 @@ class LearntNoise(NoiseProcess):
     def expected(self, X: Tensor) -> Tensor:  # noqa: D102
         return self.link.mean(*self.marginals(X))
 
+    def on_outcome_scale(self, values: Tensor) -> Tensor:  # noqa: D102
+        variance: Tensor = self.link.inverse(values)
+        return variance
+
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
         return self._quantiles(*self.marginals(X), beta)
 

@@ -69,6 +69,10 @@ class NoiseProcess(Module, ABC):
         r"""The posterior mean of the variance, `batch_shape x m`, without limits."""
 
     @abstractmethod
+    def on_outcome_scale(self, values: Tensor) -> Tensor:
+        r"""Variances from values of `model`, on the scale of the link."""
+
+    @abstractmethod
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound of the variance, `batch_shape x m` each (Eqs. 14, 15)."""
 
@@ -164,6 +168,9 @@ class KnownNoise(NoiseProcess):
 
     def expected(self, X: Tensor) -> Tensor:  # noqa: D102
         return self.marginals(X).mean
+
+    def on_outcome_scale(self, values: Tensor) -> Tensor:  # noqa: D102
+        return values
 
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
         variance = self.expected(X)

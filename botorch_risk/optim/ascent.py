@@ -9,7 +9,8 @@ import torch
 from numpy import ndarray
 
 from botorch_risk.optim.pointwise import PointwiseEvaluator
-from botorch_risk.projected_bfgs import Minima, minimize_rows
+from botorch_risk.projected_bfgs import minimize_rows
+from botorch_risk.projected_bfgs.minima import Minima
 
 # A start has arrived when this many evaluations have gained less than this, in standard deviations
 # of the acquisition values at raw points.
@@ -74,4 +75,5 @@ def climb(
         precision=float(torch.finfo(evaluator.box.dtype).eps),
         worthwhile=WORTHWHILE,
         patience=PATIENCE,
+        groups=replicates,
     )

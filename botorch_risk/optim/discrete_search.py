@@ -9,7 +9,7 @@ from numpy import ndarray
 from botorch_risk.optim.ascent import Scale, climb
 from botorch_risk.optim.discrete_columns import DiscreteColumns
 from botorch_risk.optim.pointwise import PointwiseEvaluator
-from botorch_risk.projected_bfgs import RowStatus
+from botorch_risk.projected_bfgs.minima import RowStatus
 
 # The least improvement that counts, in standard deviations of the raw values, as in BoTorch.
 TOLERANCE = 1e-8

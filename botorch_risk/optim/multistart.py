@@ -23,7 +23,7 @@ from botorch_risk.optim.ascent import Scale, climb
 from botorch_risk.optim.discrete_columns import Values, discrete_columns
 from botorch_risk.optim.discrete_search import alternate
 from botorch_risk.optim.pointwise import PointwiseEvaluator
-from botorch_risk.projected_bfgs import RowStatus
+from botorch_risk.projected_bfgs.minima import RowStatus
 from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
 
 

@@ -2,6 +2,8 @@ r"""Values and gradients of an acquisition function at points that do not intera
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from botorch.acquisition import AcquisitionFunction, OneShotAcquisitionFunction
@@ -51,7 +53,10 @@ class PointwiseEvaluator:
                 f"Got {self.batch_shape=}."
             )
         self.box, self.discrete = box, discrete
-        self._acqf = with_fast_marginals(acqf)
+        self._lower, self._upper = box.cpu().double().numpy()
+        self._acqf: Any = with_fast_marginals(acqf)
+        # Asked once: a protocol that is checked at runtime looks at every member.
+        self._is_pointwise = isinstance(self._acqf, PointwiseAcquisition)
         self._chunk = max(1, batch_limit // num_replicates)
 
     @property
@@ -64,14 +69,13 @@ class PointwiseEvaluator:
 
     def scale_up(self, points: ndarray) -> Tensor:
         r"""Search points, of the unit cube, in the units of the acquisition's inputs."""
-        lower, upper = self.box
-        unit = torch.as_tensor(points).to(self.box)
-        X = torch.minimum(lower + (upper - lower) * unit, upper)  # rounding
-        return X if self.discrete is None else self.discrete.put(X, unit)
+        inside = self._lower + (self._upper - self._lower) * points
+        X = torch.as_tensor(np.minimum(inside, self._upper)).to(self.box)  # rounding
+        return X if self.discrete is None else self.discrete.put(X, torch.as_tensor(points).to(X))
 
     def values(self, X: Tensor) -> Tensor:
         r"""Values `R x m` of points `R x m x d`."""
-        return torch.cat([self._call(chunk) for chunk in X.split(self._chunk, dim=-2)], dim=-1)
+        return _joined(tuple(self._call(chunk) for chunk in X.split(self._chunk, dim=-2)))
 
     def values_at(self, points: ndarray, replicates: ndarray) -> ndarray:
         r"""Values `rows` of rows of search points `rows x d`, by their ascending replicates."""
@@ -93,13 +97,14 @@ class PointwiseEvaluator:
         """
         X, slots = self._packed(points, replicates)
         pieces = [self._differentiate(chunk) for chunk in X.split(self._chunk, dim=-2)]
-        values, gradients = (torch.cat(parts, dim=1) for parts in zip(*pieces, strict=True))
-        gradients = gradients * (self.box[1] - self.box[0])
+        values, gradients = (
+            _joined(parts).cpu().double().numpy()[replicates, slots]
+            for parts in zip(*pieces, strict=True)
+        )
+        gradients = gradients * (self._upper - self._lower)
         if self.discrete is not None:
-            gradients[..., self.discrete.listed] = 0.0
-        joint = torch.cat([values.unsqueeze(-1), gradients], dim=-1).cpu().double().numpy()
-        rows = joint[replicates, slots]
-        return rows[:, 0], rows[:, 1:]
+            gradients[:, self.discrete.listed] = 0.0
+        return values, gradients
 
     def _packed(self, points: ndarray, replicates: ndarray) -> tuple[Tensor, ndarray]:
         r"""Rows as inputs `R x m x d`, and the slot of each among the `m` of its replicate."""
@@ -123,9 +128,14 @@ class PointwiseEvaluator:
 
     def _call(self, X: Tensor) -> Tensor:
         r"""Values `R x m` of points `R x m x d` in one call."""
-        if isinstance(self._acqf, PointwiseAcquisition):
+        if self._is_pointwise:
             values = self._acqf.evaluate(X if self.batch_shape else X.squeeze(0))
             return values if self.batch_shape else values.unsqueeze(0)
         if self.batch_shape:
             return self._acqf(X.transpose(0, 1).unsqueeze(-2)).transpose(0, 1)
         return self._acqf(X.squeeze(0).unsqueeze(-2)).unsqueeze(0)
+
+
+def _joined(parts: tuple[Tensor, ...]) -> Tensor:
+    r"""Chunks of points, `R x m x ...`, as one."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)

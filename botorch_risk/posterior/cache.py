@@ -2,8 +2,8 @@ r"""Cached factors of the training data, and the check that they are up to date.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -13,7 +13,7 @@ from gpytorch.means import ConstantMean
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from botorch_risk.posterior.kernels import StationaryKernel
+from botorch_risk.posterior.kernels import StackedKernel, StationaryKernel
 
 
 @dataclass(frozen=True)
@@ -177,6 +177,38 @@ class PosteriorCache:
             constant=constant,
             units=None if kernel is None else OutcomeUnits.of(model, constant, kernel.outputscale),
         )
+
+    @staticmethod
+    def stack(caches: Sequence[PosteriorCache]) -> PosteriorCache | None:
+        r"""The factors of several models as of one batch, `models x batch_shape`.
+
+        Args:
+            caches: Of models with the same inputs.
+
+        Returns:
+            The joint factors, with the state of the first model; `None` where a model has no direct
+            formulas, units that depend on the point, or data of another size.
+        """
+        first = caches[0]
+        kernels = [each.kernel for each in caches if each.kernel is not None]
+        units = [each.units for each in caches if each.units is not None]
+        kinds = {(each.train_inputs.shape, each.factor.dtype) for each in caches}
+        if not len(kernels) == len(units) == len(caches) or len(kinds) > 1:
+            return None
+        names = ("centre", "train_inputs", "factor", "weights", "constant")
+        stacked: dict[str, Any] = {
+            name: _stacked([getattr(each, name) for each in caches]) for name in names
+        }
+        return replace(
+            first,
+            kernel=StackedKernel.of_each(kernels),
+            units=OutcomeUnits(*(_stacked(parts) for parts in zip(*units, strict=True))),
+            **stacked,
+        )
+
+
+def _stacked(parts: Sequence[Tensor]) -> Tensor:
+    return torch.stack(torch.broadcast_tensors(*parts))
 
 
 def is_same_tensor(now: Any, then: Any) -> bool:

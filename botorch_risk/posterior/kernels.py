@@ -15,6 +15,7 @@ exponential.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -141,6 +142,40 @@ class StationaryKernel:
     def correlation_and_slope(self, squared_distance: Tensor) -> tuple[Tensor, Tensor]:
         r"""The profile and `-k'(r) / r`, both of the scaled squared distance."""
         return correlation_and_slope(squared_distance, self.nu)
+
+
+@dataclass(frozen=True)
+class StackedKernel(StationaryKernel):
+    r"""Kernels of several models as one, whose batch shape is `models x batch_shape`.
+
+    Attributes:
+        nus: The smoothness of each; `nu` is the least.
+    """
+
+    nus: tuple[float, ...]
+
+    @classmethod
+    def of_each(cls, kernels: Sequence[StationaryKernel]) -> StackedKernel:
+        r"""Stacks kernels of the same batch shape and the same number of inputs."""
+        nus = tuple(kernel.nu for kernel in kernels)
+        lengthscale, outputscale = (
+            torch.stack(torch.broadcast_tensors(*(getattr(kernel, name) for kernel in kernels)))
+            for name in ("lengthscale", "outputscale")
+        )
+        return cls(min(nus), lengthscale, outputscale, nus)
+
+    def correlation(self, squared_distance: Tensor) -> Tensor:
+        r"""The profiles, `models x ...`."""
+        parts = zip(squared_distance.unbind(), self.nus, strict=True)
+        return torch.stack([correlation(part, nu) for part, nu in parts])
+
+    def correlation_and_slope(self, squared_distance: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The profiles and their slopes, `models x ...` each."""
+        parts = zip(squared_distance.unbind(), self.nus, strict=True)
+        profiles, slopes = zip(
+            *(correlation_and_slope(part, nu) for part, nu in parts), strict=True
+        )
+        return torch.stack(profiles), torch.stack(slopes)
 
 
 def squared_distance(first: Tensor, second: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from botorch_risk.posterior.stationary_moments import (
     outcome_moments,
     stationary_moments,
 )
-from botorch_risk.posterior.t_batch import TBatch
+from botorch_risk.posterior.t_batch import TBatch, joint_shape
 
 
 class Marginals(NamedTuple):
@@ -130,7 +130,7 @@ class MarginalPredictor:
         X = as_points(X, self.model)
         if 0 in X.shape[:-1]:
             nothing = X.sum(dim=-1)  # with the graph that the caller may ask for
-            shape = _joint_shape(X.shape[:-2], self.model.batch_shape)
+            shape = joint_shape(X.shape[:-2], self.model.batch_shape)
             return Marginals(*2 * (nothing.expand(*shape, X.shape[-2]),))
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
             if not has_closed_form(self.model, self.posterior_transform):
@@ -189,7 +189,7 @@ class MarginalPredictor:
 
     def _from_posterior(self, X: Tensor) -> Marginals:
         r"""The points as an outermost t-batch of single-point posteriors."""
-        shape = _joint_shape(X.shape[:-2], self.model.batch_shape)
+        shape = joint_shape(X.shape[:-2], self.model.batch_shape)
         X = X.expand(*shape, *X.shape[-2:])  # else the points would meet the model's batch
         chunks = []
         for points in X.split(chunk_size(X, 256), dim=-2):
@@ -254,10 +254,6 @@ def _is_gaussian(likelihood: Any) -> bool:
 
 def _join(parts: Sequence[Tensor], dim: int) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=dim)
-
-
-def _joint_shape(first: torch.Size, second: torch.Size) -> torch.Size:
-    return first if first == second else torch.broadcast_shapes(first, second)
 
 
 def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) -> Tensor:

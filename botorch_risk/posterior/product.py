@@ -25,7 +25,7 @@ from botorch_risk.posterior.inputs import keeps_apart, original_inputs
 from botorch_risk.posterior.kernels import StationaryKernel, squared_distance
 from botorch_risk.posterior.marginals import MarginalPredictor, Marginals, has_closed_form
 from botorch_risk.posterior.stationary_moments import chunk_size
-from botorch_risk.posterior.t_batch import TBatch
+from botorch_risk.posterior.t_batch import TBatch, joint_shape
 
 # Singular values below this, relative to the largest, are rounding.
 _RANK_TOLERANCE = 1e-13
@@ -119,9 +119,7 @@ class ProductMarginals:
             Mean and variance, `batch_shape x m x n_w` each.
         """
         model_batch, batch = self.predictor.model.batch_shape, self.points.shape[:-2]
-        if batch != model_batch:
-            batch = torch.broadcast_shapes(batch, model_batch)
-        t_batch = TBatch.of(X, batch)
+        t_batch = TBatch.of(X, joint_shape(batch, model_batch))
         moments = self._of_replicates(t_batch.fold(X))
         return Marginals(*(t_batch.unfold(moment, points_dim=-2) for moment in moments))
 
@@ -162,7 +160,7 @@ class ProductMarginals:
         )
 
     def _at_every_pair(self, X: Tensor) -> Marginals:
-        batch = torch.broadcast_shapes(X.shape[:-2], self.points.shape[:-2])
+        batch = joint_shape(X.shape[:-2], self.points.shape[:-2])
         shape = (*batch, X.shape[-2], self.points.shape[-2])
         pairs = _pairs(X, self.points)
         moments = self.predictor(pairs.flatten(-3, -2))
@@ -276,7 +274,7 @@ def _row_basis(chunks: Iterator[Tensor]) -> Tensor:
 
 def _pairs(X: Tensor, points: Tensor) -> Tensor:
     r"""All pairs `batch_shape x m x n_w x d`."""
-    batch = torch.broadcast_shapes(X.shape[:-2], points.shape[:-2])
+    batch = joint_shape(X.shape[:-2], points.shape[:-2])
     shape = (*batch, X.shape[-2], points.shape[-2])
     X = X.unsqueeze(-2).expand(*shape, X.shape[-1])
     points = points.to(X).unsqueeze(-3).expand(*shape, points.shape[-1])

@@ -104,6 +104,55 @@ class _OutcomeMoments(torch.autograd.Function):
         return t_batch.unfold(gradient, points_dim=-2).sum_to_size(ctx.shape), None, None
 
 
+def outcome_bound(X: Tensor, cache: PosteriorCache, floor: float, width: Tensor) -> Tensor:
+    r"""`mean + width * standard deviation` in the units of the outcome, in one node of the graph.
+
+    Args:
+        X: `... x m x d`, as the kernel takes them, where `...` broadcasts with the batch shape.
+        cache: Of a model whose kernel and units are known.
+        floor: The least variance, before the units of the outcome.
+        width: A number of standard deviations, below 0 for a lower bound; broadcastable to
+            `batch_shape x 1`.
+
+    Returns:
+        `... x m`, once differentiable in the points.
+    """
+    bound: Tensor = _OutcomeBound.apply(X, cache, floor, width)
+    return bound
+
+
+class _OutcomeBound(torch.autograd.Function):
+    r"""A bound and its gradient: of moments each step of the sum would be a node of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, X: Tensor, cache: PosteriorCache, floor: float, width: Tensor) -> Tensor:
+        kernel, units = cache.kernel, cache.units
+        assert kernel is not None and units is not None  # for the type checker
+        t_batch = TBatch.of(X, cache.factor.shape[:-2])
+        Z = (t_batch.fold(X) - cache.centre).div_(kernel.lengthscale)
+        mean, explained, *gradients = _in_chunks(Z, cache, ctx.needs_input_grad[0])
+        variance = torch.addcmul(units.prior, explained, units.prior, value=-1)
+        deviation = variance.clamp_min(floor).sqrt_()
+        spread = units.scale.abs() * width
+        bound = torch.addcmul(units.offset, mean, units.scale).addcmul_(spread, deviation)
+        if gradients:
+            d_mean, d_explained = gradients
+            # Not of a variance that was clamped.
+            slope = (units.prior * spread).mul(-0.5).div(deviation)
+            slope.masked_fill_(variance < floor, 0.0)
+            gradient = d_mean.mul_(units.scale.unsqueeze(-1))
+            gradient = gradient.addcmul_(slope.unsqueeze(-1), d_explained).div_(kernel.lengthscale)
+            ctx.save_for_backward(t_batch.unfold(gradient, points_dim=-2))
+            ctx.shape = X.shape
+        return t_batch.unfold(bound)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        (gradient,) = ctx.saved_tensors
+        return (grad.unsqueeze(-1) * gradient).sum_to_size(ctx.shape), None, None, None
+
+
 def _in_chunks(Z: Tensor, cache: PosteriorCache, grad: bool) -> list[Tensor]:
     r"""The moments, and their gradients if they are wanted, of some points at a time."""
     size = chunk_size(Z, cache.train_inputs.shape[-2])

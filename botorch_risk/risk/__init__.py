@@ -4,6 +4,7 @@ from botorch_risk.risk.mean_variance import MeanVariance
 from botorch_risk.risk.measures import (
     ConditionalValueAtRisk,
     Expectation,
+    PickingRiskMeasure,
     RiskMeasure,
     ValueAtRisk,
     WorstCase,
@@ -27,6 +28,7 @@ __all__ = [
     "MaximumMeanDiscrepancyBall",
     "MeanVariance",
     "MinimaxApproximation",
+    "PickingRiskMeasure",
     "RiskMeasure",
     "TotalVariationBall",
     "UncertifiedWorstCaseError",

@@ -93,6 +93,50 @@ class RiskMeasure(ABC):
         return self._evaluate(lower, weights), self._evaluate(upper, weights)
 
 
+class PickingRiskMeasure(RiskMeasure, ABC):
+    r"""A measure whose risk is one of the values.
+
+    Its gradient is the gradient of that value alone. A subclass says which value it is; raising one
+    must not lower the risk.
+
+    Example:
+        >>> class SecondWorst(PickingRiskMeasure):
+        ...     def _index(self, values, weights):
+        ...         return values.argsort(dim=-1)[..., 1]
+        >>> risk, index = SecondWorst().pick(torch.tensor([3.0, 1.0, 2.0]), torch.ones(3) / 3)
+        >>> risk, index
+        (tensor(2.), tensor(2))
+    """
+
+    @abstractmethod
+    def _index(self, values: Tensor, weights: Tensor) -> Tensor:
+        r"""Which of the checked values is the risk, `...`."""
+
+    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
+        return values.gather(-1, self._index(values, weights).unsqueeze(-1)).squeeze(-1)
+
+    def pick(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The risk of each row of values, and which value it is.
+
+        Args:
+            values: As in a call of the measure.
+            weights: Likewise.
+
+        Returns:
+            The risk, and the index, `...` each. Of a row with a value that is not finite the risk
+            is NaN and the index 0.
+
+        Raises:
+            BotorchTensorDimensionError, InputDataError: As in a call of the measure.
+        """
+        weights = weights.to(values)
+        check_distribution(values, weights)
+        index = self._index(values.nan_to_num(), weights)
+        risk = values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
+        (risk,) = _of_finite_rows(lambda values: (risk,), values)
+        return risk, index.where(risk.isfinite(), 0)
+
+
 def _of_finite_rows(
     function: Callable[..., tuple[Tensor, ...]], *values: Tensor
 ) -> tuple[Tensor, ...]:
@@ -155,14 +199,14 @@ def check_nonnegative(**numbers: float) -> None:
 
 def _ascending(
     values: Tensor, weights: Tensor, level: float
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     r"""The lowest values in ascending order, as many as may make up a level and more.
 
     Where all rows share their weights these are few, and finding them is cheaper than sorting.
 
     Returns:
-        The values, `... x k`; their weights and the cumulative weights, in float64; and the total
-        of all weights, `... x 1`.
+        The values and their indices, `... x k`; their weights and the cumulative weights, in
+        float64; and the total of all weights, `... x 1`.
     """
     weights = weights.double()
     total = weights.cumsum(dim=-1)[..., -1:]
@@ -176,7 +220,7 @@ def _ascending(
         weights = weights.flatten()[order]
     else:
         weights = weights.expand_as(values).gather(-1, order)
-    return lowest, weights, weights.cumsum(dim=-1), total
+    return lowest, order, weights, weights.cumsum(dim=-1), total
 
 
 @dataclass(frozen=True)
@@ -195,7 +239,7 @@ class Expectation(RiskMeasure):
 
 
 @dataclass(frozen=True)
-class ValueAtRisk(RiskMeasure):
+class ValueAtRisk(PickingRiskMeasure):
     r"""The lower quantile of the values.
 
         risk = min {v : P(values <= v) >= risk_level}
@@ -229,14 +273,14 @@ class ValueAtRisk(RiskMeasure):
     def __post_init__(self) -> None:
         check_risk_level(self.risk_level)
 
-    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
-        ordered, _, cumulative, total = _ascending(values, weights, self.risk_level)
+    def _index(self, values: Tensor, weights: Tensor) -> Tensor:
+        _, order, _, cumulative, total = _ascending(values, weights, self.risk_level)
         tolerance = max(1e-12, 16 * torch.finfo(weights.dtype).eps)
         level = self.risk_level * (1 + (tolerance if self.strict else -tolerance))
         below = cumulative <= level if self.strict else cumulative < level
         # Points of weight 0 at the upper end have the same cumulative weight as the last atom.
         below &= cumulative < total * (1 - 1e-12)
-        return ordered.gather(-1, below.sum(dim=-1, keepdim=True)).squeeze(-1)  # Eq. (1)
+        return order.gather(-1, below.sum(dim=-1, keepdim=True)).squeeze(-1)  # Eq. (1)
 
 
 @dataclass(frozen=True)
@@ -269,7 +313,7 @@ class ConditionalValueAtRisk(RiskMeasure):
         check_risk_level(self.risk_level)
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
-        ordered, weights, cumulative, _ = _ascending(values, weights, self.risk_level)
+        ordered, _, weights, cumulative, _ = _ascending(values, weights, self.risk_level)
         room = (self.risk_level - (cumulative - weights)).clamp_min(0.0)
         tail = torch.minimum(room, weights)
         tail = tail / tail.sum(dim=-1, keepdim=True)
@@ -277,7 +321,7 @@ class ConditionalValueAtRisk(RiskMeasure):
 
 
 @dataclass(frozen=True)
-class WorstCase(RiskMeasure):
+class WorstCase(PickingRiskMeasure):
     r"""The smallest value, as in robust optimisation.
 
         risk = min_j values_j
@@ -303,7 +347,7 @@ class WorstCase(RiskMeasure):
         if self.over not in get_args(Points):
             raise ValueError(f"Expected `over` to be one of {get_args(Points)}. Got {self.over=}.")
 
-    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
+    def _index(self, values: Tensor, weights: Tensor) -> Tensor:
         if self.over == "support":
             values = values.masked_fill(weights <= 0, torch.inf)
-        return values.min(dim=-1).values
+        return values.argmin(dim=-1)

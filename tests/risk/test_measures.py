@@ -8,12 +8,14 @@ import random
 import pytest
 import torch
 from botorch.acquisition.risk_measures import VaR
+from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
     MeanVariance,
+    PickingRiskMeasure,
     RiskMeasure,
     TotalVariationBall,
     ValueAtRisk,
@@ -122,3 +124,22 @@ def test_value_at_risk_with_ties_and_atoms_is_exact(strict: bool) -> None:
             ]
             found = ValueAtRisk(k / 20, strict)(torch.tensor(values).double(), weights)
             assert found == min(reached)
+
+
+@pytest.mark.parametrize("measure", [ValueAtRisk(0.3), ValueAtRisk(0.3, strict=True), WorstCase()])
+def test_the_value_that_is_picked_is_the_risk(measure: PickingRiskMeasure) -> None:
+    values = torch.randn(4, 5, 9, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    weights = torch.rand(4, 1, 9, dtype=torch.double)
+    weights[..., 3] = 0.0
+    weights /= weights.sum(dim=-1, keepdim=True)
+    risk, index = measure.pick(values, weights)
+    torch.testing.assert_close(risk, measure(values, weights), rtol=0, atol=0)
+    torch.testing.assert_close(values.gather(-1, index.unsqueeze(-1)).squeeze(-1), risk)
+
+
+def test_a_row_without_a_value_picks_nothing() -> None:
+    values = torch.tensor([[1.0, 3.0, 2.0], [1.0, torch.nan, 2.0]])
+    risk, index = WorstCase().pick(values, torch.full((3,), 1 / 3))
+    assert risk[0] == 1.0 and risk[1].isnan() and index.tolist() == [0, 0]
+    with pytest.raises(InputDataError, match="finite"):
+        WorstCase().pick(values[1:], torch.full((3,), 1 / 3))

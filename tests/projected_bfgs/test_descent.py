@@ -5,7 +5,9 @@ import pytest
 from numpy import ndarray
 from scipy.optimize import minimize
 
-from botorch_risk.projected_bfgs import Objective, RowStatus, minimize_rows
+from botorch_risk.projected_bfgs import minimize_rows
+from botorch_risk.projected_bfgs.descent import Objective
+from botorch_risk.projected_bfgs.minima import RowStatus
 
 
 def rosenbrock(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
@@ -201,16 +203,58 @@ def test_joined_minima_are_in_order() -> None:
     np.testing.assert_allclose(joined.metric, together.metric)
 
 
-def test_a_row_that_comes_near_a_known_minimum_ends_there() -> None:
+def wells(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+    r"""Many minima, the lowest at 0.3."""
+    offset = x - 0.3
+    value = (2 * offset**2 + 0.2 * (1 - np.cos(12 * offset))).sum(axis=1)
+    return value, 4 * offset + 2.4 * np.sin(12 * offset)
+
+
+def test_groups_end_as_low_with_fewer_evaluations() -> None:
+    start = np.random.default_rng(4).uniform(-2, 2, (200, 2))
+    groups, box = np.arange(200) // 20, (np.full(2, -2.0), np.full(2, 2.0))
+    whole = minimize_rows(wells, start, *box)
+    short = minimize_rows(wells, start, *box, groups=groups)
+    lowest = [minima.value.reshape(10, 20).min(axis=1) for minima in (whole, short)]
+    np.testing.assert_allclose(*lowest, atol=1e-8)
+    overtaken = short.status == RowStatus.OVERTAKEN
+    assert overtaken.mean() > 0.5
+    assert (~overtaken.reshape(10, 20)).any(axis=1).all()  # the lowest row of each has its end
+    assert short.num_evaluations.sum() < 0.8 * whole.num_evaluations.sum()
+
+
+def test_groups_do_not_see_each_other() -> None:
+    start = np.random.default_rng(5).uniform(-2, 2, (60, 2))
+    groups, box = np.arange(60) // 20, (np.full(2, -2.0), np.full(2, 2.0))
+    together = minimize_rows(wells, start, *box, groups=groups)
+    for group in range(3):
+        own = groups == group
+        alone = minimize_rows(wells, start[own], *box, groups=np.zeros(20, dtype=np.int64))
+        np.testing.assert_array_equal(alone.x, together.x[own])
+        np.testing.assert_array_equal(alone.status, together.status[own])
+
+
+def test_rows_that_go_to_a_known_minimum_end() -> None:
     objective = quadratics(6, 3)
     box = (np.full(3, -50.0), np.full(3, 50.0))
     start = np.random.default_rng(2).uniform(-5, 5, (6, 3))
     whole = minimize_rows(objective, start, *box)
     value = whole.value.copy()
     value[0] = np.nan  # nothing is known to the first row
-    value[1] += 1.0  # and something worse to the second
-    short = minimize_rows(objective, start, *box, known=(whole.x, value))
+    value[1] += 1e3  # and something worse to the second
+    short = minimize_rows(objective, start, *box, groups=np.arange(6), known=(whole.x, value))
     assert short.num_evaluations[:2].tolist() == whole.num_evaluations[:2].tolist()
-    assert (short.num_evaluations[2:] < whole.num_evaluations[2:]).any()
-    assert (np.abs(short.x - whole.x) <= 0.1).all()
-    assert (short.status == RowStatus.CONVERGED).all()
+    assert (short.status[:2] == RowStatus.CONVERGED).all()
+    assert (short.num_evaluations[2:] <= whole.num_evaluations[2:]).all()
+    assert (short.status[2:] == RowStatus.OVERTAKEN).sum() >= 3
+
+
+def test_rows_end_when_time_is_out() -> None:
+    start = np.random.default_rng(6).uniform(-2, 2, (5, 2))
+    times = iter([False, False, True])
+    minima = minimize_rows(
+        rosenbrock, start, np.full(2, -2.0), np.full(2, 2.0), is_out_of_time=lambda: next(times)
+    )
+    assert (minima.status == RowStatus.ITERATION_LIMIT).all()
+    assert (minima.num_evaluations == 3).all()
+    assert (minima.value <= rosenbrock(start, np.arange(5))[0]).all()

@@ -1,0 +1,116 @@
+r"""Confidence bounds of one or several models at the same points, in one step of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from gpytorch import settings
+from torch import Tensor
+
+from botorch_risk.posterior.cache import PosteriorCache
+from botorch_risk.posterior.inputs import as_points, check_points
+from botorch_risk.posterior.marginals import MarginalPredictor, has_closed_form
+from botorch_risk.posterior.stationary_moments import outcome_bound
+
+
+class JointBounds:
+    r"""`mean + width * standard deviation` of several predictors, of f and its noise for example.
+
+    Where the models are alike (direct formulas for their kernels, as many data, one affine map back
+    to the outcome) they are evaluated as one batch, with one node in the graph: at a few points a
+    call costs as much for two models as for one, and a node more than its arithmetic. Others are
+    asked for their moments one after the other.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> train_X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1)
+        >>> models = [SingleTaskGP(train_X, (k * train_X).sin()) for k in (3, 6)]
+        >>> bounds = JointBounds([MarginalPredictor(model) for model in models])
+        >>> X = torch.rand(5, 1, dtype=torch.double)
+        >>> upper, lower = bounds(X, [torch.tensor(2.0), torch.tensor(-2.0)])
+        >>> upper.shape, lower.shape
+        (torch.Size([5]), torch.Size([5]))
+    """
+
+    def __init__(self, predictors: Sequence[MarginalPredictor]) -> None:
+        r"""Keeps the predictors.
+
+        Args:
+            predictors: At least one, of models with the same inputs and batch shape.
+        """
+        self.predictors = tuple(predictors)
+        self._stacked: tuple[tuple[PosteriorCache, ...], PosteriorCache | None] = (), None
+
+    def __getstate__(self) -> dict[str, object]:
+        r"""The joint factors are rebuilt, never stored."""
+        return {**self.__dict__, "_stacked": ((), None)}
+
+    def __call__(self, X: Tensor, widths: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        r"""The bound of each predictor.
+
+        Args:
+            X: `batch_shape x m x d`, where `batch_shape` broadcasts with the models'.
+            widths: For each a number of standard deviations, below 0 for a lower bound;
+                broadcastable to `batch_shape x 1`.
+
+        Returns:
+            `batch_shape x m` each.
+
+        Raises:
+            BotorchTensorDimensionError: If `X` does not have the columns of the models' inputs.
+            UnsupportedError: As `MarginalPredictor`.
+        """
+        cache = self._current()
+        if cache is None or 0 in X.shape[:-1]:
+            moments = [predictor(X) for predictor in self.predictors]
+            pairs = zip(moments, widths, strict=True)
+            return tuple(mean + width * variance.sqrt() for (mean, variance), width in pairs)
+        models = [predictor.model for predictor in self.predictors]
+        check_points("X", X, models[0])
+        X = as_points(X, models[0])
+        if len(models) == 1:
+            with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
+                floor = settings.min_variance.value(X.dtype)
+                return (outcome_bound(models[0].transform_inputs(X), cache, floor, widths[0]),)
+        batch_shape = cache.factor.shape[1:-2]
+        with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
+            if X.dim() < len(batch_shape) + 2:
+                X = X.expand(*batch_shape, *X.shape[-2:])
+            model_dim = -3 - len(batch_shape)
+            if any("input_transform" in model._modules for model in models):
+                inputs = torch.stack([model.transform_inputs(X) for model in models], model_dim)
+            else:
+                inputs = X.unsqueeze(model_dim)
+            floor = settings.min_variance.value(X.dtype)
+            width = torch.stack([each.expand(*batch_shape, 1) for each in widths])
+            return outcome_bound(inputs, cache, floor, width).unbind(model_dim + 1)
+
+    def _current(self) -> PosteriorCache | None:
+        r"""The factors of all models as they are now; `None` where they are not alike."""
+        for predictor in self.predictors:
+            if not has_closed_form(predictor.model, predictor.posterior_transform):
+                return None
+            if predictor.model.training:
+                predictor.model.eval()
+        caches = tuple(predictor.current_cache() for predictor in self.predictors)
+        known, stack = self._stacked
+        if len(known) != len(caches) or any(
+            now is not then for now, then in zip(caches, known, strict=True)
+        ):
+            each = [_transformed(*pair) for pair in zip(caches, self.predictors, strict=True)]
+            stack = PosteriorCache.stack(each)
+            stack = each[0] if stack is not None and len(each) == 1 else stack
+            self._stacked = caches, stack
+        return stack
+
+
+def _transformed(cache: PosteriorCache, predictor: MarginalPredictor) -> PosteriorCache:
+    r"""The factors, in units behind the posterior transform."""
+    transform, units = predictor.posterior_transform, cache.units
+    if transform is None or units is None:
+        return cache
+    weight = transform.weights.to(units.scale)
+    offset = transform.offset + weight * units.offset
+    return replace(cache, units=units._replace(scale=weight * units.scale, offset=offset))

@@ -1,0 +1,47 @@
+r"""What the minimisation of many rows returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+
+import numpy as np
+from numpy import ndarray
+
+
+class RowStatus(IntEnum):
+    r"""How the minimisation of one row ended."""
+
+    RUNNING = 0
+    CONVERGED = 1
+    ITERATION_LIMIT = 2
+    STALLED = 3
+    FAILED = 4
+    OVERTAKEN = 5
+
+
+@dataclass(frozen=True)
+class Minima:
+    r"""What `minimize_rows` found.
+
+    Args:
+        x: The best points, `rows x p`; the start where a row failed.
+        value: The objective there, `rows`.
+        status: A `RowStatus` for each row: converged; at the iteration limit; stalled (not even
+            steepest descent lowers the objective); failed (it is not finite at the start);
+            overtaken by a lower row of its group.
+        num_evaluations: How often each row was evaluated.
+        metric: The approximate inverse Hessian at its end, `rows x p x p`; NaN where nothing was
+            learnt of it.
+    """
+
+    x: ndarray
+    value: ndarray
+    status: ndarray
+    num_evaluations: ndarray
+    metric: ndarray
+
+    def joined(self, other: Minima) -> Minima:
+        r"""These rows and others after them."""
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return Minima(*(np.concatenate(pair) for pair in pairs))

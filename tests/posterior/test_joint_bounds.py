@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Normalize
+from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
+from gpytorch.settings import min_variance
+from torch import Tensor
+
+from botorch_risk.posterior.joint_bounds import JointBounds
+from botorch_risk.posterior.marginals import MarginalPredictor
+
+KERNELS = {
+    "matern and rbf": lambda shape: (
+        ScaleKernel(MaternKernel(2.5, ard_num_dims=2, batch_shape=shape), batch_shape=shape),
+        RBFKernel(ard_num_dims=2, batch_shape=shape),
+    ),
+    "one without formulas": lambda shape: (
+        RBFKernel(ard_num_dims=2, batch_shape=shape),
+        PeriodicKernel(ard_num_dims=2, batch_shape=shape),
+    ),
+}
+MINUS = ScalarizedPosteriorTransform(torch.tensor([-1.5], dtype=torch.double), 0.5)
+
+
+def predictors(
+    kernels: str, shape: torch.Size, dtype: torch.dtype = torch.double, transform: bool = False
+) -> list[MarginalPredictor]:
+    generator = torch.Generator().manual_seed(1)
+    X = torch.rand(*shape, 9, 2, generator=generator, dtype=torch.double).to(dtype)
+    found = []
+    for number, kernel in enumerate(KERNELS[kernels](shape)):
+        Y = ((3 + number) * X).sin().sum(dim=-1, keepdim=True) + number
+        model = SingleTaskGP(
+            X,
+            Y,
+            covar_module=kernel.to(dtype),
+            input_transform=Normalize(2, batch_shape=shape) if transform else None,
+        )
+        found.append(MarginalPredictor(model, MINUS if number else None))
+    return found
+
+
+def separately(
+    predictors: list[MarginalPredictor], X: Tensor, widths: list[Tensor]
+) -> list[Tensor]:
+    moments = [predictor(X) for predictor in predictors]
+    return [m.mean + w * m.variance.sqrt() for m, w in zip(moments, widths, strict=True)]
+
+
+def slope(values: Tensor, X: Tensor) -> Tensor:
+    return torch.autograd.grad(values.sum(), X, retain_graph=True)[0]
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("points", [(), (4,)], ids=["alone", "t-batch"])
+@pytest.mark.parametrize("transform", [False, True])
+def test_bounds_and_gradients_are_those_of_the_moments(
+    kernels: str, shape: tuple[int, ...], points: tuple[int, ...], transform: bool
+) -> None:
+    each = predictors(kernels, torch.Size(shape), transform=transform)
+    bounds = JointBounds(each)
+    X = torch.rand(*points, *shape, 5, 2, dtype=torch.double, requires_grad=True)
+    widths = [torch.tensor(2.0).double(), torch.full((*shape, 1), -0.7).double()]
+    expected, found = separately(each, X, widths), bounds(X, widths)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+        weights = torch.rand_like(theirs)
+        gradients = (
+            torch.autograd.grad((weights * of).sum(), X, retain_graph=True)[0]
+            for of in (ours, theirs)
+        )
+        torch.testing.assert_close(*gradients)
+
+
+def test_points_are_shared_by_replicates() -> None:
+    each = predictors("matern and rbf", torch.Size([3]))
+    X = torch.rand(5, 2, dtype=torch.double, requires_grad=True)
+    widths = [torch.tensor(1.0).double()] * 2
+    found, expected = JointBounds(each)(X, widths), separately(each, X, widths)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.shape == (3, 5)
+        torch.testing.assert_close(ours, theirs)
+        gradients = (
+            torch.autograd.grad(of.sum(), X, retain_graph=True)[0] for of in (ours, theirs)
+        )
+        torch.testing.assert_close(*gradients)
+
+
+def test_gradients_by_differences() -> None:
+    bounds = JointBounds(predictors("matern and rbf", torch.Size([2])))
+    X = torch.rand(2, 3, 2, dtype=torch.double, requires_grad=True)
+    widths = [torch.tensor(1.5).double(), torch.tensor(-1.5).double()]
+    assert torch.autograd.gradcheck(lambda X: bounds(X, widths), X)
+
+
+def test_a_clamped_variance_has_no_slope() -> None:
+    each = predictors("matern and rbf", torch.Size([]))
+    X = torch.rand(3, 2, dtype=torch.double, requires_grad=True)
+    widths = [torch.tensor(1.0).double()] * 2
+    with min_variance(double_value=10.0):
+        found, expected = JointBounds(each)(X, widths), separately(each, X, widths)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+        gradients = (
+            torch.autograd.grad(of.sum(), X, retain_graph=True)[0] for of in (ours, theirs)
+        )
+        torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_bounds_follow_their_models(dtype: torch.dtype) -> None:
+    each = predictors("matern and rbf", torch.Size([]), dtype)
+    bounds, X = JointBounds(each[:1]), torch.rand(4, 2, dtype=dtype)
+    widths = [torch.tensor(1.0, dtype=dtype)]
+    before = bounds(X, widths)[0]
+    each[0].model.covar_module.base_kernel.lengthscale = 0.2
+    after = bounds(X, widths)[0]
+    assert before.dtype == dtype and not torch.allclose(before, after)
+    torch.testing.assert_close(after, separately(each[:1], X, widths)[0], rtol=1e-4, atol=1e-4)
+    copied = pickle.loads(pickle.dumps(bounds))
+    torch.testing.assert_close(copied(X, widths)[0], after)
+
+
+def test_no_points_and_wrong_columns() -> None:
+    bounds = JointBounds(predictors("matern and rbf", torch.Size([2])))
+    widths = [torch.tensor(1.0).double()] * 2
+    assert [bound.shape for bound in bounds(torch.rand(2, 0, 2).double(), widths)] == [(2, 0)] * 2
+    with pytest.raises(BotorchTensorDimensionError, match="2"):
+        bounds(torch.rand(2, 5, 3).double(), widths)
