@@ -88,23 +88,46 @@ def names_after(path: Path, folder: Path, first: int | None = None) -> SimpleNam
     return SimpleNamespace(**names)
 
 
-def links(path: Path) -> list[Path]:
-    r"""The files that a page leads to, by links, tables of contents and cards."""
-    text = path.read_text(encoding="utf-8")
+def written_links(path: Path) -> list[str]:
+    r"""Where a page leads, by links, tables of contents and cards, as it is written."""
+    text = re.sub(
+        r"^```python\n.*?^```$", "", path.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
     found = [*re.findall(r"\]\(([^)#\s]+)", text), *re.findall(r"^:link: (\S+)$", text, re.M)]
     for body in re.findall(r"^```{toctree}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE):
         entries = [line.rpartition("<")[2].rstrip(">") for line in body.splitlines()]
         found += [entry for entry in entries if entry and not entry.startswith(":")]
-    return [target for each in found for target in _targets(path.parent, each)]
+    return [each for each in found if "://" not in each]
+
+
+def links(path: Path) -> list[Path]:
+    r"""The files that a page leads to."""
+    return [target for each in written_links(path) for target in _targets(path.parent, each)]
+
+
+def broken_links(path: Path) -> list[str]:
+    r"""The links of a page that lead to no file."""
+    generated = {"api/*"}  # by `make docs`
+    return [
+        each
+        for each in written_links(path)
+        if each not in generated and not list(_targets(path.parent, each))
+    ]
+
+
+def pictures(path: Path) -> list[tuple[str, Path]]:
+    r"""The pictures of a page: what stands for each where it cannot be seen, and its file."""
+    text = path.read_text(encoding="utf-8")
+    found = re.findall(r"!\[(.*?)\]\((\S+?)\)", text)
+    found += [(alt, at) for at, alt in re.findall(r'<img src="(\S+)" alt="(.*?)"', text)]
+    return [(alt, (path.parent / at).resolve()) for alt, at in found]
 
 
 def _targets(folder: Path, link: str) -> Iterator[Path]:
     r"""What a link leads to; a page may go without its suffix, and a toctree may hold a glob."""
-    if "://" in link or link.startswith("mailto:"):
-        return
     base = ROOT / link[1:] if link.startswith("/") else folder / link
     for suffix in ("", ".md", ".ipynb"):
-        for each in sorted(base.parent.glob(base.name + suffix)):
+        for each in sorted(ROOT.glob(os.path.relpath(base, ROOT) + suffix)):
             if each.is_file():
                 yield each.resolve()
 

@@ -37,7 +37,15 @@ from botorch_risk.risk import (
 )
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import rahbo
-from tests.doc_pages import DOCS, blocks, is_as_said, links, names_after
+from tests.doc_pages import (
+    DOCS,
+    blocks,
+    broken_links,
+    is_as_said,
+    links,
+    names_after,
+    pictures,
+)
 from tests.test_newcomer_paths import PAGES as NEWCOMERS
 
 # Pages whose blocks a test of their own runs.
@@ -181,7 +189,20 @@ def test_pages_that_run_elsewhere_do() -> None:
         assert f"{page}.md" in text and blocks(DOCS / f"{page}.md")
 
 
-def test_every_page_is_reached_and_no_link_is_broken() -> None:
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_links_lead_somewhere_and_pictures_are_described(page: Path) -> None:
+    assert broken_links(page) == []
+    assert [file.name for alt, file in pictures(page) if not alt or not file.is_file()] == []
+
+
+def test_pictures_are_small_and_shown() -> None:
+    shown = {file for page in DOCS.glob("*.md") for _, file in pictures(page)}
+    drawn = {path.resolve() for path in (DOCS / "pictures").iterdir()}
+    assert drawn and drawn <= shown
+    assert max(path.stat().st_size for path in drawn) < 100_000
+
+
+def test_every_page_is_reached() -> None:
     found = {target for page in DOCS.glob("*.md") for target in links(page)}
     pages = {page.resolve() for page in DOCS.glob("*.md")}
     assert pages - found <= {(DOCS / "index.md").resolve()}
