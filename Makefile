@@ -7,7 +7,7 @@ DEVICE ?= cpu
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all lint bench tutorials clean
+.PHONY: demo test test-all lint bench tutorials docs docs-serve release-check clean
 
 $(VENV)/.experiments: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -23,6 +23,11 @@ $(VENV)/.dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@ $(VENV)/.experiments
+
+$(VENV)/.docs: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
 
 demo: $(VENV)/.experiments  ## portfolios on real prices, from risk-neutral to averse (about a minute)
 	$(BIN)/python -m botorch_risk.experiments.demo $(ARGS)
@@ -44,5 +49,17 @@ bench: $(VENV)/.dev  ## every speed figure, side by side with what a user would 
 tutorials: $(VENV)/.dev  ## run the notebooks in full and store them with their pictures
 	env -u SMOKE_TEST PYTHONPATH=$(CURDIR) $(BIN)/python -m pytest -q --nbmake --nbmake-timeout=600 --overwrite tutorials
 
+docs: $(VENV)/.docs  ## the site, in docs/_build/html; warnings are errors, and every link inside it is followed
+	rm -rf docs/_build
+	$(BIN)/python -m sphinx -b html -q -W --keep-going -j 1 -c docs -d docs/_build/doctrees . docs/_build/html
+	$(BIN)/python docs/check_site.py docs/_build/html
+
+docs-serve: docs  ## the same, at http://localhost:8000
+	$(BIN)/python -m http.server 8000 --bind localhost --directory docs/_build/html
+
+# ARGS='--oldest "torch==2.13.0 gpytorch==1.15.2 botorch==0.18.1"' where an older torch brings its GPU libraries.
+release-check: $(VENV)/.dev  ## sdist and wheel, tested from the outside with the oldest and the newest dependencies
+	$(BIN)/python -m tests.release_check $(ARGS)
+
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf docs/_build docs/api $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache

@@ -85,8 +85,8 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
             bound: A confidence bound of the objective, with `lower`, `mean` and `upper`:
                 `RiskUpperConfidenceBound`, `RiskAverseUpperConfidenceBound`. It is conditioned on
                 pending points by this acquisition function from now on.
-            risk_constraints: `RiskConstraint`s and `NoisyChanceConstraint`s on outcomes of the
-                model.
+            risk_constraints: Each a `RiskConstraint` or a `NoisyChanceConstraint` on an outcome of
+                the model.
             beta: Squared width of the bounds of the constraints, a number or `batch_shape`: the
                 confidence in the model.
             optimism: Squared width of their upper bounds alone, likewise a number or `batch_shape`.

@@ -21,7 +21,7 @@ def total_variation_worst_case(
     probability `radius / 2` from the largest values and put it all on the smallest, so one sort
     replaces the paper's two-dimensional convex problem. As in the paper the infimum is over ALL
     points: those of weight 0 may receive probability. The gradient in the values is the worst
-        distribution.
+    distribution.
 
     Args:
         values: `... x n_w` finite values.

@@ -77,7 +77,7 @@ class SurveyCost:
 
     with the paper's factors, 0.25 and 4, but for `unit`: the paper does not divide `|x_2|`. There,
     `x_1` is the position of the vessel on the lake and `x_2` the depth of the measurement, in units
-    that are not given. Here both are km, and |x_2| is divided by 50, lest the second term be
+    that are not given. Here both are km, and `|x_2|` is divided by 50, lest the second term be
     everything: with the default unit a trip across the domain costs 36, and the second term is
     between 4 and 22. There is no trip before the first measurement.
 

@@ -1,0 +1,88 @@
+r"""Follows every link inside the built site: `python docs/check_site.py docs/_build/html`.
+
+Nothing may be fetched from elsewhere to show a page, no link inside the site may lead nowhere, and
+no formula may be left as LaTeX in running text.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag
+
+LATEX = re.compile(r"\$\$|\\(?:frac|mathrm|sqrt|sum|text|begin|cdot)\b")
+AS_IT_STANDS = {"code", "pre", "script", "style", "title"}
+VOID = {"br", "col", "hr", "img", "input", "link", "meta", "source", "wbr", "path", "area"}
+
+
+class Page(HTMLParser):
+    r"""What a page holds: the names of its places, where it leads, what it loads, raw LaTeX."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.latex: list[str] = []
+        self._open: list[tuple[str, bool]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        r"""Notes a name, a link, or what is loaded."""
+        found = {name: value or "" for name, value in attributes}
+        self.names |= {found[name] for name in ("id", "name") if name in found}
+        if tag == "a" and "href" in found:
+            self.links.append(found["href"])
+        elif tag == "link" and found.get("rel") in ("stylesheet", "icon", "preload"):
+            self.loads.append(found["href"])
+        elif "src" in found:
+            self.loads.append(found["src"])
+        if tag not in VOID:
+            hides = tag in AS_IT_STANDS or "math" in found.get("class", "").split()
+            self._open.append((tag, hides))
+
+    def handle_endtag(self, tag: str) -> None:
+        r"""Leaves the element, and those inside it that were not closed."""
+        while any(each == tag for each, _ in self._open):
+            if self._open.pop()[0] == tag:
+                break
+
+    def handle_data(self, data: str) -> None:
+        r"""Notes LaTeX in running text."""
+        if LATEX.search(data) and not any(hides for _, hides in self._open):
+            self.latex.append(data.strip())
+        elif self._open and self._open[-1][1] and data.rstrip().endswith((r"\\]", r"\\)")):
+            self.latex.append(data.strip())  # the closing mark is escaped, and nothing is typeset
+
+
+def check(folder: Path) -> tuple[list[str], int, int]:
+    r"""What is wrong with a site, and how many pages and links inside it were looked at."""
+    folder = folder.resolve()
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
+    wrong, followed = [], 0
+    for path, page in pages.items():
+        here = path.relative_to(folder).as_posix()
+        wrong += [f"{here} shows LaTeX: {each}" for each in page.latex]
+        for link in [*page.links, *page.loads]:
+            target, name = urldefrag(link)
+            target = target.partition("?")[0]
+            if re.match(r"[a-z]+:|//", target):
+                if link in page.loads and not target.startswith("data:"):
+                    wrong.append(f"{here} loads {link}")
+                continue
+            followed += 1
+            reached = (path.parent / unquote(target)).resolve() if target else path
+            if not reached.is_file():
+                wrong.append(f"{here} leads to {link}, which is not there")
+            elif name and reached in pages and unquote(name) not in pages[reached].names:
+                wrong.append(f"{here} leads to {link}, which has no such place")
+    return wrong, len(pages), followed
+
+
+if __name__ == "__main__":
+    wrong, num_pages, num_links = check(Path(sys.argv[1]))
+    print("\n".join(wrong))
+    print(f"{num_pages} pages, {num_links} links inside them, {len(wrong)} wrong")
+    sys.exit(bool(wrong))

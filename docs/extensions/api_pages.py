@@ -1,0 +1,105 @@
+r"""Writes the pages of the API: one a module that exports names, one a public object."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+from tests.public_objects import public_objects
+
+AREA = """{area}
+{line}
+
+{title}
+
+.. currentmodule:: botorch_risk.{area}
+
+.. autosummary::
+   :nosignatures:
+
+{names}
+"""
+
+CLASS = """:orphan:
+
+{name}
+{line}
+
+In :doc:`botorch_risk.{area} <../{area}>`.
+
+.. currentmodule:: botorch_risk.{area}
+
+.. autoclass:: {name}
+   :members:
+   :show-inheritance:
+"""
+
+RECORD = CLASS.replace("   :members:\n", "")  # its fields stand among the attributes
+
+FUNCTION = """:orphan:
+
+{name}
+{line}
+
+In :doc:`botorch_risk.{area} <../{area}>`.
+
+.. currentmodule:: botorch_risk.{area}
+
+.. autofunction:: {name}
+"""
+
+
+# Modules of one function each, which have no list of their names.
+MODULES = {
+    "next_readings": ["next_readings"],
+    "recommend": ["ConfidenceBound", "ConstraintBounds", "Recommendation", "recommend"],
+    "recommend_everywhere": ["recommend_everywhere"],
+    "repeat_advice": ["RepeatAdvice", "repeat_advice"],
+    "seeding": ["derive_seed", "generators"],
+}
+
+
+def areas() -> dict[str, list[str]]:
+    r"""The names of the public objects by the module that exports them."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(public_objects(), key=lambda name: (name.rpartition(".")[0], name.lower())):
+        area, _, own = name.rpartition(".")
+        found.setdefault(area, []).append(own)
+    return found | MODULES
+
+
+def _template(value: Any) -> str:
+    if not isinstance(value, type):
+        return FUNCTION
+    return RECORD if hasattr(value, "_fields") else CLASS
+
+
+def pages() -> dict[str, str]:
+    r"""The text of every page by its path in the folder of the API."""
+    found = {}
+    for area, names in areas().items():
+        module = importlib.import_module(f"botorch_risk.{area}")
+        text = inspect.cleandoc(module.__doc__ or "")
+        title = text.partition("\n\n")[0].replace("\n", " ")
+        rows = "\n".join(f"   {name}" for name in names)
+        found[f"{area}.rst"] = AREA.format(area=area, line="=" * len(area), title=title, names=rows)
+        for name in names:
+            template = _template(getattr(module, name))
+            text = template.format(name=name, area=area, line="=" * len(name))
+            found[f"objects/{area}.{name}.rst"] = text
+    return found
+
+
+def write(folder: Path) -> None:
+    r"""Writes what has changed, and removes the pages of what is gone."""
+    texts = pages()
+    for old in folder.rglob("*.rst"):
+        if old.relative_to(folder).as_posix() not in texts:
+            old.unlink()
+    for name, text in texts.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")

@@ -1,0 +1,215 @@
+r"""Every block of the documentation runs and prints what it says, and its loops go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from botorch.acquisition import qUpperConfidenceBound
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from torch import Tensor
+
+import botorch_risk.acquisition as acquisition
+from botorch_risk.acquisition import (
+    MeanVarianceObjective,
+    RiskAverseUpperConfidenceBound,
+    RiskUpperConfidenceBound,
+    TruncatedVarianceReduction,
+    qRiskAverseUpperConfidenceBound,
+    select_lacing_value,
+)
+from botorch_risk.environments import KernelDensityEnvironment
+from botorch_risk.models import MeanVarianceGP
+from botorch_risk.recommend import recommend
+from botorch_risk.risk import (
+    ConditionalValueAtRisk,
+    Expectation,
+    TotalVariationBall,
+    ValueAtRisk,
+    WorstCase,
+)
+from botorch_risk.seeding import generators
+from botorch_risk.strategies import rahbo
+from tests.doc_pages import (
+    DOCS,
+    blocks,
+    broken_links,
+    is_as_said,
+    links,
+    names_after,
+    pictures,
+)
+from tests.test_newcomer_paths import PAGES as NEWCOMERS
+
+# Pages whose blocks a test of their own runs.
+ELSEWHERE = {
+    "ax": "tests/ax/test_guide.py",
+    "campaigns": "tests/experiments/campaigns/test_guide.py",
+    "faster_loops": "tests/test_faster_loops_guide.py",
+    "xopt": "tests/test_xopt_guide.py",
+}
+# At kinks of a risk a line search may end early; BoTorch tries again.
+pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
+QUICK = {"num_restarts": 2, "raw_samples": 16}
+
+
+def is_inside(X: Tensor, bounds: Tensor) -> bool:
+    return X.isfinite().all().item() and ((bounds[0] <= X) & (bounds[1] >= X)).all().item()
+
+
+def fit(model: Any) -> Any:
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    return model
+
+
+def own_loop(first: SimpleNamespace) -> None:
+    r"""Tell the repeats of the candidate, fit again, ask again, report again."""
+    assert first.candidate.shape == (1, 2) and is_inside(first.candidate, first.bounds)
+    assert any(torch.equal(first.handed_over, x) for x in first.train_X)
+    X = torch.cat([first.train_X, first.candidate])
+    Y = torch.cat([first.train_Y, first.train_Y[:1] + 0.01])
+    model = fit(MeanVarianceGP(X, Y))
+    for acqf, q in (
+        (RiskAverseUpperConfidenceBound(model, beta=4.0, noise_beta=4.0, risk_aversion=1.0), 1),
+        (RiskAverseUpperConfidenceBound(model, beta=4.0, noise_beta=4.0, risk_aversion=1.0), 4),
+        (qRiskAverseUpperConfidenceBound(model, beta=4.0, risk_aversion=1.0), 2),
+        (qUpperConfidenceBound(model, 4.0, objective=MeanVarianceObjective(model, 1.0)), 2),
+    ):
+        X_next, _ = optimize_acqf(acqf, first.bounds, q=q, sequential=q == 4, **QUICK)
+        assert X_next.shape == (q, 2) and is_inside(X_next, first.bounds)
+    bound = RiskAverseUpperConfidenceBound(model, risk_aversion=1.0)
+    reported = recommend(bound, X, rule="lower_confidence_bound").point
+    assert any(torch.equal(reported, x) for x in X)
+    conditioned = first.model.condition_on_observations(first.candidate, Y[-1:].mean(-1, True))
+    assert conditioned.posterior(X).mean.shape == (13, 1)
+    noisy = model.posterior(X, observation_noise=True).variance
+    assert (noisy > model.posterior(X).variance).all()
+
+
+def other_forms_of_repeats(first: SimpleNamespace) -> None:
+    r"""A long table, a list of tensors of any lengths, noise levels of each reading."""
+    X, Y = first.train_X, first.train_Y
+    expected = first.model.num_repeats
+    long = MeanVarianceGP(X.repeat_interleave(5, 0), Y.reshape(-1, 1))
+    listed = MeanVarianceGP(X, [*Y[:-1], Y[-1, :4]])
+    known = MeanVarianceGP(X, Y, torch.full_like(Y, 0.01))
+    assert long.num_repeats == known.num_repeats == expected
+    for model in (long, listed, known):
+        assert fit(model).posterior(X).mean.isfinite().all()
+
+
+def conditions(first: SimpleNamespace) -> None:
+    r"""Observe w and the outcome, learn the distribution of w again, fit again, ask again."""
+    assert first.decision.shape == (1, 1) and is_inside(first.decision, first.unit)
+    new = torch.cat([first.decision, torch.tensor([[0.3]]).double()], dim=-1)
+    X = torch.cat([first.train_X, new])
+    Y = torch.cat([first.train_Y, (5 * new).sin().sum(dim=-1, keepdim=True)])
+    model = fit(SingleTaskGP(X, Y))
+    environment = KernelDensityEnvironment(X[:, 1:], bounds=first.unit, n_w=64, seeds=1)
+    for measure in (
+        Expectation(),
+        TotalVariationBall(0.3),
+        ValueAtRisk(0.1),
+        ConditionalValueAtRisk(0.1),
+        WorstCase(),
+    ):
+        acqf = RiskUpperConfidenceBound(model, environment, measure, beta=2.25)
+        decision, _ = optimize_acqf(acqf, bounds=first.unit, q=1, **QUICK)
+        assert decision.shape == (1, 1) and is_inside(decision, first.unit)
+        if isinstance(measure, ValueAtRisk):
+            w = select_lacing_value(acqf, decision, rule="probability", seeds=0)
+            assert is_inside(w, first.unit)
+    for name in ("sbo_kde", "drbo_kde", "drbo_mmd", "drbo_mmd_minimax", "stable_opt", "v_ucb"):
+        assert callable(getattr(acquisition, name))
+
+
+def truncated_variance(first: SimpleNamespace) -> None:
+    r"""Observe what was selected, update the state, select again; the way there starts anywhere."""
+    assert first.chosen.shape == (1, 2)
+    anywhere = TruncatedVarianceReduction(first.posterior, first.state, first.travel, noise=1e-4)
+    assert anywhere.select().X.shape == (1, 2)  # `previous` is None
+    posterior, state, here = first.posterior, first.state, first.chosen
+    for _ in range(3):
+        posterior.observe_at(here, (5 * here).sin().sum().item(), 1e-4)
+        state = state.update(posterior)
+        acqf = TruncatedVarianceReduction(posterior, state, first.travel, noise=1e-4, previous=here)
+        chosen = acqf.select().X
+        assert chosen.shape == (1, 2) and not torch.equal(chosen, here)
+        here = chosen
+    assert state.unclassified.sum() < first.state.unclassified.sum()
+
+
+def many_seeds(first: SimpleNamespace) -> None:
+    r"""Two more rounds from a copy of the state, in a process that has just been started."""
+    problem = first.problem
+    resumed = rahbo(problem.bounds, seeds=range(4), num_repeats=10, risk_aversion=1.0)
+    resumed.load_state_dict(first.strategy.state_dict())
+    for t in range(3, 5):
+        X = resumed.ask()
+        assert X.shape == (4, 1, 2) and is_inside(X, problem.bounds)
+        assert torch.equal(X, first.strategy.ask())
+        Y = problem.sample_repeats(X, 10, generators(resumed.seeds, "noise", t))
+        resumed.tell(X, Y)
+        first.strategy.tell(X, Y)
+    assert is_inside(resumed.recommend(), problem.bounds)
+
+
+# What a reader does next, by the page.
+CONTINUATIONS: dict[str, list[Callable[[SimpleNamespace], None]]] = {
+    "from_botorch": [own_loop, other_forms_of_repeats],
+    "contexts": [conditions],
+    "level_sets": [truncated_variance],
+    "many_seeds": [many_seeds],
+}
+PAGES = sorted(
+    page.stem
+    for page in DOCS.glob("*.md")
+    if blocks(page) and page.stem not in ELSEWHERE.keys() | (NEWCOMERS - CONTINUATIONS.keys())
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_blocks_run_and_the_loop_goes_on(page: str, tmp_path: Path) -> None:
+    first = names_after(DOCS / f"{page}.md", tmp_path)
+    for continuation in CONTINUATIONS.get(page, []):
+        continuation(first)
+
+
+def test_pages_that_run_elsewhere_do() -> None:
+    assert CONTINUATIONS.keys() <= set(PAGES)
+    for page, test in ELSEWHERE.items():
+        text = (DOCS.parent / test).read_text(encoding="utf-8")
+        assert f"{page}.md" in text and blocks(DOCS / f"{page}.md")
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_links_lead_somewhere_and_pictures_are_described(page: Path) -> None:
+    assert broken_links(page) == []
+    assert [file.name for alt, file in pictures(page) if not alt or not file.is_file()] == []
+
+
+def test_pictures_are_small_and_shown() -> None:
+    shown = {file for page in DOCS.glob("*.md") for _, file in pictures(page)}
+    drawn = {path.resolve() for path in (DOCS / "pictures").iterdir()}
+    assert drawn and drawn <= shown
+    assert max(path.stat().st_size for path in drawn) < 100_000
+
+
+def test_every_page_is_reached() -> None:
+    found = {target for page in DOCS.glob("*.md") for target in links(page)}
+    pages = {page.resolve() for page in DOCS.glob("*.md")}
+    assert pages - found <= {(DOCS / "index.md").resolve()}
+
+
+def test_what_is_printed_is_compared() -> None:
+    assert is_as_said("best [0.2]: -1.04\n", "best [0.2]:   -1.05")
+    assert not is_as_said("best [0.2]: -1.04", "best [0.9]: -1.04")
+    assert not is_as_said("best -1.04", "worst -1.04")
+    assert not is_as_said("1 2", "1 2 3")
