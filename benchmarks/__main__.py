@@ -14,6 +14,7 @@ from benchmarks import (
     environment_step,
     fit_quality,
     floor,
+    given_up,
     long_loops,
     marginals,
     mixed_search,
@@ -42,6 +43,7 @@ def main() -> None:
     if device == "cpu":
         fit_quality.main(count=20 if quick else 200)
         botorch_loop.main(repeats=1 if quick else 9)
+        given_up.main(1 if quick else len(given_up.LOOPS))
         multistart.main(repeats=1 if quick else 5)
         mixed_search.main(repeats=1 if quick else 5)
         constrained_round.main(repeats=1 if quick else 5)
