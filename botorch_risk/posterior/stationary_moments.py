@@ -75,12 +75,9 @@ class _OutcomeMoments(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, X: Tensor, cache: PosteriorCache, floor: float) -> tuple[Tensor, Tensor]:
-        kernel, units = cache.kernel, cache.units
-        assert kernel is not None and units is not None  # for the type checker
-        t_batch = TBatch.of(X, cache.factor.shape[:-2])
-        Z = (t_batch.fold(X) - cache.centre).div_(kernel.lengthscale)
-        mean, explained, *gradients = _in_chunks(Z, cache, ctx.needs_input_grad[0])
-        variance = torch.addcmul(units.prior, explained, units.prior, value=-1)
+        units = cache.units
+        assert units is not None  # for the type checker
+        t_batch, mean, variance, gradients = _folded(X, cache, ctx.needs_input_grad[0])
         if gradients:
             ctx.save_for_backward(*gradients, variance)
             ctx.cache, ctx.floor, ctx.shape, ctx.t_batch = cache, floor, X.shape, t_batch
@@ -128,10 +125,7 @@ class _OutcomeBound(torch.autograd.Function):
     def forward(ctx: Any, X: Tensor, cache: PosteriorCache, floor: float, width: Tensor) -> Tensor:
         kernel, units = cache.kernel, cache.units
         assert kernel is not None and units is not None  # for the type checker
-        t_batch = TBatch.of(X, cache.factor.shape[:-2])
-        Z = (t_batch.fold(X) - cache.centre).div_(kernel.lengthscale)
-        mean, explained, *gradients = _in_chunks(Z, cache, ctx.needs_input_grad[0])
-        variance = torch.addcmul(units.prior, explained, units.prior, value=-1)
+        t_batch, mean, variance, gradients = _folded(X, cache, ctx.needs_input_grad[0])
         deviation = variance.clamp_min(floor).sqrt_()
         spread = units.scale.abs() * width
         bound = torch.addcmul(units.offset, mean, units.scale).addcmul_(spread, deviation)
@@ -151,6 +145,19 @@ class _OutcomeBound(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         (gradient,) = ctx.saved_tensors
         return (grad.unsqueeze(-1) * gradient).sum_to_size(ctx.shape), None, None, None
+
+
+def _folded(
+    X: Tensor, cache: PosteriorCache, grad: bool
+) -> tuple[TBatch, Tensor, Tensor, list[Tensor]]:
+    r"""Latent mean and variance at all points of a t-batch, and gradients if they are wanted."""
+    kernel, units = cache.kernel, cache.units
+    assert kernel is not None and units is not None  # for the type checker
+    t_batch = TBatch.of(X, cache.factor.shape[:-2])
+    Z = (t_batch.fold(X) - cache.centre).div_(kernel.lengthscale)
+    mean, explained, *gradients = _in_chunks(Z, cache, grad)
+    variance = torch.addcmul(units.prior, explained, units.prior, value=-1)
+    return t_batch, mean, variance, gradients
 
 
 def _in_chunks(Z: Tensor, cache: PosteriorCache, grad: bool) -> list[Tensor]:
