@@ -46,7 +46,7 @@ def run_strategy(
     replicate that is finished, are stored and passed on as they are.
 
     The time of a round grows with the data, as the fit of the hyperparameters is of order n^3:
-    from round 20 to round 240 by 4 to 5 times for `rahbo`, by 9 to 16 for `uhe_bo`
+    from round 20 to round 240 by 2 to 3 times for `rahbo`, by 11 to 14 for `uhe_bo`
     (benchmarks/README.md). In a long loop fit less often: `refit_every`, where a strategy has it.
 
     Args:
