@@ -56,7 +56,7 @@ def main() -> None:
         robustness.main(repeats=1 if quick else 5)
         value_at_risk_step.main(repeats=1 if quick else 5)
         environment_step.main(repeats=1 if quick else 5)
-        robust_acquisition.main(data_sets=1 if quick else 5)
+        robust_acquisition.main(data_sets=1 if quick else 3)
         floor.main(quick)
     else:
         for replicates in (32, 128, 512):

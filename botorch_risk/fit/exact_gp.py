@@ -229,6 +229,7 @@ def _minimize(
         decrease_tolerance=PROMISE,
         metric=starts.metric,
         groups=rows % len(objective.num_observed),
+        hope=np.inf,  # a likelihood has long flat valleys, whose slopes promise little
         **options,
     )
 

@@ -76,6 +76,7 @@ def minimize_rows(
     noise: float = 0.0,
     groups: ndarray | None = None,
     known: tuple[ndarray, ndarray] | None = None,
+    hope: float = 30.0,
     is_out_of_time: Callable[[], bool] = lambda: False,
 ) -> Minima:
     r"""Minimises each row of a batch of smooth functions within a box.
@@ -113,10 +114,11 @@ def minimize_rows(
             the same error in gradients hides far shorter steps.
         groups: Which group each row belongs to, `rows`, from 0 on, where only the lowest end of a
             group matters. A row ends as overtaken once it goes to the minimum of a lower row, or
-            once even 30 times the decrease that its metric expects would leave it above one. Both
-            are guesses: now and then a row is given up that would have found the lowest end.
+            once even `hope` times the decrease that its metric expects would leave it above one.
+            Both are guesses: now and then a row is given up that would have found the lowest end.
         known: A minimum that is known to each group, `groups x p`, and its value, `groups`; NaN for
             none. Rows are compared with it as with rows of their group.
+        hope: The factor of this guess; infinite for the first one alone.
         is_out_of_time: Asked before each evaluation; the rows then end as at the iteration limit.
 
     Returns:
@@ -135,7 +137,7 @@ def minimize_rows(
     """
     with np.errstate(all="ignore"):
         result, rows = _start(objective, start, lower, upper, metric)
-        leaders = None if groups is None else Leaders.of(groups, result.x.shape[1], known)
+        leaders = None if groups is None else Leaders.of(groups, result.x.shape[1], known, hope)
         while rows.index.size:
             if is_out_of_time():
                 _retire(rows, np.full(rows.index.size, RowStatus.ITERATION_LIMIT), result)

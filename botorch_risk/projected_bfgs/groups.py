@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy import ndarray
 
-# How many times the decrease that its metric promises a row may still hope for.
-HOPE = 30.0
 # How near a minimum a row counts as on its way there, and by how much its slope may then differ
 # from the slope of the bowl.
 NEAR, BOWL = 0.1, 0.1
@@ -26,26 +24,35 @@ class Leaders:
         group: The group of each row, `rows`, from 0 on.
         value: `groups`.
         x: `groups x p`.
+        hope: How many times the decrease that its metric promises a row may still hope for.
     """
 
     group: ndarray
     value: ndarray
     x: ndarray
+    hope: float
 
     @classmethod
-    def of(cls, group: ndarray, p: int, known: tuple[ndarray, ndarray] | None = None) -> Leaders:
+    def of(
+        cls,
+        group: ndarray,
+        p: int,
+        known: tuple[ndarray, ndarray] | None = None,
+        hope: float = 30.0,
+    ) -> Leaders:
         r"""Before any row is looked at.
 
         Args:
             group: The group of each row, `rows`, from 0 on.
             p: The number of coordinates.
             known: Points `groups x p` and their values `groups` to begin with; NaN for none.
+            hope: How many times the decrease that its metric promises a row may still hope for.
         """
         if known is not None:
             x, value = known
-            return cls(group, np.where(np.isnan(value), np.inf, value), x.copy())
+            return cls(group, np.where(np.isnan(value), np.inf, value), x.copy(), hope)
         count = group.max(initial=-1) + 1
-        return cls(group, np.full(count, np.inf), np.full((count, p), np.nan))
+        return cls(group, np.full(count, np.inf), np.full((count, p), np.nan), hope)
 
     def overtake(
         self,
@@ -75,5 +82,5 @@ class Leaders:
         close = np.abs(offset).max(axis=1, initial=0.0) <= NEAR  # False for NaN
         slope = (gradient * offset).sum(axis=1)
         follows = close & (np.abs(slope - 2 * gap) <= BOWL * 2 * gap)
-        overtaken: ndarray = (gap > error) & (follows | (gap - error > HOPE * promise))
+        overtaken: ndarray = (gap > error) & (follows | (gap - error > self.hope * promise))
         return overtaken
