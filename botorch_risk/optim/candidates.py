@@ -43,11 +43,11 @@ def gen_candidates_quasi_newton(
 
         optimize_acqf(acqf, bounds, ..., gen_candidates=gen_candidates_quasi_newton)
 
-    It takes any acquisition function, any q and box bounds, and ends where BoTorch's L-BFGS-B ends,
-    by tolerances that are no wider. It is faster for two reasons. Its state lives in a few arrays
-    rather than in a SciPy process for each start. And a start is given up once it can hardly end
-    above another one: when even 30 times the rise that its curvature promises would not do. That
-    is a guess; benchmarks/README.md says how often it loses the best end.
+    It takes any acquisition function, any q and box bounds, and ends by tolerances of the size of
+    BoTorch's, in the unit cube. It is faster because it evaluates less: a start is given up once it
+    climbs the hill of a better one, or can hardly end above it, when even 30 times the rise that
+    its curvature promises would not do. That is a guess; benchmarks/README.md says how often it
+    loses the best end. Where a single start climbs for long it gains nothing.
 
     Source: [Bertsekas1982projected]_; giving up starts is our own.
 

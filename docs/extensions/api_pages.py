@@ -22,7 +22,7 @@ AREA = """{area}
 {names}
 """
 
-CLASS = """:orphan:
+OBJECT = """:orphan:
 
 {name}
 {line}
@@ -31,25 +31,10 @@ In :doc:`botorch_risk.{area} <../{area}>`.
 
 .. currentmodule:: botorch_risk.{area}
 
-.. autoclass:: {name}
-   :members:
-   :show-inheritance:
+.. {directive}:: {name}
 """
 
-RECORD = CLASS.replace("   :members:\n", "")  # its fields stand among the attributes
-
-FUNCTION = """:orphan:
-
-{name}
-{line}
-
-In :doc:`botorch_risk.{area} <../{area}>`.
-
-.. currentmodule:: botorch_risk.{area}
-
-.. autofunction:: {name}
-"""
-
+MEMBERS, BASES = "   :members:\n", "   :show-inheritance:\n"
 
 # Modules of one function each, which have no list of their names.
 MODULES = {
@@ -70,10 +55,12 @@ def areas() -> dict[str, list[str]]:
     return found | MODULES
 
 
-def _template(value: Any) -> str:
-    if not isinstance(value, type):
-        return FUNCTION
-    return RECORD if hasattr(value, "_fields") else CLASS
+def _page(value: Any, area: str, name: str) -> str:
+    directive, options = "autofunction", ""
+    if isinstance(value, type):  # the fields of a record stand among its attributes
+        directive, options = "autoclass", BASES if hasattr(value, "_fields") else MEMBERS + BASES
+    line = "=" * len(name)
+    return OBJECT.format(name=name, area=area, line=line, directive=directive) + options
 
 
 def pages() -> dict[str, str]:
@@ -86,9 +73,7 @@ def pages() -> dict[str, str]:
         rows = "\n".join(f"   {name}" for name in names)
         found[f"{area}.rst"] = AREA.format(area=area, line="=" * len(area), title=title, names=rows)
         for name in names:
-            template = _template(getattr(module, name))
-            text = template.format(name=name, area=area, line="=" * len(name))
-            found[f"objects/{area}.{name}.rst"] = text
+            found[f"objects/{area}.{name}.rst"] = _page(getattr(module, name), area, name)
     return found
 
 
