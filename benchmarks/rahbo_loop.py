@@ -52,7 +52,7 @@ class PlainBound(AcquisitionFunction):
 
 
 def plain_models(X: Tensor, Y: Tensor) -> tuple[SingleTaskGP, SingleTaskGP]:
-    half = torch.full((len(X), 1), (NUM_REPEATS - 1) / 2, dtype=torch.float64)
+    half = torch.full_like(X[..., :1], (NUM_REPEATS - 1) / 2)
     logs = Y.var(dim=-1, keepdim=True).log() - half.digamma() + half.log()
     noise_model = SingleTaskGP(X, logs, torch.polygamma(1, half))
     fit_gpytorch_mll(ExactMarginalLogLikelihood(noise_model.likelihood, noise_model))

@@ -16,6 +16,7 @@ import argparse
 import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import cvxpy as cp
 import torch
@@ -74,17 +75,22 @@ def compare(
         assert apart.max() <= 1e-4, apart  # CLARABEL's answers lie a little outside of the ball
 
 
-def total_variation() -> None:
+class Ball(NamedTuple):
+    r"""A risk measure, values for it, one row a candidate, and the same in cvxpy."""
+
+    measure: RiskMeasure
+    values: Tensor
+    baselines: dict[str, Compiled]
+
+
+def total_variation_ball(radius: float) -> Ball:
     points = torch.linspace(0, 1, TV_POINTS, dtype=torch.float64).unsqueeze(-1)
     values, even = smooth_values(points, max(BATCHES)), 1 / TV_POINTS
-    print("| measure | n_w | candidates | ms | cvxpy, ms (ratio) |\n|---|---|---|---|---|")
-    for radius in TV_RADII:
-        baseline = Compiled(values, lambda worst, radius=radius: cp.norm1(worst - even) <= radius)
-        measure = TotalVariationBall(radius)
-        compare(f"`{measure}`", measure, values, {"cvxpy": baseline})
+    baseline = Compiled(values, lambda worst: cp.norm1(worst - even) <= radius)
+    return Ball(TotalVariationBall(radius), values, {"cvxpy": baseline})
 
 
-def maximum_mean_discrepancy() -> None:
+def maximum_mean_discrepancy_ball(radius: float) -> Ball:
     points = torch.linspace(0, 1, MMD_POINTS, dtype=torch.float64).unsqueeze(-1)
     values, even = smooth_values(points, max(BATCHES)), 1 / MMD_POINTS
     kernel = RBFKernel()
@@ -94,17 +100,26 @@ def maximum_mean_discrepancy() -> None:
     )
     root = (vectors * eigenvalues.clamp_min(0).sqrt()).T.numpy()
     visible = root[(eigenvalues > 1e-15 * eigenvalues.max()).numpy()]
+    baselines = {
+        name: Compiled(values, lambda worst, R=R: cp.norm(R @ (worst - even)) <= radius)
+        for name, R in (("cvxpy, whole root", root), ("cvxpy, reduced root", visible))
+    }
+    measure = MaximumMeanDiscrepancyBall(radius, kernel).bind(SimpleNamespace(points=points))
+    return Ball(measure, values, baselines)
+
+
+def total_variation() -> None:
+    print("| measure | n_w | candidates | ms | cvxpy, ms (ratio) |\n|---|---|---|---|---|")
+    for radius in TV_RADII:
+        ball = total_variation_ball(radius)
+        compare(f"`{ball.measure}`", *ball)
+
+
+def maximum_mean_discrepancy() -> None:
     print("\n| measure | n_w | candidates | ms | cvxpy, whole root, ms (ratio) |", end="")
     print(" cvxpy, reduced root, ms (ratio) |\n|---|---|---|---|---|---|")
     for radius in MMD_RADII:
-        baselines = {
-            name: Compiled(
-                values, lambda worst, R=R, radius=radius: cp.norm(R @ (worst - even)) <= radius
-            )
-            for name, R in (("whole", root), ("reduced", visible))
-        }
-        measure = MaximumMeanDiscrepancyBall(radius, kernel).bind(SimpleNamespace(points=points))
-        compare(f"MMD ball, radius {radius}", measure, values, baselines)
+        compare(f"MMD ball, radius {radius}", *maximum_mean_discrepancy_ball(radius))
 
 
 def main() -> None:
