@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def joint_shape(first: torch.Size, second: torch.Size) -> torch.Size:
-    r"""What two batch shapes broadcast to; PyTorch's own function takes as long as ten operations.
+    r"""What two batch shapes broadcast to; PyTorch's own function takes as long as dozens of operations.
 
     Args:
         first: A batch shape.
@@ -24,9 +24,14 @@ def joint_shape(first: torch.Size, second: torch.Size) -> torch.Size:
         >>> joint_shape(torch.Size([2, 1]), torch.Size([3]))
         torch.Size([2, 3])
     """
-    if first == second or not second:
-        return first
-    return torch.broadcast_shapes(first, second) if first else second
+    longer, shorter = (first, second) if len(first) >= len(second) else (second, first)
+    if longer[len(longer) - len(shorter) :] == shorter:
+        return longer
+    padded = (1,) * (len(longer) - len(shorter)) + shorter
+    sizes = [b if a == 1 else a for a, b in zip(longer, padded, strict=True)]
+    if all(b in (1, size) for b, size in zip(padded, sizes, strict=True)):
+        return torch.Size(sizes)
+    return torch.broadcast_shapes(first, second)  # which says what does not match
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,12 @@ r"""BoTorch's t-batches as further points of each replicate."""
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
-from botorch_risk.posterior.t_batch import TBatch
+from botorch_risk.posterior.t_batch import TBatch, joint_shape
 
 SHAPES = [
     # points, model, folded
@@ -43,3 +45,15 @@ def test_each_replicate_keeps_its_points() -> None:
     X = torch.arange(5 * 3).reshape(5, 3, 1, 1).float()  # b x R x 1 x d
     folded = TBatch.of(X, torch.Size([3])).fold(X)
     assert torch.equal(folded[1].flatten(), torch.tensor([1.0, 4.0, 7.0, 10.0, 13.0]))
+
+
+def test_joint_shapes_are_those_of_pytorch() -> None:
+    shapes = [torch.Size(s) for n in range(4) for s in itertools.product((0, 1, 3), repeat=n)]
+    for first, second in itertools.product(shapes, repeat=2):
+        try:
+            expected = torch.broadcast_shapes(first, second)
+        except RuntimeError:
+            with pytest.raises(RuntimeError, match="broadcast"):
+                joint_shape(first, second)
+        else:
+            assert joint_shape(first, second) == expected
