@@ -15,6 +15,7 @@ from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
     as_nonnegative,
     construct_from_own_arguments,
+    differentiated,
     per_point,
     register_weights,
 )
@@ -151,15 +152,38 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         rows = same.to(torch.uint8).argmax(dim=-1)  # the first of equal rows
         return values.expand(*rows.shape[:-1], -1).gather(-1, rows)
 
+    def _widths(self, X: Tensor, optimistic: bool) -> list[Tensor]:
+        r"""Standard deviations from the mean of f to its bound; of the noise, if it has one."""
+        betas = [self.beta] if self.noise_beta is None else [self.beta, self.noise_beta]
+        signs = (1.0, -1.0) if optimistic else (-1.0, 1.0)
+        return [sign * per_point(beta, X).sqrt() for sign, beta in zip(signs, betas, strict=False)]
+
+    def _bound_and_gradient(self, X: Tensor, optimistic: bool) -> tuple[Tensor, Tensor]:
+        r"""The bound and its gradient, in closed form where both processes have one."""
+        model, bounds = self._conditioned
+        found = None
+        if self.noise_beta is not None and X.shape[:-2] == model.batch_shape and X.shape[-2] > 0:
+            found = bounds.value_and_gradient(X, self._widths(X, optimistic))
+        if found is None:
+            return differentiated(self.upper if optimistic else self.lower, X)
+        (f, on_link_scale), (slope_of_f, slope_on_link_scale) = found
+        noise = model.noise.on_outcome_scale(on_link_scale)
+        aversion = per_point(self.risk_aversion, X)
+        weight = aversion * model.noise.slope_on_outcome_scale(noise)
+        if self.clip_noise:
+            floor = model.noise.limits.floor or 0.0
+            weight, noise = weight * (noise >= floor), noise.clamp_min(floor)
+        gradient = torch.addcmul(slope_of_f, weight.unsqueeze(-1), slope_on_link_scale, value=-1)
+        return torch.addcmul(f, aversion, noise, value=-1), gradient
+
     def _bound(self, X: Tensor, optimistic: bool) -> Tensor:
         model, bounds = self._conditioned
-        side = 1.0 if optimistic else -1.0
-        width = side * per_point(self.beta, X).sqrt()
+        widths = self._widths(X, optimistic)
         if self.noise_beta is None:
             mean, variance = bounds.predictors[0](X)  # batch_shape x m
-            f, noise = mean + width * variance.sqrt(), model.predicted_noise(X).squeeze(-1)
+            f = mean + widths[0] * variance.sqrt()
+            noise = model.predicted_noise(X).squeeze(-1)
         else:
-            widths = (width, -side * per_point(self.noise_beta, X).sqrt())
             f, on_link_scale = bounds(X, widths)
             noise = model.noise.on_outcome_scale(on_link_scale)
         if self.clip_noise:
@@ -198,6 +222,9 @@ class RiskAverseUpperConfidenceBound(_MeanVarianceBound):
         r"""Optimistic values at `batch_shape x m x d` points, `batch_shape x m`."""
         return self.upper(X)
 
+    def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
+        return self._bound_and_gradient(X, optimistic=True)
+
 
 @construct_from_own_arguments
 class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
@@ -222,6 +249,9 @@ class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Pessimistic values at `batch_shape x m x d` points, `batch_shape x m`."""
         return self.lower(X)
+
+    def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
+        return self._bound_and_gradient(X, optimistic=False)
 
 
 def require_mean_variance_gp(model: Model) -> None:

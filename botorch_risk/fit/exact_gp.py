@@ -18,7 +18,7 @@ from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum
 from botorch_risk.fit.starts import ROUGHER, Starts, make_starts
-from botorch_risk.fit.warm_starts import needs_fresh_start, warm_starts
+from botorch_risk.fit.warm_starts import has_moved, is_due, warm_starts
 from botorch_risk.gradients import require_gradients
 from botorch_risk.projected_bfgs import minimize_rows
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
@@ -201,16 +201,20 @@ def _fit_parts(
     if previous is None:
         minima = _minimize(objective, starts, options)
         return _collect(parts, objective, minima, starts.rows, objective.num_observed)
-    warm = warm_starts(objective, previous)
-    minima, rows = _minimize(objective, warm, options), warm.rows
-    fresh = needs_fresh_start(objective, previous, minima)
-    if fresh.any():
-        again = starts.of(fresh)
-        ended = np.where(minima.status == RowStatus.CONVERGED, minima.value, np.nan)
-        known = (minima.x, ended)
+    warm_start = warm_starts(objective, previous)
+    due = is_due(objective, previous)
+    begun = warm_start.followed_by(starts.of(due))
+    minima, rows, count = _minimize(objective, begun, options), begun.rows, len(due)
+    warm = minima.of(np.arange(count))
+    late = has_moved(previous, warm) & ~due
+    if late.any():
+        again = starts.of(late)
+        known = warm.x, np.where(warm.status == RowStatus.CONVERGED, warm.value, np.nan)
         minima = minima.joined(_minimize(objective, again, {**options, "known": known}))
-        rows = np.concatenate([rows, len(rows) + again.rows])
-    fresh_at = np.where(fresh, objective.num_observed, previous.fresh_at.cpu().numpy())
+        rows = np.concatenate([rows, count + again.rows])
+        order = np.argsort(rows)
+        minima, rows = minima.of(order), rows[order]
+    fresh_at = np.where(due | late, objective.num_observed, previous.fresh_at.cpu().numpy())
     return _collect(parts, objective, minima, rows, fresh_at)
 
 

@@ -40,6 +40,21 @@ class Starts(NamedTuple):
     num_replicates: int
     metric: ndarray | None = None
 
+    def followed_by(self, other: Starts) -> Starts:
+        r"""These starts and those of another list, whose rows count on."""
+        first, second = (
+            np.full((len(each.theta), *(each.theta.shape[1:] * 2)), np.nan)
+            if each.metric is None
+            else each.metric
+            for each in (self, other)
+        )
+        return Starts(
+            np.concatenate([self.theta, other.theta]),
+            np.concatenate([self.rows, self.num_replicates + other.rows]),
+            self.num_replicates,
+            np.concatenate([first, second]),
+        )
+
     def of(self, chosen: ndarray) -> Starts:
         r"""The starts of the replicates that a mask `R` chooses."""
         kept = chosen[self.rows % self.num_replicates]

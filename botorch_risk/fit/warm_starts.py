@@ -41,19 +41,25 @@ def warm_starts(objective: MarginalLikelihoodObjective, previous: Optimum) -> St
     return Starts(theta, np.arange(len(theta)), len(theta), metric)
 
 
-def needs_fresh_start(
-    objective: MarginalLikelihoodObjective, previous: Optimum, found: Minima
-) -> ndarray:
-    r"""The replicates that need their other starts, a mask `R`.
+def is_due(objective: MarginalLikelihoodObjective, previous: Optimum) -> ndarray:
+    r"""The replicates that need their other starts whatever warm starts find, a mask `R`.
 
     Args:
         objective: The loss of the new data.
         previous: Where the last fits ended.
+    """
+    count, fresh_at = objective.num_observed, previous.fresh_at.cpu().numpy()
+    due: ndarray = (count <= FEW) | (count >= GROWTH * fresh_at)
+    return due
+
+
+def has_moved(previous: Optimum, found: Minima) -> ndarray:
+    r"""The replicates whose warm starts have not ended near where they began, a mask `R`.
+
+    Args:
+        previous: Where the last fits ended.
         found: What warm starts found, one for each replicate.
     """
-    fresh_at = previous.fresh_at.cpu().numpy()
     moved = np.abs(found.x - previous.theta.cpu().double().numpy()).max(axis=1, initial=0.0)
-    near = moved <= FAR  # False for NaN
-    converged = found.status == RowStatus.CONVERGED
-    count = objective.num_observed
-    return ~(near & converged & (count > FEW) & (count < GROWTH * fresh_at))
+    stayed: ndarray = (moved <= FAR) & (found.status == RowStatus.CONVERGED)  # False for NaN
+    return ~stayed

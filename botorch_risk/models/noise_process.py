@@ -73,6 +73,10 @@ class NoiseProcess(Module, ABC):
         r"""Variances from values of `model`, on the scale of the link."""
 
     @abstractmethod
+    def slope_on_outcome_scale(self, variances: Tensor) -> Tensor:
+        r"""The derivative of `on_outcome_scale`, from the variances that it gives."""
+
+    @abstractmethod
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound of the variance, `batch_shape x m` each (Eqs. 14, 15)."""
 
@@ -171,6 +175,9 @@ class KnownNoise(NoiseProcess):
 
     def on_outcome_scale(self, values: Tensor) -> Tensor:  # noqa: D102
         return values
+
+    def slope_on_outcome_scale(self, variances: Tensor) -> Tensor:  # noqa: D102
+        return torch.ones_like(variances)
 
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
         variance = self.expected(X)

@@ -42,6 +42,10 @@ class VarianceLink(ABC):
         r"""From the scale of the process to the variance."""
 
     @abstractmethod
+    def inverse_slope(self, variances: Tensor) -> Tensor:
+        r"""The derivative of `inverse`, from the variances that it gives."""
+
+    @abstractmethod
     def mean(self, mean: Tensor, variance: Tensor) -> Tensor:
         r"""The expected variance from the moments of the process."""
 
@@ -80,6 +84,9 @@ class IdentityLink(VarianceLink):
 
     def inverse(self, values: Tensor) -> Tensor:  # noqa: D102
         return values
+
+    def inverse_slope(self, variances: Tensor) -> Tensor:  # noqa: D102
+        return torch.ones_like(variances)
 
     def mean(self, mean: Tensor, variance: Tensor) -> Tensor:  # noqa: D102
         return mean
@@ -166,6 +173,9 @@ class LogLink(VarianceLink):
 
     def inverse(self, values: Tensor) -> Tensor:  # noqa: D102
         return values.exp()
+
+    def inverse_slope(self, variances: Tensor) -> Tensor:  # noqa: D102
+        return variances
 
     def mean(self, mean: Tensor, variance: Tensor) -> Tensor:  # noqa: D102
         return norm_to_lognorm_mean(mean, variance)

@@ -14,6 +14,7 @@ from botorch.exceptions.warnings import OptimizationWarning
 from numpy import ndarray
 from torch import Tensor
 
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, differentiated
 from botorch_risk.gradients import require_gradients
 from botorch_risk.optim.ascent import PATIENCE, WORTHWHILE
 from botorch_risk.projected_bfgs import minimize_rows
@@ -144,9 +145,7 @@ def _as_bound(bound: Bound, starts: Tensor) -> ndarray:
 class _Rows:
     r"""Starts as rows of a box of unit length where it is bounded, and back."""
 
-    def __init__(
-        self, acqf: Callable[[Tensor], Tensor], starts: Tensor, lower: ndarray, upper: ndarray
-    ) -> None:
+    def __init__(self, acqf: Any, starts: Tensor, lower: ndarray, upper: ndarray) -> None:
         self.acqf, self.like = acqf, starts
         lower, upper = (bound.reshape(len(starts), -1) for bound in (lower, upper))
         width = upper - lower
@@ -168,14 +167,20 @@ class _Rows:
 
     def descend(self, rows: ndarray, index: ndarray) -> tuple[ndarray, ndarray]:
         r"""The acquisition function with its sign changed, in units of its spread at the starts."""
-        X = self.points(rows, index).requires_grad_()
-        with torch.enable_grad():
-            values = self.acqf(X)
-            (gradient,) = torch.autograd.grad(values.sum(), X)
-        value = values.detach().cpu().double().numpy()
+        values, gradient = self._differentiate(self.points(rows, index))
+        value = values.cpu().double().numpy()
         if self.unit is None:  # the first call has all starts
             spread = float(np.std(value[np.isfinite(value)])) if np.isfinite(value).any() else 0.0
             # Tolerances as in BoTorch, or finer where all values are small.
             self.unit = min(1.0, spread) or 1.0
         slope = gradient.flatten(1).cpu().double().numpy() * self.width[index]
         return -value / self.unit, -slope / self.unit
+
+    def _differentiate(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Values `rows` and gradients of points `rows x q x d`."""
+        acqf = self.acqf
+        is_pointwise = isinstance(acqf, PointwiseAcquisitionFunction) and X.shape[-2] == 1
+        if not is_pointwise or acqf.model.batch_shape:
+            return differentiated(acqf, X)
+        values, gradient = acqf.value_and_gradient(X.squeeze(-2))
+        return values, gradient.unsqueeze(-2)

@@ -11,7 +11,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedEr
 from numpy import ndarray
 from torch import Tensor
 
-from botorch_risk.acquisition.pointwise import PointwiseAcquisition
+from botorch_risk.acquisition.pointwise import PointwiseAcquisition, differentiated
 from botorch_risk.models.fast_marginals import with_fast_marginals
 from botorch_risk.optim.discrete_columns import DiscreteColumns
 
@@ -57,6 +57,7 @@ class PointwiseEvaluator:
         self._acqf: Any = with_fast_marginals(acqf)
         # Asked once: a protocol that is checked at runtime looks at every member.
         self._is_pointwise = isinstance(self._acqf, PointwiseAcquisition)
+        self._own_gradient = getattr(self._acqf, "value_and_gradient", None)
         self._chunk = max(1, batch_limit // num_replicates)
 
     @property
@@ -86,7 +87,7 @@ class PointwiseEvaluator:
         return rows
 
     def value_and_gradient(self, points: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
-        r"""Values and gradients, both by autograd, at rows of search points.
+        r"""Values and gradients at rows of search points, by autograd or the acquisition's own.
 
         Args:
             points: `rows x d`.
@@ -110,6 +111,8 @@ class PointwiseEvaluator:
         r"""Rows as inputs `R x m x d`, and the slot of each among the `m` of its replicate."""
         counts = np.bincount(replicates, minlength=self._num_replicates)
         slots = np.arange(len(replicates)) - (np.cumsum(counts) - counts)[replicates]
+        if counts.min() == counts.max():
+            return self.scale_up(points.reshape(len(counts), -1, points.shape[1])), slots
         # Replicates with fewer rows left are padded, so that one call serves them all.
         padded = np.full((len(counts), counts.max(), points.shape[1]), 0.5)
         padded[replicates, slots] = points
@@ -120,11 +123,12 @@ class PointwiseEvaluator:
         return self.batch_shape.numel()
 
     def _differentiate(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        X = X.detach().requires_grad_()
-        with torch.enable_grad():
-            values = self._call(X)
-            (gradient,) = torch.autograd.grad(values.sum(), X)
-        return values.detach(), gradient
+        if self._own_gradient is None:
+            return differentiated(self._call, X)
+        values, gradient = self._own_gradient(X if self.batch_shape else X.squeeze(0))
+        if self.batch_shape:
+            return values, gradient
+        return values.unsqueeze(0), gradient.unsqueeze(0)
 
     def _call(self, X: Tensor) -> Tensor:
         r"""Values `R x m` of points `R x m x d` in one call."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from botorch_risk.posterior.cache import PosteriorCache
 from botorch_risk.posterior.inputs import as_points, check_points
 from botorch_risk.posterior.marginals import MarginalPredictor, has_closed_form
-from botorch_risk.posterior.stationary_moments import outcome_bound
+from botorch_risk.posterior.stationary_moments import bound_and_gradient, outcome_bound
 
 
 class JointBounds:
@@ -86,6 +86,33 @@ class JointBounds:
             floor = settings.min_variance.value(X.dtype)
             width = torch.stack([each.expand(*batch_shape, 1) for each in widths])
             return outcome_bound(inputs, cache, floor, width).unbind(model_dim + 1)
+
+    def value_and_gradient(
+        self, X: Tensor, widths: Sequence[Tensor]
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]] | None:
+        r"""The bound of each predictor and its gradient, without any graph.
+
+        Args:
+            X: `batch_shape x m x d` with the models' `batch_shape`.
+            widths: As above.
+
+        Returns:
+            `batch_shape x m` each and `batch_shape x m x d` each; `None` where the models are not
+            alike or transform their inputs.
+        """
+        cache = self._current()
+        models = [predictor.model for predictor in self.predictors]
+        if cache is None or any("input_transform" in model._modules for model in models):
+            return None
+        check_points("X", X, models[0])
+        X = as_points(X.detach(), models[0])
+        floor = settings.min_variance.value(X.dtype)
+        if len(models) == 1:
+            bound, gradient = bound_and_gradient(X, cache, floor, widths[0])
+            return (bound,), (gradient,)
+        width = torch.stack([each.expand(*X.shape[:-2], 1) for each in widths])
+        bounds, gradients = bound_and_gradient(X.unsqueeze(0), cache, floor, width)
+        return bounds.unbind(0), gradients.unbind(0)
 
     def _current(self) -> PosteriorCache | None:
         r"""The factors of all models as they are now; `None` where they are not alike."""

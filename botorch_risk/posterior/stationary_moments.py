@@ -118,24 +118,32 @@ def outcome_bound(X: Tensor, cache: PosteriorCache, floor: float, width: Tensor)
     return bound
 
 
+def bound_and_gradient(
+    X: Tensor, cache: PosteriorCache, floor: float, width: Tensor
+) -> tuple[Tensor, Tensor]:
+    r"""`outcome_bound` and its gradient in the points, without any graph.
+
+    Args:
+        X: `... x m x d`, as the kernel takes them, where `...` broadcasts with the batch shape.
+        cache: Of a model whose kernel and units are known.
+        floor: The least variance, before the units of the outcome.
+        width: A number of standard deviations; broadcastable to `batch_shape x 1`.
+
+    Returns:
+        `... x m` and `... x m x d`.
+    """
+    t_batch, bound, gradient = _bound(X, cache, floor, width, grad=True)
+    assert gradient is not None  # for the type checker
+    return t_batch.unfold(bound), t_batch.unfold(gradient, points_dim=-2)
+
+
 class _OutcomeBound(torch.autograd.Function):
     r"""A bound and its gradient: of moments each step of the sum would be a node of its own."""
 
     @staticmethod
     def forward(ctx: Any, X: Tensor, cache: PosteriorCache, floor: float, width: Tensor) -> Tensor:
-        kernel, units = cache.kernel, cache.units
-        assert kernel is not None and units is not None  # for the type checker
-        t_batch, mean, variance, gradients = _folded(X, cache, ctx.needs_input_grad[0])
-        deviation = variance.clamp_min(floor).sqrt_()
-        spread = units.scale.abs() * width
-        bound = torch.addcmul(units.offset, mean, units.scale).addcmul_(spread, deviation)
-        if gradients:
-            d_mean, d_explained = gradients
-            # Not of a variance that was clamped.
-            slope = (units.prior * spread).mul(-0.5).div(deviation)
-            slope.masked_fill_(variance < floor, 0.0)
-            gradient = d_mean.mul_(units.scale.unsqueeze(-1))
-            gradient = gradient.addcmul_(slope.unsqueeze(-1), d_explained).div_(kernel.lengthscale)
+        t_batch, bound, gradient = _bound(X, cache, floor, width, ctx.needs_input_grad[0])
+        if gradient is not None:
             ctx.save_for_backward(t_batch.unfold(gradient, points_dim=-2))
             ctx.shape = X.shape
         return t_batch.unfold(bound)
@@ -145,6 +153,27 @@ class _OutcomeBound(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         (gradient,) = ctx.saved_tensors
         return (grad.unsqueeze(-1) * gradient).sum_to_size(ctx.shape), None, None, None
+
+
+def _bound(
+    X: Tensor, cache: PosteriorCache, floor: float, width: Tensor, grad: bool
+) -> tuple[TBatch, Tensor, Tensor | None]:
+    r"""The bound at all points of a t-batch, and its gradient if it is wanted."""
+    kernel, units = cache.kernel, cache.units
+    assert kernel is not None and units is not None  # for the type checker
+    t_batch, mean, variance, gradients = _folded(X, cache, grad)
+    deviation = variance.clamp_min(floor).sqrt_()
+    spread = units.scale.abs() * width
+    bound = torch.addcmul(units.offset, mean, units.scale).addcmul_(spread, deviation)
+    if not gradients:
+        return t_batch, bound, None
+    d_mean, d_explained = gradients
+    # Not of a variance that was clamped.
+    slope = (units.prior * spread).mul(-0.5).div(deviation)
+    slope.masked_fill_(variance < floor, 0.0)
+    gradient = d_mean.mul_(units.scale.unsqueeze(-1))
+    gradient = gradient.addcmul_(slope.unsqueeze(-1), d_explained).div_(kernel.lengthscale)
+    return t_batch, bound, gradient
 
 
 def _folded(

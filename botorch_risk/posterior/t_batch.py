@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def joint_shape(first: torch.Size, second: torch.Size) -> torch.Size:
-    r"""What two batch shapes broadcast to; PyTorch's own function takes as long as dozens of operations.
+    r"""What two batch shapes broadcast to; PyTorch's own function takes as long as many operations.
 
     Args:
         first: A batch shape.

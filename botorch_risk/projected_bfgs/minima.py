@@ -41,6 +41,10 @@ class Minima:
     num_evaluations: ndarray
     metric: ndarray
 
+    def of(self, index: ndarray) -> Minima:
+        r"""The rows of an index, in its order."""
+        return Minima(*(getattr(self, f.name)[index] for f in fields(self)))
+
     def joined(self, other: Minima) -> Minima:
         r"""These rows and others after them."""
         pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))

@@ -115,6 +115,31 @@ def test_replicates_may_share_their_points(
     torch.testing.assert_close(gradients[0], gradients[1])
 
 
+@with_batches(POINTWISE)
+@dtypes
+@devices
+@pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
+@pytest.mark.parametrize("num_pending", [0, 2], ids=["none pending", "two pending"])
+def test_values_and_gradients_are_those_of_autograd(
+    case: AcquisitionCase,
+    dtype: torch.dtype,
+    device: str,
+    batch_shape: tuple[int, ...],
+    num_pending: int,
+) -> None:
+    acqf, data = build(case, batch_shape, dtype=dtype, device=device)
+    acqf.set_X_pending(points(*batch_shape, num_pending, like=data.X, seed=2))
+    X = points(*batch_shape, 5, like=data.X)
+    values, gradients = acqf.value_and_gradient(X)
+    assert not (values.requires_grad or gradients.requires_grad or X.requires_grad)
+    X.requires_grad_()
+    expected = acqf.evaluate(X)
+    tolerance = 1e-9 if dtype == torch.float64 else 1e-3
+    torch.testing.assert_close(values, expected.detach(), rtol=tolerance, atol=tolerance)
+    (slope,) = torch.autograd.grad(expected.sum(), X)
+    torch.testing.assert_close(gradients, slope, rtol=tolerance, atol=tolerance)
+
+
 @pointwise
 def test_replicates_may_have_weights_of_their_own(case: AcquisitionCase) -> None:
     acqf, data = build(case, (3,))
