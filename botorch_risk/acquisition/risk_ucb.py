@@ -162,6 +162,10 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             return self._reduce(X, lambda low, high, w: self.risk_measure(high, w))
         return self.upper(X)
 
+    def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
+        X = as_points(X.detach(), self.model)
+        return self._picked_gradient(X) or super().value_and_gradient(X)
+
     def upper(self, X: Tensor) -> Tensor:
         r"""Upper confidence bound of the risk.
 
@@ -226,6 +230,13 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
 
     def _picked_bound(self, X: Tensor, side: int) -> Tensor:
         r"""The bound where the risk is one of the values: only that one has a gradient."""
+        risk, inputs = self._pick(X, side)
+        _, bounds_at = self._conditioned
+        (value,) = bounds_at(inputs, [(2 * side - 1) * per_point(self.beta, X).sqrt()])
+        return risk + (value - value.detach())  # the two agree to rounding
+
+    def _pick(self, X: Tensor, side: int) -> tuple[Tensor, Tensor]:
+        r"""The risk of the bounds, without a graph, and the inputs (x, w) where it is taken."""
         measure: Any = self.risk_measure
         with torch.no_grad():
             bounds = self.pointwise_bounds(X)
@@ -233,9 +244,27 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         inputs, _ = self.environment.expand(X)
         chosen = index[..., None, None].expand(*index.shape, 1, inputs.shape[-1])
         inputs = inputs.expand(*index.shape, *inputs.shape[-2:]).gather(-2, chosen).squeeze(-2)
-        _, bounds_at = self._conditioned
-        (value,) = bounds_at(inputs, [(2 * side - 1) * per_point(self.beta, X).sqrt()])
-        return risk + (value - value.detach())  # the two agree to rounding
+        return risk, inputs
+
+    def _picked_gradient(self, X: Tensor) -> tuple[Tensor, Tensor] | None:
+        r"""The upper bound and its gradient where the risk is one of the values, all at once.
+
+        `None` where it is not, where the environment moves with the decisions, or in many chunks.
+        """
+        if (
+            not isinstance(self.risk_measure, PickingRiskMeasure)
+            or self.optimism != "of_risk"
+            or not self.environment.independent
+            or X.shape[:-2] != self.model.batch_shape
+        ):
+            return None
+        of_environment, n_w = self._sizes(X)
+        is_one_chunk = X.shape[:-1].numel() * n_w <= _CHUNK_VALUES.entries(X.device)
+        if not is_one_chunk or of_environment not in (torch.Size(), X.shape[:-2]):
+            return None
+        risk, inputs = self._pick(X, side=1)
+        found = self._conditioned[1].value_and_gradient(inputs, [per_point(self.beta, X).sqrt()])
+        return None if found is None else (risk, found[1][0][..., : X.shape[-1]])
 
     def _reduce(self, X: Tensor, reduce: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
         r"""A reduction of the pointwise bounds over the environment."""

@@ -340,3 +340,13 @@ def test_the_gradient_is_of_the_value_that_is_picked(
                 context.setattr(risk_ucb, "_CHUNK_VALUES", ChunkSize(cpu=30))
                 (in_chunks,) = torch.autograd.grad(bound(Z).sum(), Z)
             torch.testing.assert_close(in_chunks, gradient)
+        for entries in (10_000, 30):
+            with monkeypatch.context() as context:
+                context.setattr(risk_ucb, "_CHUNK_VALUES", ChunkSize(cpu=entries))
+                if d == 1 and entries > 30:  # without a graph
+                    context.setattr(acqf, "evaluate", None)
+                values, gradient = acqf.value_and_gradient(decisions)
+            Z = decisions.clone().requires_grad_()
+            (expected,) = torch.autograd.grad(acqf.evaluate(Z).sum(), Z)
+            torch.testing.assert_close(values, acqf.evaluate(decisions))
+            torch.testing.assert_close(gradient, expected)

@@ -46,3 +46,14 @@ def test_draws_depend_on_the_replicate_alone() -> None:
     theta, *_ = starts([1.0, 1.0], num_restarts=2)
     again, *_ = starts([1.0, 1.0, 1e6], num_restarts=2)
     np.testing.assert_array_equal(theta[4:6], again[6:8])
+
+
+def test_starts_that_follow_others_count_on() -> None:
+    first = starts([1.0, 1.0, 1.0])
+    warm = Starts(first.theta[:3], np.arange(3), 3, np.ones((3, 3, 3)))
+    both = warm.followed_by(first.of(np.array([True, False, True])))
+    assert both.rows.tolist() == [0, 1, 2, 3, 5, 6, 8]
+    np.testing.assert_array_equal(both.theta[3:], first.theta[[0, 2, 3, 5]])
+    assert both.metric is not None
+    assert (both.metric[:3] == 1).all()
+    assert np.isnan(both.metric[3:]).all()

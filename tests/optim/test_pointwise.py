@@ -74,3 +74,24 @@ def test_bad_models_and_acquisitions() -> None:
         PointwiseEvaluator(qUpperConfidenceBound(model(), beta=1.0), BOX, 2, 100)
     with pytest.raises(UnsupportedError, match="qKnowledgeGradient, which optimises its fantasies"):
         PointwiseEvaluator(qKnowledgeGradient(model(), num_fantasies=2), BOX, 1, 100)
+
+
+class Parabola:
+    r"""Knows its gradient and refuses to be differentiated."""
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        assert not X.requires_grad
+        return -X.square().sum(dim=-1)
+
+    def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        return self.evaluate(X), -2 * X
+
+
+@pytest.mark.parametrize("limit", [1, 1000])
+def test_an_acquisition_function_may_know_its_gradient(limit: int) -> None:
+    evaluator = PointwiseEvaluator(Parabola(), BOX, 2, limit)
+    points = np.random.default_rng(0).uniform(size=(5, 2))
+    values, gradients = evaluator.value_and_gradient(points, np.array([0, 0, 0, 1, 1]))
+    X = (BOX[0] + (BOX[1] - BOX[0]) * torch.as_tensor(points)).numpy()
+    np.testing.assert_allclose(values, -np.square(X).sum(axis=-1))
+    np.testing.assert_allclose(gradients, -2 * X * np.array([2.0, 4.0]))
