@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from torch import Tensor
 
 from botorch_risk.metrics import (
+    MeanAndStandardError,
+    format_with_error,
     mean_and_standard_error,
     note_on_comparisons,
     paired_difference,
@@ -17,17 +19,17 @@ class Comparison(str):
     r"""A cell that holds a difference, which its table counts."""
 
 
-def cell(values: Tensor, digits: int = 3) -> str:
+def cell(values: Tensor) -> str:
     r"""The mean over seeds and its Student-t interval, 95 %."""
     value = mean_and_standard_error(values.double())
-    return f"{value.mean:.{digits}g} ± {value.half_width:.2g}"
+    return _with_half_width(value)
 
 
 def paired(values: Tensor, reference: Tensor) -> str:
     r"""The mean difference over the seeds that both have, and its Student-t interval, 95 %."""
     common = min(len(values), len(reference))
     difference = paired_difference(values[:common].double(), reference[:common].double())
-    return Comparison(f"{difference.mean:.3g} ± {difference.half_width:.2g}")
+    return Comparison(_with_half_width(difference))
 
 
 def table(header: list[str], rows: Iterable[list[str]]) -> str:
@@ -37,3 +39,11 @@ def table(header: list[str], rows: Iterable[list[str]]) -> str:
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
     number = sum(isinstance(each, Comparison) for row in rows for each in row)
     return f"{text}\n{note_on_comparisons(number)}\n" if number else text
+
+
+def _with_half_width(value: MeanAndStandardError) -> str:
+    r"""Without an exponent, unless the interval is so short that zeros would hide its digits."""
+    mean, half_width = value.mean.item(), value.half_width.item()
+    if 0 < half_width < 1e-4:
+        return f"{mean:.2g} ± {half_width:.2g}"
+    return format_with_error(mean, half_width)

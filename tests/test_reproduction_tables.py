@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from botorch_risk.metrics import note_on_comparisons, paired_difference
+from botorch_risk.metrics import format_with_error, note_on_comparisons, paired_difference
 from reproduction.tables import cell, paired, table
 
 OURS, THEIRS = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.0, 2.0, 3.0, 9.0])
@@ -12,7 +12,8 @@ OURS, THEIRS = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.0, 2.0, 3.0, 9.0])
 
 def test_a_difference_is_of_the_seeds_that_both_have() -> None:
     difference = paired_difference(OURS, THEIRS[:3])
-    assert paired(OURS, THEIRS) == f"{difference.mean:.3g} ± {difference.half_width:.2g}"
+    mean, half_width = difference.mean.item(), difference.half_width.item()
+    assert paired(OURS, THEIRS) == format_with_error(mean, half_width)
     assert paired(OURS, THEIRS) == cell(OURS - THEIRS[:3])
 
 
@@ -28,3 +29,10 @@ def test_a_table_without_a_difference_ends_with_its_rows() -> None:
     page = table(["strategy", "regret"], [["a", cell(OURS)], ["b", cell(THEIRS)]])
     assert page.count("\n") == 4
     assert "comparison" not in page
+
+
+def test_large_numbers_have_no_exponent_and_tiny_ones_do() -> None:
+    spread = torch.tensor([1000.0, 1200.0, 1500.0, 1400.0])
+    assert cell(spread) == "1275 ± 350"
+    assert cell(1e-9 * spread) == "1.3e-06 ± 3.5e-07"
+    assert cell(torch.ones(3)) == "1 ± 0"

@@ -185,7 +185,7 @@ def table_2() -> list[list[str]]:
             found = [total_variation(name, num_values, seed) for seed in range(20)]
             ours = (torch.tensor([run[rule] for run in found]) for rule in found[0])
             band = MeanAndStandardError(*torch.tensor([mean, error]), torch.tensor(20)).half_width
-            cells = [f"{mean:.4f} ± {band:.4f}", *(cell(o, 4) for o in ours)]
+            cells = [f"{mean:.4f} ± {band:.4f}", *(cell(o) for o in ours)]
             rows.append([name, str(num_values), *cells])
     return rows
 

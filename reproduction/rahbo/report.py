@@ -191,7 +191,7 @@ def forest_rows(results: Path) -> list[list[str]]:
             for label, values in (("RAHBO", ours), ("GP-UCB", theirs)):
                 mean, deviation = values.T
                 objective = mean - float(weight) * deviation.square()
-                cells = [cell(mean, 4), cell(deviation), cell(objective, 4)]
+                cells = [cell(mean), cell(deviation), cell(objective)]
                 rows.append([weight, rule, label, *cells])
                 columns.append((mean, deviation, objective))
             gains = [paired(*pair) for pair in zip(*columns, strict=True)]

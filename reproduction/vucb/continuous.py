@@ -111,7 +111,7 @@ def compare(name: str, num_observations: int) -> list[list[str]]:
         [
             f"{name}, n = {num_observations}",
             way,
-            cell(gap, 2),
+            cell(gap),
             f"{gap.max():.2g}",
             "" if way == LNSO else paired(values[way], values[LNSO]),
             f"{seconds[way]:.1f}",

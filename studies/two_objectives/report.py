@@ -34,13 +34,13 @@ def final_rows(reached: dict[str, Tensor], last: int) -> list[list[str]]:
     for label, values in reached.items():
         final = values[:, last]
         difference = "" if label == REFERENCE else paired(final, reached[REFERENCE][:, last])
-        rows.append([label, str(len(values)), cell(final, 4), difference])
+        rows.append([label, str(len(values)), cell(final), difference])
     return rows
 
 
 def by_round(reached: dict[str, Tensor], last: int) -> list[list[str]]:
     return [
-        [str(t), *(cell(values[:, t], 4) for values in reached.values())]
+        [str(t), *(cell(values[:, t]) for values in reached.values())]
         for t in ROUNDS
         if t <= last
     ]
