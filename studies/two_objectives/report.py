@@ -40,9 +40,7 @@ def final_rows(reached: dict[str, Tensor], last: int) -> list[list[str]]:
 
 def by_round(reached: dict[str, Tensor], last: int) -> list[list[str]]:
     return [
-        [str(t), *(cell(values[:, t]) for values in reached.values())]
-        for t in ROUNDS
-        if t <= last
+        [str(t), *(cell(values[:, t]) for values in reached.values())] for t in ROUNDS if t <= last
     ]
 
 
