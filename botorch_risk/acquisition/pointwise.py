@@ -28,8 +28,8 @@ class PointwiseAcquisition(Protocol):
     Ordinary acquisition functions value `m` points as `m x batch_shape x 1 x d`, which repeats the
     model's training data `m` times. This is the shape in which it is not repeated.
 
-    `optimize_acqf_replicates` differentiates it by autograd, or asks its `value_and_gradient(X)`, if
-    it has one, for values `batch_shape x m` and gradients `batch_shape x m x d`.
+    `optimize_acqf_replicates` differentiates it by autograd, or asks its `value_and_gradient(X)`,
+    if it has one, for values `batch_shape x m` and gradients `batch_shape x m x d`.
 
     Example:
         >>> from botorch_risk.optim import optimize_acqf_replicates
