@@ -3,8 +3,10 @@ r"""RAHBO's loop on Branin as a user of JAX would write it: `jit(vmap(loop))`, o
 The models, the acquisition function, the sizes of the search and the rule that reports are of
 `benchmarks.rahbo_loop`'s plain loop: two Gaussian processes with the priors of `SingleTaskGP`, the
 second of the log variances. Arrays have their final length, and a mask says which rows are there.
-Fits and searches are by `jax.scipy.optimize.minimize`, whose BFGS knows no bounds: a decision is
-`(1 - cos(z)) / 2`, so that the edges of the box are reached at a finite `z`.
+Fits and searches are by a BFGS whose every step is one evaluation: that of `jax.scipy` ended at a
+gradient of .3 and more in 12 of 32 fits, and the rest of a batch waits for its line searches. It
+knows no bounds: a decision is `(1 - cos(z)) / 2`, so that the edges of the box are reached at a
+finite `z`.
 """
 
 from __future__ import annotations
@@ -18,14 +20,12 @@ import jax.numpy as jnp
 import jax.scipy as jsp
 import numpy as np
 from jax import Array, lax
-from jax.scipy.optimize import OptimizeResults, minimize
 
 jax.config.update("jax_enable_x64", True)
 
 VERSION = f"JAX {jax.__version__}"
 SHORTEST = 2.5e-2  # lengthscale, as in BoTorch
-FIT = {"gtol": 1e-5, "maxiter": 100}
-SEARCH = {"gtol": 1e-5, "maxiter": 100}
+GRADIENT_TOLERANCE, MAX_EVALUATIONS, MAX_STEP = 1e-5, 100, 2.0
 
 
 class Process(NamedTuple):
@@ -50,6 +50,61 @@ class Process(NamedTuple):
     mask: Array
     centre: Array
     scale: Array
+
+
+class Descent(NamedTuple):
+    r"""Where a descent is.
+
+    Attributes:
+        x: The lowest point so far.
+        value: There.
+        gradient: There.
+        metric: An approximate inverse Hessian.
+        step: How much of the next step to try.
+        count: Evaluations so far.
+    """
+
+    x: Array
+    value: Array
+    gradient: Array
+    metric: Array
+    step: Array
+    count: Array
+
+
+def minimized(function: Callable[[Array], Array], start: Array) -> Descent:
+    r"""BFGS with backtracking, one evaluation of value and gradient in each step of one loop."""
+    value_and_gradient = jax.value_and_grad(function)
+    value, gradient = value_and_gradient(start)
+    scale = 1 / jnp.maximum(1.0, jnp.linalg.norm(gradient))
+    identity = jnp.eye(len(start))
+
+    def goes_on(at: Descent) -> Array:
+        is_steep = jnp.abs(at.gradient).max() > GRADIENT_TOLERANCE
+        return is_steep & (at.step > 1e-8) & (at.count < MAX_EVALUATIONS)
+
+    def stepped(at: Descent) -> Descent:
+        direction = -at.metric @ at.gradient
+        direction *= jnp.minimum(1.0, MAX_STEP / jnp.abs(direction).max())
+        x = at.x + at.step * direction
+        value, gradient = value_and_gradient(x)
+        enough = at.value + 1e-4 * at.step * (direction @ at.gradient)
+        accepted = (value <= enough) & jnp.isfinite(gradient).all()
+        s, y = x - at.x, gradient - at.gradient
+        curvature = s @ y
+        weight = jnp.where(accepted & (curvature > 1e-12), 1 / curvature, 0.0)
+        # The first curvature sets the scale of the metric.
+        is_first = (at.count == 1) & (weight > 0)
+        metric = jnp.where(is_first, curvature / (y @ y) * identity, at.metric)
+        turn = identity - weight * jnp.outer(s, y)
+        learnt = turn @ metric @ turn.T + weight * jnp.outer(s, s)
+        new = Descent(x, value, gradient, jnp.where(weight > 0, learnt, metric), 1.0, at.count)
+        kept = at._replace(step=0.3 * at.step)
+        found = jax.tree.map(lambda one, two: jnp.where(accepted, one, two), new, kept)
+        return found._replace(count=at.count + 1)
+
+    first = Descent(start, value, gradient, scale * identity, jnp.ones(()), jnp.ones((), int))
+    return lax.while_loop(goes_on, stepped, first)
 
 
 def lengthscale_prior(dimension: int) -> tuple[float, float]:
@@ -92,18 +147,18 @@ def loss(theta: Array, X: Array, z: Array, noise: Array, mask: Array) -> Array:
     return -(likelihood + prior.sum()) / mask.sum()
 
 
-def maximized(X: Array, z: Array, noise: Array, mask: Array) -> OptimizeResults:
+def maximized(X: Array, z: Array, noise: Array, mask: Array) -> Descent:
     r"""The maximum a posteriori from the mode of the prior, as BoTorch starts."""
     location, spread = lengthscale_prior(X.shape[-1])
     mode = jnp.full(X.shape[-1], math.exp(location - spread**2))
     start = jnp.append(jnp.log(mode - SHORTEST), 0.0)
-    return minimize(loss, start, (X, z, noise, mask), method="BFGS", options=FIT)
+    return minimized(lambda theta: loss(theta, X, z, noise, mask), start)
 
 
 def best_likelihood(X: Array, y: Array, variance: Array, mask: Array) -> Array:
     r"""What a fit reaches: the log likelihood with the log prior, a row."""
     z, noise, _, _ = standardized(y, variance, mask)
-    return -maximized(X, z, noise, mask).fun
+    return -maximized(X, z, noise, mask).value
 
 
 def fitted(X: Array, y: Array, variance: Array, mask: Array) -> Process:
@@ -155,8 +210,8 @@ def best_decision(
 
     values = jax.vmap(lambda x: bound(pair, x, risk_aversion))(raw)
     starts = jnp.arccos(1 - 2 * raw[lax.top_k(values, num_restarts)[1]])
-    found = jax.vmap(lambda z: minimize(downwards, z, method="BFGS", options=SEARCH))(starts)
-    best = found.x[jnp.nanargmin(found.fun)]
+    found = jax.vmap(lambda z: minimized(downwards, z))(starts)
+    best = found.x[jnp.nanargmin(found.value)]
     return (1 - jnp.cos(best)) / 2
 
 

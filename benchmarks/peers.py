@@ -27,9 +27,8 @@ from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scal
 from gpytorch.kernels import ScaleKernel
 from torch import Tensor
 
-os.environ.setdefault(  # one thread, said before JAX is imported
-    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-)
+# One thread, said before JAX is imported; with two, batches of 32 never came back.
+os.environ.setdefault("PJRT_NPROC", "1")
 
 from benchmarks import fit_quality, jax_loop, rahbo_loop, risk_measures
 from benchmarks.batched_botorch import batched_botorch_loop
