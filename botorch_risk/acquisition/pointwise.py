@@ -82,6 +82,13 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
     _conditioned: Any
     _q_twin: ClassVar[str | None] = None
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        r"""Values of its own need gradients of their own: by autograd unless it gives them."""
+        super().__init_subclass__(**kwargs)
+        own = vars(cls).keys()
+        if own & {"evaluate", "upper", "lower"} and "value_and_gradient" not in own:
+            cls.value_and_gradient = PointwiseAcquisitionFunction.value_and_gradient  # type: ignore[method-assign]
+
     @abstractmethod
     def evaluate(self, X: Tensor) -> Tensor:
         r"""Values at points that do not interact.

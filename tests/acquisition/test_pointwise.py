@@ -10,12 +10,16 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from torch import Tensor
 
+from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisition,
     PointwiseAcquisitionFunction,
     construct_from_own_arguments,
     map_replicates,
 )
+from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.models import MeanVarianceGP
+from botorch_risk.risk import ValueAtRisk
 
 
 def test_replicates_are_mapped_with_their_points() -> None:
@@ -90,3 +94,29 @@ def test_own_arguments_are_those_of_the_input_constructor() -> None:
         construct(model=1)
     with pytest.raises(TypeError, match="Unexpected keyword argument `size`"):
         construct(model=1, shift=3.0, size=2)
+
+
+@pytest.mark.parametrize("changed", ["evaluate", "upper"])
+@pytest.mark.parametrize("kind", [RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound])
+def test_a_subclass_with_other_values_has_other_gradients(kind: type, changed: str) -> None:
+    def steeper(self: AcquisitionFunction, X: Tensor) -> Tensor:
+        return getattr(kind, changed)(self, X) + 3 * X.sum(dim=-1)
+
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(9, 2, generator=generator, dtype=torch.double)
+    Y = X.sum(dim=-1, keepdim=True) + torch.rand(9, 4, generator=generator, dtype=torch.double)
+    steep = type("Steep", (kind,), {changed: steeper})
+    if kind is RiskAverseUpperConfidenceBound:
+        arguments = {"model": MeanVarianceGP(X, Y), "beta": 4.0, "risk_aversion": 1.0}
+    else:
+        environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        model = SingleTaskGP(X, Y[:, :1])
+        arguments = {"model": model, "environment": environment}
+        arguments |= {"risk_measure": ValueAtRisk(0.3), "beta": 4.0}
+    d = X.shape[-1] if kind is RiskAverseUpperConfidenceBound else 1
+    points = torch.rand(4, d, generator=generator, dtype=torch.double)
+    (values, gradients), (others, other_gradients) = (
+        each(**arguments).value_and_gradient(points) for each in (kind, steep)
+    )
+    torch.testing.assert_close(others, values + 3 * points.sum(dim=-1))
+    torch.testing.assert_close(other_gradients, gradients + 3)
