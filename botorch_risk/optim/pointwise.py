@@ -57,7 +57,8 @@ class PointwiseEvaluator:
         self._acqf: Any = with_fast_marginals(acqf)
         # Asked once: a protocol that is checked at runtime looks at every member.
         self._is_pointwise = isinstance(self._acqf, PointwiseAcquisition)
-        self._own_gradient = getattr(self._acqf, "value_and_gradient", None)
+        own_gradient = getattr(self._acqf, "value_and_gradient", None)
+        self._own_gradient = own_gradient if self._is_pointwise else None
         self._chunk = max(1, batch_limit // num_replicates)
 
     @property
