@@ -141,7 +141,7 @@ class MarginalPredictor:
             if cache.units is not None:
                 floor = settings.min_variance.value(X.dtype)
                 moments = outcome_moments(self.model.transform_inputs(X), cache, floor)
-                return Marginals(*self._through_posterior_transform(*moments))
+                return Marginals(*self.through_posterior_transform(*moments))
             t_batch = TBatch.of(X, self.model.batch_shape)
             X = t_batch.fold(X)  # all that share a model: a long list of points is fastest
             moments = self.to_outcome(*self._latent(self.model.transform_inputs(X), cache), X)
@@ -178,9 +178,10 @@ class MarginalPredictor:
                     Y=mean.unsqueeze(-1), Yvar=variance.unsqueeze(-1), X=X
                 )
             )
-        return self._through_posterior_transform(mean, variance)
+        return self.through_posterior_transform(mean, variance)
 
-    def _through_posterior_transform(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    def through_posterior_transform(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Moments of the outcome in units behind the posterior transform, if there is one."""
         if self.posterior_transform is not None:
             weight = self.posterior_transform.weights.to(mean)
             mean = self.posterior_transform.offset + weight * mean

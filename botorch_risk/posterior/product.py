@@ -47,6 +47,7 @@ class _Factors:
         basis: `batch_shape x r x n`, orthonormal rows.
         coordinates: `batch_shape x n_w x r`.
         products: `batch_shape x n_w x r (r + 1) / 2`, products of pairs of coordinates, if few.
+        pairs: The place of each pair in an `r x r` matrix, row by row.
         constant: `batch_shape x 1 x 1`, the prior mean.
     """
 
@@ -57,6 +58,7 @@ class _Factors:
     basis: Tensor
     coordinates: Tensor
     products: Tensor | None
+    pairs: Tensor
     constant: Tensor
 
     def quadratic_forms(self, M: Tensor) -> Tensor:
@@ -68,8 +70,7 @@ class _Factors:
         if self.products is None:
             forms: Tensor = _QuadraticForms.apply(M, self.coordinates)
             return forms
-        rows, columns = torch.triu_indices(*M.shape[-2:], device=M.device)
-        return M[..., rows, columns] @ self.products.mT
+        return M.flatten(-2).index_select(-1, self.pairs) @ self.products.mT
 
 
 class ProductMarginals:
@@ -130,23 +131,37 @@ class ProductMarginals:
             return self._at_every_pair(X)
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
             kernel: Any = factors.cache.kernel
-            W = self.points[..., :1, :].to(X).expand(*X.shape[:-2], 1, self.points.shape[-1])
-            decisions = self._transformed(X, W)[..., : -W.shape[-1]]
+            decisions = X
+            if "input_transform" in self.predictor.model._modules:
+                W = self.points[..., :1, :].to(X).expand(*X.shape[:-2], 1, self.points.shape[-1])
+                decisions = self._transformed(X, W)[..., : -W.shape[-1]]
             Z = (decisions - factors.centre) / factors.lengthscale
             k_x = kernel.correlation(squared_distance(Z, factors.train_X))
-            mean = (k_x * factors.cache.weights) @ factors.basis.mT @ factors.coordinates.mT
+            latent = (k_x * factors.cache.weights) @ factors.basis.mT @ factors.coordinates.mT
             # |L^-1 (k_x o k_w)|^2 = u' M u,  M = G' G,  G = L^-1 diag(k_x) V'
             # One product for all decisions: a broadcast one would copy the factor for each of them.
             spread = k_x.mT.unsqueeze(-1) * factors.basis.mT.unsqueeze(-2)
             G = factors.cache.factor @ spread.flatten(-2)  # batch_shape x n x (m r)
             G = G.unflatten(-1, spread.shape[-2:]).movedim(-2, -3)  # batch_shape x m x n x r
             explained = factors.quadratic_forms(G.mT @ G)  # batch_shape x m x n_w
-            scale = kernel.outputscale
-            variance = (scale * (1 - explained)).clamp_min(settings.min_variance.value(X.dtype))
-            mean = mean + factors.constant  # batch_shape x m x n_w
-            shape = mean.shape
-            moments = self.predictor.to_outcome(mean.flatten(-2), variance.flatten(-2), X)
-            return Marginals(*(moment.reshape(shape) for moment in moments))
+            return self._in_units(latent, explained, factors, X)
+
+    def _in_units(
+        self, latent: Tensor, explained: Tensor, factors: _Factors, X: Tensor
+    ) -> Marginals:
+        r"""Moments in the units of the outcome, `batch_shape x m x n_w`."""
+        kernel: Any = factors.cache.kernel
+        units, floor = factors.cache.units, settings.min_variance.value(X.dtype)
+        if units is not None:  # one affine map for all points
+            scale, offset, prior = (each.unsqueeze(-1) for each in units)
+            mean = torch.addcmul(offset, latent, scale)
+            variance = torch.addcmul(prior, explained, prior, value=-1).clamp_min(floor)
+            moments = self.predictor.through_posterior_transform(mean, variance * scale.square())
+            return Marginals(*moments)
+        variance = (kernel.outputscale * (1 - explained)).clamp_min(floor)
+        mean = latent + factors.constant
+        moments = self.predictor.to_outcome(mean.flatten(-2), variance.flatten(-2), X)
+        return Marginals(*(moment.reshape(mean.shape) for moment in moments))
 
     def _is_product(self, X: Tensor) -> bool:
         model = self.predictor.model
@@ -213,6 +228,7 @@ class ProductMarginals:
             basis=basis,
             coordinates=coordinates,
             products=_products(coordinates),
+            pairs=_places(basis),
             constant=cache.constant.unsqueeze(-1),
         )
 
@@ -257,6 +273,13 @@ def _products(coordinates: Tensor) -> Tensor | None:
     products = coordinates[..., rows] * coordinates[..., columns]
     products[..., rows != columns] *= 2
     return products
+
+
+def _places(basis: Tensor) -> Tensor:
+    r"""The places of the upper triangle of an `r x r` matrix, row by row."""
+    rank = basis.shape[-2]
+    rows, columns = torch.triu_indices(rank, rank, device=basis.device)
+    return rows * rank + columns
 
 
 def _row_basis(chunks: Iterator[Tensor]) -> Tensor:
