@@ -4,7 +4,7 @@ The models, the acquisition function, the sizes of the search and the rule that 
 `benchmarks.rahbo_loop`'s plain loop: two Gaussian processes with the priors of `SingleTaskGP`, the
 second of the log variances. Arrays have their final length, and a mask says which rows are there.
 Fits and searches are by a BFGS whose every step is one evaluation: that of `jax.scipy` ended at a
-gradient of .3 and more in 12 of 32 fits, and the rest of a batch waits for its line searches. It
+gradient of 0.1 and more in 11 of 32 fits, and the rest of a batch waits for its line searches. It
 knows no bounds: a decision is `(1 - cos(z)) / 2`, so that the edges of the box are reached at a
 finite `z`.
 """
