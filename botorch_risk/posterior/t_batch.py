@@ -13,17 +13,18 @@ import torch
 from torch import Tensor
 
 
-def joint_shape(first: torch.Size, second: torch.Size) -> torch.Size:
+def joint_shape(first: torch.Size | None, second: torch.Size | None) -> torch.Size:
     r"""What two batch shapes broadcast to; PyTorch's own function takes as long as many operations.
 
     Args:
-        first: A batch shape.
+        first: A batch shape; `None`, of some of BoTorch's deterministic models, for no batch.
         second: Another one.
 
     Example:
         >>> joint_shape(torch.Size([2, 1]), torch.Size([3]))
         torch.Size([2, 3])
     """
+    first, second = first or torch.Size(), second or torch.Size()
     longer, shorter = (first, second) if len(first) >= len(second) else (second, first)
     if longer[len(longer) - len(shorter) :] == shorter:
         return longer

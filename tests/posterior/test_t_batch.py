@@ -57,3 +57,4 @@ def test_joint_shapes_are_those_of_pytorch() -> None:
                 joint_shape(first, second)
         else:
             assert joint_shape(first, second) == expected
+    assert joint_shape(None, torch.Size([2])) == joint_shape(torch.Size([2]), None) == (2,)
