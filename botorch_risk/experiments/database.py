@@ -13,6 +13,7 @@ from typing import Any
 from botorch_risk.experiments.serialization import StoreError, checksum
 
 _TIMEOUT_SECONDS = 60.0
+_NAMED_DIFFERENCES = 4  # of two identities, in an error
 _IDENTITY = (
     "CREATE TABLE identity (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum BLOB NOT NULL)"
 )
@@ -191,7 +192,9 @@ def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Pa
         if stored.get(key) != expected.get(key)
     ]
     if differing:
-        raise StoreError(f"Expected {path} to be of this experiment. Got {'; '.join(differing)}.")
+        named = differing[:_NAMED_DIFFERENCES]
+        named += [f"{more} more"] if (more := len(differing) - len(named)) else []
+        raise StoreError(f"Expected {path} to be of this experiment. Got {'; '.join(named)}.")
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

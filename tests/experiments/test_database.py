@@ -108,6 +108,14 @@ def test_long_values_are_told_apart_by_their_ends(tmp_path: Path) -> None:
         ExperimentStore(path, {"seeds": list(range(100))})
 
 
+def test_of_many_differences_the_first_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    ExperimentStore(path, {f"setting {k}": k for k in range(9)}).close()
+    with pytest.raises(StoreError) as error:
+        ExperimentStore(path, {f"setting {k}": -1 for k in range(9)})
+    assert str(error.value).endswith("setting 3=3 there, -1 here; 5 more.")
+
+
 def test_a_missing_file_is_not_created_by_reading(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="to exist"):
         ExperimentStore(tmp_path / "none.sqlite")
