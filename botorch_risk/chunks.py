@@ -3,8 +3,8 @@ r"""Sizes of the blocks that large computations work on.
 No result depends on them. A batch of replicates, points and environmental values multiplies to
 tensors that do not fit in memory, and that are slow long before: on a CPU a block that leaves the
 core's cache costs up to three times as much per entry. On a GPU a small block leaves most of it
-idle, and only its memory is a limit. Each computation that works in blocks therefore has two sizes,
-which were measured.
+idle, and only its memory is a limit. Each computation that works in blocks therefore has two sizes:
+that of a CPU was measured, that of a GPU is a bound on its memory.
 """
 
 from __future__ import annotations

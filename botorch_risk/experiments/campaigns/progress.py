@@ -26,10 +26,11 @@ class Bar:
     def __init__(self, name: str, total: int, done: int, show: bool = True) -> None:
         self._name, self._total, self._first, self._done = name, total, done, done
         self._failed, self._started, self._shown = 0, time.monotonic(), -float("inf")
-        self._show, self._tqdm = show, require_extra("tqdm").tqdm
-        self._bar = None
-        if show and sys.stderr.isatty():
-            self._bar = self._tqdm(desc=name, total=total, initial=done, unit="round")
+        self._show, self._bar = show, None
+        if show:
+            self._tqdm = require_extra("tqdm").tqdm
+            if sys.stderr.isatty():
+                self._bar = self._tqdm(desc=name, total=total, initial=done, unit="round")
 
     def __enter__(self) -> Bar:
         return self

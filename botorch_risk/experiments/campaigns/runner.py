@@ -263,7 +263,7 @@ def run_campaign(
         The number of blocks that have failed, also in runs before this.
 
     Raises:
-        MissingExtraError: If `tqdm` is not installed.
+        MissingExtraError: If progress is to be shown and `tqdm` is not installed.
         StoreError: If the store is another campaign's, cannot be written, or another process
             writes to it; if a worker has other versions, or two workers disagree.
         ValueError: If the campaign has something that is unknown.

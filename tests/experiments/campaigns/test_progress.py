@@ -8,6 +8,7 @@ import pytest
 from botorch_risk.experiments.campaigns import progress
 from botorch_risk.experiments.campaigns.progress import Bar
 from botorch_risk.experiments.campaigns.worker import Failure
+from botorch_risk.extras import MissingExtraError
 from tests.experiments.campaigns.small import small
 
 
@@ -50,7 +51,12 @@ def test_a_bar_in_a_terminal(
     assert "failed: quadratic, averse, default, seeds 3 to 4, round 4: no convergence" in shown
 
 
-def test_silence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_silence_needs_no_tqdm(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    with pytest.raises(MissingExtraError, match="tqdm"):
+        Bar("night", total=10, done=0)
     with Bar("night", total=10, done=0, show=False) as bar:
         bar.advance(2)
         bar.fail(small().blocks()[0], Failure(4, "no convergence"))
