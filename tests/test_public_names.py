@@ -21,6 +21,7 @@ from tests.contracts import RepeatedData
 from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS
 from tests.models.cases import MODELS
 from tests.posterior.cases import POSTERIORS
+from tests.public_objects import public_objects
 from tests.risk.cases import RISK_MEASURES
 from tests.strategies.cases import STRATEGIES
 from tests.test_functions.cases import PROBLEMS
@@ -186,3 +187,10 @@ def test_public_names_are_there_once(package: str) -> None:
     module = importlib.import_module(f"botorch_risk.{package}")
     assert len(set(module.__all__)) == len(module.__all__)
     assert set(module.__all__) <= set(dir(module))
+
+
+def test_public_dataclasses_are_frozen() -> None:
+    r"""Replicates, rounds and stores share them."""
+    kinds = [each for each in public_objects().values() if dataclasses.is_dataclass(each)]
+    assert len(kinds) > 50
+    assert [each for each in kinds if not each.__dataclass_params__.frozen] == []

@@ -10,6 +10,7 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import UserInputWarning
 from botorch.models import ModelListGP
 from botorch.optim import optimize_acqf
+from botorch.optim.parameter_constraints import evaluate_feasibility
 from torch import Tensor
 
 from botorch_risk.acquisition import (
@@ -167,6 +168,14 @@ def test_a_maximiser_that_takes_constraints() -> None:
     assert acqf.bound.upper(point) >= acqf.bound.upper(start) - 1e-9
     by_penalty, _ = optimize_acqf(acqf, BOUNDS, q=1, num_restarts=4, raw_samples=64)
     assert acqf.bound.upper(by_penalty) > acqf.bound.upper(point) - 0.05
+
+
+def test_constraints_hold_at_each_point_of_a_batch() -> None:
+    acqf, X = constrained(CHANCE), decisions(12)
+    functions = acqf.feasibility_functions("mean")
+    feasible = evaluate_feasibility(X.reshape(6, 2, -1), nonlinear_inequality_constraints=functions)
+    assert torch.equal(feasible, acqf.feasible(X, "mean").reshape(6, 2).all(dim=-1))
+    assert feasible.any() and not feasible.all()
 
 
 def test_noise_that_was_learnt() -> None:

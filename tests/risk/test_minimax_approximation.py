@@ -30,6 +30,14 @@ def test_minimax_approximation_at_radius_zero_and_huge() -> None:
     assert torch.equal(minimax(points, 0.1)(values[0], certain), values[0].min())
 
 
+def test_bounds_where_the_ball_holds_every_distribution() -> None:
+    values, weights, points = tensors(1)
+    mean = (weights * (values + 1)).sum(dim=-1)
+    low, high = minimax(points, 2.0).bounds(values, values + 1, weights)
+    torch.testing.assert_close(low, values.amin(dim=-1))
+    torch.testing.assert_close(high, (mean + values.amin(dim=-1) + 1) / 2)
+
+
 def test_only_the_kernel_sensitivity_gives_a_true_lower_bound() -> None:
     values, weights, points = tensors(2, n_w=6, rows=200)
     radius = 0.05
