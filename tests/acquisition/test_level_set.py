@@ -61,5 +61,7 @@ def test_bad_arguments() -> None:
     model = of_decision(RepeatedData.make())
     with pytest.raises(ValueError, match=r"Expected a finite `threshold`\. Got nan"):
         Straddle(model, torch.nan)
+    with pytest.raises(ValueError, match=r"finite `threshold`\. Got tensor\(\[1\., inf\]\)"):
+        Straddle(model, torch.tensor([1.0, torch.inf]))
     with pytest.raises(ValueError, match="`beta`"):
         Straddle(model, 1.0, beta=-1.0)

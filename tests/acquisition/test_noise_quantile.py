@@ -32,7 +32,7 @@ def test_bounds_are_in_order_and_the_mean_is_that_of_the_model(
 
 
 @pytest.mark.parametrize("minimized", [False, True])
-@pytest.mark.parametrize("delta", [0.05, 0.9])
+@pytest.mark.parametrize("delta", [0.05, 0.3, 0.9])
 def test_the_lower_bound_expects_the_noise_that_hurts(delta: float, minimized: bool) -> None:
     r"""Much of it in the lower tail, little in the upper one; and the other way for the upper."""
     model = mean_variance_gp(RepeatedData.make())

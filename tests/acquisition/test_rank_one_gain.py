@@ -65,3 +65,13 @@ def test_gain_is_that_of_models_conditioned_on_the_readings(k: int) -> None:
     )
     found = acqf.evaluate(x).squeeze()
     assert found.item() == pytest.approx(math.log(expected / (1.5 + 2 * k)), abs=2e-3)
+
+
+def test_a_point_that_is_compared_already_has_a_gain() -> None:
+    r"""Readings move it as they move itself, so that their lead is known."""
+    model = mean_variance_gp(DATA).eval()
+    acqf = LogRiskAverseKnowledgeGradient(model, 0.7, num_repeats=[2], num_compared=9)
+    X = model.train_X.clone().requires_grad_()
+    gains = acqf.evaluate(X)
+    (slope,) = torch.autograd.grad(gains.sum(), X)
+    assert gains.isfinite().all() and slope.isfinite().all()

@@ -129,6 +129,14 @@ def test_stays_between_its_limits() -> None:
     assert leave_one_out_bandwidth(twins, high).item() >= 0.5
 
 
+def test_a_batch_equals_the_loop() -> None:
+    observed = torch.stack([near_a_bound(t, 2, 0.0, 1.0)[:12] for t in (12, 13, 14)])
+    floor = torch.tensor([0.01, 0.02], dtype=torch.double)
+    alone = [leave_one_out_bandwidth(each, floor) for each in observed]
+    together = leave_one_out_bandwidth(observed, floor.expand(3, 2))
+    torch.testing.assert_close(together, torch.stack(alone), rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("t", [1, 2])
 def test_few_values_have_silvermans(t: int) -> None:
     observed = torch.tensor([[0.2], [0.5]], dtype=torch.double)[:t]

@@ -10,6 +10,7 @@ import pytest
 import torch
 from botorch.exceptions.errors import (
     BotorchTensorDimensionError,
+    InputDataError,
     UnsupportedError,
 )
 from scipy.stats import norm
@@ -29,7 +30,7 @@ from botorch_risk.environments import (
     regular_grid,
     silverman_bandwidth,
 )
-from botorch_risk.environments.environment import check_bounds, choose, inside
+from botorch_risk.environments.environment import check_bounds, check_values, choose, inside
 from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
 
 BOXES = [(3.0, 5.0), (-4.0, -1.0)]
@@ -278,6 +279,14 @@ def test_bounds_must_be_a_box() -> None:
     for lower, upper in ((1.0, 1.0), (-1.0, -4.0), (0.0, math.inf), (math.nan, 1.0)):
         with pytest.raises(ValueError, match="finite lower bounds below the upper ones"):
             check_bounds(column(lower, upper))
+
+
+def test_one_value_that_is_no_number_is_named() -> None:
+    values = torch.rand(2, 3, 2)
+    check_values("contexts", values)
+    values[1, 0, 1] = math.inf
+    with pytest.raises(InputDataError, match=r"finite `contexts`. Got \[0\.\d+, inf\] at \(1, 0\)"):
+        check_values("contexts", values)
 
 
 def test_what_a_strategy_asks_of_an_environment() -> None:

@@ -81,6 +81,10 @@ def test_replicates_have_sets_of_their_own() -> None:
         assert rows(tuple(part[r] for part in found)) == rows(classify(start(2), *pair, Maximize()))
 
 
+def test_a_threshold_is_one_level_for_each_replicate() -> None:
+    assert LevelSet(0.5).level(torch.zeros(2, 7)).tolist() == [[0.5], [0.5]]
+
+
 def test_fractions_and_baselines() -> None:
     shifted = RelativeLevelSet(0.25, baseline=-2.0)
     assert shifted.level(torch.tensor([[0.0, 2.0], [-2.0, -3.0]])).tolist() == [[-1.0], [-2.0]]

@@ -130,6 +130,10 @@ def test_the_end() -> None:
     stuck = replace(TruncatedVarianceState.initial(grid(), LevelSet(0.7)), unclassified=one)
     stuck = stuck._next_epochs(exact)
     assert stuck.unclassified[7] and stuck.eta < 1e-10 and bool(stuck.finished)
+    least = replace(
+        TruncatedVarianceState.initial(grid(), LevelSet(0.7), eta=0.0), unclassified=one
+    )
+    assert least._next_epochs(exact).epoch == 1
 
 
 def test_an_epoch_ends_on_its_target() -> None:
@@ -267,6 +271,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"goal": Maximize(), "r": 0.0}, ValueError, r"`r` in \(0, 1\). Got 0.0"),
     ({"goal": Maximize(), "r": 1.0}, ValueError, r"`r` in \(0, 1\). Got 1.0"),
     ({"goal": Maximize(), "eta": -1.0}, ValueError, "`eta` and `slack` >= 0"),
+    ({"goal": Maximize(), "eta": math.inf}, ValueError, "`eta` and `slack` >= 0"),
     ({"goal": Maximize(), "slack": math.inf}, ValueError, "`eta` and `slack` >= 0"),
     ({"goal": Maximize(), "a": 0.0}, ValueError, "`a` to be finite and > 0"),
     ({"goal": Maximize(), "domain": grid()[:0]}, BotorchTensorDimensionError, "one point"),
