@@ -70,6 +70,10 @@ def test_levels_that_are_a_fraction_of_the_maximum() -> None:
     assert rows(sets) == [[0, 2, 3], [2], [4]]
     beyond = bounds((2.0, 4.0), (2.0, 3.0), (1.9, 1.95), (0.5, 1.0), (0.4, 0.9), (0.0, 1.9))
     assert rows(classify(start(6, within=[0, 2, 3], high=[2]), *beyond, half))[0] == [0, 3]
+    # What was ruled out has no say in either maximum.
+    lower, upper = bounds((8.0, 9.0), (2.0, 3.0), (1.6, 2.5), (0.1, 0.9))
+    sets = classify(start(4, within=[1, 2, 3], low=[0]), lower, upper, half)
+    assert rows(sets) == [[1, 2], [1, 2], [0, 3]]
 
 
 def test_replicates_have_sets_of_their_own() -> None:
