@@ -16,6 +16,16 @@ def default_dtype() -> Iterator[Callable[[torch.dtype], None]]:
     torch.set_default_dtype(before)
 
 
+@pytest.fixture(autouse=True)
+def the_default_dtype_stays() -> Iterator[None]:
+    r"""Fails the test that leaves another default dtype, and not the ones after it."""
+    before = torch.get_default_dtype()
+    yield
+    after = torch.get_default_dtype()
+    torch.set_default_dtype(before)
+    assert after == before
+
+
 def _devices() -> list[object]:
     return [torch.device("cpu"), pytest.param(torch.device("cuda"), marks=pytest.mark.gpu)]
 

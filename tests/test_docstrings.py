@@ -25,6 +25,8 @@ CANNOT_HAPPEN = {
     "acquisition.gp_ucb": "InputDataError",
     "ax.ContextualRiskModel": "UnsupportedError",
     "ax.best_arm": "UserInputError",
+    "baselines.pseudo_data_gp_ucb": "ValueError",
+    "baselines.ra_bo": "ValueError",
     "test_functions.CoastalTerrain": "BotorchTensorDimensionError InputDataError",
     "test_functions.EnvironmentalBranin": "BotorchTensorDimensionError ValueError",
     "test_functions.ExpectationTestProblem": "BotorchTensorDimensionError ValueError",

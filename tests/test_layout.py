@@ -14,7 +14,7 @@ MAX_LINES = 400
 
 # From the ground up: a file imports only from its own floor and from those before it.
 FLOORS = (
-    "chunks extras gradients plot_style projected_bfgs seeding",
+    "arguments chunks extras gradients plot_style projected_bfgs seeding",
     "risk",
     "environments",
     "posterior",

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.mean_variance import require_mean_variance_gp
 from botorch_risk.acquisition.pointwise import as_nonnegative, keep_unregistered, register_weights
+from botorch_risk.arguments import check_integers
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 
 
@@ -56,9 +57,11 @@ class MeanVarianceObjective(MCAcquisitionObjective):
 
         Raises:
             UnsupportedError: If the model is not a `MeanVarianceGP`.
-            ValueError: If `risk_aversion` or `noise_beta` is negative or not finite.
+            ValueError: If `risk_aversion` or `noise_beta` is negative or not finite, or
+                `outcome_index` no integer.
         """
         require_mean_variance_gp(model)
+        check_integers(outcome_index=outcome_index)
         super().__init__()
         keep_unregistered(self, "_model", model)  # the acquisition function owns it
         self.noise_beta = None if noise_beta is None else as_nonnegative("noise_beta", noise_beta)

@@ -22,6 +22,7 @@ from botorch_risk.acquisition.radii import (
 )
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import Beta, beta_of_round
+from botorch_risk.arguments import check_nonnegative
 from botorch_risk.environments import (
     EmpiricalGrid,
     KernelDensityEnvironment,
@@ -192,6 +193,7 @@ def drbo_kde(
         >>> drbo_kde(model, X[:, 1:], unit, t=1, seeds=0)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
+    check_nonnegative(radius_scale=radius_scale)
     radius = radius_scale * total_variation_radius(t, observed.shape[-1])
     return risk_kde(
         model,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from botorch_risk.acquisition.widths import check_at_least_one
+from botorch_risk.arguments import check_counts, check_probability
 
 
 def total_variation_radius(t: int, d_w: int) -> float:
@@ -27,7 +27,7 @@ def total_variation_radius(t: int, d_w: int) -> float:
         >>> round(total_variation_radius(32, d_w=1), 4)
         0.25
     """
-    check_at_least_one(t=t, d_w=d_w)
+    check_counts(t=t, d_w=d_w)
     return t ** (-2 / (4 + d_w))
 
 
@@ -50,7 +50,6 @@ def maximum_mean_discrepancy_radius(t: int, gamma: float = 0.1) -> float:
         >>> round(maximum_mean_discrepancy_radius(16), 4)
         1.0365
     """
-    check_at_least_one(t=t)
-    if not 0 < gamma < 1:
-        raise ValueError(f"Expected `gamma` in (0, 1). Got {gamma=}.")
+    check_counts(t=t)
+    check_probability(gamma=gamma)
     return (2 + math.sqrt(2 * math.log(1 / gamma))) / math.sqrt(t)

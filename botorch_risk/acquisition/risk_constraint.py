@@ -12,6 +12,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.noise_quantile import NoiseQuantileBound
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.arguments import check_counts, check_finite, check_nonnegative
 from botorch_risk.environments import Environment
 from botorch_risk.models.noise_quantile import normal_quantile
 from botorch_risk.models.outcomes import single_outcome
@@ -168,6 +169,8 @@ class NoisyChanceConstraint:
     def __post_init__(self) -> None:
         check_threshold(self.threshold, self.outcome)
         normal_quantile(self.delta)
+        if self.noise_beta is not None:
+            check_nonnegative(noise_beta=self.noise_beta)
 
     @property
     def limit(self) -> float:
@@ -187,7 +190,5 @@ class NoisyChanceConstraint:
 
 def check_threshold(threshold: float, outcome: int) -> None:
     r"""Raises ValueError unless the threshold is finite and the outcome may exist."""
-    if not abs(threshold) < float("inf"):
-        raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
-    if outcome < 0:
-        raise ValueError(f"Expected `outcome` >= 0. Got {outcome}.")
+    check_finite(threshold=threshold)
+    check_counts(0, outcome=outcome)

@@ -13,6 +13,12 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import as_nonnegative
+from botorch_risk.arguments import (
+    check_counts,
+    check_nonnegative,
+    check_positive,
+    check_probability,
+)
 
 Beta = float | Tensor | Callable[[int], float]
 
@@ -25,6 +31,7 @@ def check_beta(beta: Beta) -> None:
 
 def beta_of_round(beta: Beta, t: int) -> float | Tensor:
     r"""The squared width of round t: `beta` itself, or what a schedule says of the round."""
+    check_counts(t=t)
     return beta(t) if callable(beta) else beta
 
 
@@ -52,7 +59,7 @@ def finite_domain_beta(t: int, num_decisions: int) -> float:
         >>> round(finite_domain_beta(10, num_decisions=100), 4)
         16.5828
     """
-    check_at_least_one(t=t, num_decisions=num_decisions)
+    check_counts(t=t, num_decisions=num_decisions)
     return _beta(t, math.log(num_decisions))
 
 
@@ -92,8 +99,8 @@ def continuous_domain_beta(
         >>> schedule(10) < schedule(20)
         True
     """
-    check_at_least_one(t=t, d_x=d_x)
-    _check_positive(side_length=side_length, slope_factor=slope_factor, slope_scale=slope_scale)
+    check_counts(t=t, d_x=d_x)
+    check_positive(side_length=side_length, slope_factor=slope_factor, slope_scale=slope_scale)
     slope = slope_factor * slope_scale * math.sqrt(math.pi) / 2
     points_per_axis = max(1.0, t**2 * d_x * side_length * slope)
     return _beta(t, d_x * math.log(points_per_axis))
@@ -122,9 +129,8 @@ def bayesian_beta(t: int, delta: float = 0.1, num_points: int = 1) -> float:
         >>> round(bayesian_beta(1), 4), round(bayesian_beta(10), 4)
         (5.6006, 14.8109)
     """
-    _check_delta(delta)
-    if t < 1 or num_points < 1:
-        raise ValueError(f"Expected `t` and `num_points` of at least 1. Got {t=}, {num_points=}.")
+    check_probability(delta=delta)
+    check_counts(t=t, num_points=num_points)
     return 2 * math.log(num_points * t**2 * math.pi**2 / (6 * delta))
 
 
@@ -155,11 +161,9 @@ def rkhs_beta(
         5.295...
     """
     gain = torch.as_tensor(information_gain, dtype=torch.double)
-    _check_delta(delta)
-    numbers = {"noise_variance": noise_variance, "rkhs_norm": rkhs_norm}
-    for name, number in (*numbers.items(), ("information_gain", gain.min().item())):
-        if not 0 <= number < math.inf:
-            raise ValueError(f"Expected `{name}` to be finite and >= 0. Got {number}.")
+    check_probability(delta=delta)
+    check_nonnegative(noise_variance=noise_variance, rkhs_norm=rkhs_norm)
+    check_nonnegative(information_gain=gain.min().item())
     width = rkhs_norm + (2 * noise_variance * (gain + 1 + math.log(1 / delta))).sqrt()  # Lemma 1
     return width.square()
 
@@ -198,11 +202,8 @@ def information_gain(covariance: Tensor, noise_variance: float, num_observations
         )
     if not covariance.isfinite().all():
         raise InputDataError("Expected a finite `covariance`. Got an entry that is not.")
-    if not 0 < noise_variance < math.inf or num_observations < 0:
-        raise ValueError(
-            "Expected a positive `noise_variance` and `num_observations` >= 0. "
-            f"Got {noise_variance=}, {num_observations=}."
-        )
+    check_positive(noise_variance=noise_variance)
+    check_counts(0, num_observations=num_observations)
     covariance = covariance.detach().clone()
     gains = [torch.zeros_like(covariance[..., 0, 0])]
     for _ in range(num_observations):
@@ -245,9 +246,8 @@ def heteroscedastic_beta(model: Model, delta: float, rkhs_norm: float) -> Tensor
         >>> bool(heteroscedastic_beta(model, delta=0.1, rkhs_norm=1.0) > 1)
         True
     """
-    _check_delta(delta)
-    if not 0 <= rkhs_norm < math.inf:
-        raise ValueError(f"Expected `rkhs_norm` to be finite and >= 0. Got {rkhs_norm}.")
+    check_probability(delta=delta)
+    check_nonnegative(rkhs_norm=rkhs_norm)
     exact_gp: Any = model
     exact_gp.eval()
     with torch.no_grad():
@@ -263,21 +263,3 @@ def heteroscedastic_beta(model: Model, delta: float, rkhs_norm: float) -> Tensor
 
 def _beta(t: int, log_decisions: float) -> float:
     return max(0.0, 2 * (2 * math.log(t) - 0.5 * math.log(2 * math.pi) + log_decisions))
-
-
-def check_at_least_one(**counts: int) -> None:
-    r"""Raises ValueError for a count below 1."""
-    for name, count in counts.items():
-        if not count >= 1:
-            raise ValueError(f"Expected `{name}` to be at least 1. Got {count}.")
-
-
-def _check_positive(**constants: float) -> None:
-    for name, constant in constants.items():
-        if not 0 < constant < math.inf:
-            raise ValueError(f"Expected `{name}` to be finite and > 0. Got {constant}.")
-
-
-def _check_delta(delta: float) -> None:
-    if not 0 < delta < 1:
-        raise ValueError(f"Expected `delta` in (0, 1). Got {delta=}.")

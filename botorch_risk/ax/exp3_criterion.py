@@ -15,6 +15,7 @@ from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.transition_criterion import TransitionCriterion
 from torch import Tensor
 
+from botorch_risk.arguments import check_integers, check_positive
 from botorch_risk.ax.observed import STORED_DECIMALS
 from botorch_risk.bandits import Exp3, RewardScale, draw_arms, exploration_rate, scale_reward
 
@@ -58,8 +59,9 @@ class Exp3Criterion(TransitionCriterion):
                 f"Expected `reward_scale` to be one of {get_args(RewardScale)}. Got "
                 f"{reward_scale!r}."
             )
-        if exploration is not None and not exploration > 0:
-            raise ValueError(f"Expected `exploration` > 0. Got {exploration}.")
+        if exploration is not None:
+            check_positive(exploration=exploration)
+        check_integers(seed=seed)
         super().__init__(transition_to=transition_to)
         self.random_node = random_node
         self.inner_node = inner_node

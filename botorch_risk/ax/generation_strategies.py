@@ -27,6 +27,7 @@ from botorch_risk.acquisition import (
 )
 from botorch_risk.acquisition.lacing import LacingRule
 from botorch_risk.acquisition.pointwise import as_nonnegative
+from botorch_risk.arguments import check_counts, check_integers
 from botorch_risk.ax.chosen_context import ChosenContextAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.generator import RiskGenerators
@@ -266,8 +267,7 @@ def under_perturbed_inputs(
     """
     if not deviations or not all(0 < each < math.inf for each in deviations.values()):
         raise ValueError(f"Expected positive deviations by name. Got {dict(deviations)}.")
-    if n_w < 1:
-        raise ValueError(f"Expected at least 1 perturbation. Got {n_w=}.")
+    check_counts(n_w=n_w)
     measure = Expectation() if risk_measure is None else risk_measure
     check_risk_measure(measure)
     spec = _generator(
@@ -333,15 +333,15 @@ def after_sobol(name: str, spec: GeneratorSpec, num_initial: int, seed: int) -> 
         seed: Of the sequence.
 
     Raises:
-        ValueError: If there is no initial trial.
+        ValueError: If there is no initial trial, or the seed is no integer.
 
     Example:
         >>> spec = GeneratorSpec(RiskGenerators.RISK)
         >>> after_sobol("mine", spec, num_initial=3, seed=0).nodes_by_name.keys()
         dict_keys(['Sobol', 'mine'])
     """
-    if num_initial < 1:
-        raise ValueError(f"Expected at least 1 initial trial. Got {num_initial=}.")
+    check_counts(num_initial=num_initial)
+    check_integers(seed=seed)
     sobol = GenerationNode(
         name="Sobol",
         generator_specs=[GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed})],

@@ -20,6 +20,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
+from botorch_risk.arguments import check_integers
 from botorch_risk.ax.acquisition import RiskAcquisition
 from botorch_risk.ax.observed import ObservedAdapter
 from botorch_risk.seeding import derive_seed
@@ -41,6 +42,9 @@ class RiskGenerator(BoTorchGenerator):
         seed: Of all draws.
         contexts: The tracking metrics that are contexts, in their order.
 
+    Raises:
+        ValueError: If the seed is no integer.
+
     Example:
         >>> RiskGenerator(seed=3).seed
         3
@@ -56,6 +60,7 @@ class RiskGenerator(BoTorchGenerator):
         seed: int = 0,
         contexts: Sequence[str] | None = None,
     ) -> None:
+        check_integers(seed=seed)
         super().__init__(
             surrogate_spec=surrogate_spec,
             acquisition_class=acquisition_class or RiskAcquisition,

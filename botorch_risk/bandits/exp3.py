@@ -10,6 +10,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts, check_nonnegative
 from botorch_risk.seeding import generators
 
 
@@ -156,10 +157,9 @@ def exploration_rate(max_reward: float, num_arms: int) -> float:
         >>> round(exploration_rate(max_reward=100, num_arms=2), 4), exploration_rate(0.5, 2)
         (0.0898, 1.0)
     """
-    if not (max_reward > 0 and num_arms >= 1):
-        raise ValueError(
-            f"Expected `max_reward` > 0 and at least one arm. Got {max_reward=}, {num_arms=}."
-        )
+    if not max_reward > 0:
+        raise ValueError(f"Expected `max_reward` > 0. Got {max_reward=}.")
+    check_counts(num_arms=num_arms)
     return min(1.0, math.sqrt(num_arms * math.log(num_arms) / ((math.e - 1) * max_reward)))
 
 
@@ -174,13 +174,16 @@ def regret_bound(gamma: float, best_reward: float, num_arms: int) -> float:
         num_arms: The number of arms K.
 
     Raises:
-        ValueError: If gamma is not positive.
+        ValueError: If gamma is not positive, the reward negative or not finite, or there is no
+            arm.
 
     Example:
         >>> round(regret_bound(gamma=0.1, best_reward=50.0, num_arms=2), 2)
         22.45
     """
     gamma = _clipped(gamma)
+    check_nonnegative(best_reward=best_reward)
+    check_counts(num_arms=num_arms)
     return (math.e - 1) * gamma * best_reward + num_arms * math.log(num_arms) / gamma
 
 

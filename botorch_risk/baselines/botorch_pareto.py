@@ -17,6 +17,7 @@ from botorch.utils.sampling import manual_seed, sample_simplex
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts
 from botorch_risk.baselines.appended_values import (
     maximize_singly,
     model_with_values,
@@ -160,6 +161,9 @@ class IndependentRiskHypervolume:
     n_w: int
     num_samples: int
 
+    def __post_init__(self) -> None:
+        check_counts(n_w=self.n_w, num_samples=self.num_samples)
+
     def __call__(self, model: ModelListGP, X_baseline: Tensor, **options: Any) -> Any:
         r"""The acquisition function of decisions."""
         return qLogNoisyExpectedHypervolumeImprovement(
@@ -181,6 +185,9 @@ class ScalarizedRiskImprovement:
     alpha: float
     n_w: int
     num_samples: int
+
+    def __post_init__(self) -> None:
+        check_counts(n_w=self.n_w, num_samples=self.num_samples)
 
     def __call__(self, model: ModelListGP, X_baseline: Tensor, **options: Any) -> Any:
         r"""The acquisition function of decisions."""
@@ -224,11 +231,7 @@ class BoTorchDecision:
     max_iterations: int = 50
 
     def __post_init__(self) -> None:
-        if min(self.n_w, self.max_iterations) < 1:
-            raise ValueError(
-                "Expected numbers of at least 1. Got "
-                f"n_w={self.n_w}, max_iterations={self.max_iterations}."
-            )
+        check_counts(n_w=self.n_w, max_iterations=self.max_iterations)
 
     def __call__(self, turn: Turn) -> Tensor:
         r"""Decisions, `R x 1 x d_x`."""

@@ -15,6 +15,7 @@ from botorch.models.model import Model
 from botorch.models.transforms.input import AppendFeatures, ChainedInputTransform
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts
 from botorch_risk.baselines.appended_values import resampled, without_numerical_warnings
 from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import RiskMeasure
@@ -85,8 +86,7 @@ def botorch_risk_measure(
         raise UnsupportedError(
             f"Expected an `IndependentEnvironment`. Got {type(environment).__name__}."
         )
-    if n_w < 1:
-        raise ValueError(f"Expected `n_w` of at least 1. Got {n_w}.")
+    check_counts(n_w=n_w)
     reduce = AppendedValues(objective, n_w)
     decide = Quietly(MonteCarloDecision(acquisition, risk_measure, reduce=reduce))
     method = EnvironmentRisk(

@@ -19,6 +19,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from botorch_risk.acquisition import named_known
+from botorch_risk.arguments import check_counts
 from botorch_risk.baselines.appended_values import (
     maximize_singly,
     model_with_values,
@@ -192,13 +193,8 @@ class BoTorchValueAtRisk(Method):
     raw_samples: int = 32
 
     def __post_init__(self) -> None:
-        numbers = (self.n_w, self.num_samples, self.refit_every, self.max_iterations)
-        if min(numbers) < 1:
-            raise ValueError(
-                "Expected numbers of at least 1. "
-                f"Got {self.n_w=}, {self.num_samples=}, {self.refit_every=}, "
-                f"{self.max_iterations=}."
-            )
+        check_counts(n_w=self.n_w, num_samples=self.num_samples, refit_every=self.refit_every)
+        check_counts(max_iterations=self.max_iterations, num_restarts=self.num_restarts)
 
     def start(self, space: Space, num_replicates: int) -> State:
         r"""No state."""

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.adaptive_repeats import adaptive_repeats
 from botorch_risk.strategies.mean_variance import MeanVariance
@@ -81,10 +82,12 @@ class ThompsonSamplingByNoise:
     reach: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 1 <= self.min_repeats <= self.max_repeats or self.num_candidates < 2:
+        check_counts(min_repeats=self.min_repeats, max_repeats=self.max_repeats)
+        check_counts(2, num_candidates=self.num_candidates)
+        if self.min_repeats > self.max_repeats:
             raise ValueError(
-                "Expected 1 <= `min_repeats` <= `max_repeats`, and two candidates or more. Got "
-                f"{self.min_repeats=}, {self.max_repeats=}, {self.num_candidates=}."
+                "Expected `min_repeats` <= `max_repeats`. "
+                f"Got {self.min_repeats=}, {self.max_repeats=}."
             )
 
     @torch.no_grad()

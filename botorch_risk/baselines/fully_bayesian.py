@@ -10,7 +10,8 @@ import torch
 from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound
 from torch import Tensor
 
-from botorch_risk.acquisition.widths import Beta, beta_of_round
+from botorch_risk.acquisition.widths import Beta, beta_of_round, check_beta
+from botorch_risk.arguments import check_counts
 from botorch_risk.fit.estimators import Estimator, FullyBayesian
 from botorch_risk.strategies.acquire import Acquire
 from botorch_risk.strategies.method import Method, View, best_observed
@@ -68,6 +69,9 @@ class UpperBound:
 
     beta: Beta
 
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
+
     def __call__(self, model: Any, t: int) -> AcquisitionFunction:
         r"""The acquisition function."""
         return UpperConfidenceBound(model, beta=beta_of_round(self.beta, t))
@@ -90,8 +94,7 @@ class SampleSometimes(Method):
     sample_every: int = 1
 
     def __post_init__(self) -> None:
-        if self.sample_every < 1:
-            raise ValueError(f"Expected `sample_every` to be at least 1. Got {self.sample_every}.")
+        check_counts(sample_every=self.sample_every)
 
     def believe(self, view: View) -> Samples:
         r"""The sampled models, conditioned on what was observed since."""

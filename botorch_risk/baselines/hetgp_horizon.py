@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.mean_variance import RiskAverseUpperConfidenceBound
+from botorch_risk.arguments import check_counts
 from botorch_risk.strategies.adaptive_repeats import adaptive_repeats
 from botorch_risk.strategies.mean_variance import MeanVariance
 from botorch_risk.strategies.method import View, rows_at
@@ -82,11 +83,8 @@ class AdaptiveHorizon:
     def __post_init__(self) -> None:
         if not 0 < self.target_ratio <= 1:
             raise ValueError(f"Expected `target_ratio` in (0, 1]. Got {self.target_ratio}.")
-        if min(self.step, self.num_candidates) < 1 or self.max_horizon < 0:
-            raise ValueError(
-                "Expected `step` and `num_candidates` of at least 1, and `max_horizon` of at least "
-                f"0. Got {self.step=}, {self.num_candidates=}, {self.max_horizon=}."
-            )
+        check_counts(step=self.step, num_candidates=self.num_candidates)
+        check_counts(0, max_horizon=self.max_horizon)
 
     def __call__(
         self, view: View, reporting: MeanVariance, measured: Tensor

@@ -16,6 +16,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.widths import Beta, beta_of_round
+from botorch_risk.arguments import check_counts
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori, PseudoData
 from botorch_risk.fit.shrinkage import divide_lengthscales, expansion_factor
 from botorch_risk.strategies.acquire import Acquire
@@ -240,11 +241,9 @@ class HalveLengthscales(Method):
     max_halvings: int = 8
 
     def __post_init__(self) -> None:
-        if not (self.threshold >= 0 and self.max_halvings >= 0):
-            raise ValueError(
-                "Expected `threshold` and `max_halvings` >= 0. "
-                f"Got {self.threshold=}, {self.max_halvings=}."
-            )
+        if not self.threshold >= 0:
+            raise ValueError(f"Expected `threshold` >= 0. Got {self.threshold}.")
+        check_counts(0, max_halvings=self.max_halvings)
 
     def believe(self, view: View) -> list[Any]:
         r"""The fitted models, with the lengthscales of the estimate."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.level_set import straddle
 from botorch_risk.acquisition.truncated_variance.goals import LevelSet
+from botorch_risk.arguments import check_finite, check_nonnegative
 from botorch_risk.baselines.domain_search import Score, take_best
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.marginals import Marginals
@@ -40,6 +41,9 @@ def straddle_search(
         beta: Squared width of the interval.
         options: Those of `take_best`.
 
+    Raises:
+        ValueError: If a number is out of its range.
+
     Example:
         >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
         >>> straddle_search(domain, [0, 1], noise=1e-4, threshold=0.5).ask().shape
@@ -54,6 +58,10 @@ class StraddleScore(Score):
 
     threshold: float
     beta: float = 1.96**2
+
+    def __post_init__(self) -> None:
+        check_finite(threshold=self.threshold)
+        check_nonnegative(beta=self.beta)
 
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
         r"""The straddle."""
@@ -82,6 +90,9 @@ def gchk(
         threshold: The level h.
         beta: Squared width of the interval.
         options: Those of `take_best`.
+
+    Raises:
+        ValueError: If a number is out of its range.
 
     Example:
         >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
@@ -128,6 +139,9 @@ def maximum_variance_search(domain: Tensor, seeds: int | Sequence[int], **option
         domain: `|D| x d` points.
         seeds: One seed per replicate.
         options: Those of `take_best`.
+
+    Raises:
+        ValueError: If a number is out of its range.
 
     Example:
         >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)

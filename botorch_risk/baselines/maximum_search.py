@@ -15,6 +15,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.log_expected_improvement import log_expected_improvement
 from botorch_risk.acquisition.minimum_regret import expected_regret_reduction
+from botorch_risk.arguments import check_counts, check_positive, check_probability
 from botorch_risk.baselines.domain_search import Score, take_best
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.marginals import Marginals
@@ -106,11 +107,8 @@ class TheoryBound(Score):
     delta: float = 0.1
 
     def __post_init__(self) -> None:
-        if not (0 < self.fraction < math.inf and 0 < self.delta < 1):
-            raise ValueError(
-                "Expected `fraction` > 0 and `delta` in (0, 1). "
-                f"Got {self.fraction=}, {self.delta=}."
-            )
+        check_positive(fraction=self.fraction)
+        check_probability(delta=self.delta)
 
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
         r"""The bound."""
@@ -169,12 +167,14 @@ def max_value_entropy_search(
 
     Raises:
         UnsupportedError: If `batch_size` is above 1.
+        ValueError: If it is below 1.
 
     Example:
         >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
         >>> max_value_entropy_search(domain, [0, 1], noise=1e-4).ask().shape
         torch.Size([2, 1, 1])
     """
+    check_counts(batch_size=batch_size)
     if batch_size > 1:
         raise UnsupportedError(f"Expected a `batch_size` of 1. Got {batch_size}.")
     return take_best(MaxValueEntropy(), domain, seeds, **options)

@@ -13,6 +13,7 @@ from botorch.acquisition.knowledge_gradient import qMultiFidelityKnowledgeGradie
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts
 from botorch_risk.baselines.botorch_value_at_risk import Query, of_botorch
 from botorch_risk.environments import Environment
 from botorch_risk.strategies.space import Box
@@ -97,10 +98,7 @@ class KnowledgeGradient:
             raise ValueError(
                 f"Expected `inner_solutions` in {known}. Got {self.inner_solutions!r}."
             )
-        if self.num_fantasies < 1:
-            raise ValueError(
-                f"Expected `num_fantasies` to be at least 1. Got {self.num_fantasies}."
-            )
+        check_counts(num_fantasies=self.num_fantasies)
 
     def __call__(self, query: Query) -> AcquisitionFunction:
         r"""The acquisition function of pairs."""

@@ -9,6 +9,7 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts, check_probability
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.seeding import generators
@@ -70,7 +71,8 @@ def calibration(
 
     Raises:
         UnsupportedError: If the model has several outputs, or is an ensemble.
-        ValueError: If a seed is no integer or repeats.
+        ValueError: If a seed is no integer or repeats, there is no point, or a level is not within
+            (0, 1).
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -80,6 +82,8 @@ def calibration(
         >>> calibration(model, lambda X: (6 * X[..., 0]).sin(), bounds, seeds=0).coverage.shape
         torch.Size([3])
     """
+    check_counts(num_points=num_points)
+    check_probability(**{f"levels[{i}]": level for i, level in enumerate(levels)})
     X = _points(model, bounds, seeds, num_points)
     with torch.no_grad():
         mean, variance = MarginalPredictor(model)(X)

@@ -33,12 +33,17 @@ def silverman_bandwidth(observed: Tensor, ddof: int = 0) -> Tensor:
         `batch_shape x d_w`; 0, or a rounding error of it, where the values are identical or no
         more than `ddof`.
 
+    Raises:
+        ValueError: If `ddof` is neither 0 nor 1.
+
     Example:
         >>> silverman_bandwidth(torch.tensor([[0.0], [0.5], [1.0]]))
         tensor([0.3471])
     """
     observed = as_floating(observed)
     t, d_w = observed.shape[-2:]
+    if ddof not in (0, 1):
+        raise ValueError(f"Expected `ddof` 0 or 1. Got {ddof}.")
     if t <= ddof:
         return torch.zeros_like(observed[..., 0, :])
     factor = (4 / (d_w + 2)) ** (1 / (d_w + 4)) * t ** (-1 / (d_w + 4))

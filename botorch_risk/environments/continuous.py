@@ -26,6 +26,7 @@ from botorch_risk.environments.uniforms import (
     seeded_uniforms,
     tensor_grid,
 )
+from botorch_risk.seeding import as_seeds
 
 Rule = Literal["sobol", "monte_carlo", "midpoints", "quadrature"]
 
@@ -91,6 +92,8 @@ class ContinuousEnvironment(IndependentEnvironment):
         check_bounds(bounds)
         if rule not in get_args(Rule):
             raise ValueError(f"Expected `rule` to be one of {get_args(Rule)}. Got {rule=}.")
+        if seeds is not None:
+            as_seeds(seeds)  # also where the rule draws nothing
         # Copies: the caller may change the parameters later.
         box = bounds.detach().double().cpu().clone()
         distribution = BoundedMarginals(copy.deepcopy(marginals), box, beyond)

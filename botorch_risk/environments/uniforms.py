@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from botorch_risk.arguments import check_integers
 from botorch_risk.seeding import as_seeds, derive_seed, is_one_seed, sobol_points
 
 SOBOL_RESOLUTION = 2.0**-30  # of torch's engine
@@ -67,6 +68,7 @@ def seeded_uniforms(
 
 def check_num_points(n: int) -> None:
     r"""Raises ValueError unless there is at least one point."""
+    check_integers(n=n)
     if n < 1:
         raise ValueError(f"Expected at least one point or node. Got {n}.")
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts, check_finite
 from botorch_risk.experiments.problem import Problem, ProblemFamily
 from botorch_risk.strategies import Box, Strategy
 
@@ -72,12 +73,12 @@ class ExperimentDefinition:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if min(self.num_initial, self.num_rounds, self.num_repeats, len(self.strategies)) < 1:
-            raise ValueError(
-                "Expected at least 1 initial point, round, repeat and strategy. Got "
-                f"{self.num_initial=}, {self.num_rounds=}, {self.num_repeats=}, "
-                f"{list(self.strategies)=}."
-            )
+        check_counts(num_initial=self.num_initial, num_rounds=self.num_rounds)
+        check_counts(num_repeats=self.num_repeats)
+        if self.threshold is not None:
+            check_finite(threshold=self.threshold)
+        if not self.strategies:
+            raise ValueError("Expected at least 1 strategy. Got none.")
 
     def build(self, label: str, bounds: Tensor | Box, seeds: Sequence[int]) -> Strategy:
         r"""A fresh strategy of this experiment.

@@ -17,6 +17,7 @@ from botorch.models.model import Model
 from botorch.models.transforms import Standardize
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
 from botorch_risk.fit.pseudo_points import Design
@@ -68,6 +69,9 @@ class MaximumAPosteriori:
     Args:
         num_restarts: Starts beside those of `fit_exact_gp`.
 
+    Raises:
+        ValueError: If this number is negative.
+
     Example:
         >>> X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
         >>> models = (SingleTaskGP(X, (k * X).sin()) for k in (6, 12))
@@ -77,6 +81,9 @@ class MaximumAPosteriori:
     """
 
     num_restarts: int = 0
+
+    def __post_init__(self) -> None:
+        check_counts(0, num_restarts=self.num_restarts)
 
     def __call__(
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
@@ -102,6 +109,9 @@ class PseudoData:
             stay and are only added to, so that the estimate does not jump between rounds.
         num_restarts: Starts beside those of `fit_pseudo_data`.
 
+    Raises:
+        ValueError: If a number is out of its range.
+
     Example:
         >>> X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1) ** 3  # most near 0
         >>> ordinary = MaximumAPosteriori()(SingleTaskGP(X, (9 * X).sin()), seeds=[0], t=1)
@@ -115,6 +125,11 @@ class PseudoData:
     points: Design = "uniform"
     redraw: bool = True
     num_restarts: int = 0
+
+    def __post_init__(self) -> None:
+        check_counts(0, num_restarts=self.num_restarts)
+        if self.num_pseudo is not None:
+            check_counts(num_pseudo=self.num_pseudo)
 
     def __call__(
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None

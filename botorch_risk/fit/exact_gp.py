@@ -14,6 +14,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from numpy import ndarray
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts, check_nonnegative
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum
@@ -105,7 +106,8 @@ def fit_exact_gp(
             `previous` is of other replicates or other hyperparameters.
         UnsupportedError: In `torch.inference_mode`, or if a restart or a mask is asked for and
             the model is not known.
-        ValueError: If restarts are asked for without seeds, or with the wrong number of them.
+        ValueError: If restarts are asked for without seeds, or with the wrong number of them, or
+            another number is out of its range.
 
     Example:
         >>> import torch
@@ -161,7 +163,12 @@ def fit_loss(
 
     Raises:
         UnsupportedError: If a restart or a mask is asked for and the model is not known.
+        ValueError: If a number is out of its range, or a seed no integer.
     """
+    check_counts(0, num_restarts=num_restarts, max_iterations=max_iterations)
+    check_nonnegative(tolerance=tolerance)
+    if seeds is not None:
+        as_seeds(seeds)
     model.train()
     try:
         parts = read_exact_gp(model)

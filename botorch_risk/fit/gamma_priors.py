@@ -11,6 +11,8 @@ from gpytorch.kernels import ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.priors import GammaPrior
 
+from botorch_risk.arguments import check_positive
+
 
 def set_gamma_priors(
     model: SingleTaskGP,
@@ -62,11 +64,7 @@ def set_gamma_priors(
             "Expected `reading` 'rate' or 'scale' and `density_of` 'log' or 'natural'. "
             f"Got {reading=}, {density_of=}."
         )
-    if not min(shape, second, lower_bound) > 0:
-        raise ValueError(
-            "Expected `shape`, `second` and `lower_bound` > 0. "
-            f"Got {shape=}, {second=}, {lower_bound=}."
-        )
+    check_positive(shape=shape, second=second, lower_bound=lower_bound)
     kernel = model.covar_module
     scaled = isinstance(kernel, ScaleKernel)
     correlation = kernel.base_kernel if scaled else kernel

@@ -104,7 +104,8 @@ def log_marginal_likelihood(
         X: Inputs, `rows x n x d`, distinct points or not.
         Y: Targets, `rows x n`.
         hyperparameters: Those of every row.
-        nu: The smoothness of the Matern kernel; infinite for the squared exponential.
+        nu: The smoothness of the Matern kernel, 0.5, 1.5 or 2.5; infinite for the squared
+            exponential.
         observed: An optional boolean mask, `rows x n`. What it leaves out does not count, as if
             it had been removed from the data; `X` and `Y` must be finite there too.
         best_constant: What to seek the best constant by; what `hyperparameters` has for it then
@@ -112,6 +113,9 @@ def log_marginal_likelihood(
 
     Returns:
         The values and the derivatives. A row that fails leaves the others untouched.
+
+    Raises:
+        ValueError: If `nu` is another number.
 
     Example:
         >>> import torch
@@ -121,6 +125,8 @@ def log_marginal_likelihood(
         >>> log_marginal_likelihood(X, Y, theta).value
         tensor([-3.7784])
     """
+    if nu not in (0.5, 1.5, 2.5, math.inf):
+        raise ValueError(f"Expected `nu` of 0.5, 1.5, 2.5 or infinity. Got {nu}.")
     lengthscale, noise, outputscale, constant = hyperparameters
     Z = X / lengthscale.unsqueeze(-2)
     Z = Z - Z.mean(dim=-2, keepdim=True)  # gradients are differences of squares

@@ -16,6 +16,7 @@ from botorch.optim.fit import fit_gpytorch_mll_scipy
 from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts, check_nonnegative
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum
@@ -58,6 +59,7 @@ def fit_gpytorch_mll_closed_form(
 
     Raises:
         UnsupportedError: If a closure is given.
+        ValueError: If a number is out of its range.
 
     Example:
         >>> import torch
@@ -70,6 +72,8 @@ def fit_gpytorch_mll_closed_form(
         >>> round(model.covar_module.lengthscale.item(), 2)
         0.26
     """
+    check_counts(0, max_iterations=max_iterations)
+    check_nonnegative(tolerance=tolerance)
     parts = _read(mll, closure)
     if isinstance(parts, str):
         return _fitted_by_scipy(mll, parts, max_iterations, tolerance)

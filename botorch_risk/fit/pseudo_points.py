@@ -9,6 +9,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts
 from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
 
 Design = Literal["uniform", "sobol"]
@@ -93,6 +94,8 @@ def pseudo_points(
     rows = torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
     rows = rows if observed is None else observed
     _check(X, bounds, rows)
+    if num_pseudo is not None:
+        check_counts(num_pseudo=num_pseudo)
     bounds = bounds.to(X)
     inputs = _group(X, rows)
     sizes = inputs.number.flatten().tolist()

@@ -12,6 +12,8 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from scipy.special import betaincinv, stdtrit
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts
+
 INTERVAL = "Student-t interval, 95 %"  # what `half_width` is, for captions and tables
 _LEVEL = 0.975  # of the quantile: 2.5 % on either side
 
@@ -88,10 +90,10 @@ def binomial_interval(count: int, num_trials: int) -> tuple[float, float]:
         >>> [round(each, 4) for each in binomial_interval(4, 200)]
         [0.0055, 0.0504]
     """
-    if not 0 <= count <= num_trials or num_trials < 1:
-        raise ValueError(
-            f"Expected `count` in 0, .., `num_trials`, and a trial. Got {count=}, {num_trials=}."
-        )
+    check_counts(num_trials=num_trials)
+    check_counts(0, count=count)
+    if count > num_trials:
+        raise ValueError(f"Expected `count` in 0, .., `num_trials`. Got {count=}, {num_trials=}.")
     rest = num_trials - count
     lower = betaincinv(count, rest + 1, 1 - _LEVEL) if count else 0.0
     upper = betaincinv(count + 1, rest, _LEVEL) if rest else 1.0

@@ -12,6 +12,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
+from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
 from botorch_risk.posterior.domain import DomainPosterior
@@ -102,6 +103,9 @@ def classify_by_confidence(
         goal: `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
         beta: Squared width of the bounds, one for all or `batch_shape`.
 
+    Raises:
+        ValueError: If `beta` is negative or not finite.
+
     Example:
         >>> from botorch.models import SingleTaskGP
         >>> from botorch_risk.acquisition import LevelSet
@@ -113,7 +117,7 @@ def classify_by_confidence(
         True
     """
     mean = posterior.mean
-    width = torch.as_tensor(beta, dtype=mean.dtype, device=mean.device).sqrt().unsqueeze(-1)
+    width = as_nonnegative("beta", beta).to(mean).sqrt().unsqueeze(-1)
     reach = width * posterior.variance.sqrt()
     none = torch.zeros_like(mean, dtype=torch.bool)
     _, high, low = goal.classify((~none, none, none), mean - reach, mean + reach)

@@ -11,6 +11,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 from torch.nn import Module, ModuleList
 
+from botorch_risk.arguments import check_integers
 from botorch_risk.environments import Environment
 from botorch_risk.models.risk_posterior import Column
 from botorch_risk.risk import RiskMeasure
@@ -147,6 +148,7 @@ def check_risk_measure(risk_measure: RiskMeasure) -> None:
 def check_outcomes(outcomes: Sequence[int], num_outputs: int) -> None:
     r"""Raises ValueError unless a model has these outcomes."""
     for outcome in outcomes:
+        check_integers(outcome=outcome)
         if not 0 <= outcome < num_outputs:
             raise ValueError(
                 f"Expected an outcome in 0..{num_outputs - 1}, of a model with {num_outputs} "

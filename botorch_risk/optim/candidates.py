@@ -15,6 +15,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, differentiated
+from botorch_risk.arguments import check_nonnegative
 from botorch_risk.gradients import require_gradients
 from botorch_risk.optim.ascent import PATIENCE, WORTHWHILE
 from botorch_risk.projected_bfgs import minimize_rows
@@ -75,7 +76,7 @@ def gen_candidates_quasi_newton(
     Raises:
         BotorchTensorDimensionError: If the starts have another shape.
         UnsupportedError: If there are constraints, or in `torch.inference_mode`.
-        ValueError: If a lower bound exceeds its upper bound.
+        ValueError: If a lower bound exceeds its upper bound, or `timeout_sec` is negative.
 
     Warns:
         OptimizationWarning: If the acquisition function is not finite at a start, which stays where
@@ -103,6 +104,8 @@ def gen_candidates_quasi_newton(
             "Expected `initial_conditions` to have shape `b x q x d` or `q x d`. "
             f"Got {initial_conditions.shape=}."
         )
+    if timeout_sec is not None:
+        check_nonnegative(timeout_sec=timeout_sec)
     starts = initial_conditions.detach().reshape(-1, *initial_conditions.shape[-2:]).clone()
     lower, upper = (_as_bound(bound, starts) for bound in (lower_bounds, upper_bounds))
     lower, upper = (np.nan_to_num(lower, nan=-np.inf), np.nan_to_num(upper, nan=np.inf))

@@ -9,10 +9,10 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Generator, Tensor
 
+from botorch_risk.arguments import check_counts, check_positive, check_probability
 from botorch_risk.environments.environment import as_floating, check_bounds
 from botorch_risk.environments.uniforms import seeded_uniforms
 from botorch_risk.risk import ValueAtRisk
-from botorch_risk.risk.measures import check_risk_level
 from botorch_risk.seeding import as_seeds, derive_seed, generators
 
 Function = Callable[[Tensor], Tensor]
@@ -101,21 +101,17 @@ def maximize_value_at_risk(
         >>> bool(X < 0.05)
         True
     """
-    check_risk_level(risk_level)
+    check_probability(risk_level=risk_level)
     bounds = as_floating(bounds)
     check_bounds(bounds)
-    counts = (num_starts, raw_samples, num_steps, num_training_steps)
-    if min(*counts, num_decisions, num_samples, num_final) < 1 or num_starts > raw_samples:
+    check_counts(num_starts=num_starts, raw_samples=raw_samples, num_steps=num_steps)
+    check_counts(num_training_steps=num_training_steps, num_decisions=num_decisions)
+    check_counts(num_samples=num_samples, num_final=num_final)
+    if num_starts > raw_samples:
         raise ValueError(
-            "Expected numbers of at least 1, and as many raw points as starts. Got "
-            f"{num_starts=}, {raw_samples=}, {num_steps=}, {num_training_steps=}, "
-            f"{num_decisions=}, {num_samples=}, {num_final=}."
+            f"Expected as many raw points as starts. Got {num_starts=}, {raw_samples=}."
         )
-    if not (radius > 0 and step_size > 0 and learning_rate > 0):
-        raise ValueError(
-            "Expected positive step sizes and a positive radius. "
-            f"Got {radius=}, {step_size=}, {learning_rate=}."
-        )
+    check_positive(radius=radius, step_size=step_size, learning_rate=learning_rate)
     target = _Target(function, sampler, bounds.detach(), as_seeds(seeds), ValueAtRisk(risk_level))
     training = _Training(
         target, radius, num_training_steps, num_decisions, num_samples, learning_rate

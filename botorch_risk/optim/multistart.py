@@ -18,6 +18,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisition
+from botorch_risk.arguments import check_counts, check_nonnegative
 from botorch_risk.gradients import require_gradients
 from botorch_risk.optim.ascent import Scale, climb
 from botorch_risk.optim.discrete_columns import Values, discrete_columns
@@ -85,7 +86,8 @@ def optimize_acqf_replicates(
         CandidateGenerationError: If no raw point of a replicate has a finite value.
         UnsupportedError: In `torch.inference_mode`, if the acquisition is a one-shot one, or if
             `q > 1` and it does not support pending points.
-        ValueError: If there are fewer raw points than starts, a seed repeats, bounds are not finite
+        ValueError: If a number is out of its range, there are fewer raw points than starts, a seed
+            repeats, bounds are not finite
             or in reverse order, or a fixed feature is no column; if a discrete column is none,
             comes twice, or has no values or some outside the bounds.
 
@@ -108,10 +110,12 @@ def optimize_acqf_replicates(
     """
     require_gradients("optimize_acqf_replicates")
     listed = as_seeds(seeds)
-    if not 1 <= num_restarts <= raw_samples:
+    check_counts(q=q, num_restarts=num_restarts, raw_samples=raw_samples, batch_limit=batch_limit)
+    check_counts(0, max_iterations=max_iterations)
+    check_nonnegative(eta=eta)
+    if num_restarts > raw_samples:
         raise ValueError(
-            "Expected at least one start and as many raw points as starts. "
-            f"Got {num_restarts=}, {raw_samples=}."
+            f"Expected as many raw points as starts. Got {num_restarts=}, {raw_samples=}."
         )
     box = _box(bounds, fixed_features or {})
     discrete = discrete_columns(discrete_dims, cat_dims, box, list(fixed_features or {}))

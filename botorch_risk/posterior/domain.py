@@ -93,6 +93,7 @@ class DomainPosterior:
             BotorchTensorDimensionError: If `domain` is empty, or it or `observed` does not fit.
             InputDataError: If `domain` is not finite.
             UnsupportedError: If the model has no closed form, or `max_bytes` are too few.
+            ValueError: If `max_bytes` is no positive integer.
         """
         check_model(model, posterior_transform)
         self.model: Any = model

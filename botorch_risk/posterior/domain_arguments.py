@@ -14,6 +14,7 @@ from botorch.exceptions.errors import (
 )
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts
 from botorch_risk.posterior.inputs import as_points, check_points
 from botorch_risk.posterior.marginals import has_closed_form
 
@@ -153,6 +154,7 @@ def guard_memory(batch: int, domain: Tensor, max_bytes: int) -> None:
     r"""Raises UnsupportedError if a dense covariance does not fit."""
     size, item = domain.shape[-2], domain.element_size()
     needed = batch * size * size * item
+    check_counts(max_bytes=max_bytes)
     if needed > max_bytes:
         raise UnsupportedError(
             f"Expected a dense covariance of at most {max_bytes:,} bytes. It needs "

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
+from botorch_risk.arguments import check_nonnegative
+from botorch_risk.risk.measures import RiskMeasure
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+from botorch_risk.arguments import check_probability
+
 Points = Literal["support", "points"]
 
 
@@ -184,19 +186,6 @@ def check_distribution(values: Tensor, weights: Tensor) -> None:
         )
 
 
-def check_risk_level(risk_level: float) -> None:
-    r"""Raises ValueError unless the level is a probability strictly between 0 and 1."""
-    if not 0.0 < risk_level < 1.0:
-        raise ValueError(f"Expected `risk_level` in (0, 1). Got {risk_level=}.")
-
-
-def check_nonnegative(**numbers: float) -> None:
-    r"""Raises ValueError unless every number is finite and >= 0."""
-    for name, number in numbers.items():
-        if not 0.0 <= number < float("inf"):
-            raise ValueError(f"Expected `{name}` to be finite and >= 0. Got {number}.")
-
-
 def _ascending(
     values: Tensor, weights: Tensor, level: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -271,7 +260,7 @@ class ValueAtRisk(PickingRiskMeasure):
     strict: bool = False
 
     def __post_init__(self) -> None:
-        check_risk_level(self.risk_level)
+        check_probability(risk_level=self.risk_level)
 
     def _index(self, values: Tensor, weights: Tensor) -> Tensor:
         _, order, _, cumulative, total = _ascending(values, weights, self.risk_level)
@@ -310,7 +299,7 @@ class ConditionalValueAtRisk(RiskMeasure):
     risk_level: float
 
     def __post_init__(self) -> None:
-        check_risk_level(self.risk_level)
+        check_probability(risk_level=self.risk_level)
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         ordered, _, weights, cumulative, _ = _ascending(values, weights, self.risk_level)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
+from botorch_risk.arguments import check_nonnegative
 from botorch_risk.risk.kernel_matrices import (
     Kernel,
     check_size,
@@ -17,7 +18,7 @@ from botorch_risk.risk.kernel_matrices import (
     same_points,
     without_copies,
 )
-from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
+from botorch_risk.risk.measures import RiskMeasure
 
 _FIRST_ROWS = 16  # of the root of the sensitivity, which belong to the smallest eigenvalues
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from botorch_risk.arguments import check_nonnegative
 from botorch_risk.risk.kernel_matrices import (
     Kernel,
     check_size,
@@ -16,7 +17,7 @@ from botorch_risk.risk.kernel_matrices import (
     require_bound,
     without_copies,
 )
-from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
+from botorch_risk.risk.measures import RiskMeasure
 from botorch_risk.risk.mmd_interior_point import BallProgram, BallRows, solve_programs
 
 TARGET_GAP = 1e-8  # of the range of the values

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_risk.risk.measures import RiskMeasure, check_nonnegative
+from botorch_risk.arguments import check_nonnegative
+from botorch_risk.risk.measures import RiskMeasure
 
 
 def total_variation_worst_case(

@@ -15,6 +15,7 @@ from botorch.optim import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.strategies.method import Method, View, best_observed
@@ -45,6 +46,9 @@ class Acquire(Method):
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
 
+    Raises:
+        ValueError: If a number is out of its range.
+
     Example:
         >>> from botorch.acquisition import UpperConfidenceBound
         >>> from botorch_risk.strategies import Strategy
@@ -64,6 +68,9 @@ class Acquire(Method):
     estimator: Estimator = field(default_factory=MaximumAPosteriori)
     num_restarts: int = 10
     raw_samples: int = 256
+
+    def __post_init__(self) -> None:
+        check_counts(num_restarts=self.num_restarts, raw_samples=self.raw_samples)
 
     def believe(self, view: View) -> list[Any]:
         r"""Fitted models: one of all replicates if they are batched, or one of each."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from botorch_risk.acquisition.knowledge_gradient import LogRiskAverseKnowledgeGradient
+from botorch_risk.arguments import check_counts, check_nonnegative, check_positive
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes, pool_repeated_rows
 from botorch_risk.recommend import Rule, recommend
@@ -64,6 +65,9 @@ class FixedRepeats:
 
     Algorithm 1 of [Makarova2021rahbo]_.
 
+    Raises:
+        ValueError: If there is no reading.
+
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> rule = FixedRepeats(num_repeats=5)
@@ -72,6 +76,9 @@ class FixedRepeats:
     """
 
     num_repeats: int
+
+    def __post_init__(self) -> None:
+        check_counts(num_repeats=self.num_repeats)
 
     def __call__(
         self, view: View, reporting: MeanVariance, measured: Tensor
@@ -94,6 +101,9 @@ class WorthOfReadings:
         reading_cost: What a reading costs, > 0.
         num_compared: How many of the measured points may become the best one.
 
+    Raises:
+        ValueError: If a number is out of its range.
+
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> rule = WorthOfReadings(num_repeats=(2, 6), moving_cost=100.0)  # a reading costs 1
@@ -109,6 +119,13 @@ class WorthOfReadings:
     returning_cost: float = 0.0
     reading_cost: float = 1.0
     num_compared: int = 8
+
+    def __post_init__(self) -> None:
+        for number in self.num_repeats:
+            check_counts(num_repeats=number)
+        check_counts(num_compared=self.num_compared)
+        check_nonnegative(moving_cost=self.moving_cost, returning_cost=self.returning_cost)
+        check_positive(reading_cost=self.reading_cost)
 
     def __call__(
         self, view: View, reporting: MeanVariance, measured: Tensor
@@ -161,8 +178,8 @@ class AdaptiveRepeats(Method):
     budget: int | None = None
 
     def __post_init__(self) -> None:
-        if self.budget is not None and self.budget < 1:
-            raise ValueError(f"Expected `budget` to be at least 1 or None. Got {self.budget}.")
+        if self.budget is not None:
+            check_counts(budget=self.budget)
         if self.reporting.rule == "recorded_lower_confidence_bound":
             raise UnsupportedError(
                 "Expected another rule than 'recorded_lower_confidence_bound': a point that is "

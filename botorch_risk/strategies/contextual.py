@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.arguments import check_counts
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.strategies.history import rows_where
 from botorch_risk.strategies.method import Method, View, rows_at
@@ -36,6 +37,9 @@ class ContextualRisk(Method):
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
 
+    Raises:
+        ValueError: If a number is out of its range.
+
     Example:
         >>> from botorch_risk.acquisition import sbo_kde
         >>> from botorch_risk.strategies import Box, ContextSpace, Strategy
@@ -54,6 +58,9 @@ class ContextualRisk(Method):
     uses_previous: bool = False
     num_restarts: int = 10
     raw_samples: int = 256
+
+    def __post_init__(self) -> None:
+        check_counts(num_restarts=self.num_restarts, raw_samples=self.raw_samples)
 
     @property
     def keeps_fits(self) -> bool:

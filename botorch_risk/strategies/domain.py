@@ -13,6 +13,7 @@ from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.sampling import SamplingTerms
+from botorch_risk.arguments import check_counts
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.posterior.domain import DomainPosterior
@@ -110,8 +111,8 @@ class SampleDomain(Method):
     dense: bool = True
 
     def __post_init__(self) -> None:
-        if self.refit_every is not None and self.refit_every < 1:
-            raise ValueError(f"Expected `refit_every` of at least 1. Got {self.refit_every}.")
+        if self.refit_every is not None:
+            check_counts(refit_every=self.refit_every)
 
     def start(self, space: Space, num_replicates: int) -> State:
         r"""No cost so far."""

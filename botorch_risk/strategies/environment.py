@@ -14,6 +14,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.arguments import check_counts
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.one_hot import one_hot_inputs
 from botorch_risk.models.standardized_gp import standardized_gp
@@ -89,8 +90,8 @@ class EnvironmentRisk(Method):
     num_outcomes: int = 1
 
     def __post_init__(self) -> None:
-        if self.num_outcomes < 1:
-            raise ValueError(f"Expected `num_outcomes` of at least 1. Got {self.num_outcomes}.")
+        check_counts(num_outcomes=self.num_outcomes, num_restarts=self.num_restarts)
+        check_counts(raw_samples=self.raw_samples)
         if self.reporting not in get_args(Reporting):
             raise ValueError(
                 f"Expected `reporting` in {get_args(Reporting)}. Got {self.reporting!r}."

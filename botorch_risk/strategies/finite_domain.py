@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts, check_integers
 from botorch_risk.posterior.domain_arguments import check_domain
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.space import as_data, check_columns, check_within
@@ -45,6 +46,9 @@ class FiniteDomain:
     def __post_init__(self) -> None:
         check_domain(self.domain, torch.Size())
         object.__setattr__(self, "domain", as_data(self.domain))
+        if self.num_levels is not None:
+            check_counts(num_levels=self.num_levels)
+        check_integers(initial_level=self.initial_level)
         if not 0 <= self.initial_level < (self.num_levels or 1):
             raise ValueError(
                 f"Expected `initial_level` in 0, .., {(self.num_levels or 1) - 1}. "

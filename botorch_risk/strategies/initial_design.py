@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts
 from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points
 
 
@@ -30,8 +31,7 @@ def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) 
         >>> torch.equal(design[1:], initial_design(bounds, seeds=1, num_points=4))
         True
     """
-    if num_points < 1:
-        raise ValueError(f"Expected `num_points` to be at least 1. Got {num_points=}.")
+    check_counts(num_points=num_points)
     streams = [derive_seed(seed, "initial design") for seed in as_seeds(seeds)]
     unit = torch.stack([sobol_points(stream, num_points, bounds.shape[-1]) for stream in streams])
     lower, upper = bounds.cpu().double()

@@ -14,6 +14,7 @@ from botorch_risk.acquisition.mean_variance import (
     RiskAverseUpperConfidenceBound,
 )
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
+from botorch_risk.arguments import check_counts, check_positive
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.recommend import Rule, recommend
@@ -119,15 +120,18 @@ class MeanVariance(Method):
     raw_samples: int = 256
 
     def __post_init__(self) -> None:
+        check_counts(num_repeats=self.num_repeats, num_restarts=self.num_restarts)
+        check_counts(raw_samples=self.raw_samples)
+        for name in ("min_noise_variance", "max_noise_variance"):
+            if getattr(self, name) is not None:
+                check_positive(**{name: getattr(self, name)})
         if self.num_repeats < (1 if self.known_noise is not None else 2):
             raise ValueError(
                 "Expected `num_repeats` to be at least 2, or 1 where the noise is known. "
                 f"Got {self.num_repeats=}."
             )
-        if self.refit_every is not None and self.refit_every < 1:
-            raise ValueError(
-                f"Expected `refit_every` to be at least 1 or None. Got {self.refit_every}."
-            )
+        if self.refit_every is not None:
+            check_counts(refit_every=self.refit_every)
 
     @property
     def keeps_fits(self) -> bool:

@@ -9,6 +9,7 @@ import torch
 from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts
 from botorch_risk.optim.pointwise import PointwiseAcquisition
 from botorch_risk.strategies.space import Box, check_columns
 
@@ -36,10 +37,7 @@ class MeasuredBox:
     initial_repeats: int
 
     def __post_init__(self) -> None:
-        if self.initial_repeats < 1:
-            raise ValueError(
-                f"Expected `initial_repeats` to be at least 1. Got {self.initial_repeats}."
-            )
+        check_counts(initial_repeats=self.initial_repeats)
 
     @property
     def bounds(self) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.risk_constraint import RiskConstraint
 from botorch_risk.acquisition.robust import robust
+from botorch_risk.arguments import check_counts
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import Turn
 from botorch_risk.strategies.mixed import maximize_by_botorch
@@ -41,6 +42,9 @@ class MonteCarloDecision:
         reduce: From a model, an environment, the measure and the constraints to what the
             acquisition function takes: a model and keyword arguments.
 
+    Raises:
+        ValueError: If there is no iteration.
+
     Example:
         >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
         >>> from botorch_risk.environments import DiscreteEnvironment
@@ -65,6 +69,9 @@ class MonteCarloDecision:
     constraints: tuple[RiskConstraint, ...] = ()
     max_iterations: int = 50
     reduce: Reduce = robust
+
+    def __post_init__(self) -> None:
+        check_counts(max_iterations=self.max_iterations)
 
     def __call__(self, turn: Turn) -> Tensor:
         r"""Decisions, `R x 1 x d_x`."""

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.risk_constraint import RiskConstraint
 from botorch_risk.acquisition.robust import robust
+from botorch_risk.arguments import check_counts
 from botorch_risk.environments import Environment
 from botorch_risk.models.reductions import check_parts
 from botorch_risk.risk import RiskMeasure
@@ -37,6 +38,9 @@ class HypervolumeImprovement:
         reference_point: A value of each risk; only what is above all of them counts.
         num_samples: Samples of the risks.
 
+    Raises:
+        ValueError: If there is no sample.
+
     Example:
         >>> HypervolumeImprovement(reference_point=(-1.5, -1.5), num_samples=64)
         HypervolumeImprovement(reference_point=(-1.5, -1.5), num_samples=64)
@@ -44,6 +48,9 @@ class HypervolumeImprovement:
 
     reference_point: tuple[float, ...]
     num_samples: int = 128
+
+    def __post_init__(self) -> None:
+        check_counts(num_samples=self.num_samples)
 
     def __call__(self, model: Model, X_baseline: Tensor, **options: Any) -> AcquisitionFunction:
         r"""The acquisition function; evaluated decisions are pruned.

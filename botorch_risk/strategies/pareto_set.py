@@ -18,6 +18,7 @@ from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenc
 from botorch_risk.acquisition.risk_constraint import RiskConstraint
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import check_beta
+from botorch_risk.arguments import check_nonnegative
 from botorch_risk.environments import Environment
 from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import RiskMeasure
@@ -63,6 +64,9 @@ class ObjectiveRisksRecipe:
         constraint_beta: Squared width of the bounds of the constraints, by which a decision is
             feasible with confidence.
 
+    Raises:
+        ValueError: If the squared width is negative or not finite.
+
     Example:
         >>> from botorch_risk.risk import ConditionalValueAtRisk, Expectation
         >>> ObjectiveRisksRecipe((ConditionalValueAtRisk(0.1), Expectation())).num_outcomes
@@ -72,6 +76,9 @@ class ObjectiveRisksRecipe:
     risk_measures: tuple[RiskMeasure, ...]
     constraints: tuple[RiskConstraint, ...] = ()
     constraint_beta: float = 9.0
+
+    def __post_init__(self) -> None:
+        check_nonnegative(constraint_beta=self.constraint_beta)
 
     @property
     def num_outcomes(self) -> int:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDeviation
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
+from botorch_risk.arguments import check_counts
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.strategies.mean_variance import MeanVariance, Weights, risk_averse
 from botorch_risk.strategies.space import Box, decision_box
@@ -92,10 +93,10 @@ def rahbo_us(
         >>> rahbo_us(bounds, [0, 1], num_uncertainty=3, **options).ask().shape
         torch.Size([2, 5, 1])
     """
-    if num_uncertainty < 0 or options.get("known_noise") is not None:
+    check_counts(0, num_uncertainty=num_uncertainty)
+    if options.get("known_noise") is not None:
         raise ValueError(
-            "Expected `num_uncertainty` >= 0 and noise that is to be learnt. "
-            f"Got {num_uncertainty=}, known_noise={options.get('known_noise')}."
+            f"Expected noise that is to be learnt. Got known_noise={options.get('known_noise')}."
         )
     return rahbo(bounds, seeds, acquisition=NoiseFirst(num_uncertainty), **options)
 

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts, check_positive
 from botorch_risk.bandits import Exp3, RewardScale, draw_arms, exploration_rate, scale_reward
 from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.space import Space
@@ -67,11 +68,9 @@ class RandomOrAcquire(Method):
                 f"Expected `arms` to be one of {get_args(Arms)} and `reward_scale` one of "
                 f"{get_args(RewardScale)}. Got {self.arms=}, {self.reward_scale=}."
             )
-        if self.steps < 1 or (self.exploration is not None and not self.exploration > 0):
-            raise ValueError(
-                "Expected `steps` >= 1 and `exploration` > 0. "
-                f"Got {self.steps=}, {self.exploration=}."
-            )
+        check_counts(steps=self.steps)
+        if self.exploration is not None:
+            check_positive(exploration=self.exploration)
 
     def start(self, space: Space, num_replicates: int) -> State:
         r"""Even weights."""

@@ -15,6 +15,7 @@ from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenc
 from botorch_risk.acquisition.risk_constraint import RiskConstraint
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import Beta, beta_of_round, check_beta
+from botorch_risk.arguments import check_nonnegative
 from botorch_risk.environments import Environment
 from botorch_risk.models.outcomes import spread_of
 from botorch_risk.models.reductions import check_parts
@@ -40,6 +41,9 @@ class RiskRecipe:
             feasible with confidence.
         optimism: Squared width of their upper bounds alone; None for `constraint_beta`.
 
+    Raises:
+        ValueError: If a squared width is negative or not finite.
+
     Example:
         >>> from botorch_risk.risk import ConditionalValueAtRisk
         >>> RiskRecipe(ConditionalValueAtRisk(0.1)).num_outcomes
@@ -51,6 +55,12 @@ class RiskRecipe:
     beta: Beta = 4.0
     constraint_beta: float = 9.0
     optimism: float | None = 0.0
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
+        check_nonnegative(constraint_beta=self.constraint_beta)
+        if self.optimism is not None:
+            check_nonnegative(optimism=self.optimism)
 
     @property
     def num_outcomes(self) -> int:

@@ -10,6 +10,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts
 from botorch_risk.seeding import as_seeds, derive_seed
 from botorch_risk.strategies.arguments import describe, difference, from_json, to_json
 from botorch_risk.strategies.history import History
@@ -74,11 +75,7 @@ class Strategy:
         num_initial: int = 10,
         batch_size: int = 1,
     ) -> None:
-        if min(num_initial, batch_size) < 1:
-            raise ValueError(
-                "Expected `num_initial` and `batch_size` to be at least 1. "
-                f"Got {num_initial=}, {batch_size=}."
-            )
+        check_counts(num_initial=num_initial, batch_size=batch_size)
         self._space, self._method, self._batch_size = space, method, batch_size
         self._views: Views | None = None
         self._commit(

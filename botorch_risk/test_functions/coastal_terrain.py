@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from botorch_risk.arguments import check_nonnegative, check_positive
 from botorch_risk.test_functions.finite_domain import FiniteDomainProblem
 
 Half = Literal["west", "east"]
@@ -86,6 +87,9 @@ class SurveyCost:
         depth: Cost of a measurement at `x_2 = 0`.
         unit: The km along the second coordinate that add another `depth`.
 
+    Raises:
+        ValueError: If a cost is negative, the unit not positive, or one of them not finite.
+
     Example:
         >>> cost = SurveyCost()
         >>> there, here = torch.tensor([[20.0, 50.0]]), torch.tensor([[0.0, 0.0]])
@@ -96,6 +100,10 @@ class SurveyCost:
     travel: float = 0.25
     depth: float = 4.0
     unit: float = 50.0
+
+    def __post_init__(self) -> None:
+        check_nonnegative(travel=self.travel, depth=self.depth)
+        check_positive(unit=self.unit)
 
     def __call__(self, X: Tensor, previous: Tensor | None, level: int | None) -> Tensor:
         r"""Costs `... x m` of `... x m x 2` points after `... x 1 x 2` ones."""

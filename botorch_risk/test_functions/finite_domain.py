@@ -9,6 +9,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
 
 
@@ -158,6 +159,9 @@ class FiniteDomainProblem(RepeatedTestProblem):
 def unit_grid(side: int, dim: int = 2, dtype: torch.dtype = torch.double) -> Tensor:
     r"""The points of a uniform grid on the unit cube, `side^dim x dim`, the last input fastest.
 
+    Raises:
+        ValueError: If there is no point or no input.
+
     Example:
         >>> unit_grid(2)
         tensor([[0., 0.],
@@ -165,5 +169,6 @@ def unit_grid(side: int, dim: int = 2, dtype: torch.dtype = torch.double) -> Ten
                 [1., 0.],
                 [1., 1.]], dtype=torch.float64)
     """
+    check_counts(side=side, dim=dim)
     axis = torch.linspace(0, 1, side, dtype=dtype)
     return torch.cartesian_prod(*[axis] * dim).reshape(-1, dim)

@@ -9,6 +9,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts, check_positive
 from botorch_risk.projected_bfgs import minimize_rows
 from botorch_risk.seeding import as_seeds, generators
 from botorch_risk.test_functions.finite_domain import FiniteDomainProblem, unit_grid
@@ -51,10 +52,8 @@ class GaussianProcessSample(FiniteDomainProblem):
             ValueError: If `side`, `lengthscale` or a noise variance is out of its range, or a seed
                 repeats.
         """
-        if side < 2 or not lengthscale > 0:
-            raise ValueError(
-                f"Expected `side` >= 2 and `lengthscale` > 0. Got {side=}, {lengthscale=}."
-            )
+        check_counts(2, side=side)
+        check_positive(lengthscale=lengthscale)
         axis = torch.linspace(0, 1, side, dtype=torch.double)
         eigenvalues, vectors = torch.linalg.eigh(_bumps(axis, axis, lengthscale))
         root = (vectors * eigenvalues.clamp_min(0).sqrt()) @ vectors.T
@@ -101,8 +100,10 @@ class PosteriorMeanFunctions:
             lengthscale: Of the kernel.
 
         Raises:
-            ValueError: If a seed is no integer or repeats.
+            ValueError: If a seed is no integer or repeats, or a number is out of its range.
         """
+        check_counts(num_centers=num_centers)
+        check_positive(lengthscale=lengthscale)
         self.lengthscale, listed = lengthscale, as_seeds(seeds)
         streams = generators(listed, "posterior mean function")
         self.centers = torch.stack(

@@ -72,6 +72,18 @@ def test_rows_without_readings_are_no_points() -> None:
     torch.testing.assert_close(rates[1, kept], alone.log_rates_of_measured(), atol=1e-4, rtol=1e-4)
 
 
+def test_rates_of_replicates_are_those_of_each_alone() -> None:
+    X, Y = torch.stack([DATA.X, DATA.X]), torch.stack([DATA.Y, DATA.Y - 0.1 * DATA.X[:, :1]])
+    options = {"risk_aversion": 1.0, "num_repeats": [2, 3, 5]}
+    rates = LogRiskAverseKnowledgeGradient(MeanVarianceGP(X, Y).eval(), **options)
+    points = torch.rand(2, 4, 2).double()
+    found = rates.log_rates(points)
+    assert found.shape == (2, 4, 3)
+    for row in range(2):
+        alone = LogRiskAverseKnowledgeGradient(MeanVarianceGP(X[row], Y[row]).eval(), **options)
+        torch.testing.assert_close(found[row], alone.log_rates(points[row]), atol=1e-4, rtol=1e-4)
+
+
 def test_limits_of_the_noise_bound_what_is_expected_of_it() -> None:
     r"""Where the noise is as low as it may be there is no gain in learning it."""
     free = mean_variance_gp(DATA, max_noise_variance=1e-6).eval()

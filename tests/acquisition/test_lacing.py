@@ -120,6 +120,17 @@ def test_covering_values_of_the_worst_case_minimise_the_lower_bound() -> None:
     assert (lower[mask] == least.unsqueeze(-1).expand_as(mask)[mask]).all()
 
 
+@pytest.mark.parametrize("measure", COHERENT, ids=lambda m: type(m).__name__)
+def test_covering_values_of_a_row_do_not_depend_on_the_other_rows(measure: RiskMeasure) -> None:
+    lower, upper, weights = posteriors(60, seed=3)
+    scale = torch.arange(1.0, 61.0, dtype=torch.float64).unsqueeze(-1)
+    rows = (lower * scale, upper * scale, weights)
+    alone = torch.stack([covering_mask(measure, *row) for row in zip(*rows, strict=True)])
+    assert torch.equal(covering_mask(measure, *rows), alone)
+    deep = covering_mask(measure, *(each.reshape(3, 4, 5, 7) for each in rows))
+    assert torch.equal(deep, alone.reshape(3, 4, 5, 7))
+
+
 def test_covering_values_of_cvar_are_in_the_tail() -> None:
     generator = torch.Generator().manual_seed(0)
     lower = torch.randn(50, 10, generator=generator, dtype=torch.float64)

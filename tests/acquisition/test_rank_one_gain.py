@@ -9,6 +9,7 @@ import torch
 from scipy.stats import norm
 
 from botorch_risk.acquisition import LogRiskAverseKnowledgeGradient
+from botorch_risk.acquisition.rank_one_gain import RankOneGain
 from botorch_risk.models import MeanVarianceGP
 from tests.contracts import RepeatedData, mean_variance_gp
 
@@ -75,3 +76,10 @@ def test_a_point_that_is_compared_already_has_a_gain() -> None:
     gains = acqf.evaluate(X)
     (slope,) = torch.autograd.grad(gains.sum(), X)
     assert gains.isfinite().all() and slope.isfinite().all()
+
+
+def test_a_point_with_a_single_reading_is_compared() -> None:
+    X = torch.linspace(0, 1, 3, dtype=torch.double).unsqueeze(-1)
+    Y = torch.tensor([[0.1, 0.3], [0.2, 0.5], [3.0, math.nan]]).double()
+    gain = RankOneGain.of(MeanVarianceGP(X, Y).eval(), 0.5, num_compared=3)
+    assert gain.is_point.all()

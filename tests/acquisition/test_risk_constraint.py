@@ -72,7 +72,7 @@ def test_bad_constraints_are_refused() -> None:
     measure: Any = "VaR"
     with pytest.raises(ValueError, match="finite `threshold`"):
         RiskConstraint(ENVIRONMENT, ConditionalValueAtRisk(0.4), float("nan"), 0)
-    with pytest.raises(ValueError, match="`outcome` >= 0"):
+    with pytest.raises(ValueError, match=r"`outcome` to be at least 0\. Got -1"):
         RiskConstraint(ENVIRONMENT, ConditionalValueAtRisk(0.4), 0.0, -1)
     with pytest.raises(TypeError, match="Expected a `RiskMeasure`"):
         RiskConstraint(ENVIRONMENT, measure, 0.0, 0)

@@ -140,7 +140,7 @@ def test_bad_input() -> None:
     for delta in (0.0, 1.0, float("nan")):
         with pytest.raises(ValueError, match=r"`delta` in \(0, 1\)\. Got delta="):
             bayesian_beta(1, delta)
-    with pytest.raises(ValueError, match=r"`t` and `num_points` of at least 1\. Got t=0"):
+    with pytest.raises(ValueError, match=r"`t` to be at least 1\. Got 0"):
         bayesian_beta(0)
     options = {"information_gain": 1.0, "noise_variance": 0.1, "rkhs_norm": 1.0}
     for name in options:
@@ -150,8 +150,11 @@ def test_bad_input() -> None:
         information_gain(torch.ones(2, 3), 0.1, 1)
     with pytest.raises(InputDataError, match="Expected a finite `covariance`"):
         information_gain(covariance() * torch.nan, 0.1, 1)
-    for noise, count in ((0.0, 1), (0.1, -1)):
-        with pytest.raises(ValueError, match="Expected a positive `noise_variance` and"):
+    for noise, count, message in (
+        (0.0, 1, "`noise_variance` to be finite and > 0"),
+        (0.1, -1, "`num_observations` to be at least 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
             information_gain(covariance(), noise, count)
 
 

@@ -88,5 +88,5 @@ def test_a_reward_counts_from_the_draw_after_its_pair_is_complete() -> None:
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match=r"`reward_scale` to be one of .* Got 'ranks'"):
         Exp3Criterion("Random", "Random", "inner", "ranks")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"`exploration` > 0. Got -1"):
+    with pytest.raises(ValueError, match=r"`exploration` to be finite and > 0\. Got -1"):
         Exp3Criterion("Random", "Random", "inner", exploration=-1.0)

@@ -54,5 +54,5 @@ def test_bad_input() -> None:
         level_set(threshold=math.nan)
     with pytest.raises(ValueError, match=r"`risk_aversion` to be finite and >= 0. Got -1"):
         risk_averse("y", risk_aversion=-1.0)
-    with pytest.raises(ValueError, match=r"at least 1 initial trial. Got num_initial=0"):
+    with pytest.raises(ValueError, match=r"`num_initial` to be at least 1\. Got 0"):
         risk_averse("y", num_initial=0)

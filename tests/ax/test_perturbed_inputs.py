@@ -96,7 +96,7 @@ def test_bad_input() -> None:
     for deviations in ({}, {"heat": 0.0}, {"heat": math.inf}):
         with pytest.raises(ValueError, match=r"positive deviations by name. Got {"):
             under_perturbed_inputs(deviations)
-    with pytest.raises(ValueError, match=r"at least 1 perturbation. Got n_w=0"):
+    with pytest.raises(ValueError, match=r"`n_w` to be at least 1\. Got 0"):
         under_perturbed_inputs({"heat": 0.1}, n_w=0)
     with pytest.raises(TypeError, match=r"Expected a `RiskMeasure`"):
         under_perturbed_inputs({"heat": 0.1}, constraint_risk_measure="mean")  # type: ignore[arg-type]

@@ -89,7 +89,7 @@ def test_it_meets_the_contexts_that_our_search_meets(make: Any) -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(ValueError, match="n_w=0"):
+    with pytest.raises(ValueError, match=r"`n_w` to be at least 1\. Got 0"):
         BoTorchDecision(IndependentRiskHypervolume((0.0, 0.0), 0.9, 1, 1), n_w=0)
     with pytest.raises(ValueError, match="risk_level"):
         mars_log_nei(OBJECTIVES.bounds, 0, **{**OPTIONS, "risk_level": 1.5})

@@ -81,7 +81,7 @@ def test_random_decisions_are_within_the_box() -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match="`n_w` of at least 1"):
+    with pytest.raises(ValueError, match="`n_w` to be at least 1"):
         botorch_risk_measure(PAIRS.bounds, 0, objective=partial(CVaR, alpha=0.7), n_w=0, **KNOWN)
     perturbed = {**KNOWN, "environment": InputPerturbation(torch.zeros(2, 1, dtype=torch.double))}
     with pytest.raises(UnsupportedError, match="Got InputPerturbation"):

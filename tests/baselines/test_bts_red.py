@@ -42,8 +42,11 @@ def test_points_are_sampled_from_the_belief_where_the_best_point_is() -> None:
 
 
 def test_bad_arguments() -> None:
-    for options in ({"min_repeats": 0}, {"min_repeats": 5, "max_repeats": 4}):
-        with pytest.raises(ValueError, match="1 <= `min_repeats` <= `max_repeats`"):
+    for options, message in (
+        ({"min_repeats": 0}, "`min_repeats` to be at least 1"),
+        ({"min_repeats": 5, "max_repeats": 4}, "`min_repeats` <= `max_repeats`"),
+    ):
+        with pytest.raises(ValueError, match=message):
             bts_red(PROBLEM.bounds, 0, risk_aversion=1.0, **options)
-    with pytest.raises(ValueError, match="two candidates or more"):
+    with pytest.raises(ValueError, match="`num_candidates` to be at least 2"):
         ThompsonSamplingByNoise(num_candidates=1)

@@ -75,5 +75,5 @@ def test_bad_arguments() -> None:
     for ratio in (0.0, 1.1):
         with pytest.raises(ValueError, match=r"`target_ratio` in \(0, 1\]"):
             hetgp_horizon(PROBLEM.bounds, 0, risk_aversion=1.0, target_ratio=ratio)
-    with pytest.raises(ValueError, match="Expected `step` and `num_candidates` of at least 1"):
+    with pytest.raises(ValueError, match="`step` to be at least 1"):
         hetgp_horizon(PROBLEM.bounds, 0, risk_aversion=1.0, step=0)

@@ -180,6 +180,9 @@ def test_entropy_search_is_that_of_botorch_on_the_same_draws() -> None:
 def test_errors() -> None:
     with pytest.raises(UnsupportedError, match=r"`batch_size` of 1\. Got 2"):
         build(max_value_entropy_search, 0, batch_size=2)
-    for options in ({"fraction": 0.0}, {"delta": 1.0}):
-        with pytest.raises(ValueError, match="`fraction` > 0 and `delta` in"):
+    for options, message in (
+        ({"fraction": 0.0}, "`fraction` to be finite and > 0"),
+        ({"delta": 1.0}, r"`delta` in \(0, 1\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
             build(upper_confidence_bound_search, 0, **options)

@@ -7,12 +7,19 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from scipy.stats import norm
+from scipy.stats import gaussian_kde, norm
 from torch import Tensor
 
 from botorch_risk.environments import leave_one_out_bandwidth, silverman_bandwidth
 
 BOXES = {"unit": (0.0, 1.0), "[3, 5]": (3.0, 5.0), "negative": (-4.0, -1.0)}
+
+
+@pytest.mark.parametrize("d_w", [1, 2, 3])
+def test_silvermans_rule_is_that_of_scipy(d_w: int) -> None:
+    observed = torch.rand(17, d_w, dtype=torch.double)
+    expected = gaussian_kde(observed.mT.numpy(), "silverman").factor * observed.std(dim=0)
+    torch.testing.assert_close(silverman_bandwidth(observed, ddof=1), expected)
 
 
 def near_a_bound(t: int, d_w: int, lower: float, upper: float) -> Tensor:

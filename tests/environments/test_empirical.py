@@ -38,6 +38,13 @@ def test_regular_grids_have_the_sizes_of_the_paper(d_w, num_points, size):
     assert grid.unique(dim=0).shape == grid.shape
 
 
+def test_a_regular_grid_reaches_from_bound_to_bound():
+    bounds = torch.tensor([[3.0, -2.0], [5.0, -1.0]], dtype=torch.double)
+    grid = regular_grid(bounds, 9)
+    assert grid[:3].tolist() == [[3.0, -2.0], [3.0, -1.5], [3.0, -1.0]]
+    assert grid[-1].tolist() == [5.0, -1.0]
+
+
 def test_refuses_a_grid_of_another_space():
     with pytest.raises(
         BotorchTensorDimensionError, match="Expected `grid` to have shape `n_w x 1`"

@@ -10,7 +10,11 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from scipy.stats import cauchy, norm
 
-from botorch_risk.environments import KernelDensityEnvironment
+from botorch_risk.environments import (
+    KernelDensityEnvironment,
+    leave_one_out_bandwidth,
+    silverman_bandwidth,
+)
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 
@@ -104,6 +108,21 @@ def test_outside_values_are_named_by_replicate_and_row():
     observed[1, 2] = 1.5
     with pytest.raises(InputDataError, match=r"Got \[1\.5\] at \(1, 2\)"):
         environment(observed, seeds=[0, 1])
+
+
+def test_a_value_that_is_outside_in_one_column_is_refused():
+    observed = torch.tensor([[0.5, 0.5], [0.5, 1.5]]).double()
+    with pytest.raises(InputDataError, match=r"Got \[0\.5, 1\.5\] at \(1,\)"):
+        environment(observed, UNIT.expand(2, 2))
+
+
+def test_a_bandwidth_at_the_floor_is_chosen_by_the_rule_that_was_asked_for():
+    observed = values(6, 1)
+    floor = silverman_bandwidth(observed)
+    chosen = environment(observed, bandwidth="leave_one_out", relative_floor=floor.item()).bandwidth
+    expected = leave_one_out_bandwidth(observed, floor, UNIT)
+    assert expected > floor
+    torch.testing.assert_close(chosen, expected)
 
 
 def test_no_graph_of_the_arguments_is_kept():

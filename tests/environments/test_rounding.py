@@ -136,3 +136,10 @@ def test_copies_are_equal_in_a_column_that_tells() -> None:
     expected = torch.eye(4, dtype=torch.bool)
     expected[0, 1] = expected[1, 0] = True
     assert torch.equal(found, expected)
+
+
+def test_values_as_near_as_the_tolerance_are_one() -> None:
+    W = torch.tensor([[0.0], [1e-9], [3e-9], [1.0]], dtype=torch.double)
+    expected = torch.eye(4, dtype=torch.bool)
+    expected[0, 1] = expected[1, 0] = True
+    assert torch.equal(copies(W, torch.zeros(1).double()), expected)

@@ -19,8 +19,14 @@ def test_builds_a_fresh_strategy_by_its_label() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"num_rounds": 0}, {"strategies": {}}, {"num_repeats": 0}, {"num_initial": 0}]
+    ("change", "message"),
+    [
+        ({"num_rounds": 0}, "`num_rounds` to be at least 1"),
+        ({"strategies": {}}, "at least 1 strategy"),
+        ({"num_repeats": 0}, "`num_repeats` to be at least 1"),
+        ({"num_initial": 0}, "`num_initial` to be at least 1"),
+    ],
 )
-def test_refuses_an_experiment_of_nothing(change: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="at least 1 initial point, round, repeat and strat"):
+def test_refuses_an_experiment_of_nothing(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         dataclasses.replace(QUADRATIC, **change)

@@ -53,7 +53,7 @@ def test_bad_input() -> None:
     model = scaled_matern()
     with pytest.raises(ValueError, match="`reading` 'rate' or 'scale'"):
         set_gamma_priors(model, reading="mode")
-    with pytest.raises(ValueError, match="`lower_bound` > 0"):
+    with pytest.raises(ValueError, match="`lower_bound` to be finite and > 0"):
         set_gamma_priors(model, lower_bound=0.0)
     X = torch.rand(5, 1, dtype=torch.double)
     with pytest.raises(UnsupportedError, match=r"kernel with a lengthscale\. Got LinearKernel"):

@@ -111,6 +111,10 @@ def test_binomial_intervals_are_scipys_exact_ones() -> None:
         expected = binomtest(count, trials).proportion_ci(method="exact")
         found = binomial_interval(count, trials)
         assert found == pytest.approx((expected.low, expected.high), abs=1e-12)
-    for count, trials in ((-1, 3), (4, 3), (0, 0)):
-        with pytest.raises(ValueError, match=r"and a trial\. Got count"):
+    for count, trials, message in (
+        (-1, 3, "`count` to be at least 0"),
+        (4, 3, "Got count=4"),
+        (0, 0, "`num_trials` to be at least 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
             binomial_interval(count, trials)

@@ -113,7 +113,7 @@ def test_bad_input() -> None:
         call(bounds=BOX * torch.inf)
     with pytest.raises(ValueError, match=r"as many raw points as starts\. Got num_starts=9"):
         call(num_starts=9, raw_samples=8)
-    with pytest.raises(ValueError, match=r"a positive radius\. Got radius=0"):
+    with pytest.raises(ValueError, match=r"`radius` to be finite and > 0\. Got 0"):
         call(radius=0.0)
     with pytest.raises(BotorchTensorDimensionError, match="Expected `sampler` to draw `1 x 1024 x"):
         call(sampler=lambda n, generators: torch.zeros(n, 1))

@@ -142,7 +142,7 @@ def test_costs_reach_the_acquisition() -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match=r"`budget` to be at least 1 or None. Got 0"):
+    with pytest.raises(ValueError, match=r"`budget` to be at least 1\. Got 0"):
         adaptive_repeats(PROBLEM.bounds, 0, budget=0, **OPTIONS)
     with pytest.raises(UnsupportedError, match="another rule than 'recorded_lower"):
         adaptive_repeats(PROBLEM.bounds, 0, report="recorded_lower_confidence_bound", **OPTIONS)
@@ -150,7 +150,5 @@ def test_bad_arguments() -> None:
         adaptive_repeats(PROBLEM.bounds, 0, initial_repeats=0, **OPTIONS)
     with pytest.raises(UnsupportedError, match=r"`batch_size` of 1. Got 2"):
         adaptive_repeats(PROBLEM.bounds, 0, batch_size=2, **OPTIONS)
-    strategy = adaptive_repeats(PROBLEM.bounds, [0], reading_cost=0.0, **OPTIONS)
-    play(strategy, 1, problem=MEASURED)
-    with pytest.raises(ValueError, match="Expected `reading_cost` > 0"):
-        strategy.ask()
+    with pytest.raises(ValueError, match="Expected `reading_cost` to be finite and > 0"):
+        adaptive_repeats(PROBLEM.bounds, [0], reading_cost=0.0, **OPTIONS)

@@ -60,5 +60,5 @@ def test_in_single_precision_is_the_same_design_rounded() -> None:
 
 
 def test_refuses_an_empty_design() -> None:
-    with pytest.raises(ValueError, match="num_points=0"):
+    with pytest.raises(ValueError, match="`num_points` to be at least 1"):
         initial_design(BOUNDS, 0, 0)

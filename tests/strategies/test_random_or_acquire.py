@@ -296,9 +296,9 @@ def test_recommends_the_best_observed_mean() -> None:
     [
         ({"arms": "ucb"}, "`arms` to be one of"),
         ({"reward_scale": "rank"}, "`reward_scale` one of"),
-        ({"steps": 0}, "`steps` >= 1"),
-        ({"exploration": 0.0}, "`exploration` > 0"),
-        ({"num_initial": 0}, "num_initial=0"),
+        ({"steps": 0}, "`steps` to be at least 1"),
+        ({"exploration": 0.0}, "`exploration` to be finite and > 0"),
+        ({"num_initial": 0}, "`num_initial` to be at least 1"),
     ],
 )
 def test_bad_arguments(options: dict[str, Any], message: str) -> None:

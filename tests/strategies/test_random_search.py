@@ -64,8 +64,8 @@ def test_passes_over_points_with_too_few_repeats() -> None:
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"num_initial": 0}, "num_initial=0"),
-        ({"batch_size": 0}, "batch_size=0"),
+        ({"num_initial": 0}, "`num_initial` to be at least 1"),
+        ({"batch_size": 0}, "`batch_size` to be at least 1"),
         ({"risk_aversion": -1.0}, r"`risk_aversion` .* Got -1\.0"),
         ({"risk_aversion": NAN}, r"`risk_aversion` .* Got nan"),
         ({"seeds": [1, 1]}, "one distinct seed"),

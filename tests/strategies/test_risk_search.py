@@ -228,5 +228,5 @@ def test_bad_arguments_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="w_is_chosen=False"):
         build(environment=perturbed, w_is_chosen=True)
     recipe = RiskRecipe(ConditionalValueAtRisk(0.1))
-    with pytest.raises(ValueError, match="`num_outcomes` of at least 1"):
+    with pytest.raises(ValueError, match="`num_outcomes` to be at least 1"):
         EnvironmentRisk(recipe, DecisionThenValue(lambda turn: turn.pending), num_outcomes=0)

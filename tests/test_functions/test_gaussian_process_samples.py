@@ -79,7 +79,7 @@ def test_grid_values_are_those_of_the_function():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match=r"`side` >= 2 .* side=1"):
+    with pytest.raises(ValueError, match=r"`side` to be at least 2\. Got 1"):
         GaussianProcessSample(0, side=1)
     with pytest.raises(BotorchTensorDimensionError, match="shape `1 x m x 2`"):
         PosteriorMeanFunctions(0, num_centers=3)(torch.zeros(2, 1, 2))

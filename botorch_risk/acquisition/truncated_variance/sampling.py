@@ -11,6 +11,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
+from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.domain_arguments import check_noise
 
@@ -103,6 +104,8 @@ class SamplingTerms:
     def __post_init__(self) -> None:
         if self.levels is not None and self.noise is not None:
             raise ValueError("Expected either `noise` or `levels`. Got both.")
+        if self.noise is not None and not callable(self.noise):
+            as_nonnegative("noise", self.noise)
         if self.levels is not None and self.levels.costs is None and self.cost is None:
             raise ValueError(
                 f"Expected costs of the {len(self.levels)} noise levels, or a `cost` function. "

@@ -6,6 +6,8 @@ import hashlib
 import math
 from dataclasses import dataclass
 
+from botorch_risk.arguments import check_counts
+
 # CPU time of a round by its number of replicates, in units of a batch of one: a fixed part and a
 # part for each replicate. RAHBO's loop took 2.08 s of one replicate and 5.44 s of 32
 # (benchmarks/README.md).
@@ -75,11 +77,7 @@ def best_block_size(num_seeds: int, num_series: int, num_workers: int) -> int:
         >>> best_block_size(20, num_series=40, num_workers=2), best_block_size(20, 1, 4)
         (20, 5)
     """
-    if min(num_seeds, num_series, num_workers) < 1:
-        raise ValueError(
-            "Expected at least 1 seed, series and worker. Got "
-            f"{num_seeds=}, {num_series=}, {num_workers=}."
-        )
+    check_counts(num_seeds=num_seeds, num_series=num_series, num_workers=num_workers)
 
     def duration(size: int) -> float:
         num_blocks = num_series * math.ceil(num_seeds / size)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from botorch_risk.arguments import check_counts, check_positive
 from botorch_risk.experiments.workers import end_with
 from botorch_risk.extras import require_extra
 
@@ -70,13 +71,13 @@ class Processes:
     Example:
         >>> Processes(0)
         Traceback (most recent call last):
-        ValueError: Expected at least 1 worker. Got num_workers=0.
+        ValueError: Expected `num_workers` to be at least 1. Got 0.
     """
 
     num_workers: int = 2
 
     def __post_init__(self) -> None:
-        _check_workers(self.num_workers)
+        check_counts(num_workers=self.num_workers)
 
     def open(self) -> Executor:
         r"""A pool whose processes end with this one, even if it is killed."""
@@ -119,7 +120,7 @@ class Dask:
     address: str | None = None
 
     def __post_init__(self) -> None:
-        _check_workers(self.num_workers)
+        check_counts(num_workers=self.num_workers)
         if self.address is not None and not _is_safe(self.address):
             raise ValueError(
                 "Expected an address of TLS (tls://host:port) or of this machine. Got "
@@ -151,7 +152,7 @@ class Submitit:
         poll_seconds: How often to look for results.
 
     Raises:
-        ValueError: If `num_workers` is below 1.
+        ValueError: If `num_workers` is below 1, or `poll_seconds` not positive.
 
     Example:
         >>> Submitit(Path("jobs"), 40, parameters={"slurm_partition": "cpu"}).cluster
@@ -165,7 +166,8 @@ class Submitit:
     poll_seconds: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_workers(self.num_workers)
+        check_counts(num_workers=self.num_workers)
+        check_positive(poll_seconds=self.poll_seconds)
 
     def open(self) -> Executor:
         r"""An executor that submits a job for each task."""
@@ -268,11 +270,6 @@ def _has_ended(job: Any) -> bool:
         return bool(job.done())
     except Exception:
         return True
-
-
-def _check_workers(num_workers: int) -> None:
-    if num_workers < 1:
-        raise ValueError(f"Expected at least 1 worker. Got {num_workers=}.")
 
 
 def _is_safe(address: str) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from botorch_risk.arguments import check_counts, check_nonnegative
 from botorch_risk.experiments.campaigns.block import Block
 from botorch_risk.experiments.campaigns.description import Campaign, Setting
 from botorch_risk.experiments.campaigns.engines import Engine, Processes
@@ -43,7 +44,8 @@ class Options:
         progress: Whether to show how far the campaign is.
 
     Raises:
-        ValueError: If there is no device, or the devices are of several kinds.
+        ValueError: If there is no device, the devices are of several kinds, or a number is out of
+            its range.
 
     Example:
         >>> Options(devices=["cuda:0", "cuda:1"]).report_seconds
@@ -58,6 +60,9 @@ class Options:
     progress: bool = True
 
     def __post_init__(self) -> None:
+        check_nonnegative(report_seconds=self.report_seconds)
+        if self.memory_limit is not None:
+            check_counts(memory_limit=self.memory_limit)
         if len({torch.device(name).type for name in self.devices}) != 1:
             raise ValueError(f"Expected devices of one kind. Got {self.devices=}.")
 

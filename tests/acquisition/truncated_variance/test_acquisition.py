@@ -108,6 +108,17 @@ def test_pending_points_are_samples_without_outcomes() -> None:
     assert_close(acqf.evaluate_domain(), printed(state, NOISE))
 
 
+def test_anticipated_gains_are_per_cost() -> None:
+    posterior, state = build(eta=0.5)
+    options: dict[str, Any] = {"noise": NOISE, "anticipate": True}
+    free = TruncatedVarianceReduction(posterior, state, **options)
+    paid = TruncatedVarianceReduction(posterior, state, **options, cost=travel)
+    costs = travel(grid(), None, None)
+    assert costs.unique().numel() > 1
+    torch.testing.assert_close(paid.evaluate(grid()), free.evaluate(grid()) / costs)
+    torch.testing.assert_close(paid.evaluate_domain(), paid.evaluate(grid()))
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_pending_points_of_replicates_equal_the_loop(shared: bool) -> None:
     rows = torch.tensor([[3, 13, 30], [0, 8, 35], [22, 13, 24]])
@@ -185,7 +196,7 @@ def test_pickle_input_constructor_and_new_hyperparameters() -> None:
 
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"noise": -1.0}, ValueError, "finite noise variances >= 0"),
+    ({"noise": -1.0}, ValueError, "`noise` to be finite and >= 0"),
     ({"noise": torch.ones(5)}, BotorchTensorDimensionError, "`noise` on the domain, 36 values"),
     ({}, ValueError, "as the noise of the model is fixed"),
     ({"noise": 1.0, "levels": LEVELS}, ValueError, "either `noise` or `levels`"),

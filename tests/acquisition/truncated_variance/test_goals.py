@@ -46,6 +46,11 @@ def test_an_upper_bound_at_the_largest_lower_bound_may_be_the_maximum() -> None:
     assert rows(classify(start(3), lower, upper, Maximize())) == [[0, 1], [], []]
 
 
+def test_only_a_maximum_is_never_ruled_out_by_itself() -> None:
+    assert Maximize.keeps_maximizer
+    assert not LevelSet.keeps_maximizer
+
+
 def test_monotone_sets_only_shrink() -> None:
     lower, upper = bounds((0.6, 1.0), (0.0, 1.0), (0.0, 1.0), (0.0, 0.4))
     before = start(4, within=[0, 1], high=[2], low=[3])

@@ -233,6 +233,12 @@ def test_state_dict_is_exact(options: dict[str, Any]) -> None:
     assert max(sizes) == 36  # no |D| x |D| matrix
 
 
+def test_states_that_were_stored_know_their_domain() -> None:
+    r"""The hash of a domain is part of what is stored: another one would refuse all old states."""
+    state = TruncatedVarianceState.initial(torch.tensor([[0.0], [0.5]]).double(), Maximize())
+    assert "59b6f585279d37a43fd1d86fbd47c1be" in state.state_dict().values()
+
+
 def test_warns_when_the_best_point_was_ruled_out() -> None:
     posterior = build_posterior(ROWS)
     state = TruncatedVarianceState.initial(grid(), Maximize()).update(posterior)

@@ -42,5 +42,5 @@ def test_the_best_size_is_near_that_of_a_schedule(
 
 
 def test_errors() -> None:
-    with pytest.raises(ValueError, match="num_workers=0"):
+    with pytest.raises(ValueError, match="`num_workers` to be at least 1"):
         best_block_size(1, 1, 0)

@@ -108,7 +108,7 @@ def test_more_rounds_are_another_campaign_unless_it_is_extended(
     ("words", "message"),
     [
         (["--engine", "grid"], "`--engine` to be one of processes, serial, dask, slurm, jobs"),
-        (["--workers", "0"], "at least 1 worker"),
+        (["--workers", "0"], "`num_workers` to be at least 1"),
         (["--engine", "dask", "--address", "tcp://10.0.0.7:1"], "an address of TLS"),
         (["--engine", "slurm", "--parameter", "gpu"], "`--parameter NAME=VALUE`. Got 'gpu'"),
     ],

@@ -132,7 +132,7 @@ def test_anyone_who_could_connect_could_run_code(address: str, safe: bool) -> No
 
 def test_errors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for build in (Processes, Dask, lambda n: Submitit(tmp_path, n)):
-        with pytest.raises(ValueError, match="at least 1 worker"):
+        with pytest.raises(ValueError, match="`num_workers` to be at least 1"):
             build(0)
     import sys
 

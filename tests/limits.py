@@ -1,0 +1,160 @@
+r"""Which numbers a public name takes: its example is called again with other values.
+
+`python -m tests.limits` writes `tests/<area>/limits.txt` again. A limit is part of the interface:
+it changes on purpose, in a diff that shows it, or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import inspect
+import io
+import math
+import sys
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import FrameType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+from botorch.exceptions.errors import BotorchError
+
+from tests import defaults
+from tests.defaults import TESTS
+from tests.public_objects import Public, hints_of, public_objects
+
+NUMBERS: tuple[float, ...] = (math.nan, -math.inf, -1.0, 0.0, 0.5, 1.0, 2.0, math.inf)
+INTEGERS: tuple[float, ...] = (math.nan, -1, 0, 1, 2, 2.5)
+AREAS = tuple(each for each in defaults.AREAS if each != defaults.TOP)
+REFUSALS = (ValueError, TypeError, BotorchError)  # what a user can act on
+
+# What any number is right for, or what others check: a name, an argument of it, or one of any name.
+WITHOUT_LIMITS = {
+    "acquisition.TruncatedVarianceState": "a state, whose classmethod checks",
+    "acquisition.drbo_mmd.seeds": "unused",
+    "acquisition.drbo_mmd_minimax.seeds": "unused",
+    "ax.BestArm": "a result",
+    "experiments.campaigns.Block": "a part of a campaign, which checks",
+    "experiments.campaigns.Serial": "one worker, whatever it says",
+    "fit.warn_of_failed_fits": "its number is of `warnings.warn`",
+    "metrics.format_with_error": "prints any number",
+    "metrics.note_on_comparisons": "prints any number",
+    "optim.optimize_acqf_replicates.seeds": "its example is of two replicates",
+    "projected_bfgs.minimize_rows": "the innermost loop, whose callers check",
+    "strategies.History": "a state, whose strategy checks",
+    "strategies.View": "a view of a strategy, which checks",
+    "constraint_noise_std": "BoTorch's, of any test problem",
+    "dim": "PyTorch's, with PyTorch's error",
+    "lower_bounds": "BoTorch's, where NaN is no bound",
+    "noise_std": "BoTorch's, of any test problem",
+    "optimal_value": "the unknown one is NaN, and so are regrets",
+    "upper_bounds": "BoTorch's, where NaN is no bound",
+}
+
+
+class _Found(KeyboardInterrupt):
+    r"""Ends an example, which is a foreign function, once its call is known."""
+
+
+def limits_of(value: Public) -> Iterator[tuple[str, str]]:
+    r"""Each argument that is a number, and the values that are taken.
+
+    A value that ends in an error from the depths is followed by the name of the error.
+    """
+    numbers = {name: each for name, hint in hints_of(value).items() if (each := probes(hint))}
+    numbers.pop("return", None)
+    arguments = first_call(value) if numbers else None
+    if arguments is None:
+        return
+    for name, values in numbers.items():
+        if name in arguments:
+            taken = (_taken(value, arguments, name, each) for each in values)
+            yield name, " ".join(filter(None, taken))
+
+
+def probes(hint: Any) -> tuple[float, ...]:
+    r"""Values for an argument of this type; none if it is no number."""
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if float in parts:
+        return NUMBERS
+    return INTEGERS if int in parts else ()
+
+
+def first_call(value: Public) -> dict[str, Any] | None:
+    r"""The arguments of its first call in its example, by their names; `None` without one."""
+    function = value.__init__ if isinstance(value, type) else value
+    code = getattr(function, "__code__", None)
+    names, found = inspect.signature(value).parameters, {}
+
+    def watch(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code is code:
+            sys.setprofile(None)
+            found.update({name: frame.f_locals[name] for name in names if name in frame.f_locals})
+            raise _Found
+
+    namespace = dict(vars(sys.modules[value.__module__]))
+    for test in doctest.DocTestFinder().find(value, globs=namespace):
+        runner = doctest.DocTestRunner(verbose=False)
+        sys.setprofile(watch)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                runner.run(test, clear_globs=False)
+        except _Found:
+            return found
+        finally:
+            sys.setprofile(None)
+    return None
+
+
+def called(value: Public, arguments: dict[str, Any]) -> Any:
+    r"""What it gives for arguments by their names, those behind stars included."""
+    bound = inspect.signature(value).bind_partial()
+    bound.arguments.update(arguments)
+    return value(*bound.args, **bound.kwargs)
+
+
+def _taken(value: Public, arguments: dict[str, Any], name: str, number: float) -> str:
+    try:
+        called(value, {**arguments, name: number})
+    except REFUSALS:
+        return ""
+    except Exception as error:
+        return f"{number:g}!{type(error).__name__}"
+    return f"{number:g}"
+
+
+def path_of(area: str) -> Path:
+    r"""The file of an area."""
+    return TESTS / area / "limits.txt"
+
+
+def stored_limits(area: str) -> list[str]:
+    r"""What the file of an area says."""
+    return path_of(area).read_text(encoding="utf-8").splitlines()
+
+
+@cache
+def present_limits(area: str) -> list[str]:
+    r"""A line for each public name of an area that takes numbers."""
+    lines = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, value in public_objects().items():
+            inside, _, short = name.rpartition(".")
+            if inside.partition(".")[0] != area or name in WITHOUT_LIMITS:
+                continue
+            found = [
+                f"{argument}: {taken}"
+                for argument, taken in limits_of(value)
+                if not WITHOUT_LIMITS.keys() & {argument, f"{name}.{argument}"}
+            ]
+            lines += [f"{short}({'; '.join(found)})"] if found else []
+    return lines
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:] or AREAS:
+        text = "".join(f"{line}\n" for line in present_limits(each))
+        path_of(each).write_text(text, encoding="utf-8")
