@@ -55,6 +55,7 @@ def check_candidates(case: StrategyCase, X: Tensor) -> None:
 @pytest.mark.filterwarnings("ignore")  # of fits that reach their limit, and of finished epochs
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_three_hundred_rounds(case: StrategyCase, capsys: pytest.CaptureFixture[str]) -> None:
+    others = live_tensors()  # of tests before this one
     strategy: Any = case.build(SEEDS)
     seconds, memory = [], {}
     for index in range(NUM_ROUNDS + 1):
@@ -84,7 +85,7 @@ def test_three_hundred_rounds(case: StrategyCase, capsys: pytest.CaptureFixture[
     num_rounds = MILESTONES[-1] - MILESTONES[2]
     allowed = KEPT_PER_ROUND.get(case.make, 0) * num_rounds
     assert last.count <= first.count + allowed + 8
-    assert last.graphs == 0
+    assert last.graphs <= others.graphs
     num_rows = NUM_INITIAL + NUM_ROUNDS
     # Two processes, each of this round and of the one before, and the rows of the history.
-    assert last.bytes <= 8 * len(SEEDS) * num_rows * (4 * num_rows + 64)
+    assert last.bytes - others.bytes <= 8 * len(SEEDS) * num_rows * (4 * num_rows + 64)
