@@ -146,7 +146,7 @@ class MaximumVariance(_MarginalAcquisition):
 
 def register_threshold(module: torch.nn.Module, threshold: float | Tensor) -> None:
     r"""Keeps a finite level as a buffer of an acquisition function."""
-    level = torch.as_tensor(threshold, dtype=torch.double)
+    level = torch.as_tensor(threshold, dtype=torch.double).clone()
     if not level.isfinite().all():
         raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
     module.register_buffer("threshold", level)

@@ -218,8 +218,8 @@ def construct_from_own_arguments(kind: Kind) -> Kind:
 
 
 def as_nonnegative(name: str, value: float | Tensor) -> Tensor:
-    r"""A finite weight >= 0 as a double-precision tensor; raises ValueError otherwise."""
-    tensor = torch.as_tensor(value, dtype=torch.double)
+    r"""A copy of a finite weight >= 0 in double precision; raises ValueError otherwise."""
+    tensor = torch.as_tensor(value, dtype=torch.double).clone()
     if not (tensor.isfinite().all() and (tensor >= 0).all()):
         raise ValueError(f"Expected `{name}` to be finite and >= 0. Got {value}.")
     return tensor

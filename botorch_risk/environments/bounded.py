@@ -59,7 +59,7 @@ class BoundedMarginals(Distribution):
                 f"Expected scalar distributions of batch shape [] or [{d_w}], one for each "
                 f"independent coordinate. Got {marginals.batch_shape=}, {marginals.event_shape=}."
             )
-        self.marginals, self.bounds, self.beyond = marginals, bounds, beyond
+        self.marginals, self.bounds, self.beyond = marginals, bounds.clone(), beyond
         try:
             self._levels = marginals.cdf(bounds)  # 2 x d_w
             marginals.icdf(self._levels.mean(dim=0))

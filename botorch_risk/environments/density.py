@@ -66,8 +66,8 @@ class KernelDensity(Distribution):
             raise ValueError(
                 f"Expected `at_bounds` to be one of {get_args(AtBounds)}. Got {at_bounds=}."
             )
-        self.observed, self.bandwidth = observed, bandwidth
-        self.bounds, self.at_bounds = bounds, at_bounds
+        self.observed, self.bandwidth = observed.clone(), bandwidth.clone()
+        self.bounds, self.at_bounds = None if bounds is None else bounds.clone(), at_bounds
         batch_shape, event_shape = observed.shape[:-2], observed.shape[-1:]
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
 

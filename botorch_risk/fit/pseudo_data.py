@@ -132,7 +132,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
         counted = None if drawn.counted.all() else drawn.counted
         self.register_buffer("pseudo_counted", counted, persistent=False)
         self._arguments: dict[str, Any] = {
-            "bounds": bounds,
+            "bounds": bounds.clone(),
             "num_pseudo": num_pseudo,
             "seeds": seeds,
             "points": points,

@@ -105,11 +105,11 @@ def checked_point(X: Tensor, batch_shape: torch.Size, domain: Tensor) -> Tensor:
 
 
 def checked_domain(domain: Tensor, model: Any) -> Tensor:
-    r"""The points of a domain in a floating-point dtype, without a graph; refuses others."""
+    r"""A copy of a domain's points in a floating-point dtype, without a graph; refuses others."""
     domain = as_points(domain, model)
     check_domain(domain, model.batch_shape)
     check_points("domain", domain, model)
-    return domain.detach()
+    return domain.detach().clone()
 
 
 def check_domain(domain: Tensor, batch_shape: torch.Size) -> None:

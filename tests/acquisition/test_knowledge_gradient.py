@@ -24,9 +24,10 @@ def test_further_readings_equal_a_model_of_all_readings_where_nothing_else_chang
     torch.testing.assert_close(link.precision(counts), torch.tensor(expected).double())
 
 
-def test_choose_takes_the_largest_rate_of_new_and_measured_points() -> None:
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 2, 1, 0]])
+def test_choose_takes_the_largest_rate_of_new_and_measured_points(order: list[int]) -> None:
     model = mean_variance_gp(DATA).eval()
-    X = torch.rand(4, 2, dtype=torch.double)
+    X = torch.rand(4, 2, dtype=torch.double, generator=torch.Generator().manual_seed(0))[order]
     acqf = LogRiskAverseKnowledgeGradient(model, num_repeats=(2, 5))
     new, measured = acqf.log_rates(X), acqf.log_rates_of_measured()
     assert (new.shape, measured.shape) == ((4, 2), (9, 2))

@@ -83,3 +83,13 @@ def test_a_point_with_a_single_reading_is_compared() -> None:
     Y = torch.tensor([[0.1, 0.3], [0.2, 0.5], [3.0, math.nan]]).double()
     gain = RankOneGain.of(MeanVarianceGP(X, Y).eval(), 0.5, num_compared=3)
     assert gain.is_point.all()
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_the_gain_has_the_units_of_the_outcome(unit: float) -> None:
+    def rates(scale: float) -> torch.Tensor:
+        model = MeanVarianceGP(DATA.X, scale * DATA.Y).eval()
+        acqf = LogRiskAverseKnowledgeGradient(model, 0.7 / scale, num_repeats=[2, 4])
+        return acqf.log_rates(model.train_X + 0.01)
+
+    torch.testing.assert_close(rates(unit), rates(1.0) + math.log(unit), rtol=1e-4, atol=1e-4)

@@ -130,6 +130,8 @@ def test_gain_of_a_batch_equals_the_loop() -> None:
     assert together.shape == (3, 6)
     for index in range(3):
         torch.testing.assert_close(together[index], information_gain(batch[index], 0.1, 5))
+    twice = information_gain(batch.expand(2, *batch.shape), 0.1, 5)
+    torch.testing.assert_close(twice, together.expand(2, *together.shape))
 
 
 def test_nothing_is_gained_without_observations() -> None:

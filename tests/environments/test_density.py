@@ -49,6 +49,15 @@ def test_density_integrates_to_one_in_two_dimensions(at_bounds):
     assert dblquad(pdf(kde), 0, 1, 0, 1, epsabs=1e-6)[0] == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.parametrize("at_bounds", ["truncate", "reflect"])
+@pytest.mark.parametrize("shift", [-3.0, -0.5, 7.0])
+def test_density_moves_with_its_box(shift, at_bounds):
+    width, value = torch.tensor([0.4]).double(), draws(9, 1)
+    moved = KernelDensity(OBSERVED + shift, width, UNIT + shift, at_bounds)
+    expected = KernelDensity(OBSERVED, width, UNIT, at_bounds).log_prob(value)
+    torch.testing.assert_close(moved.log_prob(value + shift), expected)
+
+
 def test_without_bounds_equals_scipy():
     observed = draws(40, 2)
     kde = KernelDensity(observed, torch.tensor([0.1, 0.3], dtype=torch.double))

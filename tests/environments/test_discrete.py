@@ -97,3 +97,12 @@ def test_whole_numbers_have_equal_probabilities():
     assert environment.weights.tolist() == pytest.approx([1 / 3] * 3)
     grid = regular_grid(torch.tensor([[0], [1]]), 5)
     assert grid.flatten().tolist() == [0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+def test_probabilities_of_a_replicate_are_divided_by_their_own_sum() -> None:
+    probabilities = torch.tensor([[0.2, 0.5, 0.3 + 4e-6], [0.1, 0.6, 0.3 - 4e-6]]).double()
+    points = torch.tensor([[0.0], [0.5], [1.0]]).double().expand(2, 3, 1)
+    weights = DiscreteEnvironment(points, probabilities).weights
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(2).double(), rtol=0, atol=1e-15)
+    for row, alone in zip(weights, probabilities, strict=True):
+        torch.testing.assert_close(row, DiscreteEnvironment(points[0], alone).weights)

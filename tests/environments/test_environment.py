@@ -312,9 +312,23 @@ class Doubled(Environment):
         return inputs, torch.full((2,), 0.5)
 
 
+class Summed(Environment):
+    r"""Another one: W is the sum of x."""
+
+    def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        inputs = torch.cat([X, X.sum(dim=-1, keepdim=True)], dim=-1).unsqueeze(-2)
+        return inputs, torch.ones(1)
+
+
 def test_an_environment_needs_nothing_but_expand() -> None:
     own, X = Doubled(), torch.tensor([[0.5], [0.5]])
     assert not own.independent and own.num_inputs(1) == 2
     assert own.contains(X, torch.tensor([[-0.5], [0.4]])).tolist() == [True, False]
+    rounded = torch.tensor([[0.5 + 1e-4], [0.5 + 1e-3]])  # of float32
+    assert own.contains(X, rounded).tolist() == [True, False]
+    met = torch.cat([X, torch.tensor([[2.0], [3.0]])], dim=-1)  # two columns of W
+    assert own.contains(met, -met).tolist() == [True, True]
+    first = Summed().contains(met, torch.tensor([[2.5], [3.0]]))  # one column, of two of x
+    assert first.tolist() == [True, False]
     with pytest.raises(UnsupportedError, match=r"knows its range\. Got Doubled"):
         own.range(torch.tensor([[0.0], [1.0]]))

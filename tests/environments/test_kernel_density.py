@@ -231,3 +231,11 @@ def test_distances_are_those_of_table_2(distributions, num_values, mean, standar
     found = list(distances(distributions, num_values))
     spread = np.std(found) / np.sqrt(len(found))
     assert abs(np.mean(found) - mean) < 3 * math.hypot(spread, standard_error)
+
+
+def test_a_bandwidth_that_the_caller_changes_later_stays_what_it_was() -> None:
+    width = torch.tensor([0.2], dtype=torch.double)
+    distribution = environment(values(5, 1), bandwidth=width)
+    width.fill_(0.4)
+    assert distribution.bandwidth.item() == 0.2
+    assert distribution.condition(values(1, 1, seed=1)).bandwidth.item() == 0.2

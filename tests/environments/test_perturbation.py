@@ -51,3 +51,13 @@ def test_range_holds_the_perturbations_of_both_corners() -> None:
     box = torch.tensor([[0.0, 2.0], [1.0, 4.0]])
     found = InputPerturbation(delta).range(box)
     torch.testing.assert_close(found, torch.tensor([[-0.5, 2.1], [1.25, 4.3]]))
+
+
+def test_what_the_caller_changes_later_stays_outside() -> None:
+    given = [THREE - 0.5, torch.tensor([0.25, 0.5, 0.25]).double(), UNIT.clone()]
+    environment = InputPerturbation(*given)
+    before = [each.clone() for each in environment.expand(THREE)]
+    for each in given:
+        each.mul_(0.5)
+    for now, then in zip(environment.expand(THREE), before, strict=True):
+        assert torch.equal(now, then)

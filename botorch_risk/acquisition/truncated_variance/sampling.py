@@ -106,6 +106,8 @@ class SamplingTerms:
             raise ValueError("Expected either `noise` or `levels`. Got both.")
         if self.noise is not None and not callable(self.noise):
             as_nonnegative("noise", self.noise)
+        if isinstance(self.noise, Tensor):
+            object.__setattr__(self, "noise", self.noise.clone())
         if self.levels is not None and self.levels.costs is None and self.cost is None:
             raise ValueError(
                 f"Expected costs of the {len(self.levels)} noise levels, or a `cost` function. "

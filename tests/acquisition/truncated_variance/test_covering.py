@@ -170,6 +170,16 @@ def test_restricted_candidates() -> None:
         assert mask[some.select().row]
 
 
+def test_a_choice_is_a_point_of_the_domain_and_then_its_level() -> None:
+    posterior, state = build()
+    alone = TruncatedVarianceReduction(posterior, state, noise=NOISE).select(2)
+    assert torch.equal(alone.X, grid()[alone.row])
+    levels = NoiseLevels((1e-2, 1e-4), costs=(1.0, 1.1))
+    leveled = TruncatedVarianceReduction(posterior, state, levels=levels).select(2)
+    expected = torch.cat([grid()[leveled.row], leveled.level.unsqueeze(-1).double()], dim=-1)
+    assert torch.equal(leveled.X, expected)
+
+
 def test_nothing_left_to_gain() -> None:
     posterior, state = build()
     state = replace(state, unclassified=torch.zeros(36, dtype=torch.bool))

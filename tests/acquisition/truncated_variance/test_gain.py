@@ -172,3 +172,26 @@ def test_kernel_of_the_oracle() -> None:
     posterior = build_posterior(ROWS)
     prior = posterior.model.covar_module(grid()).to_dense().numpy()
     np.testing.assert_allclose(kernel(grid().numpy(), grid().numpy()), prior, atol=1e-12)
+
+
+@goals
+@pytest.mark.parametrize("anticipate", [False, True])
+@pytest.mark.parametrize("monotone", [False, True])
+def test_the_gain_of_a_replicate_is_its_gain_alone(
+    goal: Goal, anticipate: bool, monotone: bool
+) -> None:
+    rows = torch.tensor([[3, 13, 30], [0, 8, 35]])
+    options = {"eta": 0.6, "goal": goal, "monotone": monotone}
+    X = torch.rand(2, 2, 2, dtype=torch.float64)
+    together = TruncatedVarianceReduction(
+        *build(rows, **options), noise=NOISE, anticipate=anticipate
+    )
+    for index, own in enumerate(rows):
+        alone = TruncatedVarianceReduction(
+            *build(own, **options), noise=NOISE, anticipate=anticipate
+        )
+        for found, expected in (
+            (together.evaluate_domain()[index], alone.evaluate_domain()),
+            (together.evaluate(X)[index], alone.evaluate(X[index])),
+        ):
+            torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)

@@ -81,13 +81,16 @@ def test_levels_that_are_a_fraction_of_the_maximum() -> None:
     assert rows(sets) == [[1, 2], [1, 2], [0, 3]]
 
 
-def test_replicates_have_sets_of_their_own() -> None:
-    one, two = bounds((0.5, 1.0), (0.0, 0.4)), bounds((0.0, 0.4), (0.3, 0.6))
+@pytest.mark.parametrize("goal", [Maximize(), LevelSet(0.4), RelativeLevelSet(0.5)])
+def test_replicates_have_sets_of_their_own(goal: Goal) -> None:
+    one = bounds((0.5, 1.0), (0.0, 0.4), (0.01, 0.05))
+    two = bounds((0.0, 0.4), (0.3, 0.6), (0.01, 0.05))
     lower, upper = (torch.stack(part) for part in zip(one, two, strict=True))
-    sets = tuple(part.expand(2, 2) for part in start(2))
-    found = classify(sets, lower, upper, Maximize())
+    sets = tuple(part.expand(2, 3) for part in start(3))
+    found = classify(sets, lower, upper, goal)
     for r, pair in enumerate((one, two)):
-        assert rows(tuple(part[r] for part in found)) == rows(classify(start(2), *pair, Maximize()))
+        alone = rows(classify(start(3), *pair, goal))
+        assert rows(tuple(part[r] for part in found)) == alone != rows(start(3))
 
 
 def test_a_threshold_is_one_level_for_each_replicate() -> None:

@@ -62,3 +62,19 @@ def test_a_weight_of_one_is_a_weight(dense: bool) -> None:
     values = acqf.evaluate_domain()
     assert values.max() > 0
     torch.testing.assert_close(values, acqf.evaluate(acqf.domain_candidates()))
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
+@pytest.mark.parametrize("first", [0, 4])
+def test_candidates_in_order_need_not_be_all_of_the_domain(dense: bool, first: int) -> None:
+    posterior, state = build(eta=0.5, dense=dense)
+    acqf = TruncatedVarianceReduction(posterior, state, levels=LEVELS)
+    number = torch.arange(posterior.domain.shape[-2])
+    some = ((number >= first) & (number < first + 7)).expand_as(state.unclassified)
+    few = replace(state, unclassified=some)
+    among = TruncatedVarianceReduction(posterior, few, levels=LEVELS, candidates="unclassified")
+    X = acqf.domain_candidates()
+    chosen = some.repeat_interleave(len(LEVELS), dim=-1)
+    torch.testing.assert_close(
+        among.evaluate_domain()[chosen], among.evaluate(X).masked_select(chosen)
+    )
