@@ -233,6 +233,12 @@ def test_distances_are_those_of_table_2(distributions, num_values, mean, standar
     assert abs(np.mean(found) - mean) < 3 * math.hypot(spread, standard_error)
 
 
+def test_a_bandwidth_that_is_the_floor_was_not_raised_to_it() -> None:
+    floor = torch.tensor([1e-3], dtype=torch.double)
+    assert not environment(values(5, 1), bandwidth=floor, relative_floor=1e-3).at_floor
+    assert environment(values(5, 1), bandwidth=floor / 2, relative_floor=1e-3).at_floor
+
+
 def test_a_bandwidth_that_the_caller_changes_later_stays_what_it_was() -> None:
     width = torch.tensor([0.2], dtype=torch.double)
     distribution = environment(values(5, 1), bandwidth=width)
