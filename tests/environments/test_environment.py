@@ -326,6 +326,8 @@ def test_an_environment_needs_nothing_but_expand() -> None:
     assert own.contains(X, torch.tensor([[-0.5], [0.4]])).tolist() == [True, False]
     rounded = torch.tensor([[0.5 + 1e-4], [0.5 + 1e-3]])  # of float32
     assert own.contains(X, rounded).tolist() == [True, False]
+    batch = torch.tensor([[-0.5], [0.4]]).expand(3, 2, 1)
+    assert own.contains(X.expand(3, 2, 1), batch).tolist() == 3 * [[True, False]]
     met = torch.cat([X, torch.tensor([[2.0], [3.0]])], dim=-1)  # two columns of W
     assert own.contains(met, -met).tolist() == [True, True]
     first = Summed().contains(met, torch.tensor([[2.5], [3.0]]))  # one column, of two of x
