@@ -120,16 +120,20 @@ def test_a_covered_batch_ends_short() -> None:
     assert (variance <= state.target_variance(posterior) + 1e-12).all()
 
 
-def test_plateaus_go_to_the_larger_untruncated_gain() -> None:
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+def test_plateaus_go_to_the_larger_untruncated_gain(unit: float) -> None:
+    def cost(X: torch.Tensor, previous: Any, level: Any) -> torch.Tensor:
+        return torch.full_like(X[..., 0], unit)
+
     posterior, state = build()
     top = posterior.variance[state.unclassified].max() * state.beta
     state = replace(state, eta=(top - 1e-4).sqrt())  # one sample is enough, at many points
-    acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE)
+    acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE, cost=cost)
     values = acqf.evaluate_domain()
     tied = values >= (1 - 1e-9) * values.max()
     assert tied.sum() > 1
     whole = TruncatedVarianceReduction(
-        posterior, replace(state, eta=0.0 * state.eta), noise=NOISE
+        posterior, replace(state, eta=0.0 * state.eta), noise=NOISE, cost=cost
     ).evaluate_domain()
     best = whole.where(tied, -torch.inf).max()
     assert acqf.select().row == (tied & (whole >= (1 - 1e-9) * best)).nonzero()[0]
