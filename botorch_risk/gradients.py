@@ -1,9 +1,20 @@
-r"""Refusal of PyTorch's inference mode by functions that need gradients."""
+r"""Where gradients come from: PyTorch's modes, and the data of models that were conditioned.
+
+BoTorch's look-ahead acquisition functions condition a model on a candidate and differentiate what
+it then predicts. GPyTorch detaches the caches of a conditioned model from its data, which leaves
+the values as they are and makes these gradients wrong.
+"""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import torch
 from botorch.exceptions.errors import UnsupportedError
+from botorch.settings import propagate_grads
+from gpytorch.settings import detach_test_caches
+from torch import Tensor
 
 
 def require_gradients(name: str) -> None:
@@ -22,3 +33,41 @@ def require_gradients(name: str) -> None:
             f"Expected gradients, which {name} needs. Got `torch.inference_mode()`; use "
             "`torch.no_grad()`, or leave it for this call."
         )
+
+
+def conditioning_on(*data: Tensor) -> AbstractContextManager[Any]:
+    r"""A context in which a conditioned model stays differentiable in what it is conditioned on.
+
+    Where nothing needs a gradient, caches are detached as ever, so that several calls of `backward`
+    may share one.
+
+    Args:
+        data: Inputs and outcomes, of any shape.
+    """
+    if any(each.requires_grad for each in data):
+        return detach_test_caches(False)
+    return nullcontext()
+
+
+def predicting_with(model: Any) -> AbstractContextManager[Any]:
+    r"""A context in which predictions are differentiable in the inputs of a model's data.
+
+    Args:
+        model: Any model.
+    """
+    return propagate_grads(True) if inputs_need_gradients(model) else nullcontext()
+
+
+def inputs_need_gradients(model: Any) -> bool:
+    r"""Whether a model was conditioned on inputs that need a gradient.
+
+    Outcomes do not count: those of any fantasy depend on the hyperparameters, which are constants
+    here. Neither do inputs behind a transform that is learnt, for the same reason.
+
+    Args:
+        model: Any model; one without the training data of an exact GP was not.
+    """
+    inputs = getattr(model, "_original_train_inputs", None)
+    if inputs is None:
+        inputs = next(iter(getattr(model, "train_inputs", None) or ()), None)
+    return isinstance(inputs, Tensor) and inputs.requires_grad

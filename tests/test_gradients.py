@@ -1,12 +1,32 @@
-r"""Functions that need gradients, in PyTorch's modes without them."""
+r"""Gradients in PyTorch's modes without them, and through what a model is conditioned on."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
+from botorch.acquisition import qKnowledgeGradient
 from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import Model
+from botorch.sampling import SobolQMCNormalSampler
+from torch import Tensor
 
+from botorch_risk.acquisition import RiskUpperConfidenceBound, robust
 from botorch_risk.gradients import require_gradients
+from botorch_risk.models import FastMarginals
+from botorch_risk.risk import ConditionalValueAtRisk
+from tests.acquisition.botorch_checks import noisy
+from tests.finite_differences import assert_gradient
+from tests.models.risks import decisions, gp, shifts
+
+MEASURE = ConditionalValueAtRisk(0.4)
+CONDITIONED: dict[str, Callable[[], Any]] = {
+    "mean-variance model": noisy,
+    "risks": lambda: robust(gp(), shifts(), MEASURE).model,
+    "risks of a mean-variance model": lambda: robust(noisy(), shifts(), MEASURE).model,
+}
 
 
 def test_gradients_can_be_switched_on_in_no_grad_but_not_in_inference_mode() -> None:
@@ -18,3 +38,51 @@ def test_gradients_can_be_switched_on_in_no_grad_but_not_in_inference_mode() -> 
         pytest.raises(UnsupportedError, match=r"Expected gradients, which fit needs"),
     ):
         require_gradients("fit")
+
+
+@pytest.mark.parametrize("moment", ["mean", "variance"])
+@pytest.mark.parametrize("make", CONDITIONED.values(), ids=CONDITIONED)
+def test_predictions_are_differentiable_in_what_a_model_is_conditioned_on(
+    make: Callable[[], Any], moment: str
+) -> None:
+    model, at, Y = make(), decisions(2, d=3), torch.ones(2, 1, dtype=torch.float64)
+    sampler = SobolQMCNormalSampler(torch.Size([3]), seed=1)
+
+    def after_observations(X: Tensor) -> Tensor:
+        conditioned = model.condition_on_observations(X[0], Y)
+        return getattr(conditioned.posterior(at), moment).sum().unsqueeze(0)
+
+    def after_fantasies(X: Tensor) -> Tensor:
+        posterior = model.fantasize(X, sampler=sampler).posterior(at.unsqueeze(0))
+        return getattr(posterior, moment).sum(dim=(0, -2, -1))
+
+    X = decisions(1, 2, d=3, seed=8)
+    assert_gradient(after_observations, X)
+    assert_gradient(after_fantasies, X)
+
+
+def test_a_bound_on_a_model_that_botorch_conditioned_is_differentiable_in_its_data() -> None:
+    model, at = gp(), decisions(2, d=3)
+    model.posterior(at)
+
+    def score(X: Tensor) -> Tensor:
+        conditioned = model.condition_on_observations(X[0], X[0].sum(dim=-1, keepdim=True))
+        bound = RiskUpperConfidenceBound(conditioned, shifts(), MEASURE, beta=4.0)
+        return bound.evaluate(at).sum().unsqueeze(0)
+
+    assert_gradient(score, decisions(1, 2, d=3, seed=8))
+
+
+@pytest.mark.parametrize("view", [lambda model: model, FastMarginals], ids=["model", "view"])
+def test_knowledge_gradients_are_differentiable_on_a_view(view: Callable[[Model], Model]) -> None:
+    acqf = qKnowledgeGradient(view(gp()), num_fantasies=3)
+    assert_gradient(acqf, decisions(2, 4, d=3))
+
+
+def test_a_model_conditioned_on_constants_lets_backward_run_twice() -> None:
+    model = robust(gp(), shifts(), MEASURE).model
+    after = model.condition_on_observations(decisions(2, d=3), torch.ones(2, 1).double())
+    for _ in range(2):
+        X = decisions(2, d=3).requires_grad_()
+        after.posterior(X).mean.sum().backward()
+        assert X.grad is not None

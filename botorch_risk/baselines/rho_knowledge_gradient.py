@@ -16,6 +16,7 @@ from torch import Tensor
 from botorch_risk.arguments import check_counts
 from botorch_risk.baselines.botorch_value_at_risk import Query, of_botorch
 from botorch_risk.environments import Environment
+from botorch_risk.gradients import conditioning_on
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 
@@ -133,7 +134,8 @@ class _VisitedKnowledgeGradient(AcquisitionFunction):
             ahead = self.X_pending.expand(*X.shape[:-2], *self.X_pending.shape)
             X = torch.cat([X, ahead], dim=-2)
         model: Any = self.model
-        after = model.fantasize(X, sampler=self.sampler)
+        with conditioning_on(X):
+            after = model.fantasize(X, sampler=self.sampler)
         decisions = self.visited.expand(*X.shape[:-2], *self.visited.shape)
         inner = torch.cat([decisions, X[..., : self.visited.shape[-1]]], dim=-2)
         inner = inner.movedim(-2, 0).unsqueeze(1).unsqueeze(-2)  # n x 1 x batch_shape x 1 x d_x

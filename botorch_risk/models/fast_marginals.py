@@ -20,6 +20,8 @@ from gpytorch.distributions import MultitaskMultivariateNormal, MultivariateNorm
 from linear_operator.operators import DiagLinearOperator
 from torch import Tensor
 
+from botorch_risk.gradients import conditioning_on
+from botorch_risk.models.fixed_noise import condition
 from botorch_risk.posterior.marginals import MarginalPredictor, has_closed_form
 
 Acquisition = TypeVar("Acquisition")
@@ -197,18 +199,20 @@ class FastMarginals(Model):
         """
         return FastMarginals(self.model.subset_output(idcs))
 
-    def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> FastMarginals:
-        r"""A view of the model with further observations, with its hyperparameters.
+    def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> Model:
+        r"""The model with further observations, with its hyperparameters.
+
+        A view of it, except where the observations need gradients, which the closed form lacks.
 
         Args:
             X: Points, as the model takes them.
             Y: Their outcomes.
             **kwargs: For the model.
         """
-        return FastMarginals(self.model.condition_on_observations(X, Y, **kwargs))
+        return self._view(condition(self.model, X, Y, **kwargs))
 
-    def fantasize(self, X: Tensor, sampler: Any, **kwargs: Any) -> FastMarginals:
-        r"""A view of the model with fantasies of outcomes.
+    def fantasize(self, X: Tensor, sampler: Any, **kwargs: Any) -> Model:
+        r"""The model with fantasies of outcomes, a view of it as above.
 
         Args:
             X: Points, as the model takes them.
@@ -216,7 +220,11 @@ class FastMarginals(Model):
             **kwargs: For the model.
         """
         model: Any = self.model
-        return FastMarginals(model.fantasize(X, sampler, **kwargs))
+        with conditioning_on(X):
+            return self._view(model.fantasize(X, sampler, **kwargs))
+
+    def _view(self, model: Model) -> Model:
+        return FastMarginals(model) if self.serves(model) else model
 
 
 def with_fast_marginals(acqf: Acquisition) -> Acquisition:

@@ -17,6 +17,7 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.models import GP
 from torch import Tensor
 
+from botorch_risk.gradients import predicting_with
 from botorch_risk.models.fixed_noise import is_one_to_many, transform_variance
 from botorch_risk.models.noise_process import NoiseProcess
 from botorch_risk.posterior.inputs import check_points
@@ -130,9 +131,10 @@ class MeanVariancePredictions(Model, GP, ABC):
             warnings.warn(self._warning, InputDataWarning, stacklevel=2)
         if observation_noise is True:
             observation_noise = transform_variance(self.mean_model, self.predicted_noise(X))
-        return self.mean_model.posterior(
-            X, observation_noise=observation_noise, posterior_transform=posterior_transform
-        )
+        with predicting_with(self.mean_model):
+            return self.mean_model.posterior(
+                X, observation_noise=observation_noise, posterior_transform=posterior_transform
+            )
 
     def noise_posterior(self, X: Tensor) -> Posterior:
         r"""The posterior of the noise variance of one repeat at `batch_shape x q x d` inputs.

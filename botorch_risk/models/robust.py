@@ -12,6 +12,8 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedEr
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
+from botorch_risk.gradients import conditioning_on, predicting_with
+from botorch_risk.models.fixed_noise import condition
 from botorch_risk.models.reductions import Reduction, Reductions, check_outcomes
 from botorch_risk.models.risk_posterior import RiskPosterior, SharedRisks
 from botorch_risk.posterior.constant_rows import constant_rows
@@ -163,9 +165,10 @@ class RobustModel(Model):
             self._check_memory(inputs, 0)
             if self._is_ensemble:  # whose members are the last dimension of the batch
                 weights = [w.unsqueeze(-3) if w.dim() > 2 else w for w in weights]
-            posterior = self.model.posterior(
-                inputs.flatten(-3, -2), posterior_transform=posterior_transform
-            )
+            with predicting_with(self._process_model):
+                posterior = self.model.posterior(
+                    inputs.flatten(-3, -2), posterior_transform=posterior_transform
+                )
             return RiskPosterior(posterior, columns, weights, X.shape[-2])
         return self._joint_posterior(X, chosen, posterior_transform)
 
@@ -248,7 +251,7 @@ class RobustModel(Model):
             Y: Outcomes, `batch_shape x n' x m`.
             kwargs: As the underlying model takes them.
         """
-        return self._around(self.model.condition_on_observations(X, Y, **kwargs))
+        return self._around(condition(self.model, X, Y, **kwargs))
 
     def fantasize(self, X: Tensor, sampler: Any, **kwargs: Any) -> RobustModel:
         r"""The risks after imagined observations of outcomes.
@@ -265,7 +268,8 @@ class RobustModel(Model):
                 f"Got {X.shape=}. Where w is appended to the decision, knowledge gradients choose "
                 "w too: `qMultiFidelityKnowledgeGradient(model, project=lambda X: X[..., :d_x])`."
             )
-        return self._around(self.model.fantasize(X=X, sampler=sampler, **kwargs))
+        with conditioning_on(X):
+            return self._around(self.model.fantasize(X=X, sampler=sampler, **kwargs))
 
     def _around(self, model: Model) -> RobustModel:
         return RobustModel(model, self.risks.reductions, self.memory_limit)

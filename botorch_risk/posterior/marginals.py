@@ -7,6 +7,7 @@ marginals, and gets them several times faster and in bounded memory from the clo
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihoo
 from gpytorch.models import ExactGP
 from torch import Tensor
 
+from botorch_risk.gradients import inputs_need_gradients, predicting_with
 from botorch_risk.posterior.cache import PosteriorCache
 from botorch_risk.posterior.inputs import as_points, check_points
 from botorch_risk.posterior.stationary_moments import (
@@ -132,9 +134,9 @@ class MarginalPredictor:
             nothing = X.sum(dim=-1)  # with the graph that the caller may ask for
             shape = joint_shape(X.shape[:-2], self.model.batch_shape)
             return Marginals(*2 * (nothing.expand(*shape, X.shape[-2]),))
+        if not has_closed_form(self.model, self.posterior_transform):
+            return self._from_posterior(X)
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
-            if not has_closed_form(self.model, self.posterior_transform):
-                return self._from_posterior(X)
             if self.model.training:
                 self.model.eval()
             cache = self.current_cache()
@@ -193,9 +195,11 @@ class MarginalPredictor:
         shape = joint_shape(X.shape[:-2], self.model.batch_shape)
         X = X.expand(*shape, *X.shape[-2:])  # else the points would meet the model's batch
         chunks = []
+        model = self._differentiable_model()
         for points in X.split(chunk_size(X, 256), dim=-2):
             single = points.movedim(-2, 0).unsqueeze(-2)  # m x batch_shape x 1 x d
-            posterior = self.model.posterior(single, posterior_transform=self.posterior_transform)
+            with predicting_with(model):
+                posterior = model.posterior(single, posterior_transform=self.posterior_transform)
             moments = (posterior.mean, posterior.variance)
             if moments[0].shape[-2:] != (1, 1):
                 raise UnsupportedError(
@@ -206,6 +210,14 @@ class MarginalPredictor:
                 )
             chunks.append(tuple(value[..., 0, 0].movedim(0, -1) for value in moments))
         return Marginals(*(_join(parts, -1) for parts in zip(*chunks, strict=True)))
+
+    def _differentiable_model(self) -> Any:
+        r"""The model, or a copy without the caches that BoTorch detached from its data."""
+        if not inputs_need_gradients(self.model):
+            return self.model
+        model = copy.copy(self.model)
+        model.prediction_strategy = None
+        return model
 
     def current_cache(self) -> PosteriorCache:
         r"""The factors of the model as it is now; only for a model with a closed form."""
@@ -225,8 +237,13 @@ class MarginalPredictor:
 
 
 def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) -> bool:
-    r"""Whether a model is an exact GP with one output and a linear outcome transform."""
+    r"""Whether a model is an exact GP with one output and a linear outcome transform.
+
+    And constant inputs: the factors of the closed form are computed without gradients.
+    """
     if not (isinstance(model, ExactGP) and isinstance(model, GPyTorchModel)):
+        return False
+    if inputs_need_gradients(model):
         return False
     if isinstance(model, MultiTaskGPyTorchModel):  # its inputs may lack the column of the task
         return False

@@ -36,6 +36,7 @@ from torch import Tensor
 from botorch_risk.acquisition import robust
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import ConditionalValueAtRisk
+from tests.finite_differences import assert_gradient
 from tests.models.risks import (
     ENVIRONMENT,
     W,
@@ -48,6 +49,10 @@ from tests.models.risks import (
 
 MEASURE = ConditionalValueAtRisk(0.3)
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 8, "options": {"maxiter": 3}}
+
+
+# An acquisition function, and points whose gradient is compared with finite differences.
+Scored = tuple[Any, Tensor]
 
 
 @dataclass(frozen=True)
@@ -81,16 +86,14 @@ class Setup:
     def candidates(self, *shape: int) -> Tensor:
         return decisions(*shape, d=self.d_x, seed=11)
 
-    def scored(self, acqf: Any, q: int = 2) -> None:
-        r"""Values of the right shape, with gradients, and the same for a part of the t-batch."""
-        X = self.candidates(3, q).requires_grad_()
+    def scored(self, acqf: Any, q: int = 2) -> Scored:
+        r"""Values of the right shape, and the same for a part of the t-batch."""
+        X = self.candidates(3, q)
         values = acqf(X)
         assert values.shape == (3,)
         assert values.isfinite().all()
         torch.testing.assert_close(acqf(X[1:]), values[1:], rtol=1e-4, atol=1e-4)
-        (gradient,) = torch.autograd.grad(values.sum(), X)
-        assert gradient.isfinite().all()
-        assert (gradient != 0).any()
+        return acqf, X
 
 
 APPENDED, PERTURBED = Setup(ENVIRONMENT, 2), Setup(shifts(), 3)
@@ -107,13 +110,13 @@ def hypervolume(setup: Setup) -> Any:
     return qLogExpectedHypervolumeImprovement(setup.two, reference, known)
 
 
-def knowledge_gradient() -> None:
+def knowledge_gradient() -> Scored:
     acqf = qKnowledgeGradient(PERTURBED.one, num_fantasies=4)
-    PERTURBED.scored(acqf, q=5)
     optimize_acqf(acqf, PERTURBED.bounds, q=1, **FAST)
+    return PERTURBED.scored(acqf, q=5)
 
 
-def with_fidelity() -> None:
+def with_fidelity() -> Scored:
     acqf = qMultiFidelityKnowledgeGradient(
         APPENDED.one, num_fantasies=4, project=lambda X: X[..., :2]
     )
@@ -121,6 +124,7 @@ def with_fidelity() -> None:
     assert acqf(X).shape == (3,)
     point, _ = optimize_acqf(acqf, PERTURBED.bounds, q=1, **FAST)  # a box of x and w
     assert point.shape == (1, 3)
+    return acqf, X
 
 
 def thompson(setup: Setup, size: int, paths: bool = False) -> None:
@@ -128,22 +132,24 @@ def thompson(setup: Setup, size: int, paths: bool = False) -> None:
     assert MaxPosteriorSampling(model)(setup.candidates(size), 1).shape == (1, setup.d_x)
 
 
-def with_model(build: Callable[[], Any], d_x: int = 2, **options: Any) -> Callable[[], None]:
-    def check() -> None:
+def with_model(build: Callable[[], Any], d_x: int = 2, **options: Any) -> Callable[[], Scored]:
+    def check() -> Scored:
         reduced, chosen = robust(build(), ENVIRONMENT, MEASURE, objectives=[0])
         setup = Setup(ENVIRONMENT, d_x)
         acqf = qLogNoisyExpectedImprovement(reduced, setup.baseline, **chosen, **options)
-        setup.scored(acqf)
+        return setup.scored(acqf)
 
     return check
 
 
-def of_batches(prune: bool) -> Callable[[], None]:
-    def check() -> None:
+def of_batches(prune: bool) -> Callable[[], Scored]:
+    def check() -> Scored:
         reduced, _ = robust(batched(), ENVIRONMENT, MEASURE)
         X = decisions(3, 6)
         acqf = qLogNoisyExpectedImprovement(reduced, X, prune_baseline=prune)
-        assert acqf(decisions(4, 3, 2, seed=11)).shape == (4, 3)
+        candidates = decisions(4, 3, 2, seed=11)
+        assert acqf(candidates).shape == (4, 3)
+        return acqf, candidates
 
     return check
 
@@ -158,29 +164,29 @@ def appended_already() -> SingleTaskGP:
     return SingleTaskGP(X, X[:, :1], input_transform=AppendFeatures(W))
 
 
-def constrained(build: Callable[[], Any], constraint: Any) -> Callable[[], None]:
-    def check() -> None:
+def constrained(build: Callable[[], Any], constraint: Any) -> Callable[[], Scored]:
+    def check() -> Scored:
         reduced, options = robust(build(), ENVIRONMENT, MEASURE, constraints=[constraint])
-        acqf = qLogNoisyExpectedImprovement(reduced, APPENDED.baseline, **options)
-        APPENDED.scored(acqf)
         improvement = qLogExpectedImprovement(reduced, best_f=0.0, **options)
-        APPENDED.scored(improvement)
+        assert_gradient(*APPENDED.scored(improvement))
+        return APPENDED.scored(qLogNoisyExpectedImprovement(reduced, APPENDED.baseline, **options))
 
     return check
 
 
-def pending() -> None:
-    acqf = nei(APPENDED, X_pending=decisions(2, seed=5))
-    APPENDED.scored(acqf)
+def pending() -> Scored:
     improvement = qLogExpectedImprovement(APPENDED.one, 0.0, X_pending=decisions(2, seed=5))
-    APPENDED.scored(improvement)
+    assert_gradient(*APPENDED.scored(improvement))
+    return APPENDED.scored(nei(APPENDED, X_pending=decisions(2, seed=5)))
 
 
-def found(optimise: Callable[[Any], Any], shape: tuple[int, int] = (1, 2)) -> Callable[[], None]:
-    def check() -> None:
-        point, value = optimise(nei(APPENDED))
+def found(optimise: Callable[[Any], Any], shape: tuple[int, int] = (1, 2)) -> Callable[[], Scored]:
+    def check() -> Scored:
+        acqf = nei(APPENDED)
+        point, value = optimise(acqf)
         assert point.shape == shape
         assert value.isfinite().all()
+        return acqf, APPENDED.candidates(3, 1)  # the one that was found may lie on a kink
 
     return check
 
@@ -202,20 +208,20 @@ def linear(acqf: Any) -> Any:
     return optimize_acqf(acqf, APPENDED.bounds, q=1, inequality_constraints=[half], **FAST)
 
 
-def raw_constraint() -> None:
+def raw_constraint() -> Scored:
     raw = [lambda samples: samples[..., 1] - 0.2]
     reduced, _ = robust(two_outcomes(), ENVIRONMENT, MEASURE)
     objective = robust(two_outcomes(), ENVIRONMENT, MEASURE, objectives=[0]).model
     assert objective.num_outputs == 1
     acqf = qLogProbabilityOfFeasibility(reduced, raw, objective=lambda s, X=None: s[..., 0])
-    APPENDED.scored(acqf)
+    return APPENDED.scored(acqf)
 
 
-def beside_another() -> None:
+def beside_another() -> Scored:
     plain = SingleTaskGP(decisions(7), decisions(7).sum(dim=-1, keepdim=True)).eval()
     both = ModelList(APPENDED.one, plain)
     acqf = qLogNoisyExpectedHypervolumeImprovement(both, [-2.0, -2.0], APPENDED.baseline)
-    APPENDED.scored(acqf)
+    return APPENDED.scored(acqf)
 
 
 def noise_asked_for() -> None:

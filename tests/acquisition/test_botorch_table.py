@@ -2,12 +2,17 @@ r"""Each cell of the tables in `docs/risk_in_botorch.md` is what the code does."
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import botorch.acquisition.multi_objective.logei as hypervolume
 import pytest
 
 from tests.acquisition.botorch_table import CELLS, Cell, tables
+from tests.finite_differences import assert_gradient
+
+# Cells that work and give no acquisition function to differentiate.
+WITHOUT_GRADIENT = re.compile("MaxPosteriorSampling, (50|4,000) points")  # draws among points
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "risk_in_botorch.md"
 
@@ -25,7 +30,10 @@ def test_cell(cell: Cell) -> None:
             cell.check()
     else:
         assert cell.answer.startswith("works")
-        cell.check()
+        scored = cell.check()
+        assert (scored is None) == bool(WITHOUT_GRADIENT.match(cell.row))
+        if scored is not None:
+            assert_gradient(*scored)
 
 
 def test_the_document_has_these_tables() -> None:
