@@ -6,14 +6,23 @@ import warnings
 from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import torch
-from botorch.exceptions.errors import InputDataError, UnsupportedError
+from botorch.acquisition import AcquisitionFunction
+from botorch.exceptions.errors import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from botorch.models.model import ModelList
 from torch import Tensor
+
+from botorch_risk.models.robust import RobustModel
 
 Rule = Literal[
     "lower_confidence_bound", "recorded_lower_confidence_bound", "posterior_mean", "best_observed"
 ]
 
 
+@runtime_checkable
 class ConfidenceBound(Protocol):
     r"""A confidence bound of a risk objective, such as those in `botorch_risk.acquisition`."""
 
@@ -84,8 +93,84 @@ class Recommendation(NamedTuple):
     slacks: Tensor | None = None
 
 
+class ObjectiveOfMean:
+    r"""What an acquisition function of BoTorch maximises, at the posterior mean of its model."""
+
+    def __init__(self, acqf: AcquisitionFunction) -> None:
+        r"""Takes the model and the objective of an acquisition function, and nothing else of it."""
+        parts: Any = acqf._modules
+        self.name = type(acqf).__name__
+        self.model: Any = parts["model"]
+        self.objective: Any = parts.get("objective")
+        self.posterior_transform: Any = parts.get("posterior_transform")
+        self.sign = 1 if getattr(acqf, "maximize", True) else -1
+        self.has_constraints = getattr(acqf, "_constraints", None) is not None
+
+    def refuse_constraints(self) -> None:
+        r"""Raises ValueError where bounds of constraints are missing."""
+        if self.has_constraints:
+            raise ValueError(
+                "Expected a `ConstrainedUpperConfidenceBound` of the constraints, as `feasible` or "
+                f"as the bound itself. Got {self.name}, which has no confidence bounds of them."
+            )
+
+    def check_points(self, X: Tensor) -> None:
+        r"""Raises BotorchTensorDimensionError for what are no points `batch_shape x n x d`."""
+        if X.dim() < 2:
+            raise BotorchTensorDimensionError(
+                f"Expected `X` to have shape `batch_shape x n x d`. Got {tuple(X.shape)}."
+            )
+
+    def lower(self, X: Tensor) -> Tensor:
+        r"""Raises UnsupportedError: an improvement has no lower bound of the objective."""
+        raise UnsupportedError(
+            "Expected a confidence bound, such as a `RiskUpperConfidenceBound` of the same model, "
+            f"or the rule 'posterior_mean'. Got {self.name}, which has no lower bound."
+        )
+
+    def mean(self, X: Tensor) -> Tensor:
+        r"""The objective of the posterior mean, `batch_shape x n`; a risk where it is of risks."""
+        values = _values_of_mean(self.model, X, self.posterior_transform)
+        scores = values if self.objective is None else self.objective(values, X=X)
+        if scores.dim() == X.dim() and scores.shape[-1] == 1:
+            scores = scores.squeeze(-1)
+        if scores.dim() >= X.dim():
+            raise UnsupportedError(
+                "Expected one objective. Got several, of which `metrics.pareto_sets` or "
+                f"`strategies.pareto_search` tells the best, of {self.name}."
+            )
+        return self.sign * scores
+
+
+def _values_of_mean(model: Any, X: Tensor, posterior_transform: Any) -> Tensor:
+    r"""The outputs of a model at its posterior mean, `batch_shape x n x m`."""
+    if isinstance(model, RobustModel):
+        return model.risk_of_mean(X, posterior_transform)
+    if isinstance(model, ModelList) and posterior_transform is None:
+        return torch.cat([_values_of_mean(part, X, None) for part in model.models], dim=-1)
+    mean: Tensor = model.posterior(X, posterior_transform=posterior_transform).mean
+    return mean
+
+
+def as_bound(bound: Any) -> ConfidenceBound:
+    r"""A confidence bound as it is; of an acquisition function of BoTorch, its objective alone.
+
+    Raises:
+        TypeError: If it is neither.
+    """
+    if isinstance(bound, ConfidenceBound):
+        return bound
+    is_ours = type(bound).__module__.startswith("botorch_risk.")
+    if isinstance(bound, AcquisitionFunction) and not is_ours:
+        return ObjectiveOfMean(bound)
+    raise TypeError(
+        "Expected `bound` to be a confidence bound, such as a `RiskUpperConfidenceBound`, or an "
+        f"acquisition function of BoTorch. Got {type(bound).__name__}."
+    )
+
+
 def recommend(
-    bound: ConfidenceBound,
+    bound: ConfidenceBound | AcquisitionFunction,
     X: Tensor,
     rule: Rule,
     recorded: Tensor | None = None,
@@ -116,7 +201,10 @@ def recommend(
     confidence: `recommend_everywhere` does not need them.
 
     Args:
-        bound: The confidence bound of the final model.
+        bound: The confidence bound of the final model. Or an acquisition function of BoTorch, on
+            `robust(...)` or on any model, for the rule `"posterior_mean"`: its objective is then
+            taken at the posterior mean, which for `robust` is the risk of the posterior mean.
+            Candidates and improvements play no part.
         X: `batch_shape x n x d` points to choose from, as a rule the evaluated ones; decisions
             without w for a risk of the environment.
         rule: The reporting rule.
@@ -136,8 +224,11 @@ def recommend(
         BotorchTensorDimensionError: If `X` does not have the columns that the bound takes.
         InputDataError: If `"best_observed"` is used for points that were not evaluated, or
             none of which was repeated; or if a replicate has no recorded bound.
-        UnsupportedError: If `"best_observed"` is used for a risk of the environment.
-        ValueError: If the rule is not known, or `recorded` is missing.
+        TypeError: If `bound` is neither.
+        UnsupportedError: If `"best_observed"` is used for a risk of the environment, or an
+            acquisition function has several objectives or no lower bound.
+        ValueError: If the rule is not known, `recorded` is missing, or an acquisition function of
+            BoTorch has constraints and `feasible` is missing.
 
     Example:
         >>> from botorch_risk.acquisition import RiskAverseUpperConfidenceBound
@@ -156,6 +247,9 @@ def recommend(
         >>> recommend(bound, train_X, "posterior_mean", feasible=feasible).feasible
         tensor(True)
     """
+    bound = as_bound(bound)
+    if feasible is None and isinstance(bound, ObjectiveOfMean):
+        bound.refuse_constraints()
     if feasible is None and isinstance(bound, ConstraintBounds):
         feasible = bound
     bound.check_points(X)

@@ -7,15 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from botorch_risk.optim.discrete_columns import Values
 from botorch_risk.optim.multistart import optimize_acqf_replicates
-from botorch_risk.recommend import ConfidenceBound, ConstraintBounds, Recommendation, recommend
+from botorch_risk.recommend import (
+    ConfidenceBound,
+    ConstraintBounds,
+    ObjectiveOfMean,
+    Recommendation,
+    as_bound,
+    recommend,
+)
 
 
 def recommend_everywhere(
-    bound: ConfidenceBound,
+    bound: ConfidenceBound | AcquisitionFunction,
     bounds: Tensor,
     *,
     seeds: int | Sequence[int],
@@ -33,7 +41,8 @@ def recommend_everywhere(
     be feasible, the least infeasible of the decisions is returned, with a warning.
 
     Args:
-        bound: Of a model of batch shape `[R]`, or `[]` for `R = 1`.
+        bound: Of a model of batch shape `[R]`, or `[]` for `R = 1`; or an acquisition function of
+            BoTorch without constraints on such a model, as `recommend` takes it.
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
         seeds: One for each replicate.
         evaluated: Decisions that are offered too, `R x n x d_x`, such as the evaluated ones.
@@ -51,7 +60,9 @@ def recommend_everywhere(
 
     Raises:
         BotorchTensorDimensionError: If the bounds or the seeds do not fit.
-        ValueError: If there are fewer raw points than starts, or a seed repeats.
+        TypeError: If `bound` is neither.
+        ValueError: If there are fewer raw points than starts, a seed repeats, or an acquisition
+            function of BoTorch has constraints.
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -66,6 +77,9 @@ def recommend_everywhere(
         >>> recommend_everywhere(bound, unit, seeds=0).point.shape
         torch.Size([1, 1])
     """
+    bound = as_bound(bound)
+    if isinstance(bound, ObjectiveOfMean):
+        bound.refuse_constraints()
     found, _ = optimize_acqf_replicates(
         _Reported(bound),
         bounds,

@@ -14,11 +14,13 @@ from torch import Tensor
 
 from botorch_risk.gradients import conditioning_on, predicting_with
 from botorch_risk.models.fixed_noise import condition
+from botorch_risk.models.outcomes import single_outcome
 from botorch_risk.models.reductions import Reduction, Reductions, check_outcomes
-from botorch_risk.models.risk_posterior import RiskPosterior, SharedRisks
+from botorch_risk.models.risk_posterior import RiskPosterior, SharedRisks, reduce_columns
 from botorch_risk.posterior.constant_rows import constant_rows
 from botorch_risk.posterior.inputs import as_points, input_widths
 from botorch_risk.posterior.joint import JointProcess
+from botorch_risk.posterior.marginals import MarginalPredictor
 
 MEMORY_LIMIT = 4.0  # GiB
 _COPIES = 4  # of a joint covariance: itself, its factor, and as much again for the gradient
@@ -153,11 +155,7 @@ class RobustModel(Model):
                 "Expected `observation_noise=False`: outcomes are observed, risks are not. "
                 f"Got {observation_noise!r}."
             )
-        if posterior_transform is not None and self.model.num_outputs != 1:
-            raise UnsupportedError(
-                "Expected no `posterior_transform` for a model with several outcomes: it would mix "
-                f"them before their risks are taken. Got {type(posterior_transform).__name__}."
-            )
+        self._check_transform(posterior_transform)
         X = as_points(X, self.model)
         chosen = list(range(self.num_outputs)) if output_indices is None else output_indices
         if not JointProcess.serves(self._process_model, posterior_transform):
@@ -171,6 +169,33 @@ class RobustModel(Model):
                 )
             return RiskPosterior(posterior, columns, weights, X.shape[-2])
         return self._joint_posterior(X, chosen, posterior_transform)
+
+    def risk_of_mean(
+        self, X: Tensor, posterior_transform: PosteriorTransform | None = None
+    ) -> Tensor:
+        r"""The risks of the posterior mean, which a recommendation is made by.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+            posterior_transform: As of `posterior`.
+
+        Returns:
+            `batch_shape x m x num_outputs`.
+
+        Raises:
+            BotorchTensorDimensionError: If decisions and environments do not make the inputs of the
+                model.
+            UnsupportedError: If the model is an ensemble, or a list cannot be divided.
+        """
+        self._check_transform(posterior_transform)
+        X = as_points(X, self.model)
+        every = range(self.num_outputs)
+        inputs, weights, columns = self.risks.expand(X, every, self.input_widths)
+        alone = [single_outcome(self.model, i) for i in range(self.model.num_outputs)]
+        predictors = [MarginalPredictor(each, posterior_transform) for each in alone]
+        means = [predict(inputs.flatten(-3, -2)).mean for predict in predictors]
+        values = torch.stack(means, dim=-1).unflatten(-2, inputs.shape[-3:-1])
+        return reduce_columns(values, weights, columns)
 
     def _joint_posterior(
         self, X: Tensor, chosen: list[int], posterior_transform: PosteriorTransform | None
@@ -217,6 +242,13 @@ class RobustModel(Model):
         shared = SharedRisks(weights, len(rows))
         self._shared = [(rows.clone(), key, shared), *self._shared[: _KEPT - 1]]
         return shared
+
+    def _check_transform(self, posterior_transform: PosteriorTransform | None) -> None:
+        if posterior_transform is not None and self.model.num_outputs != 1:
+            raise UnsupportedError(
+                "Expected no `posterior_transform` for a model with several outcomes: it would mix "
+                f"them before their risks are taken. Got {type(posterior_transform).__name__}."
+            )
 
     def _check_memory(self, inputs: Tensor, num_constant: int) -> None:
         r"""Raises UnsupportedError, with the n_w that fits, for what would not fit."""
