@@ -327,11 +327,14 @@ def _warn_of_infeasible(best: Any, offered: Tensor) -> None:
     r"""Says where nothing is feasible, and how far the first such point is from it."""
     infeasible = ~best.feasible
     slacks = [float(f"{each:.4g}") for each in best.slacks[:, infeasible][:, 0].tolist()]
+    replicates = (
+        f" in {int(infeasible.sum())} of {infeasible.numel()} replicates: "
+        f"{infeasible.nonzero().tolist()}"
+    )
     warnings.warn(
         f"Expected a point that meets all constraints with confidence. Got none among "
-        f"{int(offered[infeasible][0].sum())} in {int(infeasible.sum())} of {infeasible.numel()} "
-        f"replicates: {infeasible.nonzero().tolist()}. The least infeasible is recommended: its "
-        f"lower bounds exceed their limits by {slacks}.",
+        f"{int(offered[infeasible][0].sum())}{replicates if infeasible.dim() else ''}. The least "
+        f"infeasible is recommended: its lower bounds exceed their limits by {slacks}.",
         InfeasibleRecommendationWarning,
         stacklevel=4,
     )

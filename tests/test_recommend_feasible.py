@@ -76,7 +76,7 @@ def test_feasible_recommendations_equal_a_loop(rule: Any, thresholds: tuple[floa
         if feasible:
             chosen = recommend(acqf.bound, X, rule, feasible=acqf)
         else:
-            with pytest.warns(InfeasibleRecommendationWarning, match=r"none among 7 in 1 of 1"):
+            with pytest.warns(InfeasibleRecommendationWarning, match=r"none among 7\. The least"):
                 chosen = recommend(acqf.bound, X, rule, feasible=acqf)
         assert (chosen.row, chosen.feasible) == (row, feasible)
         assert torch.equal(chosen.point, X[row])
@@ -153,7 +153,7 @@ def test_observed_objectives_need_repeats_at_feasible_points() -> None:
         def worst_slack(self, slacks: Tensor) -> Tensor:
             return slacks[0]
 
-    with pytest.warns(InfeasibleRecommendationWarning, match=r"among 2 in .* limits by \[-1.0\]"):
+    with pytest.warns(InfeasibleRecommendationWarning, match=r"among 2\. .* limits by \[-1.0\]"):
         chosen = recommend(bound, X, "best_observed", feasible=OnlyTheMiddle())
     assert chosen.row == 2
 

@@ -20,7 +20,7 @@ from botorch_risk.acquisition.risk_constraint import OutcomeConstraint
 from botorch_risk.models.outcomes import spread_of, warn_if_out_of_reach
 
 Side = Literal["lower", "mean", "upper"]
-_FAR = 1e4  # spreads of a constraint, whose penalty sets the infeasible apart
+_FAR = 1e4  # spreads of the objective by which reporting sets the infeasible apart
 # Spreads within which the penalty bends. At a kink quasi-Newton steps take ten times as many
 # evaluations; and it bends inside the limit, where the penalty is exact, so that nothing is missed.
 _BEND, _FINE_BEND = 1e-2, 1e-3  # while exploring, and for a recommendation
@@ -66,6 +66,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
 
     prices: Tensor
     spreads: Tensor
+    far: Tensor
 
     def __init__(
         self,
@@ -123,8 +124,10 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
             *(spread_of(model, each.outcome) for each in risk_constraints)
         )
         self.register_buffer("spreads", torch.stack(spreads))
-        prices = spread_of(model, objective_outcome) / self.spreads
-        self.register_buffer("prices", as_nonnegative("penalty", penalty) * prices)
+        spread = spread_of(model, objective_outcome)
+        prices = as_nonnegative("penalty", penalty) * spread / self.spreads
+        self.register_buffer("prices", prices)
+        self.register_buffer("far", _FAR * spread)
         self.set_X_pending(X_pending)
 
     def _condition(self, X_pending: Tensor | None) -> None:
@@ -261,9 +264,9 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         if side == "upper":
             return self._smooth(value, slacks, _BEND)
         missed = (-slacks).clamp_min(0.0)
-        prices = _per_point(self.prices, missed)
-        far = _FAR * prices.amax(dim=0) * (missed > 0).any(dim=0)
-        return value - (prices * missed).sum(dim=0) - far
+        penalty = (_per_point(self.prices, missed) * missed).sum(dim=0)
+        far = self.far.to(missed).unsqueeze(-1) * (missed > 0).any(dim=0)
+        return value - penalty - far
 
 
 def _per_point(values: Tensor, like: Tensor) -> Tensor:

@@ -16,6 +16,9 @@ from botorch_risk.acquisition.pointwise import (
     register_weights,
 )
 from botorch_risk.models.noise_quantile import normal_quantile
+from botorch_risk.models.outcomes import spread_of
+
+LEAST_NOISE = 1e-12  # of the squared spread of the outcome
 
 
 @construct_from_own_arguments
@@ -40,6 +43,7 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
 
     beta: Tensor
     noise_beta: Tensor | None
+    least_noise: Tensor
 
     def __init__(
         self,
@@ -73,6 +77,7 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
         self.register_buffer(
             "noise_beta", None if noise_beta is None else as_nonnegative("noise_beta", noise_beta)
         )
+        self.register_buffer("least_noise", LEAST_NOISE * spread_of(model, 0).square())
         self.set_X_pending(X_pending)
 
     def _condition(self, X_pending: Tensor | None) -> Any:
@@ -107,4 +112,5 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
             bounds = model.noise_confidence_bounds(X, per_point(self.noise_beta, X))
             noise = bounds[0] if side * self.z > 0 else bounds[1]  # more noise helps if z < 0
         # The root of a bound at 0 has no gradient.
-        return f - self.z * noise.clamp_min(1e-12).sqrt()
+        least = self.least_noise.to(noise).unsqueeze(-1)
+        return f - self.z * noise.clamp_min(least).sqrt()

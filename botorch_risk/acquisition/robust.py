@@ -14,7 +14,12 @@ from torch import Tensor
 from botorch_risk.acquisition.risk_constraint import NoisyChanceConstraint, RiskConstraint
 from botorch_risk.environments import Environment
 from botorch_risk.models.noise_quantile import NoiseQuantileModel
-from botorch_risk.models.outcomes import locate_outcome, single_outcome, warn_if_out_of_reach
+from botorch_risk.models.outcomes import (
+    locate_outcome,
+    single_outcome,
+    spread_of,
+    warn_if_out_of_reach,
+)
 from botorch_risk.models.reductions import Reduction, check_outcomes, check_parts
 from botorch_risk.models.robust import MEMORY_LIMIT, RobustModel
 from botorch_risk.models.robust_list import RobustModelList
@@ -27,7 +32,8 @@ class Robust(NamedTuple):
     Attributes:
         model: Its posterior is the joint distribution of the risks of decisions.
         options: Keyword arguments of the acquisition function: `objective`, where there are
-            constraints or several outcomes, and `constraints`.
+            constraints or several outcomes, and `constraints`, in standard deviations of each
+            outcome as it was observed.
 
     Example:
         >>> import torch
@@ -127,7 +133,9 @@ def robust(
     options: dict[str, Any] = {}
     if constraints:
         places = enumerate(constraints, start=len(objectives))
-        options["constraints"] = [_shortfall(column[i], each.limit) for i, each in places]
+        options["constraints"] = [
+            _shortfall(column[i], each.limit, spread_of(model, each.outcome)) for i, each in places
+        ]
     if len(chosen) == 1 and len(order) > 1:
         options["objective"] = GenericMCObjective(_select(chosen[0]))
     elif len(chosen) > 1 and chosen != list(range(len(order))):
@@ -210,9 +218,13 @@ def _outcome_of(role: _Role) -> int:
     return constraint.outcome
 
 
-def _shortfall(column: int, limit: float) -> Callable[[Tensor], Tensor]:
-    r"""What BoTorch calls a constraint: negative where the risk is above the limit."""
-    return lambda samples: limit - samples[..., column]
+def _shortfall(column: int, limit: float, spread: Tensor) -> Callable[[Tensor], Tensor]:
+    r"""What BoTorch calls a constraint: negative where the risk is above the limit.
+
+    In standard deviations of the outcome as it was observed: BoTorch's `eta`, which smooths the
+    step from feasible to infeasible, has no unit then.
+    """
+    return lambda samples: (limit - samples[..., column]) / spread.to(samples).unsqueeze(-1)
 
 
 def _select(column: int) -> Callable[[Tensor, Tensor | None], Tensor]:

@@ -2,15 +2,20 @@ r"""The arm to recommend, by the risk that its strategy optimises."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import torch
 from ax.api.client import Client
 from ax.core.experiment import Experiment
 
+from botorch_risk.acquisition import ConstrainedUpperConfidenceBound
+from botorch_risk.ax.chosen_context import OfDecisions
 from botorch_risk.ax.fitted import completed_arms, confidence_bound, encoded, fitted_adapter
 from botorch_risk.ax.observed import ObservedAdapter
+from botorch_risk.recommend import InfeasibleRecommendationWarning, recommend
 
 Rule = Literal["lower_confidence_bound", "posterior_mean"]
 
@@ -26,6 +31,7 @@ class BestArm:
         lower: A lower confidence bound.
         upper: An upper confidence bound.
         runner_up: The arm that the rule has second, if there is one.
+        feasible: Whether it meets all outcome constraints with confidence; `None` without any.
 
     Example:
         >>> BestArm(3, {"heat": 0.4}, mean=1.0, lower=0.8, upper=1.2).lower
@@ -38,6 +44,7 @@ class BestArm:
     lower: float
     upper: float
     runner_up: BestArm | None = None
+    feasible: bool | None = None
 
 
 def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
@@ -45,11 +52,16 @@ def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
 
     Ax's own best parameterization compares predicted means, or the observed ones where it mistrusts
     the model, and takes the model of the last candidate; this is by the risk that the strategy
-    optimises, noise, context and constraints included, with all data so far.
+    optimises, noise, context and constraints included, with all data so far. With constraints it is
+    the best of the arms that meet them with confidence, or the least infeasible one, as `recommend`
+    has it.
 
     Args:
         client: Of an experiment with a strategy of this package, and a completed trial.
         rule: By the lower confidence bound of the risk, as RAHBO reports, or by its posterior mean.
+
+    Warns:
+        InfeasibleRecommendationWarning: If no arm meets all constraints with confidence.
 
     Raises:
         AssertionError: Ax's own, if the client has no experiment or no generation strategy.
@@ -92,20 +104,32 @@ def recommended_arm(experiment: Experiment, adapter: ObservedAdapter, rule: Rule
         adapter: Fitted to its data.
         rule: As in `best_arm`.
 
+    Warns:
+        InfeasibleRecommendationWarning: If no arm meets all constraints with confidence.
+
     Raises:
         UnsupportedError: If the strategy has no bounds of a risk.
     """
     arms = completed_arms(experiment)
     bound = confidence_bound(adapter)
     X = encoded(adapter, [arm.parameters for _, arm in arms])
-    with torch.no_grad():
-        bounds = bound.lower(X), bound.mean(X), bound.upper(X)
-    by_rule = bounds[0] if rule == "lower_confidence_bound" else bounds[1]
-    order = by_rule.argsort(descending=True).tolist()
-    best: BestArm | None = None
-    for row in reversed(order[:2]):
-        lower, mean, upper = (each[row].item() for each in bounds)
-        index, arm = arms[row]
-        best = BestArm(index, dict(arm.parameters), mean, lower, upper, best)
-    assert best is not None
-    return best
+    if isinstance(bound, OfDecisions):
+        bound, X = bound.bound, X[..., : bound.num_decisions]
+    constraints = bound if isinstance(bound, ConstrainedUpperConfidenceBound) else None
+    objective = bound if constraints is None else constraints.bound
+
+    def arm_of(rows: Sequence[int]) -> BestArm:
+        found = recommend(objective, X[rows], rule, feasible=constraints)
+        (index, arm), x = arms[rows[int(found.row)]], found.point.unsqueeze(-2)
+        with torch.no_grad():
+            lower, mean, upper = (
+                getattr(objective, side)(x).item() for side in ("lower", "mean", "upper")
+            )
+        feasible = None if found.feasible is None else bool(found.feasible)
+        return BestArm(index, dict(arm.parameters), mean, lower, upper, feasible=feasible)
+
+    best = arm_of(range(len(arms)))
+    others = [row for row, (_, arm) in enumerate(arms) if arm.parameters != best.parameters]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfeasibleRecommendationWarning)  # said of the best one
+        return replace(best, runner_up=arm_of(others) if others else None)

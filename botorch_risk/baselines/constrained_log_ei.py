@@ -8,12 +8,14 @@ from typing import Any
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.logei import qLogExpectedImprovement, qLogProbabilityOfFeasibility
+from botorch.acquisition.objective import MCAcquisitionObjective
 from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_constraint import RiskConstraint
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
+from botorch_risk.strategies.monte_carlo import in_spreads
 from botorch_risk.strategies.risk_search import risk_search
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
@@ -78,7 +80,7 @@ def log_ei(
     model: Model,
     X_baseline: Tensor,
     X_pending: Tensor | None = None,
-    objective: Callable[..., Tensor] | None = None,
+    objective: MCAcquisitionObjective | None = None,
     constraints: list[Callable[[Tensor], Tensor]] | None = None,
 ) -> AcquisitionFunction:
     r"""The acquisition function of a round.
@@ -91,23 +93,18 @@ def log_ei(
         constraints: From samples of the risks to what is at most 0 where one holds.
     """
     with torch.no_grad():
-        risks = _posterior_mean(model, X_baseline)  # n x m
-    values = risks[..., 0] if objective is None else objective(risks)
+        posterior: Any = model.posterior(X_baseline.unsqueeze(-2))
+        risks = posterior.mean.squeeze(-2)  # n x m
     if constraints is not None:
         holds = torch.stack([each(risks) <= 0 for each in constraints]).all(dim=0)
         if not holds.any():
             return qLogProbabilityOfFeasibility(model, constraints, X_pending=X_pending)
-        values = values[holds]
+        risks = risks[holds]
+    scaled = in_spreads(model, X_baseline, objective)
     return qLogExpectedImprovement(
         model,
-        best_f=values.max(),
+        best_f=scaled(risks).max(),
         X_pending=X_pending,
-        objective=objective,  # type: ignore[arg-type]
+        objective=scaled,
         constraints=constraints,
     )
-
-
-def _posterior_mean(model: Any, X: Tensor) -> Tensor:
-    r"""The mean risks, `n x m`, each decision by itself."""
-    mean: Tensor = model.posterior(X.unsqueeze(-2)).mean
-    return mean.squeeze(-2)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.objective import GenericMCObjective, MCAcquisitionObjective
 from botorch.models import ModelListGP
 from botorch.models.model import Model, ModelList
 from botorch.optim import optimize_acqf
@@ -35,7 +36,8 @@ class MonteCarloDecision:
 
     Args:
         acquisition: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`, the
-            last two where `robust` has them; such as `qLogNoisyExpectedImprovement`.
+            last two where `robust` has them; such as `qLogNoisyExpectedImprovement`. A class is
+            given an objective in standard deviations, so that its smoothing has no unit.
         risk_measure: Of the objectives, or one for each.
         constraints: What has to hold.
         max_iterations: Iterations of the acquisition optimiser.
@@ -86,9 +88,10 @@ class MonteCarloDecision:
         pending = None if turn.pending is None else turn.pending[row, :, :d_x]
         with manual_seed(seed):
             risks, options = self.reduce(model, environment, self.risk_measure, self.constraints)
-            acquisition = self.acquisition(
-                risks, turn.view.decisions[row], X_pending=pending, **options
-            )
+            evaluated = turn.view.decisions[row]
+            if isinstance(self.acquisition, type) and isinstance(self.risk_measure, RiskMeasure):
+                options["objective"] = in_spreads(risks, evaluated, options.get("objective"))
+            acquisition = self.acquisition(risks, evaluated, X_pending=pending, **options)
             return self._maximize(acquisition, turn, seed).unsqueeze(0)
 
     def _maximize(self, acquisition: AcquisitionFunction, turn: Turn, seed: int) -> Tensor:
@@ -108,6 +111,46 @@ class MonteCarloDecision:
             retry_on_optimization_warning=False,
             **numbers,
         )[0]
+
+
+def in_spreads(
+    model: Model, X: Tensor, objective: MCAcquisitionObjective | None = None
+) -> GenericMCObjective:
+    r"""An objective divided by its spread over some decisions.
+
+    BoTorch smooths an improvement by a constant that has a unit: 1e-6 of the objective.
+
+    Args:
+        model: Of risks.
+        X: Evaluated decisions, `n x d_x`.
+        objective: From samples of the risks to the objective. Default: the first risk.
+    """
+
+    def of(risks: Tensor) -> Tensor:
+        return risks[..., 0] if objective is None else objective(risks)
+
+    spread = spreads_of_risks(model, X, of)
+
+    def in_units_of_spread(risks: Tensor, X: Tensor | None = None) -> Tensor:
+        return of(risks) / spread
+
+    return GenericMCObjective(in_units_of_spread)
+
+
+def spreads_of_risks(model: Any, X: Tensor, objective: Callable[[Tensor], Tensor]) -> Tensor:
+    r"""The standard deviation of the posterior mean over decisions; 1 where it is constant.
+
+    Args:
+        model: Of risks.
+        X: Decisions, `n x d_x`.
+        objective: From risks `n x m` to values `n` or `n x m'`.
+    """
+    with torch.no_grad():
+        values = objective(model.posterior(X.unsqueeze(-2)).mean.squeeze(-2))
+    centred = values - values.mean(dim=0)
+    spread = centred.square().mean(dim=0).sqrt()
+    resolution = 16 * torch.finfo(values.dtype).eps * values.abs().amax(dim=0)
+    return spread.where(spread > resolution, torch.ones_like(spread))
 
 
 def model_of_replicate(turn: Turn, row: int) -> Model:

@@ -11,6 +11,10 @@ from typing import Any
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
+from botorch.acquisition.multi_objective.objective import (
+    GenericMCMultiOutputObjective,
+    IdentityMCMultiOutputObjective,
+)
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
 from botorch.sampling.normal import SobolQMCNormalSampler
@@ -23,7 +27,11 @@ from botorch_risk.environments import Environment
 from botorch_risk.models.reductions import check_parts
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.monte_carlo import AcquisitionOfRisk, MonteCarloDecision
+from botorch_risk.strategies.monte_carlo import (
+    AcquisitionOfRisk,
+    MonteCarloDecision,
+    spreads_of_risks,
+)
 from botorch_risk.strategies.pareto_set import of_measures
 from botorch_risk.strategies.risk_search import DecisionThenValue
 from botorch_risk.strategies.space import Box, decision_box
@@ -60,10 +68,18 @@ class HypervolumeImprovement:
             X_baseline: Evaluated decisions, `n x d_x`.
             options: `X_pending`, `objective` and `constraints`.
         """
+        of = options.pop("objective", None) or IdentityMCMultiOutputObjective()
+        spreads = spreads_of_risks(model, X_baseline, of)  # BoTorch's smoothing has no unit then
+
+        def in_spreads(risks: Tensor, X: Tensor | None = None) -> Tensor:
+            values: Tensor = of(risks) / spreads
+            return values
+
         return qLogNoisyExpectedHypervolumeImprovement(
             model,
-            ref_point=list(self.reference_point),
+            ref_point=spreads.new_tensor(self.reference_point) / spreads,
             X_baseline=X_baseline,
+            objective=GenericMCMultiOutputObjective(in_spreads),
             sampler=quasi_random_sampler(self.num_samples),
             prune_baseline=True,
             cache_root=False,  # a model of risks shares what the evaluated decisions cost itself

@@ -17,8 +17,9 @@ from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import Beta, beta_of_round, check_beta
 from botorch_risk.arguments import check_nonnegative
 from botorch_risk.environments import Environment
-from botorch_risk.models.outcomes import spread_of
+from botorch_risk.models.outcomes import single_outcome, spread_of
 from botorch_risk.models.reductions import check_parts
+from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import Bound, EnvironmentRisk, Reporting, Turn
 from botorch_risk.strategies.environment_space import EnvironmentSpace
@@ -264,13 +265,12 @@ def risk_search(
 def _least_certain(turn: Turn, X: Tensor) -> Tensor:
     r"""The inputs of the model at decisions `R x 1 x d_x`, with the value of W to query."""
     inputs, weights = turn.space.environment.expand(X)  # R x 1 x n_w x d
-    model = turn.model
+    model, pairs = turn.model, inputs.squeeze(-3)
+    total = torch.zeros_like(pairs[..., 0])  # R x n_w
     with torch.no_grad():
-        posterior: Any = model.posterior(inputs.squeeze(-3))
-        deviation = posterior.variance.clamp_min(0).sqrt()  # R x n_w x m
-        spreads = [spread_of(model, outcome) for outcome in range(model.num_outputs)]
-        unit = torch.stack([each.expand(len(X)) for each in spreads], dim=-1).to(deviation)
-        total = (deviation / unit.unsqueeze(-2)).sum(dim=-1)  # R x n_w
+        for outcome in range(model.num_outputs):
+            deviation = MarginalPredictor(single_outcome(model, outcome))(pairs).variance.sqrt()
+            total += deviation / spread_of(model, outcome).to(deviation).unsqueeze(-1)
     supported = (weights > 0).expand(inputs.shape[:-1]).squeeze(-2)
     best = total.masked_fill(~supported, -torch.inf).argmax(dim=-1)
     index = best[:, None, None, None].expand(-1, 1, 1, inputs.shape[-1])

@@ -81,14 +81,14 @@ def test_values_are_those_of_the_objective_less_what_is_missed() -> None:
         assert torch.equal(acqf.feasible(X, side), (slacks >= 0).all(dim=0))
 
 
-def test_beyond_a_limit_the_dearest_constraint_sets_the_price() -> None:
-    r"""Whichever constraint is missed: spreads of 1 and 4, prices of 20 and 5 spreads."""
+def test_beyond_a_limit_each_constraint_has_its_price() -> None:
+    r"""And a distance of the objective's spreads, whichever constraint is missed."""
     acqf, X = constrained(CHANCE, TAIL), decisions(2)
     acqf.spreads.copy_(torch.tensor([1.0, 4.0]))
     acqf.prices.copy_(torch.tensor([20.0, 5.0]))
     acqf.slacks = lambda X, side="lower": torch.tensor([[0.5, -0.1], [-0.2, 3.0]]).to(X)
     missed = acqf.bound.lower(X) - torch.tensor([5 * 0.2, 20 * 0.1]).to(X)
-    torch.testing.assert_close(acqf.lower(X), missed - 1e4 * 20)
+    torch.testing.assert_close(acqf.lower(X), missed - 1e4 * spread(0))
     torch.testing.assert_close(acqf.worst_slack(acqf.slacks(X)), torch.tensor([-0.05, -0.1]).to(X))
 
 

@@ -27,6 +27,7 @@ from botorch_risk.environments import (
     PerturbedEnvironment,
 )
 from botorch_risk.models import NoiseQuantileModel, RobustModel
+from botorch_risk.models.outcomes import spread_of
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
@@ -166,7 +167,8 @@ def test_a_constraint_and_an_objective_of_one_outcome_share_their_samples() -> N
     assert samples.shape[-1] == 2
     assert (samples[..., 0] >= samples[..., 1]).all()
     torch.testing.assert_close(options["objective"](samples, X), samples[..., 0])
-    torch.testing.assert_close(options["constraints"][0](samples), -1.0 - samples[..., 1])
+    shortfall = (-1.0 - samples[..., 1]) / spread_of(model, 0)
+    torch.testing.assert_close(options["constraints"][0](samples), shortfall)
 
 
 @pytest.mark.parametrize("kind", ["list", "outputs"])
@@ -179,8 +181,8 @@ def test_options_pick_the_outcomes(kind: str, flipped: bool) -> None:
     samples = torch.tensor([[1.0, 2.0]], dtype=torch.float64)
     objective = options["objective"](samples, None)
     assert objective.item() == (2.0 if flipped else 1.0)
-    limit = options["constraints"][0](samples)
-    assert limit.item() == pytest.approx(0.1 - (1.0 if flipped else 2.0))
+    missed = options["constraints"][0](samples) * spread_of(model, constraint.outcome)
+    assert missed.item() == pytest.approx(0.1 - (1.0 if flipped else 2.0))
     best = reduced.posterior(decisions(3, 1)).mean
     assert best.shape == (3, 1, 2)
     acqf = qLogNoisyExpectedImprovement(reduced, decisions(4), sampler=sampler(), **options)
@@ -213,7 +215,7 @@ def test_noise_that_was_learnt() -> None:
     mean = reduced.posterior(X).mean
     deviation = noisy.predicted_noise(X).sqrt()
     torch.testing.assert_close(
-        options["constraints"][0](mean).squeeze(-1),
+        options["constraints"][0](mean).squeeze(-1) * spread_of(noisy, 0),
         (noisy.posterior(X).mean + 1.6448536269514722 * deviation - 2.0).flatten(),
     )
     with pytest.raises(UnsupportedError, match=r"no objective.*outcome 1"):

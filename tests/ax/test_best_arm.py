@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import warnings
+
 import pytest
 from ax.exceptions.core import DataRequiredError, UnsupportedError
 
 from botorch_risk.ax import best_arm, level_set, under_uncertain_context
+from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import WorstCase
 from tests.ax.laboratory import HUMIDITY, laboratory, play, with_table
 
@@ -33,6 +36,25 @@ def test_rules_are_those_of_their_names() -> None:
 
 def test_what_breaks_a_constraint_is_not_recommended() -> None:
     assert best_arm(with_table(constraints=["cost <= 0.25"])).parameters["heat"] < 0.25
+
+
+def test_where_no_arm_meets_a_constraint_the_least_infeasible_is_named_as_such() -> None:
+    client = with_table(constraints=["cost <= -1"])
+    with warnings.catch_warnings(record=True) as seen:  # `pytest.warns` would raise Ax's own ones
+        warnings.simplefilter("always", InfeasibleRecommendationWarning)
+        found = best_arm(client)
+    (said,) = [str(each.message) for each in seen]
+    assert "Got none among 6. The least infeasible" in said and "limits by [-" in said
+    assert found.parameters["heat"] == 0.1  # the cost is the heat
+    assert found.feasible is False and found.lower < found.mean < found.upper
+    assert abs(found.mean) < 2.0  # the risk itself, without a penalty
+    assert found.runner_up is not None and found.runner_up.parameters["heat"] == 0.2
+
+
+def test_an_arm_says_whether_it_meets_the_constraints() -> None:
+    assert best_arm(with_table()).feasible is None
+    found = best_arm(with_table(constraints=["cost <= 0.25"]))
+    assert found.feasible is True and found.runner_up is not None and found.runner_up.feasible
 
 
 def test_contexts_and_what_came_after_the_last_candidate_count() -> None:
