@@ -40,7 +40,7 @@ CANNOT_HAPPEN = {
     "ValueError",
     "test_functions.bell_shaped_environment": "BotorchTensorDimensionError InputDataError "
     "ValueError",
-    "experiments.campaigns.campaign_markdown": "StoreError ValueError",  # caught
+    "experiments.campaigns.campaign_markdown": "NoResultsError",  # caught
 }
 
 # What is our own, by the reason that it has no source.

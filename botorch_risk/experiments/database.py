@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,18 @@ _IDENTITY = (
     "CREATE TABLE identity (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum BLOB NOT NULL)"
 )
 
+_UNLOCKED = "{} to be free of other processes' locks"
+_ACCESSIBLE = "{} to be readable and writable"
+_EXPECTED = {  # by the code of SQLite's error
+    sqlite3.SQLITE_BUSY: _UNLOCKED,
+    sqlite3.SQLITE_LOCKED: _UNLOCKED,
+    sqlite3.SQLITE_FULL: "room for {} on its disk",
+    sqlite3.SQLITE_CANTOPEN: _ACCESSIBLE,
+    sqlite3.SQLITE_IOERR: _ACCESSIBLE,
+    sqlite3.SQLITE_PERM: _ACCESSIBLE,
+    sqlite3.SQLITE_READONLY: _ACCESSIBLE,
+}
+
 
 @dataclass(frozen=True)
 class Schema:
@@ -26,14 +38,18 @@ class Schema:
     Args:
         kind: What a file is called in errors.
         application_id: Four letters as a number, in the header of the file.
-        version: The version; files of another are refused.
+        version: The version; files of another are refused, except those of `upgrades`.
         tables: The SQL statements that create them.
+        upgrades: Makes a file of an older version one of the next, by the older version.
+        views: The SQL statements by which an older version reads like this one, unchanged.
     """
 
     kind: str
     application_id: int
     version: int
     tables: tuple[str, ...]
+    upgrades: Mapping[int, Callable[[sqlite3.Connection], None]] = field(default_factory=dict)
+    views: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 # 2: rows have checksums. Stores of version 1, from before the first release, are refused.
@@ -59,6 +75,9 @@ def open_database(
 ) -> sqlite3.Connection:
     r"""Opens a store, or creates it if an identity is given and there is none.
 
+    A store of an older version is brought up to this one if an identity is given: who gives one
+    is going to write. It is compared in what it knows of the identity.
+
     Args:
         path: The file.
         identity: What the store has to be of, as JSON values; None accepts any.
@@ -76,6 +95,7 @@ def open_database(
     uri = f"{path.absolute().as_uri()}?mode={'rw' if identity is None else 'rwc'}"
     with clear_errors(path):
         connection = sqlite3.connect(uri, uri=True, timeout=_TIMEOUT_SECONDS, isolation_level=None)
+        connection.create_function("checksum", -1, checksum, deterministic=True)
         try:
             if identity is not None and _is_empty(connection):
                 with transaction(connection, path):
@@ -83,7 +103,13 @@ def open_database(
                         _create(connection, identity, schema)
             _check_file(connection, path, schema)
             if identity is not None:
-                check_identity(read_identity(connection, path), identity, path)
+                found, current = read_identity(connection, path), _is_current(connection, schema)
+                known = identity.keys() if current else identity.keys() & found.keys()
+                check_identity(found, {key: identity[key] for key in known}, path)
+                if not current:
+                    with transaction(connection, path):
+                        upgrade(connection, schema)
+                        write_identity(connection, identity)
         except BaseException:
             connection.close()
             raise
@@ -129,6 +155,20 @@ def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
 
 
 @contextmanager
+def snapshot(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    r"""Reads of one moment, whatever another process writes; within a transaction, of that."""
+    if connection.in_transaction:
+        yield
+        return
+    with clear_errors(path):
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            connection.execute("ROLLBACK")
+
+
+@contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
     r"""Raises SQLite's errors as `StoreError`, with the file and the likely cause."""
     try:
@@ -137,12 +177,10 @@ def clear_errors(path: Path) -> Iterator[None]:
         raise StoreError(
             f"Expected no other process to write this round to {path}. Got {error}."
         ) from error
-    except sqlite3.OperationalError as error:
-        raise StoreError(
-            f"Expected {path} to be writable and free of other processes' locks. Got {error}."
-        ) from error
-    except sqlite3.DatabaseError as error:
-        raise StoreError(f"Expected {path} to be an intact store. Got {error}.") from error
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # 0: Python could not read a text
+        expected = _EXPECTED.get(code, "{} to be an intact store").format(path)
+        raise StoreError(f"Expected {expected}. Got {error}.") from error
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> Any:
@@ -162,6 +200,23 @@ def _create(connection: sqlite3.Connection, identity: Mapping[str, Any], schema:
     write_identity(connection, identity)
 
 
+def upgrade(connection: sqlite3.Connection, schema: Schema) -> None:
+    r"""Makes a file of an older version one of this version."""
+    while (found := _pragma(connection, "user_version")) in schema.upgrades:
+        schema.upgrades[found](connection)
+        connection.execute(f"PRAGMA user_version = {found + 1}")
+
+
+def read_as_current(connection: sqlite3.Connection, schema: Schema) -> None:
+    r"""Lets a connection that does not write read a file of an older version like a new one."""
+    for statement in schema.views.get(_pragma(connection, "user_version"), ()):
+        connection.execute(statement)
+
+
+def _is_current(connection: sqlite3.Connection, schema: Schema) -> bool:
+    return bool(_pragma(connection, "user_version") == schema.version)
+
+
 def write_identity(connection: sqlite3.Connection, identity: Mapping[str, Any]) -> None:
     r"""Writes the identity of a store, in place of one that it has."""
     connection.execute("DELETE FROM identity")
@@ -173,7 +228,8 @@ def write_identity(connection: sqlite3.Connection, identity: Mapping[str, Any]) 
 def _check_file(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
     if _pragma(connection, "application_id") != schema.application_id:
         raise StoreError(f"Expected {path} to be {schema.kind}. Got another file.")
-    if (found := _pragma(connection, "user_version")) != schema.version:
+    known = schema.version, *schema.upgrades
+    if (found := _pragma(connection, "user_version")) not in known:
         raise StoreError(
             f"Expected schema {schema.version} of stores, with checksums, in {path}. Got schema "
             f"{found}, which this version cannot read; run the experiment again into a new file."

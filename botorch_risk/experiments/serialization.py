@@ -27,6 +27,10 @@ class StoreError(ValueError):
     """
 
 
+class NoResultsError(StoreError):
+    r"""The store is intact, but what is asked for has not been played, or has no true objective."""
+
+
 def checksum(*values: bytes | str | float | int | None) -> bytes:
     r"""The checksum of a sequence of values, BLAKE2b of their types, lengths and bytes.
 

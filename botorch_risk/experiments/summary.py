@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.experiments.records import Records, RoundRecord
+from botorch_risk.experiments.serialization import NoResultsError
 from botorch_risk.metrics import (
     INTERVAL,
     cumulative_regret,
@@ -64,8 +65,8 @@ def regret_curves(
         The curves by the label of the strategy.
 
     Raises:
-        ValueError: If no strategy has completed a round after the initial design, or if
-            the true risk objective is unknown.
+        NoResultsError: If no strategy has completed a round after the initial design, or if
+            the true risk objective is unknown. It is a ValueError.
     """
     completed: dict[str, tuple[list[Tensor], list[Tensor]]] = {}
     for each in (store, *others):
@@ -74,7 +75,7 @@ def regret_curves(
             if len(records) > 1:
                 completed[label] = _true_values(records)
     if not completed:
-        raise ValueError(
+        raise NoResultsError(
             f"Expected a completed round after the initial design in {store.path}. Got none."
         )
     if optimum is None:
@@ -107,7 +108,7 @@ def summary_markdown(store: Records) -> str:
         Markdown; the mean and its Student-t interval, 95 %, over the replicates.
 
     Raises:
-        ValueError: If there is nothing to summarise (see `regret_curves`).
+        NoResultsError: If there is nothing to summarise (see `regret_curves`).
     """
     identity, curves = store.identity, regret_curves(store)
     last = min(curve.num_rounds for curve in curves.values())
@@ -170,7 +171,7 @@ def _true_values(records: list[RoundRecord]) -> tuple[list[Tensor], list[Tensor]
     ]
     of_sets = not at_X and all(_is_set(record.recommendation) for record in records)
     if len(recommended) != len(records) or not (of_sets or len(at_X) == len(records)):
-        raise ValueError(
+        raise NoResultsError(
             "Expected a problem that knows its true objective. Got it in "
             f"{len(recommended if of_sets else at_X)} of {len(records)} rounds."
         )

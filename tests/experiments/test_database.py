@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from botorch_risk.experiments import ExperimentStore, StoreError
+from botorch_risk.experiments.database import clear_errors
 from tests.experiments.stores import IDENTITY, change, fill, record
 
 
@@ -21,7 +22,9 @@ def test_a_locked_file_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("botorch_risk.experiments.database._TIMEOUT_SECONDS", 0.05)
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(StoreError, match=r"results.sqlite .* locked"):
+    with pytest.raises(
+        StoreError, match=r"results.sqlite to be free of other processes' locks. .* locked"
+    ):
         ExperimentStore(path, IDENTITY)
     holder.execute("ROLLBACK")
     holder.close()
@@ -89,6 +92,60 @@ def test_other_files_are_refused_and_left_alone(spoil: Any, message: str, tmp_pa
             ExperimentStore(path, identity)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_no_flipped_bit_of_the_schema_is_an_error_of_another_kind(path: Path) -> None:
+    data = path.read_bytes()
+    first = data.index(b"CREATE TABLE")
+    last = data.rindex(b"CREATE TABLE", 0, 4096) + 20
+    seen = set()
+    for position in range(first, last, 7):
+        flipped = bytearray(data)
+        flipped[position] ^= 0x80  # text that is not UTF-8
+        path.write_bytes(flipped)
+        try:
+            with ExperimentStore(path) as store:
+                store.labels(), store.progress("random"), store.rounds("random")
+        except StoreError as error:
+            seen.add(str(error).partition(". Got ")[0])
+    assert seen == {f"Expected {path} to be an intact store"}
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (sqlite3.SQLITE_BUSY, "a.sqlite to be free of other processes' locks"),
+        (sqlite3.SQLITE_FULL, "room for a.sqlite on its disk"),
+        (sqlite3.SQLITE_READONLY_DIRECTORY, "a.sqlite to be readable and writable"),
+        (sqlite3.SQLITE_IOERR_WRITE, "a.sqlite to be readable and writable"),
+        (sqlite3.SQLITE_CORRUPT, "a.sqlite to be an intact store"),
+        (sqlite3.SQLITE_ERROR, "a.sqlite to be an intact store"),
+    ],
+)
+def test_errors_of_sqlite_are_named_by_their_cause(code: int, expected: str) -> None:
+    error = sqlite3.OperationalError("why")
+    error.sqlite_errorcode = code
+    with (
+        pytest.raises(StoreError, match=rf"^Expected {expected}\. Got why\.$"),
+        clear_errors(Path("a.sqlite")),
+    ):
+        raise error
+
+
+def test_a_text_that_python_cannot_read_is_of_no_intact_store(path: Path) -> None:
+    change(path, "UPDATE strategies SET kind = CAST(x'ff' AS TEXT)")
+    with (
+        ExperimentStore(path) as store,
+        pytest.raises(StoreError, match=r"intact store\. Got Could not decode to UTF-8"),
+    ):
+        store.progress("random")
+
+
+def test_a_file_without_rights_is_named_as_such(path: Path) -> None:
+    with ExperimentStore(path, IDENTITY) as store:
+        store._connection.execute("PRAGMA query_only = 1")
+        with pytest.raises(StoreError, match=r"readable and writable\. Got attempt to write"):
+            record(store, 3)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def resume(
         bool, typer.Option("--failed", help="Run just the blocks that have failed.")
     ] = False,
 ) -> None:
-    r"""Goes on with a campaign whose description is in its store."""
+    r"""Goes on with a campaign whose description is in its store, with the modules it names."""
     from botorch_risk.experiments.campaigns.results import CampaignStore
 
     with one_line_errors(ValueError, MissingExtraError):
@@ -102,6 +102,11 @@ def resume(
         how = _options(journals, report_seconds, device, memory_limit, failed)
         with CampaignStore(path) as store:
             campaign = store.campaign
+    if campaign.modules:
+        names = [
+            str(Path(each).resolve()) if each.endswith(".py") else each for each in campaign.modules
+        ]
+        typer.echo(f"Running the modules that {path} names: {', '.join(names)}.", err=True)
     _run(campaign, path, where, how, extend=False)
 
 
@@ -111,16 +116,16 @@ def status(path: Store) -> None:
     from botorch_risk.experiments.campaigns.results import CampaignStore
 
     with one_line_errors(ValueError), CampaignStore(path) as store:
-        campaign = store.campaign
-        blocks = {block: store.progress(block) for block in campaign.blocks()}
+        blocks = {block: store.progress(block) for block in store.blocks()}
         done = sum(state.last_round == block.num_rounds for block, state in blocks.items())
         failed = {b: state.failure for b, state in blocks.items() if state.failure is not None}
-        query = "SELECT total(cpu_seconds), max(peak_bytes), count(DISTINCT host) FROM reports"
-        seconds, peak, hosts = next(store.select(query))
-        typer.echo(f"{campaign.name}: {done} of {len(blocks)} blocks done, {len(failed)} failed")
+        took = [report[5:] for report in store.reports()]  # a machine, seconds and bytes
+        hosts, seconds, peaks = zip(*took, strict=True) if took else ((), (), ())
+        name = store.campaign.name
+        typer.echo(f"{name}: {done} of {len(blocks)} blocks done, {len(failed)} failed")
         typer.echo(
-            f"    {seconds:.1f} s of CPU time, at most {(peak or 0) / 2**20:.0f} MiB, "
-            f"{hosts} kinds of machine"
+            f"    {sum(seconds):.1f} s of CPU time, at most {max(peaks, default=0) / 2**20:.0f} "
+            f"MiB, {len(set(hosts))} kinds of machine"
         )
         for series in dict.fromkeys(block.series for block in blocks):
             parts = {block: state for block, state in blocks.items() if block.series == series}
@@ -146,7 +151,7 @@ def table(
     from botorch_risk.experiments.campaigns.results import CampaignStore
     from botorch_risk.experiments.campaigns.table import campaign_markdown, write_table
 
-    with one_line_errors(ValueError), CampaignStore(path) as store:
+    with one_line_errors(ValueError, OSError), CampaignStore(path) as store:
         if to is None:
             typer.echo(campaign_markdown(store))
         else:
@@ -175,8 +180,9 @@ def board(
 
     from botorch_risk.experiments.campaigns.board import read_board
     from botorch_risk.experiments.campaigns.board_page import board_markdown, plot_board
+    from botorch_risk.experiments.whole_files import replacing
 
-    with one_line_errors(ValueError, MissingExtraError):
+    with one_line_errors(ValueError, MissingExtraError, OSError):
         regrets = reduce(add, map(_regrets, paths))
         found = read_board(regrets, by, strategy)
         page = board_markdown(found)
@@ -184,8 +190,9 @@ def board(
             typer.echo(page)
             return
         to.mkdir(parents=True, exist_ok=True)
-        (to / "board.md").write_text(page, encoding="utf-8")
-        plot_board(found).savefig(to / "board.png", dpi=110)
+        with replacing(to / "board.md") as markdown, replacing(to / "board.png") as picture:
+            markdown.write_text(page, encoding="utf-8")
+            plot_board(found).savefig(picture, dpi=110, format="png")
         written = "board.md, board.png"
         if len(paths) > 1 or paths[0].suffix != ".gz":  # not what was read
             regrets.write(to / "regrets.json.gz")

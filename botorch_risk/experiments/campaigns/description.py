@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -245,7 +245,7 @@ class Campaign:
             ValueError: If an experiment or a strategy is unknown, a seed would run twice, or an
                 experiment has two settings of one name.
         """
-        blocks = [block for series in self.series for block in self._blocks_of(series)]
+        blocks = blocks_of(self.spelled_out(), self.block_size)
         seen: set[tuple[Any, ...]] = set()
         for block in blocks:
             for seed in block.seeds:
@@ -255,21 +255,48 @@ class Campaign:
         self.settings()
         return blocks
 
-    def _blocks_of(self, series: Series) -> Iterator[Block]:
-        known = {name: self.definition(name, {}) for name in series.experiments}
-        for name, definition in known.items():
-            labels = series.strategies or tuple(definition.strategies)
-            if unknown := [label for label in labels if label not in definition.strategies]:
-                raise ValueError(
-                    f"Expected strategies of {name!r} ({', '.join(definition.strategies)}). "
-                    f"Got {unknown}."
-                )
-            rounds = series.num_rounds or definition.num_rounds
-            for setting in series.settings:
-                for label in labels:
-                    for first in range(0, series.num_seeds, self.block_size):
-                        seeds = tuple(series.seeds[first : first + self.block_size])
-                        yield Block(name, label, setting, seeds, rounds)
+    def spelled_out(self) -> list[Series]:
+        r"""The same runs, a series for each experiment, with its strategies and rounds.
+
+        Raises:
+            ValueError: If an experiment or a strategy is unknown.
+
+        Example:
+            >>> Campaign("one", [Series("sine", "RAHBO")]).spelled_out()[0].num_rounds
+            60
+        """
+        return [
+            self._spelled_out(series, name) for series in self.series for name in series.experiments
+        ]
+
+    def _spelled_out(self, series: Series, name: str) -> Series:
+        definition = self.definition(name, {})
+        labels = series.strategies or tuple(definition.strategies)
+        if unknown := [label for label in labels if label not in definition.strategies]:
+            raise ValueError(
+                f"Expected strategies of {name!r} ({', '.join(definition.strategies)}). "
+                f"Got {unknown}."
+            )
+        rounds = series.num_rounds or definition.num_rounds
+        return dataclasses.replace(series, experiments=name, strategies=labels, num_rounds=rounds)
+
+
+def blocks_of(spelled_out: Sequence[Series], block_size: int) -> list[Block]:
+    r"""The units of work of series whose strategies and rounds are spelled out."""
+    return [
+        Block(
+            name,
+            label,
+            setting,
+            tuple(series.seeds[first : first + block_size]),
+            series.num_rounds or 0,
+        )
+        for series in spelled_out
+        for name in series.experiments
+        for setting in series.settings
+        for label in series.strategies
+        for first in range(0, series.num_seeds, block_size)
+    ]
 
 
 def changed(definition: ExperimentDefinition, setting: Setting) -> ExperimentDefinition:

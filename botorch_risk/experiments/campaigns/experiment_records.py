@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from botorch_risk.experiments.campaigns.results import CampaignStore
 from botorch_risk.experiments.records import RoundRecord
-from botorch_risk.experiments.serialization import StoreError
+from botorch_risk.experiments.serialization import NoResultsError
 
 
 class ExperimentRecords:
@@ -30,7 +30,8 @@ class ExperimentRecords:
         strategies: The labels to read; all by default.
 
     Raises:
-        StoreError: If the campaign has no such experiment or setting, or nothing was played yet.
+        NoResultsError: If no seed was begun by all of them yet. It is a StoreError.
+        StoreError: If the campaign has no such experiment or setting, or rounds are missing.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -55,21 +56,18 @@ class ExperimentRecords:
     ) -> None:
         self._store, self._experiment, self._setting = store, experiment, setting
         identity = store.identity_in(experiment, setting)
-        query = (
-            "SELECT DISTINCT strategy, seed FROM rounds WHERE experiment = ? AND setting = ? "
-            "ORDER BY strategy, seed"
-        )
-        begun: dict[str, set[int]] = {}
-        for label, seed in store.select(query, experiment, setting):
-            if not strategies or label in strategies:
-                begun.setdefault(label, set()).add(seed)
+        begun = {
+            label: seeds
+            for label, seeds in store.begun(experiment, setting).items()
+            if not strategies or label in strategies
+        }
         common = set.intersection(*begun.values()) if begun else set()
         if not common:
-            raise StoreError(
+            raise NoResultsError(
                 f"Expected seeds that all strategies of {experiment!r}, {setting!r} have begun in "
                 f"{store.path}. Got { ({label: sorted(seeds) for label, seeds in begun.items()}) }."
             )
-        order = [block.strategy for block in store.campaign.blocks()]
+        order = [block.strategy for block in store.blocks()]
         self._labels = [label for label in dict.fromkeys(order) if label in begun]
         self._seeds = sorted(common)
         self._identity = {**identity, "seeds": self._seeds}
@@ -92,7 +90,7 @@ class ExperimentRecords:
         r"""The rounds of a strategy from `first` on, with all seeds in one batch.
 
         Raises:
-            StoreError: If a row is not the one that was recorded.
+            StoreError: If a row is missing, or is not the one that was recorded.
         """
         rows = [
             row
@@ -114,12 +112,15 @@ class ExperimentRecords:
         return found
 
     def _seconds(self, label: str) -> dict[int, tuple[float, float, float | None]]:
-        query = (
-            "SELECT round, sum(ask_seconds), sum(evaluate_seconds), sum(tell_seconds) FROM timings "
-            "WHERE experiment = ? AND strategy = ? AND setting = ? GROUP BY round"
+        r"""Of each round: the times of all blocks together."""
+        rows = sorted(
+            row[4:] for row in self._store.timings(self._experiment, label, self._setting)
         )
-        rows = self._store.select(query, self._experiment, label, self._setting)
-        return {index: (ask, evaluate, tell) for index, ask, evaluate, tell in rows}
+        found: dict[int, tuple[float, float, float | None]] = {}
+        for index, blocks in groupby(rows, key=lambda row: row[0]):
+            _, ask, evaluate, tell = map(sum, zip(*blocks, strict=True))
+            found[index] = ask, evaluate, tell
+        return found
 
     def _batch(self, texts: list[str | None]) -> Tensor | None:
         r"""The values of all seeds, `R x ...`, NaN where sets have different sizes."""
@@ -144,7 +145,8 @@ def records_by_series(
         setting: The name of the setting.
 
     Raises:
-        StoreError: If the strategies of a series have begun no seed in common.
+        NoResultsError: If the strategies of a series have begun no seed in common.
+        StoreError: If rounds are missing.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -155,9 +157,7 @@ def records_by_series(
         ...         records_by_series(store, "sine")
         []
     """
-    query = "SELECT DISTINCT strategy FROM rounds WHERE experiment = ? AND setting = ?"
-    begun = {label for (label,) in store.select(query, experiment, setting)}
-    found = []
+    begun, found = store.begun(experiment, setting), []
     for series in store.campaign.series:
         if experiment not in series.experiments or setting not in series.settings:
             continue

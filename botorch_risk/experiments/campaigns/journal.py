@@ -14,6 +14,7 @@ from torch import Tensor
 
 from botorch_risk.experiments.records import RoundRecord
 from botorch_risk.experiments.serialization import StoreError, checksum
+from botorch_risk.experiments.whole_files import replacing
 from botorch_risk.strategies.arguments import from_json, to_json
 
 _OUTCOMES = ("X", "Y", "objective")
@@ -120,10 +121,11 @@ class Journal:
     def _save(self, values: dict[str, Any]) -> None:
         r"""Replaces the stored state: all states of a long run would be of quadratic size."""
         if self._file is not None:
-            written = self._file.with_suffix(".writing")
-            with written.open("w", encoding="utf-8") as file:
+            with (
+                replacing(self._file.with_suffix(_STATE)) as written,
+                written.open("w", encoding="utf-8") as file,
+            ):
                 _write(file, values)
-            written.replace(self._file.with_suffix(_STATE))
 
     def _take_up(self, folder: Path) -> None:
         r"""Goes on from the rounds that workers before this one have left in the folder."""

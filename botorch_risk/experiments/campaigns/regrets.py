@@ -13,6 +13,7 @@ from typing import Any
 
 from botorch_risk.experiments.campaigns.results import CampaignStore
 from botorch_risk.experiments.serialization import StoreError
+from botorch_risk.experiments.whole_files import replacing
 
 Runs = Mapping[str, Mapping[int, list[float]]]  # simple regret by strategy, seed and round
 
@@ -90,7 +91,7 @@ class Regrets:
                     regrets[label] = {
                         seed: [optimum - value for value in values] for seed, values in runs.items()
                     }
-        labels = dict.fromkeys(block.strategy for block in store.campaign.blocks())
+        labels = dict.fromkeys(block.strategy for block in store.blocks())
         return cls(store.campaign.name, tuple(labels), tuple(found), tuple(unknown))
 
     def __add__(self, other: Regrets) -> Regrets:
@@ -124,7 +125,8 @@ class Regrets:
     def write(self, path: str | Path) -> None:
         r"""Writes them as compressed JSON, without loss."""
         text = json.dumps(dataclasses.asdict(self), sort_keys=True)
-        Path(path).write_bytes(gzip.compress(text.encode(), mtime=0))
+        with replacing(path) as written:
+            written.write_bytes(gzip.compress(text.encode(), mtime=0))
 
     @classmethod
     def read(cls, path: str | Path) -> Regrets:

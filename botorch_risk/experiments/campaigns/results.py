@@ -8,11 +8,15 @@ r"""One SQLite file for a campaign, with one writer: what workers report is inse
     reports     where and when rounds were played, and what that took
 
 What is not a number is JSON, with as many digits as tell a number from any other; nothing is
-unpickled. Rows have checksums of all their columns, which are compared when they are read.
+unpickled, and nothing is imported that the campaign names. Rows have checksums of all their
+columns, which are compared when they are read, and the rounds of a block have no gaps: what is read
+is what was recorded, or a `StoreError` names what is missing. Stores from before all tables had
+checksums are read as they are, and brought up to date when they are written.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,55 +25,27 @@ from types import TracebackType
 from typing import Any
 
 from botorch_risk.experiments.campaigns.block import Block
-from botorch_risk.experiments.campaigns.description import Campaign
+from botorch_risk.experiments.campaigns.completeness import check_no_gaps
+from botorch_risk.experiments.campaigns.description import Campaign, Series, blocks_of
 from botorch_risk.experiments.campaigns.file_systems import check_local
-from botorch_risk.experiments.campaigns.worker import Failure, Report, Row, versions
+from botorch_risk.experiments.campaigns.identity import identity_of
+from botorch_risk.experiments.campaigns.schema import BLOCK, COLUMNS, IS_KEY, KEY, NAMED, SCHEMA
+from botorch_risk.experiments.campaigns.worker import Failure, Report, Row
 from botorch_risk.experiments.claims import claim
 from botorch_risk.experiments.database import (
-    Schema,
     check_identity,
     check_row,
     clear_errors,
     open_database,
+    read_as_current,
     read_identity,
+    snapshot,
     transaction,
+    upgrade,
     write_identity,
 )
-from botorch_risk.experiments.definition import ExperimentDefinition
-from botorch_risk.experiments.experiment_run import identity_of as experiment_identity
-from botorch_risk.experiments.experiment_run import problem_of
-from botorch_risk.experiments.problem import decision_space
 from botorch_risk.experiments.serialization import StoreError, checksum
 from botorch_risk.experiments.store import WAIT_SECONDS
-
-KEY = "experiment, strategy, setting"
-_IS_KEY = "experiment = ? AND strategy = ? AND setting = ?"
-_NAMES = "experiment TEXT NOT NULL, strategy TEXT NOT NULL, setting TEXT NOT NULL"
-_VALUES = "X, Y, objective, recommendation, recommended_objective"
-ROW = f"{KEY}, seed, round, {_VALUES}"
-SCHEMA = Schema(
-    kind="the store of a campaign",
-    application_id=0x42525843,  # "BRXC"
-    version=1,
-    tables=(
-        f"CREATE TABLE blocks ({_NAMES}, first_seed INTEGER NOT NULL, num_seeds INTEGER NOT NULL, "
-        "kind TEXT NOT NULL, round INTEGER NOT NULL, state TEXT, checksum BLOB NOT NULL, "
-        f"PRIMARY KEY ({KEY}, first_seed)) WITHOUT ROWID",
-        f"CREATE TABLE rounds ({_NAMES}, seed INTEGER NOT NULL, round INTEGER NOT NULL, "
-        "X TEXT NOT NULL, Y TEXT NOT NULL, objective TEXT, recommendation TEXT NOT NULL, "
-        "recommended_objective TEXT, checksum BLOB NOT NULL, "
-        f"PRIMARY KEY ({KEY}, seed, round)) WITHOUT ROWID",
-        f"CREATE TABLE timings ({_NAMES}, first_seed INTEGER NOT NULL, round INTEGER NOT NULL, "
-        "ask_seconds REAL NOT NULL, evaluate_seconds REAL NOT NULL, tell_seconds REAL NOT NULL, "
-        f"PRIMARY KEY ({KEY}, first_seed, round)) WITHOUT ROWID",
-        f"CREATE TABLE failures ({_NAMES}, first_seed INTEGER NOT NULL, round INTEGER NOT NULL, "
-        "cause TEXT NOT NULL, traceback TEXT NOT NULL, host TEXT NOT NULL, "
-        f"PRIMARY KEY ({KEY}, first_seed)) WITHOUT ROWID",
-        f"CREATE TABLE reports ({_NAMES}, first_seed INTEGER NOT NULL, "
-        "num_rounds INTEGER NOT NULL, host TEXT NOT NULL, cpu_seconds REAL NOT NULL, "
-        "peak_bytes INTEGER NOT NULL)",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -129,12 +105,14 @@ class CampaignStore:
         identity = None if campaign is None else identity_of(campaign, device)
         extended = extend and self.path.exists()
         self._connection = open_database(self.path, None if extended else identity, SCHEMA)
-        if campaign is not None and identity is not None and extended:
-            try:
+        try:
+            if campaign is None or identity is None:
+                read_as_current(self._connection, SCHEMA)
+            elif extended:
                 self._extend(campaign, identity)
-            except BaseException:
-                self.close()
-                raise
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> CampaignStore:
         return self
@@ -190,27 +168,63 @@ class CampaignStore:
         identity: dict[str, Any] = known[experiment][setting]
         return identity
 
+    def blocks(self) -> list[Block]:
+        r"""The units of work, as `Campaign.blocks` has them, without importing anything.
+
+        A store from before strategies and rounds were spelled out in it has of an experiment of
+        its own `modules`, where the campaign leaves them open, what was begun.
+
+        Raises:
+            StoreError: If what is stored is not what was recorded.
+        """
+        identity, campaign = self.identity, self.campaign
+        if "spelled_out" in identity:
+            series = [Series(**each) for each in identity["spelled_out"]]
+        else:
+            try:
+                series = dataclasses.replace(campaign, modules=()).spelled_out()
+            except ValueError:  # an experiment of its modules
+                series = [
+                    self._as_begun(each, name)
+                    for each in campaign.series
+                    for name in each.experiments
+                ]
+        return blocks_of(series, campaign.block_size)
+
+    def _as_begun(self, series: Series, experiment: str) -> Series:
+        rows = self._intact("blocks", "WHERE experiment = ? ORDER BY strategy", experiment)
+        begun = [(row[1], row[6]) for row in rows]
+        return dataclasses.replace(
+            series,
+            experiments=experiment,
+            strategies=series.strategies or tuple(dict.fromkeys(label for label, _ in begun)),
+            num_rounds=series.num_rounds or max((1, *(last for _, last in begun))),
+        )
+
+    def begun(self, experiment: str, setting: str) -> dict[str, set[int]]:
+        r"""The seeds of which each strategy has played rounds.
+
+        Raises:
+            StoreError: If one of these rounds is missing.
+        """
+        found: dict[str, set[int]] = {}
+        for _, label, _, first, num_seeds, _ in self._check_complete(experiment, None, setting):
+            found.setdefault(label, set()).update(range(first, first + num_seeds))
+        return found
+
     def progress(self, block: Block) -> Progress:
         r"""How far a block is.
 
         Raises:
             StoreError: If what is stored is not what was recorded.
         """
-        with clear_errors(self.path):
-            row = self._connection.execute(
-                f"SELECT {KEY}, first_seed, num_seeds, kind, round, state, checksum FROM blocks "
-                f"WHERE {_IS_KEY} AND first_seed = ?",
-                block.key,
-            ).fetchone()
-            failed = self._connection.execute(
-                f"SELECT round, cause, traceback FROM failures WHERE {_IS_KEY} AND first_seed = ?",
-                block.key,
-            ).fetchone()
-        failure = None if failed is None else Failure(*failed)
-        if row is None:
+        clause = f"WHERE {IS_KEY} AND first_seed = ?"
+        found = next(self._intact("blocks", clause, *block.key), None)
+        failed = next(self._intact("failures", clause, *block.key), None)
+        failure = None if failed is None else Failure(*failed[4:7])
+        if found is None:
             return Progress(failure=failure)
-        check_row(f"the state of {block}", self.path, row[:-1], row[-1])
-        return Progress(row[6], row[7], failure)
+        return Progress(found[6], found[7], failure)
 
     def commit(self, report: Report) -> int:
         r"""Takes a report, all or nothing; what is there already is compared, and stays.
@@ -230,45 +244,30 @@ class CampaignStore:
                 if self._insert(block, row):
                     new.add(row.round)
             for index in new:
-                self._connection.execute(
-                    f"INSERT INTO timings VALUES ({_marks(8)})",
-                    (*block.key, index, *report.seconds[index]),
-                )
+                self._write("timings", *block.key, index, *report.seconds[index])
             if report.last_round > last:
-                values = (
-                    *block.key,
-                    len(block.seeds),
-                    report.kind,
-                    report.last_round,
-                    report.state,
-                )
-                self._connection.execute(
-                    f"INSERT OR REPLACE INTO blocks VALUES ({_marks(9)})",
-                    (*values, checksum(*values)),
-                )
-            if report.failure is not None:
-                fields = report.failure
-                self._connection.execute(
-                    f"INSERT OR REPLACE INTO failures VALUES ({_marks(8)})",
-                    (*block.key, fields.round, fields.cause, fields.traceback, report.host),
-                )
-            self._connection.execute(
-                f"INSERT INTO reports VALUES ({_marks(8)})",
-                (*block.key, len(new), report.host, report.cpu_seconds, report.peak_bytes),
-            )
+                how_far = report.kind, report.last_round, report.state
+                self._write("blocks", *block.key, len(block.seeds), *how_far)
+            if (why := report.failure) is not None:
+                fields = why.round, why.cause, why.traceback, report.host
+                self._write("failures", *block.key, *fields)
+            took = report.host, float(report.cpu_seconds), report.peak_bytes
+            self._write("reports", *block.key, len(new), *took)
         return len(new)
 
     def forget_failure(self, block: Block) -> None:
         r"""Lets a block go on that has failed."""
         with transaction(self._connection, self.path):
             self._connection.execute(
-                f"DELETE FROM failures WHERE {_IS_KEY} AND first_seed = ?", block.key
+                f"DELETE FROM failures WHERE {IS_KEY} AND first_seed = ?", block.key
             )
 
     def select(self, sql: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         r"""The rows of a query, as they are stored."""
         with clear_errors(self.path):
-            yield from self._connection.execute(sql, values)
+            # Not `yield from`, which closes the cursor, perhaps after the connection was closed.
+            for row in self._connection.execute(sql, values):  # noqa: UP028
+                yield row
 
     def rows(self, *series: str) -> Iterator[tuple[Any, ...]]:
         r"""The rounds in the order of their keys, each as its columns `ROW`.
@@ -277,38 +276,79 @@ class CampaignStore:
             series: An experiment, a strategy and a setting; all if omitted.
 
         Raises:
+            StoreError: If a row is missing, or is not the one that was recorded.
+        """
+        self._check_complete(*series)
+        where = f"WHERE {IS_KEY} " if series else ""
+        return self._intact("rounds", f"{where}ORDER BY {KEY}, seed, round", *series)
+
+    def timings(self, *series: str) -> Iterator[tuple[Any, ...]]:
+        r"""What each round of the blocks of a series has taken, each as its columns.
+
+        Args:
+            series: An experiment, a strategy and a setting; all if omitted.
+
+        Raises:
+            StoreError: If a row is missing, or is not the one that was recorded.
+        """
+        self._check_complete(*series)
+        return self._intact("timings", f"WHERE {IS_KEY}" if series else "", *series)
+
+    def reports(self) -> Iterator[tuple[Any, ...]]:
+        r"""Where and when rounds were played, and what that took, each as its columns.
+
+        Raises:
             StoreError: If a row is not the one that was recorded.
         """
-        where = f"WHERE {_IS_KEY} " if series else ""
-        order = f"ORDER BY {KEY}, seed, round"
-        for row in self.select(f"SELECT {ROW}, checksum FROM rounds {where}{order}", *series):
-            check_row(f"round {row[4]} of {row[:4]}", self.path, row[:-1], row[-1])
+        return self._intact("reports")
+
+    def _intact(self, table: str, clause: str = "", *values: Any) -> Iterator[tuple[Any, ...]]:
+        r"""The rows of a table, each compared with its checksum."""
+        for row in self.select(f"SELECT {COLUMNS[table]}, checksum FROM {table} {clause}", *values):
+            check_row(NAMED[table].format(*row), self.path, row[:-1], row[-1])
             yield row[:-1]
+
+    def _check_complete(self, *series: str | None) -> list[tuple[Any, ...]]:
+        r"""The blocks of a series that have begun, if each of their rounds is there."""
+        given = zip(KEY.split(", "), series, strict=False)
+        where = {f"{name} = ?": value for name, value in given if value is not None}
+        clause = f"WHERE {' AND '.join(where)}" if where else ""
+        with snapshot(self._connection, self.path):
+            rows = self._intact("blocks", f"{clause} ORDER BY {BLOCK}", *where.values())
+            begun = [(*row[:5], row[6]) for row in rows]
+            for table, key in (("rounds", f"{KEY}, seed"), ("timings", BLOCK)):
+                query = f"SELECT {key}, round FROM {table} {clause} ORDER BY {key}, round"
+                found = self.select(query, *where.values())
+                check_no_gaps(table, begun, found, self.path)
+        return begun
+
+    def _write(self, table: str, *row: Any) -> None:
+        r"""Writes a row in place of one that has its key."""
+        marks = ", ".join("?" * (len(row) + 1))
+        self._connection.execute(
+            f"INSERT OR REPLACE INTO {table} VALUES ({marks})", (*row, checksum(*row))
+        )
 
     def _insert(self, block: Block, row: Row) -> bool:
         r"""Whether a row is new; if not, it must be the one that is there."""
         values = (*block.series, *row)
-        inserted = self._connection.execute(
-            f"INSERT INTO rounds VALUES ({_marks(11)}) ON CONFLICT DO NOTHING",
-            (*values, checksum(*values)),
-        ).rowcount
-        if not inserted:
-            stored = self._connection.execute(
-                f"SELECT {ROW} FROM rounds WHERE {_IS_KEY} AND seed = ? AND round = ?", values[:5]
-            ).fetchone()
-            if stored != values:
-                raise StoreError(
-                    f"Expected round {row.round} of {block}, played twice, to be the same. Got "
-                    f"other values of seed {row.seed}: its workers compute differently (see the "
-                    f"hosts in the table `reports` of {self.path})."
-                )
-        return bool(inserted)
+        clause = f"WHERE {IS_KEY} AND seed = ? AND round = ?"
+        stored = next(self._intact("rounds", clause, *values[:5]), None)
+        if stored is None:
+            self._write("rounds", *values)
+        elif stored != values:
+            raise StoreError(
+                f"Expected round {row.round} of {block}, played twice, to be the same. Got "
+                f"other values of seed {row.seed}: its workers compute differently (see the "
+                f"hosts in the table `reports` of {self.path})."
+            )
+        return stored is None
 
     def _extend(self, campaign: Campaign, new: dict[str, Any]) -> None:
         r"""Makes the store this campaign's if it goes on from the one that it is of."""
         stored = self.identity
         blocks = {block.key: block for block in campaign.blocks()}
-        for old in self.campaign.blocks():
+        for old in self.blocks():
             block = blocks.get(old.key)
             if block is None or block.seeds != old.seeds or block.num_rounds < old.num_rounds:
                 raise StoreError(
@@ -319,55 +359,8 @@ class CampaignStore:
             name: {each: new["experiments"].get(name, {}).get(each) for each in settings}
             for name, settings in stored["experiments"].items()
         }
-        check_identity(
-            stored, {**new, "campaign": stored["campaign"], "experiments": kept}, self.path
-        )
+        described = {name: stored.get(name) for name in ("campaign", "spelled_out")}
+        check_identity(stored, {**new, **described, "experiments": kept}, self.path)
         with transaction(self._connection, self.path):
+            upgrade(self._connection, SCHEMA)
             write_identity(self._connection, new)
-
-
-def identity_of(campaign: Campaign, device: str) -> dict[str, Any]:
-    r"""What distinguishes a campaign from any other, as JSON values.
-
-    Every experiment is built once in each setting, and every strategy, so that what cannot run is
-    found before anything has.
-
-    Raises:
-        ValueError: If an experiment, a strategy or one of its arguments is unknown.
-    """
-    experiments: dict[str, dict[str, Any]] = {}
-    blocks = campaign.blocks()
-    for name, settings in campaign.settings().items():
-        for setting, changes in settings.items():
-            own = [block for block in blocks if block.series[::2] == (name, setting)]
-            seeds = sorted({seed for block in own for seed in block.seeds})
-            definition = campaign.definition(name, changes)
-            problem = problem_of(definition, seeds)
-            for label in dict.fromkeys(block.strategy for block in own):
-                _check_built(definition, label, decision_space(problem), seeds[:1], setting)
-            identity = experiment_identity(definition, problem, seeds, device)
-            for name_of_all in ("seeds", "device", "package_version"):  # of the campaign
-                del identity[name_of_all]
-            experiments.setdefault(name, {})[setting] = identity
-    return {
-        "campaign": campaign.to_json(),
-        "device": device,
-        "experiments": experiments,
-        "versions": versions(),
-    }
-
-
-def _check_built(
-    definition: ExperimentDefinition, label: str, space: Any, seeds: list[int], setting: str
-) -> None:
-    try:
-        definition.build(label, space, seeds)
-    except TypeError as error:
-        raise ValueError(
-            f"Expected {label!r} of {definition.name!r} to take the arguments of the setting "
-            f"{setting!r}. Got {error}."
-        ) from error
-
-
-def _marks(number: int) -> str:
-    return ", ".join("?" * number)

@@ -9,8 +9,9 @@ from typing import Any
 
 from botorch_risk.experiments.campaigns.experiment_records import ExperimentRecords
 from botorch_risk.experiments.campaigns.results import CampaignStore
-from botorch_risk.experiments.serialization import StoreError
+from botorch_risk.experiments.serialization import NoResultsError
 from botorch_risk.experiments.summary import summary_markdown
+from botorch_risk.experiments.whole_files import replacing
 
 COLUMNS = ("experiment", "setting", "strategy", "seed", "round", "objective", "regret")
 
@@ -28,6 +29,10 @@ def write_table(store: CampaignStore, path: str | Path) -> int:
 
     Returns:
         The number of lines below the header.
+
+    Raises:
+        StoreError: If a row is missing, or is not the one that was recorded. A file that is there
+            already stays as it is then.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -48,7 +53,7 @@ def write_table(store: CampaignStore, path: str | Path) -> int:
         for setting, identity in settings.items()
     }
     number = 0
-    with Path(path).open("w", encoding="utf-8", newline="") as file:
+    with replacing(path) as written, written.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for row in store.rows():
@@ -68,6 +73,9 @@ def campaign_markdown(store: CampaignStore) -> str:
     Returns:
         Markdown; of what has not been played yet, or has no known risk objective, the reason.
 
+    Raises:
+        StoreError: If a row is missing, or is not the one that was recorded.
+
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> from botorch_risk.experiments.campaigns import Campaign, CampaignStore, Series
@@ -82,7 +90,7 @@ def campaign_markdown(store: CampaignStore) -> str:
         for setting in settings:
             try:
                 page = summary_markdown(ExperimentRecords(store, name, setting))
-            except (StoreError, ValueError) as error:
+            except NoResultsError as error:
                 page = f"# {name}\n\nNo table: {error}\n"
             if len(settings) > 1:
                 page = page.replace("\n", f"\n\nSetting: {setting}.\n", 1)

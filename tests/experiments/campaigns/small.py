@@ -6,8 +6,16 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from botorch_risk.experiments.campaigns import Campaign, Options, Serial, Series, run_campaign
+from botorch_risk.experiments.campaigns import (
+    Campaign,
+    CampaignStore,
+    Options,
+    Serial,
+    Series,
+    run_campaign,
+)
 from botorch_risk.experiments.campaigns.worker import Task, versions
+from botorch_risk.experiments.database import write_identity
 
 MODULE = "tests.experiments.noisy_quadratic"
 QUIET = Options(progress=False)
@@ -32,6 +40,20 @@ def task(campaign: Campaign, number: int = 0, **changes: Any) -> Task:
 
 def run_here(campaign: Campaign, path: Path, **changes: Any) -> int:
     return run_campaign(campaign, path, Serial(), Options(**{"progress": False, **changes}))
+
+
+def as_first_version(path: Path) -> None:
+    r"""Makes a store as the first version would have written it."""
+    with CampaignStore(path) as store:
+        identity = {key: each for key, each in store.identity.items() if key != "spelled_out"}
+    connection = sqlite3.connect(path)
+    with connection:
+        for table in ("timings", "failures", "reports"):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
+        write_identity(connection, identity)
+        connection.execute("PRAGMA user_version = 1")
+    connection.execute("VACUUM")
+    connection.close()
 
 
 def bytes_of(path: Path) -> list[tuple[Any, ...]]:

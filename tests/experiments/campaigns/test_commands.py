@@ -3,13 +3,22 @@ r"""`botorch-risk campaign`, as a user types it."""
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from botorch_risk.experiments.commands import app
-from tests.experiments.campaigns.small import MODULE, bytes_of, run_here, small
+from tests.experiments.campaigns.small import (
+    MODULE,
+    as_first_version,
+    bytes_of,
+    run_here,
+    small,
+)
+from tests.experiments.stores import change
 
 
 def invoke(*words: str | Path) -> Result:
@@ -34,7 +43,9 @@ def test_run_status_table_and_resume(description: Path, tmp_path: Path) -> None:
     assert "    quadratic, averse, more: 20 of 20 rounds" in lines
     assert invoke("table", out).stdout.count("# quadratic: regret after 3 rounds") == 2
     assert invoke("table", out, "--to", tmp_path / "a.csv").stdout.endswith("a.csv: 80 rounds\n")
-    assert invoke("resume", out, "--engine", "serial").stdout == f"Done: {out}\n"
+    again = invoke("resume", out, "--engine", "serial")
+    assert again.stdout == f"Done: {out}\n"
+    assert again.stderr.splitlines()[0] == f"Running the modules that {out} names: {MODULE}."
 
 
 def test_a_trial_of_some_experiments(description: Path, tmp_path: Path) -> None:
@@ -82,6 +93,86 @@ def test_failures_are_shown_with_the_way_to_run_them_again(
     result = invoke("resume", out, "--failed", "--engine", "serial")
     assert result.exit_code == 0
     assert invoke("status", out).stdout.startswith("small: 12 of 12 blocks done, 0 failed")
+
+
+OWN = """
+from pathlib import Path
+Path(__file__).with_suffix(".ran").touch()
+from tests.experiments.noisy_quadratic import EXPERIMENTS
+"""
+
+
+@pytest.fixture
+def with_own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    r"""The store of a campaign with a module of its own, and what shows that the module ran."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN)
+    path, ran = tmp_path / "a.sqlite", tmp_path / "own.ran"
+    description = {**small(strategies=(), num_rounds=2).to_json(), "modules": ["own.py"]}
+    (tmp_path / "own.json").write_text(json.dumps(description))
+    assert invoke("run", "own.json", "--out", path, "--engine", "serial").exit_code == 0
+    ran.unlink()
+    return path, ran
+
+
+@pytest.mark.parametrize("make", [lambda path: None, as_first_version], ids=["new", "first"])
+@pytest.mark.parametrize(
+    "words", [["status"], ["table"], ["table", "--to", "a.csv"], ["board"], ["board", "--to", "b"]]
+)
+def test_reading_a_store_does_not_run_the_modules_that_it_names(
+    words: list[str], make: Callable[[Path], None], with_own_module: tuple[Path, Path]
+) -> None:
+    path, ran = with_own_module
+    make(path)
+    looked_in = list(sys.path)
+    assert invoke(words[0], path, *words[1:]).exit_code == 0
+    assert not ran.exists() and sys.path == looked_in
+
+
+def test_resume_says_which_modules_it_runs_before_it_runs_them(
+    with_own_module: tuple[Path, Path],
+) -> None:
+    path, ran = with_own_module
+    Path("own.py").write_text(OWN + "raise ImportError('stopped')")
+    result = invoke("resume", path, "--engine", "serial")
+    lines = result.stderr.splitlines()
+    assert lines[0] == f"Running the modules that {path} names: {Path('own.py').resolve()}."
+    assert result.exit_code == 2 and "Got stopped" in lines[1] and ran.exists()
+
+
+READERS = {
+    "UPDATE rounds SET recommended_objective = '9.0' WHERE round = 2": "table, table --to, board",
+    "DELETE FROM rounds WHERE round = 2": "table, table --to, board",
+    "DELETE FROM timings WHERE round = 0": "table, table --to, board",
+    "UPDATE timings SET tell_seconds = 9.0": "table",
+    "UPDATE blocks SET round = 2": "table, table --to, board, status",
+    "UPDATE reports SET cpu_seconds = 9.0": "status",
+}
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [(each, words) for each, readers in READERS.items() for words in readers.split(", ")],
+)
+def test_a_store_that_was_changed_ends_in_one_line_and_leaves_files_alone(
+    statement: str, words: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    Path("a.csv").write_text("of last week\n")
+    change(path, statement)
+    command, *rest = words.split()
+    result = invoke(command, path, *rest, *(["a.csv"] if rest else []))
+    assert result.exit_code == 2 and len(result.stderr.strip().splitlines()) == 1
+    assert result.stderr.startswith("Error: Expected ") and not result.stdout
+    assert Path("a.csv").read_text() == "of last week\n"
+    assert sorted(Path().iterdir()) == [Path("a.csv"), Path("a.sqlite")]
+
+
+def test_a_folder_that_is_not_there_is_named_in_one_line(path: Path) -> None:
+    for words in (["table", path, "--to", "/gone/a.csv"], ["board", path, "--to", "/dev/null"]):
+        result = invoke(*words)
+        assert result.exit_code == 2 and str(words[-1]) in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
 
 
 def test_plan_names_a_better_block_size(description: Path) -> None:
