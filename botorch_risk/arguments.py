@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 
 
 def check_finite(**numbers: float) -> None:
@@ -57,3 +58,24 @@ def check_counts(least: int = 1, **counts: int) -> None:
     for name, count in counts.items():
         if count < least:
             raise ValueError(f"Expected `{name}` to be at least {least}. Got {count}.")
+
+
+def as_counts(name: str, counts: Sequence[int], least: int = 1) -> tuple[int, ...]:
+    r"""Several counts as a tuple; raises ValueError if there is none or one is too small.
+
+    Args:
+        name: What they are called.
+        counts: The numbers.
+        least: What is large enough.
+    """
+    try:
+        listed = tuple(counts)
+    except TypeError:
+        listed = ()
+    if not listed:
+        raise ValueError(
+            f"Expected `{name}` to be a sequence of at least one integer. Got {counts!r}."
+        )
+    for count in listed:
+        check_counts(least, **{name: count})
+    return listed

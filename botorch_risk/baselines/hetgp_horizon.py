@@ -12,6 +12,7 @@ from torch import Tensor
 from botorch_risk.acquisition.mean_variance import RiskAverseUpperConfidenceBound
 from botorch_risk.arguments import check_counts
 from botorch_risk.strategies.adaptive_repeats import adaptive_repeats
+from botorch_risk.strategies.history import History
 from botorch_risk.strategies.mean_variance import MeanVariance
 from botorch_risk.strategies.method import View, rows_at
 from botorch_risk.strategies.space import Box
@@ -95,7 +96,7 @@ class AdaptiveHorizon:
         others = space.random_points(view.seeds, self.num_candidates, "ahead", view.round)
         with torch.no_grad():
             ahead = _Ahead.of(view, reporting, torch.cat([new, others], dim=-2), self.step)
-            row = self._first_step(ahead, self.horizons(view.history.X))
+            row = self._first_step(ahead, self.horizons(_rows_with_readings(view.history)))
         again = rows_at(measured, row.clamp_min(0))
         X = again.where(row.unsqueeze(-1) >= 0, new.squeeze(-2))
         return X, torch.full_like(X[..., 0], self.step)
@@ -132,6 +133,12 @@ class AdaptiveHorizon:
             chosen = torch.stack(starts).gather(0, best.unsqueeze(0)).squeeze(0)
             first = torch.where(horizons == horizon, chosen, first)
         return first
+
+
+def _rows_with_readings(history: History) -> Tensor:
+    r"""The decisions and how often each was read, `R x n x (d + 1)`; NaN where it was not."""
+    counts = history.num_readings.unsqueeze(-1).to(history.X)
+    return torch.cat([history.X[..., :-1], counts], dim=-1).where(counts > 0, torch.nan)
 
 
 @dataclass(frozen=True)

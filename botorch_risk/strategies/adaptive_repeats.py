@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from botorch_risk.acquisition.knowledge_gradient import LogRiskAverseKnowledgeGradient
-from botorch_risk.arguments import check_counts, check_nonnegative, check_positive
+from botorch_risk.arguments import as_counts, check_counts, check_nonnegative, check_positive
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes, pool_repeated_rows
 from botorch_risk.recommend import Rule, recommend
@@ -121,8 +121,7 @@ class WorthOfReadings:
     num_compared: int = 8
 
     def __post_init__(self) -> None:
-        for number in self.num_repeats:
-            check_counts(num_repeats=number)
+        object.__setattr__(self, "num_repeats", as_counts("num_repeats", self.num_repeats))
         check_counts(num_compared=self.num_compared)
         check_nonnegative(moving_cost=self.moving_cost, returning_cost=self.returning_cost)
         check_positive(reading_cost=self.reading_cost)
@@ -155,6 +154,7 @@ class AdaptiveRepeats(Method):
         rule: How a point and the number of its readings are chosen.
         reporting: The model, the weights and the reporting rule.
         budget: The most readings of a replicate, the initial design included; None for no end.
+            Readings count once they are told, however many were asked for; missing ones do not.
 
     Raises:
         UnsupportedError: If the reporting rule needs bounds that were recorded.
@@ -197,7 +197,7 @@ class AdaptiveRepeats(Method):
 
     def believe(self, view: View) -> MeanVarianceGP:
         r"""The model of all readings so far, on the unit cube."""
-        readings = view.history.Y[..., 0].isfinite().sum(dim=(-2, -1))
+        readings = view.history.num_readings.sum(dim=-1)
         before = view.previous
         if before is not None and torch.equal(before.train_counts.sum(dim=(1, 2)).long(), readings):
             return before  # there is nothing new: all budgets are spent
@@ -211,8 +211,8 @@ class AdaptiveRepeats(Method):
         X, counts = self.rule(view, self.reporting, measured)
         counts = counts.to(X)
         if self.budget is not None:
-            left = self.budget - view.history.X[..., -1].nansum(dim=-1)
-            counts = counts.minimum(left.clamp_min(1))
+            left = self.budget - view.history.num_readings.sum(dim=-1)
+            counts = counts.minimum(left.clamp_min(1).to(counts))
             X = X.masked_fill(left.unsqueeze(-1) < 1, torch.nan)
             counts = counts.masked_fill(left < 1, torch.nan)
         return torch.cat([X, counts.unsqueeze(-1)], dim=-1).unsqueeze(-2)
@@ -296,14 +296,15 @@ def adaptive_repeats(
         returning_cost: What it costs to start again at a measured point, >= 0.
         reading_cost: What a reading costs, > 0.
         budget: The most readings of a replicate, the initial design included; it asks for NaN
-            after that. None for no end.
+            once as many were told. None for no end.
         rule: Another way to choose the point and the number of readings, to which the numbers and
             costs above do not apply.
         beta: Squared width of the bound of f, for the report.
         noise_beta: Squared width of the bound of the noise, for the report and in the noise of a
             mean, Eq. (16) of [Makarova2021rahbo]_.
         report: The reporting rule of `recommend`.
-        initial_repeats: The number of readings at each point of the initial design.
+        initial_repeats: The number of readings at each point of the initial design, at least 2
+            where the noise is learnt.
         num_initial: The number of points of the initial design.
         batch_size: 1; points are chosen one by one.
         options: Further arguments of `MeanVariance`.
@@ -323,12 +324,19 @@ def adaptive_repeats(
     """
     if batch_size != 1:
         raise UnsupportedError(f"Expected a `batch_size` of 1. Got {batch_size}.")
-    counts = tuple(num_repeats)
-    chosen = rule or WorthOfReadings(counts, moving_cost, returning_cost, reading_cost)
-    weights = Weights(risk_aversion, beta, noise_beta)
-    return Strategy(
+    # One reading shows no noise.
+    check_counts(2 if options.get("known_noise") is None else 1, initial_repeats=initial_repeats)
+    chosen = rule or WorthOfReadings(num_repeats, moving_cost, returning_cost, reading_cost)
+    reporting = MeanVariance(Weights(risk_aversion, beta, noise_beta), rule=report, **options)
+    strategy = Strategy(
         MeasuredBox(decision_box(bounds), initial_repeats),
-        AdaptiveRepeats(chosen, MeanVariance(weights, rule=report, **options), budget),
+        AdaptiveRepeats(chosen, reporting, budget),
         seeds,
         num_initial=num_initial,
     )
+    if budget is not None and budget < num_initial * initial_repeats:
+        raise ValueError(
+            "Expected `budget` to cover the initial design, `num_initial` x `initial_repeats` = "
+            f"{num_initial * initial_repeats} readings. Got {budget=}."
+        )
+    return strategy

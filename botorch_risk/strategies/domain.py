@@ -74,7 +74,8 @@ class SampleDomain(Method):
     rows ask for nothing: the replicate is finished, or its batch has ended short. They are told as
     NaN, like outcomes that failed. The point of highest posterior mean is recommended.
 
-    The state holds the cost of all samples, `cost`, and the last point, `previous`.
+    The state holds the cost of all samples, `cost`, each row counted once whatever the number of
+    its repeats, and the last point, `previous`.
 
     The loop of Algorithm 1 of [Bogunovic2016truvar]_, with any sampler.
 

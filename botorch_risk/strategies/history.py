@@ -98,6 +98,11 @@ class History:
         r"""The mean of the repeats of the first outcome, `R x n`; NaN where there is none."""
         return self.Y[..., 0].nanmean(dim=-1)
 
+    @property
+    def num_readings(self) -> Tensor:
+        r"""How many readings of the first outcome each row has, `R x n`."""
+        return self.Y[..., 0].isfinite().sum(dim=-1)
+
     def append(self, X: Tensor, Y: Tensor) -> History:
         r"""The history with the rows of a round, `R x q x d`, and their outcomes `R x q x k x m`.
 

@@ -10,9 +10,17 @@ from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition import LogRiskAverseKnowledgeGradient
+from botorch_risk.baselines.hetgp_horizon import AdaptiveHorizon
 from botorch_risk.experiments.chosen_repeats import ChosenRepeats
 from botorch_risk.models import RepeatedOutcomes
-from botorch_risk.strategies import FixedRepeats, MeanVariance, View, adaptive_repeats, rahbo
+from botorch_risk.strategies import (
+    FixedRepeats,
+    MeanVariance,
+    SingleExperiment,
+    View,
+    adaptive_repeats,
+    rahbo,
+)
 from botorch_risk.strategies.adaptive_repeats import pooled
 from botorch_risk.test_functions import HeteroscedasticSine
 from tests.strategies.loops import play
@@ -109,6 +117,58 @@ def test_the_budget_ends_each_replicate() -> None:
     assert asked[3][0].isnan().all()
     assert strategy.history.X[0, :, -1].nansum() == 16
     assert strategy.recommend().isfinite().all()
+
+
+def readings(X: Tensor, count: int) -> Tensor:
+    return (3 * X[..., :1]).sin() + torch.linspace(-0.1, 0.1, count, dtype=torch.double)
+
+
+@pytest.mark.parametrize("rule", [FixedRepeats(4), AdaptiveHorizon()])
+def test_the_budget_counts_the_readings_that_were_told(rule: Any) -> None:
+    strategy = adaptive_repeats(PROBLEM.bounds, 0, rule=rule, budget=20, **OPTIONS)
+    X = strategy.ask()  # 3 readings of each of 5 points
+    Y = readings(X, 3)
+    Y[:, :2, 0] = torch.nan  # 13 came back
+    strategy.tell(X, Y)
+    asked = strategy.ask()
+    assert asked[0, 0, -1] <= 7
+    strategy.tell(asked, readings(asked, 6))  # whatever was asked for
+    asked = strategy.ask()
+    assert asked[0, 0, -1] == 1
+    strategy.tell(asked, readings(asked, 1))
+    assert strategy.ask().isnan().all()
+    assert strategy.history.num_readings.sum() == 20
+
+
+def test_the_budget_counts_further_readings_of_an_experiment() -> None:
+    rule = FixedRepeats(2)
+    strategy = adaptive_repeats(PROBLEM.bounds, 0, rule=rule, budget=20, **OPTIONS)
+    experiment = SingleExperiment(strategy)
+    rows = experiment.ask().repeat_interleave(3, dim=0)
+    experiment.tell(rows, (3 * rows[:, 0]).sin() + torch.arange(15) % 3 * 0.1)
+    experiment.tell(rows[:5], (3 * rows[:5, 0]).sin())  # more than were asked for
+    assert len(experiment.ask()) == 0
+
+
+def test_a_budget_that_the_initial_design_exceeds_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"`budget` to cover .* = 15 readings. Got budget=14"):
+        adaptive_repeats(PROBLEM.bounds, 0, budget=14, **OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_repeats": ()}, r"`num_repeats` to be a sequence of at least one integer. Got \(\)"),
+        ({"initial_repeats": 1}, r"`initial_repeats` to be at least 2. Got 1"),
+    ],
+)
+def test_what_could_not_be_learnt_from_is_refused_before_anything_is_measured(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        adaptive_repeats(PROBLEM.bounds, 0, **OPTIONS, **options)
+    known = {"known_noise": lambda X: torch.ones_like(X[..., :1]), "rule": FixedRepeats(1)}
+    assert adaptive_repeats(PROBLEM.bounds, 0, initial_repeats=1, **OPTIONS, **known).ask().ndim
 
 
 def test_the_rule_takes_the_best_rate() -> None:
