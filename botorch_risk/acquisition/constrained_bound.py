@@ -16,7 +16,7 @@ from botorch_risk.acquisition.pointwise import (
     as_nonnegative,
     construct_from_own_arguments,
 )
-from botorch_risk.acquisition.risk_constraint import OutcomeConstraint
+from botorch_risk.acquisition.risk_constraint import OutcomeConstraint, check_constraints
 from botorch_risk.models.outcomes import spread_of, warn_if_out_of_reach
 
 Side = Literal["lower", "mean", "upper"]
@@ -97,6 +97,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
             X_pending: `batch_shape x n' x d` decisions under evaluation.
 
         Raises:
+            TypeError: If a constraint is of another kind.
             UnsupportedError: If the objective has no bounds.
             ValueError: If an outcome does not exist, there is no constraint, or a weight is
                 negative.
@@ -111,6 +112,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
             )
         if not risk_constraints:
             raise ValueError("Expected at least one constraint. Got none.")
+        check_constraints(risk_constraints)
         self.bound: Any = bound
         self.risk_constraints = tuple(risk_constraints)
         for each in risk_constraints:

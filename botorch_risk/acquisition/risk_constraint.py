@@ -2,8 +2,9 @@ r"""Constraints that hold under a risk, for BoTorch's acquisition functions and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
@@ -14,12 +15,13 @@ from botorch_risk.acquisition.noise_quantile import NoiseQuantileBound
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts, check_finite, check_nonnegative
 from botorch_risk.environments import Environment
+from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.noise_quantile import normal_quantile
 from botorch_risk.models.outcomes import single_outcome
-from botorch_risk.models.reductions import check_parts
 from botorch_risk.risk import RiskMeasure, ValueAtRisk
 
 
+@runtime_checkable
 class OutcomeConstraint(Protocol):
     r"""What holds where a risk of an outcome is at least `limit`."""
 
@@ -86,7 +88,9 @@ class RiskConstraint:
     at_most: bool = False
 
     def __post_init__(self) -> None:
-        check_parts(self.environment, self.risk_measure)
+        environment, risk_measure = parts_of(self.environment, self.risk_measure)
+        object.__setattr__(self, "environment", environment)
+        object.__setattr__(self, "risk_measure", risk_measure)
         check_threshold(self.threshold, self.outcome)
 
     @classmethod
@@ -192,3 +196,14 @@ def check_threshold(threshold: float, outcome: int) -> None:
     r"""Raises ValueError unless the threshold is finite and the outcome may exist."""
     check_finite(threshold=threshold)
     check_counts(0, outcome=outcome)
+
+
+def check_constraints(constraints: Sequence[Any]) -> None:
+    r"""Raises TypeError for what is no constraint of an outcome."""
+    for each in constraints:
+        if not isinstance(each, OutcomeConstraint):
+            raise TypeError(
+                "Expected a `RiskConstraint` or a `NoisyChanceConstraint` among the constraints. "
+                f"Got {each!r}; a function of samples goes to an acquisition function of BoTorch, "
+                "as its own `constraints`, which sees one risk for each output of a reduced model."
+            )

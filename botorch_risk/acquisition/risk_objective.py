@@ -9,7 +9,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedEr
 from torch import Tensor
 
 from botorch_risk.environments import Environment
-from botorch_risk.models.reductions import check_parts
+from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.risk import RiskMeasure
 
 
@@ -60,9 +60,10 @@ class RiskObjective(MCAcquisitionObjective):
         Raises:
             UnsupportedError: If the measure needs points and the environment has none.
             TypeError: If a part is no environment or no measure.
+            ValueError: If a part of BoTorch has no counterpart.
         """
         super().__init__()
-        check_parts(environment, risk_measure)
+        environment, risk_measure = parts_of(environment, risk_measure)
         self.environment = environment
         self.risk_measure = risk_measure.bind(environment)
 

@@ -20,6 +20,7 @@ from botorch_risk.acquisition.pointwise import (
 )
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
 from botorch_risk.environments import Environment
+from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.robust import refuse_reduced
 from botorch_risk.posterior.inputs import as_points, input_widths
@@ -121,6 +122,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         Raises:
             BotorchTensorDimensionError: If pending decisions and the environment do not make the
                 inputs of the model; when called, if the decisions do not.
+            TypeError: If a part is no environment or no measure.
             UnsupportedError: If the measure needs points and the environment has none, or the model
                 is one of risks already.
             ValueError: If `beta` is negative or not finite, or `optimism` unknown.
@@ -128,6 +130,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         if optimism not in get_args(Optimism):
             raise ValueError(f"Expected `optimism` in {get_args(Optimism)}. Got {optimism!r}.")
         refuse_reduced(model)
+        environment, risk_measure = parts_of(environment, risk_measure)
         super().__init__(model=model)
         register_weights(self, beta=beta)
         self.optimism = optimism

@@ -11,8 +11,13 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.risk_constraint import NoisyChanceConstraint, RiskConstraint
+from botorch_risk.acquisition.risk_constraint import (
+    NoisyChanceConstraint,
+    RiskConstraint,
+    check_constraints,
+)
 from botorch_risk.environments import Environment
+from botorch_risk.models.botorch_parts import as_environment, parts_of
 from botorch_risk.models.noise_quantile import NoiseQuantileModel
 from botorch_risk.models.outcomes import (
     locate_outcome,
@@ -20,7 +25,7 @@ from botorch_risk.models.outcomes import (
     spread_of,
     warn_if_out_of_reach,
 )
-from botorch_risk.models.reductions import Reduction, check_outcomes, check_parts
+from botorch_risk.models.reductions import Reduction, check_outcomes
 from botorch_risk.models.robust import MEMORY_LIMIT, RobustModel
 from botorch_risk.models.robust_list import RobustModelList
 from botorch_risk.risk import RiskMeasure
@@ -74,8 +79,10 @@ def robust(
     Args:
         model: A fitted model of (x, w), or of x for environments that perturb x; or a list of such
             models.
-        environment: What a decision may meet; one for all objectives, or one each.
-        risk_measure: One for all objectives, or one each; larger is better.
+        environment: What a decision may meet; one for all objectives, or one each. BoTorch's
+            `InputPerturbation` and `AppendFeatures` count, if made of a tensor.
+        risk_measure: One for all objectives, or one each; larger is better. BoTorch's count if
+            their `n_w` is the number of values, all of equal weight.
         constraints: What has to hold under a risk.
         objectives: Which outcomes of the model are to be large. Default: all that have no
             constraint.
@@ -113,6 +120,7 @@ def robust(
         >>> acqf(torch.rand(3, 2, 1, dtype=torch.double)).shape
         torch.Size([3])
     """
+    check_constraints(constraints)
     check_outcomes([each.outcome for each in constraints], model.num_outputs)
     if objectives is None:
         taken = {each.outcome for each in constraints}
@@ -159,17 +167,16 @@ def _objective_roles(
             "constraint."
         )
     count = len(objectives)
-    environments = [environment] * count if isinstance(environment, Environment) else environment
-    measures = [risk_measure] * count if isinstance(risk_measure, RiskMeasure) else risk_measure
+    several = isinstance(environment, Sequence), isinstance(risk_measure, Sequence)
+    environments: Any = environment if several[0] else [as_environment(environment)] * count
+    measures: Any = risk_measure if several[1] else [risk_measure] * count
     for name, given in (("environment", environments), ("risk_measure", measures)):
-        if not isinstance(given, Sequence) or len(given) != count:
+        if len(given) != count:
             raise ValueError(
                 f"Expected one `{name}`, or one for each of the {count} objectives. Got {given!r}."
             )
-    for one, measure in zip(environments, measures, strict=True):
-        check_parts(one, measure)
     parts = zip(objectives, environments, measures, strict=True)
-    return [(Reduction(*part), None) for part in parts]
+    return [(Reduction(outcome, *parts_of(*pair)), None) for outcome, *pair in parts]
 
 
 def _check_alone(constraint: NoisyChanceConstraint, objectives: Sequence[int]) -> None:

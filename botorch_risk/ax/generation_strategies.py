@@ -34,7 +34,7 @@ from botorch_risk.ax.generator import RiskGenerators
 from botorch_risk.ax.perturbed_inputs import PerturbedInputsAcquisition
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.models.reductions import check_risk_measure
+from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.risk import Expectation, RiskMeasure, ValueAtRisk
 
 

@@ -156,6 +156,7 @@ def ask_tell(
         options: Of what recommends, `EnvironmentRisk`, or `RandomPoints` without an environment.
 
     Raises:
+        TypeError: If `environment` is not an environment.
         UnsupportedError: If W depends on the decision in another way than by a perturbation.
         ValueError: If an environment comes without a risk measure, or the other way round.
 

@@ -66,6 +66,7 @@ def botorch_risk_measure(
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
+        TypeError: If `environment` is not an environment.
         UnsupportedError: If the distribution of W depends on the decision.
         ValueError: If `n_w` is below 1.
 

@@ -53,6 +53,7 @@ def adversarial_stable_opt(
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
+        TypeError: If `environment` is not an environment.
         UnsupportedError: If W depends on the decision in another way than by a perturbation.
         ValueError: If `beta` is negative or not finite, or another number out of its range.
 

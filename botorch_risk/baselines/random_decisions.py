@@ -48,6 +48,7 @@ def random_decisions(
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
+        TypeError: If `environment` is not an environment.
         UnsupportedError: If W depends on the decision in another way than by a perturbation.
         ValueError: If a number is out of its range, or the reporting rule unknown.
 

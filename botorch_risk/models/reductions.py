@@ -13,6 +13,7 @@ from torch.nn import Module, ModuleList
 
 from botorch_risk.arguments import check_integers
 from botorch_risk.environments import Environment
+from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.risk_posterior import Column
 from botorch_risk.risk import RiskMeasure
 
@@ -81,8 +82,7 @@ class Reductions(Module):
         super().__init__()
         if not reductions:
             raise ValueError("Expected at least one reduction. Got none.")
-        for each in reductions:
-            check_parts(each.environment, each.risk_measure)
+        reductions = [_of_ours(each) for each in reductions]
         environments = {id(each.environment): each.environment for each in reductions}
         self.reductions = tuple(reductions)
         self.environments = ModuleList(environments.values())
@@ -130,19 +130,9 @@ class Reductions(Module):
         return Expansion(torch.cat(every, dim=-2), weights, columns)
 
 
-def check_parts(environment: Environment, risk_measure: RiskMeasure) -> None:
-    r"""Raises TypeError for what is no environment or no measure."""
-    if not isinstance(environment, Environment):
-        raise TypeError(
-            f"Expected an `Environment` of `botorch_risk.environments`. Got {environment!r}."
-        )
-    check_risk_measure(risk_measure)
-
-
-def check_risk_measure(risk_measure: RiskMeasure) -> None:
-    r"""Raises TypeError for what is no measure."""
-    if not isinstance(risk_measure, RiskMeasure):
-        raise TypeError(f"Expected a `RiskMeasure` of `botorch_risk.risk`. Got {risk_measure!r}.")
+def _of_ours(reduction: Reduction) -> Reduction:
+    environment, risk_measure = parts_of(reduction.environment, reduction.risk_measure)
+    return reduction._replace(environment=environment, risk_measure=risk_measure)
 
 
 def check_outcomes(outcomes: Sequence[int], num_outputs: int) -> None:

@@ -21,6 +21,7 @@ from botorch_risk.environments import (
 )
 from botorch_risk.environments.environment import choose
 from botorch_risk.environments.uniforms import draw_uniforms
+from botorch_risk.models.botorch_parts import as_environment
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.space import Box, check_columns
 
@@ -38,8 +39,10 @@ class EnvironmentSpace:
         w_is_chosen: Whether the strategy chooses w; otherwise it is observed with the outcome.
 
     Raises:
+        TypeError: If `environment` is not an environment.
         UnsupportedError: If W depends on the decision in another way than by a perturbation, or an
             integer or a category is perturbed.
+        ValueError: If it is a transform of BoTorch without a counterpart.
 
     Example:
         >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -55,6 +58,7 @@ class EnvironmentSpace:
     w_is_chosen: bool = True
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "environment", as_environment(self.environment))
         if not isinstance(self.environment, IndependentEnvironment | InputPerturbation):
             raise UnsupportedError(
                 "Expected an `IndependentEnvironment` or an `InputPerturbation`. "

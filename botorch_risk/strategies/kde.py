@@ -12,7 +12,7 @@ from botorch_risk.acquisition import named
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.widths import Beta, check_beta
 from botorch_risk.environments.uniforms import check_num_points
-from botorch_risk.models.reductions import check_risk_measure
+from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.context_space import ContextSpace
 from botorch_risk.strategies.contextual import ContextualRisk, Recipe

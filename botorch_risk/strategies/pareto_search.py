@@ -24,7 +24,7 @@ from botorch_risk.acquisition.risk_constraint import RiskConstraint
 from botorch_risk.acquisition.robust import robust
 from botorch_risk.arguments import check_counts
 from botorch_risk.environments import Environment
-from botorch_risk.models.reductions import check_parts
+from botorch_risk.models.botorch_parts import as_environment, parts_of
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.monte_carlo import (
@@ -167,8 +167,8 @@ def pareto_search(
         (torch.Size([2, 1, 1]), 3)
     """
     measures = _measures(risk_measure, num_objectives)
-    for measure in measures:
-        check_parts(environment, measure)
+    measures = tuple(parts_of(environment, measure)[1] for measure in measures)
+    environment = as_environment(environment)
     if acquisition is None:
         acquisition = HypervolumeImprovement(_reference_point(reference_point, len(measures)))
     # Said, as an objective may have a constraint too.

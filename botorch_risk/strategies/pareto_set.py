@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenceBound
-from botorch_risk.acquisition.risk_constraint import RiskConstraint
+from botorch_risk.acquisition.risk_constraint import RiskConstraint, check_constraints
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import check_beta
 from botorch_risk.arguments import check_nonnegative
@@ -65,6 +65,7 @@ class ObjectiveRisksRecipe:
             feasible with confidence.
 
     Raises:
+        TypeError: If a constraint is of another kind.
         ValueError: If the squared width is negative or not finite.
 
     Example:
@@ -78,6 +79,7 @@ class ObjectiveRisksRecipe:
     constraint_beta: float = 9.0
 
     def __post_init__(self) -> None:
+        check_constraints(self.constraints)
         check_nonnegative(constraint_beta=self.constraint_beta)
 
     @property

@@ -12,13 +12,13 @@ from botorch.models.model import Model, ModelList
 from torch import Tensor
 
 from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenceBound
-from botorch_risk.acquisition.risk_constraint import RiskConstraint
+from botorch_risk.acquisition.risk_constraint import RiskConstraint, check_constraints
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import Beta, beta_of_round, check_beta
 from botorch_risk.arguments import check_nonnegative
 from botorch_risk.environments import Environment
+from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.outcomes import single_outcome, spread_of
-from botorch_risk.models.reductions import check_parts
 from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import Bound, EnvironmentRisk, Reporting, Turn
@@ -43,6 +43,7 @@ class RiskRecipe:
         optimism: Squared width of their upper bounds alone; None for `constraint_beta`.
 
     Raises:
+        TypeError: If a constraint is of another kind.
         ValueError: If a squared width is negative or not finite.
 
     Example:
@@ -59,6 +60,7 @@ class RiskRecipe:
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
+        check_constraints(self.constraints)
         check_nonnegative(constraint_beta=self.constraint_beta)
         if self.optimism is not None:
             check_nonnegative(optimism=self.optimism)
@@ -239,7 +241,7 @@ def risk_search(
         ... )
     """
     check_beta(beta)
-    check_parts(environment, risk_measure)
+    environment, risk_measure = parts_of(environment, risk_measure)
     recipe = RiskRecipe(risk_measure, tuple(constraints), beta, constraint_beta, optimism)
     space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
     if w_is_chosen and space.perturbs and recipe.num_outcomes > 1:

@@ -100,6 +100,7 @@ def v_ucb(
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
+        TypeError: If `environment` is not an environment.
         UnsupportedError: If the distribution is continuous without a density and w is to be chosen
             by it.
         ValueError: If the level is outside (0, 1) or the rule unknown.

@@ -9,7 +9,8 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 
 from botorch_risk.environments import InputPerturbation
-from botorch_risk.models.reductions import Reduction, Reductions, check_outcomes, check_parts
+from botorch_risk.models.botorch_parts import parts_of
+from botorch_risk.models.reductions import Reduction, Reductions, check_outcomes
 from botorch_risk.risk import Expectation, MaximumMeanDiscrepancyBall, WorstCase
 from tests.models.risks import ENVIRONMENT, DecisionDependent, decisions
 
@@ -50,9 +51,9 @@ def test_bad_reductions_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one reduction"):
         Reductions([])
     with pytest.raises(TypeError, match=r"Expected an `Environment`.*'sunny'"):
-        check_parts(environment, Expectation())
+        parts_of(environment, Expectation())
     with pytest.raises(TypeError, match=r"Expected a `RiskMeasure`.*'CVaR'"):
-        check_parts(ENVIRONMENT, measure)
+        parts_of(ENVIRONMENT, measure)
     with pytest.raises(ValueError, match=r"outcome in 0\.\.1, .* Got 2"):
         check_outcomes([0, 2], 2)
     perturbation = InputPerturbation(torch.zeros(1, 2))

@@ -1,0 +1,150 @@
+r"""Environments and measures that were written down as BoTorch's objects.
+
+They are taken where they mean the same: perturbations or values of W with equal weights, and a
+measure of as many values as there are. For everything else an error names the replacement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from botorch.acquisition import risk_measures as of_one
+from botorch.acquisition.multi_objective import multi_output_risk_measures as of_several
+from botorch.acquisition.multi_objective.objective import IdentityMCMultiOutputObjective
+from botorch.acquisition.objective import IdentityMCObjective
+from botorch.models.transforms import input as transforms
+from torch import Tensor
+
+from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
+from botorch_risk.risk import (
+    ConditionalValueAtRisk,
+    Expectation,
+    RiskMeasure,
+    ValueAtRisk,
+    WorstCase,
+)
+
+
+def parts_of(environment: Any, risk_measure: Any) -> tuple[Environment, RiskMeasure]:
+    r"""An environment and a measure of ours, for those of BoTorch that mean the same.
+
+    Args:
+        environment: An `Environment`, or an input transform of BoTorch that makes several inputs of
+            a decision.
+        risk_measure: A `RiskMeasure`, or a risk measure of BoTorch.
+
+    Raises:
+        TypeError: If a part is neither.
+        ValueError: If a part of BoTorch has no exact counterpart.
+    """
+    environment = as_environment(environment)
+    if not isinstance(risk_measure, of_one.RiskMeasureMCObjective):
+        check_risk_measure(risk_measure)
+        return environment, risk_measure
+    measure = counterpart(risk_measure)
+    weights: Any = environment._buffers.get("weights")
+    n_w = risk_measure.n_w
+    if weights is None or weights.shape[-1] != n_w or bool((weights - 1 / n_w).abs().max() > 1e-6):
+        raise ValueError(
+            f"Expected an environment of {n_w} values with equal weights for BoTorch's "
+            f"`{_name(risk_measure)}`. Got a {type(environment).__name__} with "
+            f"{'others' if weights is None else weights.tolist()}; use `{measure!r}` of "
+            "`botorch_risk.risk`, which takes any."
+        )
+    return environment, measure
+
+
+def as_environment(environment: Any) -> Environment:
+    r"""An environment of ours, for an input transform of BoTorch that means the same.
+
+    Raises:
+        TypeError: If it is neither.
+        ValueError: If the transform has no exact counterpart.
+    """
+    if isinstance(environment, Environment):
+        return environment
+    if type(environment) is transforms.InputPerturbation:
+        shifts: Any = environment.perturbation_set
+        of_all_columns = isinstance(shifts, Tensor) and environment.indices is None
+        if of_all_columns and not environment.multiplicative:
+            return InputPerturbation(shifts, bounds=environment.bounds)
+    elif type(environment) is transforms.AppendFeatures:
+        parts: Any = environment
+        if parts._f is None and not parts.skip_expand:
+            return DiscreteEnvironment(parts.feature_set)
+    elif not isinstance(environment, transforms.InputTransform):
+        raise TypeError(
+            f"Expected an `Environment` of `botorch_risk.environments`. Got {environment!r}."
+        )
+    raise ValueError(
+        "Expected of BoTorch's transforms `InputPerturbation`, additive and of all columns by a "
+        f"tensor, or `AppendFeatures` of a tensor. Got another {_name(environment)}; derive from "
+        "`botorch_risk.environments.Environment`, whose `expand` says what a decision may meet."
+    )
+
+
+def counterpart(measure: of_one.RiskMeasureMCObjective) -> RiskMeasure:
+    r"""The measure of ours that equals one of BoTorch's for `n_w` values with equal weights.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    make = _COUNTERPARTS.get(type(measure))
+    if make is None:
+        raise ValueError(
+            "Expected a measure of one outcome at a time: `Expectation`, `ValueAtRisk`, "
+            "`ConditionalValueAtRisk` or `WorstCase` of `botorch_risk.risk`. Got BoTorch's "
+            f"`{_name(measure)}`."
+        )
+    before = measure.preprocessing_function
+    if type(before) not in (IdentityMCObjective, IdentityMCMultiOutputObjective):
+        raise ValueError(
+            f"Expected BoTorch's `{_name(measure)}` without a `preprocessing_function`, which "
+            f"would mix outcomes before their risks are taken. Got {before!r}; use "
+            f"`{make(measure)!r}` of `botorch_risk.risk`, and objectives of the risks."
+        )
+    return make(measure)
+
+
+def check_risk_measure(risk_measure: Any) -> None:
+    r"""Raises TypeError for what is no measure of ours, and names the counterpart of BoTorch's."""
+    if isinstance(risk_measure, RiskMeasure):
+        return
+    instead = ""
+    if isinstance(risk_measure, of_one.RiskMeasureMCObjective):
+        instead = f" Use `{counterpart(risk_measure)!r}`."
+    raise TypeError(
+        f"Expected a `RiskMeasure` of `botorch_risk.risk`. Got {risk_measure!r}.{instead}"
+    )
+
+
+def _lowest(measure: Any) -> int:
+    r"""How many of the lowest values BoTorch averages, or which of them it takes."""
+    return int(measure.n_w - measure.alpha_idx)
+
+
+def _value_at_risk(measure: Any) -> RiskMeasure:
+    # Half an atom below the end of its own, so that rounding cannot reach a neighbour.
+    return ValueAtRisk((_lowest(measure) - 0.5) / measure.n_w)
+
+
+def _conditional_value_at_risk(measure: Any) -> RiskMeasure:
+    tail = _lowest(measure)
+    return Expectation() if tail == measure.n_w else ConditionalValueAtRisk(tail / measure.n_w)
+
+
+_COUNTERPARTS: dict[type, Callable[[Any], RiskMeasure]] = {
+    of_one.VaR: _value_at_risk,
+    of_one.CVaR: _conditional_value_at_risk,
+    of_one.WorstCase: lambda _: WorstCase(),
+    of_one.Expectation: lambda _: Expectation(),
+    of_several.IndependentVaR: _value_at_risk,
+    of_several.IndependentCVaR: _conditional_value_at_risk,
+    of_several.MultiOutputWorstCase: lambda _: WorstCase(),
+    of_several.MultiOutputExpectation: lambda _: Expectation(),
+}
+
+
+def _name(part: Any) -> str:
+    return type(part).__name__
