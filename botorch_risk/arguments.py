@@ -5,9 +5,20 @@ NaN passes every `if number < limit: raise`, so that each check here asks for wh
 
 from __future__ import annotations
 
+import collections.abc
+import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+import torch
+from torch import Tensor
+
+# Objects of BoTorch may stand for them in an argument; the code that converts them checks them.
+_CONVERTED = ("Environment", "OutcomeConstraint", "RiskConstraint", "RiskMeasure")
 
 
 def check_finite(**numbers: float) -> None:
@@ -79,3 +90,135 @@ def as_counts(name: str, counts: Sequence[int], least: int = 1) -> tuple[int, ..
     for count in listed:
         check_counts(least, **{name: count})
     return listed
+
+
+def as_tensor(name: str, values: Any) -> Tensor:
+    r"""A tensor of what a user passes: a tensor as it is, an array or a list in float64.
+
+    Args:
+        name: What it is called.
+        values: Of any shape.
+
+    Raises:
+        TypeError: If it is neither.
+    """
+    if isinstance(values, Tensor):
+        return values
+    try:
+        if isinstance(values, str | float | int):
+            raise TypeError
+        return torch.from_numpy(np.array(values, dtype=float))
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"Expected `{name}` to be a tensor, or an array or a list of numbers. Got {values!r}."
+        ) from None
+
+
+def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    r"""Raises unless each argument is of the kind that the signature says.
+
+    Environments and risk measures are checked by the code that converts them.
+
+    Args:
+        function: The function; of a record, the class.
+        arguments: Its arguments by their names, `locals()` in its first line.
+
+    Raises:
+        TypeError: If an argument is of another kind.
+        ValueError: If a choice is not among the choices.
+
+    Example:
+        >>> def pause(rule: Literal["short", "long"]) -> None:
+        ...     check_arguments(pause, locals())
+        >>> pause("never")
+        Traceback (most recent call last):
+        ValueError: Expected `rule` to be one of ('short', 'long'). Got 'never'.
+    """
+    for name, kind in _kinds(function).items():
+        if name in arguments and not _is_a(arguments[name], kind):
+            said = f"Expected `{name}` to be {_in_words(kind)}. Got {arguments[name]!r}."
+            if any(get_origin(each) is Literal for each in (kind, *get_args(kind))):
+                raise ValueError(said)
+            raise TypeError(said)
+
+
+def check_fields(record: Any) -> None:
+    r"""The same of the fields of a record, for its `__post_init__`."""
+    check_arguments(type(record), vars(record))
+
+
+@functools.cache
+def _kinds(function: Callable[..., Any]) -> dict[str, Any]:
+    kinds = get_type_hints(function)
+    kinds.pop("return", None)
+    return kinds
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    r"""Whether a value is what a type hint says."""
+    origin, parts = get_origin(kind) or kind, get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_is_a(value, part) for part in parts)
+    if origin is Literal:
+        return isinstance(value, str) and value in parts
+    if origin is collections.abc.Callable:
+        return callable(value)
+    if origin in _NUMBERS:
+        return _NUMBERS[origin](value)
+    if origin in (tuple, list, collections.abc.Sequence):
+        if isinstance(value, str | Mapping | Iterator) or not hasattr(value, "__iter__"):
+            return False
+        return all(_is_a(each, parts[0]) for each in value) if parts else True
+    if origin is Tensor:
+        return _is_tensor(value)
+    if kind is Any or not isinstance(origin, type) or origin.__name__ in _CONVERTED:
+        return True
+    return isinstance(value, origin)
+
+
+def _is_tensor(value: Any) -> bool:
+    try:
+        as_tensor("values", value)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_integer(value: Any) -> bool:
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return not isinstance(value, str | bytes)
+
+
+_NUMBERS: dict[Any, Callable[[Any], bool]] = {
+    bool: lambda value: isinstance(value, bool | np.bool_),
+    int: _is_integer,
+    float: _is_number,
+}
+
+
+def _in_words(kind: Any) -> str:
+    r"""What a type hint asks for."""
+    origin, parts = get_origin(kind) or kind, get_args(kind)
+    if origin in (Union, UnionType):
+        return " or ".join(_in_words(part) for part in parts)
+    if origin is Literal:
+        return f"one of {parts}"
+    if origin is collections.abc.Callable:
+        return "callable"
+    if origin in (tuple, list, collections.abc.Sequence):
+        return f"a sequence, each {_in_words(parts[0])}" if parts else "a sequence"
+    if origin is NoneType:
+        return "None"
+    names = {bool: "True or False", int: "an integer", float: "a number", Tensor: "a tensor"}
+    return names.get(origin, f"of type `{getattr(origin, '__name__', origin)}`")

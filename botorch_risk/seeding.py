@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any, TypeGuard
 
@@ -37,6 +37,8 @@ def as_seeds(seeds: int | Sequence[int], num_replicates: int | None = None) -> l
         ([3], [0, 1])
     """
     each: Any = [seeds] if is_one_seed(seeds) else seeds
+    if isinstance(seeds, str) or not isinstance(each, Iterable):
+        raise ValueError(f"Expected `seeds` to be an integer, or one per replicate. Got {seeds!r}.")
     listed = [_integer(seed) for seed in each]
     if len(set(listed)) != len(listed) or not listed:
         raise ValueError(f"Expected one distinct seed per replicate. Got {seeds=}.")
@@ -57,7 +59,7 @@ def _integer(value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise ValueError(f"Expected integer seeds and rounds. Got {value!r}.") from None
+        raise ValueError(f"Expected integer `seeds` and rounds. Got {value!r}.") from None
 
 
 def derive_seed(seed: int, *stream: int | str) -> int:

@@ -3,13 +3,17 @@ r"""Numbers that are refused before anything happens, and those that are right."
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from botorch_risk.arguments import (
+    as_tensor,
+    check_arguments,
     check_counts,
     check_finite,
     check_integers,
@@ -58,3 +62,39 @@ def test_the_least_count_is_the_callers() -> None:
     check_counts(3, size=3, other=4)
     with pytest.raises(ValueError, match=r"`other` to be at least 3\. Got 2\."):
         check_counts(3, size=3, other=2)
+
+
+def pause(rule: Literal["short", "long"], steps: int | None = None, then: Any = None) -> None:
+    check_arguments(pause, locals())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (
+            {"rule": "never"},
+            ValueError,
+            r"Expected `rule` to be one of \('short', 'long'\)\. Got",
+        ),
+        ({"rule": 3}, ValueError, r"Expected `rule` to be one of .* Got 3\."),
+        ({"rule": "short", "steps": "2"}, TypeError, r"`steps` to be an integer or None. Got '2'"),
+    ],
+)
+def test_the_signature_says_what_an_argument_may_be(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        pause(**options)
+
+
+def test_numbers_of_any_library_are_numbers() -> None:
+    def count(
+        n: int, x: float, values: Sequence[int], flag: bool, table: Tensor, call: Callable[[], int]
+    ) -> None:
+        check_arguments(count, locals())
+
+    count(np.int64(3), np.float32(0.5), np.array([1, 2]), np.bool_(True), [[1.0]], len)
+    count(torch.tensor(3), torch.tensor(0.5), torch.tensor([1, 2]), False, np.eye(2), pause)
+    with pytest.raises(TypeError, match=r"`values` to be a sequence, each an integer. Got 'ab'"):
+        count(1, 1.0, "ab", True, torch.ones(1), len)  # type: ignore[arg-type]
+    assert as_tensor("bounds", [[0, 1]]).dtype == torch.float64

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+from botorch_risk.arguments import check_arguments, check_fields
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import EnvironmentRisk
@@ -23,6 +24,7 @@ from botorch_risk.strategies.strategy import Strategy
 _ROUNDING = 1e-6  # how far outside the bounds an answer may be, in units of their range
 
 
+@runtime_checkable
 class AskTellOptimizer(Protocol):
     r"""An optimiser of another package, which maximises.
 
@@ -72,6 +74,9 @@ class AskTell(ReportedMethod):
         report: The method that recommends.
         optimizer: Makes the optimiser of a replicate, `optimizer(box, seed)`.
 
+    Raises:
+        TypeError, ValueError: If an argument is of the wrong kind or a choice unknown.
+
     Example:
         >>> class Middle:
         ...     def __init__(self, box, seed):
@@ -88,6 +93,9 @@ class AskTell(ReportedMethod):
     """
 
     optimizer: MakeOptimizer
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def propose(self, view: View) -> Tensor:
         r"""What each replicate's optimiser asks for.
@@ -156,7 +164,7 @@ def ask_tell(
         options: Of what recommends, `EnvironmentRisk`, or `RandomPoints` without an environment.
 
     Raises:
-        TypeError: If `environment` is not an environment.
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If W depends on the decision in another way than by a perturbation.
         ValueError: If an environment comes without a risk measure, or the other way round.
 
@@ -174,6 +182,7 @@ def ask_tell(
         >>> strategy.ask().shape
         torch.Size([1, 1, 1])
     """
+    check_arguments(ask_tell, locals())
     if (environment is None) != (risk_measure is None):
         raise ValueError(
             "Expected an environment with a risk measure, or neither. "

@@ -17,7 +17,7 @@ from botorch.utils.sampling import manual_seed, sample_simplex
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.baselines.appended_values import (
     maximize_singly,
     model_with_values,
@@ -72,6 +72,7 @@ def conditional_value_at_risk_log_nehvi(
             `num_initial` and `batch_size`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If a number is out of its range.
 
     Example:
@@ -88,6 +89,7 @@ def conditional_value_at_risk_log_nehvi(
         >>> strategy.ask().shape
         torch.Size([1, 1, 1])
     """
+    check_arguments(conditional_value_at_risk_log_nehvi, locals())
     acquisition = IndependentRiskHypervolume(
         tuple(reference_point), 1 - risk_level, n_w, num_samples
     )
@@ -127,6 +129,7 @@ def mars_log_nei(
         options: As of `conditional_value_at_risk_log_nehvi`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If a number is out of its range.
 
     Example:
@@ -139,6 +142,7 @@ def mars_log_nei(
         >>> strategy.ask().shape
         torch.Size([1, 10, 1])
     """
+    check_arguments(mars_log_nei, locals())
     acquisition = ScalarizedRiskImprovement(
         tuple(reference_point), 1 - risk_level, n_w, num_samples
     )

@@ -15,7 +15,7 @@ from botorch.models.model import Model
 from botorch.models.transforms.input import AppendFeatures, ChainedInputTransform
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.baselines.appended_values import resampled, without_numerical_warnings
 from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import RiskMeasure
@@ -66,7 +66,7 @@ def botorch_risk_measure(
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
-        TypeError: If `environment` is not an environment.
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If the distribution of W depends on the decision.
         ValueError: If `n_w` is below 1.
 
@@ -83,6 +83,7 @@ def botorch_risk_measure(
         >>> strategy.ask().shape
         torch.Size([1, 4, 1])
     """
+    check_arguments(botorch_risk_measure, locals())
     if not isinstance(environment, IndependentEnvironment):
         raise UnsupportedError(
             f"Expected an `IndependentEnvironment`. Got {type(environment).__name__}."

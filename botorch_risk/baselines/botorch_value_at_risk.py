@@ -19,7 +19,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from botorch_risk.acquisition import named_known
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.baselines.appended_values import (
     maximize_singly,
     model_with_values,
@@ -89,6 +89,7 @@ def value_at_risk_log_nei(
         options: `num_initial` and `batch_size`; further arguments of `BoTorchValueAtRisk`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If the box has integers or categories.
         ValueError: If the level is outside (0, 1), or a number out of its range.
 
@@ -105,6 +106,7 @@ def value_at_risk_log_nei(
         >>> strategy.ask().shape
         torch.Size([1, 1, 2])
     """
+    check_arguments(value_at_risk_log_nei, locals())
     return of_botorch(log_nei, bounds, seeds, environment, risk_level, **options)
 
 

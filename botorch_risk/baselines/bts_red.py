@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.adaptive_repeats import adaptive_repeats
 from botorch_risk.strategies.mean_variance import MeanVariance
@@ -48,6 +48,7 @@ def bts_red(
         options: Further arguments of `adaptive_repeats`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If the batch size is not 1, or the reporting rule needs recorded bounds.
         ValueError: If a number is out of its range.
 
@@ -56,6 +57,7 @@ def bts_red(
         >>> bts_red(bounds, seeds=[0, 1], risk_aversion=1.0, num_initial=4).ask().shape
         torch.Size([2, 4, 2])
     """
+    check_arguments(bts_red, locals())
     rule = ThompsonSamplingByNoise(min_repeats, max_repeats)
     return adaptive_repeats(bounds, seeds, rule=rule, **options)
 

@@ -13,6 +13,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_constraint import RiskConstraint
+from botorch_risk.arguments import check_arguments
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.monte_carlo import in_spreads
@@ -65,6 +66,7 @@ def constrained_log_ei(
         >>> strategy.ask().shape
         torch.Size([1, 4, 1])
     """
+    check_arguments(constrained_log_ei, locals())
     return risk_search(
         bounds,
         seeds,

@@ -13,6 +13,7 @@ from botorch_risk.acquisition import named
 from botorch_risk.acquisition.named_known import gp_ucb
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import Beta, check_beta
+from botorch_risk.arguments import check_arguments
 from botorch_risk.environments.uniforms import check_num_points
 from botorch_risk.strategies.kde import contextual
 from botorch_risk.strategies.space import Box
@@ -39,6 +40,7 @@ def stable_opt(
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If `n_w` is below 1, or `beta` negative or not finite.
 
     Example:
@@ -47,6 +49,7 @@ def stable_opt(
         >>> stable_opt(unit, seeds=[0, 1], context_bounds=unit, num_initial=4).ask().shape
         torch.Size([2, 4, 1])
     """
+    check_arguments(stable_opt, locals())
     check_num_points(n_w)
     check_beta(beta)
     recipe = partial(named.stable_opt, n_w=n_w, beta=beta)
@@ -73,6 +76,7 @@ def context_free_gp_ucb(
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If `beta` is negative or not finite.
 
     Example:
@@ -81,6 +85,7 @@ def context_free_gp_ucb(
         >>> context_free_gp_ucb(unit, seeds=[0, 1], context_bounds=unit, num_initial=4).ask().shape
         torch.Size([2, 4, 1])
     """
+    check_arguments(context_free_gp_ucb, locals())
     check_beta(beta)
     recipe = partial(_without_contexts, beta=beta)
     return contextual(recipe, bounds, seeds, context_bounds, uses_contexts=False, **options)

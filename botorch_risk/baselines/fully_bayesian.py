@@ -11,7 +11,7 @@ from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound
 from torch import Tensor
 
 from botorch_risk.acquisition.widths import Beta, beta_of_round, check_beta
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.fit.estimators import Estimator, FullyBayesian
 from botorch_risk.strategies.acquire import Acquire
 from botorch_risk.strategies.method import Method, View, best_observed
@@ -49,6 +49,7 @@ def fully_bayesian_gp_ucb(
         options: Further arguments of `Acquire`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If a number is out of its range or a seed repeats.
 
     Example:
@@ -56,6 +57,7 @@ def fully_bayesian_gp_ucb(
         >>> fully_bayesian_gp_ucb(bounds, seeds=[0, 1], num_initial=4).ask().shape
         torch.Size([2, 4, 1])
     """
+    check_arguments(fully_bayesian_gp_ucb, locals())
     acquire = Acquire(UpperBound(beta), estimator=estimator or FullyBayesian(), **options)
     method = SampleSometimes(acquire, sample_every)
     return Strategy(

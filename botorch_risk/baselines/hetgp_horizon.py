@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.mean_variance import RiskAverseUpperConfidenceBound
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.strategies.adaptive_repeats import adaptive_repeats
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.mean_variance import MeanVariance
@@ -51,6 +51,7 @@ def hetgp_horizon(
         options: Further arguments of `adaptive_repeats`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If the batch size is not 1, or the reporting rule needs recorded bounds.
         ValueError: If a number is out of its range.
 
@@ -59,6 +60,7 @@ def hetgp_horizon(
         >>> hetgp_horizon(bounds, seeds=[0, 1], risk_aversion=1.0, num_initial=4).ask().shape
         torch.Size([2, 4, 2])
     """
+    check_arguments(hetgp_horizon, locals())
     return adaptive_repeats(bounds, seeds, rule=AdaptiveHorizon(target_ratio, step), **options)
 
 

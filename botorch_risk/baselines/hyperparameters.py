@@ -16,7 +16,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.widths import Beta, beta_of_round
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori, PseudoData
 from botorch_risk.fit.shrinkage import divide_lengthscales, expansion_factor
 from botorch_risk.strategies.acquire import Acquire
@@ -49,6 +49,7 @@ def gp_ucb(
         options: Further arguments of `Acquire`, such as `model` and `estimator`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If `beta` is negative or not finite, a number below 1, or a seed repeats.
 
     Example:
@@ -56,6 +57,7 @@ def gp_ucb(
         >>> gp_ucb(bounds, seeds=[0, 1], num_initial=4).ask().shape
         torch.Size([2, 4, 1])
     """
+    check_arguments(gp_ucb, locals())
     method = acquire_gp_ucb(beta, **options)
     return Strategy(
         decision_box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size
@@ -71,6 +73,9 @@ def pseudo_data_gp_ucb(
         bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
         seeds: One seed per replicate.
         options: Further arguments of `gp_ucb`.
+
+    Raises:
+        TypeError: If an argument is of the wrong kind.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -161,6 +166,7 @@ def a_gp_ucb(
         options: Further arguments of `gp_ucb`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If `regret_exponent` is not in [0.5, 1).
 
     Example:
@@ -168,6 +174,7 @@ def a_gp_ucb(
         >>> a_gp_ucb(bounds, seeds=[0, 1], num_initial=4).ask().shape
         torch.Size([2, 4, 1])
     """
+    check_arguments(a_gp_ucb, locals())
     dimension = decision_box(bounds).num_columns
     expansion_factor(1, dimension, regret_exponent)  # raises
     shorter = ShorterLengthscales(regret_exponent, estimator or MaximumAPosteriori())
@@ -219,6 +226,7 @@ def wang_de_freitas_gp_ucb(
         options: Further arguments of `Acquire`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If `threshold` or `max_halvings` is negative.
 
     Example:
@@ -226,6 +234,7 @@ def wang_de_freitas_gp_ucb(
         >>> wang_de_freitas_gp_ucb(bounds, seeds=[0, 1], num_initial=4).ask().shape
         torch.Size([2, 4, 1])
     """
+    check_arguments(wang_de_freitas_gp_ucb, locals())
     method = HalveLengthscales(acquire_gp_ucb(beta, **options), threshold, max_halvings)
     return Strategy(
         decision_box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition import named_known
 from botorch_risk.acquisition.widths import Beta, bayesian_beta, check_beta
+from botorch_risk.arguments import check_arguments
 from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import generators
@@ -53,7 +54,7 @@ def adversarial_stable_opt(
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
-        TypeError: If `environment` is not an environment.
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If W depends on the decision in another way than by a perturbation.
         ValueError: If `beta` is negative or not finite, or another number out of its range.
 
@@ -64,6 +65,7 @@ def adversarial_stable_opt(
         >>> adversarial_stable_opt(unit, seeds=[0, 1], num_initial=4, **known).ask().shape
         torch.Size([2, 4, 2])
     """
+    check_arguments(adversarial_stable_opt, locals())
     check_beta(beta)
     recipe = partial(named_known.adversarial_stable_opt, beta=beta)
     space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
@@ -95,6 +97,7 @@ def contextual_gp_ucb(
         options: `num_initial`, `batch_size`; further arguments of `EnvironmentRisk`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If the distribution depends on the decision.
         ValueError: If the level is outside (0, 1), or `beta` negative or not finite.
 
@@ -105,6 +108,7 @@ def contextual_gp_ucb(
         >>> contextual_gp_ucb(unit, seeds=[0, 1], num_initial=4, **known).ask().shape
         torch.Size([2, 4, 2])
     """
+    check_arguments(contextual_gp_ucb, locals())
     choose = BestDecision(beta)
     return drawn_contexts(choose, bounds, seeds, environment, risk_level, beta=beta, **options)
 
@@ -127,6 +131,7 @@ def random_pairs(
         options: `beta`, `num_initial`, `batch_size`; further arguments of `EnvironmentRisk`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If the distribution depends on the decision.
         ValueError: If the level is outside (0, 1), or `beta` negative or not finite.
 
@@ -137,6 +142,7 @@ def random_pairs(
         >>> random_pairs(unit, seeds=[0, 1], num_initial=4, **known).ask().shape
         torch.Size([2, 4, 2])
     """
+    check_arguments(random_pairs, locals())
     return drawn_contexts(random_pair, bounds, seeds, environment, risk_level, **options)
 
 

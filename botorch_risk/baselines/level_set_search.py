@@ -11,7 +11,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.level_set import straddle
 from botorch_risk.acquisition.truncated_variance.goals import LevelSet
-from botorch_risk.arguments import check_finite, check_nonnegative
+from botorch_risk.arguments import check_arguments, check_finite, check_nonnegative
 from botorch_risk.baselines.domain_search import Score, take_best
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.marginals import Marginals
@@ -42,6 +42,7 @@ def straddle_search(
         options: Those of `take_best`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If a number is out of its range.
 
     Example:
@@ -49,6 +50,7 @@ def straddle_search(
         >>> straddle_search(domain, [0, 1], noise=1e-4, threshold=0.5).ask().shape
         torch.Size([2, 1, 1])
     """
+    check_arguments(straddle_search, locals())
     return take_best(StraddleScore(threshold, beta), domain, seeds, **options)
 
 
@@ -92,6 +94,7 @@ def gchk(
         options: Those of `take_best`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If a number is out of its range.
 
     Example:
@@ -99,6 +102,7 @@ def gchk(
         >>> gchk(domain, [0, 1], noise=1e-4, threshold=0.5).ask().shape
         torch.Size([2, 1, 1])
     """
+    check_arguments(gchk, locals())
     return take_best(Unclassified(StraddleScore(threshold, beta)), domain, seeds, **options)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.log_expected_improvement import log_expected_improvement
 from botorch_risk.acquisition.minimum_regret import expected_regret_reduction
-from botorch_risk.arguments import check_counts, check_positive, check_probability
+from botorch_risk.arguments import check_arguments, check_counts, check_positive, check_probability
 from botorch_risk.baselines.domain_search import Score, take_best
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.marginals import Marginals
@@ -79,6 +79,7 @@ def upper_confidence_bound_search(
         options: Those of `take_best`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If `fraction` is not positive and finite, or `delta` outside (0, 1).
 
     Example:
@@ -86,6 +87,7 @@ def upper_confidence_bound_search(
         >>> upper_confidence_bound_search(domain, [0, 1], noise=1e-4).ask().shape
         torch.Size([2, 1, 1])
     """
+    check_arguments(upper_confidence_bound_search, locals())
     return take_best(TheoryBound(fraction, delta), domain, seeds, **options)
 
 
@@ -166,6 +168,7 @@ def max_value_entropy_search(
         options: Those of `take_best`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If `batch_size` is above 1.
         ValueError: If it is below 1.
 
@@ -174,6 +177,7 @@ def max_value_entropy_search(
         >>> max_value_entropy_search(domain, [0, 1], noise=1e-4).ask().shape
         torch.Size([2, 1, 1])
     """
+    check_arguments(max_value_entropy_search, locals())
     check_counts(batch_size=batch_size)
     if batch_size > 1:
         raise UnsupportedError(f"Expected a `batch_size` of 1. Got {batch_size}.")

@@ -44,6 +44,9 @@ def heteroscedastic_gp_ucb(
         seeds: One seed per replicate.
         options: Those of `rahbo`.
 
+    Raises:
+        TypeError, ValueError: If an argument is of the wrong kind or a choice unknown.
+
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> options = {"num_repeats": 4, "risk_aversion": 1.0, "num_initial": 4}
@@ -74,6 +77,7 @@ def mean_variance_log_nei(
         options: Those of `rahbo`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If the box has integers or categories.
         ValueError: If a weight or a number is out of its range.
 

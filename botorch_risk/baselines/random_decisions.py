@@ -9,6 +9,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.risk_constraint import RiskConstraint
 from botorch_risk.acquisition.widths import Beta
+from botorch_risk.arguments import check_arguments
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import EnvironmentRisk, Reporting
@@ -48,7 +49,7 @@ def random_decisions(
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
-        TypeError: If `environment` is not an environment.
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If W depends on the decision in another way than by a perturbation.
         ValueError: If a number is out of its range, or the reporting rule unknown.
 
@@ -61,6 +62,7 @@ def random_decisions(
         >>> random_decisions(unit, seeds=[0, 1], num_initial=4, **parts).ask().shape
         torch.Size([2, 4, 1])
     """
+    check_arguments(random_decisions, locals())
     recipe = RiskRecipe(risk_measure, tuple(constraints), beta, constraint_beta)
     method = EnvironmentRisk(
         recipe,

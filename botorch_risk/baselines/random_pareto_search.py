@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_constraint import RiskConstraint
+from botorch_risk.arguments import check_arguments
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment_space import EnvironmentSpace
@@ -40,7 +41,7 @@ def random_pareto_search(
         batch_size: The number `q` of points of each later round.
 
     Raises:
-        TypeError: If `environment` is not an environment.
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If W depends on the decision in another way than by a perturbation.
         ValueError: If the numbers of measures and objectives do not match, or a number is out of
             its range.
@@ -57,6 +58,7 @@ def random_pareto_search(
         >>> strategy.ask().shape
         torch.Size([1, 4, 1])
     """
+    check_arguments(random_pareto_search, locals())
     space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen=False)
     method = of_measures(
         risk_measures, random_decision, constraints=constraints, constraint_beta=constraint_beta

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from botorch import settings
@@ -13,7 +13,7 @@ from botorch.acquisition.knowledge_gradient import qMultiFidelityKnowledgeGradie
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_arguments, check_counts, check_fields
 from botorch_risk.baselines.botorch_value_at_risk import Query, of_botorch
 from botorch_risk.environments import Environment
 from botorch_risk.gradients import conditioning_on
@@ -66,6 +66,7 @@ def rho_knowledge_gradient(
         options: `num_initial` and `batch_size`; further arguments of `BoTorchValueAtRisk`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If the box has integers or categories.
         ValueError: If the inner solutions are unknown or a number is below 1.
 
@@ -82,6 +83,7 @@ def rho_knowledge_gradient(
         >>> strategy.ask().shape
         torch.Size([1, 1, 2])
     """
+    check_arguments(rho_knowledge_gradient, locals())
     acquisition = KnowledgeGradient(inner_solutions, num_fantasies)
     return of_botorch(acquisition, bounds, seeds, environment, risk_level, of_pairs=True, **options)
 
@@ -94,11 +96,7 @@ class KnowledgeGradient:
     num_fantasies: int = 8
 
     def __post_init__(self) -> None:
-        if self.inner_solutions not in get_args(InnerSolutions):
-            known = get_args(InnerSolutions)
-            raise ValueError(
-                f"Expected `inner_solutions` in {known}. Got {self.inner_solutions!r}."
-            )
+        check_fields(self)
         check_counts(num_fantasies=self.num_fantasies)
 
     def __call__(self, query: Query) -> AcquisitionFunction:

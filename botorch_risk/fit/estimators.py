@@ -29,6 +29,7 @@ _num_fits = itertools.count(1)
 
 
 @runtime_checkable
+@runtime_checkable
 class Estimator(Protocol):
     r"""Estimates the hyperparameters of a model from its data.
 

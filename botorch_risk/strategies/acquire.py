@@ -15,7 +15,7 @@ from botorch.optim import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.strategies.method import Method, View, best_observed
@@ -47,6 +47,7 @@ class Acquire(Method):
         raw_samples: Raw points of the acquisition optimiser.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If a number is out of its range.
 
     Example:
@@ -70,6 +71,7 @@ class Acquire(Method):
     raw_samples: int = 256
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_counts(num_restarts=self.num_restarts, raw_samples=self.raw_samples)
 
     def believe(self, view: View) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
@@ -12,7 +12,14 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from botorch_risk.acquisition.knowledge_gradient import LogRiskAverseKnowledgeGradient
-from botorch_risk.arguments import as_counts, check_counts, check_nonnegative, check_positive
+from botorch_risk.arguments import (
+    as_counts,
+    check_arguments,
+    check_counts,
+    check_fields,
+    check_nonnegative,
+    check_positive,
+)
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes, pool_repeated_rows
 from botorch_risk.recommend import Rule, recommend
@@ -24,6 +31,7 @@ from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 
+@runtime_checkable
 class RepeatsRule(Protocol):
     r"""How a point and the number of its readings are chosen.
 
@@ -66,6 +74,7 @@ class FixedRepeats:
     Algorithm 1 of [Makarova2021rahbo]_.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If there is no reading.
 
     Example:
@@ -78,6 +87,7 @@ class FixedRepeats:
     num_repeats: int
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_counts(num_repeats=self.num_repeats)
 
     def __call__(
@@ -102,6 +112,7 @@ class WorthOfReadings:
         num_compared: How many of the measured points may become the best one.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If a number is out of its range.
 
     Example:
@@ -121,6 +132,7 @@ class WorthOfReadings:
     num_compared: int = 8
 
     def __post_init__(self) -> None:
+        check_fields(self)
         object.__setattr__(self, "num_repeats", as_counts("num_repeats", self.num_repeats))
         check_counts(num_compared=self.num_compared)
         check_nonnegative(moving_cost=self.moving_cost, returning_cost=self.returning_cost)
@@ -157,6 +169,7 @@ class AdaptiveRepeats(Method):
             Readings count once they are told, however many were asked for; missing ones do not.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If the reporting rule needs bounds that were recorded.
         ValueError: If the budget is below 1.
 
@@ -178,6 +191,7 @@ class AdaptiveRepeats(Method):
     budget: int | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.budget is not None:
             check_counts(budget=self.budget)
         if self.reporting.rule == "recorded_lower_confidence_bound":
@@ -310,6 +324,7 @@ def adaptive_repeats(
         options: Further arguments of `MeanVariance`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If the batch size is not 1, or the reporting rule needs recorded bounds.
         ValueError: If a number or a cost is out of its range.
 
@@ -322,6 +337,7 @@ def adaptive_repeats(
         >>> strategy.ask().shape, strategy.recommend().shape
         (torch.Size([2, 1, 2]), torch.Size([2, 1]))
     """
+    check_arguments(adaptive_repeats, locals())
     if batch_size != 1:
         raise UnsupportedError(f"Expected a `batch_size` of 1. Got {batch_size}.")
     # One reading shows no noise.

@@ -9,6 +9,7 @@ import torch
 from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
+from botorch_risk.arguments import check_fields
 from botorch_risk.strategies.space import Box, as_box, check_columns
 
 
@@ -25,6 +26,7 @@ class ContextSpace:
 
     Raises:
         BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`.
+        TypeError: If an argument is of the wrong kind.
         ValueError: If they are reversed or not finite.
 
     Example:
@@ -45,6 +47,7 @@ class ContextSpace:
     may_leave: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self)
         bounds = as_box("context_bounds", self.context_bounds).to(self.box.bounds)
         object.__setattr__(self, "context_bounds", bounds)
 

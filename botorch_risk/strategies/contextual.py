@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.strategies.history import rows_where
 from botorch_risk.strategies.method import Method, View, rows_at
@@ -38,6 +38,7 @@ class ContextualRisk(Method):
         raw_samples: Raw points of the acquisition optimiser.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If a number is out of its range.
 
     Example:
@@ -60,6 +61,7 @@ class ContextualRisk(Method):
     raw_samples: int = 256
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_counts(num_restarts=self.num_restarts, raw_samples=self.raw_samples)
 
     @property

@@ -13,7 +13,7 @@ from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.sampling import SamplingTerms
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.posterior.domain import DomainPosterior
@@ -89,6 +89,7 @@ class SampleDomain(Method):
         dense: Whether the posterior holds the covariance of the domain.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If `refit_every` is below 1.
 
     Example:
@@ -112,6 +113,7 @@ class SampleDomain(Method):
     dense: bool = True
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.refit_every is not None:
             check_counts(refit_every=self.refit_every)
 

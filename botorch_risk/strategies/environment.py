@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.one_hot import one_hot_inputs
 from botorch_risk.models.standardized_gp import standardized_gp
@@ -30,6 +30,7 @@ Recipe = Callable[..., Any]  # a `Bound`, or several of one model
 Reporting = Literal[Rule, "posterior_mean_everywhere"]
 
 
+@runtime_checkable
 class Chooser(Protocol):
     r"""How the next row of a batch is chosen."""
 
@@ -63,6 +64,7 @@ class EnvironmentRisk(Method):
         num_outcomes: How many outcomes are observed at each point.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If the reporting rule is unknown, or there is no outcome.
 
     Example:
@@ -90,12 +92,9 @@ class EnvironmentRisk(Method):
     num_outcomes: int = 1
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_counts(num_outcomes=self.num_outcomes, num_restarts=self.num_restarts)
         check_counts(raw_samples=self.raw_samples)
-        if self.reporting not in get_args(Reporting):
-            raise ValueError(
-                f"Expected `reporting` in {get_args(Reporting)}. Got {self.reporting!r}."
-            )
 
     def start(self, space: EnvironmentSpace, num_replicates: int) -> State:  # type: ignore[override]
         r"""No state.

@@ -14,6 +14,7 @@ from botorch.exceptions.errors import (
 )
 from torch import Tensor
 
+from botorch_risk.arguments import check_fields
 from botorch_risk.environments import (
     DiscreteEnvironment,
     IndependentEnvironment,
@@ -39,7 +40,7 @@ class EnvironmentSpace:
         w_is_chosen: Whether the strategy chooses w; otherwise it is observed with the outcome.
 
     Raises:
-        TypeError: If `environment` is not an environment.
+        TypeError, ValueError: If an argument is of the wrong kind or a choice unknown.
         UnsupportedError: If W depends on the decision in another way than by a perturbation, or an
             integer or a category is perturbed.
         ValueError: If it is a transform of BoTorch without a counterpart.
@@ -59,6 +60,7 @@ class EnvironmentSpace:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "environment", as_environment(self.environment))
+        check_fields(self)
         if not isinstance(self.environment, IndependentEnvironment | InputPerturbation):
             raise UnsupportedError(
                 "Expected an `IndependentEnvironment` or an `InputPerturbation`. "

@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts, check_integers
+from botorch_risk.arguments import as_tensor, check_counts, check_fields, check_integers
 from botorch_risk.posterior.domain_arguments import check_domain
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.space import as_data, check_columns, check_within
@@ -29,6 +29,7 @@ class FiniteDomain:
     Raises:
         BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
         InputDataError: If it is not finite.
+        TypeError: If an argument is of the wrong kind.
         ValueError: If there is no such level.
 
     Example:
@@ -44,6 +45,8 @@ class FiniteDomain:
     initial_level: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
+        object.__setattr__(self, "domain", as_tensor("domain", self.domain))
         check_domain(self.domain, torch.Size())
         object.__setattr__(self, "domain", as_data(self.domain))
         if self.num_levels is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points
 
 
@@ -23,6 +23,7 @@ def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) 
         An `R x num_points x d` tensor in the units, dtype and device of `bounds`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If `num_points` is not positive or a seed repeats.
 
     Example:
@@ -31,6 +32,7 @@ def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) 
         >>> torch.equal(design[1:], initial_design(bounds, seeds=1, num_points=4))
         True
     """
+    check_arguments(initial_design, locals())
     check_counts(num_points=num_points)
     streams = [derive_seed(seed, "initial design") for seed in as_seeds(seeds)]
     unit = torch.stack([sobol_points(stream, num_points, bounds.shape[-1]) for stream in streams])

@@ -11,6 +11,7 @@ from torch import Tensor
 from botorch_risk.acquisition import named
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.widths import Beta, check_beta
+from botorch_risk.arguments import check_arguments
 from botorch_risk.environments.uniforms import check_num_points
 from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.risk import RiskMeasure
@@ -61,6 +62,7 @@ def risk_kde(
         >>> strategy.ask().shape
         torch.Size([2, 4, 1])
     """
+    check_arguments(risk_kde, locals())
     check_num_points(n_w)
     check_beta(beta)
     check_risk_measure(risk_measure)
@@ -100,6 +102,7 @@ def sbo_kde(
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If `n_w` is below 1, or `beta` negative or not finite.
 
     Example:
@@ -112,6 +115,7 @@ def sbo_kde(
         >>> strategy.ask().shape, strategy.recommend().shape
         (torch.Size([2, 1, 1]), torch.Size([2, 1]))
     """
+    check_arguments(sbo_kde, locals())
     check_num_points(n_w)
     check_beta(beta)
     recipe = partial(named.sbo_kde, n_w=n_w, density_options=density_options, beta=beta)
@@ -146,6 +150,7 @@ def drbo_kde(
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If `n_w` is below 1, or `beta` or `radius_scale` negative or not finite.
 
     Example:
@@ -154,6 +159,7 @@ def drbo_kde(
         >>> drbo_kde(unit, seeds=[0, 1], context_bounds=unit, num_initial=4).ask().shape
         torch.Size([2, 4, 1])
     """
+    check_arguments(drbo_kde, locals())
     check_num_points(n_w)
     check_beta(beta)
     as_nonnegative("radius_scale", radius_scale)
@@ -203,6 +209,7 @@ def drbo_mmd(
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If `num_points` is below 1, or `beta` or `radius_scale` negative or not finite.
 
     Example:
@@ -211,6 +218,7 @@ def drbo_mmd(
         >>> drbo_mmd(unit, seeds=[0, 1], context_bounds=unit, num_initial=4).ask().shape
         torch.Size([2, 4, 1])
     """
+    check_arguments(drbo_mmd, locals())
     check_num_points(num_points)
     check_beta(beta)
     as_nonnegative("radius_scale", radius_scale)

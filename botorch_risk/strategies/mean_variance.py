@@ -14,7 +14,7 @@ from botorch_risk.acquisition.mean_variance import (
     RiskAverseUpperConfidenceBound,
 )
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
-from botorch_risk.arguments import check_counts, check_positive
+from botorch_risk.arguments import check_counts, check_fields, check_positive
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.recommend import Rule, recommend
@@ -34,6 +34,7 @@ class Weights:
             predicted noise.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If a weight is negative or not finite.
 
     Example:
@@ -51,6 +52,7 @@ class Weights:
     noise_beta: float | None = 4.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("risk_aversion", "beta", "noise_beta"):
             if getattr(self, name) is not None:
                 as_nonnegative(name, getattr(self, name))
@@ -94,6 +96,7 @@ class MeanVariance(Method):
         raw_samples: Raw points of the acquisition optimiser.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If a number is out of its range.
 
     Example:
@@ -120,6 +123,7 @@ class MeanVariance(Method):
     raw_samples: int = 256
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_counts(num_repeats=self.num_repeats, num_restarts=self.num_restarts)
         check_counts(raw_samples=self.raw_samples)
         for name in ("min_noise_variance", "max_noise_variance"):

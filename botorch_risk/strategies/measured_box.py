@@ -9,7 +9,7 @@ import torch
 from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.optim.pointwise import PointwiseAcquisition
 from botorch_risk.strategies.space import Box, check_columns
 
@@ -25,6 +25,7 @@ class MeasuredBox:
         initial_repeats: The number of readings at each point of the initial design.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If the number is below 1.
 
     Example:
@@ -37,6 +38,7 @@ class MeasuredBox:
     initial_repeats: int
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_counts(initial_repeats=self.initial_repeats)
 
     @property

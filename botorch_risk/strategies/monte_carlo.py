@@ -15,9 +15,10 @@ from botorch.optim import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from botorch_risk.acquisition.risk_constraint import RiskConstraint
+from botorch_risk.acquisition.risk_constraint import RiskConstraint, check_constraints
 from botorch_risk.acquisition.robust import robust
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_counts, check_fields
+from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import Turn
 from botorch_risk.strategies.mixed import maximize_by_botorch
@@ -45,6 +46,7 @@ class MonteCarloDecision:
             acquisition function takes: a model and keyword arguments.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If there is no iteration.
 
     Example:
@@ -73,6 +75,11 @@ class MonteCarloDecision:
     reduce: Reduce = robust
 
     def __post_init__(self) -> None:
+        check_fields(self)
+        measures = self.risk_measure
+        for measure in measures if isinstance(measures, tuple) else (measures,):
+            check_risk_measure(measure)
+        check_constraints(self.constraints)
         check_counts(max_iterations=self.max_iterations)
 
     def __call__(self, turn: Turn) -> Tensor:

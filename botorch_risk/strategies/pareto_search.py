@@ -22,7 +22,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.risk_constraint import RiskConstraint
 from botorch_risk.acquisition.robust import robust
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_arguments, check_counts, check_fields
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import as_environment, parts_of
 from botorch_risk.risk import RiskMeasure
@@ -47,6 +47,7 @@ class HypervolumeImprovement:
         num_samples: Samples of the risks.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If there is no sample.
 
     Example:
@@ -58,6 +59,7 @@ class HypervolumeImprovement:
     num_samples: int = 128
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_counts(num_samples=self.num_samples)
 
     def __call__(self, model: Model, X_baseline: Tensor, **options: Any) -> AcquisitionFunction:
@@ -166,6 +168,7 @@ def pareto_search(
         >>> strategy.ask().shape, strategy.recommend().dim()
         (torch.Size([2, 1, 1]), 3)
     """
+    check_arguments(pareto_search, locals())
     measures = _measures(risk_measure, num_objectives)
     measures = tuple(parts_of(environment, measure)[1] for measure in measures)
     environment = as_environment(environment)
@@ -203,7 +206,7 @@ def _measures(
     if len(measures) < 2 or num_objectives not in (None, len(measures)):
         raise ValueError(
             "Expected at least 2 objectives, with one measure for all or one for each. "
-            f"Got {risk_measure!r}, {num_objectives=}."
+            f"Got {risk_measure=}, {num_objectives=}."
         )
     return measures
 

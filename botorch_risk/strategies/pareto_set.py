@@ -18,8 +18,9 @@ from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenc
 from botorch_risk.acquisition.risk_constraint import RiskConstraint, check_constraints
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import check_beta
-from botorch_risk.arguments import check_nonnegative
+from botorch_risk.arguments import check_fields, check_nonnegative
 from botorch_risk.environments import Environment
+from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import Chooser, EnvironmentRisk
@@ -65,7 +66,7 @@ class ObjectiveRisksRecipe:
             feasible with confidence.
 
     Raises:
-        TypeError: If a constraint is of another kind.
+        TypeError: If an argument is of the wrong kind.
         ValueError: If the squared width is negative or not finite.
 
     Example:
@@ -74,12 +75,16 @@ class ObjectiveRisksRecipe:
         2
     """
 
-    risk_measures: tuple[RiskMeasure, ...]
+    risk_measures: Sequence[RiskMeasure]
     constraints: tuple[RiskConstraint, ...] = ()
     constraint_beta: float = 9.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_constraints(self.constraints)
+        object.__setattr__(self, "risk_measures", tuple(self.risk_measures))
+        for measure in self.risk_measures:
+            check_risk_measure(measure)
         check_nonnegative(constraint_beta=self.constraint_beta)
 
     @property
@@ -116,6 +121,9 @@ class ParetoSearch(Method):
     Args:
         search: Fits the processes and chooses rows; its recipe is an `ObjectiveRisksRecipe`.
 
+    Raises:
+        TypeError, ValueError: If an argument is of the wrong kind or a choice unknown.
+
     Example:
         >>> from botorch_risk.risk import Expectation, WorstCase
         >>> from botorch_risk.strategies import random_decision
@@ -125,6 +133,9 @@ class ParetoSearch(Method):
     """
 
     search: EnvironmentRisk
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def num_outcomes(self) -> int:
@@ -184,7 +195,7 @@ def of_measures(
         ValueError: If `constraint_beta` is negative.
     """
     check_beta(constraint_beta)
-    recipe = ObjectiveRisksRecipe(tuple(risk_measures), tuple(constraints), constraint_beta)
+    recipe = ObjectiveRisksRecipe(risk_measures, tuple(constraints), constraint_beta)
     search = EnvironmentRisk(
         recipe,
         choose,

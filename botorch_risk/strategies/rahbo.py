@@ -10,7 +10,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDeviation
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.strategies.mean_variance import MeanVariance, Weights, risk_averse
 from botorch_risk.strategies.space import Box, decision_box
@@ -46,6 +46,7 @@ def rahbo(
         options: Further arguments of `MeanVariance`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If a weight is negative or not finite, or a number out of its range.
 
     Example:
@@ -58,6 +59,7 @@ def rahbo(
         >>> strategy.ask().shape, strategy.recommend().shape
         (torch.Size([2, 1, 1]), torch.Size([2, 1]))
     """
+    check_arguments(rahbo, locals())
     weights = Weights(risk_aversion, beta, noise_beta)
     method = MeanVariance(weights, num_repeats=num_repeats, **options)
     return Strategy(
@@ -84,6 +86,7 @@ def rahbo_us(
         options: Further arguments of `rahbo` but `known_noise`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If `num_uncertainty` is negative or the noise is known.
 
     Example:
@@ -93,6 +96,7 @@ def rahbo_us(
         >>> rahbo_us(bounds, [0, 1], num_uncertainty=3, **options).ask().shape
         torch.Size([2, 5, 1])
     """
+    check_arguments(rahbo_us, locals())
     check_counts(0, num_uncertainty=num_uncertainty)
     if options.get("known_noise") is not None:
         raise ValueError(

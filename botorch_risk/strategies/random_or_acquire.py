@@ -3,12 +3,12 @@ r"""Lets a bandit decide between random points and the points of a method."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts, check_positive
+from botorch_risk.arguments import check_counts, check_fields, check_positive
 from botorch_risk.bandits import Exp3, RewardScale, draw_arms, exploration_rate, scale_reward
 from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.space import Space
@@ -41,6 +41,7 @@ class RandomOrAcquire(Method):
         exploration: A constant gamma; Algorithm 1's schedule if omitted.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If a number is out of its range or a choice is unknown.
 
     Example:
@@ -63,11 +64,7 @@ class RandomOrAcquire(Method):
     exploration: float | None = None
 
     def __post_init__(self) -> None:
-        if self.arms not in get_args(Arms) or self.reward_scale not in get_args(RewardScale):
-            raise ValueError(
-                f"Expected `arms` to be one of {get_args(Arms)} and `reward_scale` one of "
-                f"{get_args(RewardScale)}. Got {self.arms=}, {self.reward_scale=}."
-            )
+        check_fields(self)
         check_counts(steps=self.steps)
         if self.exploration is not None:
             check_positive(exploration=self.exploration)

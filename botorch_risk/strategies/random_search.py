@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import as_nonnegative
+from botorch_risk.arguments import check_arguments, check_fields
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import Method, View, rows_at
 from botorch_risk.strategies.space import Box, decision_box
@@ -32,6 +33,7 @@ class RandomPoints(Method):
             unit of its variance.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If the weight is negative or not finite.
 
     Example:
@@ -46,6 +48,7 @@ class RandomPoints(Method):
     risk_aversion: float = 0.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         as_nonnegative("risk_aversion", self.risk_aversion)
 
     def check(self, history: History) -> None:
@@ -87,6 +90,7 @@ def random_search(
         options: `num_initial` and `batch_size` of `Strategy`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If the weight is negative or not finite, a number below 1, or a seed repeats.
 
     Example:
@@ -96,4 +100,5 @@ def random_search(
         >>> strategy.ask().shape, strategy.recommend().shape
         (torch.Size([2, 1, 1]), torch.Size([2, 1]))
     """
+    check_arguments(random_search, locals())
     return Strategy(decision_box(bounds), RandomPoints(float(risk_aversion)), seeds, **options)

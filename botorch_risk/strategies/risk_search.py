@@ -15,9 +15,9 @@ from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenc
 from botorch_risk.acquisition.risk_constraint import RiskConstraint, check_constraints
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import Beta, beta_of_round, check_beta
-from botorch_risk.arguments import check_nonnegative
+from botorch_risk.arguments import check_arguments, check_fields, check_nonnegative
 from botorch_risk.environments import Environment
-from botorch_risk.models.botorch_parts import parts_of
+from botorch_risk.models.botorch_parts import check_risk_measure, parts_of
 from botorch_risk.models.outcomes import single_outcome, spread_of
 from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.risk import RiskMeasure
@@ -43,7 +43,7 @@ class RiskRecipe:
         optimism: Squared width of their upper bounds alone; None for `constraint_beta`.
 
     Raises:
-        TypeError: If a constraint is of another kind.
+        TypeError: If an argument is of the wrong kind.
         ValueError: If a squared width is negative or not finite.
 
     Example:
@@ -59,6 +59,8 @@ class RiskRecipe:
     optimism: float | None = 0.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
+        check_risk_measure(self.risk_measure)
         check_beta(self.beta)
         check_constraints(self.constraints)
         check_nonnegative(constraint_beta=self.constraint_beta)
@@ -102,6 +104,9 @@ class DecisionThenValue:
     Args:
         decide: From a turn to decisions, `R x 1 x d_x`.
 
+    Raises:
+        TypeError, ValueError: If an argument is of the wrong kind or a choice unknown.
+
     Example:
         >>> from botorch_risk.environments import DiscreteEnvironment
         >>> from botorch_risk.risk import Expectation
@@ -116,6 +121,9 @@ class DecisionThenValue:
     """
 
     decide: Decide
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def __call__(self, turn: Turn) -> Tensor:
         r"""The next row, or decision if w is not chosen."""
@@ -240,6 +248,7 @@ def risk_search(
         ...     bounds, 0, acquisition=qLogNoisyExpectedImprovement, num_initial=6, **parts
         ... )
     """
+    check_arguments(risk_search, locals())
     check_beta(beta)
     environment, risk_measure = parts_of(environment, risk_measure)
     recipe = RiskRecipe(risk_measure, tuple(constraints), beta, constraint_beta, optimism)

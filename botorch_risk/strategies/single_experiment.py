@@ -15,6 +15,7 @@ from botorch.exceptions.errors import (
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from botorch_risk.arguments import check_fields
 from botorch_risk.models.repeats import group_equal_rows
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.space import as_data
@@ -46,6 +47,7 @@ class SingleExperiment:
         strategy: A strategy of one seed. It stays usable, and its `belief` is the fitted model.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If the space perturbs decisions: it is told in the order of asking.
         ValueError: If the strategy has several seeds.
 
@@ -64,6 +66,7 @@ class SingleExperiment:
     strategy: Strategy
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if len(self.strategy.seeds) != 1:
             raise ValueError(
                 f"Expected a strategy of one seed. Got {len(self.strategy.seeds)} seeds."

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from botorch.exceptions.errors import (
@@ -16,6 +16,7 @@ from botorch.exceptions.errors import (
 from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 
+from botorch_risk.arguments import as_tensor, check_fields
 from botorch_risk.models.one_hot import one_hot_inputs
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.optim.pointwise import PointwiseAcquisition
@@ -26,6 +27,7 @@ from botorch_risk.strategies.mixed import AcquisitionOfDecisions, decoded
 _ROUNDING = 1e-6
 
 
+@runtime_checkable
 class Space(Protocol):
     r"""What a strategy asks of a space.
 
@@ -99,6 +101,7 @@ class Box:
 
     Raises:
         BotorchTensorDimensionError: If `bounds` is not `2 x d`.
+        TypeError: If an argument is of the wrong kind.
         ValueError: If the bounds are reversed or not finite, or a column of whole numbers is none
             of the box, comes twice or has fewer than two values.
 
@@ -117,6 +120,7 @@ class Box:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", as_box("bounds", self.bounds))
+        check_fields(self)
         for name in ("integers", "categories"):
             columns = tuple(sorted(self._column(name, each) for each in getattr(self, name)))
             object.__setattr__(self, name, columns)
@@ -277,8 +281,10 @@ def as_box(name: str, bounds: Tensor) -> Tensor:
 
     Raises:
         BotorchTensorDimensionError: If it is not `2 x d`.
+        TypeError: If it is no tensor, and no array or list of numbers.
         ValueError: If it is reversed or not finite.
     """
+    bounds = as_tensor(name, bounds)
     if bounds.ndim != 2 or bounds.shape[0] != 2 or bounds.shape[1] < 1:
         raise BotorchTensorDimensionError(
             f"Expected `{name}` to have shape `2 x d`, d >= 1. Got {tuple(bounds.shape)}."

@@ -10,7 +10,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.seeding import as_seeds, derive_seed
 from botorch_risk.strategies.arguments import describe, difference, from_json, to_json
 from botorch_risk.strategies.history import History
@@ -41,6 +41,7 @@ class Strategy:
         batch_size: The number `q` of points of each later round.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If a number is below 1, or a seed repeats.
 
     Example:
@@ -75,6 +76,7 @@ class Strategy:
         num_initial: int = 10,
         batch_size: int = 1,
     ) -> None:
+        check_arguments(Strategy.__init__, locals())
         check_counts(num_initial=num_initial, batch_size=batch_size)
         self._space, self._method, self._batch_size = space, method, batch_size
         self._views: Views | None = None

@@ -18,6 +18,7 @@ from botorch_risk.acquisition.truncated_variance.sampling import (
     SamplingTerms,
 )
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
+from botorch_risk.arguments import check_arguments, check_fields
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.strategies.domain import ModelFactory, SampleDomain, Sampler
 from botorch_risk.strategies.finite_domain import FiniteDomain
@@ -39,6 +40,9 @@ class TruncateVariance(Sampler):
         weights: `|D|` weights of the points in the sum.
         anticipate: Whether to anticipate changes of the set.
 
+    Raises:
+        TypeError, ValueError: If an argument is of the wrong kind or a choice unknown.
+
     Example:
         >>> import torch
         >>> from botorch_risk.acquisition import LevelSet
@@ -58,6 +62,9 @@ class TruncateVariance(Sampler):
     candidates: Literal["domain", "unclassified"] = "domain"
     weights: Tensor | None = None
     anticipate: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def start(self, space: FiniteDomain, num_replicates: int) -> State:
         r"""Everything is possible."""
@@ -111,6 +118,7 @@ def truvar_state(strategy: Strategy) -> TruncatedVarianceState:
     What Algorithm 2 of [Bogunovic2016truvar]_ updates.
 
     Raises:
+        TypeError, ValueError: If an argument is of the wrong kind or a choice unknown.
         UnsupportedError: If it is a strategy of another method.
 
     Example:
@@ -126,6 +134,7 @@ def truvar_state(strategy: Strategy) -> TruncatedVarianceState:
         >>> truvar_state(strategy).cost
         tensor([3., 3.], dtype=torch.float64)
     """
+    check_arguments(truvar_state, locals())
     method = strategy.method
     if not (isinstance(method, SampleDomain) and isinstance(method.sampler, TruncateVariance)):
         raise UnsupportedError(f"Expected a strategy of `truvar`. Got {type(method).__name__}.")
@@ -172,6 +181,7 @@ def truvar(
     Raises:
         BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
         InputDataError: If it is not finite.
+        TypeError: If an argument is of the wrong kind.
         ValueError: If both a noise and levels are given, levels have no costs, or a number is out
             of its range.
 
@@ -186,6 +196,7 @@ def truvar(
         >>> strategy.recommend().shape, strategy.state["cost"].tolist()
         (torch.Size([2, 1]), [4.0, 4.0])
     """
+    check_arguments(truvar, locals())
     terms = SamplingTerms(noise=noise, levels=levels, cost=cost)
     space = FiniteDomain(domain, None if levels is None else len(levels), initial_level)
     sampler = TruncateVariance(goal, **options)

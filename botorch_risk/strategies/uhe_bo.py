@@ -10,6 +10,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.named_known import gp_ucb
 from botorch_risk.acquisition.widths import Beta, check_beta
+from botorch_risk.arguments import check_arguments
 from botorch_risk.bandits import RewardScale
 from botorch_risk.fit.estimators import Estimator, PseudoData
 from botorch_risk.strategies.acquire import Acquire
@@ -53,6 +54,7 @@ def uhe_bo(
         options: Further arguments of `Acquire`, such as `model`.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If `beta` is negative or not finite, `exploration` not positive, or the scale
             unknown.
 
@@ -66,6 +68,7 @@ def uhe_bo(
         >>> strategy.ask().shape, strategy.recommend().shape
         (torch.Size([2, 1, 1]), torch.Size([2, 1]))
     """
+    check_arguments(uhe_bo, locals())
     method = RandomOrAcquire(
         acquire_gp_ucb(beta, estimator=estimator or PseudoData(), **options),
         reward_scale=reward_scale,

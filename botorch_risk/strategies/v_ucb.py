@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 from torch import Tensor
 
 from botorch_risk.acquisition import named_known
 from botorch_risk.acquisition.lacing import LacingRule, select_lacing_value
 from botorch_risk.acquisition.widths import Beta, bayesian_beta, check_beta
+from botorch_risk.arguments import check_arguments, check_fields
 from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.strategies.environment import EnvironmentRisk, Turn
@@ -31,6 +32,7 @@ class LacedValue:
             V-UCB Unif.
 
     Raises:
+        TypeError: If an argument is of the wrong kind.
         ValueError: If the rule is unknown.
 
     Example:
@@ -52,10 +54,7 @@ class LacedValue:
     rule: LacingRule = "probability"
 
     def __post_init__(self) -> None:
-        if self.rule not in get_args(LacingRule):
-            raise ValueError(
-                f"Expected `rule` to be one of {get_args(LacingRule)}. Got {self.rule!r}."
-            )
+        check_fields(self)
 
     def __call__(self, turn: Turn) -> Tensor:
         r"""The next row, or decision if w is not chosen."""
@@ -100,7 +99,7 @@ def v_ucb(
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
-        TypeError: If `environment` is not an environment.
+        TypeError: If an argument is of the wrong kind.
         UnsupportedError: If the distribution is continuous without a density and w is to be chosen
             by it.
         ValueError: If the level is outside (0, 1) or the rule unknown.
@@ -118,6 +117,7 @@ def v_ucb(
         >>> strategy.ask().shape, strategy.recommend().shape
         (torch.Size([2, 1, 2]), torch.Size([2, 1]))
     """
+    check_arguments(v_ucb, locals())
     if rule == "probability" and w_is_chosen and isinstance(environment, IndependentEnvironment):
         environment.log_density(environment.points)  # raises if there is none
     check_beta(beta)

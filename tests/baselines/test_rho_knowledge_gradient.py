@@ -99,7 +99,7 @@ def test_inner_solutions_anywhere() -> None:
     pairs = strategy.ask()
     assert problem.environment.supports(pairs[..., 1:]).all()
     assert ((pairs >= 0) & (pairs <= 1)).all()
-    with pytest.raises(ValueError, match=r"`inner_solutions` in .* Got 'best'"):
+    with pytest.raises(ValueError, match=r"`inner_solutions` to be one of .* Got 'best'"):
         rho_knowledge_gradient(problem.bounds[:, :1], 0, **known, inner_solutions="best")
     with pytest.raises(ValueError, match="`num_fantasies` to be at least 1"):
         rho_knowledge_gradient(problem.bounds[:, :1], 0, **known, num_fantasies=0)

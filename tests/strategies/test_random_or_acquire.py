@@ -295,7 +295,7 @@ def test_recommends_the_best_observed_mean() -> None:
     ("options", "message"),
     [
         ({"arms": "ucb"}, "`arms` to be one of"),
-        ({"reward_scale": "rank"}, "`reward_scale` one of"),
+        ({"reward_scale": "rank"}, "`reward_scale` to be one of"),
         ({"steps": 0}, "`steps` to be at least 1"),
         ({"exploration": 0.0}, "`exploration` to be finite and > 0"),
         ({"num_initial": 0}, "`num_initial` to be at least 1"),

@@ -221,7 +221,7 @@ def test_bad_arguments() -> None:
         build("vucb_prob", risk_level=0.0)
     with pytest.raises(ValueError, match=r"`rule` to be one of .* Got 'best'"):
         build("vucb_prob", rule="best")
-    with pytest.raises(ValueError, match=r"Expected `reporting` in .* Got 'best'"):
+    with pytest.raises(ValueError, match=r"Expected `reporting` to be one of .* Got 'best'"):
         build("vucb_prob", reporting="best")
     with pytest.raises(ValueError, match="`beta`"):
         build("vucb_prob", beta=-1.0)

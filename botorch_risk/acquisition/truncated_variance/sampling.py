@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
@@ -18,6 +18,7 @@ from botorch_risk.posterior.domain_arguments import check_noise
 Noise = float | Tensor | Callable[[Tensor], Tensor]
 
 
+@runtime_checkable
 class Cost(Protocol):
     r"""What a sample costs, given where the last one was taken.
 
