@@ -57,9 +57,21 @@ def test_values_are_those_of_botorchs_measures(with_X: bool) -> None:
 
 
 def test_noisy_improvement_and_gradients() -> None:
-    objective = RiskObjective(ENVIRONMENT, ConditionalValueAtRisk(0.3))
-    acqf = qLogNoisyExpectedImprovement(with_features(), decisions(5), objective=objective)
-    assert acqf(decisions(3, 2, seed=9)).shape == (3,)
+    measure, baseline, X = ConditionalValueAtRisk(0.3), decisions(5), decisions(3, 2, seed=9)
+    objective = RiskObjective(ENVIRONMENT, measure)
+    reduced, _ = robust(gp(), ENVIRONMENT, measure)
+    found, expected = (
+        qLogNoisyExpectedImprovement(
+            model,
+            baseline,
+            SobolQMCNormalSampler(torch.Size([2048]), seed=0),
+            objective=each,
+            prune_baseline=False,
+        )(X)
+        for model, each in ((with_features(), objective), (reduced, None))
+    )  # BoTorch draws the baseline in another order where it sees all q x n_w points
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.05)
+    assert expected.max() - expected.min() > 0.3
     samples = torch.randn(2, 3, 8, 1, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda s: objective(s, X=decisions(3, 2)), samples)
 
@@ -87,13 +99,20 @@ def test_replicates_may_have_distributions_of_their_own() -> None:
 def test_perturbations() -> None:
     distribution = shifts()
     (X,), Y = gp().train_inputs, torch.rand(10, 1, dtype=torch.float64)
-    model = SingleTaskGP(
-        X, Y, input_transform=BotorchPerturbation(distribution.perturbations)
-    ).eval()
-    acqf = qLogNoisyExpectedImprovement(
-        model, decisions(4, d=3), objective=RiskObjective(distribution, Expectation())
+    perturbed, plain = (
+        SingleTaskGP(X, Y, input_transform=each).eval()
+        for each in (BotorchPerturbation(distribution.perturbations), None)
     )
-    assert acqf(decisions(3, 2, d=3, seed=9)).shape == (3,)
+    measure, candidates = ConditionalValueAtRisk(0.4), decisions(3, 2, d=3, seed=9)
+    given: dict[str, Any] = {
+        "best_f": 0.2,
+        "sampler": SobolQMCNormalSampler(torch.Size([16]), seed=0),
+    }
+    objective = RiskObjective(distribution, measure)
+    value = qLogExpectedImprovement(perturbed, objective=objective, **given)(candidates)
+    reduced, _ = robust(plain, distribution, measure)
+    expected = qLogExpectedImprovement(reduced, **given)(candidates)
+    torch.testing.assert_close(value, expected)
 
 
 def test_a_model_without_the_points_is_refused() -> None:

@@ -2,6 +2,7 @@ r"""Which trials EXP3 draws."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import get_args
 
@@ -11,6 +12,7 @@ import torch
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from botorch_risk.ax import Exp3Criterion
+from botorch_risk.ax.exp3_criterion import _Evaluation
 from botorch_risk.bandits import RewardScale
 from botorch_risk.strategies import Box, RandomOrAcquire, RandomPoints, Strategy
 from tests.ax.laboratory import exploring, laboratory, node_of
@@ -83,6 +85,20 @@ def test_a_reward_counts_from_the_draw_after_its_pair_is_complete() -> None:
     running = shares()
     assert abs(running - 0.5) < 0.1  # even weights
     assert abs(known - running) > 0.1
+
+
+@pytest.mark.parametrize("third", [0.5, 100.0, np.nan])
+def test_the_scale_of_a_reward_knows_no_later_trial(third: float) -> None:
+    r"""The third trial is created after the first pair, and completed before it is."""
+    criterion = Exp3Criterion("Random", "Random", "inner", "running_min_max", exploration=0.5)
+    initial = [_Evaluation(False, 0.0, 1.0, 0.0), _Evaluation(False, 0.0, 1.0, 1.0)]
+    pair = [_Evaluation(True, 2.0, 3.0, 0.5), _Evaluation(False, 2.0, 9.0, 0.8)]
+    later = _Evaluation(True, 4.0, 5.0, third)
+    first, after = criterion._probabilities(initial, [*pair, later])
+    assert first.tolist() == [[0.5, 0.5]]
+    earned = math.exp(0.5 * 0.8 / (2 * 0.5))  # exp(gamma reward / (2 p)), the reward on [0, 1]
+    share = 0.5 * earned / (earned + 1) + 0.25
+    torch.testing.assert_close(after, torch.tensor([[share, 1 - share]], dtype=after.dtype))
 
 
 def test_bad_input() -> None:

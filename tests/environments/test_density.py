@@ -164,7 +164,11 @@ def test_draws_have_the_shape_of_a_distribution_of_torch(batch_shape):
 def test_support_is_the_box():
     values = torch.tensor([[-0.5], [0.5], [1.5]], dtype=torch.double)
     assert density().support.check(values).tolist() == [False, True, False]
-    assert density(bounds=None).support.check(values).all()
+    everywhere = density(bounds=None).support
+    assert everywhere.check(1e9 * values).all() and everywhere.event_dim == 1
+    pairs = torch.tensor([[0.0, torch.nan], [1e9, -1e9]])
+    both = KernelDensity(draws(6, 2), torch.full((2,), 0.1).double()).support
+    assert both.check(pairs).tolist() == [False, True]  # one for each value of W
 
 
 def test_refuses_a_bandwidth_that_is_none():

@@ -114,10 +114,16 @@ def test_lists_are_fitted_model_by_model() -> None:
 
 def test_a_model_with_a_fit_of_its_own_takes_it_too() -> None:
     X, Y = data()
-    fitted = MeanVarianceGP(X, Y + 0.1 * torch.randn(15, 3, dtype=torch.double))
+    repeats = Y + 0.1 * torch.randn(15, 3, dtype=torch.double)
+    fitted, alone = MeanVarianceGP(X, repeats), MeanVarianceGP(X, repeats)
+    before = {name: each.clone() for name, each in fitted.state_dict().items()}
     mll = ExactMarginalLogLikelihood(fitted.likelihood, fitted)
     fit_gpytorch_mll(mll, optimizer=fit_gpytorch_mll_closed_form)
     assert not mll.training
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(alone.likelihood, alone))
+    for name, value in fitted.named_parameters():
+        assert not torch.equal(value, before[name]), name
+        torch.testing.assert_close(value, alone.get_parameter(name), rtol=1e-6, atol=1e-6)
 
 
 def unknown_kernel() -> SingleTaskGP:
@@ -138,11 +144,17 @@ def test_botorch_fits_what_is_not_known(make) -> None:  # type: ignore[no-untype
 
 
 def test_botorch_fits_other_losses() -> None:
-    fitted = model()
-    mll = LeaveOneOutPseudoLikelihood(fitted.likelihood, fitted)
+    fitted, default = (
+        LeaveOneOutPseudoLikelihood(each.likelihood, each) for each in (model(), model())
+    )
+    before = [each.detach().clone() for each in fitted.parameters()]
     with pytest.warns(BotorchWarning, match="a loss of type LeaveOneOutPseudoLikelihood"):
-        fit_gpytorch_mll(mll, optimizer=fit_gpytorch_mll_closed_form)
-    assert not mll.training
+        fit_gpytorch_mll(fitted, optimizer=fit_gpytorch_mll_closed_form)
+    assert not fitted.training
+    fit_gpytorch_mll(default)
+    for was, own, other in zip(before, fitted.parameters(), default.parameters(), strict=True):
+        assert not torch.equal(own, was)
+        torch.testing.assert_close(own, other)
 
 
 def test_closures_are_refused() -> None:

@@ -69,8 +69,22 @@ def test_spreads() -> None:
     values = observed_outcomes(model, 0)
     assert values is not None
     torch.testing.assert_close(spread_of(model, 0), values.std())
-    assert spread_of(batched(), 0).shape == (3,)
+    several = batched()
+    each = observed_outcomes(several, 0)
+    assert each is not None
+    torch.testing.assert_close(spread_of(several, 0), each.std(dim=-1))
     assert spread_of(GenericDeterministicModel(lambda X: X[..., :1]), 0) == 1
+
+
+def test_an_outcome_without_a_spread_has_spread_1() -> None:
+    X = torch.rand(2, 5, 2).double()
+    Y = torch.stack([torch.full((5, 1), 3.0), torch.arange(5.0).unsqueeze(-1)]).double()
+    several, single = SingleTaskGP(X, X[..., :1]), SingleTaskGP(X[0, :1], X[0, :1, :1])
+    for model, values in ((several, Y), (single, Y[1, :1])):
+        del model.outcome_transform
+        model.set_train_data(targets=values.squeeze(-1), strict=True)
+    torch.testing.assert_close(spread_of(several, 0), torch.tensor([1.0, 2.5**0.5]).double())
+    assert spread_of(single, 0) == 1
 
 
 @pytest.mark.parametrize("at_most", [False, True])

@@ -93,6 +93,10 @@ def test_fixed_features_and_open_bounds() -> None:
     X, _ = gen_candidates_quasi_newton(starts, hill, 0.0, 5.0, fixed_features=each, best_only=False)
     assert X[:, :, 0].tolist() == [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
     assert (X[..., 1] == 0.0).all()
+    learnt = torch.zeros_like(starts).requires_grad_()
+    X, _ = gen_candidates_quasi_newton(learnt, hill, 0.0, 5.0, fixed_features=each)
+    assert not X.requires_grad and learnt.grad is None
+    assert not learnt.any() and not starts.any()  # the caller's starts stay as they are
 
 
 @pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")

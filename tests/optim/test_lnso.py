@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
-from scipy.stats import norm
+from scipy.stats import beta, kstest, norm
 from torch import Generator, Tensor
 
 from botorch_risk.environments.uniforms import seeded_uniforms
 from botorch_risk.optim import maximize_value_at_risk
+from botorch_risk.optim.lnso import _Target
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import derive_seed, generators
 
@@ -49,6 +51,23 @@ def test_stays_within_the_bounds() -> None:
 
     X, _ = maximize_value_at_risk(slope, normal, BOX, 0.1, seeds=0, **SMALL)
     torch.testing.assert_close(X, torch.tensor([[1.0, 0.0]]).double(), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("d_x", [1, 2, 5])
+def test_training_points_are_uniform_in_the_ball(d_x: int) -> None:
+    r"""Radii to the power of d are uniform; each coordinate follows a beta distribution."""
+    box = torch.tensor([[0.0], [1.0]]).double().expand(2, d_x)
+    target = _Target(bump, normal, box, [0, 1], ValueAtRisk(0.1))
+    draws = target.in_ball((40, 50), "a stream")
+    assert draws.shape == (2, 40, 50, d_x) and not torch.equal(draws[0], draws[1])
+    assert torch.equal(draws, target.in_ball((40, 50), "a stream"))
+    assert not torch.equal(draws, target.in_ball((40, 50), "another"))
+    coordinate = beta((d_x + 1) / 2, (d_x + 1) / 2)
+    for points in draws.flatten(1, 2).numpy():
+        radii = np.linalg.norm(points, axis=-1)
+        assert kstest(radii**d_x, "uniform").pvalue > 1e-3
+        for column in points.T:
+            assert kstest((column + 1) / 2, coordinate.cdf).pvalue > 1e-3
 
 
 def test_never_ends_below_its_starts() -> None:

@@ -60,8 +60,13 @@ def test_each_replicate_has_the_fitted_model_of_the_batch() -> None:
 def test_a_single_replicate_loses_its_batch_dimension_too() -> None:
     strategy = searched(0, Recorded())
     method: Any = strategy.method
-    alone = model_of_replicate(Turn(method, strategy.views[0][1], 0, None), 0)
+    view = strategy.views[0][1]
+    alone = model_of_replicate(Turn(method, view, 0, None), 0)
     assert alone.batch_shape == torch.Size()
+    inputs = torch.rand(1, 7, 2, dtype=torch.double)
+    batched, found = view.belief.model.posterior(inputs), alone.posterior(inputs[0])
+    torch.testing.assert_close(found.mean, batched.mean[0], rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(found.variance, batched.variance[0], rtol=1e-5, atol=1e-8)
 
 
 def test_the_acquisition_gets_what_robust_gives_and_what_is_pending() -> None:

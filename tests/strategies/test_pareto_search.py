@@ -10,6 +10,7 @@ from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolu
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import ModelListGP
 from botorch.utils.sampling import manual_seed
+from torch import Tensor
 
 from botorch_risk.acquisition import RiskConstraint, robust
 from botorch_risk.baselines import random_pareto_search
@@ -99,18 +100,33 @@ def test_a_measure_for_each_objective_and_w_that_is_chosen() -> None:
     assert [bound.risk_measure for bound in bounds] == [CVAR, Expectation()]
 
 
-def test_constraints_of_objectives_and_of_further_outcomes() -> None:
-    constraints = [
-        RiskConstraint(OBJECTIVES.environment, CVAR, -4.0, outcome=0),
-        RiskConstraint(OBJECTIVES.environment, CVAR, -9.0, outcome=2),
-    ]
-    strategy = build(constraints=constraints, constraint_beta=0.1)
-    X = strategy.ask()
-    w = OBJECTIVES.environment.points.repeat(2, 1).expand(1, 6, 1)
-    pairs = torch.cat([X, w], dim=-1)
-    strategy.tell(pairs, torch.stack([-(X - w).square(), X.sin(), X + w], dim=-1))
-    assert strategy.ask().shape == (1, 1, 1)
-    assert len(recommended(strategy)[0]) >= 1
+def test_constraints_of_objectives_and_of_further_outcomes_bind_where_it_asks() -> None:
+    environment = OBJECTIVES.environment
+    w = environment.points.repeat(2, 1).expand(1, 6, 1)
+
+    def told(*thresholds: float) -> Strategy:
+        r"""With least values of the first objective and of a further outcome, `x + w`."""
+        constraints = [
+            RiskConstraint(environment, CVAR, threshold, outcome=outcome)
+            for outcome, threshold in zip((0, 2), thresholds, strict=True)
+        ]
+        many = {"num_restarts": 2, "raw_samples": 32, "max_iterations": 20}
+        strategy = build(constraints=constraints, constraint_beta=0.1, **many)
+        X = strategy.ask()
+        pairs = torch.cat([X, w], dim=-1)
+        strategy.tell(pairs, torch.stack([-(X - w).square(), X.sin(), X + w], dim=-1))
+        return strategy
+
+    def risks(x: Tensor) -> Tensor:
+        values = torch.stack([-(x - w[0, :3]).square(), x + w[0, :3]])  # 2 x n_w x m
+        return CVAR(values.mT, environment.weights)
+
+    loose, far, near = told(-4.0, -9.0), told(-4.0, 1.5), told(-0.4, -9.0)
+    first, further = torch.cat([risks(each.ask().flatten()) for each in (loose, far, near)], -1)
+    assert first[1] < first[0] < -0.42 < first[2]  # a threshold of -0.4, by few samples
+    assert further[0] < 1.5 <= further[1]
+    everywhere, chosen = (risks(recommended(each)[0].flatten())[1] for each in (loose, far))
+    assert (everywhere < 1.5).any() and len(chosen) >= 1 and (chosen >= 1.5).all()
 
 
 def test_perturbed_decisions() -> None:

@@ -271,16 +271,31 @@ def test_works_round_any_acquisition_function(name: str) -> None:
     torch.testing.assert_close(play(strategy_of(5), 2)[1][0], X[1], atol=1e-5, rtol=0)
 
 
-def test_a_model_of_the_users() -> None:
-    seen: list[torch.Size] = []
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_model_of_the_users_is_what_the_acquisition_function_gets(batched: bool) -> None:
+    made: list[SingleTaskGP] = []
+    given: list[Any] = []
 
     def model(X: Tensor, Y: Tensor) -> SingleTaskGP:
-        seen.append(X.shape)
-        assert ((X >= 0) & (X <= 1)).all()
-        return SingleTaskGP(X, Y)
+        made.append(SingleTaskGP(X, Y))
+        return made[-1]
 
-    play(build(model=model, bandit=False), 2)
-    assert seen == [torch.Size([3, 4, 2])]
+    def acquisition(model: Any, t: int) -> Any:
+        given.append(model)
+        return Center(model, t) if batched else UpperConfidenceBound(model, beta=4.0)
+
+    method = Acquire(acquisition, batched=batched, estimator=unfitted, model=model, **SMALL)
+    strategy = Strategy(Box(BOUNDS), method, [0, 1, 2], num_initial=4)
+    play(strategy, 2)
+    assert len(made) == (1 if batched else 3)
+    assert list(map(id, given)) == list(map(id, made))
+    X = strategy.history.X[:, :4]
+    unit = (X - BOUNDS[0]) / (BOUNDS[1] - BOUNDS[0])
+    for row, each in enumerate(made):
+        of = slice(None) if batched else row
+        torch.testing.assert_close(each.train_inputs[0], unit[of])
+        targets, _ = each.outcome_transform.untransform(each.train_targets.unsqueeze(-1))
+        torch.testing.assert_close(targets, outcomes(X)[of])
 
 
 def test_recommends_the_best_observed_mean() -> None:

@@ -89,7 +89,7 @@ def test_it_finds_the_feasible_optimum() -> None:
     chosen = strategy.recommend()
     assert PROBLEM.is_feasible_decision(chosen).all()
     regret = PROBLEM.optimal_expectation - PROBLEM.objective(chosen)
-    assert regret.median() < 0.25  # of a range of feasible values of 0.97
+    assert regret.median() < 0.12  # random decisions: 0.26, of a range of feasible values of 0.97
 
 
 def test_it_says_when_nothing_is_feasible_and_recommends_the_least_infeasible() -> None:

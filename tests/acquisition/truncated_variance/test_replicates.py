@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
@@ -20,7 +21,7 @@ from botorch_risk.acquisition import (
 from botorch_risk.acquisition.truncated_variance.gain import anticipated_set
 from botorch_risk.acquisition.truncated_variance.goals import Goal
 from botorch_risk.posterior import DomainPosterior
-from tests.acquisition.lake import NOISE, build_model, build_posterior, grid
+from tests.acquisition.lake import NOISE, build_model, build_posterior, grid, refit
 
 ROWS = torch.tensor([[3, 17, 30], [0, 8, 22], [5, 14, 33]])
 
@@ -83,13 +84,19 @@ def test_weights_of_domains_of_their_own() -> None:
     domain = torch.stack([grid(), grid().flip(0)])
     data = torch.stack([grid()[ROWS[0]], grid()[ROWS[1]]])
     posterior = DomainPosterior(build_model(data), domain)
-    state = TruncatedVarianceState.initial(domain, Maximize(), batch_shape=(2,))
+    state = TruncatedVarianceState.initial(domain, Maximize(), eta=0.0, batch_shape=(2,))
     state = state.update(posterior)
     weights = torch.linspace(0.5, 2.0, len(grid()), dtype=torch.double)
     acqf = TruncatedVarianceReduction(posterior, state, noise=NOISE, weights=weights)
-    even = TruncatedVarianceReduction(posterior, state, noise=NOISE)
-    assert acqf.evaluate_domain().shape == (2, 36)
-    assert not torch.equal(acqf.evaluate_domain(), even.evaluate_domain())
+    values = acqf.evaluate_domain()
+    assert values.shape == (2, 36)
+    for row in range(2):  # Eq. (3), eta = 0, from scratch
+        X, points = data[row].numpy(), domain[row].numpy()
+        _, covariance = refit(X, np.zeros(len(X)), np.full(len(X), NOISE), points)
+        fall = covariance**2 / (np.diag(covariance)[:, None] + NOISE)
+        within = state.unclassified[row].numpy()
+        expected = fall[:, within] @ weights.numpy()[within] * state.beta[row].item()
+        np.testing.assert_allclose(values[row], expected, rtol=1e-6)
     with pytest.raises(BotorchTensorDimensionError, match="`weights` of the 36 points"):
         TruncatedVarianceReduction(posterior, state, noise=NOISE, weights=weights[:2])
 
