@@ -311,7 +311,7 @@ def main() -> None:
             results = run(name, arguments.functions)
             torch.save(results, path)
             print(f"{name}: {time.process_time() - start:.0f} s of CPU time", flush=True)
-        collected[name] = torch.load(path)
+        collected[name] = torch.load(path, weights_only=True)
     text = (
         "Mean ± half-width of the 95 % Student-t interval over "
         f"{arguments.functions} functions, paired.\n\n"

@@ -152,7 +152,7 @@ def test_optimum_is_pickled_but_not_part_of_the_state():
     buffer = io.BytesIO()
     torch.save(problem.state_dict(), buffer)
     buffer.seek(0)
-    HeteroscedasticSine().load_state_dict(torch.load(buffer))
+    HeteroscedasticSine().load_state_dict(torch.load(buffer, weights_only=True))
 
 
 @pytest.mark.parametrize("cls", [HeteroscedasticSine, HeteroscedasticBranin])
