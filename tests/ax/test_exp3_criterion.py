@@ -87,11 +87,24 @@ def test_a_reward_counts_from_the_draw_after_its_pair_is_complete() -> None:
     assert abs(known - running) > 0.1
 
 
+def test_trials_that_were_attached_later_are_not_of_the_initial_design() -> None:
+    client = laboratory(strategy=exploring())
+    for index, outcome in enumerate([0.0, 1.0, 0.5, 0.7]):
+        client.get_next_trials(max_trials=1)
+        client.complete_trial(index, {"purity": outcome})
+    client.complete_trial(client.attach_trial({"heat": 0.5, "stir": 1.0}), {"purity": 50.0})
+    criterion = Exp3Criterion("Random", "Random", "inner")
+    initial, drawn = criterion._evaluations(client._experiment)
+    assert [each.outcome for each in initial] == [0.0, 1.0, 0.5]
+    assert [each.outcome for each in drawn] == [0.7]
+
+
 @pytest.mark.parametrize("third", [0.5, 100.0, np.nan])
 def test_the_scale_of_a_reward_knows_no_later_trial(third: float) -> None:
-    r"""The third trial is created after the first pair, and completed before it is."""
+    r"""Neither one created after the pair but completed before it, nor one completed later."""
     criterion = Exp3Criterion("Random", "Random", "inner", "running_min_max", exploration=0.5)
-    initial = [_Evaluation(False, 0.0, 1.0, 0.0), _Evaluation(False, 0.0, 1.0, 1.0)]
+    times = {0.0: 1.0, 1.0: 1.0, -99.0: 50.0}  # when the outcomes of the initial design are known
+    initial = [_Evaluation(False, 0.0, done, outcome) for outcome, done in times.items()]
     pair = [_Evaluation(True, 2.0, 3.0, 0.5), _Evaluation(False, 2.0, 9.0, 0.8)]
     later = _Evaluation(True, 4.0, 5.0, third)
     first, after = criterion._probabilities(initial, [*pair, later])
@@ -99,6 +112,11 @@ def test_the_scale_of_a_reward_knows_no_later_trial(third: float) -> None:
     earned = math.exp(0.5 * 0.8 / (2 * 0.5))  # exp(gamma reward / (2 p)), the reward on [0, 1]
     share = 0.5 * earned / (earned + 1) + 0.25
     torch.testing.assert_close(after, torch.tensor([[share, 1 - share]], dtype=after.dtype))
+    # Of the second pair the reward of the first counts from the second in which it is complete.
+    for created, counts in ((8.0, False), (9.0, True)):
+        second = [_Evaluation(True, created, 10.0, 0.1), _Evaluation(False, created, 11.0, 0.2)]
+        _, drawn, _ = criterion._probabilities(initial, [*pair, *second])
+        assert drawn[0, 0].item() == pytest.approx(share if counts else 0.5)
 
 
 def test_bad_input() -> None:

@@ -171,6 +171,23 @@ def test_support_is_the_box():
     assert both.check(pairs).tolist() == [False, True]  # one for each value of W
 
 
+def test_the_least_and_the_largest_uniform_numbers_are_values_too(monkeypatch):
+    values, bandwidth = torch.tensor([[0.2], [0.7]]).double(), torch.tensor([0.1]).double()
+    free = KernelDensity(values, bandwidth)
+    ends = free.from_uniforms(torch.tensor([[0.0, 0.5], [1.0, 0.5]]).double())
+    torch.testing.assert_close(ends, values)  # the first kernel and the last, at their medians
+    monkeypatch.setattr(torch, "rand", torch.zeros)
+    assert free.sample((3,)).isfinite().all()
+
+
+@pytest.mark.parametrize("at_bounds", ["truncate", "reflect"])
+def test_the_bounds_themselves_have_a_density(at_bounds):
+    found = density(at_bounds=at_bounds)
+    assert found.log_prob(UNIT).isfinite().all()
+    beyond = torch.tensor([[-1e-9], [1 + 1e-9]], dtype=torch.double)
+    assert (found.log_prob(beyond) == -torch.inf).all()
+
+
 def test_refuses_a_bandwidth_that_is_none():
     with pytest.raises(ValueError, match="bandwidth"):
         KernelDensity(OBSERVED, torch.tensor([0.0]).double())

@@ -320,6 +320,18 @@ class Summed(Environment):
         return inputs, torch.ones(1)
 
 
+class Certain(Doubled):
+    r"""W is -x; x has no weight."""
+
+    def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        return super().expand(X)[0], torch.tensor([1.0, 0.0])
+
+
+def test_a_decision_does_not_meet_a_point_without_weight() -> None:
+    X = torch.tensor([[0.5], [0.25]])
+    assert Certain().contains(X, torch.tensor([[-0.5], [0.25]])).tolist() == [True, False]
+
+
 def test_an_environment_needs_nothing_but_expand() -> None:
     own, X = Doubled(), torch.tensor([[0.5], [0.5]])
     assert not own.independent and own.num_inputs(1) == 2

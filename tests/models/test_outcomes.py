@@ -87,6 +87,12 @@ def test_an_outcome_without_a_spread_has_spread_1() -> None:
     assert spread_of(single, 0) == 1
 
 
+def test_no_threshold_is_out_of_reach_of_no_data() -> None:
+    empty = torch.zeros(0, 2).double()
+    model = SingleTaskGP(empty, empty[:, :1], outcome_transform=None)
+    warn_if_out_of_reach(model, 0, 1.0, at_most=False)  # warnings are errors here
+
+
 @pytest.mark.parametrize("at_most", [False, True])
 def test_thresholds_that_no_data_reach(at_most: bool) -> None:
     threshold = -100.0 if at_most else 100.0

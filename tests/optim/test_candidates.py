@@ -99,6 +99,21 @@ def test_fixed_features_and_open_bounds() -> None:
     assert not learnt.any() and not starts.any()  # the caller's starts stay as they are
 
 
+def test_ends_at_a_bound_do_not_pass_it_by_rounding() -> None:
+    stream = torch.Generator().manual_seed(0)
+    lower = -torch.rand(60, dtype=torch.float64, generator=stream)
+    upper = torch.rand(60, dtype=torch.float64, generator=stream)
+    assert (lower + (upper - lower) > upper).any()
+
+    def slope(X: Tensor) -> Tensor:
+        return X.sum(dim=(-1, -2))
+
+    starts = (lower + 0.3 * (upper - lower)).expand(2, 1, 60)
+    X, _ = gen_candidates_quasi_newton(starts, slope, lower, upper)
+    assert (upper >= X).all()
+    torch.testing.assert_close(X, upper.expand(2, 1, 60), rtol=0, atol=1e-12)
+
+
 @pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
 def test_one_batch_of_starts_keeps_its_shape_and_dtype() -> None:
     acqf = UpperConfidenceBound(model(torch.float32), beta=4.0)

@@ -82,6 +82,16 @@ def test_missing_outcomes_leave_the_other_replicates_untouched(name: str) -> Non
     torch.testing.assert_close(holed.recommend()[[0, 2]], whole.recommend()[[0, 2]])
 
 
+def test_no_bound_is_recorded_of_a_row_that_is_missing() -> None:
+    strategy = build("vucb_prob")
+    play(strategy, 1)
+    ((_, view),) = strategy.views
+    rows = strategy.ask().clone()
+    rows[1] = torch.nan
+    method: Any = strategy.method
+    assert method.record(view, rows).isnan().flatten().tolist() == [False, True, False]
+
+
 @pytest.mark.parametrize("name", ["vucb_prob", "vucb_unif"])
 def test_w_laces_given_the_pending_pairs(name: str) -> None:
     r"""Each pair of a batch, under a model that has seen its predecessors' own mean."""
