@@ -2,10 +2,12 @@ r"""A model of the risk over contexts that Ax observes beside an outcome."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import torch
+from botorch.exceptions.warnings import InputDataWarning
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import InputTransform, Normalize
 from botorch.models.transforms.outcome import OutcomeTransform, Standardize
@@ -74,13 +76,15 @@ class ContextualRiskModel(RobustModel):
                 range.
         """
         bounds = torch.as_tensor(context_bounds).to(train_X).mT
-        process = SingleTaskGP(
-            torch.cat([train_X, contexts], dim=-1),
-            train_Y,
-            train_Yvar,
-            outcome_transform=outcome_transform or Standardize(1),
-            input_transform=_of_both(input_transform, train_X.shape[-1], bounds),
-        )
+        with warnings.catch_warnings():  # a context outside its bounds is outside the unit cube
+            warnings.filterwarnings("ignore", ".*not contained to the unit cube", InputDataWarning)
+            process = SingleTaskGP(
+                torch.cat([train_X, contexts], dim=-1),
+                train_Y,
+                train_Yvar,
+                outcome_transform=outcome_transform or Standardize(1),
+                input_transform=_of_both(input_transform, train_X.shape[-1], bounds),
+            )
         density = KernelDensityEnvironment(
             every_context, bounds, n_w=n_w, seeds=seed, **(density_options or {})
         )

@@ -16,6 +16,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.ax.generator import RiskGenerator
+from botorch_risk.ax.known_names import check_names
 from botorch_risk.ax.observed import ObservedAdapter
 
 
@@ -62,6 +63,7 @@ def fitted_adapter(
     elif generation_strategy is None:
         raise UserInputError("Expected a generation strategy or an adapter. Got none.")
     else:
+        check_names(experiment, generation_strategy)
         (*_, node) = generation_strategy._nodes
         node._fit(experiment=experiment, data=experiment.lookup_data())
         adapter, source = node._fitted_adapter, f"one that ends with {node.name!r}"

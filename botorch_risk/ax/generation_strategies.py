@@ -31,6 +31,7 @@ from botorch_risk.arguments import check_counts, check_integers
 from botorch_risk.ax.chosen_context import ChosenContextAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.generator import RiskGenerators
+from botorch_risk.ax.known_names import KnownNames
 from botorch_risk.ax.perturbed_inputs import PerturbedInputsAcquisition
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
@@ -83,7 +84,7 @@ def risk_averse(
     )
     options = {"risk_aversion": risk_aversion, **(acquisition_options or {})}
     spec = _generator({metric: [model]}, acquisition, options, seed)
-    return after_sobol("risk_averse", spec, num_initial, seed)
+    return after_sobol("risk_averse", spec, num_initial, seed, metrics=[metric])
 
 
 def under_uncertain_context(
@@ -157,7 +158,14 @@ def under_uncertain_context(
         contexts=list(contexts),
         acquisition_options=of_constraints,
     )
-    return after_sobol("under_uncertain_context", spec, num_initial, seed)
+    return after_sobol(
+        "under_uncertain_context",
+        spec,
+        num_initial,
+        seed,
+        metrics=[metric],
+        contexts=list(contexts),
+    )
 
 
 def value_at_risk(
@@ -227,7 +235,7 @@ def value_at_risk(
             **_constraint_option(constraint_risk_measure),
         },
     )
-    return after_sobol("value_at_risk", spec, num_initial, seed)
+    return after_sobol("value_at_risk", spec, num_initial, seed, parameters=list(contexts))
 
 
 def under_perturbed_inputs(
@@ -283,7 +291,9 @@ def under_perturbed_inputs(
             **_constraint_option(constraint_risk_measure),
         },
     )
-    return after_sobol("under_perturbed_inputs", spec, num_initial, seed)
+    return after_sobol(
+        "under_perturbed_inputs", spec, num_initial, seed, parameters=list(deviations)
+    )
 
 
 def level_set(
@@ -321,7 +331,9 @@ def level_set(
     return after_sobol("level_set", spec, num_initial, seed)
 
 
-def after_sobol(name: str, spec: GeneratorSpec, num_initial: int, seed: int) -> GenerationStrategy:
+def after_sobol(
+    name: str, spec: GeneratorSpec, num_initial: int, seed: int, **names: list[str]
+) -> GenerationStrategy:
     r"""Trials of a Sobol sequence, then of a generator.
 
     The sequence goes on until half of its trials are completed, for those who ask ahead.
@@ -331,6 +343,8 @@ def after_sobol(name: str, spec: GeneratorSpec, num_initial: int, seed: int) -> 
         spec: The generator.
         num_initial: The number of trials of the sequence, at least 1.
         seed: Of the sequence.
+        names: `metrics`, `contexts` and `parameters` that the experiment has to have; a request
+            for a candidate ends with an error otherwise. See `KnownNames`.
 
     Raises:
         ValueError: If there is no initial trial, or the seed is no integer.
@@ -346,6 +360,7 @@ def after_sobol(name: str, spec: GeneratorSpec, num_initial: int, seed: int) -> 
         name="Sobol",
         generator_specs=[GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed})],
         transition_criteria=[
+            KnownNames(name, **names),
             MinTrials(threshold=num_initial, transition_to=name, use_all_trials_in_exp=True),
             MinTrials(
                 threshold=-(-num_initial // 2),

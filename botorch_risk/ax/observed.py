@@ -15,7 +15,7 @@ from ax.adapter.torch import TorchAdapter
 from ax.core.search_space import SearchSpaceDigest
 from ax.core.types import TCandidateMetadata
 from ax.exceptions.core import DataRequiredError, UserInputError
-from botorch.exceptions.warnings import BotorchWarning
+from botorch.exceptions.warnings import BotorchWarning, InputDataWarning
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
@@ -103,13 +103,43 @@ class ObservedAdapter(TorchAdapter):
             kept = ~np.isnan(stored["mean"][name].to_numpy())
             if self._contexts:
                 values = _columns(beside[kept], self._contexts).to(dataset.Y)
-                every = _columns(known, self._contexts).to(dataset.Y)
+                every = _columns(self._within_bounds(known), self._contexts).to(dataset.Y)
                 dataset = with_contexts(dataset, values, every, self._contexts)
             elif count_name(name) in beside:
                 counts = _columns(beside[kept], [count_name(name)]).to(dataset.Y)
                 dataset = with_counts(dataset, counts)
             observed.append(dataset if self._learns_noise(name) else with_known_noise(dataset))
         return observed, found, metadata
+
+    def _within_bounds(self, known: pd.DataFrame) -> pd.DataFrame:
+        r"""All contexts, those beyond their bounds at the nearest one, with a warning."""
+        bounds = dict(zip(self._contexts, self._context_bounds, strict=False))
+        known = known.copy()
+        for name, (lower, upper) in bounds.items():
+            values = known[name]
+            outside = values[(values < lower) | (values > upper)]
+            if len(outside):
+                told = ", ".join(f"{each:g} in trial {index[0]}" for index, each in outside.items())
+                warnings.warn(
+                    f"Expected the context {name!r} within its bounds [{lower:g}, {upper:g}]. Got "
+                    f"{told}. Its distribution counts it at the nearest bound: correct the data of "
+                    "the trial, or build the strategy with wider bounds.",
+                    InputDataWarning,
+                    stacklevel=2,
+                )
+                known[name] = values.clip(lower, upper)
+        return known
+
+    @property
+    def _context_bounds(self) -> list[tuple[float, float]]:
+        r"""The bounds of each context; none where the model has none, or clips by itself."""
+        spec = getattr(self.generator, "surrogate_spec", None)
+        for config in [] if spec is None else spec.model_configs:
+            options = config.model_options
+            clips = (options.get("density_options") or {}).get("at_bounds") == "clip"
+            if "context_bounds" in options and not clips:
+                return list(options["context_bounds"])
+        return []
 
     def _learns_noise(self, metric: str) -> bool:
         r"""Whether the model of a metric makes something of single readings among others."""

@@ -24,6 +24,7 @@ from botorch_risk.ax.chosen_context import ChosenContextAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.exp3_criterion import Exp3Criterion
 from botorch_risk.ax.generator import RiskGenerators
+from botorch_risk.ax.known_names import KnownNames
 from botorch_risk.ax.perturbed_inputs import PerturbedInputsAcquisition
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import RiskMeasure
@@ -56,8 +57,9 @@ def register() -> None:
     for measure in _public(risk, RiskMeasure):  # whose fields say all; kernels cannot be stored
         CORE_DECODER_REGISTRY[measure.__name__] = measure
     CORE_DECODER_REGISTRY[RiskGenerators.__name__] = RiskGenerators
-    CORE_DECODER_REGISTRY[Exp3Criterion.__name__] = Exp3Criterion
-    CORE_ENCODER_REGISTRY[Exp3Criterion] = transition_criterion_to_dict
+    for criterion in (Exp3Criterion, KnownNames):
+        CORE_DECODER_REGISTRY[criterion.__name__] = criterion
+        CORE_ENCODER_REGISTRY[criterion] = transition_criterion_to_dict
 
 
 def _fit(

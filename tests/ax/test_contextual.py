@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import re
+import warnings
 from typing import Any
 
 import pytest
 import torch
 from ax.exceptions.core import UnsupportedError, UserInputError
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
-from botorch.exceptions.warnings import BotorchWarning
+from botorch.exceptions.warnings import BotorchWarning, InputDataWarning
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
@@ -132,6 +134,7 @@ def test_bad_input() -> None:
 
 
 @pytest.mark.parametrize("measure", [None, ConditionalValueAtRisk(0.3)])
+@pytest.mark.filterwarnings("ignore::botorch_risk.recommend.InfeasibleRecommendationWarning")
 def test_constraints_hold_under_a_risk_over_the_contexts(measure: Any) -> None:
     strategy = under_uncertain_context(
         "purity",
@@ -170,5 +173,24 @@ def test_a_client_without_the_context_is_told_its_name() -> None:
     client = laboratory(strategy=strategy)
     for index, parameters in client.get_next_trials(max_trials=2).items():
         complete(client, index, parameters)
-    with pytest.raises(UserInputError, match=r"the contexts \['light'\] as tracking metrics"):
+    with pytest.raises(UserInputError, match=r"whose metrics are \['purity', .* Got 'light'"):
         client.get_next_trials(max_trials=1)
+
+
+def test_a_context_outside_its_bounds_is_counted_at_the_nearest_one_and_named() -> None:
+    strategy = under_uncertain_context("purity", HUMIDITY, num_initial=3)
+    client = laboratory(strategy=strategy)
+    play(client, 3)
+    index = client.attach_trial({"heat": 0.5, "stir": 1.0})
+    client.complete_trial(index, {"purity": 0.1, "humidity": 130.0})
+    message = r"'humidity' within its bounds \[0, 100\]. Got 130 in trial 3\. .*nearest bound"
+    with warnings.catch_warnings(record=True) as seen:  # `pytest.warns` would raise Ax's own ones
+        warnings.simplefilter("always", InputDataWarning)
+        play(client, 1)
+    said = {str(each.message) for each in seen if each.category is InputDataWarning}
+    assert len(said) == 1 and re.search(message, said.pop())
+    assert node_of(client, 4) == "under_uncertain_context"
+    adapter: Any = client._generation_strategy.adapter
+    model = adapter.generator.surrogate.model
+    assert model.model.train_inputs[0][3, -1] == pytest.approx(1.3)  # met where it was
+    assert model.reductions[0].environment.observed.max() == 100.0

@@ -100,7 +100,7 @@ def test_bad_input() -> None:
         under_perturbed_inputs({"heat": 0.1}, n_w=0)
     with pytest.raises(TypeError, match=r"Expected a `RiskMeasure`"):
         under_perturbed_inputs({"heat": 0.1}, constraint_risk_measure="mean")  # type: ignore[arg-type]
-    for name in ("steps", "kind", "haet"):
+    for name in ("steps", "kind"):
         client = furnace(
             under_perturbed_inputs({name: 0.1}, num_initial=3), parameters=(HEAT, STEPS, KIND)
         )
