@@ -19,6 +19,9 @@ Shapes are written in one vocabulary everywhere:
 
 The environmental variable always takes the LAST `d_w` columns. Everything is maximised.
 `beta` always means `mean + sqrt(beta) * standard deviation`, as in BoTorch.
+
+Where a function takes a tensor it takes a NumPy array or nested lists as well. Lists become
+float64, and whole numbers count as float64. What is no table of numbers raises `TypeError`.
 """
 
 __version__ = "0.1.0"

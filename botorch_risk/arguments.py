@@ -1,4 +1,4 @@
-r"""What numbers may be: checks that run before anything is built or changed.
+r"""What users pass: arrays as tensors, and checks that run before anything is built or changed.
 
 NaN passes every `if number < limit: raise`, so that each check here asks for what is right.
 """
@@ -9,6 +9,7 @@ import collections.abc
 import functools
 import math
 import operator
+import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -21,31 +22,39 @@ from torch import Tensor
 _CONVERTED = ("Environment", "OutcomeConstraint", "RiskConstraint", "RiskMeasure")
 
 
+def _number(name: str, number: Any) -> float:
+    r"""A number as Python's; raises ValueError for text and whatever else is none."""
+    try:
+        return float(None if isinstance(number, str | bytes) else number)  # type: ignore[arg-type]
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"Expected `{name}` to be a number. Got {number!r}.") from None
+
+
 def check_finite(**numbers: float) -> None:
     r"""Raises ValueError unless every number is finite."""
     for name, number in numbers.items():
-        if not abs(number) < math.inf:
+        if not abs(_number(name, number)) < math.inf:
             raise ValueError(f"Expected a finite `{name}`. Got {number}.")
 
 
 def check_nonnegative(**numbers: float) -> None:
     r"""Raises ValueError unless every number is finite and >= 0."""
     for name, number in numbers.items():
-        if not 0 <= number < math.inf:
+        if not 0 <= _number(name, number) < math.inf:
             raise ValueError(f"Expected `{name}` to be finite and >= 0. Got {number}.")
 
 
 def check_positive(**numbers: float) -> None:
     r"""Raises ValueError unless every number is finite and > 0."""
     for name, number in numbers.items():
-        if not 0 < number < math.inf:
+        if not 0 < _number(name, number) < math.inf:
             raise ValueError(f"Expected `{name}` to be finite and > 0. Got {number}.")
 
 
 def check_probability(**numbers: float) -> None:
     r"""Raises ValueError unless every number is strictly between 0 and 1."""
     for name, number in numbers.items():
-        if not 0 < number < 1:
+        if not 0 < _number(name, number) < 1:
             raise ValueError(f"Expected `{name}` in (0, 1). Got {name}={number}.")
 
 
@@ -92,26 +101,48 @@ def as_counts(name: str, counts: Sequence[int], least: int = 1) -> tuple[int, ..
     return listed
 
 
-def as_tensor(name: str, values: Any) -> Tensor:
-    r"""A tensor of what a user passes: a tensor as it is, an array or a list in float64.
+def as_tensor(name: str, values: Any) -> Any:
+    r"""Numbers as a tensor: a tensor as it is, a copy of a NumPy array or of nested lists.
+
+    Lists become float64, and whole numbers stay whole. `None` stays `None`.
 
     Args:
-        name: What it is called.
-        values: Of any shape.
+        name: What the argument is called.
+        values: The numbers.
 
     Raises:
-        TypeError: If it is neither.
+        TypeError: If they are no table of numbers.
     """
-    if isinstance(values, Tensor):
+    if values is None or isinstance(values, Tensor):
         return values
     try:
-        if isinstance(values, str | float | int):
-            raise TypeError
-        return torch.from_numpy(np.array(values, dtype=float))
-    except (TypeError, ValueError):
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):  # rows of several lengths; tensors with a graph
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
         raise TypeError(
-            f"Expected `{name}` to be a tensor, or an array or a list of numbers. Got {values!r}."
-        ) from None
+            f"Expected `{name}` to be a tensor, or an array or a list of numbers. "
+            f"Got {reprlib.repr(values)}."
+        )
+    return torch.tensor(array)
+
+
+def as_floating(values: Any, name: str = "values") -> Tensor:
+    r"""Numbers as a tensor in a floating-point dtype; whole numbers count as float64.
+
+    Args:
+        values: A tensor, a NumPy array or nested lists.
+        name: What the argument is called.
+
+    Raises:
+        TypeError: If they are no table of numbers.
+    """
+    values = as_tensor(name, values)
+    if values is None:
+        raise TypeError(
+            f"Expected `{name}` to be a tensor, or an array or a list of numbers. Got None."
+        )
+    return values if values.is_floating_point() else values.double()
 
 
 def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
@@ -177,6 +208,8 @@ def _is_a(value: Any, kind: Any) -> bool:
 
 
 def _is_tensor(value: Any) -> bool:
+    if value is None or isinstance(value, str | float | int):
+        return False
     try:
         as_tensor("values", value)
     except TypeError:

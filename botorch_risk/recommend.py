@@ -15,6 +15,7 @@ from botorch.exceptions.errors import (
 from botorch.models.model import ModelList
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.models.robust import RobustModel
 
 Rule = Literal[
@@ -222,8 +223,8 @@ def recommend(
 
     Raises:
         BotorchTensorDimensionError: If `X` does not have the columns that the bound takes.
-        InputDataError: If `"best_observed"` is used for points that were not evaluated, or
-            none of which was repeated; or if a replicate has no recorded bound.
+        InputDataError: If there is no point; if `"best_observed"` is used for points that were not
+            evaluated, or none of which was repeated; or if a replicate has no recorded bound.
         TypeError: If `bound` is neither.
         UnsupportedError: If `"best_observed"` is used for a risk of the environment, or an
             acquisition function has several objectives or no lower bound.
@@ -252,7 +253,10 @@ def recommend(
         bound.refuse_constraints()
     if feasible is None and isinstance(bound, ConstraintBounds):
         feasible = bound
+    X = as_floating(X, "X")
     bound.check_points(X)
+    if X.shape[-2] == 0:
+        raise InputDataError(f"Expected at least one point to choose from. Got {X.shape=}.")
     if feasible is not None:
         feasible.check_points(X)
     with torch.no_grad():
@@ -342,10 +346,11 @@ def _warn_of_infeasible(best: Any, offered: Tensor) -> None:
 
 def _checked_recorded(recorded: Tensor | None, X: Tensor) -> Tensor:
     r"""The recorded bounds of each point; raises ValueError if they are missing."""
-    if recorded is None or recorded.shape[-1] != X.shape[-2]:
+    recorded = as_tensor("recorded", recorded)
+    if recorded is None or recorded.dim() < 1 or recorded.shape[-1] != X.shape[-2]:
         shape = None if recorded is None else tuple(recorded.shape)
         raise ValueError(
             "Expected `recorded` lower bounds of shape `batch_shape x n`, one for each point. "
             f"Got {shape} for {X.shape[-2]} points."
         )
-    return recorded
+    return as_floating(recorded)

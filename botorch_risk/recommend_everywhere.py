@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating
 from botorch_risk.optim.discrete_columns import Values
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.recommend import (
@@ -45,7 +47,8 @@ def recommend_everywhere(
             BoTorch without constraints on such a model, as `recommend` takes it.
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
         seeds: One for each replicate.
-        evaluated: Decisions that are offered too, `R x n x d_x`, such as the evaluated ones.
+        evaluated: Decisions that are offered too, `R x n x d_x`, such as the evaluated ones;
+            `n x d_x` for `R = 1`.
         num_restarts: Starts of the optimiser.
         raw_samples: Raw points of the optimiser.
         discrete_dims: Ordered columns that take some values only, from columns to values.
@@ -89,8 +92,21 @@ def recommend_everywhere(
         discrete_dims=discrete_dims,
         cat_dims=cat_dims,
     )
-    offered = found if evaluated is None else torch.cat([evaluated.to(found), found], dim=-2)
+    offered = found if evaluated is None else torch.cat([_offered(evaluated, found), found], dim=-2)
     return recommend(bound, offered, "posterior_mean")
+
+
+def _offered(evaluated: Tensor, found: Tensor) -> Tensor:
+    r"""Evaluated decisions, `R x n x d_x`; `n x d_x` are those of one replicate."""
+    evaluated = as_floating(evaluated, "evaluated").to(found)
+    offered = evaluated.unsqueeze(0) if evaluated.dim() == 2 else evaluated
+    replicates, _, d = found.shape
+    if offered.dim() != 3 or offered.shape[::2] != (replicates, d):
+        raise BotorchTensorDimensionError(
+            f"Expected `evaluated` to have shape `{replicates} x n x {d}`. "
+            f"Got {tuple(evaluated.shape)}."
+        )
+    return offered
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from torch import Tensor
 from botorch_risk.acquisition.mean_variance import require_mean_variance_gp
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
+from botorch_risk.posterior.inputs import as_points
 
 
 class RepeatAdvice(NamedTuple):
@@ -77,6 +78,7 @@ def repeat_advice(
     require_mean_variance_gp(model)
     if max_repeats < 2:
         raise ValueError(f"Expected `max_repeats` to be at least 2. Got {max_repeats}.")
+    X = as_points(X, model)
     alpha, cost = (
         as_nonnegative(name, value).to(X)
         for name, value in (("risk_aversion", risk_aversion), ("setup_cost", setup_cost))

@@ -23,6 +23,9 @@ Public = type | FunctionType
 # What checks arguments for its caller, in whatever module.
 CHECKS = re.compile(r"_?(check|refuse|require|as|register)_\w+")
 
+# What any argument that is a tensor may raise, which the map of the package says for all.
+SAID_ONCE = {"as_tensor", "as_floating"}
+
 # Dimensions between backticks, or words for a shape.
 SHAPE = re.compile(
     r"`[^`]*[\w|.')] x [^`]*[\w|.')]`|`(\.\.\.|batch_shape|rows|\|D\||[A-Za-z]|(n|d|num)_\w+)`"
@@ -182,6 +185,8 @@ class Raises(ast.NodeVisitor):
     def resolve(self, called: ast.expr) -> Any:
         r"""What is called, if it is to be followed."""
         namespace = self.function.__globals__
+        if isinstance(called, ast.Name) and called.id in SAID_ONCE:
+            return None
         if isinstance(called, ast.Name):
             value = namespace.get(called.id)
             near = getattr(value, "__module__", None) == self.function.__module__

@@ -10,6 +10,7 @@ from botorch.exceptions.errors import InputDataError, UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.arguments import as_tensor
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
@@ -62,6 +63,8 @@ def lacing_mask(
         tensor([ True, False, False])
     """
     measure = ValueAtRisk(risk_level, strict)
+    lower, upper = as_tensor("lower", lower), as_tensor("upper", upper)
+    weights = as_tensor("weights", weights)
     low, high = _checked_risks(measure, lower, upper, weights)
     support = weights.to(lower) > 0
     mask = (lower <= low.unsqueeze(-1)) & (upper >= high.unsqueeze(-1)) & support  # Cor. 1.1
@@ -122,6 +125,8 @@ def covering_mask(
             f"Expected a risk measure among {names}. Got {type(risk_measure).__name__}, for which "
             "no value of W is known to bound the regret."
         )
+    lower, upper = as_tensor("lower", lower), as_tensor("upper", upper)
+    weights = as_tensor("weights", weights)
     low, high = _checked_risks(risk_measure, lower, upper, weights)
     with torch.enable_grad():
         values = lower.detach().clone().requires_grad_()
@@ -183,6 +188,7 @@ def select_lacing_value(
     """
     if rule not in get_args(LacingRule):
         raise ValueError(f"Expected `rule` to be one of {get_args(LacingRule)}. Got {rule=}.")
+    X = as_tensor("X", X)
     with torch.no_grad():
         lower, upper, weights = acqf.pointwise_bounds(X)
         measure = acqf.risk_measure

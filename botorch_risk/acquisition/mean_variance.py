@@ -20,6 +20,7 @@ from botorch_risk.acquisition.pointwise import (
     register_weights,
 )
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
+from botorch_risk.posterior.inputs import as_points
 from botorch_risk.posterior.joint_bounds import JointBounds
 from botorch_risk.posterior.marginals import MarginalPredictor
 
@@ -117,6 +118,7 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         Returns:
             `batch_shape x m` values.
         """
+        X = as_points(X, self.model)
         model, bounds = self._conditioned
         noise = model.predicted_noise(X).squeeze(-1)
         return bounds.predictors[0](X).mean - per_point(self.risk_aversion, X) * noise
@@ -135,6 +137,7 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
             InputDataError: If the model was not built from a point.
         """
         model: Any = self.model
+        X = as_points(X, self.model)
         same = (X.unsqueeze(-2) == model.train_X.unsqueeze(-3)).all(dim=-1)  # ... x m x n_train
         if not same.any(dim=-1).all():
             raise InputDataError(
@@ -177,6 +180,7 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         return torch.addcmul(f, aversion, noise, value=-1), gradient
 
     def _bound(self, X: Tensor, optimistic: bool) -> Tensor:
+        X = as_points(X, self.model)
         model, bounds = self._conditioned
         widths = self._widths(X, optimistic)
         if self.noise_beta is None:

@@ -22,7 +22,7 @@ from botorch_risk.acquisition.radii import (
 )
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import Beta, beta_of_round
-from botorch_risk.arguments import check_nonnegative
+from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.environments import (
     EmpiricalGrid,
     KernelDensityEnvironment,
@@ -194,6 +194,7 @@ def drbo_kde(
         torch.Size([3])
     """
     check_nonnegative(radius_scale=radius_scale)
+    observed = as_floating(observed, "observed")
     radius = radius_scale * total_variation_radius(t, observed.shape[-1])
     return risk_kde(
         model,
@@ -368,6 +369,7 @@ def stable_opt(
 
 
 def _default_kernel(bounds: Tensor) -> Kernel:
+    bounds = as_floating(bounds, "bounds")
     return partial(_squared_exponential, ranges=bounds[1] - bounds[0])
 
 

@@ -17,6 +17,7 @@ from botorch_risk.acquisition.pointwise import (
 )
 from botorch_risk.models.noise_quantile import normal_quantile
 from botorch_risk.models.outcomes import spread_of
+from botorch_risk.posterior.inputs import as_points
 
 LEAST_NOISE = 1e-12  # of the squared spread of the outcome
 
@@ -102,6 +103,7 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
         return self._bound(X, side=0)
 
     def _bound(self, X: Tensor, side: int) -> Tensor:
+        X = as_points(X, self.model)
         model = self._conditioned
         mean, variance = model.mean_marginals(X)
         sign = -1.0 if self.minimized else 1.0

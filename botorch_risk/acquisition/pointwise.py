@@ -15,6 +15,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 from torch.nn import Module
 
+from botorch_risk.arguments import as_floating
 from botorch_risk.posterior.inputs import as_points, check_points
 from botorch_risk.posterior.t_batch import TBatch
 
@@ -233,8 +234,7 @@ def register_weights(module: Module, **weights: float | Tensor) -> None:
 
 def per_point(weight: Tensor, X: Tensor) -> Tensor:
     r"""A weight, one for all or one per replicate, broadcastable to `batch_shape x m`."""
-    if not X.is_floating_point():  # a weight is not to be cut off to a whole number
-        X = X.double()
+    X = as_floating(X, "X")  # a weight is not to be cut off to a whole number
     return weight.to(X).unsqueeze(-1) if weight.dim() else weight.to(X)
 
 

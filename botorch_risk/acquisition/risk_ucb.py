@@ -221,6 +221,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
 
     def _bound(self, X: Tensor, side: int) -> Tensor:
         r"""The lower (0) or upper (1) bound; a monotone measure needs that side alone."""
+        X = as_points(X, self.model)
         if isinstance(self.risk_measure, PickingRiskMeasure) and X.requires_grad:
             return self._in_chunks(X, lambda X: self._picked_bound(X, side))
 

@@ -18,6 +18,7 @@ from botorch_risk.acquisition.pointwise import (
     map_replicates,
 )
 from botorch_risk.acquisition.truncated_variance.sampling import Noise, SamplingTerms
+from botorch_risk.arguments import as_tensor
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.inputs import as_points
 
@@ -77,6 +78,7 @@ class TargetedIntegratedVariance(PointwiseAcquisitionFunction):
         """
         super().__init__(model=model)
         register_threshold(self, threshold)
+        points, weights = as_points(points, model), as_tensor("weights", weights)
         self.posterior = DomainPosterior(
             model, points, dense=False, posterior_transform=posterior_transform
         )

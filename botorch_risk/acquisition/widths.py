@@ -14,6 +14,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.arguments import (
+    as_floating,
     check_counts,
     check_nonnegative,
     check_positive,
@@ -196,6 +197,7 @@ def information_gain(covariance: Tensor, noise_variance: float, num_observations
         >>> information_gain(torch.eye(2).double(), noise_variance=1.0, num_observations=2)
         tensor([0.0000, 0.3466, 0.6931], dtype=torch.float64)
     """
+    covariance = as_floating(covariance, "covariance")
     if covariance.dim() < 2 or covariance.shape[-1] != covariance.shape[-2]:
         raise BotorchTensorDimensionError(
             f"Expected `covariance` to have shape `batch_shape x N x N`. Got {covariance.shape=}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from botorch_risk.arguments import as_floating
 from botorch_risk.ax.observed import count_name
 
 
@@ -33,18 +34,26 @@ def readings(
     """
     found: dict[str, float | tuple[float, float]] = {}
     for name, value in values.items():
-        if not isinstance(value, Sequence):
+        if isinstance(value, float | int):
             found[name] = value
             continue
-        known = [float(each) for each in value if not math.isnan(each)]
+        given = as_floating(value, name)
+        if given.dim() != 1:
+            raise ValueError(f"Expected a list of the readings of {name!r}. Got {value!r}.")
+        known = [each for each in given.tolist() if not math.isnan(each)]
+        if any(map(math.isinf, known)):
+            raise ValueError(f"Expected finite readings of {name!r}. Got {known}.")
         if not known:
             raise ValueError(f"Expected a reading of {name!r}. Got {list(value)}.")
         count = len(known)
-        mean = math.fsum(known) / count
-        if count == 1:
-            found[name] = mean
-        else:
-            squares = math.fsum((each - mean) ** 2 for each in known)
-            found[name] = (mean, math.sqrt(squares / (count - 1) / count))
+        mean = math.fsum(each / count for each in known)  # of which no sum overflows
+        found[name] = mean if count == 1 else (mean, _standard_error(known, mean))
         found[count_name(name)] = count
     return found
+
+
+def _standard_error(known: Sequence[float], mean: float) -> float:
+    r"""The standard error of a mean, in units in which no square overflows."""
+    unit = max(abs(each - mean) for each in known) or 1.0
+    squares = math.fsum(((each - mean) / unit) ** 2 for each in known)
+    return unit * math.sqrt(squares / (len(known) - 1) / len(known))

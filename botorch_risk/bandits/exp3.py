@@ -10,7 +10,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts, check_nonnegative
+from botorch_risk.arguments import as_floating, as_tensor, check_counts, check_nonnegative
 from botorch_risk.seeding import generators
 
 
@@ -44,6 +44,8 @@ class Exp3:
     log_weights: Tensor
 
     def __post_init__(self) -> None:
+        log_weights = as_floating(self.log_weights, "log_weights")
+        object.__setattr__(self, "log_weights", log_weights)
         if self.log_weights.dim() != 2 or self.log_weights.shape[-1] < 1:
             raise BotorchTensorDimensionError(
                 "Expected `log_weights` to have shape `R x K` with at least one arm. "
@@ -91,6 +93,9 @@ class Exp3:
             InputDataError: If a reward that counts is not finite.
             ValueError: If gamma is not positive.
         """
+        arms, rewards = as_tensor("arms", arms), as_floating(rewards, "rewards")
+        probabilities = as_floating(probabilities, "probabilities")
+        rewarded = as_tensor("rewarded", rewarded)
         count, num_arms = self.log_weights.shape
         shapes = arms.shape, rewards.shape, probabilities.shape
         if shapes != ((count,), (count,), (count, num_arms)):
@@ -130,6 +135,7 @@ def draw_arms(probabilities: Tensor, seeds: int | Sequence[int], *stream: int | 
         >>> draw_arms(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), [7, 8], "arms", 0)
         tensor([1, 0])
     """
+    probabilities = as_floating(probabilities, "probabilities")
     uniform = [torch.rand((), generator=g, dtype=torch.double) for g in generators(seeds, *stream)]
     draws = torch.stack(uniform).to(probabilities.device)
     above = draws.unsqueeze(-1) >= probabilities.cumsum(dim=-1)

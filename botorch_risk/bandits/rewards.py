@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating
+
 RewardScale = Literal["min_max", "unclipped_min_max", "z_score", "running_min_max"]
 
 
@@ -62,6 +64,8 @@ def scale_reward(
     """
     if scale not in get_args(RewardScale):
         raise ValueError(f"Expected `scale` to be one of {get_args(RewardScale)}. Got {scale!r}.")
+    rewards = as_floating(rewards, "rewards")
+    initial, so_far = as_floating(initial, "initial"), as_floating(so_far, "so_far")
     low, high = _range(initial)
     saturated = (rewards > high) | (rewards < low)
     if scale == "z_score":

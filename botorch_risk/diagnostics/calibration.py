@@ -9,7 +9,7 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts, check_probability
+from botorch_risk.arguments import as_floating, check_counts, check_probability
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.seeding import generators
@@ -84,6 +84,7 @@ def calibration(
     """
     check_counts(num_points=num_points)
     check_probability(**{f"levels[{i}]": level for i, level in enumerate(levels)})
+    bounds = as_floating(bounds, "bounds")
     X = _points(model, bounds, seeds, num_points)
     with torch.no_grad():
         mean, variance = MarginalPredictor(model)(X)

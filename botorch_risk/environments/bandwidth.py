@@ -7,8 +7,8 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.environments.density import AtBounds, KernelDensity
-from botorch_risk.environments.environment import as_floating
 from botorch_risk.environments.rounding import copies, rounding_step, spread_within_cells
 from botorch_risk.projected_bfgs import minimize_rows
 
@@ -40,7 +40,7 @@ def silverman_bandwidth(observed: Tensor, ddof: int = 0) -> Tensor:
         >>> silverman_bandwidth(torch.tensor([[0.0], [0.5], [1.0]]))
         tensor([0.3471])
     """
-    observed = as_floating(observed)
+    observed = as_floating(observed, "observed")
     t, d_w = observed.shape[-2:]
     if ddof not in (0, 1):
         raise ValueError(f"Expected `ddof` 0 or 1. Got {ddof}.")
@@ -95,7 +95,8 @@ def leave_one_out_bandwidth(
         >>> silverman_bandwidth(observed), leave_one_out_bandwidth(observed, floor) < 0.02
         (tensor([0.1549]), tensor([True]))
     """
-    observed = as_floating(observed)
+    observed = as_floating(observed, "observed")
+    floor, bounds = as_tensor("floor", floor), as_tensor("bounds", bounds)
     silverman = torch.maximum(silverman_bandwidth(observed), floor)
     if observed.shape[-2] < 3:
         return silverman

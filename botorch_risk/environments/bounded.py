@@ -10,6 +10,8 @@ from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 
+from botorch_risk.arguments import as_floating
+
 Beyond = Literal["truncate", "clip"]
 
 
@@ -51,6 +53,7 @@ class BoundedMarginals(Distribution):
             UnsupportedError: If the marginals are not of this shape or have no quantiles.
             ValueError: If `beyond` is unknown, or the box is outside the support or has no mass.
         """
+        bounds = as_floating(bounds, "bounds")
         if beyond not in get_args(Beyond):
             raise ValueError(f"Expected `beyond` to be one of {get_args(Beyond)}. Got {beyond=}.")
         d_w = bounds.shape[-1]

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from botorch_risk.arguments import as_floating
 from botorch_risk.environments.bounded import Beyond, BoundedMarginals
 from botorch_risk.environments.environment import (
     IndependentEnvironment,
-    as_floating,
     check_bounds,
     inside,
 )
@@ -88,7 +88,7 @@ class ContinuousEnvironment(IndependentEnvironment):
                 `n_w` is not positive, fills no grid or is too small for a quadrature of this
                 distribution.
         """
-        bounds = as_floating(bounds)
+        bounds = as_floating(bounds, "bounds")
         check_bounds(bounds)
         if rule not in get_args(Rule):
             raise ValueError(f"Expected `rule` to be one of {get_args(Rule)}. Got {rule=}.")

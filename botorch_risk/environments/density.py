@@ -11,6 +11,8 @@ from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 
+from botorch_risk.arguments import as_floating, as_tensor
+
 AtBounds = Literal["truncate", "reflect", "clip"]
 
 LOG_SQRT_2_PI = 0.5 * math.log(2 * math.pi)
@@ -66,6 +68,8 @@ class KernelDensity(Distribution):
             raise ValueError(
                 f"Expected `at_bounds` to be one of {get_args(AtBounds)}. Got {at_bounds=}."
             )
+        observed, bandwidth = as_floating(observed, "observed"), as_floating(bandwidth, "bandwidth")
+        bounds = as_tensor("bounds", bounds)
         self.observed, self.bandwidth = observed.clone(), bandwidth.clone()
         self.bounds, self.at_bounds = None if bounds is None else bounds.clone(), at_bounds
         batch_shape, event_shape = observed.shape[:-2], observed.shape[-1:]

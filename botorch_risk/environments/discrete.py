@@ -5,9 +5,9 @@ from __future__ import annotations
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.environments.environment import (
     IndependentEnvironment,
-    as_floating,
     check_values,
     choose,
 )
@@ -41,7 +41,7 @@ class DiscreteEnvironment(IndependentEnvironment):
             InputDataError: If a value is not finite.
             ValueError: If a probability is negative, or they do not sum to 1.
         """
-        points = as_floating(points)
+        points = as_floating(points, "points")
         check_values("points", points)
         super().__init__(points, checked_probabilities(probabilities, points))
 
@@ -56,6 +56,7 @@ class DiscreteEnvironment(IndependentEnvironment):
 def checked_probabilities(probabilities: Tensor | None, points: Tensor) -> Tensor:
     r"""Probabilities of `points`, equal if None, that sum to 1 as closely as the dtype allows."""
     shape = points.shape[:-1]
+    probabilities = as_tensor("probabilities", probabilities)
     if probabilities is None:
         return points.new_full(shape, 1 / shape[-1])
     if probabilities.shape not in (shape, shape[-1:]):

@@ -9,9 +9,9 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.environments.environment import (
     IndependentEnvironment,
-    as_floating,
     check_bounds,
     check_values,
     choose,
@@ -48,7 +48,7 @@ class EmpiricalGrid(IndependentEnvironment):
             BotorchTensorDimensionError: If the shapes do not match or are empty.
             InputDataError: If a value is not finite.
         """
-        observed, grid = as_floating(observed), as_floating(grid)
+        observed, grid = as_floating(observed, "observed"), as_floating(grid, "grid")
         check_values("observed", observed)
         check_values("grid", grid)
         if grid.dim() != 2 or grid.shape[-1] != observed.shape[-1]:
@@ -89,7 +89,7 @@ def regular_grid(bounds: Tensor, num_points: int) -> Tensor:
         >>> regular_grid(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), 1024).shape
         torch.Size([1024, 2])
     """
-    bounds = as_floating(bounds)
+    bounds = as_floating(bounds, "bounds")
     check_bounds(bounds)
     check_num_points(num_points)
     size = math.ceil(num_points ** (1 / bounds.shape[-1]) - 1e-9)  # 1000 ** (1 / 3) exceeds 10
@@ -139,7 +139,8 @@ class StandardDeviationBox(IndependentEnvironment):
             ValueError: If the seeds do not fit, the bounds are not in order, or a number is out
                 of its range.
         """
-        observed = as_floating(observed).detach()
+        observed = as_floating(observed, "observed").detach()
+        bounds = as_tensor("bounds", bounds)
         check_values("observed", observed)
         if not 0 <= num_deviations < math.inf:
             raise ValueError(f"Expected finite `num_deviations` >= 0. Got {num_deviations=}.")

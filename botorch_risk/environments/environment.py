@@ -15,6 +15,7 @@ from botorch.exceptions.errors import (
 from torch import Generator, Tensor
 from torch.nn import Module
 
+from botorch_risk.arguments import as_floating
 from botorch_risk.environments.uniforms import draw_uniforms
 
 
@@ -274,11 +275,6 @@ class IndependentEnvironment(Environment, ABC):
     @abstractmethod
     def _from_uniforms(self, uniforms: Tensor) -> Tensor:
         r"""Values `... x n x d_w` from `... x n x num_uniforms` numbers in (0, 1), float64."""
-
-
-def as_floating(values: Tensor) -> Tensor:
-    r"""Values in a floating-point dtype: integers, in which no probability fits, in float64."""
-    return values if values.is_floating_point() else values.double()
 
 
 def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:

@@ -11,11 +11,11 @@ from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 from torch.nn.functional import pad
 
+from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.environments.bandwidth import leave_one_out_bandwidth, silverman_bandwidth
 from botorch_risk.environments.density import AtBounds, KernelDensity
 from botorch_risk.environments.environment import (
     IndependentEnvironment,
-    as_floating,
     check_bounds,
     check_values,
     inside,
@@ -103,10 +103,11 @@ class KernelDensityEnvironment(IndependentEnvironment):
                 bounds are missing where a ball or a quadrature needs them, or a quadrature does
                 not resolve the density.
         """
-        observed = as_floating(observed).detach()
+        observed = as_floating(observed, "observed").detach()
         check_values("observed", observed)
-        if isinstance(bandwidth, Tensor):
-            bandwidth = bandwidth.detach().clone()
+        bounds = as_tensor("bounds", bounds)
+        if not isinstance(bandwidth, str):
+            bandwidth = as_floating(bandwidth, "bandwidth").detach().clone()
         _check_options(bandwidth, rule, bounds, n_ball)
         if ddof not in (0, 1) or not 0 < relative_floor < math.inf:
             raise ValueError(

@@ -8,10 +8,10 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.environments.discrete import checked_probabilities
 from botorch_risk.environments.environment import (
     Environment,
-    as_floating,
     check_bounds,
     check_values,
 )
@@ -57,7 +57,8 @@ class InputPerturbation(Environment):
                 not in order.
         """
         super().__init__()
-        perturbations = as_floating(perturbations)
+        perturbations = as_floating(perturbations, "perturbations")
+        bounds = as_tensor("bounds", bounds)
         check_values("perturbations", perturbations)
         if bounds is not None:
             check_bounds(bounds, perturbations.shape[-1])
@@ -91,12 +92,12 @@ class InputPerturbation(Environment):
         Raises:
             BotorchTensorDimensionError: If the number of decision variables does not match.
         """
+        X = as_floating(X, "X")
         if X.shape[-1] != self.perturbations.shape[-1]:
             raise BotorchTensorDimensionError(
                 f"Expected `X` to have shape `batch_shape x m x {self.perturbations.shape[-1]}`. "
                 f"Got {X.shape=}."
             )
-        X = as_floating(X)
         perturbed = X.unsqueeze(-2) + self.perturbations.to(X).unsqueeze(-3)
         if self.bounds is not None:
             lower, upper = self.bounds.to(X)

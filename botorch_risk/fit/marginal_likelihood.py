@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating
 from botorch_risk.posterior.kernels import correlation_and_slope
 
 
@@ -128,6 +129,7 @@ def log_marginal_likelihood(
     if nu not in (0.5, 1.5, 2.5, math.inf):
         raise ValueError(f"Expected `nu` of 0.5, 1.5, 2.5 or infinity. Got {nu}.")
     lengthscale, noise, outputscale, constant = hyperparameters
+    X, Y = as_floating(X, "X").to(lengthscale), as_floating(Y, "Y").to(lengthscale)
     Z = X / lengthscale.unsqueeze(-2)
     Z = Z - Z.mean(dim=-2, keepdim=True)  # gradients are differences of squares
     # The matrix-product form of distances is off by 1e-8 for close points: too much for Matern.

@@ -50,6 +50,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from linear_operator.operators import DiagLinearOperator
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating
 from botorch_risk.fit.exact_gp import fit_loss
 from botorch_risk.fit.parameters import ExactGPParts, kernel_inputs
 from botorch_risk.fit.pseudo_points import Design, PseudoPoints, pseudo_points
@@ -120,6 +121,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
             ValueError: If there are fewer pseudo-points than inputs that differ.
         """
         super().__init__(likelihood, model)
+        bounds = as_floating(bounds, "bounds")
         drawn = _draw(model, bounds, num_pseudo, seeds=seeds, points=points)
         noise = None
         if isinstance(likelihood, FixedNoiseGaussianLikelihood):

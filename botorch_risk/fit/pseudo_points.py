@@ -9,7 +9,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import as_floating, as_tensor, check_counts
 from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
 
 Design = Literal["uniform", "sobol"]
@@ -90,6 +90,8 @@ def pseudo_points(
         >>> torch.equal(drawn.neighbours, (drawn.X > 0.5).long().squeeze(-1))
         True
     """
+    X, bounds = as_floating(X, "X"), as_floating(bounds, "bounds")
+    observed = as_tensor("observed", observed)
     batch_shape = X.shape[:-2]
     rows = torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
     rows = rows if observed is None else observed

@@ -12,7 +12,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from scipy.special import betaincinv, stdtrit
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import as_floating, check_counts
 
 INTERVAL = "Student-t interval, 95 %"  # what `half_width` is, for captions and tables
 _LEVEL = 0.975  # of the quantile: 2.5 % on either side
@@ -69,6 +69,7 @@ def mean_and_standard_error(values: Tensor, dim: int = 0) -> MeanAndStandardErro
         >>> summary.half_width
         tensor(12.7062)
     """
+    values = as_floating(values)
     count = (~values.isnan()).sum(dim=dim)
     mean = values.nanmean(dim=dim)
     squares = (values - mean.unsqueeze(dim)).square().nansum(dim=dim)
@@ -122,6 +123,7 @@ def paired_difference(a: Tensor, b: Tensor, dim: int = 0) -> MeanAndStandardErro
         >>> paired_difference(a, b).mean, paired_difference(a, b).standard_error
         (tensor(1.), tensor(0.))
     """
+    a, b = as_floating(a, "a"), as_floating(b, "b")
     if a.shape != b.shape:
         raise BotorchTensorDimensionError(
             f"Expected one entry of each method per seed. Got {a.shape=} and {b.shape=}."

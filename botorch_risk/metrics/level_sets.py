@@ -15,6 +15,7 @@ from torch import Tensor
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
+from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.posterior.domain import DomainPosterior
 
 
@@ -147,6 +148,8 @@ def level_set_scores(high: Tensor, truth: Tensor, weights: Tensor | None = None)
         >>> round(scores.f1.item(), 4), scores.precision.item(), scores.recall.item()
         (0.6667, 0.5, 1.0)
     """
+    high, truth = as_tensor("high", high), as_tensor("truth", truth)
+    weights = as_tensor("weights", weights)
     if high.dtype != torch.bool or truth.dtype != torch.bool or high.shape[-1] != truth.shape[-1]:
         raise BotorchTensorDimensionError(
             "Expected boolean `high` and `truth` of the same points, `batch_shape x |D|`. "
@@ -189,6 +192,7 @@ def accuracy(state: TruncatedVarianceState, values: Tensor) -> Tensor:
         >>> accuracy(TruncatedVarianceState.initial(domain, Maximize()), domain.squeeze(-1))
         tensor(1., dtype=torch.float64)
     """
+    values = as_floating(values)
     return state.goal.accuracy(state.sets, values.expand(state.unclassified.shape))
 
 

@@ -8,6 +8,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating
 from botorch_risk.chunks import ChunkSize
 
 _COMPARISONS = ChunkSize(cpu=2**20)
@@ -83,6 +84,7 @@ def pareto_sets(lower: Tensor, upper: Tensor) -> ParetoSets:
         >>> pareto_sets(lower, upper).undecided.shape
         torch.Size([12])
     """
+    lower, upper = as_floating(lower, "lower"), as_floating(upper, "upper")
     if lower.shape != upper.shape or lower.dim() < 2 or lower.shape[-1] == 0:
         raise BotorchTensorDimensionError(
             "Expected `lower` and `upper` of one shape, `batch_shape x n x m` with m >= 1. "

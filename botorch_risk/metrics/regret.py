@@ -10,6 +10,8 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating, as_tensor
+
 
 def instantaneous_regret(values: Tensor, optimal_value: float | Tensor) -> Tensor:
     r"""How far each round's point falls short of the optimum.
@@ -33,6 +35,8 @@ def instantaneous_regret(values: Tensor, optimal_value: float | Tensor) -> Tenso
         >>> instantaneous_regret(torch.tensor([[0.5, 1.0]]), optimal_value=1.0)
         tensor([[0.5000, 0.0000]])
     """
+    values = as_floating(values)
+    optimal_value = as_tensor("optimal_value", optimal_value)
     optimum = torch.as_tensor(optimal_value, dtype=values.dtype, device=values.device)
     if optimum.dim() > 0 and optimum.shape != values.shape[:-1]:
         raise BotorchTensorDimensionError(

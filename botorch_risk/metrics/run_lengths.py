@@ -6,6 +6,8 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating
+
 
 def run_lengths(regret: Tensor, targets: Tensor) -> Tensor:
     r"""The first round whose regret is at most a target.
@@ -28,6 +30,7 @@ def run_lengths(regret: Tensor, targets: Tensor) -> Tensor:
         >>> run_lengths(torch.tensor([[3.0, 0.5, 0.2]]), torch.tensor([1.0, 0.3, 0.1]))
         tensor([[1., 2., inf]])
     """
+    regret, targets = as_floating(regret, "regret"), as_floating(targets, "targets")
     reached = _reached(regret, targets)
     first = reached.to(torch.uint8).argmax(dim=-2).to(regret)  # the first of equal values
     return first.masked_fill(~reached.any(dim=-2), torch.inf)
@@ -55,6 +58,7 @@ def share_of_targets(regret: Tensor, targets: Tensor) -> Tensor:
         >>> share_of_targets(torch.tensor([3.0, 0.5, 2.0]), torch.tensor([1.0, 0.1]))
         tensor([0.0000, 0.5000, 0.5000])
     """
+    regret, targets = as_floating(regret, "regret"), as_floating(targets, "targets")
     if not targets.numel():
         raise BotorchTensorDimensionError(f"Expected a target. Got {targets.shape=}.")
     so_far = _reached(regret, targets).to(regret).cummax(dim=-2).values

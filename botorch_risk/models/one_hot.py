@@ -15,6 +15,8 @@ from botorch.models.transforms.input import (
 )
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating
+
 
 def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> InputTransform:
     r"""An input transform to the unit cube, of categories to one column for each value.
@@ -39,6 +41,7 @@ def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> InputTrans
         >>> transform(torch.tensor([[0.5, 2.0]]))
         tensor([[0.2500, 0.0000, 1.0000, 0.0000]])
     """
+    bounds = as_floating(bounds, "bounds")
     if not categories:
         return Normalize(bounds.shape[-1], bounds=bounds)
     values: dict[int, Tensor] = {}

@@ -20,7 +20,7 @@ from torch import Tensor
 from botorch_risk.gradients import predicting_with
 from botorch_risk.models.fixed_noise import is_one_to_many, transform_variance
 from botorch_risk.models.noise_process import NoiseProcess
-from botorch_risk.posterior.inputs import check_points
+from botorch_risk.posterior.inputs import as_points, check_points
 from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
 
 
@@ -125,6 +125,7 @@ class MeanVariancePredictions(Model, GP, ABC):
         """
         if output_indices not in (None, [0]):
             raise UnsupportedError(f"Expected `output_indices` None or [0]. Got {output_indices}.")
+        X = as_points(X, self)
         check_points("X", X, self)
         self._require_noise()
         if self._warning is not None:
@@ -141,6 +142,7 @@ class MeanVariancePredictions(Model, GP, ABC):
 
         Gaussian with the identity link, log-normal with the log link.
         """
+        X = as_points(X, self)
         check_points("X", X, self)
         return self.noise.posterior(X)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+
+from botorch_risk.arguments import as_floating
 
 # Noise, in units of the signal, that leaves an observation without weight.
 WORTHLESS = 1e8
@@ -81,10 +84,9 @@ class RepeatedOutcomes:
                 variance is not positive and finite.
         """
         Y = _as_table("Y", Y)
-        if Y.dim() < 2 or not Y.is_floating_point():
+        if Y.dim() < 2:
             raise BotorchTensorDimensionError(
-                "Expected repeats to be a floating point tensor of shape `batch_shape x n x k`. "
-                f"Got {Y.shape=}, {Y.dtype=}."
+                f"Expected repeats to have shape `batch_shape x n x k`. Got {Y.shape=}."
             )
         if Y.isinf().any():
             raise InputDataError(
@@ -216,15 +218,21 @@ class RepeatedOutcomes:
 
 def _as_table(name: str, Y: Tensor | Sequence[Tensor]) -> Tensor:
     r"""A table of repeats from itself, or from the readings of each row, filled with NaN."""
-    if isinstance(Y, Tensor):
-        return Y.detach()
-    rows = list(Y)
-    if not rows or not all(isinstance(row, Tensor) and row.dim() <= 1 for row in rows):
+    if isinstance(Y, Tensor | np.ndarray):
+        return as_floating(Y, name).detach()
+    rows = [as_floating(row, f"{name}[{i}]").detach() for i, row in enumerate(Y)]
+    if (
+        not any(isinstance(row, Tensor) for row in Y)
+        and all(row.dim() > 1 for row in rows)
+        and rows
+    ):
+        return as_floating(Y, name)  # a batch, as nested lists
+    if not rows or any(row.dim() > 1 for row in rows):
         raise BotorchTensorDimensionError(
-            f"Expected `{name}` to be a tensor, or a list of tensors with the repeats of one row "
-            f"each. Got {[tuple(r.shape) if isinstance(r, Tensor) else type(r) for r in rows]}."
+            f"Expected `{name}` to be a table, or a list with the repeats of one row each. "
+            f"Got {[tuple(row.shape) for row in rows]}."
         )
-    rows = [row.detach().reshape(-1) for row in rows]
+    rows = [row.reshape(-1) for row in rows]
     return pad_sequence(rows, batch_first=True, padding_value=torch.nan)
 
 

@@ -109,6 +109,9 @@ class RiskPosterior(TransformedPosterior):
         Returns:
             `sample_shape x batch_shape x q x m`.
         """
+        shape = self._extended_shape(sample_shape)
+        if 0 in shape:  # an empty t-batch, of which GPyTorch cannot tell the shape
+            return torch.zeros(shape, dtype=self.dtype, device=self.device)
         if not isinstance(self._posterior, JointPosterior) or self.shared is None:
             return super().rsample_from_base_samples(sample_shape, base_samples)
         first, rest = self._posterior.parts(sample_shape, base_samples)
@@ -121,7 +124,7 @@ class RiskPosterior(TransformedPosterior):
     def rsample(self, sample_shape: torch.Size | None = None) -> Tensor:
         r"""Random samples, `sample_shape x batch_shape x q x m`."""
         shape = torch.Size([1]) if sample_shape is None else sample_shape
-        if not isinstance(self._posterior, JointPosterior):
+        if not isinstance(self._posterior, JointPosterior) and 0 not in self.batch_shape:
             return super().rsample(shape)
         base = torch.randn(*shape, *self.base_sample_shape, dtype=self.dtype, device=self.device)
         return self.rsample_from_base_samples(shape, base)
@@ -134,7 +137,8 @@ class RiskPosterior(TransformedPosterior):
     @property
     def variance(self) -> Tensor:
         r"""Variances of the risks, `batch_shape x q x m`."""
-        return self._moment_samples().var(dim=0, correction=0)
+        samples = self._moment_samples()
+        return (samples - samples.mean(dim=0)).square().mean(dim=0)
 
     def _moment_samples(self) -> Tensor:
         posterior: Any = self._posterior

@@ -158,7 +158,12 @@ class RobustModel(Model):
         self._check_transform(posterior_transform)
         X = as_points(X, self.model)
         chosen = list(range(self.num_outputs)) if output_indices is None else output_indices
-        if not JointProcess.serves(self._process_model, posterior_transform):
+        if X.dim() < 2 or X.shape[-2] == 0:
+            raise BotorchTensorDimensionError(
+                f"Expected decisions `batch_shape x q x d_x` with q >= 1. Got {tuple(X.shape)}."
+            )
+        of_none = 0 in X.shape[:-1]  # of which nothing can be shared
+        if of_none or not JointProcess.serves(self._process_model, posterior_transform):
             inputs, weights, columns = self.risks.expand(X, chosen, self.input_widths)
             self._check_memory(inputs, 0)
             if self._is_ensemble:  # whose members are the last dimension of the batch

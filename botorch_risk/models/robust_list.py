@@ -14,6 +14,7 @@ from botorch.sampling.get_sampler import GetSampler
 from botorch.sampling.normal import NormalMCSampler
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating
 from botorch_risk.models.risk_posterior import RiskPosterior
 from botorch_risk.posterior.joint import JointPosterior, collapsed, normal_sampler
 
@@ -33,6 +34,7 @@ class RobustModelList(ModelList):
             args: As of `ModelList.posterior`.
             kwargs: As of `ModelList.posterior`.
         """
+        X = as_floating(X, "X")
         posterior = super().posterior(X, *args, **kwargs)
         if type(posterior) is PosteriorList and all(map(_is_gaussian, posterior.posteriors)):
             return JoinedPosterior(posterior.posteriors, X.shape[-2])

@@ -8,6 +8,7 @@ from typing import Any
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating
 from botorch_risk.models.repeats import RepeatedOutcomes, pool_repeated_rows
 from botorch_risk.models.validation import validate_inputs, validate_outcomes
 
@@ -35,6 +36,7 @@ def read_training_data(
         InputDataError: If a value is not finite, dtypes differ, or there is nothing to learn from.
         ValueError: If there are noise variances beside `RepeatedOutcomes`.
     """
+    train_X = as_floating(train_X, "train_X")
     outcomes = _as_outcomes(train_Y, train_Yvar)
     validate_inputs(train_X, outcomes)
     train_X, outcomes = train_X.detach(), outcomes.detach()

@@ -15,7 +15,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, differentiated
-from botorch_risk.arguments import check_nonnegative
+from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.gradients import require_gradients
 from botorch_risk.optim.ascent import PATIENCE, WORTHWHILE
 from botorch_risk.projected_bfgs import minimize_rows
@@ -99,10 +99,11 @@ def gen_candidates_quasi_newton(
     require_gradients("gen_candidates_quasi_newton")
     if inequality_constraints or equality_constraints or nonlinear_inequality_constraints:
         raise UnsupportedError("Expected box bounds only. Got constraints; use BoTorch's default.")
-    if initial_conditions.dim() not in (2, 3):
+    initial_conditions = as_floating(initial_conditions, "initial_conditions")
+    if initial_conditions.dim() not in (2, 3) or 0 in initial_conditions.shape:
         raise BotorchTensorDimensionError(
-            "Expected `initial_conditions` to have shape `b x q x d` or `q x d`. "
-            f"Got {initial_conditions.shape=}."
+            "Expected `initial_conditions` to have shape `b x q x d` or `q x d`, with at least one "
+            f"start. Got {initial_conditions.shape=}."
         )
     if timeout_sec is not None:
         check_nonnegative(timeout_sec=timeout_sec)

@@ -9,8 +9,8 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Generator, Tensor
 
-from botorch_risk.arguments import check_counts, check_positive, check_probability
-from botorch_risk.environments.environment import as_floating, check_bounds
+from botorch_risk.arguments import as_floating, check_counts, check_positive, check_probability
+from botorch_risk.environments.environment import check_bounds
 from botorch_risk.environments.uniforms import seeded_uniforms
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import as_seeds, derive_seed, generators
@@ -102,7 +102,7 @@ def maximize_value_at_risk(
         True
     """
     check_probability(risk_level=risk_level)
-    bounds = as_floating(bounds)
+    bounds = as_floating(bounds, "bounds")
     check_bounds(bounds)
     check_counts(num_starts=num_starts, raw_samples=raw_samples, num_steps=num_steps)
     check_counts(num_training_steps=num_training_steps, num_decisions=num_decisions)

@@ -18,7 +18,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisition
-from botorch_risk.arguments import check_counts, check_nonnegative
+from botorch_risk.arguments import as_floating, check_counts, check_nonnegative
 from botorch_risk.gradients import require_gradients
 from botorch_risk.optim.ascent import Scale, climb
 from botorch_risk.optim.discrete_columns import Values, discrete_columns
@@ -140,11 +140,12 @@ def optimize_acqf_replicates(
 
 def _box(bounds: Tensor, fixed_features: Mapping[int, float]) -> Tensor:
     r"""The bounds, equal where an input is fixed."""
+    bounds = as_floating(bounds, "bounds")
     if bounds.dim() != 2 or bounds.shape[0] != 2:
         raise BotorchTensorDimensionError(
             f"Expected `bounds` to have shape `2 x d`. Got {bounds.shape=}."
         )
-    box = bounds.detach().clone() if bounds.is_floating_point() else bounds.double()
+    box = bounds.detach().clone()
     if not (box.isfinite().all() and (box[0] <= box[1]).all()):
         raise ValueError(
             f"Expected finite lower bounds, none above its upper bound. Got {bounds.tolist()}."

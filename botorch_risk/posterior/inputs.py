@@ -16,6 +16,8 @@ from botorch.models.transforms.input import (
 from gpytorch.models import ExactGP
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating, as_tensor
+
 
 def input_widths(model: Model) -> tuple[int, ...] | None:
     r"""How many columns the inputs of a model may have; `None` where only the model knows.
@@ -68,6 +70,7 @@ def check_points(name: str, X: Tensor, model: Model) -> None:
     Raises:
         BotorchTensorDimensionError: If the shape does not fit.
     """
+    X = as_tensor(name, X)
     if X.dim() < 2:
         raise BotorchTensorDimensionError(
             f"Expected `{name}` to have shape `batch_shape x m x d`. Got {tuple(X.shape)}."
@@ -82,9 +85,8 @@ def check_points(name: str, X: Tensor, model: Model) -> None:
 
 
 def as_points(X: Tensor, model: Model) -> Tensor:
-    r"""Points in a floating-point dtype: integers get the dtype of the model's data, or float64."""
-    if X.is_floating_point():
-        return X
-    exact: Any = model
-    data = exact.train_inputs if isinstance(model, ExactGP) else None
-    return X.to(data[0].dtype) if data else X.double()
+    r"""Points in the dtype of the model's data; where there are none, whole numbers are float64."""
+    exact: Any = model._modules.get("mean_model", model)
+    data = exact.train_inputs if isinstance(exact, ExactGP) else None
+    X = as_floating(X, "X")
+    return X.to(data[0].dtype) if data else X

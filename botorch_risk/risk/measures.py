@@ -16,7 +16,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import check_probability
+from botorch_risk.arguments import as_tensor, check_probability
 
 Points = Literal["support", "points"]
 
@@ -54,6 +54,7 @@ class RiskMeasure(ABC):
             InputDataError: If no row is finite, the values are no floating-point numbers, or the
                 weights are not probabilities.
         """
+        values, weights = as_tensor("values", values), as_tensor("weights", weights)
         weights = weights.to(values)
         check_distribution(values, weights)
         (risk,) = _of_finite_rows(lambda values: (self._evaluate(values, weights),), values)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from botorch_risk.arguments import check_nonnegative
+from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.risk.kernel_matrices import (
     Kernel,
     check_size,
@@ -74,6 +74,7 @@ def maximum_mean_discrepancy_worst_case(
         >>> maximum_mean_discrepancy_worst_case(values, weights, torch.eye(3), radius=2.0)
         tensor(1.)
     """
+    values = as_floating(values)
     worst = maximum_mean_discrepancy_worst_distribution(values, weights, kernel_matrix, radius)
     return (worst * values).sum(dim=-1)
 
@@ -102,7 +103,8 @@ def maximum_mean_discrepancy_worst_distribution(
         >>> maximum_mean_discrepancy_worst_distribution(values, weights, torch.eye(3), radius=2.0)
         tensor([1., 0., 0.])
     """
-    return _KernelBalls(kernel_matrix, radius).worst_distribution(values, weights)
+    balls = _KernelBalls(as_floating(kernel_matrix, "kernel_matrix"), radius)
+    return balls.worst_distribution(as_floating(values), as_floating(weights, "weights"))
 
 
 class _KernelBalls:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_risk.arguments import check_nonnegative
+from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.risk.measures import RiskMeasure
 
 
@@ -44,6 +44,7 @@ def total_variation_worst_case(
         >>> total_variation_worst_case(values, weights, radius=0.5)
         tensor(1.2500)
     """
+    values = as_floating(values)
     worst = total_variation_worst_distribution(values.detach(), weights, radius, half_convention)
     return (worst * values).sum(dim=-1)
 
@@ -72,6 +73,7 @@ def total_variation_worst_distribution(
         tensor([0.7500, 0.2500, 0.0000])
     """
     check_nonnegative(radius=radius)
+    values, weights = as_floating(values), as_floating(weights, "weights")
     moved = radius if half_convention else radius / 2
     order = values.argsort(dim=-1, descending=True)
     weights = weights.expand_as(values).gather(-1, order)

@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from botorch_risk.arguments import as_tensor, check_counts, check_fields, check_integers
+from botorch_risk.arguments import check_counts, check_fields, check_integers
 from botorch_risk.posterior.domain_arguments import check_domain
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.space import as_data, check_columns, check_within
@@ -46,9 +46,8 @@ class FiniteDomain:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        object.__setattr__(self, "domain", as_tensor("domain", self.domain))
+        object.__setattr__(self, "domain", as_data(self.domain, "domain"))
         check_domain(self.domain, torch.Size())
-        object.__setattr__(self, "domain", as_data(self.domain))
         if self.num_levels is not None:
             check_counts(num_levels=self.num_levels)
         check_integers(initial_level=self.initial_level)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from botorch_risk.arguments import check_arguments, check_counts
+from botorch_risk.arguments import as_floating, check_arguments, check_counts
 from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points
 
 
@@ -34,6 +34,7 @@ def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) 
     """
     check_arguments(initial_design, locals())
     check_counts(num_points=num_points)
+    bounds = as_floating(bounds, "bounds")
     streams = [derive_seed(seed, "initial design") for seed in as_seeds(seeds)]
     unit = torch.stack([sobol_points(stream, num_points, bounds.shape[-1]) for stream in streams])
     lower, upper = bounds.cpu().double()

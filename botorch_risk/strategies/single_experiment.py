@@ -148,7 +148,7 @@ class SingleExperiment:
     def _pooled(self, X: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         r"""The rows `n' x d` of the history, and their readings `n' x k x m` filled with NaN."""
         space, m = self.strategy.space, self.strategy.method.num_outcomes
-        X, y = as_data(X).to(space.bounds), as_data(y).to(space.bounds)
+        X, y = as_data(X, "X").to(space.bounds), as_data(y, "y").to(space.bounds)
         readings = y.unsqueeze(-1) if y.ndim == 1 else y
         fits = X.ndim == readings.ndim == 2 and 0 < len(X) == len(readings)
         if not fits or X.shape[1] != space.num_columns or readings.shape[1] != m:

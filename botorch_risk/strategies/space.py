@@ -16,7 +16,7 @@ from botorch.exceptions.errors import (
 from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 
-from botorch_risk.arguments import as_tensor, check_fields
+from botorch_risk.arguments import as_floating, check_fields
 from botorch_risk.models.one_hot import one_hot_inputs
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.optim.pointwise import PointwiseAcquisition
@@ -271,9 +271,9 @@ def decision_box(bounds: Tensor | Box) -> Box:
     return bounds if isinstance(bounds, Box) else Box(bounds)
 
 
-def as_data(values: Tensor) -> Tensor:
+def as_data(values: Tensor, name: str = "values") -> Tensor:
     r"""A copy of what a user passes, without its graph, integers as floating-point numbers."""
-    return values.detach().clone() if values.is_floating_point() else values.double()
+    return as_floating(values, name).detach().clone()
 
 
 def as_box(name: str, bounds: Tensor) -> Tensor:
@@ -284,7 +284,7 @@ def as_box(name: str, bounds: Tensor) -> Tensor:
         TypeError: If it is no tensor, and no array or list of numbers.
         ValueError: If it is reversed or not finite.
     """
-    bounds = as_tensor(name, bounds)
+    bounds = as_data(bounds, name)
     if bounds.ndim != 2 or bounds.shape[0] != 2 or bounds.shape[1] < 1:
         raise BotorchTensorDimensionError(
             f"Expected `{name}` to have shape `2 x d`, d >= 1. Got {tuple(bounds.shape)}."
@@ -294,7 +294,7 @@ def as_box(name: str, bounds: Tensor) -> Tensor:
             f"Expected finite `{name}` with each lower bound below its upper bound. "
             f"Got {bounds.tolist()}."
         )
-    return as_data(bounds)
+    return bounds
 
 
 def unit_cube(bounds: Tensor) -> Tensor:

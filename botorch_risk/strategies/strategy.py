@@ -2,6 +2,7 @@ r"""A sequential strategy: a loop's memory round one method."""
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, final
@@ -232,18 +233,26 @@ class Strategy:
         r"""Continues from `state_dict()` of a strategy that was built with the same arguments.
 
         Raises:
-            ValueError: If it was built with others; nothing is changed then.
+            ValueError: If it is of one built with others, or no state; nothing is changed then.
         """
+        try:
+            history, kept = self._read(state)
+        except (AttributeError, KeyError, TypeError) as error:
+            got = reprlib.repr(state)
+            raise ValueError(f"Expected what `state_dict()` gives. Got {got}.") from error
+        self._commit(history, kept)
+
+    def _read(self, state: Mapping[str, Any]) -> tuple[History, State]:
         found = difference(self._arguments(), state["arguments"])
         if found is not None:
             raise ValueError(f"Expected the state of a strategy that was built alike. {found}")
-        like = self.space.bounds
+        like, rows = self.space.bounds, state["history"]
         tensors: dict[str, Any] = {
-            name: from_json(value).to(like) for name, value in state["history"].items()
+            name: from_json(rows[name]).to(like) for name in ("X", "Y", "recorded")
         }
         history = replace(self._history, rounds=torch.tensor(state["rounds"]).long(), **tensors)
         kept = {name: from_json(value).to(like.device) for name, value in state["state"].items()}
-        self._commit(history, kept)
+        return history, kept
 
     def _arguments(self) -> dict[str, Any]:
         return {
@@ -345,7 +354,7 @@ class Strategy:
     def _checked(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
         r"""Points and outcomes `R x q x k x m` whose shapes fit each other, or an error."""
         like, m = self.space.bounds, self.method.num_outcomes
-        X, Y = as_data(X).to(like), as_data(Y).to(like)
+        X, Y = as_data(X, "X").to(like), as_data(Y, "Y").to(like)
         repeats = Y.unsqueeze(-1) if m == 1 and Y.ndim == 3 else Y  # R x q x k x m
         fits = X.ndim == 3 and repeats.ndim == 4 and len(X) == len(self.seeds) and X.shape[1] > 0
         if (

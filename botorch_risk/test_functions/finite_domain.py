@@ -9,7 +9,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import check_counts
+from botorch_risk.arguments import as_floating, check_counts
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
 
 
@@ -51,6 +51,7 @@ class FiniteDomainProblem(RepeatedTestProblem):
             InputDataError: If a value is not finite or a point repeats.
             ValueError: If a noise variance is negative or not finite.
         """
+        domain, values = as_floating(domain, "domain"), as_floating(values)
         if domain.dim() != 2 or values.dim() not in (1, 2) or values.shape[-1] != len(domain):
             raise BotorchTensorDimensionError(
                 "Expected `domain` to have shape `|D| x d` and `values` `|D|` or `R x |D|`. "

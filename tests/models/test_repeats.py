@@ -93,7 +93,6 @@ def test_summary_equals_raw_repeats():
     ("Y", "error", "message"),
     [
         (torch.ones(3), BotorchTensorDimensionError, "`batch_shape x n x k`"),
-        (torch.ones(3, 2, dtype=torch.long), BotorchTensorDimensionError, "floating point"),
         (torch.tensor([[1.0, 2.0], [1.0, torch.inf]]), InputDataError, "infinite one in row 1"),
         (torch.tensor([[1.0, 2.0], [NAN, NAN]]), InputDataError, "none in row 1"),
         (
@@ -151,9 +150,19 @@ def test_rows_of_any_lengths_come_as_a_list():
     outcomes = RepeatedOutcomes.from_repeats(rows)
     expected = torch.tensor([numpy_statistics(row.tolist()) for row in rows], dtype=torch.double)
     torch.testing.assert_close(as_rows(outcomes), expected, equal_nan=True)
-    for wrong in ([], [torch.rand(2), 3.0], [torch.rand(2, 2)]):
-        with pytest.raises(BotorchTensorDimensionError, match="a list of tensors"):
+    for same in ([row.tolist() for row in rows], [row.numpy() for row in rows]):
+        found = as_rows(RepeatedOutcomes.from_repeats(same))
+        torch.testing.assert_close(found, expected, equal_nan=True)
+    for wrong in ([], [torch.rand(2, 2)]):
+        with pytest.raises(BotorchTensorDimensionError, match="with the repeats of one row each"):
             RepeatedOutcomes.from_repeats(wrong)
+
+
+def test_whole_numbers_and_batches_of_lists_are_repeats():
+    Y = torch.tensor([[[1, 2], [3, 5]], [[0, 1], [2, 2]]])
+    expected = as_rows(RepeatedOutcomes.from_repeats(Y.double()))
+    for same in (Y, Y.tolist(), Y.numpy()):
+        assert as_rows(RepeatedOutcomes.from_repeats(same)).equal(expected)
 
 
 def test_known_noise_levels_weigh_the_readings():
