@@ -6,6 +6,7 @@ measure of as many values as there are. For everything else an error names the r
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from botorch.acquisition import risk_measures as of_one
 from botorch.acquisition.multi_objective import multi_output_risk_measures as of_several
 from botorch.acquisition.multi_objective.objective import IdentityMCMultiOutputObjective
 from botorch.acquisition.objective import IdentityMCObjective
+from botorch.exceptions.warnings import UserInputWarning
 from botorch.models.transforms import input as transforms
 from torch import Tensor
 
@@ -104,7 +106,9 @@ def counterpart(measure: of_one.RiskMeasureMCObjective) -> RiskMeasure:
             f"would mix outcomes before their risks are taken. Got {before!r}; use "
             f"`{make(measure)!r}` of `botorch_risk.risk`, and objectives of the risks."
         )
-    return make(measure)
+    with warnings.catch_warnings():  # of levels that may be BoTorch's alpha
+        warnings.simplefilter("ignore", UserInputWarning)
+        return make(measure)
 
 
 def check_risk_measure(risk_measure: Any) -> None:

@@ -7,13 +7,16 @@ and larger is better. A point of weight 0 is not in the support: these measures 
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.warnings import UserInputWarning
 from torch import Tensor
 
 from botorch_risk.arguments import as_tensor, check_probability
@@ -228,6 +231,24 @@ class Expectation(RiskMeasure):
         return (weights * values).sum(dim=-1)
 
 
+def check_level(risk_level: float) -> None:
+    r"""Raises ValueError unless it is in (0, 1), and warns of what may be BoTorch's alpha."""
+    check_probability(risk_level=risk_level)
+    if risk_level > 0.5:
+        _warn_of_alpha(float(risk_level))
+
+
+@cache
+def _warn_of_alpha(risk_level: float) -> None:
+    level, rest = f"{risk_level:.4g}", f"{1 - risk_level:.4g}"
+    warnings.warn(
+        f"`risk_level` is the probability of the lower tail: at {level} the risk leaves out only "
+        f"the best {rest} of all outcomes. BoTorch's `alpha={level}` is `risk_level={rest}`.",
+        UserInputWarning,
+        stacklevel=5,
+    )
+
+
 @dataclass(frozen=True)
 class ValueAtRisk(PickingRiskMeasure):
     r"""The lower quantile of the values.
@@ -246,6 +267,9 @@ class ValueAtRisk(PickingRiskMeasure):
             whole atom, where the cumulative probability hits the level exactly, as it does with
             n_w equal weights whenever `risk_level * n_w` is an integer.
 
+    Warns:
+        UserInputWarning: If the level is above 0.5, once for each level, as BoTorch's alpha is.
+
     Raises:
         ValueError: If the level is outside (0, 1).
 
@@ -261,7 +285,7 @@ class ValueAtRisk(PickingRiskMeasure):
     strict: bool = False
 
     def __post_init__(self) -> None:
-        check_probability(risk_level=self.risk_level)
+        check_level(self.risk_level)
 
     def _index(self, values: Tensor, weights: Tensor) -> Tensor:
         _, order, _, cumulative, total = _ascending(values, weights, self.risk_level)
@@ -288,6 +312,9 @@ class ConditionalValueAtRisk(RiskMeasure):
         risk_level: Lower-tail probability in (0, 1). BoTorch's `CVaR(alpha)` is the mean of the
             lowest 1 - alpha: `risk_level = 1 - alpha`.
 
+    Warns:
+        UserInputWarning: If the level is above 0.5, once for each level, as BoTorch's alpha is.
+
     Raises:
         ValueError: If the level is outside (0, 1).
 
@@ -300,7 +327,7 @@ class ConditionalValueAtRisk(RiskMeasure):
     risk_level: float
 
     def __post_init__(self) -> None:
-        check_probability(risk_level=self.risk_level)
+        check_level(self.risk_level)
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         ordered, _, weights, cumulative, _ = _ascending(values, weights, self.risk_level)

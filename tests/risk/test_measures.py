@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import random
+import warnings
 
 import pytest
 import torch
 from botorch.acquisition.risk_measures import VaR
 from botorch.exceptions.errors import InputDataError
+from botorch.exceptions.warnings import UserInputWarning
 from torch import Tensor
 
 from botorch_risk.risk import (
@@ -20,6 +22,15 @@ from botorch_risk.risk import (
     TotalVariationBall,
     ValueAtRisk,
     WorstCase,
+)
+from botorch_risk.risk.measures import _warn_of_alpha
+from tests.limits import called, first_call
+from tests.public_objects import hints_of, public_objects
+
+pytestmark = pytest.mark.filterwarnings("ignore:.risk_level. is the probability of the lower tail")
+SAID = (
+    "`risk_level` is the probability of the lower tail: at 0.9 the risk leaves out only the best "
+    "0.1 of all outcomes. BoTorch's `alpha=0.9` is `risk_level=0.1`."
 )
 
 
@@ -60,7 +71,6 @@ def test_conditional_value_at_risk_counts_a_part_of_the_boundary_atom() -> None:
 @pytest.mark.parametrize(
     ("measure", "limit"),
     [
-        (ConditionalValueAtRisk(1 - 1e-12), Expectation()),
         (ConditionalValueAtRisk(1e-9), WorstCase()),
         (ValueAtRisk(1e-9), WorstCase()),
         (MeanVariance(0.0), Expectation()),
@@ -73,6 +83,54 @@ def test_conditional_value_at_risk_counts_a_part_of_the_boundary_atom() -> None:
 def test_limits(measure: RiskMeasure, limit: RiskMeasure) -> None:
     values, weights = draw()
     torch.testing.assert_close(measure(values, weights), limit(values, weights))
+
+
+def test_the_tail_of_all_outcomes_is_their_expectation() -> None:
+    values, weights = draw()
+    found = ConditionalValueAtRisk(1 - 1e-12)(values, weights)
+    torch.testing.assert_close(found, Expectation()(values, weights))
+
+
+@pytest.mark.filterwarnings("default:.risk_level. is the probability of the lower tail")
+@pytest.mark.parametrize("measure", [ValueAtRisk, ConditionalValueAtRisk])
+def test_a_level_that_may_be_the_alpha_of_botorch_is_pointed_out_once(
+    measure: type[ValueAtRisk | ConditionalValueAtRisk],
+) -> None:
+    r"""On 0, .., 9 BoTorch's VaR(0.9) is 1; the lower quantile of level 0.9 is 8."""
+    _warn_of_alpha.cache_clear()
+    values = torch.arange(10.0, dtype=torch.float64)
+    tenth = torch.full((10,), 0.1, dtype=torch.float64)
+    assert VaR(alpha=0.9, n_w=10)(values.unsqueeze(-1)).item() == 1.0
+    message = r"lower tail: at 0.9 .* BoTorch's `alpha=0.9` is `risk_level=0.1`"
+    with pytest.warns(UserInputWarning, match=message):
+        high = measure(0.9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert measure(0.9) == high  # once
+        for level in (0.1, 0.5):
+            measure(level)
+    assert ValueAtRisk(0.9)(values, tenth) == 8.0
+    _warn_of_alpha.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, value in public_objects().items()
+        if "risk_level" in hints_of(value) and first_call(value)
+    ],
+)
+def test_every_argument_that_is_a_risk_level_points_it_out(name: str) -> None:
+    value = public_objects()[name]
+    arguments = first_call(value)
+    assert arguments is not None
+    _warn_of_alpha.cache_clear()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        called(value, {**arguments, "risk_level": 0.9})
+    _warn_of_alpha.cache_clear()
+    assert [str(each.message) for each in seen].count(SAID) == 1
 
 
 def test_one_point_has_its_value_whatever_the_measure() -> None:
