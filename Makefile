@@ -7,7 +7,7 @@ DEVICE ?= cpu
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all lint bench tutorials docs docs-serve release-check clean
+.PHONY: demo test test-all canary lint bench tutorials docs docs-serve release-check clean
 
 $(VENV)/.experiments: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -37,6 +37,13 @@ test: $(VENV)/.dev  ## everything but the tests marked slow (under 10 minutes on
 
 test-all: $(VENV)/.all  ## every test, slow ones included; a skip for want of anything but a GPU or the papers' table fails
 	$(BIN)/python -m pytest -p tests.only_known_skips -n 2 -q $(ARGS)
+
+canary:  ## the tests with the newest versions of all dependencies, in an environment of its own
+	$(PYTHON) -m venv --clear $(VENV)/canary
+	$(VENV)/canary/bin/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	$(VENV)/canary/bin/python -m pip list --format=freeze
+	$(VENV)/canary/bin/python -m pytest -q tests/test_private_names.py
+	$(VENV)/canary/bin/python -m pytest -n 2 -q -m "not slow" $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

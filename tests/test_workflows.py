@@ -20,8 +20,8 @@ def steps(workflow: dict[Any, Any]) -> list[dict[str, Any]]:
     return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
-def test_there_are_two() -> None:
-    assert [path.stem for path in WORKFLOWS] == ["docs", "tests"]
+def test_there_are_three() -> None:
+    assert [path.stem for path in WORKFLOWS] == ["canary", "docs", "tests"]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
