@@ -8,13 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import torch
-from ax.adapter.registry import Generators
-from ax.core.trial_status import TrialStatus
-from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
-from ax.generation_strategy.generator_spec import GeneratorSpec
-from ax.generation_strategy.transition_criterion import MinTrials
-from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.transforms.outcome import Standardize
@@ -27,11 +21,10 @@ from botorch_risk.acquisition import (
 )
 from botorch_risk.acquisition.lacing import LacingRule
 from botorch_risk.acquisition.pointwise import as_nonnegative
-from botorch_risk.arguments import check_counts, check_integers
+from botorch_risk.arguments import check_counts
 from botorch_risk.ax.chosen_context import ChosenContextAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
-from botorch_risk.ax.generator import RiskGenerators
-from botorch_risk.ax.known_names import KnownNames
+from botorch_risk.ax.nodes import after_sobol, generator_spec
 from botorch_risk.ax.perturbed_inputs import PerturbedInputsAcquisition
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
@@ -83,7 +76,7 @@ def risk_averse(
         name="MeanVarianceGP",
     )
     options = {"risk_aversion": risk_aversion, **(acquisition_options or {})}
-    spec = _generator({metric: [model]}, acquisition, options, seed)
+    spec = generator_spec({metric: [model]}, acquisition, options, seed)
     return after_sobol("risk_averse", spec, num_initial, seed, metrics=[metric])
 
 
@@ -149,7 +142,7 @@ def under_uncertain_context(
     )
     width = {"beta": 4.0} if issubclass(acquisition, RiskUpperConfidenceBound) else {}
     options = {**width, **(acquisition_options or {})}
-    spec = _generator(
+    spec = generator_spec(
         {metric: [model]},
         acquisition,
         options,
@@ -220,7 +213,7 @@ def value_at_risk(
     points = [list(map(float, point)) for point in itertools.product(*values)]
     weights = [math.prod(share) for share in itertools.product(*shares)]
     DiscreteEnvironment(*(torch.tensor(each, dtype=torch.double) for each in (points, weights)))
-    spec = _generator(
+    spec = generator_spec(
         {},
         RiskUpperConfidenceBound,
         {"risk_measure": measure, "beta": 4.0, **(acquisition_options or {})},
@@ -278,7 +271,7 @@ def under_perturbed_inputs(
     check_counts(n_w=n_w)
     measure = Expectation() if risk_measure is None else risk_measure
     check_risk_measure(measure)
-    spec = _generator(
+    spec = generator_spec(
         {},
         RiskUpperConfidenceBound,
         {"risk_measure": measure, "beta": 4.0, **(acquisition_options or {})},
@@ -327,76 +320,8 @@ def level_set(
     if not math.isfinite(threshold):
         raise ValueError(f"Expected a finite `threshold`. Got {threshold}.")
     options = {"threshold": threshold, **(acquisition_options or {})}
-    spec = _generator({}, acquisition, options, seed)
+    spec = generator_spec({}, acquisition, options, seed)
     return after_sobol("level_set", spec, num_initial, seed)
-
-
-def after_sobol(
-    name: str, spec: GeneratorSpec, num_initial: int, seed: int, **names: list[str]
-) -> GenerationStrategy:
-    r"""Trials of a Sobol sequence, then of a generator.
-
-    The sequence goes on until half of its trials are completed, for those who ask ahead.
-
-    Args:
-        name: Of the strategy and of its second node.
-        spec: The generator.
-        num_initial: The number of trials of the sequence, at least 1.
-        seed: Of the sequence.
-        names: `metrics`, `contexts` and `parameters` that the experiment has to have; a request
-            for a candidate ends with an error otherwise. See `KnownNames`.
-
-    Raises:
-        ValueError: If there is no initial trial, or the seed is no integer.
-
-    Example:
-        >>> spec = GeneratorSpec(RiskGenerators.RISK)
-        >>> after_sobol("mine", spec, num_initial=3, seed=0).nodes_by_name.keys()
-        dict_keys(['Sobol', 'mine'])
-    """
-    check_counts(num_initial=num_initial)
-    check_integers(seed=seed)
-    sobol = GenerationNode(
-        name="Sobol",
-        generator_specs=[GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed})],
-        transition_criteria=[
-            KnownNames(name, **names),
-            MinTrials(threshold=num_initial, transition_to=name, use_all_trials_in_exp=True),
-            MinTrials(
-                threshold=-(-num_initial // 2),
-                transition_to=name,
-                only_in_statuses=[TrialStatus.COMPLETED],
-                use_all_trials_in_exp=True,
-            ),
-        ],
-    )
-    return GenerationStrategy(
-        name=name, nodes=[sobol, GenerationNode(name=name, generator_specs=[spec])]
-    )
-
-
-def _generator(
-    models: Mapping[str, list[ModelConfig]],
-    acquisition: type[AcquisitionFunction],
-    options: Mapping[str, Any],
-    seed: int,
-    default: ModelConfig | None = None,
-    **more: Any,
-) -> GeneratorSpec:
-    r"""Our generator; metrics that no model is named for have the default, or Ax's own model."""
-    default = default or ModelConfig(outcome_transform_classes=[Standardize], name="default")
-    return GeneratorSpec(
-        RiskGenerators.RISK,
-        generator_kwargs={
-            "surrogate_spec": SurrogateSpec(
-                model_configs=[default], metric_to_model_configs=dict(models)
-            ),
-            "botorch_acqf_class": acquisition,
-            "botorch_acqf_options": dict(options),
-            "seed": seed,
-            **more,
-        },
-    )
 
 
 def _constraint_option(measure: RiskMeasure | None) -> dict[str, RiskMeasure]:

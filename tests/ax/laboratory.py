@@ -14,7 +14,7 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from botorch_risk.ax import readings, risk_averse, with_random_exploration
 from botorch_risk.ax.fitted import fitted_adapter
-from botorch_risk.ax.generation_strategies import after_sobol
+from botorch_risk.ax.nodes import after_sobol
 
 PARAMETERS = (
     RangeParameterConfig(name="heat", bounds=(0.0, 1.0), parameter_type="float"),

@@ -1,0 +1,89 @@
+r"""The nodes of a generation strategy: a Sobol sequence, and a generator of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ax.adapter.registry import Generators
+from ax.core.trial_status import TrialStatus
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generation_strategy.transition_criterion import MinTrials
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch.botorch_modular.utils import ModelConfig
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.models.transforms.outcome import Standardize
+
+from botorch_risk.arguments import check_counts, check_integers
+from botorch_risk.ax.generator import RiskGenerators
+from botorch_risk.ax.known_names import KnownNames
+
+
+def after_sobol(
+    name: str, spec: GeneratorSpec, num_initial: int, seed: int, **names: list[str]
+) -> GenerationStrategy:
+    r"""Trials of a Sobol sequence, then of a generator.
+
+    The sequence goes on until half of its trials are completed, for those who ask ahead.
+
+    Args:
+        name: Of the strategy and of its second node.
+        spec: The generator.
+        num_initial: The number of trials of the sequence, at least 1.
+        seed: Of the sequence.
+        names: `metrics`, `contexts` and `parameters` that the experiment has to have; a request
+            for a candidate ends with an error otherwise. See `KnownNames`.
+
+    Raises:
+        ValueError: If there is no initial trial, or the seed is no integer.
+
+    Example:
+        >>> spec = GeneratorSpec(RiskGenerators.RISK)
+        >>> after_sobol("mine", spec, num_initial=3, seed=0).nodes_by_name.keys()
+        dict_keys(['Sobol', 'mine'])
+    """
+    check_counts(num_initial=num_initial)
+    check_integers(seed=seed)
+    sobol = GenerationNode(
+        name="Sobol",
+        generator_specs=[GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed})],
+        transition_criteria=[
+            KnownNames(name, **names),
+            MinTrials(threshold=num_initial, transition_to=name, use_all_trials_in_exp=True),
+            MinTrials(
+                threshold=-(-num_initial // 2),
+                transition_to=name,
+                only_in_statuses=[TrialStatus.COMPLETED],
+                use_all_trials_in_exp=True,
+            ),
+        ],
+    )
+    return GenerationStrategy(
+        name=name, nodes=[sobol, GenerationNode(name=name, generator_specs=[spec])]
+    )
+
+
+def generator_spec(
+    models: Mapping[str, list[ModelConfig]],
+    acquisition: type[AcquisitionFunction],
+    options: Mapping[str, Any],
+    seed: int,
+    default: ModelConfig | None = None,
+    **more: Any,
+) -> GeneratorSpec:
+    r"""Our generator; metrics that no model is named for have the default, or Ax's own model."""
+    default = default or ModelConfig(outcome_transform_classes=[Standardize], name="default")
+    return GeneratorSpec(
+        RiskGenerators.RISK,
+        generator_kwargs={
+            "surrogate_spec": SurrogateSpec(
+                model_configs=[default], metric_to_model_configs=dict(models)
+            ),
+            "botorch_acqf_class": acquisition,
+            "botorch_acqf_options": dict(options),
+            "seed": seed,
+            **more,
+        },
+    )
