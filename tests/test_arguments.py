@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from botorch_risk.arguments import (
-    as_tensor,
     check_arguments,
     check_counts,
     check_finite,
@@ -97,4 +96,3 @@ def test_numbers_of_any_library_are_numbers() -> None:
     count(torch.tensor(3), torch.tensor(0.5), torch.tensor([1, 2]), False, np.eye(2), pause)
     with pytest.raises(TypeError, match=r"`values` to be a sequence, each an integer. Got 'ab'"):
         count(1, 1.0, "ab", True, torch.ones(1), len)  # type: ignore[arg-type]
-    assert as_tensor("bounds", [[0, 1]]).dtype == torch.float64
