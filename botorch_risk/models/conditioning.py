@@ -9,10 +9,9 @@ import torch
 from botorch.models.model import FantasizeMixin
 from botorch.models.utils.assorted import fantasize
 from botorch.sampling.base import MCSampler
-from gpytorch.settings import min_fixed_noise
 from torch import Tensor
 
-from botorch_risk.models.fixed_noise import condition, transform_variance
+from botorch_risk.models.fixed_noise import condition, raised, transform_variance
 from botorch_risk.models.noise_process import NoiseProcess
 from botorch_risk.models.predictions import MeanVariancePredictions
 
@@ -53,7 +52,7 @@ class MeanVarianceConditioning(MeanVariancePredictions, FantasizeMixin):  # type
         counts = self._counts(num_repeats, X)
         if noise is None:
             noise = transform_variance(self.mean_model, self.noise_of_means(X, counts))
-        noise = noise.clamp_min(min_fixed_noise.value(noise.dtype))
+        noise = raised(noise)
         process = self.noise
         if variances is not None:
             process = self.noise.conditioned(X, counts.expand_as(variances), variances)

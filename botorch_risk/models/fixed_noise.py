@@ -21,6 +21,11 @@ from botorch_risk.gradients import conditioning_on
 
 _NOISE_KEY = "likelihood.noise_covar.noise"
 
+# GPyTorch's floor in float64 is 1e-6: a noise of a thousandth of the outcomes' spread, which many
+# experiments have. A hundredth of it is what `psd_safe_cholesky` adds to a matrix without a factor,
+# so that a factor exists, and variances near the data lose no more than two digits by it.
+_FLOOR_OF_DOUBLE = 1e-8
+
 
 class SavedNoise(Noise):
     r"""Noise variances in a buffer: GPyTorch's fixed noise is not part of a model's state."""
@@ -52,8 +57,14 @@ class NoiseOfRows(FixedNoiseGaussianLikelihood):
 
     def __init__(self, noise: Tensor) -> None:
         r"""Keeps the `batch_shape x n` variances, in the units of the transformed outcome."""
-        super().__init__(noise=noise)
+        with min_fixed_noise(double_value=_FLOOR_OF_DOUBLE):
+            super().__init__(noise=noise)
         self.noise_covar = SavedNoise(noise)
+
+    def get_fantasy_likelihood(self, **kwargs: Any) -> FixedNoiseGaussianLikelihood:
+        r"""The likelihood with the noise of further rows, above the floor of this module."""
+        with min_fixed_noise(double_value=_FLOOR_OF_DOUBLE):
+            return super().get_fantasy_likelihood(**kwargs)
 
     def _shaped_noise_covar(
         self, base_shape: torch.Size, *params: Any, **kwargs: Any
@@ -81,8 +92,8 @@ def fixed_noise_gp(
     Args:
         X: `batch_shape x n x d` inputs.
         Y: `batch_shape x n x 1` outcomes.
-        noise: `batch_shape x n x 1` noise variances in the units of the outcome. In the model's
-            own units they are raised to GPyTorch's `min_fixed_noise`, without its warning.
+        noise: `batch_shape x n x 1` noise variances in the units of the outcome, raised to
+            `least_noise`.
         outcome_transform: A linear transform, or `None`.
         options: Further arguments of `SingleTaskGP`.
     """
@@ -92,7 +103,7 @@ def fixed_noise_gp(
     return SingleTaskGP(
         X,
         Y,
-        likelihood=NoiseOfRows(_raised(noise.squeeze(-1))),
+        likelihood=NoiseOfRows(raised(noise.squeeze(-1))),
         outcome_transform=outcome_transform,
         **options,
     )
@@ -103,10 +114,10 @@ def set_fixed_noise(model: Any, noise: Tensor) -> None:
 
     Args:
         model: A single-output model with fixed noise.
-        noise: `batch_shape x n x 1` variances in the units of the outcome. In the model's own
-            units they are raised to GPyTorch's `min_fixed_noise`.
+        noise: `batch_shape x n x 1` variances in the units of the outcome, raised to
+            `least_noise`.
     """
-    model.likelihood.noise_covar.noise = _raised(transform_variance(model, noise).squeeze(-1))
+    model.likelihood.noise_covar.noise = raised(transform_variance(model, noise).squeeze(-1))
     model.prediction_strategy = None
 
 
@@ -120,6 +131,28 @@ def transform_variance(model: Any, variance: Tensor) -> Tensor:
     _, scaled = transform(torch.zeros_like(variance), variance)
     transform.train(was_training)
     return scaled
+
+
+def least_noise(model: Any) -> Tensor:
+    r"""The least noise variance of a row that a model uses, in the units of the outcome.
+
+    In the model's own units it is 1e-8 in double precision and GPyTorch's `min_fixed_noise`
+    otherwise.
+
+    Args:
+        model: A single-output model with fixed noise.
+
+    Returns:
+        `batch_shape x 1 x 1` variances.
+    """
+    one = torch.ones_like(model.likelihood.noise_covar.noise[..., :1].unsqueeze(-1))
+    return raised(torch.zeros_like(one)) / transform_variance(model, one)
+
+
+def raised(noise: Tensor) -> Tensor:
+    r"""Noise variances in the units of a model, none below what a Cholesky factor needs."""
+    is_double = noise.dtype == torch.float64
+    return noise.clamp_min(_FLOOR_OF_DOUBLE if is_double else min_fixed_noise.value(noise.dtype))
 
 
 def split_state(
@@ -178,7 +211,3 @@ def is_one_to_many(model: Any) -> bool:
     r"""Whether an input transform of a model makes several inputs of one."""
     transform = getattr(model, "input_transform", None)
     return transform is not None and bool(transform.is_one_to_many)
-
-
-def _raised(noise: Tensor) -> Tensor:
-    return noise.clamp_min(min_fixed_noise.value(noise.dtype))

@@ -32,7 +32,7 @@ from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProc
 from botorch_risk.models.outcome_scales import scale_of_observed
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.training_data import inputs_of_dataset, read_training_data
-from botorch_risk.models.validation import warning_of_small_scale
+from botorch_risk.models.validation import warning_of_raised_noise, warning_of_small_scale
 from botorch_risk.posterior.marginals import MarginalPredictor
 
 
@@ -187,7 +187,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
             input_transform=input_transform,
         )
         self._assemble(mean_model, noise, X, outcomes, noise_beta)
-        self._is_noise_current = is_positive
+        self._note_noise(noise_of_rows, is_positive)
         self.train()
 
     def _assemble(
@@ -210,13 +210,12 @@ class MeanVarianceGP(MeanVarianceConditioning):
         self.noise = noise
         self.mean_model = mean_model
         self._mean_marginals = MarginalPredictor(mean_model)
-        self._warning = warning_of_small_scale(mean_model)
 
     def _with_processes(self, mean_model: Any, noise: NoiseProcess) -> MeanVarianceGP:
         model = MeanVarianceGP.__new__(MeanVarianceGP)
         model._assemble(mean_model, noise, self.train_X, self._outcomes, self.noise_beta)
         model.is_conditioned = True
-        model._is_noise_current = self._is_noise_current
+        model._is_noise_current, model._warnings = self._is_noise_current, self._warnings
         model.training = self.training
         return model
 
@@ -278,8 +277,17 @@ class MeanVarianceGP(MeanVarianceConditioning):
         self.noise.observe_readings(self.mean_model, self._outcomes)
         noise, is_positive = self.noise.of_rows(self.train_X, self._outcomes, self.noise_beta)
         set_fixed_noise(self.mean_model, noise)
-        self._is_noise_current = is_positive
+        self._note_noise(noise, is_positive)
         self._require_noise()
+
+    def _note_noise(self, noise: Tensor, is_positive: bool) -> None:
+        r"""Keeps what is to be said of the noise of the rows, when the model is asked."""
+        self._is_noise_current = is_positive
+        notes = (
+            warning_of_small_scale(self.mean_model),
+            warning_of_raised_noise(self.mean_model, noise, self.train_counts),
+        )
+        self._warnings = [note for note in notes if note is not None]
 
     def custom_fit(
         self,

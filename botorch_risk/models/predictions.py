@@ -18,7 +18,7 @@ from gpytorch.models import GP
 from torch import Tensor
 
 from botorch_risk.gradients import predicting_with
-from botorch_risk.models.fixed_noise import is_one_to_many, transform_variance
+from botorch_risk.models.fixed_noise import is_one_to_many, least_noise, transform_variance
 from botorch_risk.models.noise_process import NoiseProcess
 from botorch_risk.posterior.inputs import as_points, check_points
 from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
@@ -40,7 +40,7 @@ class MeanVariancePredictions(Model, GP, ABC):
     noise_beta: float
     train_counts: Tensor
     _mean_marginals: MarginalPredictor
-    _warning: str | None
+    _warnings: list[str]
 
     @property
     def mean_marginals(self) -> MarginalPredictor:
@@ -128,8 +128,8 @@ class MeanVariancePredictions(Model, GP, ABC):
         X = as_points(X, self)
         check_points("X", X, self)
         self._require_noise()
-        if self._warning is not None:
-            warnings.warn(self._warning, InputDataWarning, stacklevel=2)
+        for warning in self._warnings:
+            warnings.warn(warning, InputDataWarning, stacklevel=2)
         if observation_noise is True:
             observation_noise = transform_variance(self.mean_model, self.predicted_noise(X))
         with predicting_with(self.mean_model):
@@ -194,7 +194,10 @@ class MeanVariancePredictions(Model, GP, ABC):
         return self.noise.bounds(X, beta)
 
     def noise_of_means(self, X: Tensor, num_repeats: Tensor | int) -> Tensor:
-        r"""The cautious noise variance of a mean of repeats, Eq. (16).
+        r"""The cautious noise variance of a mean of repeats, Eq. (16), as the mean process uses it.
+
+        It is at least 1e-8 of the variance of the outcomes in double precision, and 1e-4 in single
+        precision: a covariance with less noise may have no Cholesky factor.
 
         Args:
             X: `batch_shape x n x d` inputs.
@@ -213,7 +216,7 @@ class MeanVariancePredictions(Model, GP, ABC):
                 f"{noise.min().item():.3g}; fit the model, set `min_noise_variance`, or use the "
                 "log link."
             )
-        return noise / num_repeats
+        return torch.maximum(noise / num_repeats, least_noise(self.mean_model))
 
     @abstractmethod
     def _require_noise(self) -> None:

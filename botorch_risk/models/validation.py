@@ -9,9 +9,12 @@ from typing import Any
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import InputDataWarning
+from gpytorch.kernels import ScaleKernel
+from gpytorch.priors import LogNormalPrior
 from gpytorch.settings import min_variance
 from torch import Tensor
 
+from botorch_risk.models.fixed_noise import least_noise
 from botorch_risk.models.repeats import RepeatedOutcomes, describe, describe_first
 
 
@@ -71,6 +74,37 @@ def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
     _check_not_constant(outcomes.means, (outcomes.counts > 0).sum(dim=-2))
 
 
+def warn_if_unfitted(model: Any) -> None:
+    r"""Warns of a model that nobody has fitted, and whose inputs are not in the unit cube.
+
+    Lengthscales start at the mode of BoTorch's prior, or at GPyTorch's log(2), and no fit ends
+    exactly there. Both are made for the unit cube: elsewhere such a model has learnt next to
+    nothing from its data, or believes that it knows everything.
+
+    Args:
+        model: Any model; one without a lengthscale passes.
+    """
+    model = model._modules.get("mean_model", model)  # of a MeanVarianceGP
+    kernel = model._modules.get("covar_module")
+    kernel = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
+    if kernel is None or not kernel.has_lengthscale:
+        return
+    untouched = kernel.raw_lengthscale == 0
+    prior = kernel._modules.get("lengthscale_prior")
+    if isinstance(prior, LogNormalPrior):  # which keeps its mode in single precision
+        untouched = untouched | ((kernel.lengthscale - prior.mode).abs() <= 1e-6 * prior.mode)
+    model.eval()  # GPyTorch then transforms the training inputs
+    lower, upper = model.train_inputs[0].aminmax()
+    if bool(untouched.all() & ((lower < -0.1) | (upper > 1.1))):
+        warnings.warn(
+            "Expected a fitted model, or inputs in the unit cube, for which initial lengthscales "
+            f"are made. Got initial ones for inputs in [{lower.item():.4g}, {upper.item():.4g}]: "
+            "give the model `input_transform=Normalize(d)` and call `fit_gpytorch_mll` first.",
+            InputDataWarning,
+            stacklevel=4,
+        )
+
+
 def warning_of_small_scale(model: Any) -> str | None:
     r"""The warning where GPyTorch's absolute floors are as large as an outcome's variances.
 
@@ -90,6 +124,28 @@ def warning_of_small_scale(model: Any) -> str | None:
         f"{describe(small)}. Got {scale[small.unsqueeze(-1)].min().item():.1e}: "
         "`posterior(X).variance` is GPyTorch's floor. Rescale the outcomes, or use "
         "`mean_marginals` and `confidence_bounds`, which have none."
+    )
+
+
+def warning_of_raised_noise(model: Any, noise: Tensor, counts: Tensor) -> str | None:
+    r"""The warning where a model uses more noise than was found.
+
+    Args:
+        model: The process of the mean.
+        noise: `batch_shape x n x 1` variances of the means of the rows.
+        counts: Numbers of readings, of the same shape; rows without any do not count.
+    """
+    least = least_noise(model)
+    short = (noise < least) & (counts > 0)
+    if not short.any():
+        return None
+    used = least.expand_as(noise)[short].max().item()
+    return (
+        f"The noise of {int(short.sum())} of {short.numel()} means of readings is raised from "
+        f"{noise[short].min().item():.2g} to {used:.2g}{describe(short.flatten(-2).any(dim=-1))}, "
+        "the least noise variance at which a covariance surely has a Cholesky factor. "
+        "`noise_of_means` gives the noise that is used; set `min_noise_variance` to the least "
+        "variance of a reading that you believe in."
     )
 
 

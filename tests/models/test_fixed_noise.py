@@ -14,7 +14,12 @@ from botorch.models.transforms.outcome import Standardize
 from gpytorch.settings import min_fixed_noise
 
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.models.fixed_noise import fixed_noise_gp, set_fixed_noise, split_state
+from botorch_risk.models.fixed_noise import (
+    fixed_noise_gp,
+    least_noise,
+    set_fixed_noise,
+    split_state,
+)
 from tests.models.examples import (
     SHAPES,
     UNSCALED,
@@ -78,6 +83,7 @@ def test_the_likelihood_refuses_noise_that_it_does_not_know(n):
     torch.testing.assert_close(added, noise)
 
 
+@pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
 def test_a_process_has_the_noise_of_its_rows_without_a_warning():
     r"""As `SingleTaskGP` with `train_Yvar`, which warns where it raises small noise."""
     X, Y = repeats()
@@ -85,8 +91,12 @@ def test_a_process_has_the_noise_of_its_rows_without_a_warning():
     model, plain = fixed_noise_gp(X, Y, noise, Standardize(1)), SingleTaskGP(X, Y, noise)
     test_X = points(4)
     assert torch.equal(model.posterior(test_X).mean, plain.posterior(test_X).mean)
-    quiet = fixed_noise_gp(X, Y, 1e-12 * noise, Standardize(1))
-    assert (quiet.likelihood.noise == min_fixed_noise.value(torch.double)).all()
+    for dtype, floor in ((torch.double, 1e-8), (torch.float, min_fixed_noise.value(torch.float))):
+        data = (each.to(dtype) for each in (X, Y, 1e-12 * noise))
+        quiet = fixed_noise_gp(*data, Standardize(1))
+        assert (quiet.likelihood.noise == floor).all()
+        in_units_of_the_outcome = floor * quiet.outcome_transform.stdvs.square()
+        torch.testing.assert_close(least_noise(quiet).squeeze(), in_units_of_the_outcome.squeeze())
 
 
 def test_replaced_noise_is_used_and_saved():

@@ -45,6 +45,7 @@ def test_no_spread_with_a_floor_is_equation_thirteen():
     torch.testing.assert_close(model.predicted_noise(X), torch.full_like(X, 0.5))
 
 
+@pytest.mark.filterwarnings("ignore:The noise of 10 of 10 means of readings is raised")
 def test_no_spread_anywhere_is_a_noise_below_the_resolution():
     X, _ = repeats()
     Y = (5 * X).sin().sum(dim=-1, keepdim=True).expand(10, 4)

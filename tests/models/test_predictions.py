@@ -2,6 +2,8 @@ r"""Predictions of the mean and of the noise, their shapes, units and gradients.
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
@@ -10,9 +12,11 @@ from botorch.exceptions.errors import (
     UnsupportedError,
 )
 from botorch.exceptions.warnings import InputDataWarning
+from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import InputPerturbation
 from botorch.sampling.pathwise import get_matheron_path_model
 from gpytorch.kernels import RBFKernel
+from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
@@ -184,3 +188,35 @@ def test_warns_where_gpytorchs_floors_reach_the_outcome():
     X, Y = repeats()
     with pytest.warns(InputDataWarning, match=r"standard deviation above 1e-04. Got .*e-06"):
         MeanVarianceGP(X, 1e-6 * Y).posterior(X)
+
+
+@pytest.mark.parametrize("standardizes", [True, False], ids=["standardized", "raw"])
+@pytest.mark.parametrize("ratio", [1e-2, 1e-3, 1e-4, 1e-6])
+@pytest.mark.parametrize("size", [1.0, 0.02])
+def test_the_noise_that_is_reported_is_the_noise_in_use(
+    size: float, ratio: float, standardizes: bool
+) -> None:
+    r"""However small it is; where it has to be raised, the model says so."""
+    X = torch.rand(15, 1, dtype=torch.double)
+    Y = size * ((5 * X).sin() + ratio * torch.randn(15, 5, dtype=torch.double))
+    model = MeanVarianceGP(X, Y, **({} if standardizes else {"outcome_transform": None}))
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        model.posterior(X)
+    scale = model.outcome_transform.stdvs.square().item() if standardizes else 1.0
+    used = scale * model.likelihood.noise.unsqueeze(-1)
+    torch.testing.assert_close(used, model.noise_of_means(X, model.train_counts))
+    found = model.noise.upper(X, model.noise_beta) / model.train_counts
+    short = int((found < 0.999 * used).sum())
+    said = [str(each.message) for each in seen]
+    assert [each.startswith(f"The noise of {short} of 15 means") for each in said] == [True] * (
+        short > 0
+    )
+    if ratio >= 1e-3 and standardizes:
+        assert short == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputDataWarning)
+        conditioned = model.condition_on_observations(X[:1], Y[:1, :1], num_repeats=5)
+    new = scale * conditioned.mean_model.likelihood.noise[-1]
+    torch.testing.assert_close(new, model.noise_of_means(X[:1], 5).squeeze())
