@@ -1,4 +1,4 @@
-r"""The dtype and the devices that tests ask for."""
+r"""The dtype and the devices of the tests."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+
+from tests import devices
 
 
 @pytest.fixture
@@ -26,13 +28,18 @@ def the_default_dtype_stays() -> Iterator[None]:
     assert after == before
 
 
-def _devices() -> list[object]:
-    return [torch.device("cpu"), pytest.param(torch.device("cuda"), marks=pytest.mark.gpu)]
+@pytest.fixture(autouse=True)
+def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
+    r"""The device that a test runs on, which is the home of what it makes."""
+    present = getattr(request, "param", torch.device("cpu"))
+    with devices.at(present):
+        yield present
 
 
-@pytest.fixture(params=_devices(), ids=str)
-def device(request: pytest.FixtureRequest) -> torch.device:
-    r"""Every device that is there."""
-    if request.param.type == "cuda" and not torch.cuda.is_available():
-        pytest.skip("needs a GPU")
-    return request.param
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    devices.parametrize(metafunc)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    devices.mark_most_of_the_second_device_slow(items)

@@ -1,4 +1,4 @@
-r"""Data, models, dtypes, batch shapes and devices that the contract tests run over.
+r"""Data, models, dtypes and batch shapes that the contract tests run over.
 
 Each part of the package is listed in `tests/<area>/cases.py`, one line and one oracle a class. The
 tests that run over these lists are in the `test_contract.py` beside them.
@@ -17,8 +17,8 @@ from gpytorch.kernels import ScaleKernel
 from torch import Tensor
 
 from botorch_risk.models import MeanVarianceGP
+from tests.devices import home
 
-DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 DTYPES = [torch.float32, torch.float64]
 BATCH_SHAPES: list[tuple[int, ...]] = [
     (),
@@ -43,14 +43,13 @@ class RepeatedData:
         num_repeats: int = 4,
         seed: int = 0,
         dtype: torch.dtype = torch.float64,
-        device: str = "cpu",
     ) -> RepeatedData:
         generator = torch.Generator().manual_seed(seed)
         draw = {"generator": generator, "dtype": torch.float64}
         X = torch.rand(*batch_shape, num_rows, 2, **draw)
         noise = torch.randn(*batch_shape, num_rows, num_repeats, **draw)
         Y = (4 * X).sin().sum(dim=-1, keepdim=True) + (0.2 + X[..., :1]) * noise
-        return cls(X.to(device, dtype), Y.to(device, dtype))
+        return cls(X.to(home(), dtype), Y.to(home(), dtype))
 
 
 def correlation_of(model: Any) -> Any:

@@ -15,6 +15,7 @@ def assert_gradient(function: Callable[[Tensor], Tensor], X: Tensor, step: float
     """
     X = X.detach().requires_grad_()
     direction = torch.randn(X.shape, generator=torch.Generator().manual_seed(2), dtype=X.dtype)
+    direction = direction.to(X)
     (gradient,) = torch.autograd.grad(function(X).sum(), X)
     assert (gradient != 0).any()
     with torch.no_grad():

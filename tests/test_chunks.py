@@ -65,9 +65,9 @@ def test_values_in_chunks_need_no_graph() -> None:
 SIZE = ChunkSize(cpu=100, gpu=1000)
 
 
-@pytest.mark.parametrize(("device", "entries"), [("cpu", 100), ("cuda", 1000), ("mps", 1000)])
-def test_a_block_has_the_entries_of_its_device(device: str, entries: int) -> None:
-    assert SIZE.entries(torch.device(device)) == entries
+@pytest.mark.parametrize(("kind", "entries"), [("cpu", 100), ("cuda", 1000), ("mps", 1000)])
+def test_a_block_has_the_entries_of_its_device(kind: str, entries: int) -> None:
+    assert SIZE.entries(torch.device(kind)) == entries
 
 
 @pytest.mark.parametrize(("row", "rows"), [(0, 100), (1, 100), (7, 14), (100, 1), (101, 1)])

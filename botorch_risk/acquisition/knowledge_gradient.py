@@ -118,7 +118,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
             )
         if num_compared < 1:
             raise ValueError(f"Expected `num_compared` to be at least 1. Got {num_compared}.")
-        self.register_buffer("num_repeats", counts.long())
+        self.register_buffer("num_repeats", counts.long().to(model.train_X.device))
         self.risk_aversion = float(as_nonnegative("risk_aversion", risk_aversion))
         self.moving_cost = float(as_nonnegative("moving_cost", moving_cost))
         self.returning_cost = float(as_nonnegative("returning_cost", returning_cost))

@@ -265,7 +265,7 @@ class IndependentEnvironment(Environment, ABC):
         scale = points.abs().amax(dim=-2, keepdim=True)  # of each column: their units may differ
         tolerance = torch.finfo(W.dtype).eps ** 0.5 * scale.unsqueeze(-3)
         near = ((W.unsqueeze(-2) - points.unsqueeze(-3)).abs() <= tolerance).all(dim=-1)
-        return (near & (self.weights > 0).unsqueeze(-2)).any(dim=-1)
+        return (near & (self.weights.to(W) > 0).unsqueeze(-2)).any(dim=-1)
 
     @property
     @abstractmethod

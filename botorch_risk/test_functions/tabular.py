@@ -95,12 +95,12 @@ class TabularProblem(EnvironmentalTestProblem):
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
         r"""The risk of decisions, `... x 2 -> ...`; of the problem, or another one."""
         self._check_decisions(X)
-        first, second = X.long().unbind(dim=-1)
+        first, second = X.long().cpu().unbind(dim=-1)  # the table stays on the CPU
         values: Tensor = (risk or self.risk_measure)(self._outcomes[first, second], self._weights)
         return values.to(X)
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
-        first, second = X[..., :2].round().long().unbind(dim=-1)
+        first, second = X[..., :2].round().long().cpu().unbind(dim=-1)
         last = self._outcomes.shape[-1] - 1
-        condition = (X[..., 2] * last).round().long()
+        condition = (X[..., 2] * last).round().long().cpu()
         return self._outcomes[first, second, condition].to(X)

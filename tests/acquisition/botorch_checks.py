@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import torch
@@ -36,6 +36,7 @@ from torch import Tensor
 from botorch_risk.acquisition import robust
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import ConditionalValueAtRisk
+from tests.devices import home
 from tests.finite_differences import assert_gradient
 from tests.models.risks import (
     ENVIRONMENT,
@@ -67,17 +68,17 @@ class Setup:
     environment: Any
     d_x: int
 
-    @cached_property
+    @property
     def one(self) -> Any:
-        return robust(gp(), self.environment, MEASURE).model
+        return _reduced(gp, self.environment, home())
 
-    @cached_property
+    @property
     def two(self) -> Any:
-        return robust(two_outcomes(), self.environment, MEASURE).model
+        return _reduced(two_outcomes, self.environment, home())
 
     @property
     def bounds(self) -> Tensor:
-        return torch.tensor([[0.0] * self.d_x, [1.0] * self.d_x], dtype=torch.float64)
+        return torch.tensor([[0.0] * self.d_x, [1.0] * self.d_x]).double().to(home())
 
     @property
     def baseline(self) -> Tensor:
@@ -96,6 +97,12 @@ class Setup:
         return acqf, X
 
 
+@cache
+def _reduced(build: Callable[[], Any], environment: Any, device: torch.device) -> Any:
+    r"""The reduced model of a device, which is built once."""
+    return robust(build(), environment, MEASURE).model
+
+
 APPENDED, PERTURBED = Setup(ENVIRONMENT, 2), Setup(shifts(), 3)
 SETUPS = {"w appended to x": APPENDED, "x perturbed": PERTURBED}
 
@@ -105,7 +112,7 @@ def nei(setup: Setup, **options: Any) -> Any:
 
 
 def hypervolume(setup: Setup) -> Any:
-    reference = torch.tensor([-2.0, -2.0], dtype=torch.float64)
+    reference = torch.tensor([-2.0, -2.0], dtype=torch.float64, device=home())
     known = FastNondominatedPartitioning(reference, setup.two.posterior(setup.baseline).mean)
     return qLogExpectedHypervolumeImprovement(setup.two, reference, known)
 
@@ -155,13 +162,13 @@ def of_batches(prune: bool) -> Callable[[], Scored]:
 
 
 def noisy() -> MeanVarianceGP:
-    X = torch.rand(8, 3, dtype=torch.float64)
-    return MeanVarianceGP(X, X.sum(-1, keepdim=True) + 0.1 * torch.randn(8, 4).double())
+    X = decisions(8, d=3)
+    return MeanVarianceGP(X, X.sum(-1, keepdim=True) + 0.1 * torch.randn(8, 4).to(X))
 
 
 def appended_already() -> SingleTaskGP:
-    X = torch.rand(8, 3, dtype=torch.float64)
-    return SingleTaskGP(X, X[:, :1], input_transform=AppendFeatures(W))
+    X = decisions(8, d=3)
+    return SingleTaskGP(X, X[:, :1], input_transform=AppendFeatures(W.to(X)))
 
 
 def constrained(build: Callable[[], Any], constraint: Any) -> Callable[[], Scored]:
@@ -197,14 +204,14 @@ def nonlinear(acqf: Any) -> Any:
         APPENDED.bounds,
         q=1,
         num_restarts=1,
-        batch_initial_conditions=torch.full((1, 1, 2), 0.2, dtype=torch.float64),
+        batch_initial_conditions=torch.full((1, 1, 2), 0.2, dtype=torch.float64, device=home()),
         nonlinear_inequality_constraints=[(lambda x: 1 - x.square().sum(dim=-1), True)],
         options={"maxiter": 3, "batch_limit": 1},
     )
 
 
 def linear(acqf: Any) -> Any:
-    half = (torch.tensor([0, 1]), torch.tensor([-1.0, -1.0], dtype=torch.float64), -1.0)
+    half = (torch.tensor([0, 1]).to(home()), torch.tensor([-1.0, -1.0]).to(decisions(1)), -1.0)
     return optimize_acqf(acqf, APPENDED.bounds, q=1, inequality_constraints=[half], **FAST)
 
 

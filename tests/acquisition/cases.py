@@ -3,13 +3,16 @@ r"""Every acquisition function, one line each; `test_contract.py` tests what the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from scipy.stats import norm
+from torch import Tensor
+from torch.nn import Module
 
 from botorch_risk.acquisition import (
     ConstrainedUpperConfidenceBound,
@@ -48,6 +51,7 @@ from tests.contracts import (
     of_decision,
     of_decision_and_context,
 )
+from tests.devices import home
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,10 @@ class AcquisitionCase:
     arguments: dict[str, Any] = field(default_factory=dict)
     batch_dims: int = 2
 
+    def arguments_at_home(self) -> dict[str, Any]:
+        r"""The arguments of the input constructor, on the device of the test."""
+        return {name: _at_home(each) for name, each in self.arguments.items()}
+
     def replicate(self, model: Any, data: RepeatedData, index: tuple[int, ...]) -> Any:
         r"""The model of one entry of a batch, with that entry's hyperparameters."""
         single = self.model(RepeatedData(data.X[index], data.Y[index]))
@@ -81,6 +89,15 @@ class AcquisitionCase:
         if isinstance(single, MeanVarianceGP):
             single.refresh_noise()
         return single
+
+
+def _at_home(value: Any) -> Any:
+    if isinstance(value, TruncatedVarianceState):
+        parts = {each.name: getattr(value, each.name) for each in fields(value)}
+        return replace(value, **{name: _at_home(part) for name, part in parts.items()})
+    if isinstance(value, list):
+        return [_at_home(each) for each in value]
+    return deepcopy(value).to(home()) if isinstance(value, Tensor | Module) else value
 
 
 _WEIGHTS = {"beta": 3.0, "noise_beta": 2.0, "risk_aversion": 0.7}

@@ -23,6 +23,7 @@ def _without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hypervolume, "_load_attempted", True)
 
 
+@pytest.mark.every_device
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 def test_cell(cell: Cell) -> None:
     if cell.answer.startswith("refused"):

@@ -18,7 +18,10 @@ from torch import Tensor
 from botorch_risk.acquisition import PointwiseAcquisitionFunction
 from tests import oracles
 from tests.acquisition.cases import ACQUISITIONS, AcquisitionCase
-from tests.contracts import BATCH_SHAPES, BOUNDS, DEVICES, DTYPES, RepeatedData
+from tests.contracts import BATCH_SHAPES, BOUNDS, DTYPES, RepeatedData
+from tests.devices import home
+
+pytestmark = pytest.mark.every_device
 
 POINTWISE = [case for case in ACQUISITIONS if not case.joint]
 FAST = {"num_restarts": 2, "raw_samples": 16, "options": {"maxiter": 5}}
@@ -26,7 +29,6 @@ FAST = {"num_restarts": 2, "raw_samples": 16, "options": {"maxiter": 5}}
 every = pytest.mark.parametrize("case", ACQUISITIONS, ids=lambda case: case.name)
 pointwise = pytest.mark.parametrize("case", POINTWISE, ids=lambda case: case.name)
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
-devices = pytest.mark.parametrize("device", DEVICES)
 
 
 def with_batches(cases: list[AcquisitionCase]) -> Any:
@@ -48,16 +50,15 @@ def build(case: AcquisitionCase, batch_shape: tuple[int, ...] = (), **kwargs: An
 
 @with_batches(POINTWISE)
 @dtypes
-@devices
 def test_evaluate_equals_the_oracle(
-    case: AcquisitionCase, dtype: torch.dtype, device: str, batch_shape: tuple[int, ...]
+    case: AcquisitionCase, dtype: torch.dtype, batch_shape: tuple[int, ...]
 ) -> None:
-    acqf, data = build(case, batch_shape, dtype=dtype, device=device)
+    acqf, data = build(case, batch_shape, dtype=dtype)
     X = points(*batch_shape, 5, like=data.X)
     values = acqf.evaluate(X)
     assert values.shape == (*batch_shape, 5)
     assert values.dtype == dtype
-    assert values.device.type == device
+    assert values.device == home()
 
     def single(index: tuple[int, ...]) -> Any:
         model = case.replicate(acqf.model, data, index)
@@ -70,12 +71,11 @@ def test_evaluate_equals_the_oracle(
 
 @every
 @dtypes
-@devices
 @pytest.mark.parametrize("t_batch", [(5,), (5, 3)], ids=str)
 def test_forward_has_the_shape_of_the_t_batch(
-    case: AcquisitionCase, dtype: torch.dtype, device: str, t_batch: tuple[int, ...]
+    case: AcquisitionCase, dtype: torch.dtype, t_batch: tuple[int, ...]
 ) -> None:
-    acqf, data = build(case, dtype=dtype, device=device)
+    acqf, data = build(case, dtype=dtype)
     X = points(*t_batch, 1, like=data.X)
     values = acqf(X)
     assert values.shape == t_batch
@@ -91,7 +91,7 @@ def test_forward_equals_the_oracle(case: AcquisitionCase) -> None:
     X = points(6, 1, like=data.X)
     expected = case.oracle(acqf.model, oracles.to_numpy(data.Y), oracles.to_numpy(X.squeeze(-2)))
     torch.testing.assert_close(
-        acqf(X), torch.as_tensor(expected), rtol=case.tolerance, atol=case.tolerance
+        acqf(X).cpu(), torch.as_tensor(expected), rtol=case.tolerance, atol=case.tolerance
     )
 
 
@@ -112,23 +112,21 @@ def test_replicates_may_share_their_points(
     each = X.expand(*batch_shape, 4, 2)
     values, expected = acqf.evaluate(X), acqf.evaluate(each)
     torch.testing.assert_close(values, expected)
-    weights = torch.linspace(-1, 2, values.numel()).double().reshape(values.shape)
+    weights = torch.linspace(-1, 2, values.numel()).reshape(values.shape).to(values)
     gradients = [torch.autograd.grad((weights * v).sum(), X)[0] for v in (values, expected)]
     torch.testing.assert_close(gradients[0], gradients[1])
 
 
 @with_batches(POINTWISE)
 @dtypes
-@devices
 @pytest.mark.parametrize("num_pending", [0, 2], ids=["none pending", "two pending"])
 def test_values_and_gradients_are_those_of_autograd(
     case: AcquisitionCase,
     dtype: torch.dtype,
-    device: str,
     batch_shape: tuple[int, ...],
     num_pending: int,
 ) -> None:
-    acqf, data = build(case, batch_shape, dtype=dtype, device=device)
+    acqf, data = build(case, batch_shape, dtype=dtype)
     with warnings.catch_warnings():  # BoTorch's of a model of float32, conditioned on the points
         warnings.simplefilter("ignore", InputDataWarning)
         acqf.set_X_pending(points(*batch_shape, num_pending, like=data.X, seed=2))
@@ -181,7 +179,7 @@ def test_no_points_have_no_values(case: AcquisitionCase, batch_shape: tuple[int,
 @pointwise
 def test_whole_numbers_are_points(case: AcquisitionCase) -> None:
     acqf, _ = build(case)
-    X = torch.tensor([[[0, 1]], [[1, 1]]])
+    X = torch.tensor([[[0, 1]], [[1, 1]]], device=home())
     torch.testing.assert_close(acqf(X), acqf(X.double()))
     acqf.set_X_pending(X[0])
     pending = acqf(X)
@@ -199,7 +197,7 @@ def test_other_columns_than_the_model_has_are_refused(
     acqf, _ = build(case, batch_shape)
     message = r"have (the )?2 columns|make the 3 inputs of the model|batch_shape x m x 2"
     with pytest.raises(BotorchTensorDimensionError, match=message):
-        acqf.evaluate(torch.rand(*batch_shape, 4, columns, dtype=torch.float64))
+        acqf.evaluate(torch.zeros(*batch_shape, 4, columns, dtype=torch.float64, device=home()))
 
 
 @every
@@ -243,7 +241,7 @@ def test_pending_points_lower_the_value_of_staying_close(case: AcquisitionCase) 
 @every
 def test_botorch_optimisers(case: AcquisitionCase) -> None:
     acqf, data = build(case)
-    bounds = torch.tensor(BOUNDS, dtype=torch.float64)
+    bounds = torch.tensor(BOUNDS, dtype=torch.float64, device=home())
     X, value = optimize_acqf(acqf, bounds, q=1, **FAST)
     assert X.shape == (1, 2)
     torch.testing.assert_close(value, acqf(X).squeeze())
@@ -261,7 +259,7 @@ def test_botorch_optimisers(case: AcquisitionCase) -> None:
 @every
 def test_input_constructor_has_the_defaults_of_the_class(case: AcquisitionCase) -> None:
     acqf, _ = build(case)
-    built = get_acqf_input_constructor(type(acqf))(model=acqf.model, **case.arguments)
+    built = get_acqf_input_constructor(type(acqf))(model=acqf.model, **case.arguments_at_home())
     defaults = inspect.signature(type(acqf).__init__).parameters
     for name in built.keys() - {"model", *case.arguments}:
         if defaults[name].default is not inspect.Parameter.empty:
@@ -282,7 +280,7 @@ def test_input_constructor(case: AcquisitionCase) -> None:
         posterior_transform=None,
         objective=None,
         constraints=None,
-        **case.arguments,
+        **case.arguments_at_home(),
     )
     built = type(acqf)(**arguments)
     assert torch.equal(built.X_pending, pending)

@@ -30,9 +30,12 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from tests import oracles
-from tests.contracts import BATCH_SHAPES, DEVICES, DTYPES, gaussian_process
+from tests.contracts import BATCH_SHAPES, DTYPES, gaussian_process
+from tests.devices import home
 from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
 from tests.risk.cases import RISK_MEASURES, RiskMeasureCase, risk_kernel
+
+pytestmark = pytest.mark.every_device
 
 BETA = 2.25
 EVERY = [*ENVIRONMENTS, PERTURBATIONS]
@@ -53,12 +56,11 @@ PAIRS = [
 pairs = pytest.mark.parametrize(("environment", "measure"), PAIRS)
 every_environment = pytest.mark.parametrize("environment", EVERY, ids=lambda case: case.name)
 every_measure = pytest.mark.parametrize("measure", RISK_MEASURES, ids=lambda case: case.name)
-devices = pytest.mark.parametrize("device", DEVICES)
 
 
 def draw(*shape: int, seed: int = 1, dtype: torch.dtype = torch.float64) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.rand(*shape, generator=generator, dtype=torch.float64).to(dtype)
+    return torch.rand(*shape, generator=generator, dtype=torch.float64).to(home(), dtype)
 
 
 def sizes(case: EnvironmentCase) -> tuple[int, int]:
@@ -100,21 +102,18 @@ def pointwise_bounds(
 
 
 @pairs
-@devices
 @pytest.mark.filterwarnings("ignore:The model inputs are of type torch.float32")
-def test_bounds_equal_the_oracle(
-    environment: EnvironmentCase, measure: RiskMeasureCase, device: str
-) -> None:
+def test_bounds_equal_the_oracle(environment: EnvironmentCase, measure: RiskMeasureCase) -> None:
     for batch, dtype in zip(BATCH_SHAPES, [torch.float64, *DTYPES], strict=True):
-        model = build_model(environment, *batch, dtype=dtype).to(device)
-        observed = draw(*batch, 7, 2, dtype=dtype).to(device)
+        model = build_model(environment, *batch, dtype=dtype)
+        observed = draw(*batch, 7, 2, dtype=dtype)
         space = environment.of(observed, n_w=environment.few)
         acqf = RiskUpperConfidenceBound(model, space, measure.measure, beta=BETA)
-        X = decisions(environment, *batch, 2, dtype=dtype).to(device)
+        X = decisions(environment, *batch, 2, dtype=dtype)
         bounds = torch.stack([acqf.lower(X), acqf.mean(X), acqf.upper(X)])
         assert bounds.shape == (3, *batch, 2)
         assert bounds.dtype == dtype
-        assert bounds.device.type == device
+        assert bounds.device == home()
         last = (*(size - 1 for size in batch), 1)
         lower, centre, upper = bounds[(slice(None), *last)].tolist()
         mean, width, *rest = pointwise_bounds(model, space, X, last)
@@ -271,7 +270,7 @@ def test_botorch_optimisers(measure: RiskMeasureCase) -> None:
         beta=BETA,
     )
     acqf = RiskUpperConfidenceBound(**arguments)
-    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64, device=home())
     X, value = optimize_acqf(acqf, bounds, q=1, **FAST)
     assert X.shape == (1, 1)
     torch.testing.assert_close(value, acqf(X).squeeze())

@@ -11,6 +11,7 @@ from gpytorch.kernels import MaternKernel
 from torch import Tensor
 
 from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
+from tests.devices import home
 
 W = torch.tensor([[0.0], [0.2], [0.5], [0.9]], dtype=torch.float64)
 DISTRIBUTION = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)
@@ -36,7 +37,7 @@ def gp(seed: int = 0, n: int = 10, d: int = 3, scale: float = 0.4) -> SingleTask
     lengthscale = scale * (0.7 + 0.6 * torch.rand(1, d, generator=generator, dtype=torch.float64))
     model.covar_module.lengthscale = lengthscale
     model.likelihood.noise = 1e-2
-    return model.eval()
+    return model.eval().to(home())
 
 
 def two_outcomes() -> ModelListGP:
@@ -44,13 +45,13 @@ def two_outcomes() -> ModelListGP:
 
 
 def two_outputs() -> SingleTaskGP:
-    X = torch.rand(10, 3, dtype=torch.float64)
+    X = torch.rand(10, 3, dtype=torch.float64).to(home())
     Y = torch.stack([(5 * X).sin().sum(dim=-1), X.sum(dim=-1)], dim=-1)
     return SingleTaskGP(X, Y).eval()
 
 
 def batched() -> SingleTaskGP:
-    X = torch.rand(3, 10, 3, dtype=torch.float64)
+    X = torch.rand(3, 10, 3, dtype=torch.float64).to(home())
     return SingleTaskGP(X, (5 * X).sin().sum(dim=-1, keepdim=True)).eval()
 
 
@@ -61,11 +62,12 @@ class EnsembleGP(SingleTaskGP):
     _is_fully_bayesian = True
 
     def __init__(self) -> None:
-        X = torch.rand(10, 3, dtype=torch.float64)
+        X = torch.rand(10, 3, dtype=torch.float64).to(home())
         Y = (5 * X).sin().sum(dim=-1, keepdim=True)
         super().__init__(X.expand(4, 10, 3), Y.expand(4, 10, 1))
         scales = torch.linspace(0.3, 1, 4, dtype=torch.float64)
-        self.covar_module.lengthscale = scales[:, None, None].expand(4, 1, 3)
+        self.to(X)
+        self.covar_module.lengthscale = scales.to(X)[:, None, None].expand(4, 1, 3)
         self.eval()
 
     @property
@@ -85,4 +87,4 @@ def shifts(d: int = 3) -> InputPerturbation:
 
 def decisions(*shape: int, d: int = 2, seed: int = 7) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.rand(*shape, d, generator=generator, dtype=torch.float64)
+    return torch.rand(*shape, d, generator=generator, dtype=torch.float64).to(home())

@@ -105,12 +105,13 @@ def test_whole_bounds_are_numbers() -> None:
     assert torch.equal(found[0], expected[0])
 
 
-def test_batch_equals_loop() -> None:
+def test_batch_equals_loop_on_every_device(device: torch.device) -> None:
     quick = {**SMALL, "num_steps": 3, "num_training_steps": 5}
-    together = maximize_value_at_risk(bump, normal, BOX, 0.1, seeds=[5, 6], **quick)
+    together = maximize_value_at_risk(bump, normal, BOX.to(device), 0.1, seeds=[5, 6], **quick)
     alone = maximize_value_at_risk(bump, normal, BOX, 0.1, seeds=6, **quick)
     for many, one in zip(together, alone, strict=True):
-        torch.testing.assert_close(many[1:], one, atol=1e-9, rtol=0)
+        assert many.device == device
+        torch.testing.assert_close(many[1:].cpu(), one, atol=1e-9, rtol=0)
 
 
 def test_bad_input() -> None:

@@ -128,14 +128,12 @@ def test_serves_single_precision_after_a_move(noise):
     torch.testing.assert_close(single.variance.double(), double.variance, rtol=0, atol=2e-2)
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_cache_follows_a_move_to_the_gpu():
+def test_cache_follows_a_move_to_another_device(device):
     predictor = MarginalPredictor(make_model())
     X = torch.rand(5, 2, dtype=torch.double)
     on_cpu = predictor(X)
-    predictor.model.cuda()
-    torch.testing.assert_close(predictor(X.cuda()).mean.cpu(), on_cpu.mean)
+    predictor.model.to(device)
+    torch.testing.assert_close(predictor(X.to(device)).mean.cpu(), on_cpu.mean)
 
 
 @pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])

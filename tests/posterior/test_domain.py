@@ -128,12 +128,10 @@ def test_a_copy_is_on_trial() -> None:
     torch.testing.assert_close(pickle.loads(pickle.dumps(trial)).mean, trial.mean)
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_devices_agree() -> None:
+def test_devices_agree(device: torch.device) -> None:
     D = domain()
     here = DomainPosterior(build(D[:2], truth(D[:2]), 1e-3, RBFKernel()), D)
-    there = DomainPosterior(build(D[:2], truth(D[:2]), 1e-3, RBFKernel()).cuda(), D.cuda())
+    there = DomainPosterior(build(D[:2], truth(D[:2]), 1e-3, RBFKernel()).to(device), D.to(device))
     for posterior in (here, there):
         posterior.observe(5, 1.0, 1e-3)
     torch.testing.assert_close(there.covariance.cpu(), here.covariance)

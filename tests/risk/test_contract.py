@@ -14,8 +14,11 @@ from torch import Tensor
 
 from botorch_risk.risk import RiskMeasure
 from tests import oracles
-from tests.contracts import BATCH_SHAPES, DEVICES, DTYPES
+from tests.contracts import BATCH_SHAPES, DTYPES
+from tests.devices import home
 from tests.risk.cases import RISK_MEASURES, RiskMeasureCase
+
+pytestmark = pytest.mark.every_device
 
 N_W = 7
 
@@ -24,7 +27,6 @@ monotone = pytest.mark.parametrize(
     "case", [case for case in RISK_MEASURES if case.measure.monotone], ids=lambda case: case.name
 )
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
-devices = pytest.mark.parametrize("device", DEVICES)
 batches = pytest.mark.parametrize("batch_shape", BATCH_SHAPES, ids=str)
 seeds = given(seed=st.integers(0, 2**31))
 examples = settings(max_examples=25, deadline=None, derandomize=True)
@@ -42,7 +44,8 @@ def draw(
     weights = torch.rand(*(() if shared else batch_shape), N_W, **options)
     weights[..., 2] = 0.0
     points = torch.rand(N_W, 2, **options)
-    return values, weights / weights.sum(dim=-1, keepdim=True), points
+    weights = weights / weights.sum(dim=-1, keepdim=True)
+    return values.to(home()), weights.to(home()), points.to(home())
 
 
 def close(ours: Tensor, theirs: Tensor, tolerance: float = 1e-6) -> None:
@@ -51,22 +54,20 @@ def close(ours: Tensor, theirs: Tensor, tolerance: float = 1e-6) -> None:
 
 @every
 @dtypes
-@devices
 @batches
 @pytest.mark.parametrize("shared", [False, True], ids=["weights", "shared_weights"])
 def test_equals_the_oracle(
     case: RiskMeasureCase,
     dtype: torch.dtype,
-    device: str,
     batch_shape: tuple[int, ...],
     shared: bool,
 ) -> None:
     values, weights, points = draw(*batch_shape, shared=shared)
-    measure = case.bind(points.to(device))
-    risk = measure(values.to(device, dtype), weights.to(device, dtype))
+    measure = case.bind(points)
+    risk = measure(values.to(dtype), weights.to(dtype))
     assert risk.shape == batch_shape
     assert risk.dtype == dtype
-    assert risk.device.type == device
+    assert risk.device == home()
     each = weights.expand_as(values)
 
     def single(index: tuple[int, ...]) -> np.float64:
@@ -112,7 +113,7 @@ def test_determinism_pickle_and_repr(case: RiskMeasureCase) -> None:
 def test_order_of_the_points_and_shift_of_the_values(case: RiskMeasureCase, seed: int) -> None:
     values, weights, points = draw(seed=seed, ties=True)
     risk = case.bind(points)(values, weights)
-    order = torch.randperm(N_W, generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(N_W, generator=torch.Generator().manual_seed(seed)).to(home())
     if "minimax" not in case.name:  # with ties, which point counts as the smallest depends on it
         close(case.bind(points[order])(values[order], weights[order]), risk)
     close(case.bind(points)(values + 2.5, weights), risk + 2.5)
@@ -138,15 +139,16 @@ def test_points_of_weight_zero_and_copies(case: RiskMeasureCase, seed: int) -> N
 @every
 def test_a_constant_is_its_own_risk(case: RiskMeasureCase) -> None:
     _, weights, points = draw(3)
-    weights = torch.stack([*weights, torch.full((N_W,), 1 / N_W), torch.eye(N_W)[4]])
-    values = torch.tensor([-3.0, 0.0, 1e-3, 2.0, 1e4]).double().unsqueeze(-1).expand(-1, N_W)
+    equal, one = torch.full_like(weights[0], 1 / N_W), torch.eye(N_W).to(weights)[4]
+    weights = torch.stack([*weights, equal, one])
+    values = weights.new_tensor([-3.0, 0.0, 1e-3, 2.0, 1e4]).unsqueeze(-1).expand(-1, N_W)
     close(case.bind(points)(values, weights), values[:, 0], 1e-7)
 
 
 @every
 def test_one_point_is_its_value(case: RiskMeasureCase) -> None:
-    values = torch.tensor([[-2.0], [0.0], [0.5]], dtype=torch.float64)
-    weights, points = torch.ones(1, dtype=torch.float64), torch.rand(1, 2, dtype=torch.float64)
+    values = torch.tensor([[-2.0], [0.0], [0.5]], dtype=torch.float64, device=home())
+    weights, points = values.new_ones(1), values.new_full((1, 2), 0.3)
     measure = case.bind(points)
     close(measure(values, weights), values.squeeze(-1), 1e-8)
     lower, upper = measure.bounds(values, values + 1, weights)
@@ -173,9 +175,9 @@ def test_bounds_hold_for_values_between_them(case: RiskMeasureCase, seed: int) -
     values, weights, points = draw(seed=seed)
     measure = case.bind(points)
     generator = torch.Generator().manual_seed(seed)
-    width = torch.rand(N_W, generator=generator, dtype=torch.float64) * 2
+    width = torch.rand(N_W, generator=generator, dtype=torch.float64).to(home()) * 2
     lower, upper = measure.bounds(values, values + width, weights)
-    part = torch.rand(200, N_W, generator=generator, dtype=torch.float64)
+    part = torch.rand(200, N_W, generator=generator, dtype=torch.float64).to(home())
     part[::2] = part[::2].round()  # the ends as well
     between = values + part * width
     if "mmd" in case.name:
@@ -191,15 +193,15 @@ def test_bounds_hold_for_values_between_them(case: RiskMeasureCase, seed: int) -
 @every
 def test_bad_input(case: RiskMeasureCase) -> None:
     values, weights, points = draw(2)
-    measure = case.bind(points)
+    measure, first = case.bind(points), torch.tensor([1], device=home())
     with pytest.raises(BotorchTensorDimensionError, match=r"`weights` that broadcast"):
         measure(values, weights[..., :-1])
     with pytest.raises(BotorchTensorDimensionError, match=r"`weights` that broadcast"):
         measure(values, weights.expand(3, *values.shape))  # of more replicates than values
     with pytest.raises(InputDataError, match=r"finite `values`. Got nan"):
-        measure(values.index_fill(-1, torch.tensor([1]), torch.nan), weights)
+        measure(values.index_fill(-1, first, torch.nan), weights)
     with pytest.raises(InputDataError, match=r"finite `values`. Got inf"):
-        measure.bounds(values, values.index_fill(-1, torch.tensor([1]), torch.inf), weights)
+        measure.bounds(values, values.index_fill(-1, first, torch.inf), weights)
     with pytest.raises(InputDataError, match=r"floating-point `values`. Got values.dtype="):
         measure(values.long(), weights)
     with pytest.raises(InputDataError, match=r"Got the smallest weight -"):
@@ -232,10 +234,10 @@ def test_a_replicate_that_is_not_finite_leaves_the_others_alone(
     measure, broken = case.bind(points), values.clone()
     broken[1, :, 5] = bad
     broken[2, 3, 2] = bad  # of weight 0
-    failed = torch.zeros(3, 4, dtype=torch.bool)
+    failed = torch.zeros(3, 4, dtype=torch.bool, device=home())
     failed[1], failed[2, 3] = True, True
     broken.requires_grad_()
-    width = torch.rand(3, 4, N_W, dtype=torch.float64)
+    width = draw(3, 4, seed=1)[0].abs()
     results = (
         (measure(broken, weights), measure(values, weights)),
         *zip(

@@ -35,6 +35,7 @@ from botorch_risk.test_functions import (
     unit_grid,
 )
 from tests.acquisition.lake import build_model
+from tests.devices import home
 from tests.strategies.near_the_best import NearTheBest
 
 NUM_REPEATS = 4
@@ -182,9 +183,10 @@ class StrategyCase:
     @property
     def bounds(self) -> Tensor | Box:
         r"""The bounds as the constructor takes them."""
+        box = self.box.to(home())
         if self.problem not in (OVEN, SEASONS):
-            return self.box
-        return Box(self.box, self.problem.integers, self.problem.categories)
+            return box
+        return Box(box, self.problem.integers, self.problem.categories)
 
 
 _FAST = {"num_restarts": 3, "raw_samples": 32}

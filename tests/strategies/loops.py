@@ -13,11 +13,14 @@ from tests.strategies.cases import NUM_REPEATS, PROBLEM
 
 
 def evaluate(strategy: Strategy, X: Tensor, index: int, problem: Any = PROBLEM) -> Tensor:
-    r"""Repeats `R x q x k` or `R x q x k x m` at points, with their contexts if there are any."""
+    r"""Repeats `R x q x k` or `R x q x k x m` at points, with their contexts if there are any.
+
+    The laboratory is on the CPU, wherever the strategy computes.
+    """
     streams = generators(strategy.seeds, "observations", index)
     several = strategy.method.num_outcomes > 1
     sample = problem.sample_outcomes if several else problem.sample_repeats
-    return sample(X, NUM_REPEATS, streams)
+    return sample(X.cpu(), NUM_REPEATS, streams).to(X)
 
 
 def meet(strategy: Strategy, X: Tensor, index: int, problem: Any = PROBLEM) -> Tensor:
@@ -25,7 +28,7 @@ def meet(strategy: Strategy, X: Tensor, index: int, problem: Any = PROBLEM) -> T
     if X.shape[-1] > problem.bounds.shape[-1] or not hasattr(problem, "draw_contexts"):
         return X
     streams = generators(strategy.seeds, "contexts", index)
-    return torch.cat([X, problem.draw_contexts(X, streams)], dim=-1)
+    return torch.cat([X, problem.draw_contexts(X.cpu(), streams).to(X)], dim=-1)
 
 
 def play(strategy: Strategy, rounds: int, first: int = 0, problem: Any = PROBLEM) -> list[Tensor]:

@@ -12,12 +12,16 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from torch import Tensor
 
 from botorch_risk.strategies import random_search
+from tests.devices import home
 from tests.strategies.cases import NUM_INITIAL, STRATEGIES, StrategyCase, every
 from tests.strategies.loops import are_among, evaluate, meet, play, recommended
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Expected a threshold within:botorch.exceptions.warnings.InputDataWarning"
-)
+pytestmark = [
+    pytest.mark.every_device,
+    pytest.mark.filterwarnings(
+        "ignore:Expected a threshold within:botorch.exceptions.warnings.InputDataWarning"
+    ),
+]
 SEEDS = (0, 1, 2)
 
 
@@ -28,7 +32,7 @@ def test_protocol_and_shapes(case: StrategyCase) -> None:
     assert first.shape == (3, NUM_INITIAL, case.num_asked)
     assert second.shape == (3, case.batch_size, case.num_asked)
     d_x = case.num_decisions
-    lower, upper = case.problem.bounds[:, :d_x]
+    lower, upper = case.problem.bounds[:, :d_x].to(home())
     nothing = second.isnan().any(dim=-1)  # a batch may end short
     assert not (nothing[:, 0] if case.of_a_domain else nothing).any()
     for X in (first, second[~nothing]):
@@ -140,7 +144,7 @@ def test_bounds_with_a_graph_or_of_integers_are_taken_as_numbers(case: StrategyC
     def passed(change: Callable[[Tensor], Tensor]) -> Any:
         r"""The strategy with its boxes changed, and then overwritten."""
         boxes = {"context_bounds": case.options.get("context_bounds"), "box": case.box}
-        changed = {name: change(box) for name, box in boxes.items() if box is not None}
+        changed = {name: change(box.to(home())) for name, box in boxes.items() if box is not None}
         options = {**case.options, **{n: b for n, b in changed.items() if n in case.options}}
         strategy = dataclasses.replace(case, box=changed["box"], options=options).build(SEEDS)
         with torch.no_grad():
@@ -164,7 +168,7 @@ def test_points_outside_the_bounds_and_empty_rounds_are_refused(case: StrategyCa
     asked = strategy.ask()
     X = meet(strategy, asked, 0, case.problem)
     Y = evaluate(strategy, X, 0, case.problem)
-    far = X + torch.eye(X.shape[-1])[0] * 500
+    far = X + 500 * torch.eye(X.shape[-1]).to(X)[0]
     for bad_X, bad_Y, error, message in (
         (far, Y, InputDataError, "within bounds="),
         (X[:, :0], Y[:, :0], BotorchTensorDimensionError, "q >= 1"),

@@ -18,7 +18,8 @@ from botorch_risk.experiments.problem import (
     decision_bounds,
 )
 from botorch_risk.seeding import generators
-from tests.contracts import BATCH_SHAPES, DEVICES, DTYPES
+from tests.contracts import BATCH_SHAPES, DTYPES
+from tests.devices import home
 from tests.test_functions.cases import PROBLEMS, ProblemCase
 
 EVERY = [pytest.param(case, id=case.name, marks=case.marks) for case in PROBLEMS]
@@ -27,7 +28,6 @@ every = pytest.mark.parametrize("case", EVERY)
 known = pytest.mark.parametrize("case", [each for each in EVERY if each.values[0].objective])
 random = pytest.mark.parametrize("case", [each for each in EVERY if each.values[0].sample])
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
-devices = pytest.mark.parametrize("device", DEVICES)
 
 
 def sobol(case: ProblemCase, problem: Any, n: int) -> Tensor:
@@ -52,15 +52,13 @@ def value_of(case: ProblemCase, problem: Any, X: Tensor) -> Tensor:
 
 @every
 @dtypes
-@devices
-def test_bounds_are_a_box_and_follow_the_dtype(
-    case: ProblemCase, dtype: torch.dtype, device: str
-) -> None:
-    problem = case.build(dtype).to(device)
+@pytest.mark.every_device
+def test_bounds_are_a_box_and_follow_the_dtype(case: ProblemCase, dtype: torch.dtype) -> None:
+    problem = case.build(dtype).to(home())
     assert isinstance(problem, BaseTestProblem)
     assert problem.bounds.shape == (2, problem.dim)
     assert problem.bounds.dtype == dtype
-    assert problem.bounds.device.type == device
+    assert problem.bounds.device == home()
     assert (problem.bounds[0] < problem.bounds[1]).all()
     if not isinstance(problem, MultiObjectiveTestProblem):
         assert not problem.is_minimization_problem
@@ -68,15 +66,15 @@ def test_bounds_are_a_box_and_follow_the_dtype(
 
 @known
 @dtypes
-@devices
+@pytest.mark.every_device
 def test_objective_has_the_shape_dtype_and_device_of_the_decisions(
-    case: ProblemCase, dtype: torch.dtype, device: str
+    case: ProblemCase, dtype: torch.dtype
 ) -> None:
-    problem = case.build(dtype).to(device)
+    problem = case.build(dtype).to(home())
     X = sobol(case, problem, 12)
     single = case.objective(problem, X)
     assert single.dtype == dtype
-    assert single.device.type == device
+    assert single.device == home()
     for batch_shape in BATCH_SHAPES:
         m = 12 // max(1, torch.Size(batch_shape).numel())
         batch = X[: m * torch.Size(batch_shape).numel()].reshape(*batch_shape, m, case.decision)
@@ -120,16 +118,14 @@ def test_is_what_the_experiment_loop_asks_for(case: ProblemCase) -> None:
 
 @random
 @dtypes
-@devices
-def test_draws_depend_on_the_generator_alone(
-    case: ProblemCase, dtype: torch.dtype, device: str
-) -> None:
-    problem = case.build(dtype).to(device)
+@pytest.mark.every_device
+def test_draws_depend_on_the_generator_alone(case: ProblemCase, dtype: torch.dtype) -> None:
+    problem = case.build(dtype).to(home())
     together = case.sample(problem, generators([5, 1, 8], "draws"))
     assert together.dtype == dtype
-    assert together.device.type == device
+    assert together.device == home()
     torch.manual_seed(7)  # the global state has no part in it
-    again = case.sample(case.build(dtype).to(device), generators([8, 5], "draws"))
+    again = case.sample(case.build(dtype).to(home()), generators([8, 5], "draws"))
     assert torch.equal(again, together[[2, 0]])
     (generator,) = generators(1, "draws")
     assert torch.equal(case.sample(problem, generator), together[1])

@@ -199,12 +199,10 @@ def test_forward_adds_the_noise_of_the_problem():
     assert torch.equal(problem(X), first)
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("cls", [HeteroscedasticSine, HeteroscedasticBranin])
-def test_optimum_does_not_depend_on_the_device(cls):
-    optimizer, value = cls().cuda().optimal_mean_variance(1.0)
-    assert optimizer.is_cuda
+def test_optimum_does_not_depend_on_the_device(cls, device):
+    optimizer, value = cls().to(device).optimal_mean_variance(1.0)
+    assert optimizer.device == device
     assert value == cls().optimal_mean_variance(1.0)[1]
 
 

@@ -1,0 +1,81 @@
+r"""The devices that are there, and the one that the present test runs on.
+
+A test that asks for `device`, or that is marked `every_device`, runs on each of them: on the CPU,
+on the second device of `tests/second_device.py`, and on a GPU if there is one, under the mark
+`gpu`. Such a test makes its tensors on `home()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+from tests.second_device import SIM
+
+_CPU = torch.device("cpu")
+_present = [_CPU]
+
+
+def available_devices(gpu: bool) -> list[object]:
+    r"""The devices as parameters of a test, each with its mark."""
+    cuda = pytest.param(torch.device("cuda:0"), marks=pytest.mark.gpu)
+    return [_CPU, SIM, *([cuda] if gpu else [])]
+
+
+DEVICES = available_devices(torch.cuda.is_available())
+
+
+def home() -> torch.device:
+    r"""Where the present test makes its tensors."""
+    return _present[-1]
+
+
+@contextmanager
+def at(device: torch.device) -> Iterator[None]:
+    r"""Makes a device the home of what the block makes."""
+    _present.append(device)
+    try:
+        yield
+    finally:
+        _present.pop()
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    r"""Runs a test on every device if it asks for one."""
+    arguments = metafunc.definition.obj.__code__.co_varnames
+    asks = "device" in arguments[: metafunc.definition.obj.__code__.co_argcount]
+    if asks or metafunc.definition.get_closest_marker("every_device"):
+        metafunc.parametrize("device", DEVICES, indirect=True, ids=str)
+
+
+def mark_most_of_the_second_device_slow(items: Iterable[pytest.Item]) -> None:
+    r"""Leaves, of its tests, the first of each case and the last of each test function.
+
+    The first test of a contract asks most of its case, and the last cases are the quickest.
+    """
+    of_case: dict[str, pytest.Item] = {}
+    of_test: dict[str, pytest.Item] = {}
+    there = [item for item in items if _parameters(item).get("device") == SIM]
+    there = [item for item in there if not item.get_closest_marker("slow")]
+    for item in there:
+        of_test[item.nodeid.partition("[")[0]] = item
+        for case in _cases(_parameters(item)):
+            of_case.setdefault(case, item)
+    kept = set(map(id, (*of_case.values(), *of_test.values())))
+    for item in there:
+        if id(item) not in kept:
+            item.add_marker(pytest.mark.slow)
+
+
+def _parameters(item: pytest.Item) -> dict[str, object]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def _cases(parameters: dict[str, object]) -> Iterator[str]:
+    r"""The cases among the parameters of a test, by their kinds and names."""
+    for value in parameters.values():
+        if type(value).__name__.endswith(("Case", "Cell")):
+            yield f"{type(value).__name__} {value.name}"  # type: ignore[attr-defined]
