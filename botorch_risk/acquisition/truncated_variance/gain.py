@@ -105,6 +105,13 @@ def anticipated_set(posterior: DomainPosterior, state: TruncatedVarianceState) -
     The points of `M_t`; and where sets are formed from scratch (`monotone=False`) all points that
     the present bounds leave open, since a new epoch has wider ones: points come back. A sample
     at its mean narrows bounds only, so that there are no others.
+
+    The paper combines neither variant with the other nor with costs. Its Eq. (3) subtracts a sum
+    over the set after the sample from one over the set before it, and we read 'before' as formed by
+    the same bounds, with the present `beta_(i)`, from no sample. With the set of the last round
+    instead, points that come back count in the second sum alone: all gains fall by the same amount,
+    which changes nothing at equal costs, but with unequal ones they may all be negative. Then the
+    ratio of Eq. (3) prefers the most expensive sample, however little it tells.
     """
     if state.monotone:
         return state.unclassified
@@ -125,7 +132,8 @@ def anticipated_gain(
     The outcome is replaced by its mean, so that only the variances change. The second sum of
     Eq. (3) then runs over the points that would be in M; the first runs over all that may be,
     `anticipated_set`, since otherwise ruling points out would have no merit. A point that would be
-    ruled out thus counts with all of `max(beta s^2, eta^2)`.
+    ruled out thus counts with all of `max(beta s^2, eta^2)`, and a sample that changes nothing has
+    a gain of 0.
 
     Args:
         covariance: `B x m x a`.

@@ -138,6 +138,27 @@ def test_anticipated_sets_hold_the_points_that_come_back(goal: Goal, dense: bool
     assert acqf.select(3).row.min() >= 0
 
 
+def test_points_that_come_back_make_no_sample_attractive_for_being_expensive() -> None:
+    r"""The first sum holds them: with the set of the last round the costs would decide."""
+    posterior, state = build(torch.arange(0, 36, 3), eta=0.6, goal=Maximize())
+    state = replace(state, monotone=False, beta=4 * state.beta)
+    costs = travel(grid(), None, None)
+    free, paid, vain = (
+        TruncatedVarianceReduction(posterior, state, anticipate=True, **options)
+        for options in ({"noise": NOISE}, {"noise": NOISE, "cost": travel}, {"noise": 1e12})
+    )
+    gains = free.evaluate_domain()
+    torch.testing.assert_close(paid.evaluate_domain(), gains / costs)
+    assert vain.evaluate_domain().abs().max() < 1e-6 * gains.max()  # a useless sample gains nothing
+    back = state.update(posterior).unclassified & ~state.unclassified
+    above_target = state.beta * posterior.variance[back]
+    of_last_round = gains - above_target.clamp_min(state.eta.item() ** 2).sum()
+    assert (of_last_round < 0).all()
+    assert costs[(of_last_round / costs).argmax()] == costs.max()
+    chosen = paid.select()
+    assert chosen.row.item() == (gains / costs).argmax() and costs[chosen.row] < costs.max()
+
+
 @pytest.mark.parametrize("weight", [-1.0, 2.5])
 def test_a_posterior_transform_scales_everything(weight: float) -> None:
     r"""Noise and outcomes are in the units of the data, levels in those after the transform."""
