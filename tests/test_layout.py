@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "botorch_risk"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-MAX_LINES = 400
+MAX_LINES_OF_CODE = {"botorch_risk": 300}  # elsewhere 350
 
 # From the ground up: a file imports only from its own floor and from those before it.
 FLOORS = (
@@ -108,14 +108,26 @@ def test_no_module_imports_from_a_floor_above_it() -> None:
     assert upwards == set()
 
 
+def lines_of_code(path: Path) -> int:
+    r"""The lines of a file that are neither empty nor a comment nor part of a docstring."""
+    text = path.read_text(encoding="utf-8")
+    written = sum(bool(line.strip()) and line.strip()[0] != "#" for line in text.splitlines())
+    documented = 0
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            first, last = node.body[0].lineno, node.body[0].end_lineno or 0
+            documented += sum(bool(line.strip()) for line in text.splitlines()[first - 1 : last])
+    return written - documented
+
+
 def test_files_are_short_and_named_for_what_they_hold() -> None:
     folders = ("botorch_risk", "tests", "benchmarks", "reproduction", "studies")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    lengths = {
-        path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
-        for path in files
-    }
-    assert {name: length for name, length in lengths.items() if length > MAX_LINES} == {}
+    lengths = {path.relative_to(ROOT).as_posix(): lines_of_code(path) for path in files}
+    limits = {name: MAX_LINES_OF_CODE.get(name.partition("/")[0], 350) for name in lengths}
+    assert {name: n for name, n in lengths.items() if n > limits[name]} == {}
     assert not {"utils", "helpers", "common", "misc"} & {path.stem for path in files}
 
 
