@@ -90,7 +90,8 @@ WITHOUT_CONTRACT = {
         "RobustPath",
     },
     "posterior": {"Marginals"},  # a record
-    "strategies": {"History", "View", "SingleExperiment"},  # records, and a wrapper of a strategy
+    # records, and a wrapper of a strategy
+    "strategies": {"Classification", "History", "View", "SingleExperiment"},
     "test_functions": {
         "StratifiedSplitter",
         "SurveyCost",

@@ -16,6 +16,7 @@ from botorch_risk.acquisition.pointwise import (
     register_weights,
 )
 from botorch_risk.models.hallucination import condition_on_mean
+from botorch_risk.models.validation import warn_if_unfitted
 from botorch_risk.posterior.inputs import as_points
 from botorch_risk.posterior.marginals import MarginalPredictor, Marginals
 
@@ -54,6 +55,7 @@ class _MarginalAcquisition(PointwiseAcquisitionFunction):
             X_pending: `batch_shape x n' x d` points under evaluation.
         """
         super().__init__(model=model)
+        warn_if_unfitted(model)
         self.posterior_transform = posterior_transform
         self.set_X_pending(X_pending)
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal, Sets
 from botorch_risk.acquisition.truncated_variance.sampling import (
     Cost,
     Noise,
@@ -33,6 +34,10 @@ class Score(ABC):
     def learn(self, view: View) -> State:
         r"""The state after a round."""
         return view.state
+
+    def level_set(self, view: View) -> tuple[LevelSetGoal, Sets] | None:
+        r"""The level that is sought and the sets so far, `R x |D|` each; None if none is sought."""
+        return None
 
     @abstractmethod
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
@@ -78,6 +83,10 @@ class TakeBest(Sampler):
     def learn(self, view: View, paid: Tensor) -> State:
         r"""What the score keeps of the round."""
         return self.score.learn(view)
+
+    def level_set(self, view: View) -> tuple[LevelSetGoal, Sets] | None:
+        r"""The score's."""
+        return self.score.level_set(view)
 
 
 def take_best(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.level_set import straddle
-from botorch_risk.acquisition.truncated_variance.goals import LevelSet
+from botorch_risk.acquisition.truncated_variance.goals import LevelSet, LevelSetGoal, Sets
 from botorch_risk.arguments import check_arguments, check_finite, check_nonnegative
 from botorch_risk.baselines.domain_search import Score, take_best
 from botorch_risk.posterior.domain import DomainPosterior
@@ -18,6 +18,8 @@ from botorch_risk.posterior.marginals import Marginals
 from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.method import State, View
 from botorch_risk.strategies.strategy import Strategy
+
+_SETS = ("unclassified", "high", "low")
 
 
 def straddle_search(
@@ -70,6 +72,18 @@ class StraddleScore(Score):
         moments = Marginals(posterior.mean, posterior.variance)
         return straddle(moments, self.threshold, self.beta)
 
+    def level_set(self, view: View) -> tuple[LevelSetGoal, Sets]:
+        r"""What the present bounds classify: nothing is kept of earlier ones."""
+        goal, mean = LevelSet(self.threshold), view.belief.posterior.mean
+        nothing = torch.zeros_like(mean, dtype=torch.bool)
+        return goal, goal.classify((~nothing, nothing, nothing), *self.bounds(view))
+
+    def bounds(self, view: View) -> tuple[Tensor, Tensor]:
+        r"""The confidence bounds, `R x |D|` each."""
+        posterior = view.belief.posterior
+        reach = (self.beta * posterior.variance).sqrt()
+        return posterior.mean - reach, posterior.mean + reach
+
 
 def gchk(
     domain: Tensor,
@@ -117,17 +131,18 @@ class Unclassified(Score):
         every = torch.ones(
             num_replicates, len(space.domain), dtype=torch.bool, device=space.domain.device
         )
-        return {"unclassified": every, "high": ~every, "low": ~every}
+        return dict(zip(_SETS, (every, ~every, ~every), strict=True))
 
     def learn(self, view: View) -> State:
         r"""Classifies by the bounds of this round."""
-        posterior = view.belief.posterior
-        reach = (self.of.beta * posterior.variance).sqrt()
-        before = tuple(view.state[name] for name in ("unclassified", "high", "low"))
-        mean = posterior.mean
-        goal = LevelSet(self.of.threshold)
-        sets = goal.classify(before, mean - reach, mean + reach)  # type: ignore[arg-type]
-        return {**view.state, **dict(zip(("unclassified", "high", "low"), sets, strict=True))}
+        goal, before = self.level_set(view)
+        sets = goal.classify(before, *self.of.bounds(view))
+        return {**view.state, **dict(zip(_SETS, sets, strict=True))}
+
+    def level_set(self, view: View) -> tuple[LevelSetGoal, Sets]:
+        r"""What all bounds so far have classified."""
+        unclassified, high, low = (view.state[name] for name in _SETS)
+        return LevelSet(self.of.threshold), (unclassified, high, low)
 
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
         r"""The straddle, minus infinity at points that are classified."""

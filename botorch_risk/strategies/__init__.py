@@ -13,6 +13,7 @@ from botorch_risk.strategies.adaptive_repeats import (
     WorthOfReadings,
     adaptive_repeats,
 )
+from botorch_risk.strategies.classification import Classification
 from botorch_risk.strategies.context_space import ContextSpace
 from botorch_risk.strategies.contextual import ContextualRisk
 from botorch_risk.strategies.domain import SampleDomain, Sampler
@@ -49,6 +50,7 @@ __all__ = [
     "Acquire",
     "AdaptiveRepeats",
     "Box",
+    "Classification",
     "ContextSpace",
     "ContextualRisk",
     "DecisionThenValue",

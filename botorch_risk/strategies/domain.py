@@ -12,11 +12,13 @@ from botorch.models.model import Model
 from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
+from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal, Sets
 from botorch_risk.acquisition.truncated_variance.sampling import SamplingTerms
 from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.strategies.classification import Classification
 from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import Method, State, View
@@ -55,6 +57,10 @@ class Sampler(ABC):
         r"""The state after a round whose samples cost `R` units."""
         return view.state
 
+    def level_set(self, view: View) -> tuple[LevelSetGoal, Sets] | None:
+        r"""The level that is sought and the sets so far, `R x |D|` each; None if none is sought."""
+        return None
+
 
 @dataclass
 class DomainBelief:
@@ -72,7 +78,8 @@ class SampleDomain(Method):
     The model is built of all data at first and every `refit_every` rounds; samples in between are
     rank-one updates of the posterior, and are taken at any point of the box round the domain. NaN
     rows ask for nothing: the replicate is finished, or its batch has ended short. They are told as
-    NaN, like outcomes that failed. The point of highest posterior mean is recommended.
+    NaN, like outcomes that failed. The point of highest posterior mean is recommended, whatever is
+    sought; the answer to a level set is `Strategy.classify`.
 
     The state holds the cost of all samples, `cost`, each row counted once whatever the number of
     its repeats, and the last point, `previous`.
@@ -175,6 +182,16 @@ class SampleDomain(Method):
     def recommend(self, view: View) -> Tensor:
         r"""The point of highest posterior mean of each replicate."""
         return view.space.domain[view.belief.posterior.mean.argmax(dim=-1)]
+
+    def classify(self, view: View) -> Classification:
+        r"""The sets of the sampler, and the posterior probabilities.
+
+        Raises:
+            UnsupportedError: If the sampler seeks no level set.
+        """
+        if (sought := self.sampler.level_set(view)) is None:
+            return super().classify(view)
+        return Classification.of(*sought, view.belief.posterior)
 
     def model_of(self, view: View, row: int) -> Model:
         r"""A model of all data of one replicate, without a batch dimension."""

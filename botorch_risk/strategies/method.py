@@ -10,11 +10,13 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from torch import Tensor
 
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.results import Optimum, warn_of_failed_fits
+from botorch_risk.strategies.classification import Classification
 from botorch_risk.strategies.history import History, rows_where
 from botorch_risk.strategies.space import Space
 
@@ -230,6 +232,17 @@ class Method(ABC):
         Of several objectives, a set of decisions, `R x p x d_x`, NaN where one has fewer.
         """
 
+    def classify(self, view: View) -> Classification:
+        r"""Which points are above the level that is sought, `R x |D|`.
+
+        Raises:
+            UnsupportedError: If no level set is sought, as by most methods.
+        """
+        raise UnsupportedError(
+            f"Expected a strategy for a level set, such as `truvar(..., goal=LevelSet(0.5))`. Got "
+            f"{self!r}."
+        )
+
 
 @dataclass(frozen=True)
 class ReportedMethod(Method):
@@ -280,6 +293,10 @@ class ReportedMethod(Method):
     def recommend(self, view: View) -> Tensor:
         r"""As `report` does."""
         return self.report.recommend(view)
+
+    def classify(self, view: View) -> Classification:
+        r"""As `report` does."""
+        return self.report.classify(view)
 
 
 def fits_of(views: Views, state: State, num_replicates: int) -> State:

@@ -3,7 +3,7 @@ r"""One experiment of a laboratory, whose readings come as a plain table."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from botorch_risk.arguments import check_fields
 from botorch_risk.models.repeats import group_equal_rows
+from botorch_risk.strategies.classification import Classification
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.space import as_data
 from botorch_risk.strategies.strategy import Strategy
@@ -132,6 +133,16 @@ class SingleExperiment:
             ValueError: If the initial design is not complete.
         """
         return self.strategy.recommend()[0]
+
+    def classify(self) -> Classification:
+        r"""Which points of a finite domain are above the level that is sought, `|D|` each.
+
+        Raises:
+            UnsupportedError: If the method seeks no level set.
+            ValueError: If the initial design is not complete.
+        """
+        found = self.strategy.classify()
+        return Classification(*(getattr(found, each.name)[0] for each in fields(found)))
 
     def state_dict(self) -> dict[str, Any]:
         r"""The state of the strategy, as JSON."""

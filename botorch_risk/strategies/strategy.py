@@ -14,6 +14,7 @@ from torch import Tensor
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.seeding import as_seeds, derive_seed
 from botorch_risk.strategies.arguments import describe, difference, from_json, to_json
+from botorch_risk.strategies.classification import Classification
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import Method, State, View, Views, fits_of, with_rows
 from botorch_risk.strategies.space import Space, as_data
@@ -218,6 +219,17 @@ class Strategy:
             chosen[index] = one.to(chosen)
         return chosen
 
+    def classify(self) -> Classification:
+        r"""Which points of a finite domain are above the level that is sought, with probabilities.
+
+        Raises:
+            UnsupportedError: If the method seeks no level set.
+            ValueError: If nothing was observed yet.
+        """
+        self._check_observed()
+        parts = [(replicates, self.method.classify(view)) for replicates, view in self.views]
+        return Classification.joined(parts, len(self.seeds))
+
     def state_dict(self) -> dict[str, Any]:
         r"""All that is needed to continue, and what the strategy was built with, as JSON."""
         history = self._history
@@ -251,8 +263,10 @@ class Strategy:
             name: from_json(rows[name]).to(like) for name in ("X", "Y", "recorded")
         }
         history = replace(self._history, rounds=torch.tensor(state["rounds"]).long(), **tensors)
-        kept = {name: from_json(value).to(like.device) for name, value in state["state"].items()}
-        return history, kept
+        kept = {name: from_json(value) for name, value in state["state"].items()}
+        # Where the method keeps it: a bandit stays on the CPU.
+        own = {name: kept[name].to(part.device) for name, part in self._state.items()}
+        return history, kept | own
 
     def _arguments(self) -> dict[str, Any]:
         return {
@@ -264,8 +278,7 @@ class Strategy:
         }
 
     def _commit(self, history: History, state: State, views: Views | None = None) -> None:
-        self._history, self._state = history, state
-        self._views = views
+        self._history, self._state, self._views = history, state, views
         self._proposal: Tensor | None = None
 
     def _after(self, history: History) -> tuple[History, State, Views | None]:

@@ -10,7 +10,7 @@ from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance import TruncatedVarianceReduction
-from botorch_risk.acquisition.truncated_variance.goals import Goal
+from botorch_risk.acquisition.truncated_variance.goals import Goal, LevelSetGoal, Sets
 from botorch_risk.acquisition.truncated_variance.sampling import (
     Cost,
     Noise,
@@ -52,7 +52,7 @@ class TruncateVariance(Sampler):
         >>> for _ in range(8):
         ...     X = strategy.ask()
         ...     strategy.tell(X, X.clone())
-        >>> known = truvar_state(strategy)
+        >>> known = strategy.classify()
         >>> known.high.sum(), known.low.sum(), known.unclassified.sum()
         (tensor(15), tensor(15), tensor(0))
     """
@@ -90,6 +90,12 @@ class TruncateVariance(Sampler):
         state = self.restored(view.space.domain, view.state, view.round - 1)
         state = state.update(view.belief.posterior, paid)
         return {**view.state, **_tensors(state)}
+
+    def level_set(self, view: View) -> tuple[LevelSetGoal, Sets] | None:
+        r"""The goal and its sets, unless the goal is the maximum."""
+        if not isinstance(self.goal, LevelSetGoal):
+            return None
+        return self.goal, self.restored(view.space.domain, view.state, view.round).sets
 
     def restored(self, domain: Tensor, state: State, num_updates: int) -> TruncatedVarianceState:
         r"""The sets and the epoch of each replicate, from the state of a strategy."""
@@ -160,6 +166,9 @@ def truvar(
     **options: Any,
 ) -> Strategy:
     r"""TRUVAR, Algorithm 1 of [Bogunovic2016truvar]_, to maximise or for a level set.
+
+    The answer to a level set is `strategy.classify()`: the points above and below the level, and
+    the probabilities. `strategy.recommend()` is the point of highest posterior mean.
 
     Args:
         domain: `|D| x d` points.

@@ -2,18 +2,31 @@ r"""Messages about training data that a model cannot be built from; more in test
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models import SingleTaskGP
+from botorch.models.transforms import Normalize
+from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
+from torch import Tensor
 
+from botorch_risk.acquisition import (
+    Maximize,
+    Straddle,
+    TruncatedVarianceReduction,
+    TruncatedVarianceState,
+)
 from botorch_risk.models import RepeatedOutcomes
 from botorch_risk.models.validation import (
     validate_inputs,
     validate_outcomes,
     warning_of_small_scale,
 )
+from botorch_risk.posterior import DomainPosterior
 from tests.models.examples import repeats
 
 
@@ -49,3 +62,34 @@ def test_small_scales_are_reported():
     assert warning_of_small_scale(SingleTaskGP(X, Y)) is None
     message = warning_of_small_scale(SingleTaskGP(X, 1e-6 * Y))
     assert message is not None and "Rescale the outcomes" in message
+
+
+@pytest.mark.parametrize("kernel", [None, "matern", "scaled"])
+def test_a_model_that_is_not_fitted_is_noticed_where_its_prior_does_not_hold(
+    kernel: str | None,
+) -> None:
+    unit = torch.rand(8, 2, dtype=torch.double)
+    Y = (4 * unit).sin().sum(dim=-1, keepdim=True)
+    matern = get_matern_kernel_with_gamma_prior(2)
+    options: dict[str, Any] = {} if kernel is None else {"covar_module": matern}
+    if kernel == "matern":
+        options["covar_module"] = matern.base_kernel
+
+    def build(X: Tensor, **further: Any) -> SingleTaskGP:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputDataWarning)  # BoTorch's, of the unit cube
+            return SingleTaskGP(X, Y, **options, **further)
+
+    message = r"fitted model, or inputs in the unit cube.*Got initial ones for inputs in \["
+    with pytest.warns(InputDataWarning, match=message):
+        Straddle(build(50 * unit), threshold=0.5)
+    with pytest.warns(InputDataWarning, match=message):
+        posterior = DomainPosterior(build(50 * unit), 50 * unit)
+        state = TruncatedVarianceState.initial(50 * unit, Maximize()).update(posterior)
+        TruncatedVarianceReduction(posterior, state, noise=1e-2)
+    fitted = build(50 * unit)
+    fitted.covar_module.initialize(
+        **{"base_kernel.lengthscale" if kernel == "scaled" else "lengthscale": 20.0}
+    )
+    for fine in (fitted, build(unit), build(50 * unit, input_transform=Normalize(2))):
+        Straddle(fine, threshold=0.5)

@@ -33,6 +33,7 @@ from botorch_risk.acquisition.truncated_variance.sampling import (
 )
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
+from botorch_risk.models.validation import warn_if_unfitted
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.inputs import as_points
 
@@ -121,6 +122,7 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
             ValueError: If noise, costs or weights are missing or out of their range.
         """
         super().__init__(model=posterior.model)
+        warn_if_unfitted(posterior.model)
         state.check_domain(posterior)
         self.posterior, self.state = posterior, state
         self.terms = SamplingTerms(noise=noise, levels=levels, cost=cost)
