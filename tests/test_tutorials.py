@@ -21,6 +21,7 @@ from botorch_risk.fit import PseudoDataMarginalLogLikelihood
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "tutorials").glob("*.ipynb"))
+QUICK = ("08_your_own_data", "10_imprecise_decisions")  # the others take seconds to minutes
 MAX_BYTES = 1_000_000
 PLACES = re.compile(r"[/\\](home|root|Users)[/\\]|site-packages")
 
@@ -51,7 +52,13 @@ def test_there_are_tutorials():
     assert len({path.stem[:2] for path in NOTEBOOKS}) == len(NOTEBOOKS)
 
 
-@each_notebook
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else [pytest.mark.slow])
+        for path in NOTEBOOKS
+    ],
+)
 def test_runs_in_its_short_form(path, tmp_path, monkeypatch):
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
