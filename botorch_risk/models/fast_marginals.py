@@ -41,7 +41,8 @@ class FastMarginals(Model):
     `ModelListGP` of them. The rest goes to the model: points that are asked for jointly (q > 1),
     with observation noise or for some outputs, and models without a closed form. The view says so
     in a warning, once. It holds no numbers of its own, so that it follows the model when this is
-    fitted or given other data.
+    fitted or given other data, and a kernel another `nu`. It does not see what is written through
+    `.data` into training data or buffers: use `set_train_data`, or write in place.
 
     Derivatives are in the points, once: hyperparameters count as constants, so fit the model, not
     the view. What is of the model itself (`train_inputs`, `likelihood`, ...) is found on the view.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from botorch.models.transforms.outcome import Standardize
+from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.means import ConstantMean
 from linear_operator.utils.cholesky import psd_safe_cholesky
@@ -25,7 +26,10 @@ class ModelState:
     memory counts as the same, since BoTorch's `Normalize` detaches its buffers in every call.
     Writing in place changes the version of a tensor. Parameters are also compared by value, since
     GPyTorch's setters write through `.data`, which leaves the version as it is, and so are tensors
-    made in PyTorch's inference mode, which have no version.
+    made in PyTorch's inference mode, which have no version. What is written through `.data` into a
+    buffer or the training data goes unnoticed: comparing their values would make a GPU wait once
+    per tensor in every call. Numbers of a kernel that are no parameters, such as the `nu` of a
+    Matern kernel, are compared.
 
     Attributes:
         slots: Where each part is kept: a dictionary of a module, a key, the part.
@@ -54,6 +58,13 @@ class ModelState:
             for module in model.modules()
             for kept in (module._modules, module._parameters, module._buffers)
             for key, part in kept.items()
+        )
+        slots += tuple(
+            (vars(module), key, part)
+            for module in model.modules()
+            if isinstance(module, Kernel)
+            for key, part in vars(module).items()
+            if isinstance(part, float | int) and not isinstance(part, bool)
         )
         data = _data(model)
         tensors = [*(part for _, _, part in slots if isinstance(part, Tensor)), *data]

@@ -29,11 +29,12 @@ from botorch.acquisition.objective import (
 )
 from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import BotorchWarning
-from botorch.models import ModelListGP
+from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
 from botorch.models.model import Model
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
+from gpytorch.kernels import MaternKernel
 from torch import Tensor
 
 from botorch_risk.fit import fit_exact_gp
@@ -275,3 +276,26 @@ def test_our_optimiser_leaves_others_as_they_are() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert with_fast_marginals(unknown) is unknown
+
+
+def test_another_smoothness_of_the_kernel_is_seen() -> None:
+    X = torch.rand(8, 2, dtype=torch.double)
+    Y = X.sin().sum(dim=-1, keepdim=True)
+    model = SingleTaskGP(X, Y, covar_module=MaternKernel(nu=2.5, ard_num_dims=2)).eval()
+    view, at = FastMarginals(model), torch.rand(3, 1, 2, dtype=torch.double)
+    before = view.posterior(at).mean
+    model.covar_module.nu = 0.5
+    model.prediction_strategy = None  # GPyTorch's own cache does not see it
+    torch.testing.assert_close(view.posterior(at).mean, model.posterior(at).mean)
+    assert (view.posterior(at).mean - before).abs().max() > 1e-4
+
+
+def test_writing_in_place_is_seen_and_writing_through_data_is_not() -> None:
+    model = make_model(outcomes=None)
+    view, at = FastMarginals(model), torch.rand(3, 1, 2, dtype=torch.double)
+    before = view.posterior(at).mean
+    model.train_targets.data += 1.0
+    assert torch.equal(view.posterior(at).mean, before)  # a limit that the docstring names
+    with torch.no_grad():
+        model.train_targets += 1.0
+    assert (view.posterior(at).mean - before).abs().max() > 1.0
