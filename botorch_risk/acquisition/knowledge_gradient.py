@@ -136,7 +136,11 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         return RankOneGain.of(model, self.risk_aversion, self.num_compared)
 
     def evaluate(self, X: Tensor) -> Tensor:
-        r"""The best log rate at `batch_shape x m x d` points as new ones, `batch_shape x m`."""
+        r"""The best log rate at `batch_shape x m x d` points as new ones, `batch_shape x m`.
+
+        By ten nodes of the log noise, as an optimiser asks for it again and again: where the gain
+        is below exp(-8) of the prior's deviation it is rough, and `log_rates` is not.
+        """
         X = as_points(X, self.model)
         self.check_points(X)
         return map_replicates(lambda X: self._rates(X).amax(dim=-1), X, self._batch_shape)
@@ -168,7 +172,9 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         model: Any = self.model
         X = model.train_X.reshape(-1, *model.train_X.shape[-2:])
         counts = model.train_counts.reshape(X.shape[:-1])
-        rates = self._rates(X, counts).masked_fill(counts.unsqueeze(-1) == 0, -torch.inf)
+        rates = self._rates(X, counts, tails=True).masked_fill(
+            counts.unsqueeze(-1) == 0, -torch.inf
+        )
         return rates.reshape(*self._batch_shape, *rates.shape[-2:])
 
     @torch.no_grad()
@@ -199,10 +205,14 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         return shape
 
     def _rates_of_step(self, step: int, X: Tensor) -> Tensor:
-        return self._rates(X, steps=[step]).squeeze(-1)
+        return self._rates(X, steps=[step], tails=True).squeeze(-1)
 
     def _rates(
-        self, X: Tensor, counts: Tensor | None = None, steps: Sequence[int] | None = None
+        self,
+        X: Tensor,
+        counts: Tensor | None = None,
+        steps: Sequence[int] | None = None,
+        tails: bool = False,
     ) -> Tensor:
         r"""Log rates of numbers of readings at points with some readings so far.
 
@@ -210,6 +220,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
             X: `B x m x d` points.
             counts: `B x m` numbers of readings so far; `None` of new points.
             steps: The numbers of readings to come; all to choose from if omitted.
+            tails: Whether small gains are exact.
 
         Returns:
             `B x m x len(steps)`.
@@ -217,7 +228,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         start = self.moving_cost if counts is None else self.returning_cost
         counts = X.new_zeros(()) if counts is None else counts
         steps = self.num_repeats.tolist() if steps is None else steps
-        gains = self._conditioned.log_gains(X, steps, counts)
+        gains = self._conditioned.log_gains(X, steps, counts, tails)
         return gains - (start + X.new_tensor(steps) * self.reading_cost).log()
 
 

@@ -2,7 +2,8 @@ r"""What readings at a point are expected to gain, by rank-one updates of mean a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,10 @@ from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess
 
 # Of the log noise in one step, whose standard deviation is at most 2 or so.
 _NUM_NODES = 10
+# A gain below exp(-8) of the prior's deviation may come from a tail of the log noise alone, beyond
+# or between these nodes. It is added up around its peak, which is sought as far as 16 deviations.
+_SMALL = -8.0
+_REACH, _HALF_WIDTH, _FINENESS = 16, 3, 10
 
 
 @dataclass(frozen=True)
@@ -63,13 +68,16 @@ class RankOneGain:
         is_point = observed.gather(-1, order)
         return cls(model, risk_aversion, mean, noise, f.take(order), g.take(order), is_point)
 
-    def log_gains(self, X: Tensor, steps: Sequence[int], counts: Tensor) -> Tensor:
+    def log_gains(
+        self, X: Tensor, steps: Sequence[int], counts: Tensor, tails: bool = False
+    ) -> Tensor:
         r"""The logarithm of the expected gain by each number of readings.
 
         Args:
             X: `B x m x d` points.
             steps: Numbers of readings.
             counts: Numbers of readings so far, broadcastable to `B x m`.
+            tails: Whether small gains are exact, at three times the cost.
 
         Returns:
             `B x m x len(steps)`.
@@ -84,11 +92,16 @@ class RankOneGain:
             more = link.precision(counts + k) - link.precision(counts)
             # The root of the precision alone: one of 0 has no gradient.
             step_g = cross_g * (more.sqrt() / (1 + g.variance * more).sqrt()).unsqueeze(-1)
-            gains.append(self._log_gain(f, g, step_f, step_g))
+            gains.append(self._log_gain(f, g, step_f, step_g, tails))
         return torch.stack(gains, dim=-1)
 
     def _log_gain(
-        self, f: ConditionedPoints, g: ConditionedPoints, step_f: Tensor, step_g: Tensor
+        self,
+        f: ConditionedPoints,
+        g: ConditionedPoints,
+        step_f: Tensor,
+        step_g: Tensor,
+        tails: bool,
     ) -> Tensor:
         r"""The logarithm of the expected gain, `B x m`.
 
@@ -97,19 +110,32 @@ class RankOneGain:
             g: The same under the process of the log noise.
             step_f: `B x m x (a + 1)`, by what one deviation of the outcome moves each mean.
             step_g: The same of the log noise.
+            tails: Whether small gains are exact.
         """
         means, noises = _with_own(self.mean_at.mean, f.mean), _with_own(self.noise_at.mean, g.mean)
         variances = _with_own(self.noise_at.variance, g.variance)
-        nodes, weights = _gauss_hermite(step_f)
         # The variance of the log noise that is left has a part in the expected noise.
         left = noises + (variances - step_g.square()) / 2
-        noise = self._limited((left.unsqueeze(-1) + step_g.unsqueeze(-1) * nodes).exp())
-        values = means.unsqueeze(-1) - self.risk_aversion * noise  # B x m x (a + 1) x nodes
-        lead = values[..., 1:, :] - values[..., :1, :]
         spread = (step_f[..., 1:] - step_f[..., :1]).square() + _tiny(f.prior.variance)
-        spread = spread.unsqueeze(-1).expand_as(lead)
-        gains = log_expected_improvement(Marginals(lead, spread), lead.new_zeros(()))
-        gains = (gains + weights.log()).logsumexp(dim=-1)  # B x m x a
+
+        def at(z: Tensor) -> Tensor:
+            r"""Log gains of each point over the best where the log noise has moved by z."""
+            logs = left.unsqueeze(-1), step_g.unsqueeze(-1)  # B x m x (a + 1) x 1
+            others, best = (
+                means[..., part, None]
+                - self.risk_aversion
+                * self._limited((logs[0][..., part, :] + logs[1][..., part, :] * z).exp())
+                for part in (slice(1, None), slice(0, 1))
+            )
+            lead = others - best
+            moments = Marginals(lead, spread.unsqueeze(-1).expand_as(lead))
+            return log_expected_improvement(moments, lead.new_zeros(()))
+
+        nodes, weights = _gauss_hermite(step_f)
+        gains = (at(nodes) + weights.log()).logsumexp(dim=-1)  # B x m x a
+        if tails:
+            small = gains < _SMALL + f.prior.variance.log().unsqueeze(-1) / 2
+            gains = _log_mean(at, step_f).where(small, gains)
         is_point = _with_own(self.is_point, torch.ones_like(f.mean, dtype=torch.bool))[..., 1:]
         return gains.masked_fill(~is_point, -torch.inf).amax(dim=-1)
 
@@ -125,6 +151,27 @@ def _with_own(compared: Tensor, own: Tensor) -> Tensor:
 
 def _with_own_column(compared: Tensor, own: Tensor) -> Tensor:
     return torch.cat([compared, own.unsqueeze(-1)], dim=-1)
+
+
+def _log_mean(at: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
+    r"""The logarithm of the mean of exp(at(Z)) over a standard normal Z, summed round its peak.
+
+    Args:
+        at: Logarithms `... x nodes` at nodes, `nodes` or `... x nodes`.
+        like: A tensor of the dtype and on the device of the result.
+    """
+    coarse = torch.arange(-_REACH, _REACH + 1).to(like)  # a step of 1 is exact for a wide peak
+    wide = at(coarse) - coarse.square() / 2
+    peak = coarse[wide.detach().argmax(dim=-1)].unsqueeze(-1)
+    beyond = (coarse - peak).abs() - _HALF_WIDTH  # trapezoids meet where it is 0
+    share = torch.where(beyond == 0, 0.5, (beyond > 0).to(like))
+    near = torch.linspace(-_HALF_WIDTH, _HALF_WIDTH, 2 * _HALF_WIDTH * _FINENESS + 1).to(like)
+    z = peak + near
+    steps = torch.full_like(near, 1 / _FINENESS)
+    steps[0] = steps[-1] = 0.5 / _FINENESS
+    narrow = at(z) - z.square() / 2 + steps.log()
+    around = torch.cat([wide + share.log(), narrow], dim=-1).logsumexp(dim=-1)
+    return around - math.log(2 * math.pi) / 2
 
 
 def _gauss_hermite(like: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import SingleTaskGP
 
-from botorch_risk.acquisition import LogRiskAverseKnowledgeGradient
+from botorch_risk.acquisition import LogRiskAverseKnowledgeGradient, rank_one_gain
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from tests.contracts import RepeatedData, mean_variance_gp
 
@@ -121,3 +121,27 @@ def test_bad_input() -> None:
             LogRiskAverseKnowledgeGradient(other)  # type: ignore[arg-type]
     with pytest.raises(BotorchTensorDimensionError, match="Expected `X`"):
         LogRiskAverseKnowledgeGradient(model).log_rates(torch.rand(3, 3, dtype=torch.double))
+
+
+def test_gains_of_a_tail_alone_are_exact() -> None:
+    r"""Against a dense grid in logarithms, where ten nodes are off by hundreds."""
+    torch.manual_seed(2)
+    X = torch.rand(10, 1).double()
+    Y = 3 * (6 * X).sin() + (0.02 + 0.3 * X) * torch.randn(10, 4)
+    model = MeanVarianceGP(X, Y).eval()
+    model.mean_model.covar_module.base_kernel.lengthscale = 0.3
+    gain = LogRiskAverseKnowledgeGradient(model)._conditioned
+    at, steps = torch.linspace(0, 1, 41, dtype=torch.double)[None, :, None], [2, 3, 5]
+    counts = torch.zeros((), dtype=torch.double)
+    found = gain.log_gains(at, steps, counts, tails=True)
+    with pytest.MonkeyPatch.context() as patch:
+        nodes = torch.linspace(-40, 40, 16_001, dtype=torch.double)
+        weights = (-nodes.square() / 2).exp() * (nodes[1] - nodes[0]) / math.sqrt(2 * math.pi)
+        weights = weights.clamp_min(1e-300)  # whose logarithms are finite
+        patch.setattr(rank_one_gain, "_gauss_hermite", lambda like: (nodes, weights))
+        exact = gain.log_gains(at, steps, counts)
+    near = exact > -100
+    assert (near & (exact < -25)).any()
+    torch.testing.assert_close(found[near], exact[near], atol=0.05, rtol=0)
+    by_nodes = gain.log_gains(at, steps, counts)
+    assert (by_nodes - exact)[near].abs().max() > 10
