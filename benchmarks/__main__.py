@@ -19,6 +19,7 @@ from benchmarks import (
     marginals,
     mixed_search,
     multistart,
+    multistart_quality,
     pseudo_data,
     rahbo_loop,
     readings,
@@ -44,6 +45,7 @@ def main() -> None:
         fit_quality.main(count=20 if quick else 200)
         botorch_loop.main(repeats=1 if quick else 9)
         given_up.main(1 if quick else len(given_up.LOOPS))
+        multistart_quality.main(count=10 if quick else 100)
         multistart.main(repeats=1 if quick else 5)
         mixed_search.main(repeats=1 if quick else 5)
         constrained_round.main(repeats=1 if quick else 5)

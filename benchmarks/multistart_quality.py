@@ -1,4 +1,4 @@
-r"""How good the ends of `gen_candidates_quasi_newton` are, beside BoTorch's from the same starts.
+r"""How good the ends of `gen_candidates_quasi_newton` are, compared with BoTorch's from equal starts.
 
     python -m benchmarks.multistart_quality
 
