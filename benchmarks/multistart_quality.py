@@ -1,4 +1,4 @@
-r"""How good the ends of `gen_candidates_quasi_newton` are, compared with BoTorch's from equal starts.
+r"""How good the ends of our ascent are, compared with those of BoTorch from equal starts.
 
     python -m benchmarks.multistart_quality
 
