@@ -22,9 +22,23 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+from torch.utils.backend_registration import (
+    _DummyBackendModule,
+    _setup_privateuseone_for_python_backend,
+)
 
-_setup_privateuseone_for_python_backend("sim")
+
+class _SimModule(_DummyBackendModule):
+    r"""`torch.sim`: what `torch.random` asks of a device, whose draws are those of the CPU."""
+
+    def get_rng_state(self, device: Any = None) -> Tensor:
+        return torch.random.default_generator.get_state()
+
+    def set_rng_state(self, state: Tensor, device: Any = None) -> None:
+        torch.random.default_generator.set_state(state)
+
+
+_setup_privateuseone_for_python_backend("sim", backend_module=_SimModule())
 SIM = torch.device("sim:0")
 
 # Allocations and other changes of metadata launch no kernel; nor do views, which say so themselves.

@@ -79,6 +79,15 @@ def test_what_cuda_takes_of_the_host_is_taken(
     assert taken.device == SIM and taken.tolist() == expected
 
 
+def test_forked_draws_leave_no_trace_there_nor_on_the_cpu() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    with torch.random.fork_rng():
+        torch.rand(5), torch.rand(5, device=SIM)
+    assert torch.equal(torch.rand(2), expected)
+
+
 def test_control_flow_and_gradients_are_real() -> None:
     x = there(1.0, -2.0, 3.0).requires_grad_()
     (gradient,) = torch.autograd.grad(x.square().sum() if (x > 0).any() else x.sum(), x)

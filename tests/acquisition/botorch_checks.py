@@ -3,6 +3,7 @@ r"""What the cells of the tables of `docs/risk_in_botorch.md` run."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -100,7 +101,7 @@ class Setup:
 @cache
 def _reduced(build: Callable[[], Any], environment: Any, device: torch.device) -> Any:
     r"""The reduced model of a device, which is built once."""
-    return robust(build(), environment, MEASURE).model
+    return robust(build(), deepcopy(environment), MEASURE).model  # BoTorch may move its parts
 
 
 APPENDED, PERTURBED = Setup(ENVIRONMENT, 2), Setup(shifts(), 3)

@@ -44,7 +44,6 @@ from botorch_risk.risk import (
 from tests import oracles
 
 COHERENT = [Expectation(), ConditionalValueAtRisk(0.3), WorstCase(), TotalVariationBall(0.4)]
-pytestmark = pytest.mark.filterwarnings("ignore:.risk_level. is the probability of the lower tail")
 LEVELS = (1e-9, 0.1, 0.25, 0.5, 0.9, 1 - 1e-9)
 
 

@@ -232,7 +232,6 @@ REDUCTIONS: list[tuple[RiskMeasure, RiskMeasure]] = [
 
 
 @every_environment
-@pytest.mark.filterwarnings("ignore:.risk_level. is the probability of the lower tail")
 def test_reductions(environment: EnvironmentCase) -> None:
     model, space = build_model(environment), environment_of(environment)
     X = decisions(environment, 3)

@@ -27,7 +27,6 @@ from botorch_risk.risk.measures import _warn_of_alpha
 from tests.limits import called, first_call
 from tests.public_objects import hints_of, public_objects
 
-pytestmark = pytest.mark.filterwarnings("ignore:.risk_level. is the probability of the lower tail")
 SAID = (
     "`risk_level` is the probability of the lower tail: at 0.9 the risk leaves out only the best "
     "0.1 of all outcomes. BoTorch's `alpha=0.9` is `risk_level=0.1`."
