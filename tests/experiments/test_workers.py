@@ -21,11 +21,8 @@ from tests.experiments.processes import (
 from tests.experiments.table import table
 
 
-@pytest.mark.parametrize(
-    "how",
-    [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)],
-    ids=["kill", "terminate"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "terminate"])
 def test_workers_end_with_their_parent_and_a_resumed_run_goes_on_at_once(
     how: signal.Signals, tmp_path: Path
 ) -> None:

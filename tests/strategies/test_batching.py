@@ -15,6 +15,13 @@ from tests.strategies.cases import STRATEGIES, StrategyCase
 from tests.strategies.loops import play
 
 BATCHED = [case for case in STRATEGIES if case.make in (rahbo, heteroscedastic_gp_ucb)]
+batched = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if "mixed" in case.name else [])
+        for case in BATCHED
+    ],
+)
 SEEDS = list(range(20))
 TOLERANCE = 1e-6  # in units of the bounds, [0, 2]
 
@@ -29,7 +36,7 @@ def part(state: dict[str, Any], rows: list[int]) -> dict[str, Any]:
     return {**state, **tensors, "arguments": {**state["arguments"], "seeds": seeds}}
 
 
-@pytest.mark.parametrize("case", BATCHED, ids=lambda case: case.name)
+@batched
 def test_one_step_agrees_for_any_composition_of_the_batch(case: StrategyCase) -> None:
     r"""100 states: 20 seeds in 5 rounds, alone, in pairs, in reverse and all together."""
     together = case.build(SEEDS)
@@ -45,7 +52,7 @@ def test_one_step_agrees_for_any_composition_of_the_batch(case: StrategyCase) ->
         play(together, 1, first=index, problem=case.problem)
 
 
-@pytest.mark.parametrize("case", BATCHED, ids=lambda case: case.name)
+@batched
 def test_trajectories_agree_for_ten_rounds(case: StrategyCase) -> None:
     r"""Rounding may part two trajectories at a tie between optima; that is counted."""
     together = torch.cat(play(case.build(SEEDS[:8]), 11, problem=case.problem), dim=-2)  # 8 x n x d

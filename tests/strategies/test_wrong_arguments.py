@@ -10,8 +10,9 @@ from botorch_risk.strategies import risk_search
 from tests.public_objects import public_objects
 from tests.wrong_arguments import first_call, refusals, wrong_values
 
-# What a strategy makes for a method, which does not check what the strategy has checked.
+# What a strategy makes, for a method or as an answer: nobody checks what it has checked.
 MADE_BY_STRATEGIES = {
+    "strategies.Classification",
     "strategies.History",
     "strategies.View",
     "strategies.largest_bound",
