@@ -218,6 +218,8 @@ HARDSHIPS = [
         "whole numbers as inputs",
         lambda data: replace(data, X=(10 * data.X).long()),
         refused="dtype|floating|float|within the bounds",
+        exceptions=only(LEARNS_NOISE, None),
+        finite=LEARNS_NOISE,  # of other inputs than the plain ones
     ),
     Hardship(
         "inputs and outcomes of two precisions",

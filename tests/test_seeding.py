@@ -43,12 +43,12 @@ def test_streams_are_stable_and_differ() -> None:
 
 @pytest.mark.parametrize("bad", [1.5, 1.0, "1", None])
 def test_refuses_what_is_no_integer(bad: Any) -> None:
-    with pytest.raises(ValueError, match=r"Expected integer seeds and rounds. Got"):
+    with pytest.raises(ValueError, match=r"Expected integer `seeds` and rounds. Got"):
         as_seeds([bad])
-    with pytest.raises(ValueError, match=r"Expected integer seeds and rounds. Got"):
+    with pytest.raises(ValueError, match=r"Expected integer `seeds` and rounds. Got"):
         derive_seed(bad, "noise")
     if not isinstance(bad, str):
-        with pytest.raises(ValueError, match=r"Expected integer seeds and rounds. Got"):
+        with pytest.raises(ValueError, match=r"Expected integer `seeds` and rounds. Got"):
             derive_seed(0, "noise", bad)
 
 

@@ -163,7 +163,7 @@ def of_batches(prune: bool) -> Callable[[], Scored]:
 
 
 def noisy() -> MeanVarianceGP:
-    X = decisions(8, d=3)
+    X = torch.rand(8, 3, dtype=torch.float64).to(home())
     return MeanVarianceGP(X, X.sum(-1, keepdim=True) + 0.1 * torch.randn(8, 4).to(X))
 
 
