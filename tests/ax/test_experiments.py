@@ -106,6 +106,7 @@ def test_who_asks_ahead_gets_initial_trials_until_half_are_completed() -> None:
     assert [node_of(client, index) for index in range(6)] == 5 * ["Sobol"] + ["risk_averse"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [None, under_uncertain_context("purity", HUMIDITY)])
 def test_what_ax_shows_of_an_experiment(strategy: Any) -> None:
     client = laboratory(strategy=strategy)

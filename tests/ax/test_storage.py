@@ -73,6 +73,7 @@ def test_json(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:TypeDecorator")  # of a column of Ax
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_sqlite(name: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/experiments.db"
