@@ -181,9 +181,10 @@ def truvar(
         initial_level: The noise level of the initial points.
         model: As in `SampleDomain`; BoTorch's default model on the unit cube if omitted.
         estimator: Fits the model; `None` takes its hyperparameters as known.
-        refit_every: After how many rounds the model is built again; `None` for never.
+        refit_every: After how many rounds the model is built again; `None` for never, which suits a
+            model that is known.
         dense: Whether the posterior holds the covariance of the domain.
-        num_initial: The number of random points at the start.
+        num_initial: The number of random points at the start; a model that is fitted needs several.
         batch_size: The most points of a later round.
         options: Further arguments of `TruncateVariance`.
 
