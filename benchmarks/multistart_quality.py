@@ -1,4 +1,4 @@
-r"""How good the ends of our ascent are, compared with those of BoTorch from equal starts.
+r"""Compares the ends of our ascent with the ends of BoTorch's, from equal starts.
 
     python -m benchmarks.multistart_quality
 

@@ -23,7 +23,7 @@ _CONVERTED = ("Environment", "OutcomeConstraint", "RiskConstraint", "RiskMeasure
 
 
 def _number(name: str, number: Any) -> float:
-    r"""A number as Python's; raises ValueError for text and whatever else is none."""
+    r"""A number as a Python float; raises ValueError for text and everything else."""
     try:
         return float(None if isinstance(number, str | bytes) else number)  # type: ignore[arg-type]
     except (TypeError, ValueError, RuntimeError):
@@ -81,7 +81,7 @@ def check_counts(least: int = 1, **counts: int) -> None:
 
 
 def as_counts(name: str, counts: Sequence[int], least: int = 1) -> tuple[int, ...]:
-    r"""Several counts as a tuple; raises ValueError if there is none or one is too small.
+    r"""Several counts as a tuple; raises ValueError if it is empty or a count is too small.
 
     Args:
         name: What they are called.

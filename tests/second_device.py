@@ -1,6 +1,6 @@
 r"""A second device for machines without a GPU: `sim` computes on the CPU and behaves like a GPU.
 
-It refuses to mix its tensors with those of the CPU as CUDA does, and counts what a GPU's user waits
+It refuses to mix its tensors with CPU tensors as CUDA does, and counts what a GPU's user waits
 for: kernel launches, synchronisations, and the bytes of each transfer. Control flow is real, since
 the numbers are. PyTorch lets a backend be written in Python (`PrivateUse1`); importing this module
 registers it, and no other device notices.
@@ -29,7 +29,7 @@ from torch.utils.backend_registration import (
 
 
 class _SimModule(_DummyBackendModule):
-    r"""`torch.sim`: what `torch.random` asks of a device, whose draws are those of the CPU."""
+    r"""`torch.sim`: what `torch.random` asks of a device, which draws on the CPU."""
 
     def get_rng_state(self, device: Any = None) -> Tensor:
         return torch.random.default_generator.get_state()

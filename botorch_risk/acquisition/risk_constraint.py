@@ -199,7 +199,7 @@ def check_threshold(threshold: float, outcome: int) -> None:
 
 
 def check_constraints(constraints: Sequence[Any]) -> None:
-    r"""Raises TypeError for what is no constraint of an outcome."""
+    r"""Raises TypeError unless it is a constraint of an outcome."""
     for each in constraints:
         if not isinstance(each, OutcomeConstraint):
             raise TypeError(

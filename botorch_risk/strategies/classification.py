@@ -71,7 +71,7 @@ class Classification:
     def joined(
         cls, parts: Sequence[tuple[list[int], Classification]], num_replicates: int
     ) -> Classification:
-        r"""The classification of all replicates from those of some of them.
+        r"""Joins the classifications of some replicates into one of all.
 
         Replicates without an outcome have no high and no low point, and NaN for probabilities.
         """
