@@ -146,7 +146,7 @@ def as_floating(values: Any, name: str = "values") -> Tensor:
 
 
 def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    r"""Raises unless each argument is of the kind that the signature says.
+    r"""Raises unless each argument has the type that the signature declares.
 
     Environments and risk measures are checked by the code that converts them.
 

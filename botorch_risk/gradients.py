@@ -61,7 +61,7 @@ def predicting_with(model: Any) -> AbstractContextManager[Any]:
 def inputs_need_gradients(model: Any) -> bool:
     r"""Whether a model was conditioned on inputs that need a gradient.
 
-    Outcomes do not count: those of any fantasy depend on the hyperparameters, which are constants
+    Outcomes do not count: any fantasy's outcomes depend on the hyperparameters, which are constants
     here. Neither do inputs behind a transform that is learnt, for the same reason.
 
     Args:

@@ -97,7 +97,7 @@ def recommend_everywhere(
 
 
 def _offered(evaluated: Tensor, found: Tensor) -> Tensor:
-    r"""Evaluated decisions, `R x n x d_x`; `n x d_x` are those of one replicate."""
+    r"""Evaluated decisions, `R x n x d_x`; one replicate may omit R."""
     evaluated = as_floating(evaluated, "evaluated").to(found)
     offered = evaluated.unsqueeze(0) if evaluated.dim() == 2 else evaluated
     replicates, _, d = found.shape

@@ -1,8 +1,8 @@
 r"""Every private name of torch, GPyTorch, BoTorch and Ax that the package leans on.
 
 A new version that renames one fails here first, next to what breaks. Names that hold only within a
-class of ours, and those of BoTorch's test problems, which are its documented way to write one, are
-not listed.
+class of ours are not listed, nor are the names of BoTorch's test problems, which are its documented
+way to write one.
 """
 
 from __future__ import annotations

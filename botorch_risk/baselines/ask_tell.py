@@ -75,7 +75,7 @@ class AskTell(ReportedMethod):
         optimizer: Makes the optimiser of a replicate, `optimizer(box, seed)`.
 
     Raises:
-        TypeError, ValueError: If an argument is of the wrong kind or a choice unknown.
+        TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
 
     Example:
         >>> class Middle:
@@ -164,7 +164,7 @@ def ask_tell(
         options: Of what recommends, `EnvironmentRisk`, or `RandomPoints` without an environment.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If W depends on the decision in another way than by a perturbation.
         ValueError: If an environment comes without a risk measure, or the other way round.
 

@@ -72,7 +72,7 @@ def conditional_value_at_risk_log_nehvi(
             `num_initial` and `batch_size`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If a number is out of its range.
 
     Example:
@@ -129,7 +129,7 @@ def mars_log_nei(
         options: As of `conditional_value_at_risk_log_nehvi`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If a number is out of its range.
 
     Example:

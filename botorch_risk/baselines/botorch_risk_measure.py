@@ -66,7 +66,7 @@ def botorch_risk_measure(
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If the distribution of W depends on the decision.
         ValueError: If `n_w` is below 1.
 

@@ -89,7 +89,7 @@ def value_at_risk_log_nei(
         options: `num_initial` and `batch_size`; further arguments of `BoTorchValueAtRisk`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If the box has integers or categories.
         ValueError: If the level is outside (0, 1), or a number out of its range.
 

@@ -48,7 +48,7 @@ def bts_red(
         options: Further arguments of `adaptive_repeats`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If the batch size is not 1, or the reporting rule needs recorded bounds.
         ValueError: If a number is out of its range.
 

@@ -40,7 +40,7 @@ def stable_opt(
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If `n_w` is below 1, or `beta` negative or not finite.
 
     Example:
@@ -76,7 +76,7 @@ def context_free_gp_ucb(
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If `beta` is negative or not finite.
 
     Example:

@@ -49,7 +49,7 @@ def fully_bayesian_gp_ucb(
         options: Further arguments of `Acquire`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If a number is out of its range or a seed repeats.
 
     Example:

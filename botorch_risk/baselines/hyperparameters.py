@@ -49,7 +49,7 @@ def gp_ucb(
         options: Further arguments of `Acquire`, such as `model` and `estimator`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If `beta` is negative or not finite, a number below 1, or a seed repeats.
 
     Example:
@@ -75,7 +75,7 @@ def pseudo_data_gp_ucb(
         options: Further arguments of `gp_ucb`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -166,7 +166,7 @@ def a_gp_ucb(
         options: Further arguments of `gp_ucb`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If `regret_exponent` is not in [0.5, 1).
 
     Example:
@@ -226,7 +226,7 @@ def wang_de_freitas_gp_ucb(
         options: Further arguments of `Acquire`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If `threshold` or `max_halvings` is negative.
 
     Example:

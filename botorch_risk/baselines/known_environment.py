@@ -54,7 +54,7 @@ def adversarial_stable_opt(
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If W depends on the decision in another way than by a perturbation.
         ValueError: If `beta` is negative or not finite, or another number out of its range.
 
@@ -97,7 +97,7 @@ def contextual_gp_ucb(
         options: `num_initial`, `batch_size`; further arguments of `EnvironmentRisk`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If the distribution depends on the decision.
         ValueError: If the level is outside (0, 1), or `beta` negative or not finite.
 
@@ -131,7 +131,7 @@ def random_pairs(
         options: `beta`, `num_initial`, `batch_size`; further arguments of `EnvironmentRisk`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If the distribution depends on the decision.
         ValueError: If the level is outside (0, 1), or `beta` negative or not finite.
 

@@ -44,7 +44,7 @@ def straddle_search(
         options: Those of `take_best`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If a number is out of its range.
 
     Example:
@@ -108,7 +108,7 @@ def gchk(
         options: Those of `take_best`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If a number is out of its range.
 
     Example:

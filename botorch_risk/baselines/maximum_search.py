@@ -79,7 +79,7 @@ def upper_confidence_bound_search(
         options: Those of `take_best`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If `fraction` is not positive and finite, or `delta` outside (0, 1).
 
     Example:
@@ -168,7 +168,7 @@ def max_value_entropy_search(
         options: Those of `take_best`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If `batch_size` is above 1.
         ValueError: If it is below 1.
 

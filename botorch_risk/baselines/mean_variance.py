@@ -45,7 +45,7 @@ def heteroscedastic_gp_ucb(
         options: Those of `rahbo`.
 
     Raises:
-        TypeError, ValueError: If an argument is of the wrong kind or a choice unknown.
+        TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -77,7 +77,7 @@ def mean_variance_log_nei(
         options: Those of `rahbo`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If the box has integers or categories.
         ValueError: If a weight or a number is out of its range.
 

@@ -49,7 +49,7 @@ def random_decisions(
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If W depends on the decision in another way than by a perturbation.
         ValueError: If a number is out of its range, or the reporting rule unknown.
 

@@ -41,7 +41,7 @@ def random_pareto_search(
         batch_size: The number `q` of points of each later round.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If W depends on the decision in another way than by a perturbation.
         ValueError: If the numbers of measures and objectives do not match, or a number is out of
             its range.

@@ -66,7 +66,7 @@ def rho_knowledge_gradient(
         options: `num_initial` and `batch_size`; further arguments of `BoTorchValueAtRisk`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If the box has integers or categories.
         ValueError: If the inner solutions are unknown or a number is below 1.
 

@@ -38,7 +38,7 @@ class Schema:
     Args:
         kind: What a file is called in errors.
         application_id: Four letters as a number, in the header of the file.
-        version: The version; files of another are refused, except those of `upgrades`.
+        version: The version; other versions are refused unless `upgrades` lists them.
         tables: The SQL statements that create them.
         upgrades: Makes a file of an older version one of the next, by the older version.
         views: The SQL statements by which an older version reads like this one, unchanged.

@@ -29,7 +29,7 @@ from botorch_risk.risk import (
 
 
 def parts_of(environment: Any, risk_measure: Any) -> tuple[Environment, RiskMeasure]:
-    r"""An environment and a measure of ours, for those of BoTorch that mean the same.
+    r"""Convert BoTorch's environment and risk measure into ours of the same meaning.
 
     Args:
         environment: An `Environment`, or an input transform of BoTorch that makes several inputs of
@@ -90,7 +90,7 @@ def counterpart(measure: of_one.RiskMeasureMCObjective) -> RiskMeasure:
     r"""The measure of ours that equals one of BoTorch's for `n_w` values with equal weights.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If we have no counterpart.
     """
     make = _COUNTERPARTS.get(type(measure))
     if make is None:
@@ -112,7 +112,7 @@ def counterpart(measure: of_one.RiskMeasureMCObjective) -> RiskMeasure:
 
 
 def check_risk_measure(risk_measure: Any) -> None:
-    r"""Raises TypeError for what is no measure of ours, and names the counterpart of BoTorch's."""
+    r"""Raises TypeError unless this is our `RiskMeasure`; names the counterpart of BoTorch's."""
     if isinstance(risk_measure, RiskMeasure):
         return
     instead = ""

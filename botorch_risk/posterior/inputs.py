@@ -85,7 +85,7 @@ def check_points(name: str, X: Tensor, model: Model) -> None:
 
 
 def as_points(X: Tensor, model: Model) -> Tensor:
-    r"""Points in the dtype of the model's data; where there are none, whole numbers are float64."""
+    r"""Points in the dtype of the model's data; without data, whole numbers become float64."""
     exact: Any = model._modules.get("mean_model", model)
     data = exact.train_inputs if isinstance(exact, ExactGP) else None
     X = as_floating(X, "X")

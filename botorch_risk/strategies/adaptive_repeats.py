@@ -74,7 +74,7 @@ class FixedRepeats:
     Algorithm 1 of [Makarova2021rahbo]_.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If there is no reading.
 
     Example:
@@ -112,7 +112,7 @@ class WorthOfReadings:
         num_compared: How many of the measured points may become the best one.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If a number is out of its range.
 
     Example:
@@ -169,7 +169,7 @@ class AdaptiveRepeats(Method):
             Readings count once they are told, however many were asked for; missing ones do not.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If the reporting rule needs bounds that were recorded.
         ValueError: If the budget is below 1.
 
@@ -324,7 +324,7 @@ def adaptive_repeats(
         options: Further arguments of `MeanVariance`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If the batch size is not 1, or the reporting rule needs recorded bounds.
         ValueError: If a number or a cost is out of its range.
 

@@ -19,9 +19,9 @@ class Classification:
 
     A `SingleExperiment` gives one row, `|D|`.
 
-    The three sets are those of confidence bounds, Eqs. (6) and (7) of [Bogunovic2016truvar]_, and
-    share the domain. If every point needs an answer, use `probability >= 0.5`: the classification
-    by the posterior mean that the paper's experiments are scored by.
+    The three sets partition the domain by confidence bounds, Eqs. (6) and (7) of
+    [Bogunovic2016truvar]_. If every point needs an answer, use `probability >= 0.5`: the paper
+    scores its experiments by this classification, by the posterior mean.
 
     Attributes:
         high: `R x |D|`, the points whose lower bound was above the level.
@@ -52,7 +52,7 @@ class Classification:
 
     @classmethod
     def of(cls, goal: LevelSetGoal, sets: Sets, posterior: DomainPosterior) -> Classification:
-        r"""The sets beside what the posterior says.
+        r"""Combine the sets with the posterior's probabilities.
 
         Args:
             goal: Says what the level is.

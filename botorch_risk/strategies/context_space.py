@@ -26,7 +26,7 @@ class ContextSpace:
 
     Raises:
         BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`.
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If they are reversed or not finite.
 
     Example:

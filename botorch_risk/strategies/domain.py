@@ -96,7 +96,7 @@ class SampleDomain(Method):
         dense: Whether the posterior holds the covariance of the domain.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If `refit_every` is below 1.
 
     Example:

@@ -64,7 +64,7 @@ class EnvironmentRisk(Method):
         num_outcomes: How many outcomes are observed at each point.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If the reporting rule is unknown, or there is no outcome.
 
     Example:

@@ -40,7 +40,7 @@ class EnvironmentSpace:
         w_is_chosen: Whether the strategy chooses w; otherwise it is observed with the outcome.
 
     Raises:
-        TypeError, ValueError: If an argument is of the wrong kind or a choice unknown.
+        TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
         UnsupportedError: If W depends on the decision in another way than by a perturbation, or an
             integer or a category is perturbed.
         ValueError: If it is a transform of BoTorch without a counterpart.

@@ -29,7 +29,7 @@ class FiniteDomain:
     Raises:
         BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
         InputDataError: If it is not finite.
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If there is no such level.
 
     Example:

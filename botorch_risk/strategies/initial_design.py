@@ -23,7 +23,7 @@ def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) 
         An `R x num_points x d` tensor in the units, dtype and device of `bounds`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If `num_points` is not positive or a seed repeats.
 
     Example:

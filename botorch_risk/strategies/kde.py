@@ -102,7 +102,7 @@ def sbo_kde(
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If `n_w` is below 1, or `beta` negative or not finite.
 
     Example:
@@ -150,7 +150,7 @@ def drbo_kde(
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If `n_w` is below 1, or `beta` or `radius_scale` negative or not finite.
 
     Example:
@@ -209,7 +209,7 @@ def drbo_mmd(
         options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If `num_points` is below 1, or `beta` or `radius_scale` negative or not finite.
 
     Example:

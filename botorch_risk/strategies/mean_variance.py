@@ -34,7 +34,7 @@ class Weights:
             predicted noise.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If a weight is negative or not finite.
 
     Example:
@@ -96,7 +96,7 @@ class MeanVariance(Method):
         raw_samples: Raw points of the acquisition optimiser.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If a number is out of its range.
 
     Example:

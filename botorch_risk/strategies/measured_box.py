@@ -25,7 +25,7 @@ class MeasuredBox:
         initial_repeats: The number of readings at each point of the initial design.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If the number is below 1.
 
     Example:

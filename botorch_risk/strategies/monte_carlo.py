@@ -46,7 +46,7 @@ class MonteCarloDecision:
             acquisition function takes: a model and keyword arguments.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If there is no iteration.
 
     Example:

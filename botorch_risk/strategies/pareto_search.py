@@ -47,7 +47,7 @@ class HypervolumeImprovement:
         num_samples: Samples of the risks.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If there is no sample.
 
     Example:

@@ -66,7 +66,7 @@ class ObjectiveRisksRecipe:
             feasible with confidence.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If the squared width is negative or not finite.
 
     Example:
@@ -122,7 +122,7 @@ class ParetoSearch(Method):
         search: Fits the processes and chooses rows; its recipe is an `ObjectiveRisksRecipe`.
 
     Raises:
-        TypeError, ValueError: If an argument is of the wrong kind or a choice unknown.
+        TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
 
     Example:
         >>> from botorch_risk.risk import Expectation, WorstCase

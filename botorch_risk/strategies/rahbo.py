@@ -46,7 +46,7 @@ def rahbo(
         options: Further arguments of `MeanVariance`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If a weight is negative or not finite, or a number out of its range.
 
     Example:
@@ -86,7 +86,7 @@ def rahbo_us(
         options: Further arguments of `rahbo` but `known_noise`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If `num_uncertainty` is negative or the noise is known.
 
     Example:

@@ -43,7 +43,7 @@ class RiskRecipe:
         optimism: Squared width of their upper bounds alone; None for `constraint_beta`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If a squared width is negative or not finite.
 
     Example:
@@ -105,7 +105,7 @@ class DecisionThenValue:
         decide: From a turn to decisions, `R x 1 x d_x`.
 
     Raises:
-        TypeError, ValueError: If an argument is of the wrong kind or a choice unknown.
+        TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
 
     Example:
         >>> from botorch_risk.environments import DiscreteEnvironment

@@ -48,7 +48,7 @@ class SingleExperiment:
         strategy: A strategy of one seed. It stays usable, and its `belief` is the fitted model.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If the space perturbs decisions: it is told in the order of asking.
         ValueError: If the strategy has several seeds.
 

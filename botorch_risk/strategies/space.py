@@ -101,7 +101,7 @@ class Box:
 
     Raises:
         BotorchTensorDimensionError: If `bounds` is not `2 x d`.
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If the bounds are reversed or not finite, or a column of whole numbers is none
             of the box, comes twice or has fewer than two values.
 

@@ -41,7 +41,7 @@ class TruncateVariance(Sampler):
         anticipate: Whether to anticipate changes of the set.
 
     Raises:
-        TypeError, ValueError: If an argument is of the wrong kind or a choice unknown.
+        TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
 
     Example:
         >>> import torch
@@ -124,7 +124,7 @@ def truvar_state(strategy: Strategy) -> TruncatedVarianceState:
     What Algorithm 2 of [Bogunovic2016truvar]_ updates.
 
     Raises:
-        TypeError, ValueError: If an argument is of the wrong kind or a choice unknown.
+        TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
         UnsupportedError: If it is a strategy of another method.
 
     Example:
@@ -191,7 +191,7 @@ def truvar(
     Raises:
         BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
         InputDataError: If it is not finite.
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If both a noise and levels are given, levels have no costs, or a number is out
             of its range.
 

@@ -32,7 +32,7 @@ class LacedValue:
             V-UCB Unif.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         ValueError: If the rule is unknown.
 
     Example:
@@ -99,7 +99,7 @@ def v_ucb(
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
-        TypeError: If an argument is of the wrong kind.
+        TypeError: If an argument has the wrong type.
         UnsupportedError: If the distribution is continuous without a density and w is to be chosen
             by it.
         ValueError: If the level is outside (0, 1) or the rule unknown.
