@@ -25,9 +25,11 @@ Rule = Literal[
 
 @runtime_checkable
 class ConfidenceBound(Protocol):
-    r"""A confidence bound of a risk objective, such as those in `botorch_risk.acquisition`."""
+    r"""A confidence bound of a risk objective, such as those in `botorch_risk.acquisition`.
 
-    model: Any
+    It has methods alone: from Python 3.12 on, `isinstance` does not find an attribute that a module
+    of PyTorch keeps as its parameter, buffer or submodule.
+    """
 
     def check_points(self, X: Tensor) -> None:
         r"""Raises BotorchTensorDimensionError for what are no points `batch_shape x n x d`."""

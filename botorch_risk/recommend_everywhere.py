@@ -113,7 +113,7 @@ def _offered(evaluated: Tensor, found: Tensor) -> Tensor:
 class _Reported:
     r"""What a recommendation is chosen by, as an acquisition function."""
 
-    bound: ConfidenceBound
+    bound: Any  # a `ConfidenceBound` that keeps its model
 
     @property
     def model(self) -> Any:
