@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from botorch_risk.experiments.serialization import StoreError, checksum
+from botorch_risk.strategies.arguments import current_name
 
 _TIMEOUT_SECONDS = 60.0
 _NAMED_DIFFERENCES = 4  # of two identities, in an error
@@ -245,12 +246,16 @@ def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Pa
     differing = [
         f"{key}={_abridged(stored.get(key))} there, {_abridged(expected.get(key))} here"
         for key in stored | expected
-        if stored.get(key) != expected.get(key)
+        if _as_today(stored.get(key)) != expected.get(key)
     ]
     if differing:
         named = differing[:_NAMED_DIFFERENCES]
         named += [f"{more} more"] if (more := len(differing) - len(named)) else []
         raise StoreError(f"Expected {path} to be of this experiment. Got {'; '.join(named)}.")
+
+
+def _as_today(value: Any) -> Any:
+    return current_name(value) if isinstance(value, str) else value
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -19,6 +19,7 @@ from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.experiments.workers import end_with
 from botorch_risk.extras import require_extra
 from botorch_risk.seeding import as_seeds
+from botorch_risk.strategies.arguments import public_name
 
 
 def available_devices() -> list[str]:
@@ -44,7 +45,7 @@ def identity_of(
     optimum = definition.optimal_value
     return {
         "experiment": definition.name,
-        "problem": f"{type(problem).__module__}.{type(problem).__qualname__}",
+        "problem": public_name(type(problem)),
         "bounds": decision_bounds(problem).tolist(),
         "dtype": str(problem.bounds.dtype),
         "objective": definition.objective,

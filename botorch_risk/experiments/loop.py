@@ -23,6 +23,7 @@ from botorch_risk.experiments.records import RoundLog
 from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Strategy
+from botorch_risk.strategies.arguments import public_name
 
 
 class FailedOutcomesWarning(RuntimeWarning):
@@ -115,8 +116,7 @@ def play_rounds(
     Raises:
         BotorchTensorDimensionError, StoreError: As in `run_strategy`.
     """
-    method = type(strategy.method)
-    log.add_strategy(label, f"{method.__module__}.{method.__qualname__}")
+    log.add_strategy(label, public_name(type(strategy.method)))
     last_round, state = log.progress(label)
     if state is not None:
         strategy.load_state_dict(state)

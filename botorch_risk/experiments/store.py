@@ -35,6 +35,7 @@ from botorch_risk.experiments.database import (
 )
 from botorch_risk.experiments.records import COLUMNS, RoundRecord, check_shapes, name_of
 from botorch_risk.experiments.serialization import StoreError, checksum, decode, encode
+from botorch_risk.strategies.arguments import current_name
 
 WAIT_SECONDS = 10.0  # for another process to end
 
@@ -143,7 +144,7 @@ class ExperimentStore:
                     "VALUES (?, ?, ?, ?, ?)",
                     (*row, checksum(*row)),
                 )
-            elif known[1] != kind:
+            elif current_name(known[1]) != kind:
                 raise StoreError(
                     f"Expected strategy {label!r} of {self.path} to be a {known[1]}. Got {kind=}."
                 )

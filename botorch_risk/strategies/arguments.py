@@ -6,7 +6,8 @@ import base64
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -14,6 +15,32 @@ from torch import Tensor
 from torch.nn import Module
 
 _LISTED = 64  # tensors with more entries are described by a digest
+# The modules in the name of a part of this project, up to its class, function or outer function.
+_MODULES = re.compile(r"^botorch_risk(?:_bench)?\.(?:[a-z]\w*\.)*(?=\w+(?:$|\.<locals>)|_*[A-Z])")
+
+
+def public_name(part: type | Callable[..., Any]) -> str:
+    r"""Name a class or a function for a file that outlives this version.
+
+    A part of this project goes by its own name, without the module where it is kept, so that what
+    was stored is read after a module has moved. Other parts have their full name.
+
+    Example:
+        >>> from botorch_risk.risk import ValueAtRisk
+        >>> public_name(ValueAtRisk), public_name(Module)
+        ('botorch_risk.ValueAtRisk', 'torch.nn.modules.module.Module')
+    """
+    return current_name(f"{part.__module__}.{part.__qualname__}")
+
+
+def current_name(stored: str) -> str:
+    r"""The name that `public_name` gives today to a part that an older version named by its module.
+
+    Example:
+        >>> current_name("botorch_risk.strategies.acquire.Acquire")
+        'botorch_risk.Acquire'
+    """
+    return _MODULES.sub("botorch_risk.", stored)
 
 
 def describe(value: Any) -> Any:
@@ -41,7 +68,7 @@ def describe(value: Any) -> Any:
         named = dict(value.keywords)
         return {"function": describe(value.func), "args": describe(value.args), **describe(named)}
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
-        return f"{value.__module__}.{value.__qualname__}"
+        return public_name(value)
     if isinstance(value, Module):
         public = {name: part for name, part in vars(value).items() if not name.startswith("_")}
         parts = {**public, **dict(value.named_parameters()), **dict(value.named_buffers())}
@@ -50,11 +77,13 @@ def describe(value: Any) -> Any:
         parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
     else:
         parts = {name: part for name, part in vars(value).items() if not name.startswith("_")}
-    return {"class": f"{type(value).__module__}.{type(value).__qualname__}", **describe(parts)}
+    return {"class": public_name(type(value)), **describe(parts)}
 
 
 def difference(expected: Any, found: Any, name: str = "arguments") -> str | None:
     r"""Where two descriptions differ first, in words; None if they are equal.
+
+    Names that an older version stored count as today's.
 
     Example:
         >>> difference({"beta": 4.0}, {"beta": 7.0})
@@ -68,9 +97,17 @@ def difference(expected: Any, found: Any, name: str = "arguments") -> str | None
         return None
     if isinstance(expected, list | tuple) and isinstance(found, list | tuple):
         expected, found = list(expected), list(found)
-    if expected == found:
+    if _as_today(expected) == _as_today(found):
         return None
     return f"Expected {name}={expected!r}. Got {name}={found!r}."
+
+
+def _as_today(description: Any) -> Any:
+    if isinstance(description, str):
+        return current_name(description)
+    if isinstance(description, Mapping):
+        return {key: _as_today(part) for key, part in description.items()}
+    return list(map(_as_today, description)) if isinstance(description, list) else description
 
 
 def to_json(value: Tensor) -> dict[str, Any]:

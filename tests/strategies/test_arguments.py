@@ -12,7 +12,14 @@ import torch
 
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import ValueAtRisk
-from botorch_risk.strategies.arguments import describe, difference, from_json, to_json
+from botorch_risk.strategies.arguments import (
+    current_name,
+    describe,
+    difference,
+    from_json,
+    public_name,
+    to_json,
+)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
@@ -64,3 +71,29 @@ def test_the_first_difference_is_named_with_both_values() -> None:
     one, two = {"a": 1, "b": {"c": [1, 2]}}, {"a": 1, "b": {"c": [1, 3]}, "d": 0}
     assert difference(one, two) == "Expected c=[1, 2]. Got c=[1, 3]."
     assert difference(one, {**one, "d": 0}) == "Expected d=None. Got d=0."
+
+
+@pytest.mark.parametrize(
+    ("stored", "today"),
+    [
+        ("botorch_risk.risk.measures.ValueAtRisk", "botorch_risk.ValueAtRisk"),
+        ("botorch_risk.acquisition.truncated_variance.goals.Maximize", "botorch_risk.Maximize"),
+        ("botorch_risk.strategies.mean_variance.risk_averse", "botorch_risk.risk_averse"),
+        ("botorch_risk.strategies.kde._kde", "botorch_risk._kde"),
+        ("botorch_risk.bandits.exp3.Exp3.draw", "botorch_risk.Exp3.draw"),
+        ("botorch_risk.baselines.contexts.of.<locals>.recipe", "botorch_risk.of.<locals>.recipe"),
+        ("botorch_risk_bench.baselines.random.best_of", "botorch_risk.best_of"),
+        ("botorch_risk.ValueAtRisk", "botorch_risk.ValueAtRisk"),
+        ("botorch_risks.measures.ValueAtRisk", "botorch_risks.measures.ValueAtRisk"),
+        ("my.botorch_risk.measures.Mine", "my.botorch_risk.measures.Mine"),
+        ("a text", "a text"),
+    ],
+)
+def test_a_part_of_ours_keeps_its_name_where_a_module_moves(stored: str, today: str) -> None:
+    assert current_name(stored) == today
+    assert difference({"measures": [{"class": stored}]}, {"measures": [{"class": today}]}) is None
+    assert difference([today], [today + "s"]) is not None
+
+
+def test_parts_of_others_have_their_full_name() -> None:
+    assert public_name(schedule) == f"{__name__}.schedule"

@@ -1,0 +1,97 @@
+r"""What version 0.1.0 stored, before its modules moved, goes on in this version.
+
+The files in `stored/` were written then: by `botorch-risk run sine --strategy RAHBO --replicates 2
+--rounds 3`, by `botorch-risk campaign run campaign.yaml`, which was killed in the last of its three
+blocks, and by Ax's `save_to_json_file` after four trials.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from ax.api.client import Client
+
+from botorch_risk.experiments import ExperimentRun, ExperimentStore, get_experiment
+from botorch_risk.experiments.campaigns import (
+    Campaign,
+    CampaignStore,
+    Options,
+    Serial,
+    run_campaign,
+)
+from botorch_risk.strategies.arguments import from_json
+from tests.ax.laboratory import play
+from tests.strategies import trajectories
+from tests.strategies.cases import StrategyCase, every
+
+# At kinks of a risk a line search may end early, and BoTorch tries again.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:Very small noise"),
+    pytest.mark.filterwarnings("ignore:Low-rank cholesky"),
+]
+STORED = Path(__file__).with_name("stored")
+ASKED: dict[str, list[Any]] = json.loads((STORED / "ax" / "asked.json").read_text())
+TRAJECTORIES = trajectories.stored()
+
+
+@every
+def test_a_state_is_taken_up(case: StrategyCase) -> None:
+    stored = TRAJECTORIES[case.name]["state"]
+    strategy = case.build(trajectories.SEEDS)
+    strategy.load_state_dict(stored)
+    assert strategy.state_dict()["history"] == stored["history"]
+
+
+@pytest.mark.slow
+@every
+def test_every_round_asks_for_what_it_asked_for_then(case: StrategyCase) -> None:
+    stored, strategy = TRAJECTORIES[case.name], case.build(trajectories.SEEDS)
+    rounds = torch.tensor(stored["state"]["rounds"])
+    X, Y = (from_json(stored["state"]["history"][name]) for name in ("X", "Y"))
+    for index in rounds.unique():
+        asked, told = strategy.ask(), X[:, rounds == index]
+        expected = told[..., : asked.shape[-1]]
+        torch.testing.assert_close(asked, expected, rtol=0, atol=1e-6, equal_nan=True)
+        strategy.tell(told, Y[:, rounds == index])
+    expected = from_json(stored["next"])
+    torch.testing.assert_close(strategy.ask(), expected, rtol=0, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_an_experiment_of_ax_goes_on(name: str) -> None:
+    client = Client.load_from_json_file(str(STORED / "ax" / f"{name}.json"))
+    for found, expected in zip(play(client, 6, first=4), ASKED[name], strict=True):
+        assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_an_experiment_goes_on(tmp_path: Path) -> None:
+    shutil.copy(STORED / "experiment.sqlite", tmp_path / "old.sqlite")
+    for name in ("old", "new"):
+        run = ExperimentRun(
+            get_experiment("sine"), tmp_path / f"{name}.sqlite", range(2), ["RAHBO"], num_rounds=5
+        )
+        run.run(progress=False)
+    first, second = (ExperimentStore(tmp_path / f"{name}.sqlite") for name in ("old", "new"))
+    with first as old, second as new:
+        for found, expected in zip(old.rounds("RAHBO"), new.rounds("RAHBO"), strict=True):
+            torch.testing.assert_close(found.X, expected.X)
+
+
+def test_a_campaign_goes_on(tmp_path: Path) -> None:
+    shutil.copy(STORED / "campaign.sqlite", tmp_path / "old.sqlite")
+    campaign = Campaign.read(STORED / "campaign.yaml")
+    for name in ("old", "new"):
+        failed = run_campaign(
+            campaign, tmp_path / f"{name}.sqlite", Serial(), Options(progress=False)
+        )
+        assert failed == 0
+    query = "SELECT seed, round, objective FROM rounds ORDER BY seed, round"
+    first, second = (CampaignStore(tmp_path / f"{name}.sqlite") for name in ("old", "new"))
+    with first as old, second as new:
+        assert list(old.select(query)) == list(new.select(query))
