@@ -111,8 +111,10 @@ def as_tensor(name: str, values: Any) -> Any:
         values: The numbers.
 
     Raises:
-        TypeError: If they are no table of numbers.
+        TypeError: If they are no table of real numbers.
     """
+    if isinstance(values, Tensor) and values.is_complex():
+        raise TypeError(f"Expected `{name}` to hold real numbers. Got {values.dtype}.")
     if values is None or isinstance(values, Tensor):
         return values
     try:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.arguments import (
+    as_floating,
     check_arguments,
     check_counts,
     check_finite,
@@ -84,6 +85,12 @@ def test_the_signature_says_what_an_argument_may_be(
 ) -> None:
     with pytest.raises(error, match=message):
         pause(**options)
+
+
+def test_complex_numbers_are_refused_whole() -> None:
+    for values in (torch.ones(2, 1, dtype=torch.complex64), np.ones((2, 1), dtype=complex)):
+        with pytest.raises(TypeError, match=r"`points` to (hold real numbers|be a tensor).*Got"):
+            as_floating(values, "points")
 
 
 def test_numbers_of_any_library_are_numbers() -> None:

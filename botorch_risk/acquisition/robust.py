@@ -94,7 +94,8 @@ def robust(
         are none.
 
     Raises:
-        TypeError: If an entry of a sequence is no environment or no risk measure.
+        TypeError: If `model` is not a model, or an entry of a sequence is not an environment or a
+            risk measure.
         UnsupportedError: If a model does not fit; see `RobustModel`.
         ValueError: If an outcome does not exist, there is no objective, or the numbers of
             environments, measures and objectives do not match.
@@ -120,6 +121,8 @@ def robust(
         >>> acqf(torch.rand(3, 2, 1, dtype=torch.double)).shape
         torch.Size([3])
     """
+    if not isinstance(model, Model):
+        raise TypeError(f"Expected `model` to be a model of BoTorch. Got {model!r}.")
     check_constraints(constraints)
     check_outcomes([each.outcome for each in constraints], model.num_outputs)
     if objectives is None:

@@ -220,6 +220,11 @@ def _as_table(name: str, Y: Tensor | Sequence[Tensor]) -> Tensor:
     r"""A table of repeats from itself, or from the readings of each row, filled with NaN."""
     if isinstance(Y, Tensor | np.ndarray):
         return as_floating(Y, name).detach()
+    if not isinstance(Y, Sequence) or isinstance(Y, str):
+        raise TypeError(
+            f"Expected `{name}` to be a table, or a list with the repeats of one row each. "
+            f"Got {Y!r}."
+        )
     rows = [as_floating(row, f"{name}[{i}]").detach() for i, row in enumerate(Y)]
     if (
         not any(isinstance(row, Tensor) for row in Y)

@@ -235,6 +235,8 @@ def test_bad_roles_are_refused() -> None:
         robust(model, ENVIRONMENT, Expectation(), constraints=[constraint])
     with pytest.raises(ValueError, match=r"outcome in 0\.\.1.* Got 3"):
         robust(model, ENVIRONMENT, Expectation(), objectives=[3])
+    with pytest.raises(TypeError, match=r"`model` to be a model of BoTorch\. Got 'a'"):
+        robust("a", ENVIRONMENT, Expectation())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="each outcome once"):
         robust(model, ENVIRONMENT, Expectation(), objectives=[1, 1])
     only = RiskConstraint(ENVIRONMENT, Expectation(), 0.0, outcome=0)

@@ -190,3 +190,9 @@ def test_refuses_noise_levels_that_are_none(bad):
         RepeatedOutcomes.from_repeats(torch.rand(3, 2), Yvar)
     with pytest.raises(BotorchTensorDimensionError, match="noise variance for each repeat"):
         RepeatedOutcomes.from_repeats(torch.rand(3, 2), Yvar[:2])
+
+
+@pytest.mark.parametrize("Y", [None, 3.0, "ab", {"a": 1.0}, torch.ones(2, 3, dtype=torch.cfloat)])
+def test_what_is_no_table_is_refused(Y: object) -> None:
+    with pytest.raises(TypeError, match=r"`Y` to (be a table|hold real numbers).*Got"):
+        RepeatedOutcomes.from_repeats(Y)
