@@ -3,6 +3,7 @@ r"""Rounds as rows of the store: what does not fit is not recorded, and not read
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,8 @@ def test_rounds_of_other_shapes_are_not_recorded(path: Path) -> None:
 
 
 def test_a_row_is_read_as_it_was_recorded(path: Path) -> None:
-    rows = sqlite3.connect(path).execute(f"SELECT {COLUMNS}, checksum FROM rounds").fetchall()
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute(f"SELECT {COLUMNS}, checksum FROM rounds").fetchall()
     records = [RoundRecord.read(row, path, completed=True) for row in rows]
     assert [each.index for each in records] == [0, 1, 2]
     assert records[1].X.shape == (2, 3, 1)
@@ -43,7 +45,8 @@ def test_a_round_that_the_strategy_has_gone_on_from_is_complete(path: Path) -> N
     with ExperimentStore(path, IDENTITY) as store:
         record(store, 3)
     query = f"SELECT {COLUMNS}, checksum FROM rounds WHERE round = 3"
-    (row,) = sqlite3.connect(path).execute(query).fetchall()
+    with closing(sqlite3.connect(path)) as connection:
+        (row,) = connection.execute(query).fetchall()
     assert RoundRecord.read(row, path, completed=False).recommendation is None
     with pytest.raises(StoreError, match=r"round 3 of 'random' in .* to be completed"):
         RoundRecord.read(row, path, completed=True)
