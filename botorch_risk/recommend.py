@@ -16,7 +16,7 @@ from botorch.models.model import ModelList
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor
-from botorch_risk.models.robust import RobustModel
+from botorch_risk.models.outcomes import ModelOfRisks
 
 Rule = Literal[
     "lower_confidence_bound", "recorded_lower_confidence_bound", "posterior_mean", "best_observed"
@@ -147,7 +147,7 @@ class ObjectiveOfMean:
 
 def _values_of_mean(model: Any, X: Tensor, posterior_transform: Any) -> Tensor:
     r"""The outputs of a model at its posterior mean, `batch_shape x n x m`."""
-    if isinstance(model, RobustModel):
+    if isinstance(model, ModelOfRisks):
         return model.risk_of_mean(X, posterior_transform)
     if isinstance(model, ModelList) and posterior_transform is None:
         return torch.cat([_values_of_mean(part, X, None) for part in model.models], dim=-1)

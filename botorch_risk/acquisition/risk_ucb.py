@@ -22,7 +22,7 @@ from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.hallucination import condition_on_mean
-from botorch_risk.models.robust import refuse_reduced
+from botorch_risk.models.outcomes import refuse_reduced
 from botorch_risk.posterior.inputs import as_points, input_widths
 from botorch_risk.posterior.joint_bounds import JointBounds
 from botorch_risk.posterior.t_batch import TBatch, joint_shape

@@ -20,12 +20,13 @@ from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import as_environment, parts_of
 from botorch_risk.models.noise_quantile import NoiseQuantileModel
 from botorch_risk.models.outcomes import (
+    check_outcomes,
     locate_outcome,
     single_outcome,
     spread_of,
     warn_if_out_of_reach,
 )
-from botorch_risk.models.reductions import Reduction, check_outcomes
+from botorch_risk.models.reductions import Reduction
 from botorch_risk.models.robust import MEMORY_LIMIT, RobustModel
 from botorch_risk.models.robust_list import RobustModelList
 from botorch_risk.risk import RiskMeasure

@@ -3,15 +3,55 @@ r"""The outcomes of a model or of a list of models: where each is, and what was 
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import UserInputWarning
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
-from botorch_risk.models.reductions import check_outcomes
+from botorch_risk.arguments import check_integers
+
+
+class ModelOfRisks(Model):
+    r"""A model whose outputs are risks of another model's outcomes, such as a `RobustModel`."""
+
+    @abstractmethod
+    def risk_of_mean(
+        self, X: Tensor, posterior_transform: PosteriorTransform | None = None
+    ) -> Tensor:
+        r"""The risks of the posterior mean, `batch_shape x m x num_outputs`.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+            posterior_transform: As of `posterior`.
+        """
+
+
+def refuse_reduced(model: Model) -> None:
+    r"""Raises UnsupportedError for a model of risks, which would be reduced twice."""
+    parts = model.models if isinstance(model, ModelList) else [model]
+    for part in parts:
+        if isinstance(part, ModelOfRisks):
+            raise UnsupportedError(
+                f"Expected a model of outcomes. Got a {type(part).__name__}, of their risks: it "
+                "would be reduced twice."
+            )
+
+
+def check_outcomes(outcomes: Sequence[int], num_outputs: int) -> None:
+    r"""Raises ValueError unless a model has these outcomes."""
+    for outcome in outcomes:
+        check_integers(outcome=outcome)
+        if not 0 <= outcome < num_outputs:
+            raise ValueError(
+                f"Expected an outcome in 0..{num_outputs - 1}, of a model with {num_outputs} "
+                f"outcome(s). Got {outcome}."
+            )
 
 
 def locate_outcome(model: Model, outcome: int) -> tuple[Any, int]:

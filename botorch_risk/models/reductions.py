@@ -11,7 +11,6 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 from torch.nn import Module, ModuleList
 
-from botorch_risk.arguments import check_integers
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.risk_posterior import Column
@@ -133,14 +132,3 @@ class Reductions(Module):
 def _of_ours(reduction: Reduction) -> Reduction:
     environment, risk_measure = parts_of(reduction.environment, reduction.risk_measure)
     return reduction._replace(environment=environment, risk_measure=risk_measure)
-
-
-def check_outcomes(outcomes: Sequence[int], num_outputs: int) -> None:
-    r"""Raises ValueError unless a model has these outcomes."""
-    for outcome in outcomes:
-        check_integers(outcome=outcome)
-        if not 0 <= outcome < num_outputs:
-            raise ValueError(
-                f"Expected an outcome in 0..{num_outputs - 1}, of a model with {num_outputs} "
-                f"outcome(s). Got {outcome}."
-            )

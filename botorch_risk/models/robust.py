@@ -14,8 +14,13 @@ from torch import Tensor
 
 from botorch_risk.gradients import conditioning_on, predicting_with
 from botorch_risk.models.fixed_noise import condition
-from botorch_risk.models.outcomes import single_outcome
-from botorch_risk.models.reductions import Reduction, Reductions, check_outcomes
+from botorch_risk.models.outcomes import (
+    ModelOfRisks,
+    check_outcomes,
+    refuse_reduced,
+    single_outcome,
+)
+from botorch_risk.models.reductions import Reduction, Reductions
 from botorch_risk.models.risk_posterior import RiskPosterior, SharedRisks, reduce_columns
 from botorch_risk.posterior.constant_rows import constant_rows
 from botorch_risk.posterior.inputs import as_points, input_widths
@@ -27,7 +32,7 @@ _COPIES = 4  # of a joint covariance: itself, its factor, and as much again for 
 _KEPT = 4  # sets of shared decisions whose risks are remembered
 
 
-class RobustModel(Model):
+class RobustModel(ModelOfRisks):
     r"""The risks of decisions as a model: its posterior is their joint distribution.
 
         sample(x) = risk_measure([f(x, w_j)]_j, weights_j),   f drawn jointly at all (x, w_j)
@@ -326,14 +331,4 @@ def _check_model(model: Model) -> None:
             "Expected a model without an input transform to several points, which the environment "
             f"takes the place of. Got {type(transform).__name__}: build the model of (x, w) "
             "without it, or use `RiskObjective` beside it."
-        )
-
-
-def refuse_reduced(model: Model) -> None:
-    r"""Raises UnsupportedError for a model of risks, where one of outcomes is meant."""
-    parts = model.models if isinstance(model, ModelList) else [model]
-    if any(isinstance(part, RobustModel) for part in parts):
-        raise UnsupportedError(
-            "Expected a model of outcomes. Got a RobustModel, of their risks: it would be reduced "
-            "twice."
         )

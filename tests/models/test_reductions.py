@@ -10,7 +10,8 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedEr
 
 from botorch_risk.environments import InputPerturbation
 from botorch_risk.models.botorch_parts import parts_of
-from botorch_risk.models.reductions import Reduction, Reductions, check_outcomes
+from botorch_risk.models.outcomes import check_outcomes
+from botorch_risk.models.reductions import Reduction, Reductions
 from botorch_risk.risk import Expectation, MaximumMeanDiscrepancyBall, WorstCase
 from tests.models.risks import ENVIRONMENT, DecisionDependent, decisions
 
