@@ -9,28 +9,28 @@ export MKL_NUM_THREADS ?= 1
 
 .PHONY: demo test test-all canary lint bench tutorials docs docs-serve release-check clean
 
-$(VENV)/.experiments: pyproject.toml constraints.txt
+$(VENV)/.bench: pyproject.toml bench/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[experiments]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . -e ./bench
 	touch $@
 
-$(VENV)/.all: pyproject.toml constraints.txt
+$(VENV)/.all: pyproject.toml bench/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all]"
-	touch $@ $(VENV)/.dev $(VENV)/.experiments
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bayesian,dev,docs]" -e "./bench[dask,peers,problems,simulations,slurm]" "xopt>=3.2.2"
+	touch $@ $(VENV)/.dev $(VENV)/.bench
 
-$(VENV)/.dev: pyproject.toml constraints.txt
+$(VENV)/.dev: pyproject.toml bench/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
-	touch $@ $(VENV)/.experiments
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]" -e "./bench[dask,simulations,slurm]"
+	touch $@ $(VENV)/.bench
 
-$(VENV)/.docs: pyproject.toml constraints.txt
+$(VENV)/.docs: pyproject.toml bench/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]" -e ./bench
 	touch $@
 
-demo: $(VENV)/.experiments  ## portfolios on real prices, from risk-neutral to averse (about a minute)
-	$(BIN)/python -m botorch_risk.experiments.demo $(ARGS)
+demo: $(VENV)/.bench  ## portfolios on real prices, from risk-neutral to averse (about a minute)
+	$(BIN)/python -m botorch_risk_bench.experiments.demo $(ARGS)
 
 test: $(VENV)/.dev  ## everything but the tests marked slow (under 10 minutes on 2 cores)
 	$(BIN)/python -m pytest -n 2 -q -m "not slow" $(ARGS)
@@ -40,7 +40,7 @@ test-all: $(VENV)/.all  ## every test, slow ones included; a skip for want of an
 
 canary:  ## the tests with the newest versions of all dependencies, in an environment of its own
 	$(PYTHON) -m venv --clear $(VENV)/canary
-	$(VENV)/canary/bin/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	$(VENV)/canary/bin/python -m pip install --quiet --disable-pip-version-check -e ".[dev]" -e "./bench[dask,simulations,slurm]"
 	$(VENV)/canary/bin/python -m pip list --format=freeze
 	$(VENV)/canary/bin/python -m pytest -q tests/test_private_names.py
 	$(VENV)/canary/bin/python -m pytest -n 2 -q -m "not slow" $(ARGS)
@@ -51,7 +51,7 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 
 bench: $(VENV)/.dev  ## every speed figure, side by side with what a user would otherwise run
-	$(BIN)/python -m benchmarks --device $(DEVICE) $(ARGS)
+	$(BIN)/python -m bench.speed --device $(DEVICE) $(ARGS)
 
 tutorials: $(VENV)/.dev  ## run the notebooks in full and store them with their pictures
 	env -u SMOKE_TEST PYTHONPATH=$(CURDIR) $(BIN)/python -m pytest -q --nbmake --nbmake-timeout=600 --overwrite tutorials

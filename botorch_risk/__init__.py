@@ -1,11 +1,28 @@
 r"""Decisions under risk with BoTorch.
 
-The package adds three exchangeable parts to a BoTorch loop: models that learn the
-noise as well as the mean (`models`), measures of risk (`risk`) over a distribution of the
-environment (`environments`), and acquisition functions that optimise the risk measure
-of the outcome instead of its mean (`acquisition`). Fast predictions of any exact GP are in
-`posterior`, its closed-form fit in `fit`. Whole loops are in `strategies`, the methods that they
-are compared with in `baselines`.
+The core is what the five papers need. A file imports only from the rows above its own:
+
+    risk           measures of risk of weighted values, worst cases over balls of distributions
+    environments   the distribution of the environmental variable: known, learnt, perturbed
+    posterior      predictions of any exact GP, fast and batched
+    test_functions problems whose optimum of the risk objective is known
+    fit            closed-form fits of exact GPs, batched; pseudo-data
+    models         `MeanVarianceGP`, which learns the noise as well as the mean
+    bandits        EXP3
+    acquisition    acquisition functions that optimise a risk measure of the outcome
+    optim          multi-start over replicates, in a box, a mixed space or a list
+    recommend      which point is recommended at the end
+
+Each wing holds one capability beyond the papers, and can be left out without a change in the core:
+
+    robust         risk in BoTorch's Monte-Carlo acquisition functions
+    constraints    constraints that hold under a risk
+    repeats        how often to repeat an experiment, and where to go next
+    faster         a user's own BoTorch loop, sped up
+    diagnostics    calibration, coverage, leave-one-out
+
+Whole loops are in `strategies`; `ax` puts all of it into Ax. What measures the package is another
+distribution, `botorch_risk_bench`.
 
 Shapes are written in one vocabulary everywhere:
 
@@ -22,6 +39,85 @@ The environmental variable always takes the LAST `d_w` columns. Everything is ma
 
 Where a function takes a tensor it takes a NumPy array or nested lists as well. Lists become
 float64, and whole numbers count as float64. What is no table of numbers raises `TypeError`.
+
+The names that a loop begins with come from here, and are imported when they are first used:
+
+    >>> from botorch_risk import MeanVarianceGP, RiskAverseUpperConfidenceBound
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from botorch_risk.acquisition import (
+        RiskAverseUpperConfidenceBound,
+        RiskUpperConfidenceBound,
+        TruncatedVarianceReduction,
+        select_lacing_value,
+    )
+    from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
+    from botorch_risk.environments import (
+        DiscreteEnvironment,
+        InputPerturbation,
+        KernelDensityEnvironment,
+    )
+    from botorch_risk.fit import PseudoDataMarginalLogLikelihood
+    from botorch_risk.models import MeanVarianceGP
+    from botorch_risk.posterior import DomainPosterior
+    from botorch_risk.risk import (
+        ConditionalValueAtRisk,
+        MaximumMeanDiscrepancyBall,
+        TotalVariationBall,
+        ValueAtRisk,
+    )
+
 __version__ = "0.1.0"
+
+_FOLDERS = {
+    "RiskAverseUpperConfidenceBound": "acquisition",
+    "RiskUpperConfidenceBound": "acquisition",
+    "TruncatedVarianceReduction": "acquisition",
+    "select_lacing_value": "acquisition",
+    "ConstrainedUpperConfidenceBound": "constraints",
+    "RiskConstraint": "constraints",
+    "DiscreteEnvironment": "environments",
+    "InputPerturbation": "environments",
+    "KernelDensityEnvironment": "environments",
+    "PseudoDataMarginalLogLikelihood": "fit",
+    "MeanVarianceGP": "models",
+    "DomainPosterior": "posterior",
+    "ConditionalValueAtRisk": "risk",
+    "MaximumMeanDiscrepancyBall": "risk",
+    "TotalVariationBall": "risk",
+    "ValueAtRisk": "risk",
+}
+__all__ = [
+    "ConditionalValueAtRisk",
+    "ConstrainedUpperConfidenceBound",
+    "DiscreteEnvironment",
+    "DomainPosterior",
+    "InputPerturbation",
+    "KernelDensityEnvironment",
+    "MaximumMeanDiscrepancyBall",
+    "MeanVarianceGP",
+    "PseudoDataMarginalLogLikelihood",
+    "RiskAverseUpperConfidenceBound",
+    "RiskConstraint",
+    "RiskUpperConfidenceBound",
+    "TotalVariationBall",
+    "TruncatedVarianceReduction",
+    "ValueAtRisk",
+    "select_lacing_value",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FOLDERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_FOLDERS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

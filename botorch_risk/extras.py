@@ -10,18 +10,18 @@ class MissingExtraError(ImportError):
     r"""A module of an extra is not installed."""
 
 
-def require_extra(name: str, extra: str = "experiments") -> ModuleType:
+def require_extra(name: str, requirement: str = "botorch_risk[plots]") -> ModuleType:
     r"""Imports a module of an extra.
 
     Args:
         name: The dotted name of the module.
-        extra: The extra that installs it.
+        requirement: What installs it.
 
     Returns:
         The module.
 
     Raises:
-        MissingExtraError: If it is not installed; the message names the extra.
+        MissingExtraError: If it is not installed; the message says how.
 
     Example:
         >>> require_extra("matplotlib").__name__
@@ -31,6 +31,5 @@ def require_extra(name: str, extra: str = "experiments") -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         raise MissingExtraError(
-            f"Expected `{name}` to be installed with the extra `{extra}`: "
-            f"pip install 'botorch_risk[{extra}]'. Got {error}."
+            f"Expected `{name}` to be installed by pip install '{requirement}'. Got {error}."
         ) from error

@@ -242,8 +242,9 @@ def recommend(
         >>> recommend(bound, train_X, "posterior_mean").point.shape
         torch.Size([1])
 
-        >>> from botorch_risk.acquisition import (
-        ...     ConstrainedUpperConfidenceBound, NoisyChanceConstraint
+        >>> from botorch_risk.constraints import (
+        ...     ConstrainedUpperConfidenceBound,
+        ...     NoisyChanceConstraint,
         ... )
         >>> constraint = NoisyChanceConstraint(threshold=9.0, outcome=0, delta=0.05)
         >>> feasible = ConstrainedUpperConfidenceBound(bound.model, bound, [constraint])

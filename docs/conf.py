@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "extensions")]
+sys.path[:0] = [str(ROOT), str(ROOT / "bench"), str(ROOT / "docs" / "extensions")]
 
 import api_pages  # noqa: E402
 
@@ -26,11 +26,11 @@ include_patterns = [
     "docs/**.md",
     "docs/**.rst",
     "tutorials/*.ipynb",
-    "reproduction/**.md",
-    "studies/**.md",
-    "benchmarks/README.md",
+    "bench/reproduction/**.md",
+    "bench/studies/**.md",
+    "bench/speed/README.md",
     "CHANGELOG.md",
-    "botorch_risk/test_functions/weekly_closes.md",
+    "bench/botorch_risk_bench/problems/weekly_closes.md",
     "README.md",
     "CONTRIBUTING.md",
 ]
@@ -63,8 +63,8 @@ extensions = [
 # private modules have no page.
 nitpicky = True
 nitpick_ignore_regex = [
-    (r"py:.*", r"(?!botorch_risk\.).*"),
-    (r"py:.*", r"botorch_risk\.([a-z_]+\.){2,}_?[A-Z]\w+"),
+    (r"py:.*", r"(?!botorch_risk(_bench)?\.).*"),
+    (r"py:.*", r"botorch_risk(_bench)?\.([a-z_]+\.){2,}_?[A-Z]\w+"),
 ]
 suppress_warnings = ["myst.header"]  # stored tables begin with a heading of the third level
 

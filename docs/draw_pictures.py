@@ -9,12 +9,12 @@ from typing import Any
 import matplotlib.pyplot as plt
 import torch
 from botorch.fit import fit_gpytorch_mll
+from botorch_risk_bench.baselines import gp_ucb
+from botorch_risk_bench.metrics import cumulative_regret, simple_regret
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskAverseUpperConfidenceBound
-from botorch_risk.baselines import gp_ucb
-from botorch_risk.metrics import cumulative_regret, simple_regret
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.recommend import recommend
 from botorch_risk.risk import (

@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from botorch_risk.next_readings import next_readings
 from botorch_risk.recommend import recommend
 from botorch_risk.recommend_everywhere import recommend_everywhere
-from botorch_risk.repeat_advice import repeat_advice
+from botorch_risk.repeats import next_readings, repeat_advice
 from tests.limits import called, first_call
 from tests.public_objects import Public, hints_of, holds_tensor, public_objects
 
@@ -30,7 +29,8 @@ FORMS: dict[str, Callable[[Tensor], Any]] = {
 
 # Tensors that no user passes, or whose example takes long: a name, and the reason.
 WITHOUT_ARRAYS = {
-    "acquisition.Readings": "a result",
+    "repeats.Readings": "a result",
+    "repeats.RepeatAdvice": "a result",
     "acquisition.Selection": "a result",
     "acquisition.Status": "a result",
     "acquisition.TruncatedVarianceState": "a state, whose classmethod takes the domain",

@@ -1,7 +1,7 @@
-r"""The defaults of every public function, class and method, as stored beside the tests of an area.
+r"""The defaults of every public function, class and method, as `defaults.txt` stores them.
 
 A default is part of the interface: it changes on purpose, in a diff that shows it, or not at all.
-`python -m tests.defaults` writes the files again.
+`python -m tests.defaults` writes the file again.
 """
 
 from __future__ import annotations
@@ -15,45 +15,41 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import botorch_risk_bench
+
 import botorch_risk
 
-TESTS = Path(__file__).parent
-TOP = ""  # the modules that are in no folder
-AREAS = (TOP, *(each.name for each in pkgutil.iter_modules(botorch_risk.__path__) if each.ispkg))
+FILE = Path(__file__).with_suffix(".txt")
+PACKAGES = (botorch_risk, botorch_risk_bench)
 
 
-def path_of(area: str) -> Path:
-    r"""The file of an area."""
-    return TESTS / area / "defaults.txt"
+def modules() -> Iterator[ModuleType]:
+    r"""The modules of the plugin and of the bench."""
+    for package in PACKAGES:
+        walked = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        names = [each.name for each in walked if not each.name.endswith("__main__")]
+        yield from map(importlib.import_module, names)
 
 
-def stored_defaults(area: str) -> list[str]:
-    r"""What the file of an area says."""
-    return path_of(area).read_text(encoding="utf-8").splitlines()
+def place_of(module: ModuleType) -> str:
+    r"""The name of a module within its package."""
+    return module.__name__.partition(".")[2]
 
 
-def present_defaults(area: str) -> list[str]:
-    r"""A line for each callable of an area that has defaults, in the order of their names."""
+def stored_defaults() -> list[str]:
+    r"""What the file says."""
+    return FILE.read_text(encoding="utf-8").splitlines()
+
+
+def present_defaults() -> list[str]:
+    r"""A line for each callable that has defaults, in the order of their names."""
     lines = []
-    for module in _modules(area):
-        place = module.__name__.removeprefix("botorch_risk.").removeprefix(f"{area}.")
+    for module in modules():
         for name, value in _callables(module):
             defaults = _defaults(value)
             if defaults:
-                lines.append(f"{place}.{name}({', '.join(defaults)})")
+                lines.append(f"{place_of(module)}.{name}({', '.join(defaults)})")
     return sorted(lines)
-
-
-def _modules(area: str) -> Iterator[ModuleType]:
-    if area == TOP:
-        found = pkgutil.iter_modules(botorch_risk.__path__, "botorch_risk.")
-        names = [each.name for each in found if not each.ispkg]
-    else:
-        package = importlib.import_module(f"botorch_risk.{area}")
-        yield package
-        walked = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        names = [each.name for each in walked if not each.name.endswith("__main__")]
-    yield from map(importlib.import_module, names)
 
 
 def _callables(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -90,6 +86,4 @@ def _defaults(value: Callable[..., Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    for area in AREAS:
-        text = "".join(f"{line}\n" for line in present_defaults(area))
-        path_of(area).write_text(text, encoding="utf-8")
+    FILE.write_text("".join(f"{line}\n" for line in present_defaults()), encoding="utf-8")

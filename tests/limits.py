@@ -1,6 +1,6 @@
 r"""Which numbers a public name takes: its example is called again with other values.
 
-`python -m tests.limits` writes `tests/<area>/limits.txt` again. A limit is part of the interface:
+`python -m tests.limits` writes `limits.txt` again. A limit is part of the interface:
 it changes on purpose, in a diff that shows it, or not at all.
 """
 
@@ -21,13 +21,12 @@ from typing import Any, Union, get_args, get_origin
 
 from botorch.exceptions.errors import BotorchError
 
-from tests import defaults
-from tests.defaults import TESTS
 from tests.public_objects import Public, hints_of, public_objects
 
+FILE = Path(__file__).with_suffix(".txt")
+AREAS = sorted({name.partition(".")[0] for name in public_objects()})
 NUMBERS: tuple[float, ...] = (math.nan, -math.inf, -1.0, 0.0, 0.5, 1.0, 2.0, math.inf)
 INTEGERS: tuple[float, ...] = (math.nan, -1, 0, 1, 2, 2.5)
-AREAS = tuple(each for each in defaults.AREAS if each != defaults.TOP)
 REFUSALS = (ValueError, TypeError, BotorchError)  # what a user can act on
 
 # What any number is right for, or what others check: a name, an argument of it, or one of any name.
@@ -125,14 +124,15 @@ def _taken(value: Public, arguments: dict[str, Any], name: str, number: float) -
     return f"{number:g}"
 
 
-def path_of(area: str) -> Path:
-    r"""The file of an area."""
-    return TESTS / area / "limits.txt"
+def area_of(name: str) -> str:
+    r"""The folder that a public name is in, or the module at the top."""
+    return name.partition(".")[0]
 
 
 def stored_limits(area: str) -> list[str]:
-    r"""What the file of an area says."""
-    return path_of(area).read_text(encoding="utf-8").splitlines()
+    r"""What the file says of an area."""
+    lines = FILE.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if area_of(line) == area]
 
 
 @cache
@@ -142,19 +142,17 @@ def present_limits(area: str) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, value in public_objects().items():
-            inside, _, short = name.rpartition(".")
-            if inside.partition(".")[0] != area or name in WITHOUT_LIMITS:
+            if area_of(name) != area or name in WITHOUT_LIMITS:
                 continue
             found = [
                 f"{argument}: {taken}"
                 for argument, taken in limits_of(value)
                 if not WITHOUT_LIMITS.keys() & {argument, f"{name}.{argument}"}
             ]
-            lines += [f"{short}({'; '.join(found)})"] if found else []
-    return lines
+            lines += [f"{name}({'; '.join(found)})"] if found else []
+    return sorted(lines)
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:] or AREAS:
-        text = "".join(f"{line}\n" for line in present_limits(each))
-        path_of(each).write_text(text, encoding="utf-8")
+    text = "".join(f"{line}\n" for area in AREAS for line in present_limits(area))
+    FILE.write_text(text, encoding="utf-8")

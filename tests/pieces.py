@@ -31,7 +31,7 @@ from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.posterior import DomainPosterior, MarginalPredictor
 from botorch_risk.recommend import recommend
-from botorch_risk.repeat_advice import repeat_advice
+from botorch_risk.repeats import repeat_advice
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,

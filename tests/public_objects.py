@@ -14,6 +14,7 @@ from functools import cache
 from types import FunctionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+import botorch_risk_bench
 from torch import Tensor
 
 import botorch_risk
@@ -37,18 +38,25 @@ SHAPE = re.compile(
 def public_objects() -> dict[str, Any]:
     r"""Each public class and function, by its name in the outermost module that exports it."""
     found: dict[Public, str] = {}
-    names = [each.name for each in pkgutil.walk_packages(botorch_risk.__path__, "botorch_risk.")]
+    names = [
+        each.name
+        for package in (botorch_risk, botorch_risk_bench)
+        for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    ]
     for module_name in sorted(names, key=lambda name: (name.count("."), name)):
         module = importlib.import_module(module_name)
         for name in getattr(module, "__all__", ()):
             value = getattr(module, name)
             if isinstance(value, Public):
-                found.setdefault(value, f"{module_name}.{name}".removeprefix("botorch_risk."))
+                found.setdefault(value, f"{module_name}.{name}".partition(".")[2])
     return {name: value for value, name in found.items()}
 
 
 def is_ours(value: Any) -> bool:
-    return getattr(value, "__module__", "").partition(".")[0] == "botorch_risk"
+    return getattr(value, "__module__", "").partition(".")[0] in (
+        "botorch_risk",
+        "botorch_risk_bench",
+    )
 
 
 def is_written(value: Any) -> bool:

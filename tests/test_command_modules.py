@@ -7,10 +7,10 @@ import importlib.util
 
 import pytest
 
-from tests.campaign_files import ROOT
+from tests.bench.campaign_files import ROOT
 
-NEEDS_A_TABLE = ("reproduction.kde.portfolio", "reproduction.vucb.portfolio")
-NEEDS_JAX = ("benchmarks.jax_loop", "benchmarks.peers")
+NEEDS_A_TABLE = ("bench.reproduction.kde.portfolio", "bench.reproduction.vucb.portfolio")
+NEEDS_JAX = ("bench.speed.jax_loop", "bench.speed.peers")
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
     for folder in ("reproduction", "studies", "benchmarks")

@@ -37,8 +37,9 @@ class Example:
     @property
     def source(self) -> tuple[str, str]:
         r"""The name of the module that it adds to the package, and its code."""
-        (path,) = (path for path in self.blocks if path.startswith("botorch_risk/"))
-        return path.removesuffix(".py").replace("/", "."), self.blocks[path]
+        (path,) = (path for path in self.blocks if not path.startswith("tests/"))
+        path_in_package = path.removeprefix("bench/")
+        return path_in_package.removesuffix(".py").replace("/", "."), self.blocks[path]
 
     @property
     def cases(self) -> tuple[str, str]:

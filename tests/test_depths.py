@@ -10,21 +10,17 @@ import pytest
 import torch
 from botorch.acquisition import UpperConfidenceBound
 from botorch.exceptions.errors import BotorchError
+from botorch_risk_bench.metrics import pareto_sets
 
-from botorch_risk.acquisition import (
-    ConstrainedUpperConfidenceBound,
-    RiskAverseUpperConfidenceBound,
-    RiskConstraint,
-    RiskUpperConfidenceBound,
-    robust,
-)
+from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
 from botorch_risk.ax import readings
-from botorch_risk.metrics import pareto_sets
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
+from botorch_risk.faster import gen_candidates_quasi_newton
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.optim import gen_candidates_quasi_newton
 from botorch_risk.recommend import recommend
 from botorch_risk.recommend_everywhere import recommend_everywhere
 from botorch_risk.risk import Expectation, WorstCase
+from botorch_risk.robust import robust
 from botorch_risk.strategies import Box, SingleExperiment, rahbo
 from tests.acquisition.botorch_checks import noisy
 from tests.models.risks import ENVIRONMENT, batched, decisions, gp, shifts, two_outcomes

@@ -51,7 +51,7 @@ from tests.test_newcomer_paths import PAGES as NEWCOMERS
 # Pages whose blocks a test of their own runs.
 ELSEWHERE = {
     "ax": "tests/ax/test_guide.py",
-    "campaigns": "tests/experiments/campaigns/test_guide.py",
+    "campaigns": "tests/bench/experiments/campaigns/test_guide.py",
     "faster_loops": "tests/test_faster_loops_guide.py",
     "xopt": "tests/test_xopt_guide.py",
 }

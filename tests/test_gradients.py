@@ -13,10 +13,11 @@ from botorch.models.model import Model
 from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
 
-from botorch_risk.acquisition import RiskUpperConfidenceBound, robust
+from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.gradients import require_gradients
 from botorch_risk.models import FastMarginals
 from botorch_risk.risk import ConditionalValueAtRisk
+from botorch_risk.robust import robust
 from tests.acquisition.botorch_checks import noisy
 from tests.finite_differences import assert_gradient
 from tests.models.risks import decisions, gp, shifts

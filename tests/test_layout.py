@@ -8,11 +8,12 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "botorch_risk"
-MODULES = sorted(PACKAGE.rglob("*.py"))
-MAX_LINES_OF_CODE = {"botorch_risk": 300}  # elsewhere 350
+PLUGIN, BENCH = ROOT / "botorch_risk", ROOT / "bench" / "botorch_risk_bench"
+MODULES = sorted([*PLUGIN.rglob("*.py"), *BENCH.rglob("*.py")])
+MAX_LINES_OF_CODE = {"botorch_risk": 300, "bench/botorch_risk_bench": 300}  # elsewhere 350
 
 # From the ground up: a file imports only from its own floor and from those before it.
+WINGS = "robust constraints repeats faster diagnostics"
 FLOORS = (
     "arguments chunks extras gradients plot_style projected_bfgs seeding",
     "risk",
@@ -24,12 +25,13 @@ FLOORS = (
     "bandits",
     "acquisition",
     "optim",
-    "recommend recommend_everywhere repeat_advice next_readings",
-    "metrics",
-    "diagnostics",
+    "recommend recommend_everywhere",
+    WINGS,
     "strategies",
-    "baselines",
     "ax",
+    "problems",
+    "metrics",
+    "baselines",
     "experiments",
 )
 FLOOR_OF = {place: floor for floor, places in enumerate(FLOORS) for place in places.split()}
@@ -52,7 +54,8 @@ WITHOUT_TESTS: dict[str, str] = {
 
 def name_of(path: Path) -> str:
     r"""The dotted name of a module."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    root = ROOT if path.is_relative_to(PLUGIN) else BENCH.parent
+    parts = path.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -108,6 +111,32 @@ def test_no_module_imports_from_a_floor_above_it() -> None:
     assert upwards == set()
 
 
+def test_nothing_of_the_plugin_imports_the_bench() -> None:
+    found = {
+        f"{name} -> {other}"
+        for name, others in imports().items()
+        for other in others
+        if name.startswith("botorch_risk.") and other.startswith("botorch_risk_bench")
+    }
+    assert found == set()
+
+
+def test_a_wing_imports_one_other_wing_at_most() -> None:
+    wings = WINGS.split()
+    others = {
+        wing: {
+            place_of(other)
+            for name, found in imports().items()
+            if place_of(name) == wing
+            for other in found
+            if place_of(other) in wings
+        }
+        - {wing}
+        for wing in wings
+    }
+    assert {wing: found for wing, found in others.items() if len(found) > 1} == {}
+
+
 def lines_of_code(path: Path) -> int:
     r"""The lines of a file that are neither empty nor a comment nor part of a docstring."""
     text = path.read_text(encoding="utf-8")
@@ -123,23 +152,26 @@ def lines_of_code(path: Path) -> int:
 
 
 def test_files_are_short_and_named_for_what_they_hold() -> None:
-    folders = ("botorch_risk", "tests", "benchmarks", "reproduction", "studies")
+    folders = ("botorch_risk", "bench", "tests")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     lengths = {path.relative_to(ROOT).as_posix(): lines_of_code(path) for path in files}
-    limits = {name: MAX_LINES_OF_CODE.get(name.partition("/")[0], 350) for name in lengths}
+    limits = {
+        name: next((n for place, n in MAX_LINES_OF_CODE.items() if name.startswith(place)), 350)
+        for name in lengths
+    }
     assert {name: n for name, n in lengths.items() if n > limits[name]} == {}
     assert not {"utils", "helpers", "common", "misc"} & {path.stem for path in files}
 
 
 def test_every_module_has_a_test_file_at_the_same_path() -> None:
-    modules = {
-        path.relative_to(PACKAGE)
-        for path in MODULES
-        if path.name not in {"__init__.py", "py.typed"}
-    }
-    tested = {
-        path.relative_to(ROOT / "tests").with_name(path.name.removeprefix("test_"))
-        for path in (ROOT / "tests").rglob("test_*.py")
-    }
-    missing = {path.as_posix() for path in modules - tested}
+    tests = ROOT / "tests"
+    missing = set()
+    for path in MODULES:
+        if path.name == "__init__.py":
+            continue
+        is_plugin = path.is_relative_to(PLUGIN)
+        place = path.relative_to(PLUGIN if is_plugin else BENCH)
+        mirror = (tests if is_plugin else tests / "bench") / place.with_name(f"test_{path.name}")
+        if not mirror.is_file():
+            missing.add(place.as_posix())
     assert missing == WITHOUT_TESTS.keys()  # neither more nor less

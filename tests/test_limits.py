@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.defaults import TESTS
 from tests.limits import (
     AREAS,
     WITHOUT_LIMITS,
     limits_of,
-    path_of,
+    present_limits,
     probes,
     stored_limits,
 )
@@ -29,10 +28,8 @@ def half_of(number: float, of: int = 2) -> float:
 
 
 @pytest.mark.parametrize("area", AREAS)
-def test_every_area_compares_its_limits_with_a_file(area: str) -> None:
-    assert path_of(area).is_file()
-    test = TESTS / area / "test_limits.py"
-    assert f'present_limits("{area}")' in test.read_text(encoding="utf-8")
+def test_limits_are_those_of_the_file(area: str) -> None:
+    assert present_limits(area) == stored_limits(area)
 
 
 @pytest.mark.parametrize("area", AREAS)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("botorch_risk", "reproduction", "studies", "benchmarks", "docs", "tutorials", "tests")
+FOLDERS = ("botorch_risk", "bench", "docs", "tutorials", "tests")
 FILES = sorted(
     path
     for folder in FOLDERS

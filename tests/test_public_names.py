@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import inspect
-import pkgutil
 import re
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 
-import botorch_risk
 from tests.acquisition.cases import ACQUISITIONS
 from tests.contracts import RepeatedData
+from tests.defaults import modules
 from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS
 from tests.models.cases import MODELS
 from tests.posterior.cases import POSTERIORS
@@ -28,96 +25,82 @@ from tests.test_functions.cases import PROBLEMS
 
 # Classes that obey no contract of a list: records, and parts that have tests of their own.
 WITHOUT_CONTRACT = {
-    "acquisition": {
-        "GuaranteedWidth",  # of a confidence bound
-        "MeanVarianceObjective",  # for BoTorch's Monte-Carlo acquisition functions
-        "MultiOutputMeanVarianceObjective",  # likewise, of several outcomes
-        "NoiseLevels",
-        "NoisyChanceConstraint",  # records, in tests/acquisition/test_risk_constraint.py
-        "PracticalWidth",
-        "RelativeLevelSet",
-        "RiskConstraint",
-        "RiskObjective",  # for BoTorch's Monte-Carlo acquisition functions
-        "Robust",  # a record
-        "Readings",
-        "Selection",
-        "Status",
-        "TruncatedVarianceState",
-    },
-    "ax": {  # for Ax, in tests/ax
-        "BestArm",
-        "CalibrationPlot",
-        "ChosenContextAcquisition",
-        "ContextDistributionPlot",
-        "ContextualRiskModel",
-        "Exp3Criterion",
-        "NoiseSlicePlot",
-        "ObservedAdapter",
-        "ObservedDataset",
-        "PerturbedInputsAcquisition",
-        "RiskAcquisition",
-        "RiskFrontierPlot",
-        "RiskGenerator",
-        "RiskGenerators",
-    },
-    "bandits": {"Exp3", "ScaledReward"},
-    "environments": {
-        "BoundedMarginals",  # distributions, of PyTorch's
-        "KernelDensity",
-        "Mixture",
-        "PerturbedEnvironment",  # of two others; equal to BoTorch's in test_perturbed.py
-    },
-    "experiments": {"ExperimentRun", "ExperimentDefinition", "ExperimentStore"},
-    "diagnostics": {"Calibration", "Coverage", "LeaveOneOut", "Verdict"},
-    "fit": {
-        "Estimates",
-        "FitResult",
-        "FitStatus",
-        "FullyBayesian",
-        "Hyperparameters",
-        "LogMarginalLikelihood",
-        "Optimum",  # a record
-        "PseudoDataMarginalLogLikelihood",
-        "PseudoPoints",
-        "WarmStartedFit",  # an optimizer, in tests/fit/test_warm_starts.py
-    },
-    "metrics": {"LevelSetScores", "LevelSets", "MeanAndStandardError", "ParetoSets"},  # records
-    "models": {
-        "NoiseQuantileModel",
-        "Reduction",  # a record
-        "RepeatedOutcomes",  # a record
-        "RobustModel",  # of risks; its table is in tests/acquisition/test_botorch_table.py
-        "RobustPath",
-    },
-    "posterior": {"Marginals"},  # a record
-    # records, and a wrapper of a strategy
-    "strategies": {"Classification", "History", "View", "SingleExperiment"},
-    "test_functions": {
-        "StratifiedSplitter",
-        "SurveyCost",
-        "TimeOrderedSplitter",
-        # Problems of one dtype, on real data or drawn from a seed, or of an extra.
-        "BoostedTreesTuning",
-        "CoastalTerrain",
-        "GaussianProcessSample",
-        "LogisticRegressionTuning",
-        "LunarLanding",
-        "PosteriorMeanFunctions",
-        "SVMValidationError",
-        # In the list, but built only where there is a table of back-tests.
-        "PortfolioOptimization",
-        "ValueAtRiskPortfolio",
-    },
+    "BestArm",
+    "BoostedTreesTuning",
+    "BoundedMarginals",  # distributions, of PyTorch's
+    "Calibration",
+    "CalibrationPlot",
+    "ChosenContextAcquisition",
+    "Classification",
+    "CoastalTerrain",
+    "ContextDistributionPlot",
+    "ContextualRiskModel",
+    "Coverage",
+    "Estimates",
+    "Exp3",
+    "Exp3Criterion",
+    "FitResult",
+    "FitStatus",
+    "FullyBayesian",
+    "GaussianProcessSample",
+    "GuaranteedWidth",  # of a confidence bound
+    "History",
+    "Hyperparameters",
+    "KernelDensity",
+    "LeaveOneOut",
+    "LevelSetScores",
+    "LevelSets",
+    "LogMarginalLikelihood",
+    "LogisticRegressionTuning",
+    "LunarLanding",
+    "Marginals",
+    "MeanAndStandardError",
+    "MeanVarianceObjective",  # for BoTorch's Monte-Carlo acquisition functions
+    "Mixture",
+    "MultiOutputMeanVarianceObjective",  # likewise, of several outcomes
+    "NoiseLevels",
+    "NoiseQuantileModel",
+    "NoiseSlicePlot",
+    "NoisyChanceConstraint",  # records, in tests/constraints/test_risk_constraint.py
+    "ObservedAdapter",
+    "ObservedDataset",
+    "Optimum",  # a record
+    "ParetoSets",
+    "PerturbedEnvironment",  # of two others; equal to BoTorch's in test_perturbed.py
+    "PerturbedInputsAcquisition",
+    "PortfolioOptimization",
+    "PosteriorMeanFunctions",
+    "PracticalWidth",
+    "PseudoDataMarginalLogLikelihood",
+    "PseudoPoints",
+    "Readings",
+    "Reduction",  # a record
+    "RelativeLevelSet",
+    "RepeatAdvice",  # a record
+    "RepeatedOutcomes",  # a record
+    "RiskAcquisition",
+    "RiskConstraint",
+    "RiskFrontierPlot",
+    "RiskGenerator",
+    "RiskGenerators",
+    "RiskObjective",  # for BoTorch's Monte-Carlo acquisition functions
+    "Robust",  # a record
+    "RobustModel",  # of risks; its table is in tests/acquisition/test_botorch_table.py
+    "RobustPath",
+    "SVMValidationError",
+    "ScaledReward",
+    "Selection",
+    "SingleExperiment",
+    "Status",
+    "StratifiedSplitter",
+    "SurveyCost",
+    "TimeOrderedSplitter",
+    "TruncatedVarianceState",
+    "ValueAtRiskPortfolio",
+    "Verdict",
+    "View",
+    "WarmStartedFit",  # an optimizer, in tests/fit/test_warm_starts.py
 }
-
-
-def packages() -> list[str]:
-    return [each.name for each in pkgutil.iter_modules(botorch_risk.__path__) if each.ispkg]
-
-
-def public(package: str) -> dict[str, Any]:
-    module = importlib.import_module(f"botorch_risk.{package}")
-    return {name: getattr(module, name) for name in module.__all__}
 
 
 def may_have_a_contract(value: Any) -> bool:
@@ -160,34 +143,40 @@ def words_of_the_tests() -> set[str]:
     return set(re.findall(r"\w+", "\n".join(texts)))
 
 
-@pytest.mark.parametrize("package", packages())
-def test_every_public_class_has_a_case(package: str) -> None:
-    classes = {name for name, value in public(package).items() if may_have_a_contract(value)}
-    without = WITHOUT_CONTRACT.get(package, set())
-    names = {kind.__name__ for kind in with_cases()}
-    assert classes - names == without  # neither more nor less: the list is not to outlive its need
-
-
-@pytest.mark.parametrize("package", ["strategies", "baselines"])
-def test_every_strategy_has_a_case(package: str) -> None:
-    functions = {
-        name: value for name, value in public(package).items() if inspect.isfunction(value)
+def test_every_public_class_has_a_case() -> None:
+    classes = {
+        each.__name__
+        for name, each in public_objects().items()
+        if may_have_a_contract(each) and not name.startswith("experiments.")
     }
-    makers = {name for name, value in functions.items() if "seeds" in signature(value).parameters}
-    assert makers - {case.make.__name__ for case in STRATEGIES} == {"initial_design"} & makers
+    names = {kind.__name__ for kind in with_cases()}
+    assert classes - names == WITHOUT_CONTRACT  # neither more nor less
 
 
-@pytest.mark.parametrize("package", packages())
-def test_every_public_function_is_in_some_test(package: str) -> None:
-    functions = {name for name, value in public(package).items() if inspect.isfunction(value)}
+def test_every_strategy_has_a_case() -> None:
+    makers = {
+        name.rpartition(".")[2]
+        for name, value in public_objects().items()
+        if name.startswith(("strategies.", "baselines.")) and inspect.isfunction(value)
+        if "seeds" in signature(value).parameters
+    }
+    assert makers - {case.make.__name__ for case in STRATEGIES} == {"initial_design"}
+
+
+def test_every_public_function_is_in_some_test() -> None:
+    functions = {
+        name.rpartition(".")[2]
+        for name, value in public_objects().items()
+        if inspect.isfunction(value)
+    }
     assert functions - words_of_the_tests() == set()
 
 
-@pytest.mark.parametrize("package", packages())
-def test_public_names_are_there_once(package: str) -> None:
-    module = importlib.import_module(f"botorch_risk.{package}")
-    assert len(set(module.__all__)) == len(module.__all__)
-    assert set(module.__all__) <= set(dir(module))
+def test_public_names_are_there_once() -> None:
+    for module in modules():
+        names = getattr(module, "__all__", ())
+        assert len(set(names)) == len(names)
+        assert set(names) <= set(dir(module))
 
 
 def test_public_dataclasses_are_frozen() -> None:

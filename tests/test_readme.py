@@ -55,7 +55,7 @@ def test_it_is_short_and_names_what_make_does() -> None:
 
 
 def verdict_of(row: str) -> str | None:
-    r"""The class of a verdict of reproduction/README.md; `None` where there is none to count."""
+    r"""The class of a verdict of bench/reproduction/README.md, if it has one."""
     figure, _, verdict = (cell.strip() for cell in row.strip("|").split("|")[:3])
     if not figure or verdict.startswith("not built"):
         return None
@@ -67,18 +67,18 @@ def verdict_of(row: str) -> str | None:
 
 
 def test_the_scoreboard_counts_the_verdicts() -> None:
-    table = (ROOT / "reproduction" / "README.md").read_text(encoding="utf-8")
+    table = (ROOT / "bench" / "reproduction" / "README.md").read_text(encoding="utf-8")
     sections = re.findall(r"^\[Page\]\((\w+)/.*?^\|---.*?\n(.*?)\n\n", table, re.M | re.S)
     assert len(sections) == 5
     for name, rows in sections:
         counts = Counter(verdict_of(row) for row in rows.splitlines())
         expected = [counts[verdict] for verdict in ("holds", "partly", "not", "undecided")]
-        (said,) = re.findall(rf"\(reproduction/{name}/README.md\) \|(.*)\|", TEXT)
+        (said,) = re.findall(rf"\(bench/reproduction/{name}/README.md\) \|(.*)\|", TEXT)
         assert [int(cell) for cell in said.split("|")] == expected, name
 
 
 def test_the_speed_is_the_stored_one() -> None:
-    stored = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    stored = (ROOT / "bench" / "speed" / "README.md").read_text(encoding="utf-8")
     said = re.findall(r"\| (\d[\d.]*x) \|", TEXT)
     assert len(said) == 3
     assert [figure for figure in said if f" {figure}" not in stored] == []

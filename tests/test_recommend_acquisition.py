@@ -17,16 +17,13 @@ from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolu
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 
-from botorch_risk.acquisition import (
-    ConstrainedUpperConfidenceBound,
-    LogRiskAverseKnowledgeGradient,
-    RiskConstraint,
-    RiskUpperConfidenceBound,
-    robust,
-)
+from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.recommend import recommend
 from botorch_risk.recommend_everywhere import recommend_everywhere
+from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.risk import ConditionalValueAtRisk
+from botorch_risk.robust import robust
 from tests.acquisition.botorch_checks import MEASURE, noisy
 from tests.models.risks import (
     ENVIRONMENT,

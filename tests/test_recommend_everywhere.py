@@ -6,11 +6,8 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models import ModelListGP, SingleTaskGP
 from torch import Tensor
 
-from botorch_risk.acquisition import (
-    ConstrainedUpperConfidenceBound,
-    RiskConstraint,
-    RiskUpperConfidenceBound,
-)
+from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.recommend_everywhere import recommend_everywhere

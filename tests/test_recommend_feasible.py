@@ -10,12 +10,8 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataErro
 from botorch.models import ModelListGP
 from torch import Tensor
 
-from botorch_risk.acquisition import (
-    ConstrainedUpperConfidenceBound,
-    RiskAverseUpperConfidenceBound,
-    RiskConstraint,
-    RiskUpperConfidenceBound,
-)
+from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP

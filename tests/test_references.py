@@ -10,7 +10,7 @@ BIBLIOGRAPHY = (ROOT / "docs" / "references.bib").read_text(encoding="utf-8")
 ENTRIES = dict(re.findall(r"^@\w+\{(\w+),\n((?:  .*\n)+)\}$", BIBLIOGRAPHY, flags=re.MULTILINE))
 SOURCES = [
     path
-    for folder in ("botorch_risk", "benchmarks", "reproduction", "tests")
+    for folder in ("botorch_risk", "bench", "tests")
     for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 import torch
 from ax.api.client import Client
-
-from botorch_risk.experiments import ExperimentRun, ExperimentStore, get_experiment
-from botorch_risk.experiments.campaigns import (
+from botorch_risk_bench.experiments import ExperimentRun, ExperimentStore, get_experiment
+from botorch_risk_bench.experiments.campaigns import (
     Campaign,
     CampaignStore,
     Options,
     Serial,
     run_campaign,
 )
+
 from botorch_risk.strategies.arguments import from_json
 from tests.ax.laboratory import play
 from tests.strategies import trajectories

@@ -145,7 +145,9 @@ def test_says_how_to_install_from_a_clone(path):
 
 def test_a_map_of_ones_own_needs_nothing_of_the_experiments():
     (path,) = [each for each in NOTEBOOKS if each.stem.startswith("05")]
-    assert not [cell for cell in code_cells(path) if "botorch_risk.experiments" in cell.source]
+    assert not [
+        cell for cell in code_cells(path) if "botorch_risk_bench.experiments" in cell.source
+    ]
 
 
 @each_notebook

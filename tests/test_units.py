@@ -16,15 +16,10 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from botorch.acquisition.logei import qLogExpectedImprovement, qLogNoisyExpectedImprovement
 from botorch.models import ModelListGP, SingleTaskGP
+from botorch_risk_bench.baselines import constrained_log_ei, random_decisions, random_pareto_search
 from torch import Tensor
 
-from botorch_risk.acquisition import (
-    ConstrainedUpperConfidenceBound,
-    NoisyChanceConstraint,
-    RiskConstraint,
-    RiskUpperConfidenceBound,
-    robust,
-)
+from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.ax import (
     best_arm,
     risk_averse,
@@ -33,12 +28,17 @@ from botorch_risk.ax import (
     value_at_risk,
 )
 from botorch_risk.ax import readings as of_readings
-from botorch_risk.baselines import constrained_log_ei, random_decisions, random_pareto_search
+from botorch_risk.constraints import (
+    ConstrainedUpperConfidenceBound,
+    NoisyChanceConstraint,
+    RiskConstraint,
+)
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.recommend import recommend
 from botorch_risk.recommend_everywhere import recommend_everywhere
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
+from botorch_risk.robust import robust
 from botorch_risk.strategies import Strategy, pareto_search, risk_search
 from botorch_risk.strategies.monte_carlo import in_spreads
 from tests.public_objects import public_objects
@@ -197,12 +197,12 @@ def contextual(unit: float) -> Any:
 
 FEW = {"num_restarts": 2, "raw_samples": 16}
 CASES: dict[str, Callable[[tuple[float, float]], Found]] = {
-    "acquisition.RiskConstraint": of_constraint,
-    "acquisition.NoisyChanceConstraint": of_noisy_constraint,
-    "acquisition.ConstrainedUpperConfidenceBound": of_bound,
+    "constraints.RiskConstraint": of_constraint,
+    "constraints.NoisyChanceConstraint": of_noisy_constraint,
+    "constraints.ConstrainedUpperConfidenceBound": of_bound,
     "without a penalty": functools.partial(of_bound, penalty=0.0),
     "recommend.recommend": of_recommendation,
-    "acquisition.robust": of_botorch,
+    "robust.robust": of_botorch,
     "strategies.risk_search": functools.partial(
         of_strategy, risk_search, risk_measure=TAIL, w_is_chosen=True, **FEW
     ),
@@ -271,7 +271,7 @@ def test_what_fails_a_constraint_is_reported_below_all_that_meets_it(
 # What has an argument that names constraints but weighs none of an outcome by itself.
 WITHOUT_OUTCOMES = {
     "ax.BestArm": "a result",
-    "optim.gen_candidates_quasi_newton": "constraints on the decision",
+    "faster.gen_candidates_quasi_newton": "constraints on the decision",
     "strategies.ObjectiveRisksRecipe": "of `pareto_search`",
     "strategies.RiskRecipe": "of `risk_search`",
     "test_functions.ChanceConstrainedBranin": "a problem",

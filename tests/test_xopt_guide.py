@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.campaign_files import ROOT
+from tests.bench.campaign_files import ROOT
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Xopt and what it imports
 CLASSES, LOOP = re.findall(

@@ -5,11 +5,6 @@ Importing this package registers an input constructor for each, for BoTorch's
 """
 
 from botorch_risk.acquisition.batch_mean_variance import qRiskAverseUpperConfidenceBound
-from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenceBound
-from botorch_risk.acquisition.knowledge_gradient import (
-    LogRiskAverseKnowledgeGradient,
-    Readings,
-)
 from botorch_risk.acquisition.lacing import covering_mask, lacing_mask, select_lacing_value
 from botorch_risk.acquisition.level_set import MaximumVariance, Straddle
 from botorch_risk.acquisition.mean_variance import (
@@ -34,20 +29,10 @@ from botorch_risk.acquisition.named_known import (
     gp_ucb,
     v_ucb,
 )
-from botorch_risk.acquisition.noise_quantile import NoiseQuantileBound
 from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDeviation
-from botorch_risk.acquisition.pointwise import (
-    PointwiseAcquisition,
-    PointwiseAcquisitionFunction,
-)
-from botorch_risk.acquisition.radii import (
-    maximum_mean_discrepancy_radius,
-    total_variation_radius,
-)
-from botorch_risk.acquisition.risk_constraint import NoisyChanceConstraint, RiskConstraint
-from botorch_risk.acquisition.risk_objective import RiskObjective
+from botorch_risk.acquisition.pointwise import PointwiseAcquisition, PointwiseAcquisitionFunction
+from botorch_risk.acquisition.radii import maximum_mean_discrepancy_radius, total_variation_radius
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.acquisition.robust import Robust, robust
 from botorch_risk.acquisition.targeted_variance import TargetedIntegratedVariance
 from botorch_risk.acquisition.truncated_variance import (
     Cost,
@@ -74,30 +59,22 @@ from botorch_risk.acquisition.widths import (
 )
 
 __all__ = [
-    "ConstrainedUpperConfidenceBound",
     "Cost",
     "GuaranteedWidth",
     "LevelSet",
-    "LogRiskAverseKnowledgeGradient",
     "Maximize",
     "MaximumVariance",
     "MeanVarianceObjective",
     "MultiOutputMeanVarianceObjective",
     "NoiseLevels",
     "NoisePosteriorStandardDeviation",
-    "NoiseQuantileBound",
-    "NoisyChanceConstraint",
     "PointwiseAcquisition",
     "PointwiseAcquisitionFunction",
     "PracticalWidth",
-    "Readings",
     "RelativeLevelSet",
     "RiskAverseLowerConfidenceBound",
     "RiskAverseUpperConfidenceBound",
-    "RiskConstraint",
-    "RiskObjective",
     "RiskUpperConfidenceBound",
-    "Robust",
     "Selection",
     "Status",
     "Straddle",
@@ -121,7 +98,6 @@ __all__ = [
     "qRiskAverseUpperConfidenceBound",
     "risk_kde",
     "rkhs_beta",
-    "robust",
     "sbo_kde",
     "select_lacing_value",
     "stable_opt",

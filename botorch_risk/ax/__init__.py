@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from botorch_risk.extras import require_extra
 
-require_extra("ax", "ax")
+require_extra("ax", "botorch_risk[ax]")
 
 from botorch_risk.ax.acquisition import RiskAcquisition  # noqa: E402
 from botorch_risk.ax.analyses import (  # noqa: E402

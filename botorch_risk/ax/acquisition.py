@@ -12,13 +12,10 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models import ModelListGP
 from botorch.models.model import Model
 
-from botorch_risk.acquisition import (
-    ConstrainedUpperConfidenceBound,
-    RiskConstraint,
-    RiskUpperConfidenceBound,
-)
+from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.ax.contextual import ContextualRiskModel
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.environments import InputPerturbation
 from botorch_risk.risk import Expectation
 

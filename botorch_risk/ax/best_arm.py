@@ -11,10 +11,10 @@ import torch
 from ax.api.client import Client
 from ax.core.experiment import Experiment
 
-from botorch_risk.acquisition import ConstrainedUpperConfidenceBound
 from botorch_risk.ax.chosen_context import OfDecisions
 from botorch_risk.ax.fitted import completed_arms, confidence_bound, encoded, fitted_adapter
 from botorch_risk.ax.observed import ObservedAdapter
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from botorch_risk.recommend import InfeasibleRecommendationWarning, recommend
 
 Rule = Literal["lower_confidence_bound", "posterior_mean"]

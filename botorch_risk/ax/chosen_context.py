@@ -10,8 +10,9 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition import ConstrainedUpperConfidenceBound, select_lacing_value
+from botorch_risk.acquisition import select_lacing_value
 from botorch_risk.ax.acquisition import RiskAcquisition
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.seeding import derive_seed
 

@@ -15,8 +15,8 @@ from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
 from botorch_risk.environments import KernelDensityEnvironment
-from botorch_risk.models import Reduction, RobustModel
 from botorch_risk.risk import RiskMeasure
+from botorch_risk.robust import Reduction, RobustModel
 
 
 class ContextualRiskModel(RobustModel):

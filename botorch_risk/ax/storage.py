@@ -18,7 +18,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.mlls import MarginalLogLikelihood
 
-from botorch_risk import acquisition, risk
+from botorch_risk import acquisition, constraints, repeats, risk
 from botorch_risk.ax.acquisition import RiskAcquisition
 from botorch_risk.ax.chosen_context import ChosenContextAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
@@ -50,8 +50,9 @@ def register() -> None:
     for model in MODELS:
         register_model(model)
         fit_botorch_model.register(model)(_fit)
-    for function in _public(acquisition, AcquisitionFunction):
-        register_acquisition_function(function)
+    for module in (acquisition, constraints, repeats):
+        for function in _public(module, AcquisitionFunction):
+            register_acquisition_function(function)
     for kind in (RiskAcquisition, ChosenContextAcquisition, PerturbedInputsAcquisition):
         register_acquisition(kind)
     for measure in _public(risk, RiskMeasure):  # whose fields say all; kernels cannot be stored

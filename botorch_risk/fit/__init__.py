@@ -14,7 +14,6 @@ from botorch_risk.fit.marginal_likelihood import (
     LogMarginalLikelihood,
     log_marginal_likelihood,
 )
-from botorch_risk.fit.mll_optimizer import WarmStartedFit, fit_gpytorch_mll_closed_form
 from botorch_risk.fit.pseudo_data import PseudoDataMarginalLogLikelihood, fit_pseudo_data
 from botorch_risk.fit.pseudo_points import PseudoPoints, pseudo_points
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum, warn_of_failed_fits
@@ -32,10 +31,8 @@ __all__ = [
     "PseudoData",
     "PseudoDataMarginalLogLikelihood",
     "PseudoPoints",
-    "WarmStartedFit",
     "compare_losses",
     "fit_exact_gp",
-    "fit_gpytorch_mll_closed_form",
     "fit_pseudo_data",
     "log_marginal_likelihood",
     "pseudo_points",

@@ -80,7 +80,7 @@ def fit_exact_gp(
         model: The model. Its current hyperparameters are the first start.
         rough_start: Whether to start a second time at shorter lengthscales and less noise, and to
             keep the better result: the optimum that is found depends on the start. It doubles
-            the cost; `benchmarks/fit_quality.py` tells what it is worth. A replicate whose targets
+            the cost; `bench/speed/fit_quality.py` tells what it is worth. A replicate whose targets
             are far from standardised has two further starts, in their units, in any case.
         num_restarts: Further starts for each replicate, drawn from the priors (about the first
             start where there is no prior that can be drawn from); the best result counts.

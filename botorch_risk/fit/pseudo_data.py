@@ -16,7 +16,7 @@ has all the outcomes of its nearest input: again each counts about twice, and th
 inform the noise.
 
 When to use it, as measured on functions of known processes and on the paper's benchmarks
-(`reproduction/uhe/README.md`):
+(`bench/reproduction/uhe/README.md`):
 
 - Where the kernel fits the function, keep the ordinary loss. A design that depends on the data
   alone drops out of the likelihood: there is hardly any bias to remove. Pseudo-data shorten

@@ -18,7 +18,7 @@ def mean_kernel(train_X: Tensor, input_transform: InputTransform | None = None) 
     The lengthscales have BoTorch's dimension-scaled prior, the output scale BoTorch's
     Gamma(2, 0.15). BoTorch's default, a squared-exponential kernel without an output scale, is
     too sure where a function is not smooth, and makes larger errors where the function varies more
-    or less than the means do: `studies/learnt_noise`.
+    or less than the means do: `bench/studies/learnt_noise`.
 
     Args:
         train_X: `batch_shape x n x d` inputs.

@@ -119,13 +119,13 @@ class MeanVarianceGP(MeanVarianceConditioning):
             variance_link: `"log"` models the logarithm of the noise variance, whose
                 observation noise is known exactly for Gaussian repeats; `"identity"` models
                 the variance itself (the paper). The default is the better calibrated one
-                (reproduction/rahbo/calibration.md): fitted, the 95 % band of the noise covers
+                (bench/reproduction/rahbo/calibration.md): fitted, the 95 % band of the noise covers
                 91 to 94 % with the log link, 85 to 87 % with the identity link and inferred noise.
             noise_evidence: What the noise is learnt from, with the log link: `"spread"`, the
                 sample variances, or `"readings"`, which adds the residuals of the means from the
                 process of the mean, also where there is a single reading. Both processes are then
                 fitted in turn to the likelihood of all readings (models/reading_evidence.py),
-                twice in all. Worth it with two or three repeats (studies/learnt_noise).
+                twice in all. Worth it with two or three repeats (bench/studies/learnt_noise).
             sample_variance_noise: With the identity link, the noise of a sample variance:
                 `"inferred"` (one level, learnt; the paper's experiments and the default),
                 `"bound"` (`2 max_noise_variance^2 / (k - 1)`, the paper's theory), or
@@ -133,7 +133,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
             noise_beta: Squared width of the upper bound of the noise in Eq. (16): the
                 paper's beta^var multiplies sigma, so `noise_beta = (beta^var)^2`. The papers'
                 strategies take 4; with 1 the error of f is smaller at few repeats, and its band
-                covers as well (studies/learnt_noise).
+                covers as well (bench/studies/learnt_noise).
             min_noise_variance: A lower limit of the noise variance, the paper's assumption
                 `rho >= rho_low` squared. It limits what is predicted, never a sample variance,
                 which may well be lower. Without it the identity link raises where the upper

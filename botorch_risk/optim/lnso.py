@@ -53,7 +53,8 @@ def maximize_value_at_risk(
     quasi-random or quantile points and h a gradient, as an upper confidence bound has, prefer
     `RiskUpperConfidenceBound` over a `ContinuousEnvironment` with
     `optimize_acqf_replicates`: on continuous problems of the paper, 64 quantile midpoints come at
-    least as near the maximum and are four times faster or more (`reproduction/vucb/continuous.md`).
+    least as near the maximum and are four times faster or more
+    (`bench/reproduction/vucb/continuous.md`).
 
     Where the paper is silent or slips: its test at line 4 has `x^(i)` before it is computed, here
     the previous `x`; its delta_x is the radius; step sizes are not given. Here x is on the unit

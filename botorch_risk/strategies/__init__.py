@@ -1,8 +1,7 @@
 r"""Ask and tell, over one experiment or many replicates at once.
 
 A `Strategy` is a space (what a point is), a method (how points are chosen) and a history. The
-papers' methods are functions in lower case that put the parts together; `botorch_risk.baselines`
-has the methods that they are compared with.
+papers' methods are functions in lower case that put the parts together.
 """
 
 from botorch_risk.strategies.acquire import Acquire

@@ -11,7 +11,6 @@ from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from botorch_risk.acquisition.knowledge_gradient import LogRiskAverseKnowledgeGradient
 from botorch_risk.arguments import (
     as_counts,
     check_arguments,
@@ -23,6 +22,7 @@ from botorch_risk.arguments import (
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes, pool_repeated_rows
 from botorch_risk.recommend import Rule, recommend
+from botorch_risk.repeats.knowledge_gradient import LogRiskAverseKnowledgeGradient
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.mean_variance import MeanVariance, Weights
 from botorch_risk.strategies.measured_box import MeasuredBox

@@ -12,9 +12,9 @@ from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts, check_fields
+from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.one_hot import one_hot_inputs
 from botorch_risk.models.standardized_gp import standardized_gp

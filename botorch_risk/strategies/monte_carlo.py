@@ -15,11 +15,11 @@ from botorch.optim import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from botorch_risk.acquisition.risk_constraint import RiskConstraint, check_constraints
-from botorch_risk.acquisition.robust import robust
 from botorch_risk.arguments import check_counts, check_fields
+from botorch_risk.constraints.risk_constraint import RiskConstraint, check_constraints
 from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.risk import RiskMeasure
+from botorch_risk.robust.robust import robust
 from botorch_risk.strategies.environment import Turn
 from botorch_risk.strategies.mixed import maximize_by_botorch
 

@@ -20,12 +20,12 @@ from botorch.models.model import Model
 from botorch.sampling.normal import SobolQMCNormalSampler
 from torch import Tensor
 
-from botorch_risk.acquisition.risk_constraint import RiskConstraint
-from botorch_risk.acquisition.robust import robust
 from botorch_risk.arguments import check_arguments, check_counts, check_fields
+from botorch_risk.constraints.risk_constraint import RiskConstraint
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import as_environment, parts_of
 from botorch_risk.risk import RiskMeasure
+from botorch_risk.robust.robust import robust
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.monte_carlo import (
     AcquisitionOfRisk,

@@ -14,11 +14,11 @@ from botorch.utils.multi_objective.pareto import is_non_dominated
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenceBound
-from botorch_risk.acquisition.risk_constraint import RiskConstraint, check_constraints
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import check_beta
 from botorch_risk.arguments import check_fields, check_nonnegative
+from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
+from botorch_risk.constraints.risk_constraint import RiskConstraint, check_constraints
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.recommend import InfeasibleRecommendationWarning

@@ -11,11 +11,11 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
-from botorch_risk.acquisition.constrained_bound import ConstrainedUpperConfidenceBound
-from botorch_risk.acquisition.risk_constraint import RiskConstraint, check_constraints
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import Beta, beta_of_round, check_beta
 from botorch_risk.arguments import check_arguments, check_fields, check_nonnegative
+from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
+from botorch_risk.constraints.risk_constraint import RiskConstraint, check_constraints
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import check_risk_measure, parts_of
 from botorch_risk.models.outcomes import single_outcome, spread_of

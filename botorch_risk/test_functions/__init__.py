@@ -6,12 +6,6 @@ from botorch_risk.test_functions.chance_constrained_synthetic import (
     ChanceConstrainedBranin,
     ChanceConstrainedGramacy,
 )
-from botorch_risk.test_functions.classifier_tuning import (
-    BoostedTreesTuning,
-    ClassifierTuning,
-    LogisticRegressionTuning,
-)
-from botorch_risk.test_functions.coastal_terrain import CoastalTerrain, SurveyCost
 from botorch_risk.test_functions.constant_noise import ConstantNoiseProblem
 from botorch_risk.test_functions.deceptive import H1, Deceptive
 from botorch_risk.test_functions.environmental import (
@@ -25,11 +19,6 @@ from botorch_risk.test_functions.expectation_synthetic import (
     EnvironmentalHartmann,
 )
 from botorch_risk.test_functions.finite_domain import FiniteDomainProblem, unit_grid
-from botorch_risk.test_functions.forest import (
-    ForestTuning,
-    StratifiedSplitter,
-    TimeOrderedSplitter,
-)
 from botorch_risk.test_functions.gaussian_process_samples import (
     GaussianProcessSample,
     PosteriorMeanFunctions,
@@ -43,17 +32,10 @@ from botorch_risk.test_functions.heteroscedastic_synthetic import (
     HeteroscedasticCamel,
     HeteroscedasticHartmann,
 )
-from botorch_risk.test_functions.lunar_landing import LunarLanding
 from botorch_risk.test_functions.maximized import MaximizedTestFunction
 from botorch_risk.test_functions.mixed_newsvendor import MixedNewsvendor
 from botorch_risk.test_functions.newsvendor import Newsvendor
-from botorch_risk.test_functions.portfolio import PortfolioOptimization, ValueAtRiskPortfolio
-from botorch_risk.test_functions.portfolio_policy import PortfolioPolicy
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
-from botorch_risk.test_functions.robot_pushing import RobotPushing, ValueAtRiskRobotPushing
-from botorch_risk.test_functions.simulation import SimulatedTestProblem
-from botorch_risk.test_functions.svm_digits import SVMValidationError
-from botorch_risk.test_functions.tabular import TabularProblem
 from botorch_risk.test_functions.two_objectives import EnvironmentalSchaffer
 from botorch_risk.test_functions.value_at_risk import ValueAtRiskTestProblem
 from botorch_risk.test_functions.value_at_risk_synthetic import (
@@ -64,13 +46,10 @@ from botorch_risk.test_functions.value_at_risk_synthetic import (
 
 __all__ = [
     "H1",
-    "BoostedTreesTuning",
     "CertifiedProblem",
     "ChanceConstrainedBranin",
     "ChanceConstrainedGramacy",
     "ChanceConstrainedTestProblem",
-    "ClassifierTuning",
-    "CoastalTerrain",
     "ConstantNoiseProblem",
     "Deceptive",
     "EnvironmentalAckley",
@@ -80,34 +59,20 @@ __all__ = [
     "EnvironmentalTestProblem",
     "ExpectationTestProblem",
     "FiniteDomainProblem",
-    "ForestTuning",
     "GaussianProcessSample",
     "HeteroscedasticBranin",
     "HeteroscedasticCamel",
     "HeteroscedasticHartmann",
     "HeteroscedasticSine",
     "HeteroscedasticTestProblem",
-    "LogisticRegressionTuning",
-    "LunarLanding",
     "MaximizedTestFunction",
     "MixedNewsvendor",
     "Newsvendor",
-    "PortfolioOptimization",
-    "PortfolioPolicy",
     "PosteriorMeanFunctions",
     "RepeatedTestProblem",
-    "RobotPushing",
-    "SVMValidationError",
-    "SimulatedTestProblem",
-    "StratifiedSplitter",
-    "SurveyCost",
-    "TabularProblem",
-    "TimeOrderedSplitter",
     "ValueAtRiskBranin",
     "ValueAtRiskGoldsteinPrice",
     "ValueAtRiskHartmann",
-    "ValueAtRiskPortfolio",
-    "ValueAtRiskRobotPushing",
     "ValueAtRiskTestProblem",
     "bell_shaped_environment",
     "unit_grid",

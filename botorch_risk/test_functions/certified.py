@@ -50,7 +50,7 @@ class CertifiedProblem(EnvironmentalTestProblem):
     `closed_forms.FORMS` lists the functions, in units of their standard deviation over the cube. W
     has 33 values in [0, 1] with the weights of a normal density, `bell_shaped_environment`, or
     9 x 9 of them. The objective is exact, and no decision is better than `optimal_risk` by more
-    than 1e-6: see studies/open_benchmark. As everywhere in BoTorch, `optimal_value` and
+    than 1e-6: see bench/studies/open_benchmark. As everywhere in BoTorch, `optimal_value` and
     `optimizers` belong to `f`, where they are known; here they are not.
 
     Example:

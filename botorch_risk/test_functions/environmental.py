@@ -24,9 +24,8 @@ class EnvironmentalTestProblem(ConstantNoiseProblem, ABC):
     is a measure of risk of `f(x, W)` at a decision; `optimal_value` and `optimizers` belong to `f`,
     as everywhere in BoTorch.
 
-    It has what the experiment loop asks of a problem with contexts
-    (`botorch_risk.experiments.problem.ProblemWithContexts`). A subclass sets `environment` and
-    defines `objective` and `_evaluate_true`.
+    It has what the experiment loop of `botorch_risk_bench` asks of a problem with contexts. A
+    subclass sets `environment` and defines `objective` and `_evaluate_true`.
 
     Example:
         >>> from botorch_risk.risk import Expectation, WorstCase

@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 class RepeatedTestProblem(BaseTestProblem, ABC):
     r"""A maximised problem whose outcome is a random draw, with a distribution that depends on `x`.
 
-    It has what the experiment loop asks of a problem (`botorch_risk.experiments.Problem`): its
+    It has what the experiment loop of `botorch_risk_bench` asks of a problem: its
     `bounds` and `sample_repeats`. There is no `negate`: the objective is always to be maximised, so
     `forward(X, noise=False)` and `evaluate_true(X)` agree. A subclass says what the draws make of
     a point (`_observe`) and, if they are not standard normal, how to draw (`_draw`).

@@ -14,7 +14,7 @@ AREA = """{area}
 
 {title}
 
-.. currentmodule:: botorch_risk.{area}
+.. currentmodule:: {package}.{area}
 
 .. autosummary::
    :nosignatures:
@@ -27,9 +27,9 @@ OBJECT = """:orphan:
 {name}
 {line}
 
-In :doc:`botorch_risk.{area} <../{area}>`.
+In :doc:`{package}.{area} <../{area}>`.
 
-.. currentmodule:: botorch_risk.{area}
+.. currentmodule:: {package}.{area}
 
 .. {directive}:: {name}
 """
@@ -38,10 +38,8 @@ MEMBERS, BASES = "   :members:\n", "   :show-inheritance:\n"
 
 # Modules of one function each, which have no list of their names.
 MODULES = {
-    "next_readings": ["next_readings"],
     "recommend": ["ConfidenceBound", "ConstraintBounds", "Recommendation", "recommend"],
     "recommend_everywhere": ["recommend_everywhere"],
-    "repeat_advice": ["RepeatAdvice", "repeat_advice"],
     "seeding": ["derive_seed", "generators"],
 }
 
@@ -55,25 +53,41 @@ def areas() -> dict[str, list[str]]:
     return found | MODULES
 
 
-def _page(value: Any, area: str, name: str) -> str:
+def _package(area: str) -> str:
+    r"""The package of the plugin or of the bench, whichever has the area."""
+    objects = public_objects()
+    bench = {name.rpartition(".")[0] for name, value in objects.items() if _is_bench(value)}
+    return "botorch_risk_bench" if area in bench else "botorch_risk"
+
+
+def _is_bench(value: Any) -> bool:
+    return value.__module__.startswith("botorch_risk_bench.")
+
+
+def _page(value: Any, package: str, area: str, name: str) -> str:
     directive, options = "autofunction", ""
     if isinstance(value, type):  # the fields of a record stand among its attributes
         directive, options = "autoclass", BASES if hasattr(value, "_fields") else MEMBERS + BASES
     line = "=" * len(name)
-    return OBJECT.format(name=name, area=area, line=line, directive=directive) + options
+    page = OBJECT.format(name=name, package=package, area=area, line=line, directive=directive)
+    return page + options
 
 
 def pages() -> dict[str, str]:
     r"""The text of every page by its path in the folder of the API."""
     found = {}
     for area, names in areas().items():
-        module = importlib.import_module(f"botorch_risk.{area}")
+        package = _package(area)
+        module = importlib.import_module(f"{package}.{area}")
         text = inspect.cleandoc(module.__doc__ or "")
         title = text.partition("\n\n")[0].replace("\n", " ")
         rows = "\n".join(f"   {name}" for name in names)
-        found[f"{area}.rst"] = AREA.format(area=area, line="=" * len(area), title=title, names=rows)
+        line = "=" * len(area)
+        found[f"{area}.rst"] = AREA.format(
+            package=package, area=area, line=line, title=title, names=rows
+        )
         for name in names:
-            found[f"objects/{area}.{name}.rst"] = _page(getattr(module, name), area, name)
+            found[f"objects/{area}.{name}.rst"] = _page(getattr(module, name), package, area, name)
     return found
 
 

@@ -15,7 +15,7 @@ PAPERS = {
 
 
 # Reached by links alone.
-LINKED = {"README", "botorch_risk/test_functions/weekly_closes"}
+LINKED = {"README", "bench/botorch_risk_bench/problems/weekly_closes"}
 ORPHAN = "---\norphan: true\n---\n\n"
 
 

@@ -34,9 +34,9 @@ from botorch.utils.multi_objective.box_decompositions.non_dominated import (
 )
 from torch import Tensor
 
-from botorch_risk.acquisition import robust
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import ConditionalValueAtRisk
+from botorch_risk.robust import robust
 from tests.devices import home
 from tests.finite_differences import assert_gradient
 from tests.models.risks import (

@@ -33,7 +33,7 @@ from botorch.optim import (
 )
 from botorch.optim.optimize import optimize_acqf_list
 
-from botorch_risk.acquisition import NoisyChanceConstraint, RiskConstraint
+from botorch_risk.constraints import NoisyChanceConstraint, RiskConstraint
 from tests.acquisition.botorch_checks import (
     APPENDED,
     FAST,

@@ -15,21 +15,22 @@ from torch import Tensor
 from torch.nn import Module
 
 from botorch_risk.acquisition import (
-    ConstrainedUpperConfidenceBound,
-    LogRiskAverseKnowledgeGradient,
     Maximize,
     MaximumVariance,
     NoisePosteriorStandardDeviation,
-    NoiseQuantileBound,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
-    RiskConstraint,
     RiskUpperConfidenceBound,
     Straddle,
     TargetedIntegratedVariance,
     TruncatedVarianceReduction,
     TruncatedVarianceState,
     qRiskAverseUpperConfidenceBound,
+)
+from botorch_risk.constraints import (
+    ConstrainedUpperConfidenceBound,
+    NoiseQuantileBound,
+    RiskConstraint,
 )
 from botorch_risk.environments import (
     DiscreteEnvironment,
@@ -38,6 +39,7 @@ from botorch_risk.environments import (
 )
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.posterior import DomainPosterior
+from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,

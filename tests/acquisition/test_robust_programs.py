@@ -12,7 +12,6 @@ from botorch.sampling.normal import SobolQMCNormalSampler
 from scipy.optimize import linprog
 from torch import Tensor
 
-from botorch_risk.acquisition import robust
 from botorch_risk.environments import ContinuousEnvironment, DiscreteEnvironment
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
@@ -20,6 +19,7 @@ from botorch_risk.risk import (
     MaximumMeanDiscrepancyBall,
     TotalVariationBall,
 )
+from botorch_risk.robust import robust
 from tests.models.risks import DISTRIBUTION, ENVIRONMENT, W, decisions, gp
 
 

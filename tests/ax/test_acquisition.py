@@ -9,10 +9,8 @@ from ax.exceptions.core import UnsupportedError
 from ax.generators.torch_base import TorchOptConfig
 from botorch.utils.datasets import SupervisedDataset
 
-from botorch_risk.acquisition import (
-    ConstrainedUpperConfidenceBound,
-    qRiskAverseUpperConfidenceBound,
-)
+from botorch_risk.acquisition import qRiskAverseUpperConfidenceBound
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from tests.ax.test_generator import BOUNDS, data, generator
 
 

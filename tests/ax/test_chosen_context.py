@@ -8,12 +8,9 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 from ax.exceptions.core import UserInputError
 
-from botorch_risk.acquisition import (
-    ConstrainedUpperConfidenceBound,
-    RiskUpperConfidenceBound,
-    select_lacing_value,
-)
+from botorch_risk.acquisition import RiskUpperConfidenceBound, select_lacing_value
 from botorch_risk.ax import value_at_risk
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from botorch_risk.risk import ConditionalValueAtRisk, WorstCase
 from tests.ax.laboratory import node_of
 

@@ -16,7 +16,7 @@ from botorch.models.transforms.input import Log10
 from botorch.utils.datasets import SupervisedDataset
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from botorch_risk.acquisition import ConstrainedUpperConfidenceBound, RiskUpperConfidenceBound
+from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.ax import (
     ContextualRiskModel,
     ObservedDataset,
@@ -24,6 +24,7 @@ from botorch_risk.ax import (
     under_uncertain_context,
 )
 from botorch_risk.ax.observed import with_contexts
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from botorch_risk.environments import KernelDensityEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from tests.ax.laboratory import HUMIDITY, complete, laboratory, node_of, play

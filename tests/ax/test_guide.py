@@ -9,7 +9,7 @@ import pytest
 from ax.api.client import Client
 
 from tests.ax.laboratory import PARAMETERS, node_of
-from tests.campaign_files import ROOT
+from tests.bench.campaign_files import ROOT
 
 # At the kinks of a risk a line search may end early; BoTorch tries again.
 pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")

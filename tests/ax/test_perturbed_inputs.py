@@ -10,8 +10,8 @@ from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import UserInputError
 
-from botorch_risk.acquisition import ConstrainedUpperConfidenceBound
 from botorch_risk.ax import best_arm, under_perturbed_inputs
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from botorch_risk.risk import ConditionalValueAtRisk, ValueAtRisk
 
 # At the kinks of a risk a line search may end early; BoTorch tries again.

@@ -35,7 +35,9 @@ from botorch_risk.ax import (
     value_at_risk,
     with_random_exploration,
 )
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from botorch_risk.models import MeanVarianceGP
+from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.risk import ConditionalValueAtRisk
 from tests.ax.laboratory import HUMIDITY, laboratory, play
 
@@ -88,7 +90,13 @@ def test_sqlite(name: str, tmp_path: Path) -> None:
 
 
 def test_every_acquisition_function_has_a_name_in_ax() -> None:
-    for kind in (RiskUpperConfidenceBound, Straddle, qRiskAverseUpperConfidenceBound):
+    for kind in (
+        ConstrainedUpperConfidenceBound,
+        LogRiskAverseKnowledgeGradient,
+        RiskUpperConfidenceBound,
+        Straddle,
+        qRiskAverseUpperConfidenceBound,
+    ):
         assert object_from_json(object_to_json(kind)) is kind
     register()  # again does no harm
     assert object_from_json(object_to_json(MeanVarianceGP)) is MeanVarianceGP
@@ -100,7 +108,7 @@ def test_without_ax_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "ax", None)
     for name in [each for each in sys.modules if each.startswith("botorch_risk.ax")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(ImportError, match=r"extra `ax`: pip install 'botorch_risk\[ax\]'") as error:
+    with pytest.raises(ImportError, match=r"by pip install 'botorch_risk\[ax\]'") as error:
         importlib.import_module("botorch_risk.ax")
     assert "\n" not in str(error.value)
 

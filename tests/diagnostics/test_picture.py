@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from botorch.models import SingleTaskGP
+from botorch_risk_bench.experiments.plots import save_png
 
 from botorch_risk.diagnostics import leave_one_out, plot_leave_one_out, verdict
-from botorch_risk.experiments.plots import save_png
 from botorch_risk.models import MeanVarianceGP
 
 

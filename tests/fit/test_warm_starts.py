@@ -13,7 +13,8 @@ from botorch.models import ModelListGP, SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood, SumMarginalLogLikelihood
 from torch import Tensor
 
-from botorch_risk.fit import FitResult, FitStatus, Optimum, WarmStartedFit, fit_exact_gp
+from botorch_risk.faster import WarmStartedFit
+from botorch_risk.fit import FitResult, FitStatus, Optimum, fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 from tests.fit.examples import scaled_matern
 

@@ -11,12 +11,14 @@ import pytest
 import torch
 from botorch.acquisition import UpperConfidenceBound
 from botorch.acquisition.risk_measures import CVaR
+from botorch_risk_bench import baselines
+from botorch_risk_bench.experiments.chosen_repeats import ChosenRepeats
 from torch import Tensor
 
-from botorch_risk import baselines, strategies
-from botorch_risk.acquisition import LevelSet, Maximize, RiskConstraint
+from botorch_risk import strategies
+from botorch_risk.acquisition import LevelSet, Maximize
+from botorch_risk.constraints import RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment
-from botorch_risk.experiments.chosen_repeats import ChosenRepeats
 from botorch_risk.fit.estimators import MaximumAPosteriori
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.strategies import (

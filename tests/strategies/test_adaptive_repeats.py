@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError
+from botorch_risk_bench.baselines.hetgp_horizon import AdaptiveHorizon
+from botorch_risk_bench.experiments.chosen_repeats import ChosenRepeats
 from torch import Tensor
 
-from botorch_risk.acquisition import LogRiskAverseKnowledgeGradient
-from botorch_risk.baselines.hetgp_horizon import AdaptiveHorizon
-from botorch_risk.experiments.chosen_repeats import ChosenRepeats
 from botorch_risk.models import RepeatedOutcomes
+from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.strategies import (
     FixedRepeats,
     MeanVariance,

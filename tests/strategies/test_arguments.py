@@ -81,7 +81,10 @@ def test_the_first_difference_is_named_with_both_values() -> None:
         ("botorch_risk.strategies.mean_variance.risk_averse", "botorch_risk.risk_averse"),
         ("botorch_risk.strategies.kde._kde", "botorch_risk._kde"),
         ("botorch_risk.bandits.exp3.Exp3.draw", "botorch_risk.Exp3.draw"),
-        ("botorch_risk.baselines.contexts.of.<locals>.recipe", "botorch_risk.of.<locals>.recipe"),
+        (
+            "botorch_risk_bench.baselines.contexts.of.<locals>.recipe",
+            "botorch_risk.of.<locals>.recipe",
+        ),
         ("botorch_risk_bench.baselines.random.best_of", "botorch_risk.best_of"),
         ("botorch_risk.ValueAtRisk", "botorch_risk.ValueAtRisk"),
         ("botorch_risks.measures.ValueAtRisk", "botorch_risks.measures.ValueAtRisk"),

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from botorch_risk_bench.baselines import heteroscedastic_gp_ucb
 
-from botorch_risk.baselines import heteroscedastic_gp_ucb
 from botorch_risk.strategies import rahbo
 from botorch_risk.strategies.arguments import from_json, to_json
 from tests.strategies.cases import STRATEGIES, StrategyCase

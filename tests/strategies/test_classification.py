@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError
+from botorch_risk_bench.baselines import gchk, maximum_variance_search, straddle_search
 from scipy.stats import norm
 
 from botorch_risk import strategies
 from botorch_risk.acquisition import LevelSet, Maximize, RelativeLevelSet
-from botorch_risk.baselines import gchk, maximum_variance_search, straddle_search
 from botorch_risk.strategies import Classification, SingleExperiment, truvar_state
 from tests.acquisition.lake import build_model, grid, truth
 

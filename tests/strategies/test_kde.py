@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch_risk_bench.baselines import context_free_gp_ucb, stable_opt
+from botorch_risk_bench.experiments.experiment_run import ExperimentRun
+from botorch_risk_bench.experiments.registry import get_experiment
+from botorch_risk_bench.experiments.store import ExperimentStore
 from torch import Tensor
 
 from botorch_risk.acquisition import continuous_domain_beta
-from botorch_risk.baselines import context_free_gp_ucb, stable_opt
 from botorch_risk.environments import (
     EmpiricalGrid,
     InputPerturbation,
     KernelDensityEnvironment,
     StandardDeviationBox,
 )
-from botorch_risk.experiments.experiment_run import ExperimentRun
-from botorch_risk.experiments.registry import get_experiment
-from botorch_risk.experiments.store import ExperimentStore
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,

@@ -14,15 +14,16 @@ from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf_mixed, optimize_acqf_mixed_alternating
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.sampling import manual_seed
+from botorch_risk_bench import baselines
+from botorch_risk_bench.baselines import mean_variance_log_nei, value_at_risk_log_nei
 from torch import Tensor
 
-from botorch_risk import baselines
-from botorch_risk.acquisition import RiskUpperConfidenceBound, robust
+from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.acquisition.named_known import gp_ucb
-from botorch_risk.baselines import mean_variance_log_nei, value_at_risk_log_nei
 from botorch_risk.models import one_hot_inputs
 from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.risk import ConditionalValueAtRisk
+from botorch_risk.robust import robust
 from botorch_risk.strategies import Acquire, Box, RandomOrAcquire, Strategy, risk_search
 from botorch_risk.strategies.mixed import AcquisitionOfDecisions, decoded, maximize_by_botorch
 from botorch_risk.test_functions import MixedNewsvendor

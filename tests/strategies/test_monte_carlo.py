@@ -11,7 +11,7 @@ from botorch.acquisition.monte_carlo import qSimpleRegret
 from botorch.models import ModelListGP
 from torch import Tensor
 
-from botorch_risk.acquisition import robust
+from botorch_risk.robust import robust
 from botorch_risk.strategies import MonteCarloDecision, Strategy, risk_search
 from botorch_risk.strategies.environment import Turn
 from botorch_risk.strategies.monte_carlo import model_of_replicate

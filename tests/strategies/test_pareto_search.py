@@ -10,12 +10,13 @@ from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolu
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import ModelListGP
 from botorch.utils.sampling import manual_seed
+from botorch_risk_bench.baselines import random_pareto_search
 from torch import Tensor
 
-from botorch_risk.acquisition import RiskConstraint, robust
-from botorch_risk.baselines import random_pareto_search
+from botorch_risk.constraints import RiskConstraint
 from botorch_risk.environments import InputPerturbation
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
+from botorch_risk.robust import robust
 from botorch_risk.strategies import HypervolumeImprovement, Strategy, pareto_search
 from botorch_risk.strategies.environment import Turn
 from botorch_risk.strategies.monte_carlo import model_of_replicate

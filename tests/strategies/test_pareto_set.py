@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch_risk_bench.baselines import random_pareto_search
 from torch import Tensor
 
-from botorch_risk.acquisition import RiskConstraint
-from botorch_risk.baselines import random_pareto_search
+from botorch_risk.constraints import RiskConstraint
 from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.seeding import generators

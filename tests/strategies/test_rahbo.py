@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from botorch_risk_bench.baselines import heteroscedastic_gp_ucb
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskAverseLowerConfidenceBound, RiskAverseUpperConfidenceBound
-from botorch_risk.baselines import heteroscedastic_gp_ucb
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.strategies import rahbo, rahbo_us
 from tests.contracts import correlation_of

@@ -10,14 +10,11 @@ import torch
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import ModelListGP
+from botorch_risk_bench.baselines.constrained_log_ei import log_ei
 from torch import Tensor
 
-from botorch_risk.acquisition import (
-    ConstrainedUpperConfidenceBound,
-    RiskConstraint,
-    RiskUpperConfidenceBound,
-)
-from botorch_risk.baselines.constrained_log_ei import log_ei
+from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, ValueAtRisk

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from botorch_risk_bench.baselines import gp_ucb
 from torch import Tensor
 
-from botorch_risk.baselines import gp_ucb
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.strategies import drbo_kde, rahbo, sbo_kde, uhe_bo, v_ucb
 

@@ -14,10 +14,10 @@ import pytest
 import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
+from botorch_risk_bench.metrics import classify_by_mean, level_set_scores
 from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet
-from botorch_risk.metrics import classify_by_mean, level_set_scores
 from botorch_risk.strategies import Strategy, rahbo, truvar
 from tests.strategies.cases import (
     DOMAIN,

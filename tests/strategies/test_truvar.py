@@ -11,13 +11,13 @@ import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import BotorchWarning, InputDataWarning
+from botorch_risk_bench.baselines import gchk, maximum_variance_search, straddle_search
+from botorch_risk_bench.metrics import accuracy, classify_by_mean, level_set_scores
 from torch import Tensor
 
 from botorch_risk import strategies
 from botorch_risk.acquisition import LevelSet, Maximize, NoiseLevels
 from botorch_risk.acquisition.truncated_variance import status
-from botorch_risk.baselines import gchk, maximum_variance_search, straddle_search
-from botorch_risk.metrics import accuracy, classify_by_mean, level_set_scores
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Strategy, truvar_state
 from tests.acquisition.lake import build_model, grid, truth

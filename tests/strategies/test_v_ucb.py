@@ -11,11 +11,11 @@ from botorch.exceptions.errors import (
     InputDataError,
     UnsupportedError,
 )
+from botorch_risk_bench.baselines import adversarial_stable_opt, contextual_gp_ucb, random_pairs
 from torch import Tensor
 from torch.distributions import Normal
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, bayesian_beta, lacing_mask
-from botorch_risk.baselines import adversarial_stable_opt, contextual_gp_ucb, random_pairs
 from botorch_risk.environments import (
     ContinuousEnvironment,
     DiscreteEnvironment,

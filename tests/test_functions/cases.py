@@ -12,6 +12,15 @@ import numpy as np
 import pytest
 import torch
 from botorch.test_functions import Branin
+from botorch_risk_bench.problems import (
+    ForestTuning,
+    PortfolioOptimization,
+    PortfolioPolicy,
+    RobotPushing,
+    TabularProblem,
+    ValueAtRiskPortfolio,
+    ValueAtRiskRobotPushing,
+)
 from torch import Tensor
 
 from botorch_risk.test_functions import (
@@ -25,7 +34,6 @@ from botorch_risk.test_functions import (
     EnvironmentalHartmann,
     EnvironmentalSchaffer,
     FiniteDomainProblem,
-    ForestTuning,
     HeteroscedasticBranin,
     HeteroscedasticCamel,
     HeteroscedasticHartmann,
@@ -33,15 +41,9 @@ from botorch_risk.test_functions import (
     MaximizedTestFunction,
     MixedNewsvendor,
     Newsvendor,
-    PortfolioOptimization,
-    PortfolioPolicy,
-    RobotPushing,
-    TabularProblem,
     ValueAtRiskBranin,
     ValueAtRiskGoldsteinPrice,
     ValueAtRiskHartmann,
-    ValueAtRiskPortfolio,
-    ValueAtRiskRobotPushing,
 )
 
 

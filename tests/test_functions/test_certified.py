@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from bench.studies.open_benchmark.bounds import certify
 from botorch_risk.test_functions.certified import (
     OPTIMA,
     RISKS,
@@ -15,7 +16,6 @@ from botorch_risk.test_functions.certified import (
     measure_of,
 )
 from botorch_risk.test_functions.closed_forms import FORMS
-from studies.open_benchmark.bounds import certify
 from tests import oracles
 
 PAIRS = [(form, risk) for form, risks in certificates().items() for risk in risks]

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 from botorch.test_functions.base import BaseTestProblem, MultiObjectiveTestProblem
-from torch import Tensor
-from torch.quasirandom import SobolEngine
-
-from botorch_risk.experiments.loop import evaluate
-from botorch_risk.experiments.problem import (
+from botorch_risk_bench.experiments.loop import evaluate
+from botorch_risk_bench.experiments.problem import (
     ProblemWithContexts,
     ProblemWithObjective,
     decision_bounds,
 )
+from torch import Tensor
+from torch.quasirandom import SobolEngine
+
 from botorch_risk.seeding import generators
 from tests.contracts import BATCH_SHAPES, DTYPES
 from tests.devices import home

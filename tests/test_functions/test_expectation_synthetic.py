@@ -13,6 +13,7 @@ from botorch.utils.testing import (
     BotorchTestCase,
     SyntheticTestFunctionTestCaseMixin,
 )
+from botorch_risk_bench.problems import PortfolioOptimization
 from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import burr12, cauchy, kstest, norm
 
@@ -21,7 +22,6 @@ from botorch_risk.test_functions import (
     EnvironmentalBranin,
     EnvironmentalHartmann,
     Newsvendor,
-    PortfolioOptimization,
 )
 
 PROBLEMS = {

@@ -6,8 +6,8 @@ import pytest
 import torch
 from botorch.test_functions import Branin, Hartmann, Shekel
 from botorch.test_functions.synthetic import PressureVessel
+from botorch_risk_bench.experiments.problem import ProblemWithObjective
 
-from botorch_risk.experiments.problem import ProblemWithObjective
 from botorch_risk.seeding import generators
 from botorch_risk.test_functions import MaximizedTestFunction
 

@@ -15,9 +15,9 @@ from botorch.utils.testing import (
     BotorchTestCase,
     MultiObjectiveTestProblemTestCaseMixin,
 )
+from botorch_risk_bench.metrics import pareto_sets
 from scipy.optimize import minimize
 
-from botorch_risk.metrics import pareto_sets
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, ValueAtRisk
 from botorch_risk.seeding import generators
 from botorch_risk.test_functions import EnvironmentalSchaffer

@@ -14,7 +14,7 @@ from botorch_risk.ax.analyses.fitted_analysis import Fitted, FittedAnalysis
 from botorch_risk.ax.analyses.traces import band
 from botorch_risk.ax.fitted import model_of
 from botorch_risk.diagnostics import coverage, leave_one_out, verdict
-from botorch_risk.models import RobustModel
+from botorch_risk.robust import RobustModel
 
 GRAY = "#808080"
 

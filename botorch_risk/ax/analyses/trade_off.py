@@ -8,8 +8,9 @@ import torch
 from ax.exceptions.core import UnsupportedError
 from torch import Tensor
 
-from botorch_risk.acquisition import ConstrainedUpperConfidenceBound, RiskUpperConfidenceBound
+from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.ax.chosen_context import OfDecisions
+from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import Expectation
 

@@ -1,0 +1,81 @@
+r"""Methods that the papers compare theirs with, and ablations."""
+
+from botorch_risk_bench.baselines.ask_tell import AskTell, AskTellOptimizer, ask_tell
+from botorch_risk_bench.baselines.botorch_pareto import (
+    conditional_value_at_risk_log_nehvi,
+    mars_log_nei,
+)
+from botorch_risk_bench.baselines.botorch_risk_measure import botorch_risk_measure
+from botorch_risk_bench.baselines.botorch_value_at_risk import value_at_risk_log_nei
+from botorch_risk_bench.baselines.bts_red import bts_red
+from botorch_risk_bench.baselines.constrained_log_ei import constrained_log_ei
+from botorch_risk_bench.baselines.contexts import context_free_gp_ucb, stable_opt
+from botorch_risk_bench.baselines.fully_bayesian import fully_bayesian_gp_ucb
+from botorch_risk_bench.baselines.hetgp_horizon import hetgp_horizon
+from botorch_risk_bench.baselines.hyperparameters import (
+    a_gp_ucb,
+    gp_ucb,
+    portfolio_exp3,
+    pseudo_data_gp_ucb,
+    ra_bo,
+    random_exp3,
+    wang_de_freitas_gp_ucb,
+)
+from botorch_risk_bench.baselines.known_environment import (
+    adversarial_stable_opt,
+    contextual_gp_ucb,
+    random_pairs,
+)
+from botorch_risk_bench.baselines.level_set_search import (
+    gchk,
+    maximum_variance_search,
+    straddle_search,
+)
+from botorch_risk_bench.baselines.maximum_search import (
+    expected_improvement_search,
+    max_value_entropy_search,
+    minimum_regret_search,
+    upper_confidence_bound_search,
+)
+from botorch_risk_bench.baselines.mean_variance import heteroscedastic_gp_ucb, mean_variance_log_nei
+from botorch_risk_bench.baselines.random_decisions import random_decisions
+from botorch_risk_bench.baselines.random_pareto_search import random_pareto_search
+from botorch_risk_bench.baselines.rho_knowledge_gradient import rho_knowledge_gradient
+
+__all__ = [
+    "AskTell",
+    "AskTellOptimizer",
+    "a_gp_ucb",
+    "adversarial_stable_opt",
+    "ask_tell",
+    "botorch_risk_measure",
+    "bts_red",
+    "conditional_value_at_risk_log_nehvi",
+    "constrained_log_ei",
+    "context_free_gp_ucb",
+    "contextual_gp_ucb",
+    "expected_improvement_search",
+    "fully_bayesian_gp_ucb",
+    "gchk",
+    "gp_ucb",
+    "heteroscedastic_gp_ucb",
+    "hetgp_horizon",
+    "mars_log_nei",
+    "max_value_entropy_search",
+    "maximum_variance_search",
+    "mean_variance_log_nei",
+    "minimum_regret_search",
+    "portfolio_exp3",
+    "pseudo_data_gp_ucb",
+    "ra_bo",
+    "random_decisions",
+    "random_exp3",
+    "random_pairs",
+    "random_pareto_search",
+    "rho_knowledge_gradient",
+    "stable_opt",
+    "straddle_search",
+    "upper_confidence_bound_search",
+    "value_at_risk_log_nei",
+    "wang_de_freitas_gp_ucb",
+]

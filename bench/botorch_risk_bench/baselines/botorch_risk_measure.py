@@ -1,0 +1,139 @@
+r"""BoTorch's own risk measures, as a BoTorch user would maximise them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.acquisition.objective import MCAcquisitionObjective
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import Model
+from botorch.models.transforms.input import AppendFeatures, ChainedInputTransform
+from torch import Tensor
+
+from botorch_risk.arguments import check_arguments, check_counts
+from botorch_risk.environments import Environment, IndependentEnvironment
+from botorch_risk.risk import RiskMeasure
+from botorch_risk.strategies.environment import EnvironmentRisk, Reporting, Turn
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.monte_carlo import AcquisitionOfRisk, MonteCarloDecision
+from botorch_risk.strategies.risk_search import Decide, DecisionThenValue, RiskRecipe
+from botorch_risk.strategies.space import Box, decision_box
+from botorch_risk.strategies.strategy import Strategy
+from botorch_risk_bench.baselines.appended_values import resampled, without_numerical_warnings
+
+ObjectiveOfRisk = Callable[..., MCAcquisitionObjective]
+
+
+def botorch_risk_measure(
+    bounds: Tensor | Box,
+    seeds: int | Sequence[int],
+    *,
+    environment: Environment,
+    risk_measure: RiskMeasure,
+    objective: ObjectiveOfRisk,
+    n_w: int = 32,
+    acquisition: AcquisitionOfRisk = qLogNoisyExpectedImprovement,
+    num_initial: int = 10,
+    batch_size: int = 1,
+    reporting: Reporting = "posterior_mean",
+    **options: Any,
+) -> Strategy:
+    r"""An acquisition function of BoTorch with a risk measure of BoTorch as its objective.
+
+    The model appends `n_w` values of W to each decision (`AppendFeatures`), over whose samples the
+    measure is taken. It knows no weights: they are drawn in proportion to the probabilities, once
+    for each decision to be chosen, by systematic resampling. The model, its fit, the optimiser and
+    the recommendation are as in `risk_search`. w is observed.
+
+    Risks of joint samples as in [Cakmak2020risk]_.
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
+        seeds: One seed per replicate.
+        environment: The known distribution of W.
+        risk_measure: What is recommended by; larger is better.
+        objective: BoTorch's, called with `n_w=`, such as `functools.partial(CVaR, alpha=0.8)`.
+        n_w: How many values of W stand for its distribution.
+        acquisition: As in `risk_search`.
+        num_initial: The number of points of the initial design.
+        batch_size: The number `q` of points of each later round.
+        reporting: The rule of the recommendation, as in `EnvironmentRisk`.
+        options: Further arguments of `EnvironmentRisk`.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        UnsupportedError: If the distribution of W depends on the decision.
+        ValueError: If `n_w` is below 1.
+
+    Example:
+        >>> from functools import partial
+        >>> from botorch.acquisition.risk_measures import CVaR
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> strategy = botorch_risk_measure(
+        ...     unit, 0, environment=DiscreteEnvironment(unit), num_initial=4, n_w=2,
+        ...     risk_measure=ConditionalValueAtRisk(0.5), objective=partial(CVaR, alpha=0.5),
+        ... )
+        >>> strategy.ask().shape
+        torch.Size([1, 4, 1])
+    """
+    check_arguments(botorch_risk_measure, locals())
+    if not isinstance(environment, IndependentEnvironment):
+        raise UnsupportedError(
+            f"Expected an `IndependentEnvironment`. Got {type(environment).__name__}."
+        )
+    check_counts(n_w=n_w)
+    reduce = AppendedValues(objective, n_w)
+    decide = Quietly(MonteCarloDecision(acquisition, risk_measure, reduce=reduce))
+    method = EnvironmentRisk(
+        RiskRecipe(risk_measure), DecisionThenValue(decide), reporting, **options
+    )
+    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen=False)
+    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
+
+
+@dataclass(frozen=True)
+class Quietly:
+    r"""Decides without warnings of covariances that equal values of W make singular to rounding.
+
+    Args:
+        decide: From a turn to decisions.
+    """
+
+    decide: Decide
+
+    def __call__(self, turn: Turn) -> Tensor:
+        r"""Decisions, `R x 1 x d_x`."""
+        with without_numerical_warnings():
+            return self.decide(turn)
+
+
+@dataclass(frozen=True)
+class AppendedValues:
+    r"""Appends values of W to a model and takes BoTorch's measure over them, as its objective.
+
+    Args:
+        objective: Called with `n_w=`.
+        n_w: How many values.
+    """
+
+    objective: ObjectiveOfRisk
+    n_w: int
+
+    def __call__(
+        self, model: Model, environment: Any, risk_measure: RiskMeasure, constraints: Any = ()
+    ) -> tuple[Model, dict[str, Any]]:
+        r"""The model with the values, and the objective; draws from torch's generator."""
+        appended: Any = copy.deepcopy(model)
+        shift = torch.rand(1, dtype=torch.double)
+        values = AppendFeatures(feature_set=resampled(environment, self.n_w, shift))
+        appended.input_transform = ChainedInputTransform(
+            append=values, inputs=appended.input_transform
+        ).eval()
+        return appended, {"objective": self.objective(n_w=self.n_w)}

@@ -1,0 +1,283 @@
+r"""Baselines of V-UCB that are made of BoTorch's parts, seed by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.acquisition.risk_measures import VaR
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.sampling.normal import SobolQMCNormalSampler
+from botorch.utils.sampling import manual_seed
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from torch import Tensor
+
+from botorch_risk.acquisition import named_known
+from botorch_risk.arguments import check_arguments, check_counts
+from botorch_risk.environments import Environment
+from botorch_risk.gradients import require_gradients
+from botorch_risk.risk import ValueAtRisk
+from botorch_risk.seeding import derive_seed, generators
+from botorch_risk.strategies.environment import EnvironmentRisk, Turn, input_range
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.mixed import require_continuous
+from botorch_risk.strategies.space import Box, Space, decision_box
+from botorch_risk.strategies.strategy import Strategy
+from botorch_risk.strategies.v_ucb import LacedValue
+from botorch_risk_bench.baselines.appended_values import (
+    maximize_singly,
+    model_with_values,
+    resampled_values,
+    without_numerical_warnings,
+)
+
+
+@dataclass(frozen=True)
+class Query:
+    r"""Arguments of an acquisition function of BoTorch, for one replicate.
+
+    Args:
+        model: Of decisions, with `n_w` values of W appended to each; conditioned, of pairs.
+        visited: The decisions with an outcome, `n x d_x`.
+        pending: Pairs under evaluation, `pick x d`; None if there are none.
+        objective: BoTorch's value-at-risk over the appended values.
+        num_samples: Samples of the outcomes at these values, jointly.
+    """
+
+    model: SingleTaskGP
+    visited: Tensor
+    pending: Tensor | None
+    objective: VaR
+    num_samples: int
+
+    def sampler(self, num_samples: int | None = None) -> SobolQMCNormalSampler:
+        r"""Quasi-random samples of the stream of this query."""
+        seed = int(torch.randint(2**31, (1,)))
+        return SobolQMCNormalSampler(torch.Size([num_samples or self.num_samples]), seed=seed)
+
+
+AcquisitionOfQuery = Callable[[Query], AcquisitionFunction]
+
+
+def value_at_risk_log_nei(
+    bounds: Tensor | Box,
+    seeds: int | Sequence[int],
+    *,
+    environment: Environment,
+    risk_level: float,
+    **options: Any,
+) -> Strategy:
+    r"""The value-at-risk by qLogNEI over decisions, as a BoTorch user would maximise it.
+
+    `qLogNoisyExpectedImprovement` of decisions with BoTorch's `VaR` as the objective, against the
+    decisions that were queried (pruned); it has no opinion on w.
+
+    LogNEI is from [Ament2023logei]_, risks of joint samples from [Cakmak2020risk]_.
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
+        seeds: One seed per replicate.
+        environment: The known distribution of W.
+        risk_level: Lower-tail probability in (0, 1); BoTorch's `alpha` is 1 minus it.
+        options: `num_initial` and `batch_size`; further arguments of `BoTorchValueAtRisk`.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        UnsupportedError: If the box has integers or categories.
+        ValueError: If the level is outside (0, 1), or a number out of its range.
+
+    Example:
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
+        >>> strategy = value_at_risk_log_nei(
+        ...     bounds, 0, environment=weather, risk_level=0.1, num_initial=4, n_w=4,
+        ...     num_restarts=1, raw_samples=4,
+        ... )
+        >>> pairs = strategy.ask()
+        >>> strategy.tell(pairs, (4 * pairs).sin().sum(dim=-1, keepdim=True))
+        >>> strategy.ask().shape
+        torch.Size([1, 1, 2])
+    """
+    check_arguments(value_at_risk_log_nei, locals())
+    return of_botorch(log_nei, bounds, seeds, environment, risk_level, **options)
+
+
+def log_nei(query: Query) -> AcquisitionFunction:
+    r"""QLogNEI of decisions."""
+    pending = query.pending
+    return qLogNoisyExpectedImprovement(
+        query.model,
+        X_baseline=query.visited,
+        sampler=query.sampler(),
+        objective=query.objective,
+        prune_baseline=True,
+        X_pending=None if pending is None else pending[:, : query.visited.shape[-1]],
+    )
+
+
+def of_botorch(
+    acquisition: AcquisitionOfQuery,
+    bounds: Tensor | Box,
+    seeds: int | Sequence[int],
+    environment: Environment,
+    risk_level: float,
+    *,
+    num_initial: int = 10,
+    batch_size: int = 1,
+    reporting: Any = "posterior_mean",
+    **options: Any,
+) -> Strategy:
+    r"""A strategy of an acquisition function of BoTorch."""
+    ValueAtRisk(risk_level)  # raises
+    recipe = partial(named_known.v_ucb, risk_level=risk_level)
+    report = EnvironmentRisk(recipe, LacedValue("uniform"), reporting=reporting)
+    method = BoTorchValueAtRisk(acquisition, report, risk_level, **options)
+    box = decision_box(bounds)
+    require_continuous(box, "BoTorch's value-at-risk")
+    space = EnvironmentSpace(box, environment)
+    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
+
+
+@dataclass
+class Fits:
+    r"""Models of a round: the view of the method that reports, and models of some rows."""
+
+    report: View
+    fitted_in: int
+    models: dict[int, SingleTaskGP] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BoTorchValueAtRisk(Method):
+    r"""A method whose model, objective and optimiser are BoTorch's.
+
+    Each seed has its own unbatched model, fitted by `fit_gpytorch_mll`, and its own call of
+    `optimize_acqf`. The model appends a set of `n_w` values of W to each decision, over which
+    BoTorch's `VaR` is taken. That knows no weights, so the set is drawn in proportion to them, once
+    for each query (`resampled_values`). Where `n_w` times the level is an integer, BoTorch's value
+    is the next larger one after the value of `ValueAtRisk`.
+
+    Args:
+        acquisition: From what is known of a replicate to an acquisition function, of decisions or
+            of pairs.
+        report: Recommends decisions, by the batched model of the other strategies.
+        risk_level: Lower-tail probability in (0, 1); BoTorch's `alpha` is 1 minus it.
+        of_pairs: Whether the acquisition function is of pairs; otherwise w is drawn.
+        n_w: How many values of W stand for its distribution.
+        num_samples: Samples of the outcomes at these values, jointly.
+        refit_every: Rounds from one estimate of the hyperparameters to the next, which is from all
+            data of its round; in between they stay.
+        max_iterations: Iterations of the acquisition optimiser.
+        num_restarts: Starts of the acquisition optimiser.
+        raw_samples: Raw points of the acquisition optimiser.
+
+    Raises:
+        ValueError: If a number is below 1.
+    """
+
+    acquisition: AcquisitionOfQuery
+    report: EnvironmentRisk
+    risk_level: float
+    of_pairs: bool = False
+    n_w: int = 16
+    num_samples: int = 32
+    refit_every: int = 1
+    max_iterations: int = 50
+    num_restarts: int = 4
+    raw_samples: int = 32
+
+    def __post_init__(self) -> None:
+        check_counts(n_w=self.n_w, num_samples=self.num_samples, refit_every=self.refit_every)
+        check_counts(max_iterations=self.max_iterations, num_restarts=self.num_restarts)
+
+    def start(self, space: Space, num_replicates: int) -> State:
+        r"""No state."""
+        return self.report.start(space, num_replicates)  # type: ignore[arg-type]
+
+    def believe(self, view: View) -> Fits:
+        r"""Models of the round in which hyperparameters were estimated last."""
+        report = view.of(range(len(view.seeds)), self.report)
+        due = view.round - (view.round - 1) % self.refit_every
+        before: Fits | None = view.previous
+        if before is not None and before.fitted_in == due:
+            return Fits(report, due, before.models)
+        return Fits(report, due)
+
+    def propose(self, view: View) -> Tensor:
+        r"""Pairs one after the other, seed by seed."""
+        chosen: list[Tensor] = []
+        for pick in range(view.batch_size):
+            pending = torch.cat(chosen, dim=-2) if chosen else None
+            chosen.append(self._choose(Turn(self.report, view, pick, pending)))
+        return torch.cat(chosen, dim=-2)
+
+    def record(self, view: View, rows: Tensor) -> Tensor | None:
+        r"""The lower bound of the risk, by the model that reports."""
+        return self.report.record(view.belief.report, rows)
+
+    def recommend(self, view: View) -> Tensor:
+        r"""The decision of each replicate by the reporting rule."""
+        report = view.belief.report
+        return self.report.recommend(report.renewed(view.history, report.state))
+
+    def _choose(self, turn: Turn) -> Tensor:
+        w_sets = resampled_values(turn, self.n_w)
+        d_x, space = turn.space.bounds.shape[-1], turn.space
+        box = input_range(space) if self.of_pairs else space.bounds
+        chosen = []
+        for row, stream in enumerate(turn.streams("acquisition")):
+            with manual_seed(stream % 2**31), without_numerical_warnings():
+                query = Query(
+                    self._model(turn.view, row, w_sets[row]),
+                    turn.view.X[row][:, :d_x],
+                    None if turn.pending is None else turn.pending[row],
+                    VaR(alpha=1 - self.risk_level, n_w=self.n_w),
+                    self.num_samples,
+                )
+                numbers = self.num_restarts, self.raw_samples, self.max_iterations
+                chosen.append(maximize_singly(self.acquisition(query), box, *numbers))
+        return self._with_supported_w(turn, torch.stack(chosen))
+
+    def _with_supported_w(self, turn: Turn, chosen: Tensor) -> Tensor:
+        r"""Pairs `R x 1 x d` with w in the support: the nearest point of it, or a draw if none."""
+        X, W = chosen.tensor_split([turn.space.bounds.shape[-1]], dim=-1)
+        environment: Any = turn.space.environment
+        if W.shape[-1] == 0:
+            draws = generators(turn.streams("context"), "environment")
+            return torch.cat([X, environment.sample(1, draws).to(X)], dim=-1)
+        lower, upper = input_range(turn.space)[:, X.shape[-1] :]
+        gaps = (W.unsqueeze(-2) - environment.points.to(W).unsqueeze(-3)) / (upper - lower)
+        distance = gaps.square().sum(dim=-1)  # R x 1 x n_w
+        distance = distance.masked_fill((environment.weights <= 0).unsqueeze(-2), torch.inf)
+        index = distance.argmin(dim=-1, keepdim=True).expand(*W.shape)
+        nearest = environment.points.to(W).expand(len(W), -1, -1).gather(-2, index)
+        kept = environment.contains(X, W).unsqueeze(-1)
+        return torch.cat([X, W.where(kept, nearest)], dim=-1)
+
+    def _model(self, view: View, row: int, w_set: Tensor) -> SingleTaskGP:
+        r"""The model of all data of one replicate, its hyperparameters of the last estimate."""
+        fits: Fits = view.belief
+        if row not in fits.models:
+            require_gradients("fit_gpytorch_mll")
+            early = view.history.of([row]).before(fits.fitted_in)
+            X, Y = early.complete()
+            fitted = self._unfitted(view, w_set, X[0], Y[0].nanmean(dim=-1, keepdim=True))
+            with manual_seed(derive_seed(view.seeds[row], "fit", early.num_rows) % 2**31):
+                fit_gpytorch_mll(ExactMarginalLogLikelihood(fitted.likelihood, fitted))
+            fits.models[row] = fitted
+        model = self._unfitted(view, w_set, view.X[row], view.Y[row])
+        estimates = fits.models[row].parameters()
+        for parameter, estimate in zip(model.parameters(), estimates, strict=True):
+            parameter.data.copy_(estimate)
+        return model.eval()
+
+    def _unfitted(self, view: View, w_set: Tensor, X: Tensor, Y: Tensor) -> SingleTaskGP:
+        return model_with_values(X, Y, w_set, input_range(view.space))

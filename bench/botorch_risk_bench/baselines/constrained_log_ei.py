@@ -1,0 +1,112 @@
+r"""BoTorch's expected improvement of a risk where constraints hold, replicate by replicate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.logei import qLogExpectedImprovement, qLogProbabilityOfFeasibility
+from botorch.acquisition.objective import MCAcquisitionObjective
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_risk.arguments import check_arguments
+from botorch_risk.constraints.risk_constraint import RiskConstraint
+from botorch_risk.environments import Environment
+from botorch_risk.risk import RiskMeasure
+from botorch_risk.strategies.monte_carlo import in_spreads
+from botorch_risk.strategies.risk_search import risk_search
+from botorch_risk.strategies.space import Box
+from botorch_risk.strategies.strategy import Strategy
+
+
+def constrained_log_ei(
+    bounds: Tensor | Box,
+    seeds: int | Sequence[int],
+    *,
+    environment: Environment,
+    risk_measure: RiskMeasure,
+    constraints: Sequence[RiskConstraint] = (),
+    **options: Any,
+) -> Strategy:
+    r"""A risk by qLogEI, with the constraints as BoTorch weighs them.
+
+    `qLogExpectedImprovement` of the samples of the risks (`robust`), times the probability that the
+    constraints hold; the value to improve on is the best risk of the posterior mean at evaluated
+    decisions whose constraints hold by that. Where they hold nowhere,
+    `qLogProbabilityOfFeasibility`, as BoTorch advises.
+
+    Expected improvement times the probability of feasibility is from [Gelbart2014unknown]_, its
+    logarithm from [Ament2023logei]_.
+
+    Args:
+        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
+        seeds: One seed per replicate.
+        environment: The known distribution of W, or of the perturbation of the decision.
+        risk_measure: Of the first outcome; larger is better.
+        constraints: What has to hold.
+        options: Further arguments of `risk_search`.
+
+    Raises:
+        TypeError: If a part is no environment or no risk measure.
+        UnsupportedError: If w is to be chosen where it perturbs the decision, with constraints.
+        ValueError: If a number is out of its range.
+
+    Example:
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import Expectation
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
+        >>> strategy = constrained_log_ei(
+        ...     bounds, 0, environment=weather, risk_measure=Expectation(), num_initial=4,
+        ...     constraints=[RiskConstraint.chance(weather, 1.8, outcome=1, delta=0.1)],
+        ... )
+        >>> strategy.ask().shape
+        torch.Size([1, 4, 1])
+    """
+    check_arguments(constrained_log_ei, locals())
+    return risk_search(
+        bounds,
+        seeds,
+        environment=environment,
+        risk_measure=risk_measure,
+        constraints=constraints,
+        acquisition=log_ei,
+        **options,
+    )
+
+
+def log_ei(
+    model: Model,
+    X_baseline: Tensor,
+    X_pending: Tensor | None = None,
+    objective: MCAcquisitionObjective | None = None,
+    constraints: list[Callable[[Tensor], Tensor]] | None = None,
+) -> AcquisitionFunction:
+    r"""The acquisition function of a round.
+
+    Args:
+        model: Of risks.
+        X_baseline: The evaluated decisions, `n x d_x`.
+        X_pending: Decisions under evaluation, `n' x d_x`.
+        objective: From samples of the risks to the objective. Default: the only risk.
+        constraints: From samples of the risks to what is at most 0 where one holds.
+    """
+    with torch.no_grad():
+        posterior: Any = model.posterior(X_baseline.unsqueeze(-2))
+        risks = posterior.mean.squeeze(-2)  # n x m
+    if constraints is not None:
+        holds = torch.stack([each(risks) <= 0 for each in constraints]).all(dim=0)
+        if not holds.any():
+            return qLogProbabilityOfFeasibility(model, constraints, X_pending=X_pending)
+        risks = risks[holds]
+    scaled = in_spreads(model, X_baseline, objective)
+    return qLogExpectedImprovement(
+        model,
+        best_f=scaled(risks).max(),
+        X_pending=X_pending,
+        objective=scaled,
+        constraints=constraints,
+    )

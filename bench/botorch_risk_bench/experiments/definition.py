@@ -1,0 +1,91 @@
+r"""Definitions of experiments: what is run, by which strategies, and how it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from botorch_risk.arguments import check_counts, check_finite
+from botorch_risk.strategies import Box, Strategy
+from botorch_risk_bench.experiments.problem import Problem, ProblemFamily
+
+
+class StrategyFactory(Protocol):
+    r"""Builds a strategy from what is the same for all strategies of an experiment."""
+
+    def __call__(self, bounds: Any, /, *, seeds: list[int], num_initial: int) -> Strategy:
+        r"""The strategy.
+
+        The bounds `2 x d` of what it decides carry dtype and device; they are a `Box` where the
+        problem has decisions that are integers or categories.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ExperimentDefinition:
+    r"""An experiment that can be run by its name.
+
+    Args:
+        name: The name, as on the command line.
+        description: One line for the list of experiments.
+        problem: Builds the problem, on the CPU, or a problem for each seed.
+        strategies: Builds each strategy, by its label; most often a constructor, or
+            `functools.partial` of one with its further arguments.
+        num_initial: The number of points of the initial design, which is round 0.
+        num_rounds: The default number of rounds after it.
+        num_repeats: The number `k` of repeats at each point.
+        objective: The risk objective in words, with its unit, for tables and pictures.
+        optimal_value: Reads the largest true objective off the problem. None means that
+            it is unknown; regret is then measured against the best value seen.
+        threshold: The level `h`, if the set where `f >= h` is sought rather than a maximum.
+        settings: JSON values that further tell this experiment from others (a noise
+            scale, a risk aversion). They are stored, and compared on resumption.
+
+    Raises:
+        ValueError: If a number is below 1 or there is no strategy.
+
+    Example:
+        >>> from botorch_risk.strategies import random_search
+        >>> definition = ExperimentDefinition(
+        ...     name="my-oven", description="Evenly baked, at 10 repeats",
+        ...     problem=lambda: my_oven, strategies={"random": random_search},
+        ...     num_initial=5, num_rounds=20, num_repeats=10,
+        ...     objective="mean - variance [points]",
+        ... )
+        >>> list(definition.strategies)
+        ['random']
+    """
+
+    name: str
+    description: str
+    problem: Callable[[], Problem | ProblemFamily]
+    strategies: Mapping[str, StrategyFactory]
+    num_initial: int
+    num_rounds: int
+    num_repeats: int
+    objective: str
+    optimal_value: Callable[[Any], float] | None = None
+    threshold: float | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_counts(num_initial=self.num_initial, num_rounds=self.num_rounds)
+        check_counts(num_repeats=self.num_repeats)
+        if self.threshold is not None:
+            check_finite(threshold=self.threshold)
+        if not self.strategies:
+            raise ValueError("Expected at least 1 strategy. Got none.")
+
+    def build(self, label: str, bounds: Tensor | Box, seeds: Sequence[int]) -> Strategy:
+        r"""A fresh strategy of this experiment.
+
+        Args:
+            label: The strategy.
+            bounds: The bounds of what is decided, `2 x d`, or a `Box`; they carry dtype and device.
+            seeds: One seed per replicate.
+        """
+        return self.strategies[label](bounds, seeds=list(seeds), num_initial=self.num_initial)

@@ -1,0 +1,61 @@
+r"""Finds experiments by their names: the papers' experiments and a user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from botorch_risk_bench.experiments import chance_constrained, mixed, portfolio, two_objectives
+from botorch_risk_bench.experiments.definition import ExperimentDefinition
+from botorch_risk_bench.experiments.papers import kde, rahbo, truvar, uhe, vucb
+
+OF_THE_PAPERS = (
+    *rahbo.EXPERIMENTS,
+    *kde.EXPERIMENTS,
+    *vucb.EXPERIMENTS,
+    *truvar.EXPERIMENTS,
+    *uhe.EXPERIMENTS,
+)
+# Problems of no paper, with optima known by independent computations.
+CERTIFIED = (
+    *chance_constrained.EXPERIMENTS,
+    *mixed.EXPERIMENTS,
+    *portfolio.EXPERIMENTS,
+    *two_objectives.EXPERIMENTS,
+)
+
+
+def experiments(own: Iterable[ExperimentDefinition] = ()) -> dict[str, ExperimentDefinition]:
+    r"""The experiments of the papers and of certified problems by name, and those given.
+
+    Args:
+        own: Further experiments, such as `kde.portfolio(table)`.
+
+    Raises:
+        ValueError: If two different experiments have the same name.
+    """
+    named: dict[str, ExperimentDefinition] = {}
+    for definition in (*OF_THE_PAPERS, *CERTIFIED, *own):
+        if named.setdefault(definition.name, definition) is not definition:
+            raise ValueError(f"Expected a name that is not taken. Got {definition.name=}.")
+    return named
+
+
+def get_experiment(name: str, own: Iterable[ExperimentDefinition] = ()) -> ExperimentDefinition:
+    r"""The experiment of this name.
+
+    Args:
+        name: The name.
+        own: Further experiments.
+
+    Raises:
+        ValueError: If there is none; the message says which there are.
+
+    Example:
+        >>> get_experiment("branin").num_initial
+        10
+    """
+    known = experiments(own)
+    if name not in known:
+        names = ", ".join(sorted(known))
+        raise ValueError(f"Expected `name` to be an experiment ({names}). Got {name=}.")
+    return known[name]

@@ -1,0 +1,45 @@
+r"""Regret and run lengths, confidence intervals over replicates, level sets and their scores."""
+
+from botorch_risk_bench.metrics.intervals import (
+    INTERVAL,
+    MeanAndStandardError,
+    binomial_interval,
+    format_with_error,
+    mean_and_standard_error,
+    note_on_comparisons,
+    paired_difference,
+)
+from botorch_risk_bench.metrics.level_sets import (
+    LevelSets,
+    LevelSetScores,
+    accuracy,
+    classify_by_confidence,
+    classify_by_mean,
+    level_set_scores,
+)
+from botorch_risk_bench.metrics.pareto import ParetoSets, pareto_sets
+from botorch_risk_bench.metrics.regret import cumulative_regret, instantaneous_regret, simple_regret
+from botorch_risk_bench.metrics.run_lengths import run_lengths, share_of_targets
+
+__all__ = [
+    "INTERVAL",
+    "LevelSetScores",
+    "LevelSets",
+    "MeanAndStandardError",
+    "ParetoSets",
+    "accuracy",
+    "binomial_interval",
+    "classify_by_confidence",
+    "classify_by_mean",
+    "cumulative_regret",
+    "format_with_error",
+    "instantaneous_regret",
+    "level_set_scores",
+    "mean_and_standard_error",
+    "note_on_comparisons",
+    "paired_difference",
+    "pareto_sets",
+    "run_lengths",
+    "share_of_targets",
+    "simple_regret",
+]

@@ -1,0 +1,23 @@
+r"""The campaign behind this folder's README. The paper has five seeds; where a run is cheap there
+are more, of which they are the first.
+"""
+
+from __future__ import annotations
+
+from botorch_risk_bench.experiments.campaigns import Campaign, Series
+
+CHEAP = ("ackley", "branin-context", "hartmann", "hartmann-complicated", "newsvendor")
+ALL = (*CHEAP, "ackley-4")
+NUM_ROUNDS = 100
+LEARNT = ("SBO-KDE", "DRBO-KDE", "GP-UCB")
+
+CAMPAIGN = Campaign(
+    "SBO-KDE and DRBO-KDE",
+    [  # the slowest last
+        Series(CHEAP, LEARNT, num_seeds=20, num_rounds=NUM_ROUNDS),
+        Series("ackley-4", LEARNT, num_seeds=5, num_rounds=NUM_ROUNDS),
+        Series(ALL, ("StableOpt", "DRBO-MMD-minimax"), num_seeds=5, num_rounds=NUM_ROUNDS),
+        Series(ALL, "DRBO-MMD", num_seeds=5, num_rounds=NUM_ROUNDS),
+    ],
+    block_size=20,
+)

@@ -1,0 +1,26 @@
+r"""The campaign on the papers' back-tests, a table that is not ours to distribute.
+
+`BOTORCH_RISK_PORTFOLIO_TABLE` is its path; see `PortfolioOptimization`.
+"""
+
+from __future__ import annotations
+
+from botorch_risk_bench.experiments.campaigns import Campaign, Series
+from botorch_risk_bench.experiments.papers import kde
+
+from bench.reproduction.kde.campaign import LEARNT, NUM_ROUNDS
+from bench.reproduction.portfolio.table import table_path
+
+EXPERIMENTS = kde.portfolio(table_path())
+NAMES = [each.name for each in EXPERIMENTS]
+
+CAMPAIGN = Campaign(
+    "SBO-KDE and DRBO-KDE, portfolio",
+    [
+        Series(NAMES, LEARNT, num_seeds=5, num_rounds=NUM_ROUNDS),
+        Series(NAMES, ("StableOpt", "DRBO-MMD-minimax"), num_seeds=5, num_rounds=NUM_ROUNDS),
+        Series(NAMES, "DRBO-MMD", num_seeds=5, num_rounds=NUM_ROUNDS),
+    ],
+    block_size=5,
+    modules=["bench.reproduction.kde.portfolio"],
+)

@@ -1,0 +1,20 @@
+r"""The campaign behind this folder's tables, with the paper's numbers of repetitions and rounds."""
+
+from __future__ import annotations
+
+from botorch_risk_bench.experiments.campaigns import Campaign, Series
+
+ALL = ("RAHBO", "RAHBO-US", "GP-UCB", "RAHBO-paper", "RAHBO-US-paper", "GP-UCB-paper")
+
+CAMPAIGN = Campaign(
+    "RAHBO",
+    [
+        Series(("sine", "sine-variance"), ALL, num_seeds=30),
+        Series(("branin", "branin-variance"), ALL, num_seeds=25),
+        Series("forest", ("RAHBO", "GP-UCB"), num_seeds=15),
+        # What GP-UCB asks for does not depend on the risk aversion: its points are those of
+        # "forest".
+        Series("forest-100", "RAHBO", num_seeds=15),
+    ],
+    block_size=30,
+)

@@ -1,0 +1,273 @@
+r"""Writes the tables and pictures behind this folder's README from what its campaigns have stored.
+
+python -m bench.reproduction.rahbo.report [--results results/rahbo] [--to FOLDER]
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import joblib
+import torch
+from botorch_risk_bench.experiments.plots import COLORS, LINE_STYLES
+from botorch_risk_bench.experiments.records import Records
+from botorch_risk_bench.experiments.registry import get_experiment
+from botorch_risk_bench.experiments.replay import final_strategy
+from botorch_risk_bench.experiments.summary import regret_curves
+from botorch_risk_bench.metrics import mean_and_standard_error
+from botorch_risk_bench.problems import ForestTuning
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from bench.reproduction.results import records_of, report_parser
+from bench.reproduction.tables import cell, paired, table
+
+SYNTHETIC = ("sine", "branin", "sine-variance", "branin-variance")
+RULES = (
+    "lower_confidence_bound",
+    "recorded_lower_confidence_bound",
+    "posterior_mean",
+    "best_observed",
+)
+FIRST_STAGE = 10
+NUM_SPLITS = 60
+OPTIMA = {"A": (9.42478, 2.475), "B": (torch.pi, 2.275), "C": (-torch.pi, 12.275)}
+
+
+def strategy_of(store: Records, name: str, label: str) -> Any:
+    r"""The strategy as it was after its last round."""
+    return final_strategy(store, get_experiment(name), label)
+
+
+def regret_rows(store: Records) -> list[list[str]]:
+    curves = regret_curves(store)
+    rows = []
+    for label, curve in curves.items():
+        charged = curve.cumulative[:, -1]
+        later = charged - curve.cumulative[:, FIRST_STAGE - 1]
+        uncharged = cell(later) if "US" in label else ""
+        reference = curves["RAHBO-paper" if label.endswith("paper") else "RAHBO"]
+        difference = paired(charged, reference.cumulative[:, -1])
+        simple = cell(curve.simple[:, -1])
+        rows.append(
+            [
+                label,
+                cell(charged),
+                uncharged,
+                "" if label in ("RAHBO", "RAHBO-paper") else difference,
+                simple,
+            ]
+        )
+    return rows
+
+
+def recommended(strategy: Any, rule: str, **weights: float) -> Tensor:
+    r"""What the method would recommend of the same data by another rule and other weights."""
+    method = strategy.method
+    method = replace(method, rule=rule, weights=replace(method.weights, **weights))
+    [(_, view)] = strategy.views  # all seeds have equally many outcomes
+    return method.recommend(view)
+
+
+def rule_rows(store: Records, name: str) -> list[list[str]]:
+    r"""Final simple regret of the same data under every reporting rule."""
+    problem: Any = get_experiment(name).problem()
+    optimum = problem.optimal_mean_variance(problem.risk_aversion)[1]
+    rows = []
+    for label in store.labels():
+        strategy = strategy_of(store, name, label)
+        cells = []
+        by_rule = [recommended(strategy, rule) for rule in RULES]
+        for points in (*by_rule, recommended(strategy, "best_observed", risk_aversion=0.0)):
+            cells.append(cell(optimum - problem.objective(points.unsqueeze(-2)).squeeze(-1)))
+        rows.append([label, *cells])
+    return rows
+
+
+def regret_picture(store: Records, name: str, suffix: str) -> Figure:
+    labels = [label for label in store.labels() if label.endswith("-paper") == (suffix == "-paper")]
+    curves = regret_curves(store)
+    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for label, color, style in zip(labels, COLORS, LINE_STYLES, strict=False):
+        curve = curves[label]
+        shown = label.removesuffix("-paper")
+        draw(left, curve.cumulative, 1, shown, color, style)
+        draw(right, curve.simple, 0, shown, color, style)
+        if "US" in label:
+            later = curve.cumulative[:, FIRST_STAGE:] - curve.cumulative[:, FIRST_STAGE - 1, None]
+            draw(left, later, 1, f"{shown}, first stage not charged", COLORS[3], ":")
+    left.set(xlabel="round", ylabel="cumulative mean-variance regret")
+    right.set(xlabel="round", ylabel="simple mean-variance regret", yscale="log")
+    left.legend(frameon=False, fontsize=8)
+    choice = "as in the paper" if suffix else "this package's defaults"
+    seeds = len(store.identity["seeds"])
+    figure.suptitle(
+        f"{name}: {seeds} seeds, mean and Student-t interval, 95 %, {choice}", fontsize=10
+    )
+    return figure
+
+
+def draw(axes: Any, values: Tensor, first: int, label: str, color: str, style: str) -> None:
+    value = mean_and_standard_error(values)
+    x = torch.arange(first, first + values.shape[1])
+    band = value.half_width
+    axes.plot(x, value.mean, color=color, linestyle=style, label=label)
+    axes.fill_between(
+        x,
+        (value.mean - band).maximum(value.mean / 10),
+        value.mean + band,
+        color=color,
+        alpha=0.2,
+        lw=0,
+    )
+
+
+def histogram_rows(store: Records) -> list[list[str]]:
+    r"""Fig. 1(c): the share of the rounds spent within 1.5 of each optimum of Branin."""
+    rows = []
+    for label in store.labels():
+        X = torch.cat([record.X for record in store.rounds(label)[1:]], dim=-2)  # R x T x 2
+        near = [
+            ((X - torch.tensor(optimum, dtype=X.dtype)).norm(dim=-1) < 1.5).double().mean(dim=-1)
+            for optimum in OPTIMA.values()
+        ]
+        rows.append([label, *(cell(100 * share) for share in near)])
+    return rows
+
+
+def histogram_picture(store: Records) -> Figure:
+    problem: Any = get_experiment("branin").problem()
+    axis = [torch.linspace(*bound, 120, dtype=torch.float64) for bound in ((-5, 10), (0, 15))]
+    grid = torch.stack(torch.meshgrid(*axis, indexing="xy"), dim=-1)
+    noise = problem.noise_variance(grid).sqrt()
+    figure = Figure(figsize=(10.0, 3.4), layout="constrained")
+    every = figure.subplots(1, 3, sharey=True)
+    for axes, label in zip(every, ("GP-UCB", "RAHBO", "RAHBO-US"), strict=True):
+        mesh = axes.pcolormesh(*axis, noise, cmap="Greys", vmax=4.0, shading="auto")
+        X = torch.cat([record.X for record in store.rounds(label)[1:]], dim=-2).reshape(-1, 2)
+        axes.plot(*X.T, ".", color=COLORS[0], ms=2, alpha=0.25)
+        for name, optimum in OPTIMA.items():
+            axes.annotate(
+                name,
+                optimum,
+                color=COLORS[1],
+                fontsize=12,
+                weight="bold",
+                xytext=(4, 4),
+                textcoords="offset points",
+            )
+        axes.set(title=f"{label}: queries of all seeds", xlabel="x1")
+    every[0].set_ylabel("x2")
+    figure.colorbar(mesh, ax=every, label="standard deviation of the noise")
+    return figure
+
+
+def forest_rows(results: Path) -> list[list[str]]:
+    r"""Figs. 5(b, c): reported forests, measured on fresh splits, by two rules."""
+    reports: dict[str, Tensor] = {}
+    for weight, runs in (
+        (20.0, (("forest", "RAHBO"), ("forest", "GP-UCB"))),
+        (100.0, (("forest-100", "RAHBO"), ("forest", "GP-UCB"))),
+    ):
+        for name, label in runs:
+            with records_of(results, name) as [records]:
+                strategy = strategy_of(records, name, label)
+            for rule in ("best_observed", "lower_confidence_bound"):
+                points = recommended(strategy, rule, risk_aversion=weight)
+                reports[f"{weight:g}|{rule}|{label}"] = points.round()
+    scores = measured(torch.cat(list(reports.values())), results / "forest_scores.json")
+    rows = []
+    for weight in ("20", "100"):
+        for rule in ("best_observed", "lower_confidence_bound"):
+            ours, theirs = (
+                torch.tensor([scores[key(x)] for x in reports[f"{weight}|{rule}|{label}"]])
+                for label in ("RAHBO", "GP-UCB")
+            )
+            columns = []
+            for label, values in (("RAHBO", ours), ("GP-UCB", theirs)):
+                mean, deviation = values.T
+                objective = mean - float(weight) * deviation.square()
+                cells = [cell(mean), cell(deviation), cell(objective)]
+                rows.append([weight, rule, label, *cells])
+                columns.append((mean, deviation, objective))
+            gains = [paired(*pair) for pair in zip(*columns, strict=True)]
+            rows.append([weight, rule, "difference, paired", *gains])
+    return rows
+
+
+def key(x: Tensor) -> str:
+    return ",".join(f"{int(each)}" for each in x)
+
+
+def measured(points: Tensor, path: Path) -> dict[str, list[float]]:
+    r"""Mean and standard deviation on fresh splits of each configuration, kept on disk."""
+    scores = json.loads(path.read_text()) if path.exists() else {}
+    missing = [x for x in points.unique(dim=0) if key(x) not in scores]
+    for batch in (missing[i : i + 8] for i in range(0, len(missing), 8)):
+        values = joblib.Parallel(n_jobs=2)(joblib.delayed(measure)(x) for x in batch)
+        scores |= dict(zip(map(key, batch), values, strict=True))
+        path.write_text(json.dumps(scores))
+    return scores
+
+
+def measure(x: Tensor) -> list[float]:
+    torch.set_num_threads(1)
+    mean, deviation = ForestTuning().reference_values(x, NUM_SPLITS, seed=2**20)
+    return [mean.item(), deviation.item()]
+
+
+def main() -> None:
+    arguments = report_parser(__doc__, "results/rahbo", Path(__file__).parent).parse_args()
+    results, to = arguments.results, arguments.to
+    page = []
+    for name in SYNTHETIC:
+        with records_of(results, name) as found:
+            if not found:
+                continue
+            (store,) = found
+            seeds, rounds = len(store.identity["seeds"]), get_experiment(name).num_rounds
+            page += [f"### {name}: {seeds} seeds, {rounds} rounds\n"]
+            header = [
+                "strategy",
+                "cumulative regret",
+                "first stage not charged",
+                "minus RAHBO, paired",
+                "simple regret",
+            ]
+            page.append(table(header, regret_rows(store)))
+            header = ["strategy", *RULES, "best observed mean, risk-neutral"]
+            page += [
+                "Final simple regret of the same data by reporting rule:\n",
+                table(header, rule_rows(store, name)),
+            ]
+            for suffix in ("",) if name.endswith("variance") else ("", "-paper"):
+                regret_picture(store, name, suffix).savefig(to / f"{name}{suffix}.png", dpi=110)
+            if name == "branin":
+                header = ["strategy", "% near A (noisiest)", "% near B", "% near C (quietest)"]
+                page += [
+                    "Queries within 1.5 of each optimum, Fig. 1(c):\n",
+                    table(header, histogram_rows(store)),
+                ]
+                histogram_picture(store).savefig(to / "branin_queries.png", dpi=110)
+    with records_of(results, "forest") as forest, records_of(results, "forest-100") as averse:
+        num_forests = len(forest[0].identity["seeds"]) if forest and averse else 0
+    if num_forests:
+        header = [
+            "risk aversion",
+            "rule",
+            "strategy",
+            "mean",
+            "standard deviation",
+            "mean-variance",
+        ]
+        page += [f"### forest: {num_forests} seeds, 50 rounds, {NUM_SPLITS} fresh splits\n"]
+        page.append(table(header, forest_rows(results)))
+    (to / "tables.md").write_text("\n".join(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+r"""What the campaigns of a folder have stored, as its reports read it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from botorch_risk_bench.experiments.campaigns import (
+    CampaignStore,
+    ExperimentRecords,
+    records_by_series,
+)
+
+
+def report_parser(description: str | None, results: str, to: Path) -> argparse.ArgumentParser:
+    r"""The arguments that every report takes: where the rounds are, and where pages go."""
+    arguments = argparse.ArgumentParser(description=description)
+    arguments.add_argument(
+        "--results", type=Path, default=Path(results), help="the folder of the campaigns' stores"
+    )
+    arguments.add_argument("--to", type=Path, default=to, help="the folder of tables and pictures")
+    return arguments
+
+
+@contextmanager
+def records_of(results: Path, experiment: str) -> Iterator[list[ExperimentRecords]]:
+    r"""The rounds of an experiment in all stores of a folder, one by one for each series.
+
+    Args:
+        results: The folder. Its campaigns may have reached any round.
+        experiment: The experiment.
+    """
+    with ExitStack() as stack:
+        paths = sorted(results.glob("*.sqlite"))
+        stores = [stack.enter_context(CampaignStore(path)) for path in paths]
+        yield [each for store in stores for each in records_by_series(store, experiment)]

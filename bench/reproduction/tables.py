@@ -1,0 +1,48 @@
+r"""Cells and tables that every report of this folder uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from botorch_risk_bench.metrics import (
+    MeanAndStandardError,
+    format_with_error,
+    mean_and_standard_error,
+    note_on_comparisons,
+    paired_difference,
+)
+from torch import Tensor
+
+
+class Comparison(str):
+    r"""A cell that holds a difference, which its table counts."""
+
+
+def cell(values: Tensor) -> str:
+    r"""The mean over seeds and its Student-t interval, 95 %."""
+    value = mean_and_standard_error(values.double())
+    return _with_half_width(value)
+
+
+def paired(values: Tensor, reference: Tensor) -> str:
+    r"""The mean difference over the seeds that both have, and its Student-t interval, 95 %."""
+    common = min(len(values), len(reference))
+    difference = paired_difference(values[:common].double(), reference[:common].double())
+    return Comparison(_with_half_width(difference))
+
+
+def table(header: list[str], rows: Iterable[list[str]]) -> str:
+    r"""A table in Markdown; below it, if it compares, how many differences it holds."""
+    rows = list(rows)
+    lines = [header, ["---"] * len(header), *rows]
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    number = sum(isinstance(each, Comparison) for row in rows for each in row)
+    return f"{text}\n{note_on_comparisons(number)}\n" if number else text
+
+
+def _with_half_width(value: MeanAndStandardError) -> str:
+    r"""Without an exponent, unless the interval is so short that zeros would hide its digits."""
+    mean, half_width = value.mean.item(), value.half_width.item()
+    if 0 < half_width < 1e-4:
+        return f"{mean:.2g} ± {half_width:.2g}"
+    return format_with_error(mean, half_width)

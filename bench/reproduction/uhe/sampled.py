@@ -1,0 +1,19 @@
+r"""The campaign of the baseline that samples its hyperparameters.
+
+About 10 s of compilation for every size of the data, and 3 s to 5 s a seed and fit.
+"""
+
+from __future__ import annotations
+
+from botorch_risk_bench.experiments.campaigns import Campaign, Series
+
+NAMES = (
+    "uhe-hartmann3",
+    "uhe-deceptive",
+    "uhe-h1",
+    "uhe-branin",
+    "uhe-logistic",
+    "uhe-hartmann6",
+)
+
+CAMPAIGN = Campaign("UHE-BO, MCMC", [Series(NAMES, "MCMC", num_seeds=10)], block_size=10)

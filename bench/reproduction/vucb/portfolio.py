@@ -1,0 +1,24 @@
+r"""The campaign on the papers' back-tests, a table that is not ours to distribute.
+
+`BOTORCH_RISK_PORTFOLIO_TABLE` is its path; see `PortfolioOptimization`.
+"""
+
+from __future__ import annotations
+
+from botorch_risk_bench.experiments.campaigns import Campaign, Series
+from botorch_risk_bench.experiments.papers import vucb
+
+from bench.reproduction.portfolio.table import table_path
+from bench.reproduction.vucb.campaign import OURS, PORTFOLIO
+
+EXPERIMENTS = vucb.portfolio(table_path())
+
+CAMPAIGN = Campaign(
+    "V-UCB, portfolio",
+    [
+        Series(PORTFOLIO, OURS, num_seeds=10),
+        Series(PORTFOLIO, ("rho-KG-apx", "qLogNEI-VaR"), num_seeds=5),
+    ],
+    block_size=10,
+    modules=["bench.reproduction.vucb.portfolio"],
+)

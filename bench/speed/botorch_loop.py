@@ -1,0 +1,141 @@
+r"""BoTorch's own loop with a line changed: the model's view, the ascent, the optimizer of the fit.
+
+`optimize_acqf` (10 restarts, 256 raw points) of BoTorch's `LogExpectedImprovement` and
+`UpperConfidenceBound` on a model and on `FastMarginals` of it, each by BoTorch's L-BFGS-B and by
+`gen_candidates=gen_candidates_quasi_newton`, and `fit_gpytorch_mll` with its own
+optimizer and with `fit_gpytorch_mll_closed_form`, one start and two. CPU times of one thread, in
+turns; difference of the optima in standard deviations of the outcomes, of the objective per datum.
+Run `python -m bench.speed.botorch_loop`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from botorch.acquisition import AcquisitionFunction, LogExpectedImprovement, UpperConfidenceBound
+from botorch.fit import fit_gpytorch_mll
+from botorch.generation import gen_candidates_scipy
+from botorch.models import SingleTaskGP
+from botorch.models.model import Model
+from botorch.optim import optimize_acqf
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from torch import Generator, Tensor
+
+from bench.speed.timing import environment, interleaved
+from botorch_risk.faster import fit_gpytorch_mll_closed_form, gen_candidates_quasi_newton
+from botorch_risk.models import FastMarginals
+
+SIZES = ((40, 2), (40, 6), (200, 2), (200, 6), (1000, 6))
+
+
+def data(n: int, d: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    r"""Noisy sums of sines on the unit cube."""
+    generator = Generator().manual_seed(seed)
+    X = torch.rand(n, d, generator=generator, dtype=torch.float64)
+    noise = torch.randn(n, 1, generator=generator, dtype=torch.float64)
+    return X, (5 * X).sin().sum(dim=-1, keepdim=True) + 0.05 * noise
+
+
+def acquisitions(best: Tensor) -> dict[str, Callable[[Model], AcquisitionFunction]]:
+    return {
+        "LogEI": lambda model: LogExpectedImprovement(model, best_f=best),
+        "UCB": lambda model: UpperConfidenceBound(model, beta=4.0),
+    }
+
+
+def compare_views(n: int, d: int, repeats: int) -> None:
+    r"""Prints a row for each acquisition function."""
+    X, Y = data(n, d)
+    model = SingleTaskGP(X, Y)
+    fit_gpytorch_mll(
+        ExactMarginalLogLikelihood(model.likelihood, model), optimizer=fit_gpytorch_mll_closed_form
+    )
+    bounds = torch.stack([torch.zeros(d), torch.ones(d)]).double()
+    for name, make in acquisitions(Y.max()).items():
+        found: dict[str, Tensor] = {}
+
+        def maximise(
+            way: str,
+            view: Model,
+            gen_candidates: Callable,
+            make: Callable = make,
+            found: dict = found,
+        ) -> None:
+            _, found[way] = optimize_acqf(
+                make(view),
+                bounds,
+                q=1,
+                num_restarts=10,
+                raw_samples=256,
+                options={"seed": 0},
+                gen_candidates=gen_candidates,
+            )
+
+        views = {"model": model, "view": FastMarginals(model)}
+        ascents = {"": gen_candidates_scipy, ", ascent": gen_candidates_quasi_newton}
+        ways = {
+            view + ascent: partial(maximise, view + ascent, views[view], ascents[ascent])
+            for view in views
+            for ascent in ascents
+        }
+        seconds = interleaved(ways, repeats, clock=time.process_time)
+        own = seconds.pop("model")
+        ratios = " | ".join(f"{own / seconds[way]:.1f}" for way in seconds)
+        gained = found["view, ascent"] - found["model"]
+        print(f"| {name} | {n} | {d} | {1e3 * own:.1f} | {ratios} | {float(gained):+.0e} |")
+
+
+def compare_fits(n: int, d: int, repeats: int) -> None:
+    r"""Prints a row."""
+    X, Y = data(n, d)
+    ended: dict[str, float] = {}
+
+    def fit(way: str, **options: object) -> None:
+        model = SingleTaskGP(X, Y)
+        mll = ExactMarginalLogLikelihood(model.likelihood, model)
+        fit_gpytorch_mll(mll, **options)
+        mll.train()
+        with torch.no_grad():
+            ended[way] = float(mll(model(*model.train_inputs), model.train_targets))
+
+    ours = {"optimizer": fit_gpytorch_mll_closed_form}
+    ways = {
+        "BoTorch": lambda: fit("BoTorch"),
+        "two starts": lambda: fit("two starts", **ours),
+        "one": lambda: fit("one", **ours, optimizer_kwargs={"rough_start": False}),
+    }
+    seconds = interleaved(ways, repeats, clock=time.process_time)
+    own = seconds["BoTorch"]
+    print(
+        f"| {n} | {d} | {1e3 * own:.0f} | {1e3 * seconds['two starts']:.0f} | "
+        f"{1e3 * seconds['one']:.0f} | {own / seconds['two starts']:.1f}, "
+        f"{own / seconds['one']:.1f} | {ended['two starts'] - ended['BoTorch']:+.0e}, "
+        f"{ended['one'] - ended['BoTorch']:+.0e} |"
+    )
+
+
+def main(repeats: int = 9) -> None:
+    print(f"\n## BoTorch's loop, one line changed\n\n{environment('cpu')}, CPU times.\n")
+    print(
+        "| `optimize_acqf` | n | d | as it is, ms | our ascent | the view | both | value gained |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for n, d in SIZES:
+        compare_views(n, d, repeats)
+    print("\n| n | d | `fit_gpytorch_mll`, ms | two starts, ms | one, ms | ratios | gain |")
+    print("|---|---|---|---|---|---|---|")
+    for n, d in SIZES[:-1]:
+        compare_fits(n, d, repeats)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=9)
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    main(**vars(parser.parse_args()))

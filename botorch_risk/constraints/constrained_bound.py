@@ -1,0 +1,278 @@
+r"""Confidence bounds of an objective and of constraints that hold under a risk, together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import Model
+from torch import Tensor
+from torch.nn import ModuleList
+
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisitionFunction,
+    as_nonnegative,
+    construct_from_own_arguments,
+)
+from botorch_risk.constraints.risk_constraint import OutcomeConstraint, check_constraints
+from botorch_risk.models.outcomes import spread_of, warn_if_out_of_reach
+
+Side = Literal["lower", "mean", "upper"]
+_FAR = 1e4  # spreads of the objective by which reporting sets the infeasible apart
+# Spreads within which the penalty bends. At a kink quasi-Newton steps take ten times as many
+# evaluations; and it bends inside the limit, where the penalty is exact, so that nothing is missed.
+_BEND, _FINE_BEND = 1e-2, 1e-3  # while exploring, and for a recommendation
+
+
+@construct_from_own_arguments
+class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
+    r"""The optimistic value of an objective where constraints may hold.
+
+        score(x) = bound.upper(x) - penalty spread sum_i max(0, limit_i - upper_i(x)) / spread_i
+
+    `upper_i` bounds the risk of the i-th constraint from above: exploring is optimistic about the
+    feasible set, and a point is left alone only when it is infeasible with confidence. `optimism`
+    says how far; at 0, where a constraint counts by its posterior mean, there is no such guarantee,
+    and fewer rounds go to points that turn out to be infeasible. Reporting is pessimistic: `lower`
+    takes the lower bounds, any point that may fail by them is worse than any that does not, and
+    `feasible(X)` says where all of them reach their limits.
+
+    The spreads are the standard deviations of the observed outcomes. The penalty is exact, that is
+    without effect on the best point of the optimistic set, if no gain in the objective outweighs
+    it. For a maximiser that takes constraints, see `feasibility_functions`.
+
+    Single-outcome objective, q = 1: use `sequential=True`.
+
+    Example:
+        >>> from botorch.models import ModelListGP, SingleTaskGP
+        >>> from botorch_risk.acquisition import RiskUpperConfidenceBound
+        >>> from botorch_risk.constraints import RiskConstraint
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> _ = torch.manual_seed(0)
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> profit, load = (4 * X).sin().sum(dim=-1, keepdim=True), X.sum(dim=-1, keepdim=True)
+        >>> model = ModelListGP(SingleTaskGP(X, profit), SingleTaskGP(X, load))
+        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 8, dtype=torch.double)[:, None])
+        >>> bound = RiskUpperConfidenceBound(
+        ...     model.models[0], environment, ConditionalValueAtRisk(0.2), beta=4.0
+        ... )
+        >>> constraint = RiskConstraint.chance(environment, 1.2, outcome=1, delta=0.1)
+        >>> acqf = ConstrainedUpperConfidenceBound(model, bound, [constraint], beta=4.0)
+        >>> acqf(torch.rand(3, 1, 1, dtype=torch.double)).shape
+        torch.Size([3])
+    """
+
+    prices: Tensor
+    spreads: Tensor
+    far: Tensor
+
+    def __init__(
+        self,
+        model: Model,
+        bound: Any,
+        risk_constraints: Sequence[OutcomeConstraint],
+        beta: float | Tensor = 4.0,
+        penalty: float = 20.0,
+        objective_outcome: int = 0,
+        optimism: float | Tensor | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Puts the bounds together.
+
+        Args:
+            model: The model of all outcomes, as a rule a `ModelListGP`.
+            bound: A confidence bound of the objective, with `lower`, `mean` and `upper`:
+                `RiskUpperConfidenceBound`, `RiskAverseUpperConfidenceBound`. It is conditioned on
+                pending points by this acquisition function from now on.
+            risk_constraints: Each a `RiskConstraint` or a `NoisyChanceConstraint` on an outcome of
+                the model.
+            beta: Squared width of the bounds of the constraints, a number or `batch_shape`: the
+                confidence in the model.
+            optimism: Squared width of their upper bounds alone, likewise a number or `batch_shape`.
+                Default: `beta`.
+            penalty: What a violation of one spread costs, in spreads of the objective.
+            objective_outcome: Which outcome of the model the objective is, for its spread.
+            X_pending: `batch_shape x n' x d` decisions under evaluation.
+
+        Raises:
+            TypeError: If a constraint is of another kind.
+            UnsupportedError: If the objective has no bounds.
+            ValueError: If an outcome does not exist, there is no constraint, or a weight is
+                negative.
+        """
+        super().__init__(model=model)
+        if not isinstance(bound, PointwiseAcquisitionFunction) or not all(
+            callable(getattr(bound, side, None)) for side in ("lower", "mean", "upper")
+        ):
+            raise UnsupportedError(
+                "Expected an objective with confidence bounds, such as `RiskUpperConfidenceBound` "
+                f"or `RiskAverseUpperConfidenceBound`. Got {type(bound).__name__}."
+            )
+        if not risk_constraints:
+            raise ValueError("Expected at least one constraint. Got none.")
+        check_constraints(risk_constraints)
+        self.bound: Any = bound
+        self.risk_constraints = tuple(risk_constraints)
+        for each in risk_constraints:
+            warn_if_out_of_reach(model, each.outcome, each.threshold, each.at_most)
+        self.constraint_bounds = ModuleList([each.bound(model, beta) for each in risk_constraints])
+        self.upper_bounds = self.constraint_bounds
+        if optimism is not None:
+            width = as_nonnegative("optimism", optimism)
+            self.upper_bounds = ModuleList([each.bound(model, width) for each in risk_constraints])
+        spreads = torch.broadcast_tensors(
+            *(spread_of(model, each.outcome) for each in risk_constraints)
+        )
+        self.register_buffer("spreads", torch.stack(spreads))
+        spread = spread_of(model, objective_outcome)
+        prices = as_nonnegative("penalty", penalty) * spread / self.spreads
+        self.register_buffer("prices", prices)
+        self.register_buffer("far", _FAR * spread)
+        self.set_X_pending(X_pending)
+
+    def _condition(self, X_pending: Tensor | None) -> None:
+        r"""Conditions every part."""
+        for part in self._parts:
+            part.set_X_pending(X_pending)
+
+    def check_points(self, X: Tensor) -> None:
+        r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
+        for part in self._parts:
+            part.check_points(X)
+
+    @property
+    def _parts(self) -> list[Any]:
+        parts = [self.bound, *self.constraint_bounds, *self.upper_bounds]
+        return list({id(each): each for each in parts}.values())
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""Optimistic values at `batch_shape x m x d_x` decisions, `batch_shape x m`."""
+        return self.upper(X)
+
+    def upper(self, X: Tensor) -> Tensor:
+        r"""Optimistic value in the optimistic feasible set, with a penalty outside of it.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+
+        Returns:
+            `batch_shape x m` values.
+        """
+        return self._value(X, "upper")
+
+    def lower(self, X: Tensor) -> Tensor:
+        r"""Pessimistic value in the pessimistic feasible set, and far below it outside.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+
+        Returns:
+            `batch_shape x m` values.
+        """
+        return self._value(X, "lower")
+
+    def mean(self, X: Tensor) -> Tensor:
+        r"""The value by the posterior mean, and far below it where a constraint fails by that.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+
+        Returns:
+            `batch_shape x m` values.
+        """
+        return self._value(X, "mean")
+
+    def slacks(self, X: Tensor, side: Side = "lower") -> Tensor:
+        r"""By how much the bounds of the constraints exceed their limits.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+            side: Which bound.
+
+        Returns:
+            `num_constraints x batch_shape x m` values in units of each outcome; negative where the
+            constraint fails by this bound.
+        """
+        pairs = zip(self._bounds_of(side), self.risk_constraints, strict=True)
+        return torch.stack([getattr(one, side)(X) - each.limit for one, each in pairs])
+
+    def _bounds_of(self, side: Side) -> ModuleList:
+        return self.upper_bounds if side == "upper" else self.constraint_bounds
+
+    def worst_slack(self, slacks: Tensor) -> Tensor:
+        r"""The smallest slack, each in standard deviations of the outcome as it was observed.
+
+        Args:
+            slacks: `num_constraints x batch_shape x m`.
+
+        Returns:
+            `batch_shape x m` values; NaN where a slack is.
+        """
+        return (slacks / _per_point(self.spreads, slacks)).amin(dim=0)
+
+    def feasible(self, X: Tensor, side: Side = "lower") -> Tensor:
+        r"""Where all constraints hold by a bound: with confidence, by default.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+            side: `"lower"`: with confidence; `"mean"`; `"upper"`: possibly.
+
+        Returns:
+            `batch_shape x m` booleans.
+        """
+        with torch.no_grad():
+            return (self.slacks(X, side) >= 0).all(dim=0)
+
+    def feasibility_functions(self, side: Side = "upper") -> list[tuple[Callable[..., Any], bool]]:
+        r"""The constraints as BoTorch's `nonlinear_inequality_constraints`.
+
+        `optimize_acqf` takes them with `batch_limit=1` and feasible initial conditions.
+
+        Args:
+            side: Which bound has to reach its limit.
+        """
+
+        def of(one: Any, limit: float) -> Callable[[Tensor], Tensor]:
+            return lambda x: (getattr(one, side)(x.reshape(1, -1)) - limit).squeeze(-1)
+
+        pairs = zip(self._bounds_of(side), self.risk_constraints, strict=True)
+        return [(of(one, each.limit), True) for one, each in pairs]
+
+    def cautious_mean(self, X: Tensor) -> Tensor:
+        r"""The value by the posterior mean, with a penalty where a lower bound misses its limit.
+
+        Continuous, for a maximiser: what `recommend_everywhere` climbs. Where it is largest the
+        constraints hold with confidence, by up to a thousandth of the spread of each, if they can.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+
+        Returns:
+            `batch_shape x m` values.
+        """
+        return self._smooth(self.bound.mean(X), self.slacks(X, "lower"), _FINE_BEND)
+
+    def _smooth(self, value: Tensor, slacks: Tensor, spreads: float) -> Tensor:
+        r"""A value less a penalty with a continuous gradient, which is full where a slack is 0."""
+        bend = spreads * _per_point(self.spreads, slacks)
+        missed = (bend - slacks).clamp_min(0.0)  # num_constraints x ... x batch_shape x m
+        bent = torch.where(missed < bend, missed.square() / (2 * bend), missed - bend / 2)
+        return value - (_per_point(self.prices, missed) * bent).sum(dim=0)
+
+    def _value(self, X: Tensor, side: Side) -> Tensor:
+        value, slacks = getattr(self.bound, side)(X), self.slacks(X, side)
+        if side == "upper":
+            return self._smooth(value, slacks, _BEND)
+        missed = (-slacks).clamp_min(0.0)
+        penalty = (_per_point(self.prices, missed) * missed).sum(dim=0)
+        far = self.far.to(missed).unsqueeze(-1) * (missed > 0).any(dim=0)
+        return value - penalty - far
+
+
+def _per_point(values: Tensor, like: Tensor) -> Tensor:
+    r"""Values `num_constraints x batch_shape`, broadcastable to `num_constraints x ... x m`."""
+    between = (1,) * (like.dim() - values.dim() - 1)
+    return values.to(like).reshape(len(values), *between, *values.shape[1:], 1)

@@ -1,0 +1,209 @@
+r"""Constraints that hold under a risk, for BoTorch's acquisition functions and for our bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.arguments import check_counts, check_finite, check_nonnegative
+from botorch_risk.constraints.noise_quantile import normal_quantile
+from botorch_risk.constraints.noise_quantile_bound import NoiseQuantileBound
+from botorch_risk.environments import Environment
+from botorch_risk.models.botorch_parts import parts_of
+from botorch_risk.models.outcomes import single_outcome
+from botorch_risk.risk import RiskMeasure, ValueAtRisk
+
+
+@runtime_checkable
+class OutcomeConstraint(Protocol):
+    r"""What holds where a risk of an outcome is at least `limit`."""
+
+    @property
+    def outcome(self) -> int:
+        r"""Which outcome of the model."""
+        ...
+
+    @property
+    def threshold(self) -> float:
+        r"""In units of the outcome."""
+        ...
+
+    @property
+    def at_most(self) -> bool:
+        r"""Whether small outcomes are good."""
+        ...
+
+    @property
+    def limit(self) -> float:
+        r"""What the risk has to reach."""
+        ...
+
+    def bound(self, model: Model, beta: float | Tensor) -> Any:
+        r"""Confidence bounds of the risk: an object with `lower`, `mean` and `upper`."""
+        ...
+
+
+@dataclass(frozen=True)
+class RiskConstraint:
+    r"""A risk of an outcome has to be at least, or the outcome under a risk at most, a threshold.
+
+        risk_measure([f(x, w_j)]_j) >= threshold
+        risk_measure([-f(x, w_j)]_j) >= -threshold,   with `at_most`
+
+    The chance constraint P(f(x, W) <= c) >= 1 - delta is a value-at-risk; `RiskConstraint.chance`
+    writes it down, ties included. The chance level is a property of the constraint, the confidence
+    in the model is `beta` of the bounds.
+
+    Args:
+        environment: What a decision may meet. For an outcome that only the decision decides:
+            `InputPerturbation` with one perturbation, 0.
+        risk_measure: Reduces the outcomes; larger is better.
+        threshold: In units of the outcome.
+        outcome: Which outcome of the model.
+        at_most: Whether small outcomes are good. The measure is then taken of the negative outcome,
+            so that `ConditionalValueAtRisk(0.1)` is the mean of the largest tenth.
+
+    Raises:
+        TypeError: If a part is no environment or no measure.
+        ValueError: If the threshold is not finite or the outcome negative.
+
+    Example:
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 20)[:, None])
+        >>> RiskConstraint.chance(environment, 1.5, outcome=1, delta=0.05).risk_measure
+        ValueAtRisk(risk_level=0.05, strict=True)
+    """
+
+    environment: Environment
+    risk_measure: RiskMeasure
+    threshold: float
+    outcome: int
+    at_most: bool = False
+
+    def __post_init__(self) -> None:
+        environment, risk_measure = parts_of(self.environment, self.risk_measure)
+        object.__setattr__(self, "environment", environment)
+        object.__setattr__(self, "risk_measure", risk_measure)
+        check_threshold(self.threshold, self.outcome)
+
+    @classmethod
+    def chance(
+        cls,
+        environment: Environment,
+        threshold: float,
+        outcome: int,
+        delta: float,
+        at_most: bool = True,
+    ) -> RiskConstraint:
+        r"""P(f(x, W) <= threshold) >= 1 - delta, or >= threshold without `at_most`.
+
+        Args:
+            environment: What a decision may meet.
+            threshold: In units of the outcome.
+            outcome: Which outcome of the model.
+            delta: The probability that the threshold may be missed, in (0, 1).
+            at_most: Whether small outcomes are good.
+        """
+        # Where the values below the threshold have a probability of delta exactly, it holds.
+        return cls(environment, ValueAtRisk(delta, strict=True), threshold, outcome, at_most)
+
+    @property
+    def limit(self) -> float:
+        r"""What the risk has to reach."""
+        return -self.threshold if self.at_most else self.threshold
+
+    def bound(self, model: Model, beta: float | Tensor) -> RiskUpperConfidenceBound:
+        r"""Confidence bounds of the risk, in which larger is better.
+
+        Args:
+            model: The model of all outcomes, or a list of models.
+            beta: Squared width of the pointwise bounds.
+        """
+        alone = single_outcome(model, self.outcome)
+        transform = None
+        if self.at_most:
+            transform = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double))
+        return RiskUpperConfidenceBound(
+            alone, self.environment, self.risk_measure, beta, posterior_transform=transform
+        )
+
+
+@dataclass(frozen=True)
+class NoisyChanceConstraint:
+    r"""One evaluation, noise and all, has to meet a threshold with a given probability.
+
+        P(f(x) + noise(x) <= threshold) >= 1 - delta
+
+    for a `MeanVarianceGP`, which learns the Gaussian noise beside f. `delta` is the chance level;
+    the confidence in the model is `beta`, for f, and `noise_beta`, for the noise.
+
+    Args:
+        threshold: In units of the outcome.
+        outcome: Which outcome of the model.
+        delta: The probability that the threshold may be missed, in (0, 1).
+        at_most: Whether small outcomes are good; else the outcome has to be at least the threshold.
+        noise_beta: Squared width of the bounds of the noise; `None` for the predicted noise.
+
+    Raises:
+        ValueError: If a number is out of its range.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.models import MeanVarianceGP
+        >>> X = torch.rand(8, 1, dtype=torch.double)
+        >>> model = MeanVarianceGP(X, X + 0.1 * torch.randn(8, 4, dtype=torch.double))
+        >>> constraint = NoisyChanceConstraint(threshold=0.8, outcome=0, delta=0.05)
+        >>> constraint.bound(model, beta=4.0).lower(X).shape
+        torch.Size([8])
+    """
+
+    threshold: float
+    outcome: int
+    delta: float
+    at_most: bool = True
+    noise_beta: float | None = None
+
+    def __post_init__(self) -> None:
+        check_threshold(self.threshold, self.outcome)
+        normal_quantile(self.delta)
+        if self.noise_beta is not None:
+            check_nonnegative(noise_beta=self.noise_beta)
+
+    @property
+    def limit(self) -> float:
+        r"""What the quantile has to reach."""
+        return -self.threshold if self.at_most else self.threshold
+
+    def bound(self, model: Model, beta: float | Tensor) -> NoiseQuantileBound:
+        r"""Confidence bounds of the quantile, in which larger is better.
+
+        Args:
+            model: The model of all outcomes, or a list of models.
+            beta: Squared width of the bounds of f.
+        """
+        alone = single_outcome(model, self.outcome)
+        return NoiseQuantileBound(alone, self.delta, beta, self.noise_beta, self.at_most)
+
+
+def check_threshold(threshold: float, outcome: int) -> None:
+    r"""Raises ValueError unless the threshold is finite and the outcome may exist."""
+    check_finite(threshold=threshold)
+    check_counts(0, outcome=outcome)
+
+
+def check_constraints(constraints: Sequence[Any]) -> None:
+    r"""Raises TypeError unless it is a constraint of an outcome."""
+    for each in constraints:
+        if not isinstance(each, OutcomeConstraint):
+            raise TypeError(
+                "Expected a `RiskConstraint` or a `NoisyChanceConstraint` among the constraints. "
+                f"Got {each!r}; a function of samples goes to an acquisition function of BoTorch, "
+                "as its own `constraints`, which sees one risk for each output of a reduced model."
+            )

@@ -1,0 +1,248 @@
+r"""The worth of readings for mean minus variance: where to measure next, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from torch import Tensor
+
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisitionFunction,
+    as_nonnegative,
+    construct_from_own_arguments,
+    map_replicates,
+)
+from botorch_risk.models.heteroscedastic import MeanVarianceGP
+from botorch_risk.models.learnt_noise import LearntNoise
+from botorch_risk.models.variance_links import LogLink
+from botorch_risk.posterior.domain_arguments import check_model
+from botorch_risk.posterior.inputs import as_points
+from botorch_risk.repeats.rank_one_gain import RankOneGain
+
+
+class Readings(NamedTuple):
+    r"""Where to measure next, and how often.
+
+    Attributes:
+        X: `batch_shape x d` points.
+        num_repeats: `batch_shape` numbers of readings.
+        row: `batch_shape`, the row of a measured point in the model's data; -1 of a new one.
+        log_rate: `batch_shape`, the logarithm of the expected gain per cost, the gain in units of
+            the outcome.
+
+    Example:
+        >>> train_X = torch.linspace(0, 1, 6, dtype=torch.double).unsqueeze(-1)
+        >>> spread = torch.tensor([-0.2, -0.1, 0.1, 0.2], dtype=torch.double)
+        >>> model = MeanVarianceGP(train_X, (6 * train_X).sin() + (train_X + 0.1) * spread)
+        >>> acqf = LogRiskAverseKnowledgeGradient(model, num_repeats=(2, 5), moving_cost=2.0)
+        >>> readings = acqf.choose(train_X[:1])
+        >>> readings.X, readings.num_repeats, readings.row
+        (tensor([0.4000], dtype=torch.float64), tensor(5), tensor(2))
+    """
+
+    X: Tensor
+    num_repeats: Tensor
+    row: Tensor
+    log_rate: Tensor
+
+
+@construct_from_own_arguments
+class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
+    r"""How much better a recommendation gets by k readings at a point, per cost.
+
+        score(x) = max_k max_a log( E[max(V_k(a) - V_k(b), 0)] / (moving_cost + k reading_cost) )
+        V_k(x') = the posterior mean of f(x') - risk_aversion * rho^2(x') after k readings at x
+
+    b is the measured point with the largest posterior mean now, and a is x or another measured
+    point: the knowledge gradient [Frazier2009kgcb]_ of the best pair, a lower bound of the one over
+    all points. Means and noise both learn from readings, by updates of rank one:
+
+        mean_k(a) = mean(a) + c(a, x) / sqrt(v(x) + ucb_var(x) / k) Z
+        log-noise_k(a) likewise, from the sample variance, of log variance trigamma((k - 1) / 2)
+
+    so that the noise is a martingale, log-normal in one Z, and the mean Gaussian in another. Where
+    x has c readings, k more raise the precision of its log noise from p(c) to p(c + k): a third
+    reading says more about the noise than the first two. Single-outcome, q = 1: use
+    `sequential=True`. `choose` compares the maximiser with more readings at measured points.
+
+    Example:
+        >>> train_X = torch.rand(10, 1, dtype=torch.double)
+        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
+        >>> acqf = LogRiskAverseKnowledgeGradient(MeanVarianceGP(train_X, train_Y), moving_cost=2.0)
+        >>> X = torch.rand(3, 1, dtype=torch.double)
+        >>> acqf.evaluate(X).shape, acqf.choose(X).num_repeats.shape
+        (torch.Size([3]), torch.Size([]))
+    """
+
+    num_repeats: Tensor
+
+    def __init__(
+        self,
+        model: MeanVarianceGP,
+        risk_aversion: float = 1.0,
+        num_repeats: Sequence[int] = (2, 3, 5, 8, 13),
+        moving_cost: float = 0.0,
+        returning_cost: float = 0.0,
+        reading_cost: float = 1.0,
+        num_compared: int = 8,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Builds the acquisition function.
+
+        Args:
+            model: A fitted mean-variance model that learns its noise with the log link, of batch
+                shape `[]` or `[R]`.
+            risk_aversion: Weight of the variance, >= 0.
+            num_repeats: The numbers of readings to choose from, each at least 1.
+            moving_cost: What it costs to start at a new point, >= 0.
+            returning_cost: What it costs to start again at a measured point, >= 0.
+            reading_cost: What a reading costs, > 0.
+            num_compared: How many of the measured points may become the best one.
+            X_pending: `batch_shape x n' x d` points under evaluation.
+
+        Raises:
+            UnsupportedError: If the model does not learn its noise with the log link, or has more
+                than one batch dimension.
+            ValueError: If a weight, a cost or a number is out of its range.
+        """
+        _require_log_noise(model)
+        super().__init__(model=model)
+        counts = torch.as_tensor(list(num_repeats))
+        if not counts.numel() or not bool(((counts >= 1) & (counts == counts.round())).all()):
+            raise ValueError(
+                f"Expected whole `num_repeats` of at least 1, one or more. Got {num_repeats}."
+            )
+        if num_compared < 1:
+            raise ValueError(f"Expected `num_compared` to be at least 1. Got {num_compared}.")
+        self.register_buffer("num_repeats", counts.long().to(model.train_X.device))
+        self.risk_aversion = float(as_nonnegative("risk_aversion", risk_aversion))
+        self.moving_cost = float(as_nonnegative("moving_cost", moving_cost))
+        self.returning_cost = float(as_nonnegative("returning_cost", returning_cost))
+        self.reading_cost = float(as_nonnegative("reading_cost", reading_cost))
+        if not self.reading_cost > 0:
+            raise ValueError(f"Expected `reading_cost` > 0. Got {reading_cost}.")
+        self.num_compared = num_compared
+        self.set_X_pending(X_pending)
+
+    def _condition(self, X_pending: Tensor | None) -> RankOneGain:
+        r"""What is believed of the measured points."""
+        model: Any = self.model
+        if X_pending is not None:
+            model = model.condition_on_pending(X_pending)
+        return RankOneGain.of(model, self.risk_aversion, self.num_compared)
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""The best log rate at `batch_shape x m x d` points as new ones, `batch_shape x m`.
+
+        By ten nodes of the log noise, as an optimiser asks for it again and again: where the gain
+        is below exp(-8) of the prior's deviation it is rough, and `log_rates` is not.
+        """
+        X = as_points(X, self.model)
+        self.check_points(X)
+        return map_replicates(lambda X: self._rates(X).amax(dim=-1), X, self._batch_shape)
+
+    def log_rates(self, X: Tensor) -> Tensor:
+        r"""Log rates of each number of readings at points as new ones.
+
+        Args:
+            X: `batch_shape x m x d` points that do not interact.
+
+        Returns:
+            `batch_shape x m x len(num_repeats)` logarithms of the gain per cost.
+        """
+        X = as_points(X, self.model)
+        self.check_points(X)
+        parts = [
+            map_replicates(partial(self._rates_of_step, step), X, self._batch_shape)
+            for step in self.num_repeats.tolist()
+        ]
+        return torch.stack(parts, dim=-1)
+
+    @torch.no_grad()
+    def log_rates_of_measured(self) -> Tensor:
+        r"""Log rates of more readings at the points of the model, minus infinity without any.
+
+        Returns:
+            `batch_shape x n x len(num_repeats)`.
+        """
+        model: Any = self.model
+        X = model.train_X.reshape(-1, *model.train_X.shape[-2:])
+        counts = model.train_counts.reshape(X.shape[:-1])
+        rates = self._rates(X, counts, tails=True).masked_fill(
+            counts.unsqueeze(-1) == 0, -torch.inf
+        )
+        return rates.reshape(*self._batch_shape, *rates.shape[-2:])
+
+    @torch.no_grad()
+    def choose(self, X: Tensor) -> Readings:
+        r"""The best of new points and more readings at measured ones.
+
+        Args:
+            X: `batch_shape x m x d` new points, such as the maximiser with m = 1.
+        """
+        model: Any = self.model
+        X = as_points(X, model)
+        new, measured = self.log_rates(X), self.log_rates_of_measured()
+        rates = torch.cat([new, measured.expand(*new.shape[:-2], -1, -1)], dim=-2)
+        log_rate, best = rates.flatten(-2).max(dim=-1)
+        row = best // len(self.num_repeats)
+        points = torch.cat([X, model.train_X.expand(*X.shape[:-2], -1, -1)], dim=-2)
+        index = row[..., None, None].expand(*row.shape, 1, X.shape[-1])
+        return Readings(
+            points.gather(-2, index).squeeze(-2),
+            self.num_repeats[best % len(self.num_repeats)],
+            (row - X.shape[-2]).clamp_min(-1),
+            log_rate,
+        )
+
+    @property
+    def _batch_shape(self) -> torch.Size:
+        shape: Any = self.model.batch_shape
+        return shape
+
+    def _rates_of_step(self, step: int, X: Tensor) -> Tensor:
+        return self._rates(X, steps=[step], tails=True).squeeze(-1)
+
+    def _rates(
+        self,
+        X: Tensor,
+        counts: Tensor | None = None,
+        steps: Sequence[int] | None = None,
+        tails: bool = False,
+    ) -> Tensor:
+        r"""Log rates of numbers of readings at points with some readings so far.
+
+        Args:
+            X: `B x m x d` points.
+            counts: `B x m` numbers of readings so far; `None` of new points.
+            steps: The numbers of readings to come; all to choose from if omitted.
+            tails: Whether small gains are exact.
+
+        Returns:
+            `B x m x len(steps)`.
+        """
+        start = self.moving_cost if counts is None else self.returning_cost
+        counts = X.new_zeros(()) if counts is None else counts
+        steps = self.num_repeats.tolist() if steps is None else steps
+        gains = self._conditioned.log_gains(X, steps, counts, tails)
+        return gains - (start + X.new_tensor(steps) * self.reading_cost).log()
+
+
+def _require_log_noise(model: Any) -> None:
+    r"""Refuses models without learnt noise, or with it on another scale."""
+    if (
+        not isinstance(model, MeanVarianceGP)
+        or not isinstance(model.noise, LearntNoise)
+        or not isinstance(model.noise.link, LogLink)
+        or model.knows_variances
+    ):
+        raise UnsupportedError(
+            "Expected a MeanVarianceGP that learns its noise with `variance_link='log'`. "
+            f"Got {type(model).__name__}."
+        )
+    check_model(model.mean_model, None)
+    check_model(model.noise.model, None)

@@ -1,0 +1,185 @@
+r"""What readings at a point are expected to gain, by rank-one updates of mean and noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from botorch_risk.posterior.marginals import Marginals
+from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess, PriorProcess
+from botorch_risk.repeats.log_expected_improvement import log_expected_improvement
+
+# Of the log noise in one step, whose standard deviation is at most 2 or so.
+_NUM_NODES = 10
+# A gain below exp(-8) of the prior's deviation may come from a tail of the log noise alone, beyond
+# or between these nodes. It is added up around its peak, which is sought as far as 16 deviations.
+_SMALL = -8.0
+_REACH, _HALF_WIDTH, _FINENESS = 16, 3, 10
+
+
+@dataclass(frozen=True)
+class RankOneGain:
+    r"""The processes of mean and log noise, and the measured points that may become the best.
+
+    The formulas are in `LogRiskAverseKnowledgeGradient`.
+
+    Attributes:
+        model: The mean-variance model.
+        risk_aversion: The weight of the variance.
+        mean: The posterior process of f.
+        noise: The posterior process of the log noise.
+        mean_at: The compared points under the process of f, the best one first.
+        noise_at: The same under the process of the log noise.
+        is_point: `B x a`, False in a replicate with fewer points.
+    """
+
+    model: Any
+    risk_aversion: float
+    mean: ConditionedProcess
+    noise: ConditionedProcess
+    mean_at: ConditionedPoints
+    noise_at: ConditionedPoints
+    is_point: Tensor
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, model: Any, risk_aversion: float, num_compared: int) -> RankOneGain:
+        r"""Takes the best measured point and those with the best chances."""
+        mean, noise = (
+            ConditionedProcess.of(PriorProcess(each.model, each, each.current_cache()))
+            for each in (model.mean_marginals, model.noise.marginals)
+        )
+        f, g = mean.at(model.train_X), noise.at(model.train_X)
+        level = (g.mean + g.variance / 2).exp()
+        value = f.mean - risk_aversion * model.noise.limits.apply(level)
+        spread = f.variance + (risk_aversion * level).square() * g.variance.expm1()
+        observed = model.train_counts.reshape(value.shape) > 0
+        value = value.masked_fill(~observed, -torch.inf)
+        chance = (value + spread.sqrt()).masked_fill(~observed, -torch.inf)
+        best = value.argmax(dim=-1, keepdim=True)
+        chance = chance.scatter(-1, best, torch.inf)  # first
+        order = chance.topk(min(num_compared, chance.shape[-1]), dim=-1).indices
+        is_point = observed.gather(-1, order)
+        return cls(model, risk_aversion, mean, noise, f.take(order), g.take(order), is_point)
+
+    def log_gains(
+        self, X: Tensor, steps: Sequence[int], counts: Tensor, tails: bool = False
+    ) -> Tensor:
+        r"""The logarithm of the expected gain by each number of readings.
+
+        Args:
+            X: `B x m x d` points.
+            steps: Numbers of readings.
+            counts: Numbers of readings so far, broadcastable to `B x m`.
+            tails: Whether small gains are exact, at three times the cost.
+
+        Returns:
+            `B x m x len(steps)`.
+        """
+        f, g = self.mean.at(X), self.noise.at(X)
+        cross_f = _with_own_column(self.mean.covariance(f, self.mean_at), f.variance)
+        cross_g = _with_own_column(self.noise.covariance(g, self.noise_at), g.variance)
+        upper = self._limited((g.mean + (self.model.noise_beta * g.variance).sqrt()).exp())
+        link, gains = self.model.noise.link, []
+        for k in steps:
+            step_f = cross_f / (f.variance + upper / k).sqrt().unsqueeze(-1)
+            more = link.precision(counts + k) - link.precision(counts)
+            # The root of the precision alone: one of 0 has no gradient.
+            step_g = cross_g * (more.sqrt() / (1 + g.variance * more).sqrt()).unsqueeze(-1)
+            gains.append(self._log_gain(f, g, step_f, step_g, tails))
+        return torch.stack(gains, dim=-1)
+
+    def _log_gain(
+        self,
+        f: ConditionedPoints,
+        g: ConditionedPoints,
+        step_f: Tensor,
+        step_g: Tensor,
+        tails: bool,
+    ) -> Tensor:
+        r"""The logarithm of the expected gain, `B x m`.
+
+        Args:
+            f: The points under the process of f.
+            g: The same under the process of the log noise.
+            step_f: `B x m x (a + 1)`, by what one deviation of the outcome moves each mean.
+            step_g: The same of the log noise.
+            tails: Whether small gains are exact.
+        """
+        means, noises = _with_own(self.mean_at.mean, f.mean), _with_own(self.noise_at.mean, g.mean)
+        variances = _with_own(self.noise_at.variance, g.variance)
+        # The variance of the log noise that is left has a part in the expected noise.
+        left = noises + (variances - step_g.square()) / 2
+        spread = (step_f[..., 1:] - step_f[..., :1]).square() + _tiny(f.prior.variance)
+
+        def at(z: Tensor) -> Tensor:
+            r"""Log gains of each point over the best where the log noise has moved by z."""
+            logs = left.unsqueeze(-1), step_g.unsqueeze(-1)  # B x m x (a + 1) x 1
+            others, best = (
+                means[..., part, None]
+                - self.risk_aversion
+                * self._limited((logs[0][..., part, :] + logs[1][..., part, :] * z).exp())
+                for part in (slice(1, None), slice(0, 1))
+            )
+            lead = others - best
+            moments = Marginals(lead, spread.unsqueeze(-1).expand_as(lead))
+            return log_expected_improvement(moments, lead.new_zeros(()))
+
+        nodes, weights = _gauss_hermite(step_f)
+        gains = (at(nodes) + weights.log()).logsumexp(dim=-1)  # B x m x a
+        if tails:
+            small = gains < _SMALL + f.prior.variance.log().unsqueeze(-1) / 2
+            gains = _log_mean(at, step_f).where(small, gains)
+        is_point = _with_own(self.is_point, torch.ones_like(f.mean, dtype=torch.bool))[..., 1:]
+        return gains.masked_fill(~is_point, -torch.inf).amax(dim=-1)
+
+    def _limited(self, noise: Tensor) -> Tensor:
+        limited: Tensor = self.model.noise.limits.apply(noise)
+        return limited
+
+
+def _with_own(compared: Tensor, own: Tensor) -> Tensor:
+    r"""Values of the compared points `B x a`, then of each point itself: `B x m x (a + 1)`."""
+    return _with_own_column(compared.unsqueeze(-2).expand(*own.shape, -1), own)
+
+
+def _with_own_column(compared: Tensor, own: Tensor) -> Tensor:
+    return torch.cat([compared, own.unsqueeze(-1)], dim=-1)
+
+
+def _log_mean(at: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
+    r"""The logarithm of the mean of exp(at(Z)) over a standard normal Z, summed round its peak.
+
+    Args:
+        at: Logarithms `... x nodes` at nodes, `nodes` or `... x nodes`.
+        like: A tensor of the dtype and on the device of the result.
+    """
+    coarse = torch.arange(-_REACH, _REACH + 1).to(like)  # a step of 1 is exact for a wide peak
+    wide = at(coarse) - coarse.square() / 2
+    peak = coarse[wide.detach().argmax(dim=-1)].unsqueeze(-1)
+    beyond = (coarse - peak).abs() - _HALF_WIDTH  # trapezoids meet where it is 0
+    share = torch.where(beyond == 0, 0.5, (beyond > 0).to(like))
+    near = torch.linspace(-_HALF_WIDTH, _HALF_WIDTH, 2 * _HALF_WIDTH * _FINENESS + 1).to(like)
+    z = peak + near
+    steps = torch.full_like(near, 1 / _FINENESS)
+    steps[0] = steps[-1] = 0.5 / _FINENESS
+    narrow = at(z) - z.square() / 2 + steps.log()
+    around = torch.cat([wide + share.log(), narrow], dim=-1).logsumexp(dim=-1)
+    return around - math.log(2 * math.pi) / 2
+
+
+def _gauss_hermite(like: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Nodes and weights of a standard normal."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_NUM_NODES)
+    return torch.as_tensor(nodes).to(like), torch.as_tensor(weights / weights.sum()).to(like)
+
+
+def _tiny(variance: Tensor) -> Tensor:
+    r"""A variance that is none beside the prior's: what is known is compared as it is."""
+    return torch.finfo(variance.dtype).eps ** 1.5 * variance.detach().unsqueeze(-1)

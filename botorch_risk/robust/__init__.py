@@ -1,0 +1,16 @@
+r"""Risk in BoTorch's Monte-Carlo acquisition functions: models and objectives of joint samples."""
+
+from botorch_risk.robust.model import RobustModel
+from botorch_risk.robust.paths import RobustPath
+from botorch_risk.robust.reductions import Reduction
+from botorch_risk.robust.risk_objective import RiskObjective
+from botorch_risk.robust.robust import Robust, robust
+
+__all__ = [
+    "Reduction",
+    "RiskObjective",
+    "Robust",
+    "RobustModel",
+    "RobustPath",
+    "robust",
+]

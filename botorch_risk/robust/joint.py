@@ -1,0 +1,258 @@
+r"""Joint posterior samples of an exact GP, whose evaluated points are sampled once.
+
+A noisy acquisition function samples its candidates jointly with the evaluated points, of which
+there are `n_b n_w` where each meets `n_w` values of the environment. Sampled block by block,
+
+    f(B) = mean(B) + L_B e_B,   f(P) = mean(P) + A e_B + L_P e_P,   A = cov(P, B) L_B^-T,
+    L_P L_P' = cov(P, P) - A A'
+
+the block B of the evaluated points is the same for every candidate P and every step. Conditioning
+on its sample is conditioning on data without noise, so that one factor of the observations and of
+B gives A. For a smooth kernel few points of B determine the others, to a variance of 1e-8 of the
+prior one, and only these are sampled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from botorch.posteriors.posterior import Posterior
+from botorch.sampling.get_sampler import GetSampler
+from botorch.sampling.normal import IIDNormalSampler, NormalMCSampler, SobolQMCNormalSampler
+from torch import Tensor
+from torch.quasirandom import SobolEngine
+
+from botorch_risk.posterior.marginals import MarginalPredictor, has_closed_form
+from botorch_risk.posterior.process import ConditionedProcess, Points, PriorProcess
+from botorch_risk.robust.joint_block import Block, safe_root
+
+_KEPT = 4  # lists of constant points whose factors are remembered
+
+
+class JointProcess:
+    r"""Joint samples of an exact GP with one output; see the module.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> train_X = torch.rand(9, 2, dtype=torch.double)
+        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
+        >>> posterior = JointProcess(model).posterior(train_X, train_X.expand(3, 9, 2))
+        >>> posterior.rsample(torch.Size([64])).shape
+        torch.Size([64, 3, 18, 1])
+    """
+
+    def __init__(self, model: Model, posterior_transform: PosteriorTransform | None = None) -> None:
+        r"""Wraps a model.
+
+        Args:
+            model: A model for which `serves` holds.
+            posterior_transform: Scales the outcome.
+        """
+        self.predictor = MarginalPredictor(model, posterior_transform)
+        self._data: ConditionedProcess | None = None
+        self._blocks: list[Block] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        r"""What follows from the model is rebuilt, never stored."""
+        return {**self.__dict__, "_data": None, "_blocks": []}
+
+    @staticmethod
+    def serves(model: Any, posterior_transform: PosteriorTransform | None = None) -> bool:
+        r"""Whether a model is an exact GP with one output and without a batch shape."""
+        return has_closed_form(model, posterior_transform) and not model.batch_shape
+
+    def posterior(self, constant: Tensor, X: Tensor) -> JointPosterior:
+        r"""The joint distribution at constant points and at others.
+
+        Args:
+            constant: `N x d` points that every entry of the batch is sampled with.
+            X: `batch_shape x Q x d`.
+
+        Returns:
+            A posterior over the `N + Q` points of every entry.
+        """
+        return JointPosterior(self._block(constant), X)
+
+    def _block(self, constant: Tensor) -> Block:
+        data = self._current()
+        constant = constant.detach()
+        for block in self._blocks:
+            if block.points.shape == constant.shape and torch.equal(block.points, constant):
+                return block
+        self._blocks = [Block.of(data, constant.clone()), *self._blocks[: _KEPT - 1]]
+        return self._blocks[0]
+
+    def _current(self) -> ConditionedProcess:
+        r"""The process given the data; all blocks are forgotten when the model has changed."""
+        if self.predictor.model.training:
+            self.predictor.model.eval()
+        cache = self.predictor.current_cache()
+        if self._data is None or self._data.process.cache is not cache:
+            prior = PriorProcess(self.predictor.model, self.predictor, cache)
+            self._data, self._blocks = ConditionedProcess.of(prior), []
+        return self._data
+
+
+class JointPosterior(Posterior):
+    r"""The joint posterior at a block of constant points and at candidates.
+
+    Samples of the candidates are differentiable in them.
+    """
+
+    def __init__(self, block: Block, X: Tensor) -> None:
+        r"""Keeps the points; nothing is computed before a sample is drawn.
+
+        Args:
+            block: The constant points.
+            X: `batch_shape x Q x d` candidates.
+        """
+        self.block, self.X = block, X
+
+    @property
+    def device(self) -> torch.device:
+        r"""The device of the points."""
+        return self.X.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        r"""The dtype of the points."""
+        return self.X.dtype
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        r"""The t-batch."""
+        return self.X.shape[:-2]
+
+    @property
+    def base_sample_shape(self) -> torch.Size:
+        r"""One standard normal number for each point."""
+        return self.X.shape[:-2] + torch.Size([len(self.block.points) + self.X.shape[-2]])
+
+    @property
+    def batch_range(self) -> tuple[int, int]:
+        r"""All dimensions but the points."""
+        return 0, -1
+
+    def _extended_shape(self, sample_shape: torch.Size = torch.Size()) -> torch.Size:  # noqa: B008
+        return sample_shape + self.base_sample_shape + torch.Size([1])
+
+    def rsample(self, sample_shape: torch.Size | None = None) -> Tensor:
+        r"""Random samples, `sample_shape x batch_shape x (N + Q) x 1`."""
+        shape = torch.Size([1]) if sample_shape is None else sample_shape
+        base = torch.randn(*shape, *self.base_sample_shape, dtype=self.dtype, device=self.device)
+        return self.rsample_from_base_samples(shape, base)
+
+    def rsample_from_base_samples(self, sample_shape: torch.Size, base_samples: Tensor) -> Tensor:
+        r"""Samples made of standard normal numbers.
+
+        Args:
+            sample_shape: That of the samples.
+            base_samples: `sample_shape x batch_shape x (N + Q)`.
+
+        Returns:
+            `sample_shape x batch_shape x (N + Q) x 1`.
+        """
+        constant, rest = self.parts(sample_shape, base_samples)
+        shape = (*rest.shape[:-1], constant.shape[-1])
+        return torch.cat([constant.expand(shape), rest], dim=-1).unsqueeze(-1)
+
+    def parts(self, sample_shape: torch.Size, base_samples: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Samples of the constant points, once for the batch where they can be, and of the others.
+
+        Args:
+            sample_shape: That of the samples.
+            base_samples: `sample_shape x batch_shape x (N + Q)`.
+
+        Returns:
+            `sample_shape x 1 ... 1 x N`, or with the batch shape if the numbers differ in the
+            batch; and `sample_shape x batch_shape x Q`.
+        """
+        batch, points = self.X.shape[:-2], self.X.shape[-2]
+        base = collapsed(base_samples, len(sample_shape))
+        constant = self.block.samples(base)
+        size = len(self.block.points)
+        own = base[
+            ...,
+            torch.cat([self.block.active, torch.arange(size, base.shape[-1], device=base.device)]),
+        ]
+        mean, columns = self._moments()  # b x Q, b x Q x (r + Q)
+        samples = sample_shape.numel()
+        if own.numel() == samples * own.shape[-1]:  # one product for all entries
+            own = own.reshape(samples, own.shape[-1])
+            rest = torch.addmm(mean.reshape(-1), own, columns.reshape(-1, columns.shape[-1]).mT)
+        else:
+            own = own.expand(*sample_shape, *batch, own.shape[-1])
+            own = own.reshape(samples, -1, own.shape[-1])
+            rest = mean + torch.einsum("sbk,bqk->sbq", own, columns)
+        return constant, rest.reshape(*sample_shape, *batch, points)
+
+    def _moments(self) -> tuple[Tensor, Tensor]:
+        r"""Means, and the rows of the joint Cholesky factor that belong to the candidates."""
+        with torch.set_grad_enabled(self.X.requires_grad and torch.is_grad_enabled()):
+            given = self.block
+            prior = given.process.points(self.X.reshape(-1, self.X.shape[-1]))
+            correlation = given.process.correlation(prior.inputs, given.inputs)  # 1 x bQ x t
+            whitened = (correlation @ given.factor.mT)[0] * prior.scale[0].unsqueeze(-1)
+            n = given.residuals.shape[-1]
+            mean = prior.mean[0] + whitened[:, :n] @ given.residuals[0]
+            Q = self.X.shape[-2]
+            whitened = whitened.reshape(-1, Q, whitened.shape[-1])
+            covariance = _within(given.process, prior, Q) - whitened @ whitened.mT
+            root = safe_root(covariance, prior.variance.detach().mean())
+            return mean.reshape(-1, Q), torch.cat([whitened[..., n:], root], dim=-1)
+
+
+def _within(process: PriorProcess, prior: Points, Q: int) -> Tensor:
+    r"""Prior covariances of `b Q` points with the points of the same entry, `b x Q x Q`."""
+    inputs = prior.inputs.reshape(-1, Q, prior.inputs.shape[-1])
+    scale = prior.scale.reshape(-1, Q)
+    kernel = process.cache.kernel
+    if kernel is None:
+        covariance = process.model.covar_module(inputs).to_dense()
+        return covariance * scale.unsqueeze(-1) * scale.unsqueeze(-2)
+    one_sided = process.correlation(inputs, inputs.detach())
+    if one_sided.requires_grad:  # the gradient in the second points is that in the first
+        one_sided = one_sided + one_sided.mT - one_sided.detach().mT
+    covariance = one_sided * scale.unsqueeze(-1) * scale.unsqueeze(-2)
+    # The distance of a point to itself is rounding, not 0: its variance is exact.
+    return covariance.diagonal_scatter(scale.square(), dim1=-2, dim2=-1)
+
+
+def collapsed(base_samples: Tensor, sample_dims: int) -> Tensor:
+    r"""Base samples without the copies that a t-batch shares.
+
+    Args:
+        base_samples: `sample_shape x batch_shape x ...`.
+        sample_dims: The number of dimensions of `sample_shape`.
+    """
+    for dim in range(sample_dims, base_samples.dim() - 1):
+        if base_samples.stride(dim) == 0:
+            base_samples = base_samples.narrow(dim, 0, 1)
+    return base_samples
+
+
+@GetSampler.register(JointPosterior)
+def _get_sampler(
+    posterior: JointPosterior, sample_shape: torch.Size, *, seed: int | None = None
+) -> NormalMCSampler:
+    r"""As of any Gaussian posterior."""
+    return normal_sampler(posterior, sample_shape, seed)
+
+
+def normal_sampler(
+    posterior: Posterior, sample_shape: torch.Size, seed: int | None = None
+) -> NormalMCSampler:
+    r"""Sobol points, as BoTorch takes for Gaussian posteriors; in too many dimensions, random ones.
+
+    Args:
+        posterior: Its last base dimension holds the standard normal numbers.
+        sample_shape: That of the samples.
+        seed: Of the numbers.
+    """
+    kind: type[NormalMCSampler] = SobolQMCNormalSampler
+    if posterior.base_sample_shape[-1] > SobolEngine.MAXDIM:
+        kind = IIDNormalSampler
+    return kind(sample_shape=sample_shape, seed=seed)

@@ -1,0 +1,334 @@
+r"""A model of the risks of decisions, for the acquisition functions of BoTorch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.model import Model, ModelList
+from torch import Tensor
+
+from botorch_risk.gradients import conditioning_on, predicting_with
+from botorch_risk.models.fixed_noise import condition
+from botorch_risk.models.outcomes import (
+    ModelOfRisks,
+    check_outcomes,
+    refuse_reduced,
+    single_outcome,
+)
+from botorch_risk.posterior.inputs import as_points, input_widths
+from botorch_risk.posterior.marginals import MarginalPredictor
+from botorch_risk.robust.constant_rows import constant_rows
+from botorch_risk.robust.joint import JointProcess
+from botorch_risk.robust.reductions import Reduction, Reductions
+from botorch_risk.robust.risk_posterior import RiskPosterior, SharedRisks, reduce_columns
+
+MEMORY_LIMIT = 4.0  # GiB
+_COPIES = 4  # of a joint covariance: itself, its factor, and as much again for the gradient
+_KEPT = 4  # sets of shared decisions whose risks are remembered
+
+
+class RobustModel(ModelOfRisks):
+    r"""The risks of decisions as a model: its posterior is their joint distribution.
+
+        sample(x) = risk_measure([f(x, w_j)]_j, weights_j),   f drawn jointly at all (x, w_j)
+
+    BoTorch's Monte-Carlo acquisition functions take it as any model of the decision alone: the
+    samples that objectives and constraints see are `sample_shape x batch_shape x q x m`, reduced
+    already. The model that it wraps is not changed, shares its parameters, and keeps its own
+    transforms.
+
+    The joint distribution at `q n_w` points takes memory quadratic in `n_w`, and time up to cubic.
+    For a smooth density of one variable 32 midpoints or nodes of a quadrature do more than 1,024
+    random values. For many there are sample paths, which are linear: BoTorch's
+    `get_matheron_path_model(robust_model)`.
+
+    For an exact GP with one output and no batch shape, decisions in front that a whole t-batch
+    shares (the evaluated points of a noisy acquisition function) are sampled once, and
+    hyperparameters take no gradient. Any other model goes through its own `posterior`.
+
+    Risks of joint samples as in [Cakmak2020risk]_.
+
+    Example:
+        >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> _ = torch.manual_seed(0)
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
+        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> robust = RobustModel(model, [Reduction(0, environment, ConditionalValueAtRisk(0.2))])
+        >>> acqf = qLogNoisyExpectedImprovement(robust, X_baseline=X[:, :1])
+        >>> acqf(torch.rand(3, 2, 1, dtype=torch.double)).shape
+        torch.Size([3])
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        reductions: Sequence[Reduction],
+        memory_limit: float = MEMORY_LIMIT,
+    ) -> None:
+        r"""Wraps a model.
+
+        Args:
+            model: A fitted model of (x, w), or of x for environments that perturb x. Its input
+                transforms must keep the number of points.
+            reductions: One for each output of this model.
+            memory_limit: The most memory that a joint distribution may take, in GiB.
+
+        Raises:
+            TypeError: If a part is no environment or no risk measure.
+            UnsupportedError: If the model is a list, is reduced already, or makes several points
+                of one; if a measure needs points and its environment has none.
+            ValueError: If there is no reduction, the model lacks an outcome, or the limit is not
+                positive.
+        """
+        super().__init__()
+        _check_model(model)
+        check_outcomes([each.outcome for each in reductions], model.num_outputs)
+        if not memory_limit > 0:
+            raise ValueError(f"Expected `memory_limit` > 0, in GiB. Got {memory_limit}.")
+        self.model: Any = model
+        self.risks = Reductions(reductions)
+        self.memory_limit = memory_limit
+        self._joint: tuple[Any, JointProcess] | None = None
+        self._shared: list[tuple[Tensor, Any, SharedRisks]] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        r"""What follows from the model is rebuilt, never stored."""
+        return {**self.__dict__, "_joint": None, "_shared": []}
+
+    @property
+    def reductions(self) -> tuple[Reduction, ...]:
+        r"""What each output is."""
+        return self.risks.reductions
+
+    @property
+    def input_widths(self) -> tuple[int, ...] | None:
+        r"""How many columns decisions and environment are to make, if known."""
+        return input_widths(self.model)
+
+    @property
+    def num_outputs(self) -> int:
+        r"""The number of risks."""
+        return len(self.risks.reductions)
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        r"""That of the underlying model."""
+        return self.model.batch_shape
+
+    @property
+    def _is_ensemble(self) -> bool:  # type: ignore[override]
+        return bool(self.model._is_ensemble)
+
+    @property
+    def _is_fully_bayesian(self) -> bool:  # type: ignore[override]
+        return bool(self.model._is_fully_bayesian)
+
+    def posterior(
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> RiskPosterior:
+        r"""The joint distribution of the risks of decisions.
+
+        Args:
+            X: Decisions, `batch_shape x q x d_x`.
+            output_indices: Which risks; all if omitted.
+            observation_noise: Must be `False`: a risk is not observed.
+            posterior_transform: Of the outcomes at every (x, w), before their risk is taken: with
+                BoTorch's weight of -1 the risk is taken of the negative outcome. For underlying
+                models with one output.
+
+        Raises:
+            BotorchTensorDimensionError: If decisions and environments do not make the inputs of the
+                model.
+            UnsupportedError: If noise is asked for, a transform is given for several outcomes, or
+                the joint distribution would take more memory than the limit.
+        """
+        if observation_noise is not False:
+            raise UnsupportedError(
+                "Expected `observation_noise=False`: outcomes are observed, risks are not. "
+                f"Got {observation_noise!r}."
+            )
+        self._check_transform(posterior_transform)
+        X = as_points(X, self.model)
+        chosen = list(range(self.num_outputs)) if output_indices is None else output_indices
+        if X.dim() < 2 or X.shape[-2] == 0:
+            raise BotorchTensorDimensionError(
+                f"Expected decisions `batch_shape x q x d_x` with q >= 1. Got {tuple(X.shape)}."
+            )
+        of_none = 0 in X.shape[:-1]  # of which nothing can be shared
+        if of_none or not JointProcess.serves(self._process_model, posterior_transform):
+            inputs, weights, columns = self.risks.expand(X, chosen, self.input_widths)
+            self._check_memory(inputs, 0)
+            if self._is_ensemble:  # whose members are the last dimension of the batch
+                weights = [w.unsqueeze(-3) if w.dim() > 2 else w for w in weights]
+            with predicting_with(self._process_model):
+                posterior = self.model.posterior(
+                    inputs.flatten(-3, -2), posterior_transform=posterior_transform
+                )
+            return RiskPosterior(posterior, columns, weights, X.shape[-2])
+        return self._joint_posterior(X, chosen, posterior_transform)
+
+    def risk_of_mean(
+        self, X: Tensor, posterior_transform: PosteriorTransform | None = None
+    ) -> Tensor:
+        r"""The risks of the posterior mean, which a recommendation is made by.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+            posterior_transform: As of `posterior`.
+
+        Returns:
+            `batch_shape x m x num_outputs`.
+
+        Raises:
+            BotorchTensorDimensionError: If decisions and environments do not make the inputs of the
+                model.
+            UnsupportedError: If the model is an ensemble, or a list cannot be divided.
+        """
+        self._check_transform(posterior_transform)
+        X = as_points(X, self.model)
+        every = range(self.num_outputs)
+        inputs, weights, columns = self.risks.expand(X, every, self.input_widths)
+        alone = [single_outcome(self.model, i) for i in range(self.model.num_outputs)]
+        predictors = [MarginalPredictor(each, posterior_transform) for each in alone]
+        means = [predict(inputs.flatten(-3, -2)).mean for predict in predictors]
+        values = torch.stack(means, dim=-1).unflatten(-2, inputs.shape[-3:-1])
+        return reduce_columns(values, weights, columns)
+
+    def _joint_posterior(
+        self, X: Tensor, chosen: list[int], posterior_transform: PosteriorTransform | None
+    ) -> RiskPosterior:
+        r"""The same for an exact GP: what a t-batch shares is computed once."""
+        count = self._num_shared(X)
+        first, rest = X.detach().reshape(-1, *X.shape[-2:])[0, :count], X[..., count:, :]
+        inputs, weights, columns = self.risks.expand(rest, chosen, self.input_widths)
+        constant = inputs.new_empty(0, inputs.shape[-1])
+        shared = None
+        if count:
+            points, of_shared, _ = self.risks.expand(first, chosen, self.input_widths)
+            constant = points.flatten(0, 1)
+            shared = self._remember(first, of_shared, (tuple(chosen), posterior_transform))
+        self._check_memory(inputs, len(constant))
+        if self._joint is None or self._joint[0] is not posterior_transform:
+            process = JointProcess(self._process_model, posterior_transform)
+            self._joint = posterior_transform, process
+        posterior = self._joint[1].posterior(constant, inputs.flatten(-3, -2))
+        return RiskPosterior(posterior, columns, weights, X.shape[-2], shared)
+
+    @property
+    def _process_model(self) -> Any:
+        r"""The process of the outcomes, where a model learns the noise beside it."""
+        return self.model._modules.get("mean_model", self.model)
+
+    def _num_shared(self, X: Tensor) -> int:
+        r"""How many decisions in front are constants that the whole t-batch shares."""
+        if self.risks.batched:
+            return 0
+        most = constant_rows(X)
+        rows = X.detach().reshape(-1, *X.shape[-2:])[0, :most]
+        sizes = {len(known) for known, _, _ in self._shared if len(known) <= most}
+        # One that was met before, so that one set of samples serves all calls.
+        return max((size for size in sizes if self._knows(rows[:size])), default=most)
+
+    def _knows(self, rows: Tensor) -> bool:
+        return any(torch.equal(known, rows) for known, _, _ in self._shared)
+
+    def _remember(self, rows: Tensor, weights: list[Tensor], key: Any) -> SharedRisks:
+        for known, of, shared in self._shared:
+            if of == key and torch.equal(known, rows):
+                return shared
+        shared = SharedRisks(weights, len(rows))
+        self._shared = [(rows.clone(), key, shared), *self._shared[: _KEPT - 1]]
+        return shared
+
+    def _check_transform(self, posterior_transform: PosteriorTransform | None) -> None:
+        if posterior_transform is not None and self.model.num_outputs != 1:
+            raise UnsupportedError(
+                "Expected no `posterior_transform` for a model with several outcomes: it would mix "
+                f"them before their risks are taken. Got {type(posterior_transform).__name__}."
+            )
+
+    def _check_memory(self, inputs: Tensor, num_constant: int) -> None:
+        r"""Raises UnsupportedError, with the n_w that fits, for what would not fit."""
+        q, n_w = inputs.shape[-3:-1]
+        batch = inputs.shape[:-3].numel()
+        if self._is_ensemble:
+            batch *= self.batch_shape.numel()
+        elif self.batch_shape:
+            batch = torch.broadcast_shapes(inputs.shape[:-3], self.batch_shape).numel()
+        unit = inputs.element_size() * _COPIES * self.model.num_outputs**2 / 2**30
+        needed = unit * (batch * (q * n_w) ** 2 + num_constant**2)
+        if needed > self.memory_limit:
+            shared = num_constant // n_w
+            fits = math.isqrt(int(self.memory_limit / unit / (batch * q**2 + shared**2)))
+            raise UnsupportedError(
+                f"Expected a joint distribution of at most {self.memory_limit:g} GiB. Got "
+                f"{needed:.3g} GiB for {batch} x {q + shared} decisions, each with {n_w} values of "
+                f"the environment. {fits} values fit: take fewer (a quadrature, midpoints), "
+                "fewer decisions at once (BoTorch's `batch_limit`, `init_batch_limit`), sample "
+                "paths (BoTorch's `get_matheron_path_model`), or raise `memory_limit`."
+            )
+
+    def subset_output(self, idcs: list[int]) -> RobustModel:
+        r"""The model of some of the risks."""
+        return RobustModel(self.model, [self.reductions[i] for i in idcs], self.memory_limit)
+
+    def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> RobustModel:
+        r"""The risks after observations of outcomes.
+
+        Args:
+            X: Inputs of the underlying model, (x, w): `batch_shape x n' x d`.
+            Y: Outcomes, `batch_shape x n' x m`.
+            kwargs: As the underlying model takes them.
+        """
+        return self._around(condition(self.model, X, Y, **kwargs))
+
+    def fantasize(self, X: Tensor, sampler: Any, **kwargs: Any) -> RobustModel:
+        r"""The risks after imagined observations of outcomes.
+
+        Args:
+            X: Inputs of the underlying model, (x, w): `batch_shape x n' x d`.
+            sampler: Draws the outcomes.
+            kwargs: As the underlying model takes them.
+        """
+        widths = self.input_widths
+        if widths is not None and X.shape[-1] not in widths:
+            raise BotorchTensorDimensionError(
+                f"Expected inputs of the model, with {widths[0]} columns, to imagine outcomes at. "
+                f"Got {X.shape=}. Where w is appended to the decision, knowledge gradients choose "
+                "w too: `qMultiFidelityKnowledgeGradient(model, project=lambda X: X[..., :d_x])`."
+            )
+        with conditioning_on(X):
+            return self._around(self.model.fantasize(X=X, sampler=sampler, **kwargs))
+
+    def _around(self, model: Model) -> RobustModel:
+        return RobustModel(model, self.risks.reductions, self.memory_limit)
+
+
+def _check_model(model: Model) -> None:
+    r"""Raises UnsupportedError for models whose posterior is not one value a point."""
+    refuse_reduced(model)
+    if isinstance(model, ModelList):
+        raise UnsupportedError(
+            "Expected one model; for a list of models call `robust`, which wraps each. "
+            f"Got {type(model).__name__}."
+        )
+    transform: Any = model._modules.get("input_transform")
+    if transform is not None and transform.is_one_to_many:
+        raise UnsupportedError(
+            "Expected a model without an input transform to several points, which the environment "
+            f"takes the place of. Got {type(transform).__name__}: build the model of (x, w) "
+            "without it, or use `RiskObjective` beside it."
+        )

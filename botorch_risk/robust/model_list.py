@@ -1,0 +1,142 @@
+r"""Models of risks of several outcomes as one model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from botorch.models.model import ModelList
+from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.posteriors.posterior import Posterior
+from botorch.posteriors.posterior_list import PosteriorList
+from botorch.sampling.get_sampler import GetSampler
+from botorch.sampling.normal import NormalMCSampler
+from torch import Tensor
+
+from botorch_risk.arguments import as_floating
+from botorch_risk.robust.joint import JointPosterior, collapsed, normal_sampler
+from botorch_risk.robust.risk_posterior import RiskPosterior
+
+
+class RobustModelList(ModelList):
+    r"""A `ModelList` whose posterior takes the samplers of a single Gaussian one.
+
+    BoTorch's `ModelList` asks for a list of samplers, one a model, where `ModelListGP` takes one
+    sampler for all. A list of `RobustModel`s is to be passed wherever a `ModelListGP` was.
+    """
+
+    def posterior(self, X: Tensor, *args: Any, **kwargs: Any) -> Posterior:
+        r"""The joint distribution of the risks of `batch_shape x q x d_x` decisions.
+
+        Args:
+            X: Decisions.
+            args: As of `ModelList.posterior`.
+            kwargs: As of `ModelList.posterior`.
+        """
+        X = as_floating(X, "X")
+        posterior = super().posterior(X, *args, **kwargs)
+        if type(posterior) is PosteriorList and all(map(_is_gaussian, posterior.posteriors)):
+            return JoinedPosterior(posterior.posteriors, X.shape[-2])
+        return posterior
+
+
+def _is_gaussian(posterior: Posterior) -> bool:
+    r"""Whether samples are made of standard normal numbers, with no dimension for an ensemble."""
+    inner = posterior._posterior if isinstance(posterior, RiskPosterior) else posterior
+    return type(inner) in (JointPosterior, GPyTorchPosterior)
+
+
+class JoinedPosterior(Posterior):
+    r"""Independent posteriors whose standard normal numbers are one list, decision by decision.
+
+    All numbers of a decision stand together, the first posterior's first. So the decisions in front
+    have the first numbers, whatever follows them. BoTorch's noisy acquisition functions rely on
+    that: they draw for the evaluated decisions, and later copy these draws to the front when
+    candidates have joined them.
+    """
+
+    def __init__(self, posteriors: Sequence[Posterior], q: int) -> None:
+        r"""Joins posteriors of the same t-batch.
+
+        Args:
+            posteriors: Each takes standard normal numbers, equally many for each decision, which
+                stand decision by decision.
+            q: The number of decisions.
+        """
+        self.posteriors: list[Any] = list(posteriors)
+        self._q = q
+        self._events = [each.base_sample_shape[each.batch_range[1] :] for each in self.posteriors]
+
+    @property
+    def device(self) -> torch.device:
+        r"""That of the first."""
+        return self.posteriors[0].device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        r"""That of the first."""
+        return self.posteriors[0].dtype
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        r"""The t-batch."""
+        first = self.posteriors[0]
+        return first.base_sample_shape[: first.batch_range[1]]
+
+    @property
+    def base_sample_shape(self) -> torch.Size:
+        r"""The numbers of all, one after the other."""
+        return self.batch_shape + torch.Size([sum(event.numel() for event in self._events)])
+
+    @property
+    def batch_range(self) -> tuple[int, int]:
+        r"""All dimensions but the numbers."""
+        return 0, -1
+
+    def _extended_shape(self, sample_shape: torch.Size = torch.Size()) -> torch.Size:  # noqa: B008
+        shapes = [each._extended_shape(sample_shape) for each in self.posteriors]
+        return shapes[0][:-1] + torch.Size([sum(shape[-1] for shape in shapes)])
+
+    def rsample(self, sample_shape: torch.Size | None = None) -> Tensor:
+        r"""Random samples, `sample_shape x batch_shape x q x m`."""
+        return torch.cat([each.rsample(sample_shape) for each in self.posteriors], dim=-1)
+
+    def rsample_from_base_samples(self, sample_shape: torch.Size, base_samples: Tensor) -> Tensor:
+        r"""Samples made of standard normal numbers.
+
+        Args:
+            sample_shape: That of the samples.
+            base_samples: `sample_shape x base_sample_shape`.
+
+        Returns:
+            `sample_shape x batch_shape x q x m`.
+        """
+        # What a t-batch shares is reordered once, and stays shared.
+        numbers = collapsed(base_samples, len(sample_shape))
+        by_decision = numbers.unflatten(-1, (self._q, -1))
+        sizes = [event.numel() // self._q for event in self._events]
+        samples = []
+        parts = zip(self.posteriors, self._events, by_decision.split(sizes, dim=-1), strict=True)
+        for each, event, part in parts:
+            own = part.flatten(-2).expand(*base_samples.shape[:-1], -1).unflatten(-1, event)
+            samples.append(each.rsample_from_base_samples(sample_shape, own))
+        return torch.cat(samples, dim=-1)
+
+    @property
+    def mean(self) -> Tensor:
+        r"""Means, `batch_shape x q x m`."""
+        return torch.cat([each.mean for each in self.posteriors], dim=-1)
+
+    @property
+    def variance(self) -> Tensor:
+        r"""Variances, `batch_shape x q x m`."""
+        return torch.cat([each.variance for each in self.posteriors], dim=-1)
+
+
+@GetSampler.register(JoinedPosterior)
+def _get_sampler(
+    posterior: JoinedPosterior, sample_shape: torch.Size, *, seed: int | None = None
+) -> NormalMCSampler:
+    r"""One sampler for all."""
+    return normal_sampler(posterior, sample_shape, seed)

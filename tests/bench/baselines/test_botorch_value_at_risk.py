@@ -1,0 +1,145 @@
+r"""Baselines of BoTorch's parts where the distribution of W is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from botorch_risk_bench.baselines import random_pairs, rho_knowledge_gradient, value_at_risk_log_nei
+from torch import Tensor
+
+from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.seeding import generators
+from botorch_risk.strategies import Strategy
+from botorch_risk.strategies.environment import Turn
+from botorch_risk.test_functions import ValueAtRiskBranin, ValueAtRiskHartmann
+
+PROBLEM = ValueAtRiskBranin()
+DECISIONS = PROBLEM.bounds[:, :1]
+SMALL: dict[str, Any] = {
+    "n_w": 4,
+    "num_samples": 4,
+    "num_initial": 4,
+    "num_restarts": 1,
+    "raw_samples": 4,
+    "max_iterations": 2,
+}
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "knowledge_gradient": (rho_knowledge_gradient, {"num_fantasies": 2}),
+    "log_nei": (value_at_risk_log_nei, {}),
+}
+every = pytest.mark.parametrize("kind", KINDS)
+
+
+def build(kind: str, seeds: Any = (0, 1), **options: Any) -> Any:
+    make, chosen = KINDS[kind]
+    known = {"environment": PROBLEM.environment, "risk_level": 0.1}
+    return make(DECISIONS, seeds, **{**known, **SMALL, **chosen, **options})
+
+
+def turn(strategy: Strategy) -> Turn:
+    r"""The first choice of the next round, all replicates one batch."""
+    ((_, view),) = strategy.views
+    method: Any = strategy.method
+    return Turn(method.report, view, 0, None)
+
+
+def model(strategy: Strategy, row: int, w_set: Tensor) -> Any:
+    r"""The model of one replicate."""
+    for replicates, view in strategy.views:
+        if row in replicates:
+            method: Any = strategy.method
+            return method._model(view, replicates.index(row), w_set)
+    raise ValueError(f"Expected a replicate with an outcome. Got {row=}.")
+
+
+def play(strategy: Any, rounds: int, first: int = 0) -> list[Tensor]:
+    asked = []
+    for index in range(first, first + rounds):
+        asked.append(X := strategy.ask())
+        draws = generators(strategy.seeds, "noise", index)
+        noise = [torch.randn(X.shape[-2], 1, generator=each).double() for each in draws]
+        strategy.tell(X, PROBLEM(X, noise=False).unsqueeze(-1) + 0.1 * torch.stack(noise))
+    return asked
+
+
+@every
+def test_protocol_and_state(kind: str) -> None:
+    r"""Also where hyperparameters are those of an earlier round."""
+    strategy, resumed = (build(kind, batch_size=2, refit_every=2) for _ in range(2))
+    known = {"environment": PROBLEM.environment, "risk_level": 0.1, "num_initial": 4}
+    random = random_pairs(DECISIONS, [0, 1], **known)
+    initial = random.ask()
+    first, second = play(strategy, 2)
+    assert torch.equal(first, initial)
+    assert second.shape == (2, 2, 2)
+    assert ((second >= 0) & (second <= 1)).all()
+    assert PROBLEM.environment.supports(second[..., 1:]).all()
+    resumed.load_state_dict(strategy.state_dict())
+    assert torch.equal(strategy.ask(), resumed.ask())
+    assert torch.equal(strategy.recommend(), resumed.recommend())
+    random.tell(strategy.history.X, strategy.history.Y[..., 0])
+    assert torch.equal(strategy.recommend(), random.recommend())
+
+
+@every
+def test_a_replicate_does_not_depend_on_its_company(kind: str) -> None:
+    together, alone = build(kind, [4, 0]), build(kind, 0)
+    X, Y = (play(each, 2)[1] for each in (together, alone))
+    assert torch.equal(X[1:], Y)
+
+
+def test_hyperparameters_stay_between_estimates() -> None:
+    strategy = build("log_nei", 0, refit_every=2)
+    lengthscales = []
+    for index in range(4):
+        play(strategy, 1, first=index)
+        w_set = torch.rand(4, 1).double()
+        found = model(strategy, 0, w_set)
+        assert len(found.train_targets) == 4 + index
+        assert torch.equal(found.input_transform.append.feature_set, w_set)
+        lengthscales.append(found.covar_module.lengthscale.detach())
+    assert torch.equal(lengthscales[0], lengthscales[1])
+    assert torch.equal(lengthscales[2], lengthscales[3])
+    assert not torch.equal(lengthscales[0], lengthscales[2])
+
+
+def test_rows_without_an_outcome_are_left_out() -> None:
+    strategy = build("log_nei")
+    X = strategy.ask()
+    Y = PROBLEM(X, noise=False).unsqueeze(-1).expand(2, 4, 2).clone()
+    Y[1, :2] = torch.nan
+    Y[1, 2, 0] = torch.nan
+    strategy.tell(X, Y)
+    assert len(model(strategy, 1, X[0, :, 1:]).train_targets) == 2
+    assert strategy.ask().isfinite().all()
+
+
+def of_environment(environment: DiscreteEnvironment, **options: Any) -> Any:
+    r"""A strategy with the outcome of the initial design."""
+    strategy = build("log_nei", environment=environment, **options)
+    X = strategy.ask()
+    strategy.tell(X, X.sum(dim=-1, keepdim=True).sin())
+    return strategy
+
+
+def test_w_is_moved_to_the_nearest_value_of_its_law() -> None:
+    points = torch.tensor([[0.0, 0.0], [0.1, 50.0], [1.0, 0.0]], dtype=torch.double)
+    weather = DiscreteEnvironment(points, torch.tensor([0.5, 0.5, 0.0]))
+    strategy = of_environment(weather)
+    chosen = torch.tensor([[[0.3, 0.09, 20.0]], [[0.3, 1.0, 10.0]]], dtype=torch.double)
+    moved = strategy.method._with_supported_w(turn(strategy), chosen)
+    torch.testing.assert_close(moved[:, 0, 0], chosen[:, 0, 0])
+    assert torch.equal(moved[:, 0, 1:], points[[1, 1]])
+
+
+def test_continuous_law_and_bad_numbers() -> None:
+    problem = ValueAtRiskHartmann(1, "continuous")
+    strategy = build("knowledge_gradient", 0, environment=problem.environment)
+    X = strategy.ask()
+    strategy.tell(X, problem(X, noise=False).unsqueeze(-1))
+    assert problem.environment.supports(strategy.ask()[..., 1:]).all()
+    for name in ("n_w", "num_samples", "refit_every", "max_iterations"):
+        with pytest.raises(ValueError, match=f"`{name}` to be at least 1"):
+            build("log_nei", **{name: 0})

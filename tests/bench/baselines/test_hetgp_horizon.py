@@ -1,0 +1,79 @@
+r"""A look-ahead whose horizon adapts."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from botorch_risk_bench.baselines import hetgp_horizon
+from botorch_risk_bench.baselines.hetgp_horizon import AdaptiveHorizon, _Ahead
+from botorch_risk_bench.experiments.chosen_repeats import ChosenRepeats
+
+from botorch_risk.strategies import MeanVariance
+from botorch_risk.strategies.mean_variance import Weights
+from botorch_risk.test_functions import HeteroscedasticSine
+from tests.strategies.loops import play
+
+PROBLEM = HeteroscedasticSine()
+MEASURED = ChosenRepeats(PROBLEM, 4)
+
+
+def test_the_horizon_follows_the_share_of_distinct_points() -> None:
+    rule = AdaptiveHorizon(target_ratio=0.4)
+    new, same = [0.1, 2.0], [0.1, 2.0]
+    # Shares 1/2 (longer), 1/4 (a replicate below the target: shorter), 1/6 (shorter).
+    rows = torch.tensor([[new, same, same], [new, [0.3, 2.0], [0.5, 2.0]]]).double()
+    assert rule.horizons(rows).tolist() == [-1, 3]
+    assert rule.horizons(rows[:, :2]).tolist() == [0, 2]
+    padded = torch.cat([rows, torch.full_like(rows[:, :1], torch.nan)], dim=1)
+    assert rule.horizons(padded).tolist() == [-1, 3]
+    assert AdaptiveHorizon(0.4, max_horizon=1).horizons(rows).tolist() == [-1, 1]
+
+
+def test_steps_ahead_are_those_of_conditioned_models() -> None:
+    strategy = hetgp_horizon(PROBLEM.bounds, [0, 1], risk_aversion=0.7, num_initial=6)
+    play(strategy, 1, problem=MEASURED)
+    ((_, view),) = strategy.views
+    reporting = MeanVariance(Weights(0.7))
+    new = torch.tensor([[[0.4]], [[1.6]]]).double()
+    ahead = _Ahead.of(view, reporting, new, step=2)
+    row = torch.tensor([6, 6])  # the new point
+    model, x = view.belief, view.space.unit(new)
+    conditioned = model.condition_on_pending(x, num_repeats=2)
+    points = torch.cat([model.train_X, x], dim=-2)
+    after = ahead.after(row)
+    for found, process in (
+        (after.mean, conditioned.mean_model),
+        (after.noise, conditioned.noise.model),
+    ):
+        expected = process.posterior(points).distribution.covariance_matrix
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-4)
+    removed = ahead.gains().gather(-1, row.unsqueeze(-1)).squeeze(-1)
+    variances = [
+        (each.weight * each.mean.diagonal(dim1=-2, dim2=-1)).sum(dim=-1)
+        + (each.weight * each.slope.square() * each.noise.diagonal(dim1=-2, dim2=-1)).sum(dim=-1)
+        for each in (ahead, after)
+    ]
+    torch.testing.assert_close(removed, variances[0] - variances[1])
+    assert (after.counts[:, 6] == 2).all()
+
+
+def test_a_low_target_replicates_and_a_high_one_explores() -> None:
+    shares = []
+    for target in (0.05, 1.0):
+        strategy = hetgp_horizon(
+            PROBLEM.bounds, [0, 1], target_ratio=target, risk_aversion=1.0, num_initial=5,
+            num_restarts=2, raw_samples=16,
+        )  # fmt: skip
+        play(strategy, 6, problem=MEASURED)
+        rows = strategy.history.X[..., 0]
+        shares.append(sum(len(row.unique()) for row in rows) / rows.numel())
+    assert shares[0] < shares[1]
+    assert shares[1] > 0.7  # a horizon of 0 may replicate before it has come down to -1
+
+
+def test_bad_arguments() -> None:
+    for ratio in (0.0, 1.1):
+        with pytest.raises(ValueError, match=r"`target_ratio` in \(0, 1\]"):
+            hetgp_horizon(PROBLEM.bounds, 0, risk_aversion=1.0, target_ratio=ratio)
+    with pytest.raises(ValueError, match="`step` to be at least 1"):
+        hetgp_horizon(PROBLEM.bounds, 0, risk_aversion=1.0, step=0)

@@ -1,0 +1,57 @@
+r"""Baselines that know the distribution of W: which w they query beside a decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from botorch_risk_bench.baselines import adversarial_stable_opt, contextual_gp_ucb, random_pairs
+
+from tests.strategies.cases import PAIRS
+from tests.strategies.loops import play
+
+FAST = {"num_initial": 5, "num_restarts": 2, "raw_samples": 16}
+LEVEL = {"risk_level": 0.1}
+
+
+def build(make: Any, seeds: Any, **options: Any) -> Any:
+    return make(PAIRS.bounds, seeds, environment=PAIRS.environment, **FAST, **options)
+
+
+def test_every_w_is_one_that_a_decision_may_meet() -> None:
+    for make, options in (
+        (adversarial_stable_opt, {}),
+        (contextual_gp_ucb, LEVEL),
+        (random_pairs, LEVEL),
+    ):
+        for X in play(build(make, [0, 1], **options), 3, problem=PAIRS):
+            d_x = PAIRS.bounds.shape[-1]
+            assert PAIRS.environment.contains(X[..., :d_x], X[..., d_x:]).all()
+
+
+def test_the_adversary_queries_the_w_of_the_smallest_lower_bound() -> None:
+    strategy = build(adversarial_stable_opt, [0, 1])
+    play(strategy, 2, problem=PAIRS)
+    X = strategy.ask()
+    d_x = PAIRS.bounds.shape[-1]
+    others = build(contextual_gp_ucb, [0, 1], **LEVEL)
+    play(others, 2, problem=PAIRS)
+    assert X.shape == others.ask().shape == (2, 1, d_x + PAIRS.contexts.shape[-1])
+    assert not torch.equal(X, others.ask())
+
+
+def test_random_pairs_do_not_depend_on_the_outcomes() -> None:
+    one, two = (build(random_pairs, [0, 1], **LEVEL) for _ in range(2))
+    X = one.ask()
+    one.tell(X, X[..., :1].sin())
+    two.tell(X, X[..., :1].cos())
+    assert torch.equal(one.ask(), two.ask())
+
+
+def test_w_is_drawn_from_its_distribution() -> None:
+    strategy = build(random_pairs, range(300), **LEVEL)
+    X = strategy.ask()
+    strategy.tell(X, X[..., :1].sin())
+    w = strategy.ask()[:, 0, PAIRS.bounds.shape[-1] :]
+    points, weights = PAIRS.environment.points, PAIRS.environment.weights
+    torch.testing.assert_close(w.mean(dim=0), weights @ points, atol=0.03, rtol=0)

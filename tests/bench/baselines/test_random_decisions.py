@@ -1,0 +1,29 @@
+r"""Random decisions, recommended by a risk."""
+
+from __future__ import annotations
+
+import torch
+from botorch_risk_bench.baselines import random_decisions
+from scipy.stats import kstest
+
+from botorch_risk.risk import ConditionalValueAtRisk
+from botorch_risk.strategies import risk_search
+from tests.strategies.cases import PAIRS
+from tests.strategies.loops import evaluate, meet, play
+
+
+def test_decisions_are_uniform_and_recommendations_are_those_of_the_risk() -> None:
+    known = {"environment": PAIRS.environment, "risk_measure": ConditionalValueAtRisk(0.3)}
+    strategy = random_decisions(PAIRS.bounds, [0, 1], num_initial=4, batch_size=30, **known)
+    play(strategy, 3, problem=PAIRS)
+    X = strategy.history.X[:, 4:, 0].flatten()
+    assert len(X) == len(X.unique()) == 120
+    lower, upper = PAIRS.bounds.flatten().tolist()
+    assert kstest(((X - lower) / (upper - lower)).numpy(), "uniform").pvalue > 1e-3
+    search = risk_search(PAIRS.bounds, [0, 1], num_initial=4, **known)
+    first = meet(strategy, search.ask(), 0, PAIRS)
+    for each in (search, random_decisions(PAIRS.bounds, [0, 1], num_initial=4, **known)):
+        assert torch.equal(each.ask(), first[..., :1])
+        each.tell(first, evaluate(each, first, 0, PAIRS))
+        chosen = each.recommend()
+        assert torch.equal(chosen, search.recommend())

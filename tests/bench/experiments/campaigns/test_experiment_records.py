@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from botorch_risk_bench.experiments import ExperimentRun, ExperimentStore, StoreError
+from botorch_risk_bench.experiments.campaigns import (
+    Campaign,
+    CampaignStore,
+    ExperimentRecords,
+    Series,
+    records_by_series,
+)
+from botorch_risk_bench.experiments.campaigns.worker import Row, advance
+from botorch_risk_bench.experiments.summary import summary_markdown
+
+from tests.bench.experiments.campaigns.small import MODULE, run_here, small, task
+from tests.bench.experiments.noisy_quadratic import QUADRATIC
+
+SEEDS = range(3, 8)
+
+
+def test_a_campaign_reads_as_the_store_of_one_experiment(tmp_path: Path) -> None:
+    labels = ("averse", "neutral")
+    whole = dataclasses.replace(small(), block_size=5)  # as one batch, as below
+    run_here(whole, tmp_path / "a.sqlite")
+    ExperimentRun(QUADRATIC, tmp_path / "b.sqlite", SEEDS, labels, 3).run(progress=False)
+    with (
+        CampaignStore(tmp_path / "a.sqlite") as store,
+        ExperimentStore(tmp_path / "b.sqlite") as one,
+    ):
+        records = ExperimentRecords(store, "quadratic")
+        assert records.labels() == one.labels() and records.path == tmp_path / "a.sqlite"
+        assert summary_markdown(records) == summary_markdown(one)
+        for label in labels:
+            for ours, theirs in zip(records.rounds(label), one.rounds(label), strict=True):
+                assert ours.X.equal(theirs.X) and ours.Y.equal(theirs.Y)
+                assert ours.recommendation is not None and theirs.recommendation is not None
+                assert ours.recommendation.equal(theirs.recommendation)
+                assert len(ours.seconds) == 3 and min(filter(None, ours.seconds)) > 0
+        assert [record.index for record in records.rounds("averse", first=2)] == [2, 3]
+
+
+def test_seeds_and_rounds_that_some_lack_are_left_out(tmp_path: Path) -> None:
+    campaign = small(settings={"default": {}})
+    with CampaignStore(tmp_path / "a.sqlite", campaign) as store:
+        for number, last in ((0, 3), (1, 1), (3, 2)):  # averse 3, 4 and 5, 6; neutral 3, 4
+            report = advance(task(campaign, number))
+            rows = [row for row in report.rows if row.round <= last]
+            store.commit(dataclasses.replace(report, rows=rows, last_round=last))
+        records = ExperimentRecords(store, "quadratic")
+        assert records.identity["seeds"] == [3, 4]
+        assert len(records.rounds("averse")) == 4 and len(records.rounds("neutral")) == 3
+        alone = ExperimentRecords(store, "quadratic", strategies=("averse",))
+        assert alone.identity["seeds"] == [3, 4, 5, 6]
+        assert len(alone.rounds("averse")) == 2
+
+
+def test_sets_of_several_sizes_are_filled_with_nan(tmp_path: Path) -> None:
+    campaign = small(settings={"default": {}})
+    with CampaignStore(tmp_path / "a.sqlite", campaign) as store:
+        report = advance(task(campaign))
+        sets = {3: "[[0.1, 0.2]]", 4: "[[0.3, 0.4], [0.5, 0.6]]"}
+        rows: list[Row] = [row._replace(recommendation=sets[row.seed]) for row in report.rows]
+        store.commit(dataclasses.replace(report, rows=rows))
+        found = ExperimentRecords(store, "quadratic").rounds("averse")[0].recommendation
+    assert found is not None and found.shape == (2, 2, 2)
+    assert found[0, 1].isnan().all() and found.nansum() == pytest.approx(2.1)
+    assert found.dtype == torch.double
+
+
+def test_each_series_keeps_its_seeds(tmp_path: Path) -> None:
+    series = [
+        Series("quadratic", "averse", num_seeds=3, num_rounds=1),
+        Series("quadratic", "neutral", num_seeds=1, num_rounds=1),
+        Series("quadratic", "averse", settings={"more": {"num_repeats": 5}}, num_rounds=1),
+    ]
+    campaign = Campaign("two", series, modules=(MODULE,))
+    with CampaignStore(tmp_path / "a.sqlite", campaign) as store:
+        assert records_by_series(store, "quadratic") == []
+        store.commit(advance(task(campaign)))
+        assert [each.labels() for each in records_by_series(store, "quadratic")] == [["averse"]]
+        store.commit(advance(task(campaign, 1)))
+        found = records_by_series(store, "quadratic")
+        assert [(each.labels(), each.identity["seeds"]) for each in found] == [
+            (["averse"], [0, 1, 2]),
+            (["neutral"], [0]),
+        ]
+        assert records_by_series(store, "quadratic", "more") == []
+        assert records_by_series(store, "sine") == []
+
+
+def test_nothing_in_common(tmp_path: Path) -> None:
+    first = Series("quadratic", "averse", num_seeds=1)
+    other = Series("quadratic", "neutral", num_seeds=1, first_seed=5)
+    campaign = Campaign("apart", [first, other], modules=(MODULE,))
+    nothing = pytest.raises(StoreError, match=r"'quadratic', 'default' have begun in .* Got {}")
+    with CampaignStore(tmp_path / "a.sqlite", campaign) as store, nothing:
+        ExperimentRecords(store, "quadratic")
+    run_here(campaign, tmp_path / "a.sqlite")
+    apart = pytest.raises(StoreError, match=r"Got {'averse': \[0\], 'neutral': \[5\]}")
+    with CampaignStore(tmp_path / "a.sqlite") as store, apart:
+        ExperimentRecords(store, "quadratic")

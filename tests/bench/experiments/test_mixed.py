@@ -1,0 +1,52 @@
+r"""Experiments on mixed decisions run by name, from the command line too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from botorch_risk_bench.experiments import ExperimentStore, get_experiment
+from botorch_risk_bench.experiments.commands import app
+from botorch_risk_bench.experiments.mixed import EXPERIMENTS
+from botorch_risk_bench.experiments.problem import decision_bounds, decision_space
+from botorch_risk_bench.experiments.replay import final_strategy
+from typer.testing import CliRunner
+
+
+@pytest.mark.parametrize("definition", EXPERIMENTS, ids=lambda definition: definition.name)
+def test_every_strategy_starts_from_the_same_decisions(definition: Any) -> None:
+    assert get_experiment(definition.name) is definition
+    problem: Any = definition.problem()
+    d_x = decision_bounds(problem).shape[-1]
+    starts = [
+        definition.build(label, decision_space(problem), [0, 5]).ask()[..., :d_x]
+        for label in definition.strategies
+    ]
+    assert all(torch.equal(X, starts[0]) for X in starts)
+    assert (problem.objective(starts[0]) <= definition.optimal_value(problem) + 1e-9).all()
+
+
+def test_the_mixed_newsvendor_from_the_command_line(tmp_path: Path) -> None:
+    out = tmp_path / "results.sqlite"
+
+    def invoke(*arguments: Any) -> str:
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    assert "mixed-newsvendor: Newsvendor (3, 1)" in invoke("list")
+    for rounds in (1, 3):  # the second call resumes
+        invoke("run", "mixed-newsvendor", "--replicates", 2, "--rounds", rounds, "--out", out)
+    assert "CVaR-UCB: 3 rounds after the initial design" in invoke("status", out)
+    invoke("plot", out, "--to", tmp_path)
+    assert "| CVaR-UCB |" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+    definition = get_experiment("mixed-newsvendor")
+    with ExperimentStore(out) as store:
+        for label in definition.strategies:
+            records = store.rounds(label)
+            for record in records:
+                assert torch.equal(record.X[..., 1:3], record.X[..., 1:3].round())
+            replayed = final_strategy(store, definition, label)
+            assert torch.equal(replayed.recommend(), records[-1].recommendation)

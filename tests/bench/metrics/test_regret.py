@@ -1,0 +1,49 @@
+r"""Regret against plain loops."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch_risk_bench.metrics import cumulative_regret, instantaneous_regret, simple_regret
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("batch_shape", [(), (2,), (2, 3)])
+def test_regrets_equal_a_loop(batch_shape, dtype):
+    values = torch.rand(*batch_shape, 5, dtype=dtype)
+    rows = values.reshape(-1, 5).tolist()
+    expected = torch.tensor([[2.0 - v for v in row] for row in rows], dtype=dtype)
+    sums = torch.tensor(
+        [[sum(2.0 - v for v in row[: t + 1]) for t in range(5)] for row in rows], dtype=dtype
+    )
+    torch.testing.assert_close(instantaneous_regret(values, 2.0), expected.view(values.shape))
+    torch.testing.assert_close(simple_regret(values, 2.0), expected.view(values.shape))
+    torch.testing.assert_close(cumulative_regret(values, 2.0), sums.view(values.shape))
+
+
+def test_each_replicate_may_have_its_own_optimum():
+    values = torch.zeros(2, 3)
+    regret = instantaneous_regret(values, torch.tensor([1.0, 2.0]))
+    assert regret.tolist() == [[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]
+
+
+@pytest.mark.parametrize("regret", [instantaneous_regret, cumulative_regret, simple_regret])
+def test_refuses_optima_that_are_not_one_per_replicate(regret):
+    with pytest.raises(BotorchTensorDimensionError, match=r"batch shape .* Got optimum.shape"):
+        regret(torch.zeros(2, 3), torch.zeros(3))
+
+
+def test_regret_is_not_clipped():
+    assert instantaneous_regret(torch.tensor([1.5]), 1.0).item() == -0.5
+
+
+def test_a_round_not_played_stays_unknown():
+    values = torch.tensor([[0.0, NAN, 0.0], [0.0, 0.0, 0.0]])
+    instant = instantaneous_regret(values, 1.0)
+    assert instant.isnan().tolist() == [[False, True, False], [False] * 3]
+    total = cumulative_regret(values, 1.0)
+    assert total.isnan().tolist() == [[False, True, True], [False] * 3]
+    assert total[1].tolist() == [1.0, 2.0, 3.0]

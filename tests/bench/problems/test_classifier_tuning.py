@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions.errors import InputDataError
+from botorch_risk_bench.problems import BoostedTreesTuning, LogisticRegressionTuning
+
+
+def test_logistic_regression_learns_at_a_good_rate_only() -> None:
+    problem = LogisticRegressionTuning()
+    X = torch.tensor([[-1.0, -4.0], [-5.0, 0.0]], dtype=torch.double)
+    good, bad = problem(X).tolist()
+    assert good > 0.9
+    assert good > bad
+    assert torch.equal(problem(X), pickle.loads(pickle.dumps(problem))(X))
+    assert problem(X.view(2, 1, 2)).shape == (2, 1)
+
+
+def test_a_table_of_the_users() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    features = rng.normal(size=(60, 3)) + 9 * labels[:, None]
+    problem = LogisticRegressionTuning(features, labels)
+    assert problem(torch.tensor([[-1.0, -3.0]]).double()).item() == 1.0
+    for bad in ((features, None), (features[:5], labels)):
+        with pytest.raises(InputDataError, match=r"`features` and `labels`|`num_rows`"):
+            LogisticRegressionTuning(*bad)
+
+
+def test_nothing_stands_in_for_xgboost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xgboost", None)  # as if it were not installed
+    problem = BoostedTreesTuning()
+    with pytest.raises(ImportError, match=r"botorch-risk-bench\[problems\]"):
+        problem(problem.bounds.mean(dim=0, keepdim=True))
+
+
+def test_boosted_trees() -> None:
+    pytest.importorskip("xgboost")
+    problem = BoostedTreesTuning()
+    X = torch.tensor([[-2.0, 1.5, 0.5, 0.0], [-10.0, 0.0, 0.1, 10.0]], dtype=torch.double)
+    good, bad = problem(X).tolist()
+    assert good > 0.9
+    assert good > bad

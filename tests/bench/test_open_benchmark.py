@@ -1,0 +1,173 @@
+r"""The experiments of bench/studies/open_benchmark; their optima are in test_certificates.py."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import pytest
+import torch
+from botorch_risk_bench.experiments.campaigns import Campaign, Regrets, board_markdown, read_board
+from botorch_risk_bench.experiments.problem import decision_space
+from botorch_risk_bench.problems import TabularProblem
+from botorch_risk_bench.problems.tabular import FOLDER, TABLES
+
+from bench.studies.open_benchmark import all_pairs, make_tables, twelve_pairs
+from bench.studies.open_benchmark.experiments import EXPERIMENTS, NOISE, OF_BOTORCH
+from bench.studies.open_benchmark.noise_forms import NOISE_FORMS, values_of
+from bench.studies.open_benchmark.others import (
+    OTHERS,
+    LogNoisyExpectedImprovement,
+    Uniform,
+    as_numbers,
+)
+from botorch_risk.seeding import generators
+from botorch_risk.strategies import Box
+from botorch_risk.test_functions.certified import RISKS, certificates
+from botorch_risk.test_functions.environmental import risk_over
+from tests.bench.campaign_files import ROOT
+
+
+def needs(module: str) -> pytest.MarkDecorator:
+    missing = importlib.util.find_spec(module) is None
+    return pytest.mark.skipif(missing, reason=f"needs {module}, the extra `benchmarks`")
+
+
+def test_every_certified_pair_is_an_experiment() -> None:
+    pairs = {(form, risk) for form, risks in certificates().items() for risk in risks}
+    pairs |= {(table, risk) for table in TABLES for risk in RISKS}
+    pairs |= {(name, NOISE) for name in NOISE_FORMS}
+    assert {(each.settings["form"], each.settings["risk"]) for each in EXPERIMENTS} == pairs
+    assert len(EXPERIMENTS) == len(pairs) == 116
+    for each in EXPERIMENTS:
+        expected = {"confidence-bound", "qLogNEI-robust", "random", *OTHERS}
+        if each.settings["risk"] != NOISE:
+            expected |= {"confidence-bound-KDE"}
+        if each.settings["risk"] in OF_BOTORCH:
+            expected |= {"qLogNEI-BoTorch"}
+        assert set(each.strategies) == expected
+
+
+def test_the_problem_and_the_strategies_have_one_risk() -> None:
+    for each in EXPERIMENTS[: -len(NOISE_FORMS) : len(RISKS) + 1]:
+        problem: Any = each.problem()
+        known, learnt = (each.strategies[label] for label in ("random", "confidence-bound-KDE"))
+        assert learnt.keywords["risk_measure"] is known.keywords["risk_measure"]
+        X = problem.optimal_decision.unsqueeze(0)
+        risk = known.keywords["risk_measure"]
+        found = risk_over(known.keywords["environment"], X, problem.evaluate_true, risk)
+        assert abs(found.item() - problem.optimal_risk) < 1e-6
+
+
+def test_twelve_pairs_have_every_risk_and_no_function_twice() -> None:
+    certified = [form for form, risk in twelve_pairs.PAIRS if risk != NOISE]
+    assert len(set(certified)) == len(certified) == 10
+    assert {risk for _, risk in twelve_pairs.PAIRS} == {*RISKS, NOISE}
+    assert len(twelve_pairs.PAIRS) == 12 and len(twelve_pairs.WITH_BOTORCH) == 7
+
+
+def test_campaigns_are_what_their_blocks_say() -> None:
+    campaigns: list[Campaign] = [all_pairs.CAMPAIGN, twelve_pairs.CAMPAIGN]
+    assert [len(each.blocks()) for each in campaigns] == [116 * 2 + 96, 12 * 7 - 2 + 9 + 7]
+    assert {len(block.seeds) for block in campaigns[0].blocks()} == {20}
+    assert {len(block.seeds) for block in campaigns[1].blocks()} == {10}
+
+
+def test_the_expected_improvement_of_a_seed_is_one_point_near_the_best() -> None:
+    box = Box(torch.tensor([[-1.0], [3.0]], dtype=torch.double))
+    X = torch.linspace(-1, 3, 9, dtype=torch.double).unsqueeze(-1)
+    Y = -(X - 1.2).square()
+    asked = []
+    for _ in range(2):
+        optimizer = LogNoisyExpectedImprovement(box, seed=5)
+        optimizer.tell(torch.cat([X, X], dim=-1), Y)  # decisions and what came of W
+        asked.append(optimizer.ask(1))
+    assert torch.equal(*asked) and asked[0].shape == (1, 1)
+    assert abs(asked[0].item() - 1.2) < 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of other packages
+@pytest.mark.parametrize(
+    "label",
+    [
+        pytest.param(label, marks=needs(module))
+        for label, module in (("Ax", "ax"), ("Optuna", "optuna"), ("hetGPy", "hetgpy"))
+    ],
+)
+def test_other_packages_ask_near_the_best_alike_for_a_seed(label: str) -> None:
+    box = Box(torch.tensor([[-1.0, 0.0], [3.0, 4.0]], dtype=torch.double), integers=[1])
+    grid = torch.cartesian_prod(torch.linspace(-1, 3, 6), torch.arange(5.0)).double()
+    W = torch.rand(len(grid), 1, generator=torch.Generator().manual_seed(1)).double()
+    best = torch.tensor([1.2, 3.0], dtype=torch.double)
+    Y = -(grid - best).square().sum(dim=-1, keepdim=True)
+    asked = []
+    for _ in range(2):
+        optimizer = OTHERS[label](box, seed=5)
+        optimizer.tell(torch.cat([grid, W], dim=-1), Y)  # a decision and what came of W
+        asked.append(optimizer.ask(1))
+    assert torch.equal(*asked) and asked[0].shape == (1, 2)
+    assert abs(asked[0][0, 0] - 1.2) < 0.6 and asked[0][0, 1] in (2, 3, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["known", "learnt"])
+def test_the_boards_are_made_of_the_regrets(name: str) -> None:
+    folder = ROOT / "bench" / "studies" / "open_benchmark"
+    labels = ["confidence-bound", "random"]
+    if name == "learnt":
+        labels.insert(1, "confidence-bound-KDE")
+    regrets = Regrets.read(folder / "regrets" / "all_pairs.json.gz")
+    page = (folder / name / "board.md").read_text(encoding="utf-8")
+    assert board_markdown(read_board(regrets, by="risk", strategies=labels)) == page
+
+
+@pytest.mark.parametrize("name", NOISE_FORMS)
+def test_the_optima_of_noise_are_proved(name: str) -> None:
+    form = NOISE_FORMS[name]
+    problem = form.problem()
+    lower, upper = problem.bounds
+    unit = torch.rand(200, problem.dim, generator=torch.manual_seed(0), dtype=torch.double)
+    X = lower + (upper - lower) * unit
+    torch.testing.assert_close(values_of(form, X), problem.objective(X))
+    found, value = form.prove()
+    assert found.best <= value + found.tolerance and found.tolerance == 1e-6
+    assert problem.objective(X).max() <= value
+
+
+def test_others_are_recommended_by_the_model_of_the_noise() -> None:
+    each = next(one for one in EXPERIMENTS if one.name == f"sine-{NOISE}")
+    problem: Any = each.problem()
+    strategies = [each.build(label, problem.bounds, [0, 1]) for label in ("random", "qLogNEI")]
+    X = strategies[0].ask()
+    Y = problem.sample_repeats(X, 5, generators([0, 1], "test"))
+    for strategy in strategies:
+        strategy.tell(X, Y)
+    assert torch.equal(*(strategy.recommend() for strategy in strategies))
+    random, improving = (strategy.ask() for strategy in strategies)
+    assert random.shape == improving.shape == (2, 1, 1) and not torch.equal(random, improving)
+
+
+@pytest.mark.parametrize(("name", "number"), [("momentum", 40), ("diabetes", 77), ("cancer", 100)])
+def test_rows_of_the_tables_can_be_made_again(name: str, number: int) -> None:
+    lines = (FOLDER / f"{name}.csv").read_text(encoding="utf-8").splitlines()
+    names, (first, second), row = make_tables.TABLES[name]()
+    assert ",".join(names) == lines[0] and len(lines) == 1 + len(first) * len(second)
+    decision = first[number // len(second)], second[number % len(second)]
+    found = [*decision, *row(*decision)]
+    assert found == pytest.approx(
+        [float(value) for value in lines[1 + number].split(",")], rel=1e-4
+    )
+
+
+@pytest.mark.parametrize("optimizer", [Uniform, LogNoisyExpectedImprovement])
+def test_others_ask_for_whole_numbers_where_decisions_are(optimizer: Any) -> None:
+    problem = TabularProblem("digits", "worst-case")
+    box = decision_space(problem)
+    assert isinstance(box, Box)
+    made = optimizer(box, 3)
+    X = box.initial([0], 8)[0]
+    made.tell(torch.cat([X, X[:, :1] / 11], dim=-1), X.sum(dim=-1, keepdim=True))
+    asked = made.ask(2)
+    assert asked.shape == (2, 2) and torch.equal(asked, asked.round())
+    assert as_numbers(asked, box)[0] == [int(value) for value in asked[0]]

@@ -1,0 +1,70 @@
+r"""Every reproduction runs and reports, here with few seeds and rounds."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+from botorch_risk_bench.experiments.campaigns import Campaign
+
+from tests.bench.campaign_files import ROOT, run_trial
+
+FOLDER = ROOT / "bench" / "reproduction"
+RUNS = {  # problems, rounds
+    "kde": (["ackley"], 3),
+    "rahbo": (["sine", "branin", "sine-variance", "branin-variance"], 11),
+    "truvar": (["coast", "coast-travel", "noise-levels", "svm", "synthetic-maximum"], 12),
+    "uhe": (["uhe-branin", "uhe-h1"], 4),
+    "vucb": (["var-branin-discrete", "var-branin-continuous"], 3),
+}
+RUNS_IN_ALL = {  # strategies x seeds of each campaign
+    "kde/campaign": 5 * 3 * 20 + 3 * 5 + 6 * 2 * 5 + 6 * 5,
+    "rahbo/campaign": 2 * 6 * 30 + 2 * 6 * 25 + 3 * 15,
+    "truvar/campaign": 4 * 100 + 2 * 100 + 4 * 50 + 3 * 100 + 4 * 200 + 50,
+    "uhe/campaign": 5 * 9 * 20 + 9 * 10,
+    "uhe/sampled": 6 * 10,
+    "vucb/campaign": 6 * 7 * 30 + 6 * 2 * 10 + 5 * 2 * 5 + 4 * 5,
+}
+ON_A_TABLE = ("kde/portfolio", "vucb/portfolio")
+
+
+@pytest.mark.parametrize("name", RUNS_IN_ALL)
+def test_campaigns_are_what_their_readme_says(name: str) -> None:
+    campaign = Campaign.read(FOLDER / f"{name}.py")
+    assert sum(len(block.seeds) for block in campaign.blocks()) == RUNS_IN_ALL[name]
+    readme = (FOLDER / name).parent / "README.md"
+    assert f"campaign run bench/reproduction/{name}.py --out results/" in readme.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ON_A_TABLE)
+def test_the_papers_back_tests_are_asked_for(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in ({}, {"BOTORCH_RISK_PORTFOLIO_TABLE": str(tmp_path / "none.csv")}):
+        monkeypatch.delenv("BOTORCH_RISK_PORTFOLIO_TABLE", raising=False)
+        for variable, value in path.items():
+            monkeypatch.setenv(variable, value)
+        with pytest.raises(
+            ValueError, match="Expected BOTORCH_RISK_PORTFOLIO_TABLE to be the path"
+        ):
+            Campaign.read(FOLDER / f"{name}.py")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of fits on few points
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_and_reports(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problems, rounds = RUNS[name]
+    run_trial(FOLDER / name / "campaign.py", tmp_path / "campaign.sqlite", problems, rounds)
+    report = importlib.import_module(f"reproduction.{name}.report")
+    folders = ["--results", str(tmp_path), "--to", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["report", *folders])
+    report.main()
+    page = (tmp_path / "tables.md").read_text(encoding="utf-8")
+    for problem in problems:
+        assert problem.removeprefix("uhe-") in page
+    assert "±" in page
+    assert list(tmp_path.glob("*.png"))

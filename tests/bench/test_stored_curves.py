@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from bench.reproduction.stored_curves import read_curves, write_curves
+
+
+def test_curves_come_back_to_six_digits(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    values = 1e3 * torch.randn(3, 7, generator=generator, dtype=torch.double)
+    path = tmp_path / "curves" / "branin.json.gz"
+    assert read_curves(path) == {}
+    write_curves(path, {"ours": {"simple": values}, "others": {"simple": values[:2, :4]}})
+    stored = read_curves(path)
+    assert list(stored) == ["others", "ours"]
+    torch.testing.assert_close(stored["ours"]["simple"], values, rtol=1e-5, atol=0)
+    before = path.read_bytes()
+    write_curves(path, stored)
+    assert path.read_bytes() == before

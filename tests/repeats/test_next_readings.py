@@ -1,0 +1,56 @@
+r"""Where to measure next, and how often."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from botorch.models import SingleTaskGP
+
+from botorch_risk.models import MeanVarianceGP
+from botorch_risk.repeats import LogRiskAverseKnowledgeGradient, next_readings
+from tests.contracts import RepeatedData, mean_variance_gp
+
+UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+FEW = {"num_restarts": 4, "raw_samples": 64}
+
+
+@pytest.mark.parametrize("batch_shape", [(), (2,)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_nothing_on_a_grid_is_better(batch_shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    data = RepeatedData.make(batch_shape, dtype=dtype)
+    model = mean_variance_gp(data).eval()
+    seeds = range(2) if batch_shape else 0
+    options = {"risk_aversion": 0.5, "num_repeats": (1, 3), "moving_cost": 0.5}
+    readings = next_readings(model, UNIT.to(dtype), seeds, **FEW, **options)
+    assert readings.X.shape == (*batch_shape, 2)
+    assert readings.num_repeats.shape == readings.row.shape == readings.log_rate.shape
+    axis = torch.linspace(0, 1, 13, dtype=dtype)
+    grid = torch.cartesian_prod(axis, axis).expand(*batch_shape, -1, -1)
+    acqf = LogRiskAverseKnowledgeGradient(model, **options)
+    best = acqf.choose(grid).log_rate
+    assert (readings.log_rate >= best - 1e-2).all()
+
+
+def test_free_returns_are_taken_where_moving_is_expensive() -> None:
+    data = RepeatedData.make()
+    model = mean_variance_gp(data).eval()
+    moving = next_readings(model, UNIT, moving_cost=1e9, **FEW)
+    assert moving.row >= 0
+    assert torch.equal(moving.X, model.train_X[moving.row])
+    returning = next_readings(model, UNIT, returning_cost=1e9, **FEW)
+    assert returning.row == -1
+
+
+def test_bad_input() -> None:
+    data = RepeatedData.make()
+    model = mean_variance_gp(data)
+    with pytest.raises(ValueError, match="Expected `moving_cost` to be finite and >= 0"):
+        next_readings(model, UNIT, moving_cost=-1.0)
+    with pytest.raises(ValueError, match="Expected `reading_cost` > 0"):
+        next_readings(model, UNIT, reading_cost=0.0)
+    with pytest.raises(UnsupportedError, match="learns its noise"):
+        next_readings(SingleTaskGP(data.X, data.Y[:, :1]), UNIT)  # type: ignore[arg-type]
+    known = MeanVarianceGP(data.X, data.Y, known_noise=lambda X: X[..., :1])
+    with pytest.raises(UnsupportedError, match="learns its noise"):
+        next_readings(known, UNIT)
