@@ -185,16 +185,6 @@ def variances_with(
     return centre + scale * mean, scale**2 * variance
 
 
-def targeted_reduction(
-    model: Any, repeats: np.ndarray, X: np.ndarray, points: np.ndarray, threshold: float
-) -> np.ndarray:
-    r"""How much a sample lowers the variances near the level, weighted by the density there."""
-    mean, before = variances_with(model, repeats, points)
-    density = norm.pdf(mean, threshold, np.sqrt(before)) / len(points)
-    after = [variances_with(model, repeats, points, x)[1] for x in X]
-    return np.array([(density * (before - each)).sum() for each in after])
-
-
 def truncated_reduction(
     model: Any, repeats: np.ndarray, X: np.ndarray, points: np.ndarray, beta: float, eta: float
 ) -> np.ndarray:

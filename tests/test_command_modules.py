@@ -13,8 +13,8 @@ NEEDS_A_TABLE = ("bench.reproduction.kde.portfolio", "bench.reproduction.vucb.po
 NEEDS_JAX = ("bench.speed.jax_loop", "bench.speed.peers")
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for folder in ("reproduction", "studies", "benchmarks")
-    for path in (ROOT / folder).rglob("*.py")
+    for folder in ("reproduction", "studies", "speed")
+    for path in (ROOT / "bench" / folder).rglob("*.py")
     if not path.name.startswith("__")
 )
 

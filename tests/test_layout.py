@@ -3,6 +3,7 @@ r"""Where things live: no import upwards or in a circle, short files, each modul
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -43,10 +44,8 @@ WITHOUT_TESTS: dict[str, str] = {
     "projected_bfgs/minima.py": "what projected_bfgs/test_descent.py reads",
     "optim/ascent.py": "the ascent of optim/test_multistart.py",
     "strategies/contextual.py": "the method of strategies/test_kde.py",
-    "strategies/domain.py": "the method of strategies/test_truvar.py",
     "strategies/environment.py": "the method of strategies/test_v_ucb.py",
     "strategies/environment_space.py": "what strategies/test_v_ucb.py asks and tells",
-    "strategies/finite_domain.py": "what strategies/test_truvar.py asks and tells",
     "strategies/mean_variance.py": "the method of strategies/test_rahbo.py",
     "strategies/uhe_bo.py": "beside its ablations, in baselines/test_hyperparameters.py",
 }
@@ -119,6 +118,18 @@ def test_nothing_of_the_plugin_imports_the_bench() -> None:
         if name.startswith("botorch_risk.") and other.startswith("botorch_risk_bench")
     }
     assert found == set()
+
+
+def test_few_modules_have_one_reader() -> None:
+    r"""Such a module is usually a part of its reader."""
+    packages = {name_of(path) for path in MODULES if path.name == "__init__.py"}
+    readers = Counter(
+        other
+        for name, found in imports().items()
+        for other in found
+        if name not in packages and other.startswith("botorch_risk.")
+    )
+    assert len([name for name, count in readers.items() if count == 1]) <= 45
 
 
 def test_a_wing_imports_one_other_wing_at_most() -> None:

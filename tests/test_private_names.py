@@ -8,9 +8,7 @@ way to write one.
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
-import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,9 +40,10 @@ from gpytorch.priors import Prior
 from torch import Tensor
 from torch.nn import Module
 
-import botorch_risk
+from tests.defaults import PACKAGES, modules
 
-ROOT = Path(botorch_risk.__file__).parent
+FOLDERS = [Path(package.__path__[0]) for package in PACKAGES]
+FILES = [path for folder in FOLDERS for path in folder.rglob("*.py")]
 
 # Where each is, and what breaks without it.
 PRIVATE: dict[str, tuple[Any, str]] = {
@@ -126,7 +125,7 @@ def _source(kind: type) -> str:
 
 def _foreign_names() -> Iterator[tuple[str, str]]:
     r"""Private names that a file reads or imports and none of ours defines, with their places."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in ROOT.rglob("*.py")}
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
     nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]
     ours = {node.name for _, node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     ours |= {
@@ -137,7 +136,7 @@ def _foreign_names() -> Iterator[tuple[str, str]]:
     for path, node in nodes:
         for name in _read(node):
             if name not in ours and re.fullmatch(r"_[A-Za-z]\w*", name):
-                yield name, f"{path.relative_to(ROOT)}:{node.lineno}"
+                yield name, f"{path.name}:{node.lineno}"
 
 
 def _read(node: ast.AST) -> list[str]:
@@ -152,10 +151,9 @@ def _read(node: ast.AST) -> list[str]:
 
 def _overridden() -> Iterator[tuple[str, str]]:
     r"""Private methods of other packages that our classes override."""
-    for info in pkgutil.walk_packages(botorch_risk.__path__, "botorch_risk."):
-        module = importlib.import_module(info.name)
+    for module in modules():
         for kind in vars(module).values():
-            if not isinstance(kind, type) or kind.__module__ != info.name:
+            if not isinstance(kind, type) or kind.__module__ != module.__name__:
                 continue
             for name in vars(kind):
                 if re.fullmatch(r"_[a-z]\w*[a-z]", name) and not issubclass(kind, BaseTestProblem):
@@ -172,6 +170,6 @@ def test_every_private_name_that_we_lean_on_is_listed() -> None:
 
 
 def test_no_name_is_listed_that_no_file_has() -> None:
-    text = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.rglob("*.py"))
+    text = "\n".join(path.read_text(encoding="utf-8") for path in FILES)
     unused = [name for name in PRIVATE if not re.search(rf"\b{name}\b", text)]
     assert unused == ["_backward_cls"]  # which torch makes

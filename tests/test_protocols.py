@@ -6,25 +6,22 @@ PyTorch keeps as its buffer, parameter or submodule is not found.
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from torch.nn import Module
 
-import botorch_risk
+from tests.defaults import modules
 from tests.limits import called, first_call
 from tests.test_ownership import CLASSES
 
 
 def protocols() -> Iterator[type]:
-    names = [each.name for each in pkgutil.walk_packages(botorch_risk.__path__, "botorch_risk.")]
-    for name in names:
-        for kind in vars(importlib.import_module(name)).values():
-            if getattr(kind, "_is_runtime_protocol", False) and kind.__module__ == name:
+    for module in modules():
+        for kind in vars(module).values():
+            if getattr(kind, "_is_runtime_protocol", False) and kind.__module__ == module.__name__:
                 yield kind
 
 

@@ -138,7 +138,10 @@ def test_links_lead_somewhere(path):
 def test_says_how_to_install_from_a_clone(path):
     cells = nbformat.read(path, as_version=4).cells
     source = "\n".join(cell.source for cell in cells)
-    assert re.search(r"from a clone of the repository, with `pip install -e \"\.\[", source)
+    assert re.search(
+        r"from a clone of the repository, with `pip install -e (\.|\"\.\[ax\]\") -e \./bench`",
+        source,
+    )
     assert "%pip" not in source
     assert re.search(r"pip install (-q )?[\"']?botorch_risk", source) is None
 

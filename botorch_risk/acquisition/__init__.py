@@ -4,36 +4,32 @@ Importing this package registers an input constructor for each, for BoTorch's
 `get_acqf_input_constructor` and for Ax.
 """
 
-from botorch_risk.acquisition.batch_mean_variance import qRiskAverseUpperConfidenceBound
 from botorch_risk.acquisition.lacing import covering_mask, lacing_mask, select_lacing_value
 from botorch_risk.acquisition.level_set import MaximumVariance, Straddle
 from botorch_risk.acquisition.mean_variance import (
+    MeanVarianceObjective,
+    NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
+    qRiskAverseUpperConfidenceBound,
 )
-from botorch_risk.acquisition.mean_variance_objective import MeanVarianceObjective
 from botorch_risk.acquisition.multi_output_mean_variance_objective import (
     MultiOutputMeanVarianceObjective,
 )
 from botorch_risk.acquisition.named import (
+    adversarial_stable_opt,
+    contextual_gp_ucb,
     drbo_kde,
     drbo_mmd,
     drbo_mmd_minimax,
+    gp_ucb,
     risk_kde,
     sbo_kde,
     stable_opt,
-)
-from botorch_risk.acquisition.named_known import (
-    adversarial_stable_opt,
-    contextual_gp_ucb,
-    gp_ucb,
     v_ucb,
 )
-from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDeviation
 from botorch_risk.acquisition.pointwise import PointwiseAcquisition, PointwiseAcquisitionFunction
-from botorch_risk.acquisition.radii import maximum_mean_discrepancy_radius, total_variation_radius
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.acquisition.targeted_variance import TargetedIntegratedVariance
 from botorch_risk.acquisition.truncated_variance import (
     Cost,
     GuaranteedWidth,
@@ -55,7 +51,9 @@ from botorch_risk.acquisition.widths import (
     finite_domain_beta,
     heteroscedastic_beta,
     information_gain,
+    maximum_mean_discrepancy_radius,
     rkhs_beta,
+    total_variation_radius,
 )
 
 __all__ = [
@@ -78,7 +76,6 @@ __all__ = [
     "Selection",
     "Status",
     "Straddle",
-    "TargetedIntegratedVariance",
     "TruncatedVarianceReduction",
     "TruncatedVarianceState",
     "adversarial_stable_opt",

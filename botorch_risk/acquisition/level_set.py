@@ -16,9 +16,9 @@ from botorch_risk.acquisition.pointwise import (
     register_weights,
 )
 from botorch_risk.models.hallucination import condition_on_mean
-from botorch_risk.models.validation import warn_if_unfitted
-from botorch_risk.posterior.inputs import as_points
+from botorch_risk.models.repeats import warn_if_unfitted
 from botorch_risk.posterior.marginals import MarginalPredictor, Marginals
+from botorch_risk.posterior.t_batch import as_points
 
 
 def straddle(

@@ -6,9 +6,15 @@ from abc import ABC
 from typing import Any
 
 import torch
-from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
-from botorch.exceptions.errors import InputDataError, UnsupportedError
+from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.objective import (
+    MCAcquisitionObjective,
+    PosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models.model import Model, ModelList
+from botorch.utils.transforms import match_batch_shape, t_batch_mode_transform
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import (
@@ -16,13 +22,16 @@ from botorch_risk.acquisition.pointwise import (
     as_nonnegative,
     construct_from_own_arguments,
     differentiated,
+    keep_unregistered,
     per_point,
     register_weights,
 )
+from botorch_risk.arguments import check_integers
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.posterior.inputs import as_points
+from botorch_risk.models.learnt_noise import LearntNoise, variances_in_sequence
 from botorch_risk.posterior.joint_bounds import JointBounds
 from botorch_risk.posterior.marginals import MarginalPredictor
+from botorch_risk.posterior.t_batch import as_points, check_points
 
 
 class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
@@ -226,7 +235,7 @@ class RiskAverseUpperConfidenceBound(_MeanVarianceBound):
         r"""Optimistic values at `batch_shape x m x d` points, `batch_shape x m`."""
         return self.upper(X)
 
-    def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
+    def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
         return self._bound_and_gradient(X, optimistic=True)
 
 
@@ -254,7 +263,7 @@ class RiskAverseLowerConfidenceBound(_MeanVarianceBound):
         r"""Pessimistic values at `batch_shape x m x d` points, `batch_shape x m`."""
         return self.lower(X)
 
-    def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
+    def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
         return self._bound_and_gradient(X, optimistic=False)
 
 
@@ -299,3 +308,254 @@ def select_mean_variance_gp(
     require_mean_variance_gp(selected)
     transform = ScalarizedPosteriorTransform(weights[chosen], posterior_transform.offset)
     return selected, transform
+
+
+@construct_from_own_arguments
+class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
+    r"""Joint batch of q points for a mean-variance objective.
+
+        score(X) = 1 / q sum_j [ mean_j + sqrt(beta) sigma_j - risk_aversion lcb_var_j ]
+
+    `sigma_j` is the standard deviation of f at point j, and `lcb_var_j` the lower bound of the
+    noise variance at `noise_beta`, once the points before j (pending ones first) were repeated
+    and came out as expected: the hallucinated observations of batch UCB [Desautels2014batch]_.
+    A term is what `RiskAverseUpperConfidenceBound` with the points before j pending says of
+    point j, so that `sequential=True` maximises the same sum greedily, and q = 1 is the analytic
+    bound of Algorithm 1 of [Makarova2021rahbo]_.
+
+    Every point of a batch is evaluated, so that every point pays for its risk. (A maximum over
+    the batch, as in BoTorch's `qUpperConfidenceBound`, would be indifferent to all points but
+    the best.) Where no bound of the noise is negative, always with the log link and with
+    `clip_noise=True`, the score never rises with the aversion. A sum over points has a local
+    optimum for each combination of theirs: give `optimize_acqf` about 1,000 `raw_samples` for
+    q = 4, or start it from the sequential batch by `batch_initial_conditions`.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.models import MeanVarianceGP
+        >>> train_X = torch.rand(10, 1, dtype=torch.double)
+        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
+        >>> model = MeanVarianceGP(train_X, train_Y)
+        >>> acqf = qRiskAverseUpperConfidenceBound(model, beta=4.0, risk_aversion=1.0)
+        >>> acqf(torch.rand(5, 3, 1, dtype=torch.double)).shape  # five batches of q = 3
+        torch.Size([5])
+    """
+
+    beta: Tensor
+    noise_beta: Tensor | None
+    risk_aversion: Tensor
+
+    def __init__(
+        self,
+        model: Model,
+        beta: float = 4.0,
+        noise_beta: float | None = 4.0,
+        risk_aversion: float = 1.0,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+        clip_noise: bool = False,
+    ) -> None:
+        r"""Builds the acquisition function.
+
+        Args:
+            model: A fitted mean-variance model; or a list of models from which
+                `posterior_transform`, with one weight that is not 0, selects one.
+            beta: Squared width of the bound of f (the paper's beta_t, squared).
+            noise_beta: Squared width of the bound of the noise (the paper's beta^var_t, squared);
+                `None` for the predicted noise.
+            risk_aversion: Weight of the variance, >= 0 (the paper's alpha).
+            posterior_transform: A `ScalarizedPosteriorTransform` of f alone (BoTorch's sign of
+                minimisation).
+            X_pending: `n' x d` points under evaluation.
+            clip_noise: Whether the lower bound of the noise is raised to the model's
+                `min_noise_variance`, or to 0.
+
+        Raises:
+            UnsupportedError: If the model is not a `MeanVarianceGP`, or the transform is another.
+            ValueError: If a beta or `risk_aversion` is negative or not finite.
+        """
+        model, posterior_transform = select_mean_variance_gp(model, posterior_transform)
+        if type(posterior_transform) not in (type(None), ScalarizedPosteriorTransform):
+            raise UnsupportedError(
+                "Expected `posterior_transform` to be a `ScalarizedPosteriorTransform` or None. "
+                f"Got {type(posterior_transform).__name__}."
+            )
+        super().__init__(model=model)
+        register_weights(self, beta=beta, risk_aversion=risk_aversion)
+        self.register_buffer(
+            "noise_beta", None if noise_beta is None else as_nonnegative("noise_beta", noise_beta)
+        )
+        self.posterior_transform = posterior_transform
+        self.clip_noise = clip_noise
+        self.set_X_pending(X_pending)
+
+    @t_batch_mode_transform()  # type: ignore[arg-type]
+    def forward(self, X: Tensor) -> Tensor:
+        r"""Values of joint batches.
+
+        Args:
+            X: `batch_shape x q x d` candidates.
+
+        Returns:
+            `batch_shape` values.
+        """
+        check_points("X", X, self.model)
+        q = X.shape[-2]
+        if self.X_pending is not None:
+            X = torch.cat([match_batch_shape(self.X_pending, X), X], dim=-2)
+        bound = self._optimistic_means(X) - self.risk_aversion.to(X) * self._optimistic_noise(X)
+        return bound[..., -q:].mean(dim=-1)
+
+    def _optimistic_means(self, X: Tensor) -> Tensor:
+        r"""Upper bounds `batch_shape x q` of f, each after the points before it."""
+        model: Any = self.model
+        transform: Any = self.posterior_transform
+        posterior = model.mean_model.posterior(X, posterior_transform=transform)
+        noise = model.noise_of_means(X, model.num_repeats).squeeze(-1)
+        if transform is not None:
+            noise = transform.weights.to(noise).square() * noise
+        variance = variances_in_sequence(posterior.distribution.covariance_matrix, noise)
+        return posterior.mean.squeeze(-1) + (self.beta.to(X) * variance).sqrt()
+
+    def _optimistic_noise(self, X: Tensor) -> Tensor:
+        r"""Lower bounds `batch_shape x q` of the noise, each after the points before it."""
+        model: Any = self.model
+        counts = torch.as_tensor(model.num_repeats).to(X)
+        beta = None if self.noise_beta is None else self.noise_beta.to(X)
+        noise, _ = model.noise.bounds_in_sequence(X, beta, counts)
+        if beta is None:
+            noise = model.noise.limits.apply(noise).clamp_min(0.0)
+        return noise.clamp_min(model.noise.limits.floor or 0.0) if self.clip_noise else noise
+
+
+class MeanVarianceObjective(MCAcquisitionObjective):
+    r"""Samples of f minus a penalty for the noise at their points.
+
+        objective(f, x) = f(x) - risk_aversion * v(x)
+
+    v is the predicted noise variance, or its lower confidence bound where `noise_beta` is
+    given, which is optimistic about noise that is not known yet. Eq. (2) of
+    [Makarova2021rahbo]_ for other acquisition functions than the paper's:
+    `qLogNoisyExpectedImprovement` with it proposes points that improve the mean-variance value.
+
+    Example:
+        >>> import torch
+        >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+        >>> from botorch_risk.models import MeanVarianceGP
+        >>> train_X = torch.rand(10, 1, dtype=torch.double)
+        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
+        >>> model = MeanVarianceGP(train_X, train_Y)
+        >>> objective = MeanVarianceObjective(model, risk_aversion=2.0)
+        >>> acqf = qLogNoisyExpectedImprovement(model, train_X, objective=objective)
+        >>> acqf(torch.rand(5, 2, 1, dtype=torch.double)).shape
+        torch.Size([5])
+    """
+
+    risk_aversion: Tensor
+    _model: MeanVarianceGP
+
+    def __init__(
+        self,
+        model: MeanVarianceGP,
+        risk_aversion: float,
+        noise_beta: float | None = None,
+        outcome_index: int = 0,
+    ) -> None:
+        r"""Builds the objective.
+
+        Args:
+            model: The model whose noise is penalised.
+            risk_aversion: Weight of the variance, >= 0 (the paper's alpha).
+            noise_beta: Squared width of the lower bound of the noise; the predicted noise if
+                omitted.
+            outcome_index: Which outcome of the samples is f, where the acquisition function is
+                built on a list of models (constraints, say) of which `model` is one.
+
+        Raises:
+            UnsupportedError: If the model is not a `MeanVarianceGP`.
+            ValueError: If `risk_aversion` or `noise_beta` is negative or not finite, or
+                `outcome_index` no integer.
+        """
+        require_mean_variance_gp(model)
+        check_integers(outcome_index=outcome_index)
+        super().__init__()
+        keep_unregistered(self, "_model", model)  # the acquisition function owns it
+        self.noise_beta = None if noise_beta is None else as_nonnegative("noise_beta", noise_beta)
+        self.outcome_index = outcome_index
+        register_weights(self, risk_aversion=risk_aversion)
+
+    def forward(self, samples: Tensor, X: Tensor | None = None) -> Tensor:
+        r"""Objective values of samples.
+
+        Args:
+            samples: `sample_shape x batch_shape x q x m` samples, of which f is one outcome.
+            X: The `batch_shape x q x d` points that they were drawn at.
+
+        Returns:
+            `sample_shape x batch_shape x q` values.
+
+        Raises:
+            UnsupportedError: If the acquisition function does not pass its points.
+            BotorchTensorDimensionError: If the samples lack the outcome.
+        """
+        if X is None:
+            raise UnsupportedError(
+                "Expected an acquisition function that passes its points to the objective. "
+                "Got `X=None`."
+            )
+        if not -samples.shape[-1] <= self.outcome_index < samples.shape[-1]:
+            raise BotorchTensorDimensionError(
+                f"Expected samples with the outcome {self.outcome_index}. Got {samples.shape=}."
+            )
+        model = self._model
+        if self.noise_beta is None:
+            noise = model.predicted_noise(X).squeeze(-1)
+        else:
+            noise, _ = model.noise_confidence_bounds(X, self.noise_beta.to(X))
+        return samples[..., self.outcome_index] - self.risk_aversion.to(samples) * noise
+
+
+@construct_from_own_arguments
+class NoisePosteriorStandardDeviation(PointwiseAcquisitionFunction):
+    r"""Standard deviation of the noise process: where the noise is known least.
+
+        score(x) = sigma_var(x), on the scale of the model's link
+
+    The first stage of RAHBO-US ([Makarova2021rahbo]_, Sec. 4). Single-outcome, q = 1: use
+    `sequential=True`.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.models import MeanVarianceGP
+        >>> train_X = torch.rand(10, 1, dtype=torch.double)
+        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
+        >>> acqf = NoisePosteriorStandardDeviation(MeanVarianceGP(train_X, train_Y))
+        >>> acqf(torch.rand(5, 1, 1, dtype=torch.double)).shape
+        torch.Size([5])
+    """
+
+    def __init__(self, model: MeanVarianceGP, X_pending: Tensor | None = None) -> None:
+        r"""Builds the acquisition function.
+
+        Args:
+            model: A fitted mean-variance model that learns its noise.
+            X_pending: `batch_shape x n' x d` points under evaluation.
+
+        Raises:
+            UnsupportedError: If the model does not learn its noise.
+        """
+        if not isinstance(model, MeanVarianceGP) or not isinstance(model.noise, LearntNoise):
+            raise UnsupportedError(
+                f"Expected a MeanVarianceGP that learns its noise. Got {type(model).__name__}."
+            )
+        super().__init__(model=model)
+        self.set_X_pending(X_pending)
+
+    def _condition(self, X_pending: Tensor | None) -> MeanVarianceGP:
+        r"""The model whose noise process knows its own mean at pending points."""
+        model: Any = self.model
+        return model if X_pending is None else model.condition_on_pending(X_pending)
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""Standard deviations at `batch_shape x m x d` points, `batch_shape x m`."""
+        return self._conditioned.noise.marginals(X).variance.sqrt()

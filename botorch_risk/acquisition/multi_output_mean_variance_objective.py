@@ -11,7 +11,7 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models import ModelListGP
 from torch import Tensor
 
-from botorch_risk.acquisition.mean_variance_objective import MeanVarianceObjective
+from botorch_risk.acquisition.mean_variance import MeanVarianceObjective
 from botorch_risk.acquisition.pointwise import as_nonnegative
 
 

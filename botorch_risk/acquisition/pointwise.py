@@ -16,8 +16,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from botorch_risk.arguments import as_floating
-from botorch_risk.posterior.inputs import as_points, check_points
-from botorch_risk.posterior.t_batch import TBatch
+from botorch_risk.posterior.t_batch import TBatch, as_points, check_points
 
 Kind = TypeVar("Kind", bound=type[AcquisitionFunction])
 

@@ -3,7 +3,8 @@ r"""Confidence bounds of a risk measure of the environment: one class for many p
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, get_args
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -11,7 +12,6 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.environment_marginals import EnvironmentMarginals, marginals_of
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
     construct_from_own_arguments,
@@ -23,9 +23,10 @@ from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.outcomes import refuse_reduced
-from botorch_risk.posterior.inputs import as_points, input_widths
 from botorch_risk.posterior.joint_bounds import JointBounds
-from botorch_risk.posterior.t_batch import TBatch, joint_shape
+from botorch_risk.posterior.marginals import MarginalPredictor
+from botorch_risk.posterior.product import ProductMarginals
+from botorch_risk.posterior.t_batch import TBatch, as_points, input_widths, joint_shape
 from botorch_risk.risk import PickingRiskMeasure, RiskMeasure
 
 # Values of the environment, all candidates counted, whose marginals are held at once.
@@ -165,7 +166,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             return self._reduce(X, lambda low, high, w: self.risk_measure(high, w))
         return self.upper(X)
 
-    def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
+    def value_and_gradient(self, X: Tensor) -> tuple[Tensor, Tensor]:
         X = as_points(X.detach(), self.model)
         return self._picked_gradient(X) or super().value_and_gradient(X)
 
@@ -312,3 +313,76 @@ def _follow_the_state(acquisition: RiskUpperConfidenceBound, incompatible_keys: 
     r"""Rebuilds what follows from buffers after `load_state_dict`."""
     acquisition.risk_measure = acquisition.risk_measure.bind(acquisition.environment)
     acquisition.set_X_pending(acquisition.X_pending)
+
+
+class EnvironmentMarginals(Protocol):
+    r"""From decisions to the moments of the outcome over an environment."""
+
+    @property
+    def predictor(self) -> MarginalPredictor:
+        r"""Of the inputs that the environment makes, one by one."""
+        ...
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Mean and variance, `batch_shape x m x n_w` each, and the weights.
+
+        Args:
+            X: `batch_shape x m x d_x`.
+        """
+        ...
+
+
+def marginals_of(
+    model: Model, environment: Environment, posterior_transform: PosteriorTransform | None
+) -> EnvironmentMarginals:
+    r"""From decisions to the moments of the outcome over the environment.
+
+    Args:
+        model: A model with one output.
+        environment: The distribution of w, or of a perturbation of the decision.
+        posterior_transform: As in `MarginalPredictor`.
+
+    Returns:
+        A function of `batch_shape x m x d_x` decisions: mean and variance,
+        `batch_shape x m x n_w` each, and the weights, which broadcast to them.
+    """
+    if environment.independent:
+        points: Any = environment.points  # pairs (x, w_j) of all x: a product of few covariances
+        return _IndependentMarginals(
+            ProductMarginals(model, points, posterior_transform), environment
+        )
+    return _DependentMarginals(MarginalPredictor(model, posterior_transform), environment)
+
+
+@dataclass(frozen=True)
+class _IndependentMarginals:
+    r"""At all pairs of a decision and a fixed point of the environment."""
+
+    marginals: ProductMarginals
+    environment: Environment
+
+    @property
+    def predictor(self) -> MarginalPredictor:
+        return self.marginals.predictor
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        weights: Any = self.environment.weights
+        return (*self.marginals(X), weights.to(X).unsqueeze(-2))
+
+
+@dataclass(frozen=True)
+class _DependentMarginals:
+    r"""At the points that the environment makes of each decision."""
+
+    marginals: MarginalPredictor
+    environment: Environment
+
+    @property
+    def predictor(self) -> MarginalPredictor:
+        return self.marginals
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        inputs, weights = self.environment.expand(X)  # batch_shape x m x n_w x d
+        moments = self.marginals(inputs.flatten(-3, -2))
+        mean, variance = (moment.unflatten(-1, inputs.shape[-3:-1]) for moment in moments)
+        return mean, variance, weights

@@ -1,7 +1,14 @@
 r"""Bandits that decide, round by round, which of several ways of choosing a point to follow."""
 
-from botorch_risk.bandits.exp3 import Exp3, draw_arms, exploration_rate, regret_bound
-from botorch_risk.bandits.rewards import RewardScale, ScaledReward, scale_reward
+from botorch_risk.bandits.exp3 import (
+    Exp3,
+    RewardScale,
+    ScaledReward,
+    draw_arms,
+    exploration_rate,
+    regret_bound,
+    scale_reward,
+)
 
 __all__ = [
     "Exp3",

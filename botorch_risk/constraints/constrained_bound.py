@@ -134,7 +134,6 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def _condition(self, X_pending: Tensor | None) -> None:
-        r"""Conditions every part."""
         for part in self._parts:
             part.set_X_pending(X_pending)
 

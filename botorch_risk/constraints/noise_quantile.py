@@ -13,7 +13,7 @@ from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.posterior.inputs import as_points
+from botorch_risk.posterior.t_batch import as_points
 
 
 class NoiseQuantileModel(Model):
@@ -56,12 +56,10 @@ class NoiseQuantileModel(Model):
 
     @property
     def num_outputs(self) -> int:
-        r"""One."""
         return 1
 
     @property
     def batch_shape(self) -> Any:
-        r"""That of the underlying model."""
         return self.model.batch_shape
 
     def posterior(

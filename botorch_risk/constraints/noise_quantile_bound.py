@@ -17,7 +17,7 @@ from botorch_risk.acquisition.pointwise import (
 )
 from botorch_risk.constraints.noise_quantile import normal_quantile
 from botorch_risk.models.outcomes import spread_of
-from botorch_risk.posterior.inputs import as_points
+from botorch_risk.posterior.t_batch import as_points
 
 LEAST_NOISE = 1e-12  # of the squared spread of the outcome
 

@@ -1,20 +1,20 @@
 r"""Distributions of the environmental variable W, known or learnt from observed values."""
 
-from botorch_risk.environments.bandwidth import leave_one_out_bandwidth, silverman_bandwidth
-from botorch_risk.environments.bounded import BoundedMarginals
-from botorch_risk.environments.continuous import ContinuousEnvironment
+from botorch_risk.environments.continuous import BoundedMarginals, ContinuousEnvironment, Mixture
 from botorch_risk.environments.density import KernelDensity
-from botorch_risk.environments.discrete import DiscreteEnvironment
-from botorch_risk.environments.empirical import (
+from botorch_risk.environments.discrete import (
+    DiscreteEnvironment,
     EmpiricalGrid,
     StandardDeviationBox,
     regular_grid,
 )
 from botorch_risk.environments.environment import Environment, IndependentEnvironment
-from botorch_risk.environments.kernel_density import KernelDensityEnvironment
-from botorch_risk.environments.mixture import Mixture
-from botorch_risk.environments.perturbation import InputPerturbation
-from botorch_risk.environments.perturbed import PerturbedEnvironment
+from botorch_risk.environments.kernel_density import (
+    KernelDensityEnvironment,
+    leave_one_out_bandwidth,
+    silverman_bandwidth,
+)
+from botorch_risk.environments.perturbation import InputPerturbation, PerturbedEnvironment
 
 __all__ = [
     "BoundedMarginals",

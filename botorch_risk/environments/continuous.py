@@ -3,15 +3,16 @@ r"""A known continuous distribution of W on a box, whose coordinates are indepen
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
+from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
-from torch.distributions import Distribution
+from torch.distributions import Distribution, constraints
 
 from botorch_risk.arguments import as_floating
-from botorch_risk.environments.bounded import Beyond, BoundedMarginals
 from botorch_risk.environments.environment import (
     IndependentEnvironment,
     check_bounds,
@@ -157,3 +158,173 @@ def _quadrature(marginals: BoundedMarginals, n_w: int) -> tuple[Tensor, Tensor]:
         masses = torch.cat([marginals.atoms[:1], masses, marginals.atoms[1:]])
     weights = normalized(masses.mT)
     return tensor_grid(list(nodes.mT)), tensor_grid(list(weights)).prod(dim=-1)
+
+
+Beyond = Literal["truncate", "clip"]
+
+
+class BoundedMarginals(Distribution):
+    r"""Independent coordinates on a box.
+
+        "truncate":  w(i) = icdf_i(cdf_i(lower_i) + u_i * (cdf_i(upper_i) - cdf_i(lower_i)))
+        "clip":      w(i) = clamp(icdf_i(u_i), lower_i, upper_i)
+
+    with `u` uniform. `"truncate"` is the distribution given that W lies in the box; `"clip"` puts
+    what lies beyond on the bounds, which then carry probability, so that there is no density.
+
+    Example:
+        >>> normal = torch.distributions.Normal(0.5, 0.125)
+        >>> bounded = BoundedMarginals(normal, torch.tensor([[0.25], [0.75]]))
+        >>> bounded.log_prob(torch.tensor([0.5])).exp(), bounded.log_prob(torch.tensor([0.8])).exp()
+        (tensor(3.3437), tensor(0.))
+    """
+
+    arg_constraints: ClassVar[dict[str, constraints.Constraint]] = {}
+
+    def __init__(
+        self,
+        marginals: Distribution,
+        bounds: Tensor,
+        beyond: Beyond = "truncate",
+        validate_args: bool | None = None,
+    ) -> None:
+        r"""Bounds the marginals.
+
+        Args:
+            marginals: Scalar distributions of batch shape `[]` (the same for every coordinate) or
+                `[d_w]`, with `cdf` and `icdf`.
+            bounds: The box, `2 x d_w`, within the support of the marginals.
+            beyond: What happens to mass outside the bounds.
+            validate_args: As in torch.
+
+        Raises:
+            UnsupportedError: If the marginals are not of this shape or have no quantiles.
+            ValueError: If `beyond` is unknown, or the box is outside the support or has no mass.
+        """
+        bounds = as_floating(bounds, "bounds")
+        if beyond not in get_args(Beyond):
+            raise ValueError(f"Expected `beyond` to be one of {get_args(Beyond)}. Got {beyond=}.")
+        d_w = bounds.shape[-1]
+        if marginals.event_shape or marginals.batch_shape not in (torch.Size(), torch.Size([d_w])):
+            raise UnsupportedError(
+                f"Expected scalar distributions of batch shape [] or [{d_w}], one for each "
+                f"independent coordinate. Got {marginals.batch_shape=}, {marginals.event_shape=}."
+            )
+        self.marginals, self.bounds, self.beyond = marginals, bounds.clone(), beyond
+        try:
+            self._levels = marginals.cdf(bounds)  # 2 x d_w
+            marginals.icdf(self._levels.mean(dim=0))
+        except NotImplementedError as error:
+            raise UnsupportedError(
+                f"Expected `marginals` to have `cdf` and `icdf`. Got {type(marginals).__name__}."
+            ) from error
+        if not (self._levels[0] < self._levels[1]).all():
+            raise ValueError(f"Expected mass within the bounds. Got none in {bounds=}.")
+        super().__init__(torch.Size(), torch.Size([d_w]), validate_args=validate_args)
+
+    @property
+    def support(self) -> constraints.Constraint:
+        return constraints.independent(constraints.interval(*self.bounds), 1)
+
+    @property
+    def atoms(self) -> Tensor:
+        r"""The probability of each bound, `2 x d_w`; zeros unless clipped."""
+        if self.beyond == "truncate":
+            return torch.zeros_like(self._levels)
+        return torch.stack([self._levels[0], 1 - self._levels[1]])
+
+    def from_uniforms(self, uniforms: Tensor) -> Tensor:
+        r"""Maps uniform numbers, `... x d_w`, to W coordinate by coordinate, increasingly."""
+        lower, upper = self._levels
+        if self.beyond == "truncate":
+            uniforms = lower + uniforms * (upper - lower)
+        values = self.marginals.icdf(uniforms)
+        return torch.minimum(torch.maximum(values, self.bounds[0]), self.bounds[1])
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        r"""Draws, from torch's global random state."""
+        shape = self._extended_shape(torch.Size(sample_shape))
+        return self.from_uniforms(torch.rand(shape, dtype=self.bounds.dtype))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        r"""Log density at `... x d_w`; -inf outside the box.
+
+        Raises:
+            UnsupportedError: If clipped.
+        """
+        if self.beyond == "clip":
+            raise UnsupportedError(
+                "Expected a distribution with a density. Got one that is clipped, so that its "
+                "bounds carry probability; use beyond='truncate'."
+            )
+        return self.interior_log_density(value).sum(dim=-1)
+
+    def interior_log_density(self, value: Tensor) -> Tensor:
+        r"""Log density of each coordinate at `... x d_w` within the bounds, -inf outside."""
+        inside = (value >= self.bounds[0]) & (value <= self.bounds[1])
+        safe = torch.where(inside, value, self.bounds.mean(dim=0))
+        logs = self.marginals.log_prob(safe)
+        if self.beyond == "truncate":
+            logs = logs - (self._levels[1] - self._levels[0]).log()
+        return torch.where(inside, logs, -torch.inf)
+
+
+NUM_BISECTIONS = 80  # halves any bracket of doubles to neighbours
+
+
+class Mixture(Distribution):
+    r"""Equal shares of scalar distributions, with cdf and quantiles.
+
+        log_prob(w) = log(sum_i exp(components[i].log_prob(w)) / len(components))
+
+    Where torch's `MixtureSameFamily` has one family and no `icdf`. Quantiles are found by
+    bisection between the smallest and the largest quantile of the components, and are not
+    differentiable.
+
+    Example:
+        >>> from torch.distributions import Cauchy, Normal
+        >>> mixture = Mixture([Normal(-1.0, 0.1), Cauchy(1.0, 0.1)])
+        >>> mixture.cdf(torch.tensor(0.0)), mixture.icdf(torch.tensor(0.5))
+        (tensor(0.5159), tensor(-0.7898))
+    """
+
+    arg_constraints: ClassVar[dict[str, constraints.Constraint]] = {}
+    support = constraints.real
+
+    def __init__(self, components: Sequence[Distribution], validate_args: bool | None = None):
+        r"""Builds the mixture.
+
+        Args:
+            components: Scalar distributions with `log_prob`, `cdf`, `icdf` and the same batch
+                shape.
+            validate_args: As in torch.
+
+        Raises:
+            ValueError: If there is no component or one is not scalar.
+        """
+        shapes = {(each.batch_shape, each.event_shape) for each in components}
+        if len(shapes) != 1 or next(iter(shapes))[1]:
+            raise ValueError(
+                "Expected scalar distributions of one batch shape. Got batch and event shapes "
+                f"{sorted(shapes)}."
+            )
+        self.components = list(components)
+        super().__init__(next(iter(shapes))[0], validate_args=validate_args)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        logs = torch.stack([each.log_prob(value) for each in self.components])
+        return logs.logsumexp(dim=0) - math.log(len(self.components))
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return torch.stack([each.cdf(value) for each in self.components]).mean(dim=0)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        r"""Quantiles of the levels `value`."""
+        with torch.no_grad():
+            quantiles = torch.stack([each.icdf(value) for each in self.components])
+            lower, upper = quantiles.amin(dim=0), quantiles.amax(dim=0)
+            for _ in range(NUM_BISECTIONS):
+                middle = lower + (upper - lower) / 2
+                below = self.cdf(middle) < value
+                lower, upper = torch.where(below, middle, lower), torch.where(below, upper, middle)
+        return upper

@@ -2,15 +2,23 @@ r"""Finitely many values of W with known probabilities."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.environments.environment import (
     IndependentEnvironment,
+    check_bounds,
     check_values,
     choose,
+    inside,
 )
+from botorch_risk.environments.uniforms import check_num_points, seeded_uniforms, tensor_grid
+from botorch_risk.seeding import as_seeds
 
 SUM_TOLERANCE = 1e-5  # of probabilities, which may come in float32; they are divided by their sum
 
@@ -72,3 +80,164 @@ def checked_probabilities(probabilities: Tensor | None, points: Tensor) -> Tenso
             f"Got a smallest of {probabilities.min().item()} and sums {total.squeeze(-1).tolist()}."
         )
     return (probabilities.double() / total).to(points).expand(shape)
+
+
+class EmpiricalGrid(IndependentEnvironment):
+    r"""Each observed value counts for the nearest point of a grid.
+
+        weights[j] = (number of observed values nearest to grid[j]) / t
+
+    The reference distribution of DRBO-MMD and its minimax approximation, Sec. B.1 of
+    [Huang2024kde]_. Points that no value is nearest to have weight 0: a ball may put mass there.
+    Distances are Euclidean, ties go to the first point.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0], [1.0]])
+        >>> observed = torch.tensor([[0.1], [0.2], [0.8]])
+        >>> EmpiricalGrid(observed, regular_grid(bounds, 3)).weights
+        tensor([0.6667, 0.0000, 0.3333])
+    """
+
+    def __init__(self, observed: Tensor, grid: Tensor) -> None:
+        r"""Counts the observed values.
+
+        Args:
+            observed: Values of W, `batch_shape x t x d_w`.
+            grid: `n_w x d_w`, such as a `regular_grid`.
+
+        Raises:
+            BotorchTensorDimensionError: If the shapes do not match or are empty.
+            InputDataError: If a value is not finite.
+        """
+        observed, grid = as_floating(observed, "observed"), as_floating(grid, "grid")
+        check_values("observed", observed)
+        check_values("grid", grid)
+        if grid.dim() != 2 or grid.shape[-1] != observed.shape[-1]:
+            raise BotorchTensorDimensionError(
+                f"Expected `grid` to have shape `n_w x {observed.shape[-1]}`. Got {grid.shape=}."
+            )
+        exact = "donot_use_mm_for_euclid_dist"  # otherwise rounding decides between ties
+        distances = torch.cdist(observed.double(), grid.to(observed).double(), compute_mode=exact)
+        nearest = distances.argmin(dim=-1)
+        counts = torch.zeros(*observed.shape[:-2], len(grid)).to(observed)
+        counts.scatter_add_(-1, nearest, torch.ones_like(nearest).to(counts))
+        points = grid.to(observed).expand(*observed.shape[:-2], *grid.shape)
+        super().__init__(points, counts / observed.shape[-2])
+
+    @property
+    def _num_uniforms(self) -> int:
+        return 1
+
+    def _from_uniforms(self, uniforms: Tensor) -> Tensor:
+        return choose(self.points, self.weights, uniforms)
+
+
+def regular_grid(bounds: Tensor, num_points: int) -> Tensor:
+    r"""Equally spaced points, bounds included, as many on each axis.
+
+    Args:
+        bounds: The box, `2 x d_w`.
+        num_points: At least so many: each axis has `ceil(num_points ** (1 / d_w))`.
+
+    Returns:
+        The grid, `n_w x d_w`.
+
+    Raises:
+        BotorchTensorDimensionError: If `bounds` is not `2 x d_w`.
+        ValueError: If the bounds are not in order, or there is to be less than one point.
+
+    Example:
+        >>> regular_grid(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), 1024).shape
+        torch.Size([1024, 2])
+    """
+    bounds = as_floating(bounds, "bounds")
+    check_bounds(bounds)
+    check_num_points(num_points)
+    size = math.ceil(num_points ** (1 / bounds.shape[-1]) - 1e-9)  # 1000 ** (1 / 3) exceeds 10
+    unit = torch.linspace(0, 1, size, dtype=bounds.dtype, device=bounds.device)
+    axes = [unit * (b - a) + a for a, b in bounds.mT]
+    return tensor_grid(axes)
+
+
+class StandardDeviationBox(IndependentEnvironment):
+    r"""Points of the box of the mean of the observed values plus and minus their deviation.
+
+        [mean(i) - num_deviations * sd(i), mean(i) + num_deviations * sd(i)] in each dimension i
+
+    What StableOpt guards against in the experiments of [Huang2024kde]_, Sec. B.1; for the
+    worst case, in which the equal weights do not matter. The standard deviation is that of the
+    population (`ddof = 0`). Scrambled Sobol points.
+
+    Example:
+        >>> observed = torch.tensor([[0.2], [0.4]])
+        >>> box = StandardDeviationBox(observed, n_w=64, seeds=0)
+        >>> box.points.min() >= 0.2, box.points.max() <= 0.4
+        (tensor(True), tensor(True))
+    """
+
+    box: Tensor
+
+    def __init__(
+        self,
+        observed: Tensor,
+        n_w: int,
+        seeds: int | Sequence[int],
+        num_deviations: float = 1.0,
+        bounds: Tensor | None = None,
+    ) -> None:
+        r"""Builds the box and its points.
+
+        Args:
+            observed: Values of W, `batch_shape x t x d_w`.
+            n_w: The number of points.
+            seeds: One for each replicate, `batch_shape.numel()` in all.
+            num_deviations: The half-width of the box in standard deviations.
+            bounds: `2 x d_w`; the box is cut at them.
+
+        Raises:
+            BotorchTensorDimensionError: If the shapes do not match or are empty.
+            InputDataError: If a value is not finite.
+            ValueError: If the seeds do not fit, the bounds are not in order, or a number is out
+                of its range.
+        """
+        observed = as_floating(observed, "observed").detach()
+        bounds = as_tensor("bounds", bounds)
+        check_values("observed", observed)
+        if not 0 <= num_deviations < math.inf:
+            raise ValueError(f"Expected finite `num_deviations` >= 0. Got {num_deviations=}.")
+        batch_shape, d_w = observed.shape[:-2], observed.shape[-1]
+        deviation = num_deviations * observed.std(dim=-2, correction=0)
+        mean = observed.mean(dim=-2)
+        box = torch.stack([mean - deviation, mean + deviation], dim=-2)  # batch_shape x 2 x d_w
+        if bounds is not None:
+            check_bounds(bounds, d_w)
+            lower, upper = bounds.detach().to(box)
+            box = torch.minimum(torch.maximum(box, lower), upper)
+        listed = as_seeds(seeds, batch_shape.numel())
+        uniforms = seeded_uniforms(n_w, d_w, listed, "standard deviation box")
+        points = _into(box, uniforms.to(box).reshape(*batch_shape, n_w, d_w))
+        super().__init__(points, points.new_full(points.shape[:-1], 1 / n_w))
+        self.register_buffer("box", box)
+
+    @property
+    def support_bounds(self) -> Tensor:
+        r"""The box, `2 x d_w`; one that holds the boxes of all replicates."""
+        boxes = self.box.reshape(-1, *self.box.shape[-2:])
+        return torch.stack([boxes[:, 0].amin(dim=0), boxes[:, 1].amax(dim=0)])
+
+    def supports(self, W: Tensor) -> Tensor:
+        r"""Whether values `batch_shape x n x d_w` are within the box."""
+        return inside(W, self.box)
+
+    @property
+    def _num_uniforms(self) -> int:
+        return self.points.shape[-1]
+
+    def _from_uniforms(self, uniforms: Tensor) -> Tensor:
+        return _into(self.box.to(uniforms), uniforms)
+
+
+def _into(box: Tensor, uniforms: Tensor) -> Tensor:
+    r"""Points of the unit cube, `... x n x d_w`, moved into the box `... x 2 x d_w`."""
+    lower, upper = box[..., :1, :], box[..., 1:, :]
+    return lower + (upper - lower) * uniforms

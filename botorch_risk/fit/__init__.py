@@ -8,12 +8,12 @@ BoTorch's `fit_gpytorch_mll`, `fit_pseudo_data` without the bias of data that a 
 from botorch_risk.fit.compare_losses import Estimates, compare_losses
 from botorch_risk.fit.estimators import Estimator, FullyBayesian, MaximumAPosteriori, PseudoData
 from botorch_risk.fit.exact_gp import fit_exact_gp
-from botorch_risk.fit.gamma_priors import set_gamma_priors
-from botorch_risk.fit.marginal_likelihood import (
+from botorch_risk.fit.objective import (
     Hyperparameters,
     LogMarginalLikelihood,
     log_marginal_likelihood,
 )
+from botorch_risk.fit.priors import set_gamma_priors
 from botorch_risk.fit.pseudo_data import PseudoDataMarginalLogLikelihood, fit_pseudo_data
 from botorch_risk.fit.pseudo_points import PseudoPoints, pseudo_points
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum, warn_of_failed_fits

@@ -89,7 +89,6 @@ class MaximumAPosteriori:
     def __call__(
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
     ) -> Model:
-        r"""Fits the model in place."""
         listed = _of_round(seeds, t)
         result = fit_exact_gp(
             model, num_restarts=self.num_restarts, seeds=listed, observed=observed
@@ -135,7 +134,6 @@ class PseudoData:
     def __call__(
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
     ) -> Model:
-        r"""Fits the model in place."""
         X = model.train_inputs[0]
         unit_cube = torch.tensor([[0.0], [1.0]]).to(X).expand(2, X.shape[-1])
         result = fit_pseudo_data(

@@ -18,8 +18,7 @@ from botorch_risk.arguments import check_counts, check_nonnegative
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum
-from botorch_risk.fit.starts import ROUGHER, Starts, make_starts
-from botorch_risk.fit.warm_starts import has_moved, is_due, warm_starts
+from botorch_risk.fit.starts import ROUGHER, Starts, has_moved, is_due, make_starts, warm_starts
 from botorch_risk.gradients import require_gradients
 from botorch_risk.projected_bfgs import minimize_rows
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus

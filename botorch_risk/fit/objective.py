@@ -2,6 +2,7 @@ r"""The loss of a batched fit: GPyTorch's marginal likelihood over log-hyperpara
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,15 +11,11 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.fit.marginal_likelihood import (
-    BestConstant,
-    Hyperparameters,
-    log_marginal_likelihood,
-)
 from botorch_risk.fit.parameters import ExactGPParts, Hyperparameter
 from botorch_risk.fit.priors import log_density, normal_precision
-from botorch_risk.fit.units import Units, units_of
+from botorch_risk.posterior.kernels import correlation_and_slope
 
 # Entries of the n x n covariance matrices of several rows.
 _COVARIANCES = ChunkSize(cpu=2**15)
@@ -240,3 +237,268 @@ def _layout(hyperparameters: Sequence[Hyperparameter]) -> tuple[list[slice], nda
         slices.append(slice(len(positive), len(positive) + hyperparameter.size))
         positive += [hyperparameter.is_positive] * hyperparameter.size
     return slices, np.array(positive, dtype=bool)
+
+
+# The log marginal likelihood of exact Gaussian processes in closed form, batched over rows.
+#
+# Value and gradient together, by the equations of [Rasmussen2006gp]_, Chapter 5, rather than by
+# autograd through lazy tensors: a row is one data set with its own hyperparameters, and rows do not
+# interact. Anything that fits a Gaussian process to a loss of this kind can build on it.
+
+
+class Hyperparameters(NamedTuple):
+    r"""Hyperparameters of a row, or the derivatives in them, in natural units.
+
+    Args:
+        lengthscale: `rows x d`, or `rows x 1` for one that all inputs share.
+        noise: Noise variances, `rows x n`, or `rows x 1` for one that all points share.
+        outputscale: Signal variances, `rows`.
+        constant: Prior means, `rows`.
+
+    Example:
+        >>> X, Y = torch.tensor([[[0.0], [0.5], [1.0]]]), torch.tensor([[1.0, -1.0, 1.0]])
+        >>> one = torch.ones(1)
+        >>> theta = Hyperparameters(one.view(1, 1), 0.1 * one.view(1, 1), one, 0 * one)
+        >>> gradient = log_marginal_likelihood(X, Y, theta).gradient
+        >>> gradient.lengthscale < 0, gradient.outputscale > 0  # a shorter one is more likely
+        (tensor([[True]]), tensor([True]))
+    """
+
+    lengthscale: Tensor
+    noise: Tensor
+    outputscale: Tensor
+    constant: Tensor
+
+
+class BestConstant(NamedTuple):
+    r"""Bounds and density of the best prior mean, which maximises likelihood times density.
+
+    Args:
+        lower: Its lower bounds, `rows`.
+        upper: Its upper bounds, `rows`.
+        location: The mean of a normal density of it, `rows`.
+        precision: The inverse of its variance, `rows`; 0 for none.
+    """
+
+    lower: Tensor
+    upper: Tensor
+    location: Tensor
+    precision: Tensor
+
+
+class LogMarginalLikelihood(NamedTuple):
+    r"""The log marginal likelihood and its derivatives.
+
+    Args:
+        value: `rows`, not divided by the number of points. NaN where the covariance matrix of
+            the row is not positive definite to working precision.
+        gradient: The derivatives, in the shapes of the hyperparameters.
+        constant: The prior means, `rows`: those that were given or the best ones.
+
+    Example:
+        >>> X, Y = torch.tensor([[[0.0], [1.0]]]), torch.tensor([[3.0, 5.0]])
+        >>> one = torch.ones(1)
+        >>> theta = Hyperparameters(one.view(1, 1), 0.1 * one.view(1, 1), one, 0 * one)
+        >>> anywhere = BestConstant(-99 * one, 99 * one, 0 * one, 0 * one)
+        >>> log_marginal_likelihood(X, Y, theta, best_constant=anywhere).constant
+        tensor([4.])
+    """
+
+    value: Tensor
+    gradient: Hyperparameters
+    constant: Tensor
+
+
+def log_marginal_likelihood(
+    X: Tensor,
+    Y: Tensor,
+    hyperparameters: Hyperparameters,
+    nu: float = math.inf,
+    observed: Tensor | None = None,
+    best_constant: BestConstant | None = None,
+) -> LogMarginalLikelihood:
+    r"""Value and gradient of `log N(Y | constant, outputscale * K + diag(noise))`.
+
+    With `best_constant` the constant is not given but the best one, by generalised least squares:
+
+        constant = (1' A^-1 Y + precision * location) / (1' A^-1 1 + precision)
+        A = outputscale * K + diag(noise)
+
+    moved to the nearer of its bounds where it lies outside. The value is the likelihood at this
+    constant, without the density; the derivatives in the other hyperparameters are also the
+    derivatives of likelihood times density at its maximum over the constant (the envelope theorem).
+
+    Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
+
+    Args:
+        X: Inputs, `rows x n x d`, distinct points or not.
+        Y: Targets, `rows x n`.
+        hyperparameters: Those of every row.
+        nu: The smoothness of the Matern kernel, 0.5, 1.5 or 2.5; infinite for the squared
+            exponential.
+        observed: An optional boolean mask, `rows x n`. What it leaves out does not count, as if
+            it had been removed from the data; `X` and `Y` must be finite there too.
+        best_constant: What to seek the best constant by; what `hyperparameters` has for it then
+            does not matter.
+
+    Returns:
+        The values and the derivatives. A row that fails leaves the others untouched.
+
+    Raises:
+        ValueError: If `nu` is another number.
+
+    Example:
+        >>> import torch
+        >>> X, Y = torch.tensor([[[0.0], [1.0]]]), torch.tensor([[1.0, -1.0]])
+        >>> one = torch.ones(1)
+        >>> theta = Hyperparameters(one.view(1, 1), 0.1 * one.view(1, 1), one, 0 * one)
+        >>> log_marginal_likelihood(X, Y, theta).value
+        tensor([-3.7784])
+    """
+    if nu not in (0.5, 1.5, 2.5, math.inf):
+        raise ValueError(f"Expected `nu` of 0.5, 1.5, 2.5 or infinity. Got {nu}.")
+    lengthscale, noise, outputscale, constant = hyperparameters
+    X, Y = as_floating(X, "X").to(lengthscale), as_floating(Y, "Y").to(lengthscale)
+    Z = X / lengthscale.unsqueeze(-2)
+    Z = Z - Z.mean(dim=-2, keepdim=True)  # gradients are differences of squares
+    # The matrix-product form of distances is off by 1e-8 for close points: too much for Matern.
+    distance = torch.cdist(Z, Z, compute_mode="donot_use_mm_for_euclid_dist")
+    correlation, slope = correlation_and_slope(distance.square_(), nu)  # rows x n x n
+    covariance = outputscale[:, None, None] * correlation
+    if observed is not None:
+        covariance, noise = _leave_out(observed, covariance, noise)
+    covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
+    factor, info = torch.linalg.cholesky_ex(covariance)
+    if info.any():  # what is left of a matrix without a factor may be singular: no inverse
+        whole = torch.eye(Y.shape[-1], dtype=Y.dtype, device=Y.device)
+        factor = torch.where((info == 0)[:, None, None], factor, whole)
+    # The gradient reads every entry of the inverse: solves would save nothing.
+    inverse = torch.cholesky_inverse(factor)
+    if best_constant is not None:
+        constant = _solve_constant(inverse, Y, observed, best_constant)
+    residual = Y - constant.unsqueeze(-1)
+    residual = residual if observed is None else residual * observed
+    weights = inverse @ residual.unsqueeze(-1)  # rows x n x 1
+    log_determinant = 2.0 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    count = Y.shape[-1] if observed is None else observed.sum(-1).to(Y)
+    fit = (residual * weights.squeeze(-1)).sum(-1)
+    value = -0.5 * (fit + log_determinant + count * math.log(2.0 * math.pi))
+    value = torch.where(info == 0, value, torch.nan)
+    # Eq. (5.9): d value / d theta = tr(S dA / d theta) / 2 with S = w w' - A^-1
+    sensitivity = torch.baddbmm(inverse, weights, weights.mT, beta=-1.0)
+    if observed is not None:
+        sensitivity *= observed.unsqueeze(-1) & observed.unsqueeze(-2)
+    diagonal = sensitivity.diagonal(dim1=-2, dim2=-1)
+    # tr(S A) = y' A^-1 y - n, and of A all but the noise is proportional to the outputscale.
+    signal = fit - count - (diagonal * noise).sum(-1)
+    gradient = Hyperparameters(
+        lengthscale=_lengthscale_gradient(Z, sensitivity * slope, outputscale, lengthscale),
+        noise=_noise_gradient(diagonal, hyperparameters.noise),
+        outputscale=0.5 * signal / outputscale,
+        constant=weights.sum((-2, -1)),
+    )
+    return LogMarginalLikelihood(value, gradient, constant)
+
+
+def _solve_constant(
+    inverse: Tensor, Y: Tensor, observed: Tensor | None, sought: BestConstant
+) -> Tensor:
+    r"""The best constant from the observed rows, within its bounds."""
+    if observed is None:
+        pull = inverse.sum(-1)  # A^-1 1
+    else:
+        pull = (inverse @ observed.to(Y).unsqueeze(-1)).squeeze(-1) * observed
+    numerator = (pull * Y).sum(-1) + sought.precision * sought.location
+    return (numerator / (pull.sum(-1) + sought.precision)).clamp(sought.lower, sought.upper)
+
+
+def _leave_out(observed: Tensor, covariance: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Replaces unobserved rows by independent standard normals; their residuals become 0 later."""
+    pairs = observed.unsqueeze(-1) & observed.unsqueeze(-2)
+    return covariance * pairs, torch.where(observed, noise, 1.0)
+
+
+def _lengthscale_gradient(
+    Z: Tensor, weighted: Tensor, outputscale: Tensor, lengthscale: Tensor
+) -> Tensor:
+    r"""`sum_ij W_ij (z_i - z_j)^2 / (2 l)` for each input without an `n x n x d` tensor."""
+    # W is symmetric: half the sum is `sum_i z_i^2 sum_j W_ij - z'W z`. The two terms grow with the
+    # distance of the inputs from 0 and cancel, for which the caller centres Z.
+    squares = (Z * Z * weighted.sum(-1, keepdim=True)).sum(-2)
+    products = (Z * (weighted @ Z)).sum(-2)
+    gradient = (squares - products) * outputscale.unsqueeze(-1)
+    if lengthscale.shape[-1] == 1:
+        gradient = gradient.sum(-1, keepdim=True)
+    return gradient / lengthscale
+
+
+def _noise_gradient(diagonal: Tensor, noise: Tensor) -> Tensor:
+    gradient = 0.5 * diagonal
+    return gradient.sum(-1, keepdim=True) if noise.shape[-1] == 1 else gradient
+
+
+# Units in which a fit works, from the data of each replicate.
+#
+# The logarithm of a variance or of a lengthscale moves as easily in any unit, but a mean does not,
+# nor do the ranges that keep logarithms finite, nor a start that was meant for standardised
+# outcomes.
+
+
+# A start that was meant for standardised targets is not one for targets whose standard deviation
+# lies outside of this range.
+STANDARD_RANGE = (0.3, 3.0)
+
+
+class Units(NamedTuple):
+    r"""The centre, scale and extent of the data of each replicate.
+
+    Args:
+        centre: Mean of the targets, `R`; 0 for a model whose mean is 0.
+        scale: Root mean square of the targets about the centre, `R`; 1 where they do not vary.
+        extent: The range of each input, `R x d`; 1 where it does not vary.
+    """
+
+    centre: ndarray
+    scale: ndarray
+    extent: ndarray
+
+    @property
+    def is_standard(self) -> ndarray:
+        r"""Whether starts for standardised targets are starts for these, `R`."""
+        lower, upper = STANDARD_RANGE
+        return (lower <= self.scale) & (self.scale <= upper)
+
+    def of(self, name: str, size: int) -> ndarray:
+        r"""The unit of a hyperparameter, `R x size`."""
+        if name == "lengthscale":
+            widest = self.extent.max(axis=1, initial=0.0, keepdims=True)
+            return self.extent if size == self.extent.shape[1] else widest
+        unit = self.scale if name == "constant" else self.scale**2
+        return np.broadcast_to(unit[:, None], (len(unit), size))
+
+
+def units_of(parts: ExactGPParts, counted: Tensor) -> Units:
+    r"""The units of the data of a model.
+
+    Args:
+        parts: The parts of the model.
+        counted: Which of its data are finite and count, `R x n`.
+    """
+    Y, X = parts.Y.double(), parts.X.double()
+    number = counted.sum(dim=-1, keepdim=True).clamp_min(1)
+    centre = torch.where(counted, Y, 0.0).sum(dim=-1, keepdim=True) / number
+    if not any(one.name == "constant" for one in parts.hyperparameters):
+        centre = torch.zeros_like(centre)
+    variance = torch.where(counted, Y - centre, 0.0).square().sum(dim=-1, keepdim=True) / number
+    scale = variance.sqrt()
+    rounding = 8 * torch.finfo(parts.Y.dtype).eps * centre.abs()
+    varies = scale > rounding.clamp_min(torch.finfo(parts.Y.dtype).tiny)
+    missing = ~counted.unsqueeze(-1)
+    extent = X.masked_fill(missing, -torch.inf).amax(-2) - X.masked_fill(missing, torch.inf).amin(
+        -2
+    )
+    return Units(
+        centre=centre.squeeze(-1).cpu().numpy(),
+        scale=torch.where(varies, scale, 1.0).squeeze(-1).cpu().numpy(),
+        extent=torch.where(extent > 0, extent, 1.0).cpu().numpy(),
+    )

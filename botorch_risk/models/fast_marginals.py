@@ -183,13 +183,11 @@ class FastMarginals(Model):
 
     @property
     def num_outputs(self) -> int:
-        r"""As of the model."""
         count: int = self.model.num_outputs
         return count
 
     @property
     def batch_shape(self) -> torch.Size:
-        r"""As of the model."""
         return self.model.batch_shape
 
     def subset_output(self, idcs: list[int]) -> FastMarginals:

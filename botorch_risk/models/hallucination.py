@@ -11,7 +11,7 @@ from torch import Tensor
 
 from botorch_risk.models.fixed_noise import condition
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.posterior.inputs import check_points
+from botorch_risk.posterior.t_batch import check_points
 
 
 def condition_on_mean(model: Model, X: Tensor) -> Model:

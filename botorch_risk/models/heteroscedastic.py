@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from botorch.exceptions.errors import UnsupportedError
+from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
 from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths, draw_matheron_paths
@@ -14,12 +15,13 @@ from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
-from gpytorch.mlls import MarginalLogLikelihood
+from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
 from torch import Tensor
 
+from botorch_risk.arguments import as_floating
+from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models.conditioning import MeanVarianceConditioning
 from botorch_risk.models.default_kernels import mean_kernel
-from botorch_risk.models.fitting import fit_with_loss_like
 from botorch_risk.models.fixed_noise import (
     fixed_noise_gp,
     load_process,
@@ -29,10 +31,15 @@ from botorch_risk.models.fixed_noise import (
 from botorch_risk.models.learnt_noise import LearntNoise
 from botorch_risk.models.noise_observations import stand_in_first
 from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProcess
-from botorch_risk.models.outcome_scales import scale_of_observed
-from botorch_risk.models.repeats import RepeatedOutcomes
-from botorch_risk.models.training_data import inputs_of_dataset, read_training_data
-from botorch_risk.models.validation import warning_of_raised_noise, warning_of_small_scale
+from botorch_risk.models.repeats import (
+    RepeatedOutcomes,
+    pool_repeated_rows,
+    validate_inputs,
+    validate_outcomes,
+    warning_of_raised_noise,
+    warning_of_small_scale,
+)
+from botorch_risk.models.variance_links import scale_of_observed
 from botorch_risk.posterior.marginals import MarginalPredictor
 
 
@@ -391,3 +398,107 @@ class MeanVarianceGP(MeanVarianceConditioning):
 def _draw_matheron_paths(model: MeanVarianceGP, **options: Any) -> Any:
     r"""Draws pathwise samples of f."""
     return draw_matheron_paths(model.mean_model, **options)
+
+
+@runtime_checkable
+class LossOfEachProcess(Protocol):
+    r"""A loss that says itself how it applies to one process of a composed model."""
+
+    def of_process(self, model: Any) -> MarginalLogLikelihood:
+        r"""The loss of one `SingleTaskGP`."""
+        ...
+
+
+def fit_with_loss_like(mll: MarginalLogLikelihood, **options: Any) -> Callable[[Any], bool]:
+    r"""Makes a function that fits one process by the loss of a composed model.
+
+    The exact marginal likelihood is maximised in closed form (`fit_exact_gp`) unless options of
+    BoTorch's optimiser are given, or that fails.
+
+    Args:
+        mll: The loss of the whole model; each process is fitted by one of the same class, or by
+            the one that it makes itself.
+        options: Further arguments of `fit_gpytorch_mll`.
+
+    Returns:
+        A function that fits a `SingleTaskGP` in place and returns whether it succeeded.
+    """
+    options = {name: value for name, value in options.items() if value is not None}
+    in_closed_form = type(mll) is ExactMarginalLogLikelihood and not options
+
+    def fit(process: Any) -> bool:
+        if in_closed_form and not fit_exact_gp(process).has_failed:
+            return True
+        if isinstance(mll, LossOfEachProcess):
+            part = mll.of_process(process)
+        else:
+            part = type(mll)(process.likelihood, process)
+        fit_gpytorch_mll(part, **options)
+        return not part.training
+
+    return fit
+
+
+def read_training_data(
+    train_X: Tensor,
+    train_Y: Tensor | Sequence[Tensor] | RepeatedOutcomes,
+    train_Yvar: Tensor | Sequence[Tensor] | None,
+    needs_spread: bool,
+) -> tuple[Tensor, RepeatedOutcomes]:
+    r"""Checks training data and pools rows with equal inputs.
+
+    Args:
+        train_X: `batch_shape x n x d` inputs.
+        train_Y: Repeats, as `MeanVarianceGP` takes them.
+        train_Yvar: The noise variance of each reading, if it is known.
+        needs_spread: Whether the noise is to be learnt, so that repeats are needed.
+
+    Returns:
+        `batch_shape x n' x d` inputs and the statistics of their repeats, without a history of
+        gradients. Batches keep their rows.
+
+    Raises:
+        BotorchTensorDimensionError: If shapes do not match.
+        InputDataError: If a value is not finite, dtypes differ, or there is nothing to learn from.
+        ValueError: If there are noise variances beside `RepeatedOutcomes`.
+    """
+    train_X = as_floating(train_X, "train_X")
+    outcomes = _as_outcomes(train_Y, train_Yvar)
+    validate_inputs(train_X, outcomes)
+    train_X, outcomes = train_X.detach(), outcomes.detach()
+    if not train_X.shape[:-2]:
+        train_X, outcomes = pool_repeated_rows(train_X, outcomes)
+    validate_outcomes(outcomes, needs_spread)
+    return train_X, outcomes
+
+
+def inputs_of_dataset(data: SupervisedDataset, counts: Tensor | None) -> dict[str, Any]:
+    r"""Arguments of `MeanVarianceGP` from a dataset of BoTorch or Ax.
+
+    Args:
+        data: Without `Yvar`, `Y` holds `n x k` repeats. With `Yvar` and `counts`, `Y` holds means
+            and `Yvar` their squared standard errors, `n x 1` each. With `Yvar` alone, `Y` holds
+            readings and `Yvar` the noise variance of each.
+        counts: `n x 1` numbers of repeats behind each mean.
+    """
+    if data.Yvar is None:
+        return {"train_X": data.X, "train_Y": data.Y}
+    if counts is None:
+        return {"train_X": data.X, "train_Y": data.Y, "train_Yvar": data.Yvar}
+    variances = (data.Yvar * counts).masked_fill(counts == 1, 0.0)
+    outcomes = RepeatedOutcomes.from_summary(data.Y, variances, counts)
+    return {"train_X": data.X, "train_Y": outcomes}
+
+
+def _as_outcomes(
+    train_Y: Tensor | Sequence[Tensor] | RepeatedOutcomes,
+    train_Yvar: Tensor | Sequence[Tensor] | None,
+) -> RepeatedOutcomes:
+    if not isinstance(train_Y, RepeatedOutcomes):
+        return RepeatedOutcomes.from_repeats(train_Y, train_Yvar)
+    if train_Yvar is not None:
+        raise ValueError(
+            "Expected `train_Yvar` beside readings, not beside `RepeatedOutcomes`, which hold the "
+            "noise already. Got both."
+        )
+    return train_Y

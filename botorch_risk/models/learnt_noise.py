@@ -3,6 +3,7 @@ r"""The noise variance as a Gaussian process on the sample variances of repeats.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,13 +24,8 @@ from botorch_risk.models.fixed_noise import (
     set_fixed_noise,
     transform_variance,
 )
-from botorch_risk.models.noise_observations import NoiseObservations
+from botorch_risk.models.noise_observations import NoiseObservations, worthless
 from botorch_risk.models.noise_process import NoiseLimits, NoiseProcess
-from botorch_risk.models.reading_evidence import (
-    ReadingEvidence,
-    observations_at_mode,
-    prior_of,
-)
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.sample_variances import SampleVariances
 from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
@@ -125,24 +121,24 @@ class LearntNoise(NoiseProcess):
         r"""The scale of the process."""
         return self.sampling.link
 
-    def posterior(self, X: Tensor) -> Posterior:  # noqa: D102
+    def posterior(self, X: Tensor) -> Posterior:
         return self.link.posterior(self.model.posterior(X))
 
-    def expected(self, X: Tensor) -> Tensor:  # noqa: D102
+    def expected(self, X: Tensor) -> Tensor:
         return self.link.mean(*self.marginals(X))
 
-    def on_outcome_scale(self, values: Tensor) -> Tensor:  # noqa: D102
+    def on_outcome_scale(self, values: Tensor) -> Tensor:
         variance: Tensor = self.link.inverse(values)
         return variance
 
-    def slope_on_outcome_scale(self, variances: Tensor) -> Tensor:  # noqa: D102
+    def slope_on_outcome_scale(self, variances: Tensor) -> Tensor:
         slope: Tensor = self.link.inverse_slope(variances)
         return slope
 
-    def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
+    def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         return self._quantiles(*self.marginals(X), beta)
 
-    def bounds_after_repeats(  # noqa: D102
+    def bounds_after_repeats(
         self, X: Tensor, beta: float | Tensor, counts: Tensor
     ) -> tuple[Tensor, Tensor]:
         mean, variance = self.marginals(X)
@@ -151,7 +147,7 @@ class LearntNoise(NoiseProcess):
         after = (variance * noise / (variance + noise)).where(counts > 1, variance)
         return self._quantiles(mean, after, beta)
 
-    def bounds_in_sequence(  # noqa: D102
+    def bounds_in_sequence(
         self, X: Tensor, beta: float | Tensor | None, counts: Tensor
     ) -> tuple[Tensor, Tensor]:
         posterior = self.model.posterior(X)
@@ -166,7 +162,7 @@ class LearntNoise(NoiseProcess):
             return expected, expected
         return self._quantiles(mean, variance, beta)
 
-    def fit(self, fit_model: Callable[[Any], bool]) -> bool:  # noqa: D102
+    def fit(self, fit_model: Callable[[Any], bool]) -> bool:
         fitted = fit_model(self.model)
         if not self.sampling.is_pointwise:
             return fitted
@@ -184,10 +180,10 @@ class LearntNoise(NoiseProcess):
             set_fixed_noise(self.model, noise)
 
     @property
-    def num_alternations(self) -> int:  # noqa: D102
+    def num_alternations(self) -> int:
         return NUM_ALTERNATIONS if self.evidence == "readings" else 0
 
-    def observe_readings(self, mean_model: Any, outcomes: RepeatedOutcomes) -> None:  # noqa: D102
+    def observe_readings(self, mean_model: Any, outcomes: RepeatedOutcomes) -> None:
         if self.evidence != "readings":
             return
         scale = self.model.outcome_transform
@@ -200,9 +196,7 @@ class LearntNoise(NoiseProcess):
         self.model.set_train_data(targets=(targets - centre) / width, strict=False)
         set_fixed_noise(self.model, noise.unsqueeze(-1))
 
-    def conditioned(  # noqa: D102
-        self, X: Tensor, counts: Tensor, variances: Tensor | None
-    ) -> LearntNoise:
+    def conditioned(self, X: Tensor, counts: Tensor, variances: Tensor | None) -> LearntNoise:
         upper = self.limits.apply(self.bounds(X, self.beta)[1].unsqueeze(-1))
         noise = self.sampling.noise(upper, counts.expand_as(upper))
         targets = self.model.posterior(X).mean
@@ -222,7 +216,7 @@ class LearntNoise(NoiseProcess):
         process.training = self.training
         return process
 
-    def load(self, state_dict: Mapping[str, Any], **options: Any) -> None:  # noqa: D102
+    def load(self, state_dict: Mapping[str, Any], **options: Any) -> None:
         state = {key.removeprefix("model."): value for key, value in state_dict.items()}
         load_process(self.model, state, **options)
         # Pointwise noise is of the hyperparameters before the last fit, so it is not derived again.
@@ -295,3 +289,131 @@ def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:
     factor = psd_safe_cholesky(covariance + torch.diag_embed(noise))
     pivots = factor.diagonal(dim1=-2, dim2=-1).square()
     return (pivots - noise).clamp_min(torch.finfo(noise.dtype).tiny)
+
+
+# What all readings say about the noise: the spread within rows, and the residuals of the rows.
+#
+# Given the noise variances `rho_i^2`, the likelihood of all readings separates into the likelihood
+# of the means and of the spread around them,
+#
+#     log N(means | m, K + R) - sum_i (k_i - 1) / 2 (log rho_i^2 + s_i^2 / rho_i^2),
+#     R = diag(rho_i^2 / k_i)
+#
+# (Woodbury over the unique inputs, [Binois2018hetgp]_). With the residuals `r = R (K + R)^-1 (means
+# - m)` and the leverages `l_i = 1 - R_ii [(K + R)^-1]_ii` its slope in `h_i = log rho_i^2`, and the
+# diagonal of its expected curvature, are
+#
+#     slope_i = ((k_i - 1) s_i^2 / rho_i^2 + r_i^2 / R_ii - (k_i - l_i)) / 2
+#     weight_i = (k_i - 1 + (1 - l_i)^2) / 2
+#
+# so that a row counts as `k_i - l_i` degrees of freedom in the place of `k_i - 1`, and a single
+# reading says something as well. The process of h sees the likelihood at its mode as Gaussian
+# observations `h + slope / weight` of variance `1 / weight` (Laplace's approximation).
+
+
+MAX_STEP = 1.0  # of the logarithm of a noise variance in one iteration
+_NUM_ITERATIONS = 50
+
+
+@dataclass(frozen=True)
+class ReadingEvidence:
+    r"""The readings of all rows beside the process of their mean.
+
+    Attributes:
+        counts: `batch_shape x n` numbers of readings, at least 1.
+        squares: `batch_shape x n` sums of squares within the rows, `(k - 1) s^2`.
+        observed: `batch_shape x n`, False where a replicate has no reading.
+        residual: `batch_shape x n` means less their prior mean, in the units of the process.
+        covariance: `batch_shape x n x n` of the process of the mean.
+        unit: The variance 1 of the outcome in the units of the process.
+    """
+
+    counts: Tensor
+    squares: Tensor
+    observed: Tensor
+    residual: Tensor
+    covariance: Tensor
+    unit: Tensor
+
+    @classmethod
+    def of(cls, mean_model: Any, outcomes: RepeatedOutcomes, resolution: Tensor) -> ReadingEvidence:
+        r"""Reads the process of the mean as it is.
+
+        Args:
+            mean_model: The process of the mean, on the rows of `outcomes`.
+            outcomes: The statistics of the rows.
+            resolution: `batch_shape x 1 x 1`, the least sample variance that the data resolve,
+                which stands for one of 0.
+        """
+        counts = outcomes.counts.clamp_min(1)
+        squares = (counts - 1) * torch.maximum(outcomes.variances.nan_to_num(nan=0.0), resolution)
+        mean, covariance = prior_of(mean_model)
+        return cls(
+            counts=counts.squeeze(-1),
+            squares=squares.squeeze(-1),
+            observed=(outcomes.counts > 0).squeeze(-1),
+            residual=mean_model.train_targets - mean,
+            covariance=covariance,
+            unit=transform_variance(mean_model, torch.ones_like(resolution)).squeeze(-1),
+        )
+
+    def observations(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Gaussian observations of the log noise variances that stand for the likelihood.
+
+        Args:
+            h: `batch_shape x n` log noise variances.
+
+        Returns:
+            Observations and their variances, `batch_shape x n` each.
+        """
+        noise = (self.unit * h.exp() / self.counts).where(
+            self.observed, worthless(self.covariance.diagonal(dim1=-2, dim2=-1))
+        )
+        precision = torch.linalg.inv(self.covariance + torch.diag_embed(noise))
+        free = noise * precision.diagonal(dim1=-2, dim2=-1)  # 1 - leverage
+        weights = (precision @ self.residual.unsqueeze(-1)).squeeze(-1)
+        within = self.squares * (-h).exp() - (self.counts - 1)
+        slope = (within + noise * weights.square() - free) / 2
+        weight = (self.counts - 1 + free.square()) / 2
+        informs = self.observed & (weight > 0)
+        weight = weight.where(informs, torch.ones_like(weight))
+        targets = h + (slope / weight).where(informs, torch.zeros_like(slope))
+        return targets, (1 / weight).where(informs, worthless(h))
+
+
+@torch.no_grad()
+def observations_at_mode(
+    evidence: ReadingEvidence, mean: Tensor, covariance: Tensor
+) -> tuple[Tensor, Tensor]:
+    r"""The observations at the mode of the log noise variances, by Fisher scoring.
+
+    It starts at the prior mean, so that the result is a function of the data and of the
+    hyperparameters of both processes.
+
+    Args:
+        evidence: The likelihood.
+        mean: `batch_shape x n` prior mean of the log noise variances.
+        covariance: `batch_shape x n x n`, their prior covariance.
+
+    Returns:
+        Observations and their variances, `batch_shape x n` each.
+    """
+    h, tolerance = mean, torch.finfo(mean.dtype).eps ** 0.5
+    for _ in range(_NUM_ITERATIONS):
+        targets, noise = evidence.observations(h)
+        gain = torch.linalg.solve(
+            covariance + torch.diag_embed(noise), (targets - mean).unsqueeze(-1)
+        )
+        step = (mean + (covariance @ gain).squeeze(-1) - h).clamp(-MAX_STEP, MAX_STEP)
+        h = h + step
+        if bool((step.abs() < tolerance).all()):
+            break
+    return evidence.observations(h)
+
+
+@torch.no_grad()
+def prior_of(model: Any) -> tuple[Tensor, Tensor]:
+    r"""Prior mean and covariance of a process at its training inputs, in its own units."""
+    model.train()  # training inputs as they were given
+    X = model.transform_inputs(model.train_inputs[0])
+    return model.mean_module(X), model.covar_module(X).to_dense()

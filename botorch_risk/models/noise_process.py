@@ -167,37 +167,35 @@ class KnownNoise(NoiseProcess):
         self.limits = limits
         self.marginals = MarginalPredictor(self.model)
 
-    def posterior(self, X: Tensor) -> Posterior:  # noqa: D102
+    def posterior(self, X: Tensor) -> Posterior:
         return self.model.posterior(X)
 
-    def expected(self, X: Tensor) -> Tensor:  # noqa: D102
+    def expected(self, X: Tensor) -> Tensor:
         return self.marginals(X).mean
 
-    def on_outcome_scale(self, values: Tensor) -> Tensor:  # noqa: D102
+    def on_outcome_scale(self, values: Tensor) -> Tensor:
         return values
 
-    def slope_on_outcome_scale(self, variances: Tensor) -> Tensor:  # noqa: D102
+    def slope_on_outcome_scale(self, variances: Tensor) -> Tensor:
         return torch.ones_like(variances)
 
-    def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
+    def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
         variance = self.expected(X)
         return variance, variance
 
-    def bounds_after_repeats(  # noqa: D102
+    def bounds_after_repeats(
         self, X: Tensor, beta: float | Tensor, counts: Tensor
     ) -> tuple[Tensor, Tensor]:
         return self.bounds(X, beta)
 
-    def bounds_in_sequence(  # noqa: D102
+    def bounds_in_sequence(
         self, X: Tensor, beta: float | Tensor | None, counts: Tensor
     ) -> tuple[Tensor, Tensor]:
         variance = self.expected(X)  # nothing is left to learn
         return variance, variance
 
-    def fit(self, fit_model: Callable[[Any], bool]) -> bool:  # noqa: D102
+    def fit(self, fit_model: Callable[[Any], bool]) -> bool:
         return True
 
-    def conditioned(  # noqa: D102
-        self, X: Tensor, counts: Tensor, variances: Tensor | None
-    ) -> KnownNoise:
+    def conditioned(self, X: Tensor, counts: Tensor, variances: Tensor | None) -> KnownNoise:
         return self

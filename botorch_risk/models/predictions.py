@@ -20,8 +20,8 @@ from torch import Tensor
 from botorch_risk.gradients import predicting_with
 from botorch_risk.models.fixed_noise import is_one_to_many, least_noise, transform_variance
 from botorch_risk.models.noise_process import NoiseProcess
-from botorch_risk.posterior.inputs import as_points, check_points
 from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
+from botorch_risk.posterior.t_batch import as_points, check_points
 
 
 class MeanVariancePredictions(Model, GP, ABC):

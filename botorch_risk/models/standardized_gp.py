@@ -2,14 +2,23 @@ r"""BoTorch's default model, for outcomes of any scale."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import (
+    ChainedInputTransform,
+    InputTransform,
+    Normalize,
+    NumericToCategoricalEncoding,
+)
 from torch import Tensor
 
-from botorch_risk.models.outcome_scales import StandardDeviationScale
+from botorch_risk.arguments import as_floating
+from botorch_risk.models.variance_links import StandardDeviationScale
 
 
 def standardized_gp(train_X: Tensor, train_Y: Tensor, **options: Any) -> SingleTaskGP:
@@ -51,3 +60,57 @@ def standardized_gp(train_X: Tensor, train_Y: Tensor, **options: Any) -> SingleT
     train_X, train_Y = train_X.detach(), train_Y.detach()
     scale = StandardDeviationScale(torch.ones_like(train_Y, dtype=torch.bool))
     return SingleTaskGP(train_X, train_Y, outcome_transform=scale, **options)
+
+
+def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> InputTransform:
+    r"""An input transform to the unit cube, of categories to one column for each value.
+
+    A category is coded by whole numbers, which a kernel would take for an order. One-hot columns
+    are as far from each other for every two values, each with a lengthscale of its own
+    [GarridoMerchan2020categorical]_. Other columns keep their order: with the environmental
+    variable in the last ones it stays there, and the fast predictors take the transform.
+
+    Args:
+        bounds: The lower and the upper bounds of the columns, `2 x d`.
+        categories: The columns of categories, whose values are the whole numbers of their bounds.
+
+    Returns:
+        BoTorch's `Normalize`, after `NumericToCategoricalEncoding` if there are categories.
+
+    Raises:
+        InputDataError: If the bounds of a category are not two different whole numbers.
+
+    Example:
+        >>> transform = one_hot_inputs(torch.tensor([[0.0, 1.0], [2.0, 3.0]]), categories=[1])
+        >>> transform(torch.tensor([[0.5, 2.0]]))
+        tensor([[0.2500, 0.0000, 1.0000, 0.0000]])
+    """
+    bounds = as_floating(bounds, "bounds")
+    if not categories:
+        return Normalize(bounds.shape[-1], bounds=bounds)
+    values: dict[int, Tensor] = {}
+    for column in categories:
+        lower, upper = bounds[:, column]
+        if lower >= upper or (bounds[:, column] % 1 != 0).any():
+            raise InputDataError(
+                f"Expected whole bounds of the category in column {column}, the lower one below. "
+                f"Got {bounds[:, column].tolist()}."
+            )
+        values[column % bounds.shape[-1]] = torch.arange(int(lower), int(upper) + 1)
+    encoding = NumericToCategoricalEncoding(
+        dim=bounds.shape[-1],
+        categorical_features={column: len(each) for column, each in sorted(values.items())},
+        encoders={column: partial(_one_hot, values=each) for column, each in values.items()},
+    )
+    unit = bounds.new_tensor([[0.0], [1.0]])
+    parts = [
+        unit.expand(2, len(values[column])) if column in values else bounds[:, [column]]
+        for column in range(bounds.shape[-1])
+    ]
+    box = torch.cat(parts, dim=-1)
+    return ChainedInputTransform(one_hot=encoding, unit=Normalize(box.shape[-1], bounds=box))
+
+
+def _one_hot(codes: Tensor, values: Tensor) -> Tensor:
+    r"""One column for each value; none of them is 1 at a code without one, such as NaN."""
+    return codes.unsqueeze(-1) == values.to(codes.device)

@@ -15,11 +15,12 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.transforms.outcome import OutcomeTransform, Standardize
 from botorch.models.transforms.utils import norm_to_lognorm_mean, norm_to_lognorm_variance
 from botorch.posteriors import Posterior, TransformedPosterior
+from botorch.utils.types import DEFAULT, _DefaultType
 from torch import Tensor
-
-from botorch_risk.models.outcome_scales import MeanScale, ObservedScale, SignalScale
 
 
 class VarianceLink(ABC):
@@ -73,28 +74,28 @@ class IdentityLink(VarianceLink):
     heavy-tailed for k = 2 and 3, so it is scaled by its mean, not by its standard deviation.
     """
 
-    def apply(self, variances: Tensor) -> Tensor:  # noqa: D102
+    def apply(self, variances: Tensor) -> Tensor:
         return variances
 
-    def observations(self, variances: Tensor, counts: Tensor) -> Tensor:  # noqa: D102
+    def observations(self, variances: Tensor, counts: Tensor) -> Tensor:
         return variances
 
-    def observation_noise(self, variances: Tensor, counts: Tensor) -> Tensor:  # noqa: D102
+    def observation_noise(self, variances: Tensor, counts: Tensor) -> Tensor:
         return 2 * variances.square() / (counts - 1)
 
-    def inverse(self, values: Tensor) -> Tensor:  # noqa: D102
+    def inverse(self, values: Tensor) -> Tensor:
         return values
 
-    def inverse_slope(self, variances: Tensor) -> Tensor:  # noqa: D102
+    def inverse_slope(self, variances: Tensor) -> Tensor:
         return torch.ones_like(variances)
 
-    def mean(self, mean: Tensor, variance: Tensor) -> Tensor:  # noqa: D102
+    def mean(self, mean: Tensor, variance: Tensor) -> Tensor:
         return mean
 
-    def posterior(self, posterior: Posterior) -> Posterior:  # noqa: D102
+    def posterior(self, posterior: Posterior) -> Posterior:
         return posterior
 
-    def outcome_transform(  # noqa: D102
+    def outcome_transform(
         self, observed: Tensor, noise: Tensor | None, resolution: Tensor
     ) -> ObservedScale:
         return MeanScale(observed, resolution)
@@ -110,10 +111,10 @@ class LogLink(VarianceLink):
         Var log s^2 = trigamma((k - 1) / 2)
     """
 
-    def apply(self, variances: Tensor) -> Tensor:  # noqa: D102
+    def apply(self, variances: Tensor) -> Tensor:
         return variances.log()
 
-    def observations(self, variances: Tensor, counts: Tensor) -> Tensor:  # noqa: D102
+    def observations(self, variances: Tensor, counts: Tensor) -> Tensor:
         half = (counts - 1) / 2
         return variances.log() - half.digamma() + half.log()
 
@@ -159,7 +160,7 @@ class LogLink(VarianceLink):
         noise = 1 / (1 / tilted - 1 / variance).clamp_min(1e-6 / variance)
         return mean + shift * (1 + noise / variance), noise
 
-    def observation_noise(self, variances: Tensor, counts: Tensor) -> Tensor:  # noqa: D102
+    def observation_noise(self, variances: Tensor, counts: Tensor) -> Tensor:
         return torch.polygamma(1, (counts - 1) / 2)
 
     def precision(self, counts: Tensor) -> Tensor:
@@ -171,16 +172,16 @@ class LogLink(VarianceLink):
         precision = 1 / self.observation_noise(counts, counts.clamp_min(2))
         return precision.where(counts > 1, torch.zeros_like(precision))
 
-    def inverse(self, values: Tensor) -> Tensor:  # noqa: D102
+    def inverse(self, values: Tensor) -> Tensor:
         return values.exp()
 
-    def inverse_slope(self, variances: Tensor) -> Tensor:  # noqa: D102
+    def inverse_slope(self, variances: Tensor) -> Tensor:
         return variances
 
-    def mean(self, mean: Tensor, variance: Tensor) -> Tensor:  # noqa: D102
+    def mean(self, mean: Tensor, variance: Tensor) -> Tensor:
         return norm_to_lognorm_mean(mean, variance)
 
-    def posterior(self, posterior: Posterior) -> Posterior:  # noqa: D102
+    def posterior(self, posterior: Posterior) -> Posterior:
         return TransformedPosterior(
             posterior=posterior,
             sample_transform=torch.exp,
@@ -188,10 +189,175 @@ class LogLink(VarianceLink):
             variance_transform=norm_to_lognorm_variance,
         )
 
-    def outcome_transform(  # noqa: D102
+    def outcome_transform(
         self, observed: Tensor, noise: Tensor | None, resolution: Tensor
     ) -> ObservedScale:
         return SignalScale(observed, noise)
 
 
 LINKS: dict[str, VarianceLink] = {"identity": IdentityLink(), "log": LogLink()}
+
+
+# How the processes of a mean-variance model scale their observations.
+#
+# A batch of replicates is one tensor, in which rows that a replicate did not observe hold
+# fillers. The transforms here take their statistics from the observed entries alone, so that a
+# replicate in a batch has the model that it has by itself.
+
+
+# Prior variance of the logarithm of the noise variance before any sample variance is seen, and
+# the least that an estimate of it may come down to: chosen by the calibration study.
+TYPICAL_LOG_VARIANCE = 0.75
+LEAST_LOG_VARIANCE = 0.25
+
+
+class ObservedScale(Standardize):
+    r"""Centres and scales by statistics of the observed entries, at any scale of the outcome."""
+
+    observed: Tensor
+
+    def __init__(self, observed: Tensor) -> None:
+        r"""Keeps the mask of the entries that count.
+
+        Args:
+            observed: `batch_shape x n x 1`, True where an entry is an observation.
+        """
+        super().__init__(m=1, batch_shape=observed.shape[:-2])
+        self.register_buffer("observed", observed, persistent=False)
+
+    def forward(
+        self, Y: Tensor, Yvar: Tensor | None = None, X: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        r"""Scaled outcomes and their variances, `batch_shape x n x 1`."""
+        if self.training:
+            self._validate_training_inputs(Y=Y, Yvar=Yvar)
+            if Y.shape != self.observed.shape:
+                raise BotorchTensorDimensionError(
+                    f"Expected outcomes of shape {self.observed.shape}. Got {Y.shape=}."
+                )
+            self.means, self.stdvs = self._statistics(Y)
+            self._stdvs_sq = self.stdvs.square()
+            self._is_trained = torch.tensor(True)
+        return (Y - self.means) / self.stdvs, None if Yvar is None else Yvar / self._stdvs_sq
+
+    @abstractmethod
+    def _statistics(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Centre and scale, `batch_shape x 1 x 1` each."""
+
+    def _moments(self, Y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Number, mean and unbiased variance (0 for fewer than two) of the observed entries."""
+        count = self.observed.sum(dim=-2, keepdim=True)
+        mean = self._average(Y)
+        squares = (Y - mean).square().where(self.observed, torch.zeros_like(Y))
+        return count, mean, squares.sum(dim=-2, keepdim=True) / (count - 1).clamp_min(1)
+
+    def _average(self, values: Tensor) -> Tensor:
+        total = values.where(self.observed, torch.zeros_like(values)).sum(dim=-2, keepdim=True)
+        return total / self.observed.sum(dim=-2, keepdim=True).clamp_min(1)
+
+
+class StandardDeviationScale(ObservedScale):
+    r"""Zero mean and unit standard deviation, as BoTorch's `Standardize`, at any scale.
+
+    Outcomes that are constant, or fewer than two, are centred only.
+    """
+
+    def _statistics(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        _, mean, variance = self._moments(Y)
+        # Constant up to rounding, whatever the units are: BoTorch compares with 1e-8 instead.
+        resolution = 4 * torch.finfo(Y.dtype).eps * mean.abs()
+        scale = variance.sqrt()
+        return mean, scale.where(scale > resolution, torch.ones_like(scale))
+
+
+class MeanScale(ObservedScale):
+    r"""Centres sample variances and divides them by their mean, not their standard deviation.
+
+    They are heavy-tailed for two or three repeats, so that their standard deviation says little.
+    """
+
+    default: Tensor
+
+    def __init__(self, observed: Tensor, default: Tensor) -> None:
+        r"""As `ObservedScale`.
+
+        Args:
+            observed: `batch_shape x n x 1`, True where an entry is an observation.
+            default: `batch_shape x 1 x 1` scales where all sample variances are 0.
+        """
+        super().__init__(observed)
+        self.register_buffer("default", default, persistent=False)
+
+    def _statistics(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        mean = self._average(Y)
+        return mean, mean.where(mean > 0, self.default)
+
+
+class SignalScale(ObservedScale):
+    r"""Centres logarithms of sample variances and divides by the spread of the noise itself.
+
+    The spread `S` of the observations is the spread of the noise plus their own, which is known:
+    `t = trigamma((k - 1) / 2)`, 4.9 for two repeats. A process with unit prior variance on
+    observations divided by sqrt(S) would take all of S for prior variance. The estimate
+    `s = max(S - t, 0)` has a standard error e. It is averaged, by precision, with a typical
+    `v = TYPICAL_LOG_VARIANCE` whose own error p is as large as either of them, and stays above
+    `LEAST_LOG_VARIANCE`:
+
+        (v e^2 + s p^2) / (e^2 + p^2),   e^2 = 2 max(S, t)^2 / (n - 1),   p = max(s, v)
+    """
+
+    noise: Tensor | None
+
+    def __init__(self, observed: Tensor, noise: Tensor | None) -> None:
+        r"""As `ObservedScale`.
+
+        Args:
+            observed: `batch_shape x n x 1`, True where an entry is an observation.
+            noise: `batch_shape x n x 1` known variances of the observations; `None` where they
+                are noise levels themselves, not estimates of them.
+        """
+        super().__init__(observed)
+        self.register_buffer("noise", noise, persistent=False)
+
+    def _statistics(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        count, mean, spread = self._moments(Y)
+        own = torch.zeros_like(spread) if self.noise is None else self._average(self.noise)
+        signal = (spread - own).clamp_min(0.0)
+        error = 2 * (signal + own).square() / (count - 1).clamp_min(1)
+        error = error.where(count > 1, torch.full_like(error, torch.inf))
+        doubt = signal.clamp_min(TYPICAL_LOG_VARIANCE).square()
+        trust = doubt / (error + doubt)
+        variance = TYPICAL_LOG_VARIANCE + trust * (signal - TYPICAL_LOG_VARIANCE)
+        return mean, variance.clamp_min(LEAST_LOG_VARIANCE).sqrt()
+
+
+def scale_of_observed(
+    transform: OutcomeTransform | _DefaultType | None, observed: Tensor
+) -> OutcomeTransform | None:
+    r"""An outcome transform with statistics of the observed rows alone.
+
+    Args:
+        transform: The transform that the user chose; `Standardize` by default.
+        observed: `batch_shape x n x 1`, True where an entry is an observation.
+
+    Raises:
+        UnsupportedError: If the transform is not linear, or learns from fillers.
+    """
+    if transform == DEFAULT:
+        return StandardDeviationScale(observed)
+    if transform is None:
+        return None
+    assert isinstance(transform, OutcomeTransform)  # for the type checker
+    if not transform._is_linear:
+        raise UnsupportedError(
+            "Expected a linear `outcome_transform`: the mean of transformed repeats is not "
+            f"the transformed mean. Got {type(transform).__name__}."
+        )
+    if bool(observed.all()):
+        return transform
+    if type(transform) is Standardize:
+        return StandardDeviationScale(observed)
+    raise UnsupportedError(
+        "Expected `Standardize` or no `outcome_transform` where a replicate misses rows, since "
+        f"fillers would enter its statistics. Got {type(transform).__name__}."
+    )

@@ -51,7 +51,6 @@ class DenseCovariance:
         return self._matrix[replicates, rows]
 
     def copy(self) -> DenseCovariance:
-        r"""An independent copy."""
         twin = copy.copy(self)
         twin._matrix, twin._current = self.matrix.clone(), list(self._current)
         return twin

@@ -15,8 +15,8 @@ from botorch.exceptions.errors import (
 from torch import Tensor
 
 from botorch_risk.arguments import check_counts
-from botorch_risk.posterior.inputs import as_points, check_points
 from botorch_risk.posterior.marginals import has_closed_form
+from botorch_risk.posterior.t_batch import as_points, check_points
 
 
 def check_model(model: Any, posterior_transform: PosteriorTransform | None) -> None:

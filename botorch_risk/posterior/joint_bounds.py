@@ -10,9 +10,9 @@ from gpytorch import settings
 from torch import Tensor
 
 from botorch_risk.posterior.cache import PosteriorCache
-from botorch_risk.posterior.inputs import as_points, check_points
 from botorch_risk.posterior.marginals import MarginalPredictor, has_closed_form
 from botorch_risk.posterior.stationary_moments import bound_and_gradient, outcome_bound
+from botorch_risk.posterior.t_batch import as_points, check_points
 
 
 class JointBounds:

@@ -23,13 +23,12 @@ from torch import Tensor
 
 from botorch_risk.gradients import inputs_need_gradients, predicting_with
 from botorch_risk.posterior.cache import PosteriorCache
-from botorch_risk.posterior.inputs import as_points, check_points
 from botorch_risk.posterior.stationary_moments import (
     chunk_size,
     outcome_moments,
     stationary_moments,
 )
-from botorch_risk.posterior.t_batch import TBatch, joint_shape
+from botorch_risk.posterior.t_batch import TBatch, as_points, check_points, joint_shape
 
 
 class Marginals(NamedTuple):

@@ -21,11 +21,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from botorch_risk.posterior.cache import PosteriorCache
-from botorch_risk.posterior.inputs import keeps_apart, original_inputs
 from botorch_risk.posterior.kernels import StationaryKernel, squared_distance
 from botorch_risk.posterior.marginals import MarginalPredictor, Marginals, has_closed_form
 from botorch_risk.posterior.stationary_moments import chunk_size
-from botorch_risk.posterior.t_batch import TBatch, joint_shape
+from botorch_risk.posterior.t_batch import TBatch, joint_shape, keeps_apart, original_inputs
 
 # Singular values below this, relative to the largest, are rounding.
 _RANK_TOLERANCE = 1e-13

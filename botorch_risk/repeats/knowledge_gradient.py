@@ -20,7 +20,7 @@ from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.learnt_noise import LearntNoise
 from botorch_risk.models.variance_links import LogLink
 from botorch_risk.posterior.domain_arguments import check_model
-from botorch_risk.posterior.inputs import as_points
+from botorch_risk.posterior.t_batch import as_points
 from botorch_risk.repeats.rank_one_gain import RankOneGain
 
 

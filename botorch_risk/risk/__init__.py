@@ -1,9 +1,9 @@
 r"""Measures of risk over a distribution of the environment: pure tensor functionals."""
 
-from botorch_risk.risk.mean_variance import MeanVariance
 from botorch_risk.risk.measures import (
     ConditionalValueAtRisk,
     Expectation,
+    MeanVariance,
     PickingRiskMeasure,
     RiskMeasure,
     ValueAtRisk,

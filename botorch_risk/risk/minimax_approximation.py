@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from botorch_risk.arguments import check_nonnegative
-from botorch_risk.risk.kernel_matrices import (
+from botorch_risk.risk.measures import RiskMeasure
+from botorch_risk.risk.mmd import (
     Kernel,
     check_size,
     eigen,
@@ -18,7 +19,6 @@ from botorch_risk.risk.kernel_matrices import (
     same_points,
     without_copies,
 )
-from botorch_risk.risk.measures import RiskMeasure
 
 _FIRST_ROWS = 16  # of the root of the sensitivity, which belong to the smallest eigenvalues
 

@@ -113,17 +113,14 @@ class JointPosterior(Posterior):
 
     @property
     def device(self) -> torch.device:
-        r"""The device of the points."""
         return self.X.device
 
     @property
     def dtype(self) -> torch.dtype:
-        r"""The dtype of the points."""
         return self.X.dtype
 
     @property
     def batch_shape(self) -> torch.Size:
-        r"""The t-batch."""
         return self.X.shape[:-2]
 
     @property

@@ -20,8 +20,8 @@ from botorch_risk.models.outcomes import (
     refuse_reduced,
     single_outcome,
 )
-from botorch_risk.posterior.inputs import as_points, input_widths
 from botorch_risk.posterior.marginals import MarginalPredictor
+from botorch_risk.posterior.t_batch import as_points, input_widths
 from botorch_risk.robust.constant_rows import constant_rows
 from botorch_risk.robust.joint import JointProcess
 from botorch_risk.robust.reductions import Reduction, Reductions
@@ -116,12 +116,10 @@ class RobustModel(ModelOfRisks):
 
     @property
     def num_outputs(self) -> int:
-        r"""The number of risks."""
         return len(self.risks.reductions)
 
     @property
     def batch_shape(self) -> torch.Size:
-        r"""That of the underlying model."""
         return self.model.batch_shape
 
     @property

@@ -70,17 +70,14 @@ class JoinedPosterior(Posterior):
 
     @property
     def device(self) -> torch.device:
-        r"""That of the first."""
         return self.posteriors[0].device
 
     @property
     def dtype(self) -> torch.dtype:
-        r"""That of the first."""
         return self.posteriors[0].dtype
 
     @property
     def batch_shape(self) -> torch.Size:
-        r"""The t-batch."""
         first = self.posteriors[0]
         return first.base_sample_shape[: first.batch_range[1]]
 

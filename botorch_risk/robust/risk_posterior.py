@@ -87,7 +87,6 @@ class RiskPosterior(TransformedPosterior):
 
     @property
     def batch_shape(self) -> torch.Size:
-        r"""The t-batch."""
         return self._posterior._extended_shape()[:-2]
 
     def _extended_shape(self, sample_shape: torch.Size = torch.Size()) -> torch.Size:  # noqa: B008

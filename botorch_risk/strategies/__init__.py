@@ -15,12 +15,9 @@ from botorch_risk.strategies.adaptive_repeats import (
 from botorch_risk.strategies.classification import Classification
 from botorch_risk.strategies.context_space import ContextSpace
 from botorch_risk.strategies.contextual import ContextualRisk
-from botorch_risk.strategies.domain import SampleDomain, Sampler
 from botorch_risk.strategies.environment import EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.history import History
-from botorch_risk.strategies.initial_design import initial_design
 from botorch_risk.strategies.kde import drbo_kde, drbo_mmd, risk_kde, sbo_kde
 from botorch_risk.strategies.mean_variance import MeanVariance, Weights
 from botorch_risk.strategies.measured_box import MeasuredBox
@@ -39,9 +36,16 @@ from botorch_risk.strategies.risk_search import (
     risk_search,
 )
 from botorch_risk.strategies.single_experiment import SingleExperiment
-from botorch_risk.strategies.space import Box, Space
+from botorch_risk.strategies.space import Box, Space, initial_design
 from botorch_risk.strategies.strategy import Strategy
-from botorch_risk.strategies.truvar import TruncateVariance, truvar, truvar_state
+from botorch_risk.strategies.truvar import (
+    FiniteDomain,
+    SampleDomain,
+    Sampler,
+    TruncateVariance,
+    truvar,
+    truvar_state,
+)
 from botorch_risk.strategies.uhe_bo import uhe_bo
 from botorch_risk.strategies.v_ucb import LacedValue, v_ucb
 

@@ -93,7 +93,6 @@ class FixedRepeats:
     def __call__(
         self, view: View, reporting: MeanVariance, measured: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""The next measurement."""
         X = reporting.propose(view).squeeze(-2)
         return X, torch.full_like(X[..., 0], self.num_repeats)
 
@@ -141,7 +140,6 @@ class WorthOfReadings:
     def __call__(
         self, view: View, reporting: MeanVariance, measured: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""The next measurement."""
         acquisition = LogRiskAverseKnowledgeGradient(
             view.belief, risk_aversion=reporting.weights.risk_aversion, **vars(self)
         )
@@ -206,7 +204,6 @@ class AdaptiveRepeats(Method):
 
     @property
     def keeps_fits(self) -> bool:
-        r"""As of `reporting`."""
         return self.reporting.keeps_fits
 
     def believe(self, view: View) -> MeanVarianceGP:

@@ -66,7 +66,6 @@ class ContextSpace:
         return self
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
-        r"""The initial decisions."""
         return self.box.initial(seeds, num_points)
 
     def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
@@ -74,7 +73,6 @@ class ContextSpace:
         return self.box.random_points(seeds, num_points, *stream)
 
     def shown(self, asked: Tensor) -> Tensor:
-        r"""The decisions."""
         return asked
 
     def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:

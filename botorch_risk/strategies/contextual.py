@@ -66,7 +66,6 @@ class ContextualRisk(Method):
 
     @property
     def keeps_fits(self) -> bool:
-        r"""Yes."""
         return True
 
     def believe(self, view: View) -> RiskUpperConfidenceBound:

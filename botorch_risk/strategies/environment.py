@@ -16,8 +16,7 @@ from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.models.hallucination import condition_on_mean
-from botorch_risk.models.one_hot import one_hot_inputs
-from botorch_risk.models.standardized_gp import standardized_gp
+from botorch_risk.models.standardized_gp import one_hot_inputs, standardized_gp
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.recommend import Recommendation, Rule, recommend
 from botorch_risk.recommend_everywhere import recommend_everywhere
@@ -112,7 +111,6 @@ class EnvironmentRisk(Method):
 
     @property
     def keeps_fits(self) -> bool:
-        r"""Yes."""
         return True
 
     def believe(self, view: View) -> Bound:
@@ -192,7 +190,6 @@ class Turn:
 
     @property
     def space(self) -> EnvironmentSpace:
-        r"""What a row is."""
         return self.view.space
 
     def streams(self, purpose: str) -> list[int]:

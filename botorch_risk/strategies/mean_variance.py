@@ -139,7 +139,6 @@ class MeanVariance(Method):
 
     @property
     def keeps_fits(self) -> bool:
-        r"""Yes."""
         return True
 
     def believe(self, view: View) -> MeanVarianceGP:

@@ -258,44 +258,34 @@ class ReportedMethod(Method):
 
     @property
     def num_outcomes(self) -> int:
-        r"""As of `report`."""
         return self.report.num_outcomes
 
     @property
     def keeps_fits(self) -> bool:
-        r"""As of `report`."""
         return self.report.keeps_fits
 
     def start(self, space: Space, num_replicates: int) -> State:
-        r"""As `report` does."""
         return self.report.start(space, num_replicates)
 
     def check(self, history: History) -> None:
-        r"""As `report` does."""
         self.report.check(history)
 
     def group_by(self, history: History) -> Tensor:
-        r"""As `report` does."""
         return self.report.group_by(history)
 
     def believe(self, view: View) -> Any:
-        r"""As `report` does."""
         return self.report.believe(view)
 
     def record(self, view: View, rows: Tensor) -> Tensor | None:
-        r"""As `report` does."""
         return self.report.record(view, rows)
 
     def learn(self, view: View) -> State:
-        r"""As `report` does."""
         return self.report.learn(view)
 
     def recommend(self, view: View) -> Tensor:
-        r"""As `report` does."""
         return self.report.recommend(view)
 
     def classify(self, view: View) -> Classification:
-        r"""As `report` does."""
         return self.report.classify(view)
 
 

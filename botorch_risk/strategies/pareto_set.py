@@ -148,7 +148,6 @@ class ParetoSearch(Method):
 
     @property
     def keeps_fits(self) -> bool:
-        r"""As of the search."""
         return self.search.keeps_fits
 
     def believe(self, view: View) -> ObjectiveRisks:

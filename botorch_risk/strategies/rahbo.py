@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from botorch_risk.acquisition.noise_uncertainty import NoisePosteriorStandardDeviation
+from botorch_risk.acquisition.mean_variance import NoisePosteriorStandardDeviation
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.models.heteroscedastic import MeanVarianceGP

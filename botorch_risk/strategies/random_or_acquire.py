@@ -70,7 +70,6 @@ class RandomOrAcquire(Method):
             check_positive(exploration=self.exploration)
 
     def start(self, space: Space, num_replicates: int) -> State:
-        r"""Even weights."""
         if self.inner.start(space, num_replicates):
             raise ValueError(f"Expected a method without a state. Got {self.inner}.")
         none = torch.zeros(num_replicates, dtype=torch.long)
@@ -115,7 +114,6 @@ class RandomOrAcquire(Method):
         }
 
     def recommend(self, view: View) -> Tensor:
-        r"""What the inner method recommends."""
         everyone = list(range(len(view.seeds)))
         return self.inner.recommend(view.of(everyone, self.inner))
 

@@ -16,11 +16,11 @@ from botorch.exceptions.errors import (
 from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_fields
-from botorch_risk.models.one_hot import one_hot_inputs
+from botorch_risk.arguments import as_floating, check_arguments, check_counts, check_fields
+from botorch_risk.models.standardized_gp import one_hot_inputs
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.optim.pointwise import PointwiseAcquisition
-from botorch_risk.strategies.initial_design import initial_design, uniform_points
+from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points
 from botorch_risk.strategies.mixed import AcquisitionOfDecisions, decoded
 
 # How far outside the bounds a point may be by rounding, in units of their range.
@@ -191,7 +191,6 @@ class Box:
         return X
 
     def shown(self, asked: Tensor) -> Tensor:
-        r"""The decisions."""
         return asked
 
     def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
@@ -318,3 +317,54 @@ def check_within(X: Tensor, bounds: Tensor) -> None:
     if outside.any():
         row = decisions[outside.any(dim=-1)][0].tolist()
         raise InputDataError(f"Expected points within bounds={bounds.tolist()}. Got {row}.")
+
+
+def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) -> Tensor:
+    r"""Scrambled Sobol points, a pure function of each replicate's seed.
+
+    Args:
+        bounds: The lower and the upper bounds of the box, `2 x d`.
+        seeds: One seed per replicate.
+        num_points: The number of points.
+
+    Returns:
+        An `R x num_points x d` tensor in the units, dtype and device of `bounds`.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If `num_points` is not positive or a seed repeats.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
+        >>> design = initial_design(bounds, seeds=[0, 1], num_points=4)
+        >>> torch.equal(design[1:], initial_design(bounds, seeds=1, num_points=4))
+        True
+    """
+    check_arguments(initial_design, locals())
+    check_counts(num_points=num_points)
+    bounds = as_floating(bounds, "bounds")
+    streams = [derive_seed(seed, "initial design") for seed in as_seeds(seeds)]
+    unit = torch.stack([sobol_points(stream, num_points, bounds.shape[-1]) for stream in streams])
+    lower, upper = bounds.cpu().double()
+    return (lower + (upper - lower) * unit).to(bounds)
+
+
+def uniform_points(
+    bounds: Tensor, seeds: int | Sequence[int], num_points: int, *stream: int | str
+) -> Tensor:
+    r"""Independent uniform points, a pure function of each replicate's seed and the stream.
+
+    Args:
+        bounds: The lower and the upper bounds of the box, `2 x d`.
+        seeds: One seed per replicate.
+        num_points: The number of points.
+        stream: Integers and words that name the draw.
+
+    Returns:
+        An `R x num_points x d` tensor in the units, dtype and device of `bounds`.
+    """
+    shape, dtype = (num_points, bounds.shape[-1]), bounds.dtype
+    streams = generators(seeds, *stream)
+    unit = torch.stack([torch.rand(shape, dtype=dtype, generator=g) for g in streams])
+    lower, upper = bounds
+    return lower + (upper - lower) * unit.to(bounds)

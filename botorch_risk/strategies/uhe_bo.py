@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from botorch_risk.acquisition.named_known import gp_ucb
+from botorch_risk.acquisition.named import gp_ucb
 from botorch_risk.acquisition.widths import Beta, check_beta
 from botorch_risk.arguments import check_arguments
 from botorch_risk.bandits import RewardScale

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from botorch_risk.acquisition import named_known
+from botorch_risk.acquisition import named
 from botorch_risk.acquisition.lacing import LacingRule, select_lacing_value
 from botorch_risk.acquisition.widths import Beta, bayesian_beta, check_beta
 from botorch_risk.arguments import check_arguments, check_fields
@@ -40,7 +40,7 @@ class LacedValue:
         >>> from botorch_risk.environments import DiscreteEnvironment
         >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> w = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
-        >>> recipe = partial(named_known.v_ucb, risk_level=0.1)
+        >>> recipe = partial(named.v_ucb, risk_level=0.1)
         >>> method = EnvironmentRisk(recipe, LacedValue("uniform"), raw_samples=16)
         >>> space = EnvironmentSpace(Box(unit), DiscreteEnvironment(w))
         >>> strategy = Strategy(space, method, seeds=[0, 1], num_initial=8)
@@ -122,7 +122,7 @@ def v_ucb(
         environment.log_density(environment.points)  # raises if there is none
     check_beta(beta)
     ValueAtRisk(risk_level)  # raises
-    recipe = partial(named_known.v_ucb, risk_level=risk_level, beta=beta)
+    recipe = partial(named.v_ucb, risk_level=risk_level, beta=beta)
     space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
     method = EnvironmentRisk(recipe, LacedValue(rule), **options)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)

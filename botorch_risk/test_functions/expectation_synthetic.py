@@ -73,7 +73,6 @@ class EnvironmentalAckley(ExpectationTestProblem):
 
     @property
     def marginals(self) -> Distribution:
-        r"""Normal."""
         return _normal(0.5, 0.15)
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
@@ -144,7 +143,6 @@ class EnvironmentalBranin(ExpectationTestProblem):
 
     @property
     def marginals(self) -> Distribution:
-        r"""Normal."""
         return _normal(0.5, 0.1)
 
     def _evaluate_true(self, X: Tensor) -> Tensor:

@@ -22,7 +22,6 @@ from botorch_risk.acquisition import (
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
     Straddle,
-    TargetedIntegratedVariance,
     TruncatedVarianceReduction,
     TruncatedVarianceState,
     qRiskAverseUpperConfidenceBound,
@@ -141,10 +140,6 @@ _GRID = torch.cartesian_prod(*[torch.linspace(0, 1, 4, dtype=torch.float64)] * 2
 _STATE = partial(TruncatedVarianceState.initial, _GRID, Maximize(), eta=0.2)
 
 
-def targeted(model: Any, **options: Any) -> TargetedIntegratedVariance:
-    return TargetedIntegratedVariance(model, 1.2, _GRID.to(model.train_targets), **options)
-
-
 def truncated(model: Any, **options: Any) -> TruncatedVarianceReduction:
     domain = _GRID.to(model.train_targets)
     state = TruncatedVarianceState.initial(
@@ -239,16 +234,6 @@ ACQUISITIONS = [
             model, repeats, X, 0.7, [1, 4], start=2.0
         ),
         tolerance=1e-3,
-        batch_dims=1,
-    ),
-    AcquisitionCase(
-        "targeted_variance",
-        targeted,
-        lambda model, repeats, X: oracles.targeted_reduction(
-            model, repeats, X, oracles.to_numpy(_GRID), 1.2
-        ),
-        model=of_decision,
-        arguments={"threshold": 1.2, "points": _GRID},
         batch_dims=1,
     ),
     AcquisitionCase(

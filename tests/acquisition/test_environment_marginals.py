@@ -7,7 +7,7 @@ import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from torch import Tensor
 
-from botorch_risk.acquisition.environment_marginals import marginals_of
+from botorch_risk.acquisition.risk_ucb import marginals_of
 from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
 from tests.contracts import RepeatedData, of_decision, of_decision_and_context
 

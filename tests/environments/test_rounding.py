@@ -13,7 +13,7 @@ from botorch_risk.environments import (
     KernelDensityEnvironment,
     leave_one_out_bandwidth,
 )
-from botorch_risk.environments.rounding import copies, rounding_step, spread_within_cells
+from botorch_risk.environments.kernel_density import copies, rounding_step, spread_within_cells
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 FLOOR = torch.tensor([1e-6], dtype=torch.double)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_risk.fit.marginal_likelihood import (
+from botorch_risk.fit.objective import (
     BestConstant,
     Hyperparameters,
     log_marginal_likelihood,

@@ -13,8 +13,8 @@ from gpytorch.means import ZeroMean
 from gpytorch.priors import GammaPrior
 
 from botorch_risk.fit import FitStatus, fit_exact_gp
+from botorch_risk.fit.objective import Units, units_of
 from botorch_risk.fit.parameters import read_exact_gp
-from botorch_risk.fit.units import Units, units_of
 from tests.fit.examples import (
     RAW,
     constant_mean,

@@ -97,7 +97,7 @@ def test_options_of_botorch_are_given_to_botorch(options, monkeypatch):
         given.append(kwargs)
         return fit_gpytorch_mll(mll, **kwargs)
 
-    monkeypatch.setattr("botorch_risk.models.fitting.fit_gpytorch_mll", watched)
+    monkeypatch.setattr("botorch_risk.models.heteroscedastic.fit_gpytorch_mll", watched)
     model = small_model()
     twin = copy.deepcopy(model)
     fit(model, **options)

@@ -8,7 +8,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.transforms import Standardize
 
-from botorch_risk.models.outcome_scales import MeanScale, SignalScale, StandardDeviationScale
+from botorch_risk.models.variance_links import MeanScale, SignalScale, StandardDeviationScale
 from tests.oracles import spread_of_the_noise
 
 

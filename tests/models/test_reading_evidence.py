@@ -9,7 +9,7 @@ from torch.distributions import MultivariateNormal
 
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
-from botorch_risk.models.reading_evidence import ReadingEvidence, observations_at_mode, prior_of
+from botorch_risk.models.learnt_noise import ReadingEvidence, observations_at_mode, prior_of
 from tests.models.examples import assert_same, fit, points, repeats, with_missing
 
 

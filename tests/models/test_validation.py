@@ -21,7 +21,7 @@ from botorch_risk.acquisition import (
     TruncatedVarianceState,
 )
 from botorch_risk.models import RepeatedOutcomes
-from botorch_risk.models.validation import (
+from botorch_risk.models.repeats import (
     validate_inputs,
     validate_outcomes,
     warning_of_small_scale,

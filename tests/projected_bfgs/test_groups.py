@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from botorch_risk.projected_bfgs.groups import Leaders
+from botorch_risk.projected_bfgs.descent import Leaders
 
 FAR = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
 

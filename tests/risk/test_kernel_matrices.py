@@ -13,7 +13,7 @@ from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
 from botorch_risk.risk import MaximumMeanDiscrepancyBall, MinimaxApproximation
-from botorch_risk.risk.kernel_matrices import (
+from botorch_risk.risk.mmd import (
     check_size,
     eigen,
     kernel_matrix_of,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_risk.risk.second_order_cone import (
+from botorch_risk.risk.mmd_interior_point import (
     NesterovToddScaling,
     determinant,
     inverse_step,

@@ -11,7 +11,7 @@ from botorch_risk.environments.uniforms import seeded_uniforms
 from botorch_risk.fit.pseudo_points import pseudo_points
 from botorch_risk.seeding import sobol_points
 from botorch_risk.strategies import initial_design
-from botorch_risk.strategies.initial_design import uniform_points
+from botorch_risk.strategies.space import uniform_points
 
 BOUNDS = torch.tensor([[-5.0, 0.0], [10.0, 1.0]], dtype=torch.double)
 

@@ -19,7 +19,7 @@ from botorch_risk_bench.baselines import mean_variance_log_nei, value_at_risk_lo
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.acquisition.named_known import gp_ucb
+from botorch_risk.acquisition.named import gp_ucb
 from botorch_risk.models import one_hot_inputs
 from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.risk import ConditionalValueAtRisk

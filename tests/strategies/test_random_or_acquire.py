@@ -23,7 +23,7 @@ from botorch_risk.acquisition import MaximumVariance, RiskUpperConfidenceBound, 
 from botorch_risk.environments import InputPerturbation
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, WorstCase
 from botorch_risk.strategies import Acquire, Box, RandomOrAcquire, Strategy, initial_design
-from botorch_risk.strategies.initial_design import uniform_points
+from botorch_risk.strategies.space import uniform_points
 
 BOUNDS = torch.tensor([[-1.0, 0.0], [2.0, 1.0]], dtype=torch.double)
 SMALL: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16}

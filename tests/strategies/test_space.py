@@ -11,7 +11,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Tensor
 
-from botorch_risk.acquisition.named_known import gp_ucb
+from botorch_risk.acquisition.named import gp_ucb
 from botorch_risk.environments import InputPerturbation
 from botorch_risk.strategies import Acquire, Box, EnvironmentSpace, RandomPoints, Strategy
 

@@ -169,7 +169,6 @@ class IndependentRiskHypervolume:
         check_counts(n_w=self.n_w, num_samples=self.num_samples)
 
     def __call__(self, model: ModelListGP, X_baseline: Tensor, **options: Any) -> Any:
-        r"""The acquisition function of decisions."""
         return qLogNoisyExpectedHypervolumeImprovement(
             model,
             ref_point=list(self.reference_point),
@@ -194,7 +193,6 @@ class ScalarizedRiskImprovement:
         check_counts(n_w=self.n_w, num_samples=self.num_samples)
 
     def __call__(self, model: ModelListGP, X_baseline: Tensor, **options: Any) -> Any:
-        r"""The acquisition function of decisions."""
         weights = sample_simplex(model.num_outputs, dtype=X_baseline.dtype).squeeze(0)
         mars = MARS(
             alpha=self.alpha,

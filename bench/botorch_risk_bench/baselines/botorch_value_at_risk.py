@@ -18,7 +18,7 @@ from botorch.utils.sampling import manual_seed
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from botorch_risk.acquisition import named_known
+from botorch_risk.acquisition import named
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.environments import Environment
 from botorch_risk.gradients import require_gradients
@@ -137,7 +137,7 @@ def of_botorch(
 ) -> Strategy:
     r"""A strategy of an acquisition function of BoTorch."""
     ValueAtRisk(risk_level)  # raises
-    recipe = partial(named_known.v_ucb, risk_level=risk_level)
+    recipe = partial(named.v_ucb, risk_level=risk_level)
     report = EnvironmentRisk(recipe, LacedValue("uniform"), reporting=reporting)
     method = BoTorchValueAtRisk(acquisition, report, risk_level, **options)
     box = decision_box(bounds)
@@ -199,7 +199,6 @@ class BoTorchValueAtRisk(Method):
         check_counts(max_iterations=self.max_iterations, num_restarts=self.num_restarts)
 
     def start(self, space: Space, num_replicates: int) -> State:
-        r"""No state."""
         return self.report.start(space, num_replicates)  # type: ignore[arg-type]
 
     def believe(self, view: View) -> Fits:

@@ -96,7 +96,6 @@ class ThompsonSamplingByNoise:
     def __call__(
         self, view: View, reporting: MeanVariance, measured: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""The next measurement."""
         model, weights = view.belief, reporting.weights
         candidates = self._candidates(view, reporting, measured)
         X = view.space.unit(candidates)

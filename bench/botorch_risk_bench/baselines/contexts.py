@@ -10,7 +10,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition import named
-from botorch_risk.acquisition.named_known import gp_ucb
+from botorch_risk.acquisition.named import gp_ucb
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import Beta, check_beta
 from botorch_risk.arguments import check_arguments

@@ -18,10 +18,9 @@ from botorch_risk.acquisition.truncated_variance.sampling import (
     SamplingTerms,
 )
 from botorch_risk.posterior.domain import DomainPosterior
-from botorch_risk.strategies.domain import SampleDomain, Sampler
-from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.method import State, View
 from botorch_risk.strategies.strategy import Strategy
+from botorch_risk.strategies.truvar import FiniteDomain, SampleDomain, Sampler
 
 
 class Score(ABC):
@@ -61,7 +60,6 @@ class TakeBest(Sampler):
     score: Score
 
     def start(self, space: FiniteDomain, num_replicates: int) -> State:
-        r"""What the score keeps."""
         return self.score.start(space, num_replicates)
 
     def choose(self, view: View, terms: SamplingTerms) -> Tensor:
@@ -85,7 +83,6 @@ class TakeBest(Sampler):
         return self.score.learn(view)
 
     def level_set(self, view: View) -> tuple[LevelSetGoal, Sets] | None:
-        r"""The score's."""
         return self.score.level_set(view)
 
 

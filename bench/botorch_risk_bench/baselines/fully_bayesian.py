@@ -75,7 +75,6 @@ class UpperBound:
         check_beta(self.beta)
 
     def __call__(self, model: Any, t: int) -> AcquisitionFunction:
-        r"""The acquisition function."""
         return UpperConfidenceBound(model, beta=beta_of_round(self.beta, t))
 
 

@@ -92,7 +92,6 @@ class AdaptiveHorizon:
     def __call__(
         self, view: View, reporting: MeanVariance, measured: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""The next measurement."""
         new = reporting.propose(view)  # R x 1 x d
         space = view.space.box
         others = space.random_points(view.seeds, self.num_candidates, "ahead", view.round)

@@ -11,7 +11,7 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
-from botorch_risk.acquisition import named_known
+from botorch_risk.acquisition import named
 from botorch_risk.acquisition.widths import Beta, bayesian_beta, check_beta
 from botorch_risk.arguments import check_arguments
 from botorch_risk.environments import Environment, IndependentEnvironment
@@ -67,7 +67,7 @@ def adversarial_stable_opt(
     """
     check_arguments(adversarial_stable_opt, locals())
     check_beta(beta)
-    recipe = partial(named_known.adversarial_stable_opt, beta=beta)
+    recipe = partial(named.adversarial_stable_opt, beta=beta)
     space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
     method = EnvironmentRisk(recipe, LacedValue("uniform"), **options)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
@@ -169,7 +169,7 @@ def drawn_contexts(
         )
     check_beta(beta)
     ValueAtRisk(risk_level)  # raises
-    recipe = partial(named_known.v_ucb, risk_level=risk_level, beta=beta)
+    recipe = partial(named.v_ucb, risk_level=risk_level, beta=beta)
     method = EnvironmentRisk(recipe, choose, **options)
     space = EnvironmentSpace(decision_box(bounds), environment)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
@@ -182,9 +182,8 @@ class BestDecision:
     beta: Beta
 
     def __call__(self, turn: Turn) -> Tensor:
-        r"""The next row."""
         W = _drawn(turn)
-        bound = named_known.contextual_gp_ucb(turn.model, W, turn.view.round, beta=self.beta)
+        bound = named.contextual_gp_ucb(turn.model, W, turn.view.round, beta=self.beta)
         return torch.cat([turn.maximize(bound), W], dim=-1)
 
 

@@ -14,9 +14,9 @@ from botorch_risk.acquisition.truncated_variance.goals import LevelSet, LevelSet
 from botorch_risk.arguments import check_arguments, check_finite, check_nonnegative
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.marginals import Marginals
-from botorch_risk.strategies.finite_domain import FiniteDomain
 from botorch_risk.strategies.method import State, View
 from botorch_risk.strategies.strategy import Strategy
+from botorch_risk.strategies.truvar import FiniteDomain
 from botorch_risk_bench.baselines.domain_search import Score, take_best
 
 _SETS = ("unclassified", "high", "low")
@@ -68,7 +68,6 @@ class StraddleScore(Score):
         check_nonnegative(beta=self.beta)
 
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
-        r"""The straddle."""
         moments = Marginals(posterior.mean, posterior.variance)
         return straddle(moments, self.threshold, self.beta)
 
@@ -127,7 +126,6 @@ class Unclassified(Score):
     of: StraddleScore
 
     def start(self, space: FiniteDomain, num_replicates: int) -> State:
-        r"""No point is classified."""
         every = torch.ones(
             num_replicates, len(space.domain), dtype=torch.bool, device=space.domain.device
         )
@@ -175,5 +173,4 @@ class Variance(Score):
     r"""The posterior variance."""
 
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
-        r"""The variance."""
         return posterior.variance

@@ -113,7 +113,6 @@ class TheoryBound(Score):
         check_probability(delta=self.delta)
 
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
-        r"""The bound."""
         t = posterior.num_samples.to(posterior.mean) + 1
         size = len(view.space.domain)
         theory = 2 * (t.square() * size * math.pi**2 / (6 * self.delta)).log()
@@ -148,7 +147,6 @@ class RegretReduction(Score):
     r"""The expected reduction of regret; the variance where that is 0 everywhere."""
 
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
-        r"""The reduction."""
         score = expected_regret_reduction(posterior, noise)
         decided = score.amax(dim=-1, keepdim=True) <= 0
         return score.where(~decided, posterior.variance)
@@ -189,7 +187,6 @@ class MaxValueEntropy(Score):
     r"""`qMaxValueEntropy` over the domain, of a model of each replicate that is not batched."""
 
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
-        r"""The information about the maximum."""
         scores, domain = [], view.space.domain
         for row, stream in enumerate(view.history.streams("acquisition")):
             model = view.method.model_of(view, row)  # type: ignore[attr-defined]

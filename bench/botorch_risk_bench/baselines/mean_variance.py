@@ -17,7 +17,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from linear_operator.utils.warnings import NumericalWarning
 from torch import Tensor
 
-from botorch_risk.acquisition.mean_variance_objective import MeanVarianceObjective
+from botorch_risk.acquisition.mean_variance import MeanVarianceObjective
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes

@@ -100,7 +100,6 @@ class KnowledgeGradient:
         check_counts(num_fantasies=self.num_fantasies)
 
     def __call__(self, query: Query) -> AcquisitionFunction:
-        r"""The acquisition function of pairs."""
         fantasies, inner = query.sampler(self.num_fantasies), query.sampler()
         if self.inner_solutions == "visited":
             return _VisitedKnowledgeGradient(query, fantasies, inner)

@@ -83,7 +83,6 @@ class ExperimentStore:
         self.close()
 
     def close(self) -> None:
-        r"""Closes the file."""
         self._connection.close()
 
     def claim(self, label: str, wait_seconds: float = WAIT_SECONDS) -> AbstractContextManager[None]:

@@ -23,7 +23,7 @@ from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.tables import cell, paired, table
 from bench.studies.frontier import forest
 from bench.studies.frontier.campaign import FOREST, PORTFOLIO
-from botorch_risk.strategies.initial_design import initial_design
+from botorch_risk.strategies.space import initial_design
 
 PERIODS = {"training": TRAINING_YEARS, "held out": HELD_OUT_YEARS}
 # Of the forests: configurations that show what is possible, and splits that nothing was chosen by.

@@ -7,15 +7,19 @@ domain), `sampling` (noise and cost), `covering` (greedy batches), `acquisition`
 
 from botorch_risk.acquisition.truncated_variance.acquisition import TruncatedVarianceReduction
 from botorch_risk.acquisition.truncated_variance.covering import Selection, top_candidates
-from botorch_risk.acquisition.truncated_variance.epochs import GuaranteedWidth, PracticalWidth
 from botorch_risk.acquisition.truncated_variance.goals import (
     LevelSet,
     Maximize,
     RelativeLevelSet,
 )
 from botorch_risk.acquisition.truncated_variance.sampling import Cost, NoiseLevels
-from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
-from botorch_risk.acquisition.truncated_variance.status import Status, status
+from botorch_risk.acquisition.truncated_variance.state import (
+    GuaranteedWidth,
+    PracticalWidth,
+    Status,
+    TruncatedVarianceState,
+    status,
+)
 
 __all__ = [
     "Cost",

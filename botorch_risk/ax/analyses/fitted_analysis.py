@@ -105,8 +105,7 @@ class FittedAnalysis(Analysis, ABC):
         r"""What the card shows; raises an error of Ax where the model has no such part."""
 
     @abstractmethod
-    def _card(self, fitted: Fitted, part: Any) -> PlotlyAnalysisCard:
-        r"""The card of this part."""
+    def _card(self, fitted: Fitted, part: Any) -> PlotlyAnalysisCard: ...
 
     def _plotly_card(
         self, title: str, subtitle: str, table: pd.DataFrame, figure: go.Figure

@@ -10,7 +10,7 @@ from botorch_risk_bench import baselines
 from botorch_risk_bench.baselines import hyperparameters
 from torch import Tensor
 
-from botorch_risk.acquisition.named_known import gp_ucb
+from botorch_risk.acquisition.named import gp_ucb
 from botorch_risk.fit import (
     MaximumAPosteriori,
     PseudoData,

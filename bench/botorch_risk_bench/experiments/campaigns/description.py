@@ -70,7 +70,6 @@ class Series:
 
     @property
     def seeds(self) -> range:
-        r"""The seeds."""
         return range(self.first_seed, self.first_seed + self.num_seeds)
 
 

@@ -27,9 +27,7 @@ class Engine(Protocol):
         r"""The number of tasks that are in work at a time."""
         ...
 
-    def open(self) -> Executor:
-        r"""A fresh executor."""
-        ...
+    def open(self) -> Executor: ...
 
     def is_alive(self, executor: Executor) -> bool:
         r"""Whether an executor can still be given tasks, as far as is known."""
@@ -52,7 +50,6 @@ class Serial:
         return _SerialExecutor()
 
     def is_alive(self, executor: Executor) -> bool:
-        r"""Always."""
         return True
 
 

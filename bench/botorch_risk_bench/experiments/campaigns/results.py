@@ -133,7 +133,6 @@ class CampaignStore:
         self.close()
 
     def close(self) -> None:
-        r"""Closes the file."""
         self._connection.close()
 
     def claim(self, wait_seconds: float = WAIT_SECONDS) -> AbstractContextManager[None]:
