@@ -132,7 +132,7 @@ def test_examples_show_something() -> None:
 
 def test_the_readme_says_how_many_have_no_example() -> None:
     assert len(WITHOUT_EXAMPLE) == 3
-    assert "but for three names that need an extra, an example" in " ".join(README.split())
+    assert "except for three names that need an extra, an example" in " ".join(README.split())
 
 
 def test_what_has_no_source_is_our_own() -> None:

@@ -24,7 +24,7 @@ def test_it_is_the_one_of_its_folder(name: str) -> None:
 
 
 def test_they_are_the_names_of_the_readme() -> None:
-    r"""Its table of risks, but for what shares its name with a module or belongs to a strategy."""
+    r"""Its table of risks, except what shares its name with a module or belongs to a strategy."""
     table = README.partition("## Which risk do you have?")[2].partition("\n## ")[0]
     rows = [line.split("|")[2] for line in table.splitlines() if line.startswith("|")]
     named = set(re.findall(r"`(\w+)`", " ".join(rows)))

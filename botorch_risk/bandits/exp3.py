@@ -240,7 +240,7 @@ def scale_reward(
     and 1/2 at them.
 
     Args:
-        rewards: Rewards in the units of the outcomes, `R`; NaN where there is none.
+        rewards: Rewards in the units of the outcomes, `R`; NaN if missing.
         initial: Outcomes of the initial design, `R x n_0`; NaN where missing.
         so_far: All outcomes, `R x n`.
         scale: Which of them.

@@ -279,7 +279,7 @@ def silverman_bandwidth(observed: Tensor, ddof: int = 0) -> Tensor:
 
     Args:
         observed: Values of W, `batch_shape x t x d_w`.
-        ddof: 0 for the standard deviation of the population (default), 1 for that of a sample.
+        ddof: 0 for the standard deviation of a population (default), 1 of a sample.
 
     Returns:
         `batch_shape x d_w`; 0, or a rounding error of it, where the values are identical or no

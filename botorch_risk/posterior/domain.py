@@ -313,7 +313,7 @@ class Observation(NamedTuple):
 
     Attributes:
         X: `B x 1 x d` points in the units of the model's inputs.
-        y: `B` outcomes, NaN where there is none.
+        y: `B` outcomes, NaN if missing.
         noise: `B` noise variances.
         row: `B` rows of the points in the domain, -1 off the domain.
     """

@@ -255,7 +255,7 @@ class SampleDomain(Method):
         return points, index, noise
 
     def _points(self, space: FiniteDomain, rows: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Points `R x n x d`, NaN where there is none, and their levels `R x n`."""
+        r"""Points `R x n x d`, NaN if missing, and their levels `R x n`."""
         missing = rows.isnan().any(dim=-1, keepdim=True)
         points, level = self.terms.split(rows.where(~missing, 0.0), space.domain.shape[-1])
         return points.where(~missing, torch.nan), level

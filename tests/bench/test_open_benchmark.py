@@ -30,7 +30,7 @@ from tests.bench.campaign_files import ROOT
 
 def needs(module: str) -> pytest.MarkDecorator:
     missing = importlib.util.find_spec(module) is None
-    return pytest.mark.skipif(missing, reason=f"needs {module}, the extra `benchmarks`")
+    return pytest.mark.skipif(missing, reason=f"needs {module}, the extra `peers`")
 
 
 def test_every_certified_pair_is_an_experiment() -> None:

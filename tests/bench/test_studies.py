@@ -38,7 +38,7 @@ CHEAP = {  # without methods that loop over BoTorch's, and most fixed numbers of
 TIMED = ("risk_measures", "two_objectives")
 
 NEEDS_HETGPY = pytest.mark.skipif(
-    importlib.util.find_spec("hetgpy") is None, reason="needs hetgpy, the extra `benchmarks`"
+    importlib.util.find_spec("hetgpy") is None, reason="needs hetgpy, the extra `peers`"
 )
 
 

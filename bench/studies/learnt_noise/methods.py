@@ -170,7 +170,7 @@ def _new_hetgpy() -> Any:
         from hetgpy import hetGP
     except ImportError as error:
         raise ImportError(
-            "Expected `hetgpy`, with which this study compares, from the extra `benchmarks`: "
+            "Expected `hetgpy`, with which this study compares, from the extra `peers`: "
             f"pip install 'botorch-risk-bench[peers]'. Got {error}."
         ) from error
     return hetGP()

@@ -1,6 +1,6 @@
 r"""Optimisers of other packages, which see decisions and outcomes and know nothing of W.
 
-The extra `benchmarks` has them. All are given the same initial design. The robust samplers of
+The extra `peers` has them. All are given the same initial design. The robust samplers of
 OptunaHub are loaded from a repository at run time; where there is no network they cannot take part,
 and here they have not.
 """
