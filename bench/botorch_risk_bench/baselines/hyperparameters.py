@@ -18,13 +18,13 @@ from torch import Tensor
 from botorch_risk.acquisition.widths import Beta, beta_of_round
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori, PseudoData
-from botorch_risk.fit.shrinkage import divide_lengthscales, expansion_factor
 from botorch_risk.strategies.acquire import Acquire
 from botorch_risk.strategies.method import Method, View, best_observed
 from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.uhe_bo import PAPER_BETA, acquire_gp_ucb
+from botorch_risk_bench.baselines.shrinkage import divide_lengthscales, expansion_factor
 
 
 def gp_ucb(
@@ -152,7 +152,7 @@ def a_gp_ucb(
 ) -> Strategy:
     r"""A-GP-UCB: the function class grows with every round [Berkenkamp2019agpucb]_.
 
-    Lengthscales are the estimate over g(t), `botorch_risk.fit.shrinkage.expansion_factor`. In
+    Lengthscales are the estimate over g(t), `baselines.shrinkage.expansion_factor`. In
     theory the bound on the norm, of which sqrt(beta) is a multiple, grows with them, as
     `g(t)^(d / 2)`; UHE-BO's comparison keeps the width constant, as does the default.
 

@@ -13,7 +13,6 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from botorch_risk.acquisition.minimum_regret import expected_regret_reduction
 from botorch_risk.arguments import check_arguments, check_counts, check_positive, check_probability
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.marginals import Marginals
@@ -21,6 +20,7 @@ from botorch_risk.repeats.log_expected_improvement import log_expected_improveme
 from botorch_risk.strategies.method import View
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.domain_search import Score, take_best
+from botorch_risk_bench.baselines.minimum_regret import expected_regret_reduction
 
 
 def expected_improvement_search(

@@ -8,6 +8,7 @@ import pytest
 import torch
 from botorch_risk_bench import baselines
 from botorch_risk_bench.baselines import hyperparameters
+from botorch_risk_bench.baselines.shrinkage import divide_lengthscales, expansion_factor
 from torch import Tensor
 
 from botorch_risk.acquisition.named import gp_ucb
@@ -17,7 +18,6 @@ from botorch_risk.fit import (
     fit_exact_gp,
     fit_pseudo_data,
 )
-from botorch_risk.fit.shrinkage import divide_lengthscales, expansion_factor
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies import Acquire, Strategy, uhe_bo

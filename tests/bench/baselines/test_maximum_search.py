@@ -15,10 +15,10 @@ from botorch_risk_bench.baselines import (
     minimum_regret_search,
     upper_confidence_bound_search,
 )
+from botorch_risk_bench.baselines.minimum_regret import expected_regret_reduction
 from scipy import integrate, stats
 from torch import Tensor
 
-from botorch_risk.acquisition.minimum_regret import expected_regret_reduction
 from botorch_risk.posterior.marginals import Marginals
 from botorch_risk.repeats.log_expected_improvement import log_expected_improvement
 from botorch_risk.strategies import Strategy

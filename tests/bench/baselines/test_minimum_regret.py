@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 from botorch.models import SingleTaskGP
+from botorch_risk_bench.baselines.minimum_regret import expected_regret_reduction
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from botorch_risk.acquisition.minimum_regret import expected_regret_reduction
 from botorch_risk.posterior import DomainPosterior
 from tests.acquisition.lake import NOISE, build_posterior, grid, refit, truth
 
