@@ -28,6 +28,7 @@ include_patterns = [
     "tutorials/*.ipynb",
     "bench/reproduction/**.md",
     "bench/studies/**.md",
+    "bench/README.md",
     "bench/speed/README.md",
     "CHANGELOG.md",
     "bench/botorch_risk_bench/problems/weekly_closes.md",

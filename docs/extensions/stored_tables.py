@@ -15,13 +15,13 @@ PAPERS = {
 
 
 # Reached by links alone.
-LINKED = {"README", "bench/botorch_risk_bench/problems/weekly_closes"}
+LINKED = {"README", "bench/README", "bench/botorch_risk_bench/problems/weekly_closes"}
 ORPHAN = "---\norphan: true\n---\n\n"
 
 
 def _title(app: Any, docname: str, source: list[str]) -> None:
     folder, _, name = docname.rpartition("/")
-    measured = folder.startswith(("reproduction", "studies"))
+    measured = folder.startswith(("bench/reproduction", "bench/studies"))
     if measured and not source[0].lstrip().startswith("# "):
         of = folder.rpartition("/")[2]
         of = PAPERS.get(of, of.replace("_", " ").capitalize())
