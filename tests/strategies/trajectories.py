@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from botorch.acquisition.multi_objective import logei
 
 from botorch_risk.strategies.arguments import to_json
 from tests.strategies.cases import STRATEGIES, StrategyCase
@@ -41,6 +42,9 @@ def main() -> None:
     r"""Adds what is missing, and writes after each."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
+    logei._load_attempted = (
+        True  # BoTorch's formulas in Python, as conftest.py chooses for the tests
+    )
     found = stored()
     for case in STRATEGIES:
         if case.name not in found:
