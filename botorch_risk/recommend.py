@@ -139,8 +139,8 @@ class ObjectiveOfMean:
             scores = scores.squeeze(-1)
         if scores.dim() >= X.dim():
             raise UnsupportedError(
-                "Expected one objective. Got several, of which `metrics.pareto_sets` or "
-                f"`strategies.pareto_search` tells the best, of {self.name}."
+                "Expected one objective. Got several, whose trade-offs "
+                f"`strategies.pareto_search` finds, of {self.name}."
             )
         return self.sign * scores
 

@@ -30,17 +30,24 @@ def public_name(part: type | Callable[..., Any]) -> str:
         >>> public_name(ValueAtRisk), public_name(Module)
         ('botorch_risk.ValueAtRisk', 'torch.nn.modules.module.Module')
     """
-    return current_name(f"{part.__module__}.{part.__qualname__}")
+    name: str = as_today(f"{part.__module__}.{part.__qualname__}")
+    return name
 
 
-def current_name(stored: str) -> str:
-    r"""The name that `public_name` gives today to a part that an older version named by its module.
+def as_today(description: Any) -> Any:
+    r"""A stored name or description with the names of our parts as `public_name` gives them today.
+
+    An older version named them by their modules.
 
     Example:
-        >>> current_name("botorch_risk.strategies.acquire.Acquire")
-        'botorch_risk.Acquire'
+        >>> as_today({"class": "botorch_risk.strategies.acquire.Acquire"})
+        {'class': 'botorch_risk.Acquire'}
     """
-    return _MODULES.sub("botorch_risk.", stored)
+    if isinstance(description, str):
+        return _MODULES.sub("botorch_risk.", description)
+    if isinstance(description, Mapping):
+        return {key: as_today(part) for key, part in description.items()}
+    return list(map(as_today, description)) if isinstance(description, list) else description
 
 
 def describe(value: Any) -> Any:
@@ -97,17 +104,9 @@ def difference(expected: Any, found: Any, name: str = "arguments") -> str | None
         return None
     if isinstance(expected, list | tuple) and isinstance(found, list | tuple):
         expected, found = list(expected), list(found)
-    if _as_today(expected) == _as_today(found):
+    if as_today(expected) == as_today(found):
         return None
     return f"Expected {name}={expected!r}. Got {name}={found!r}."
-
-
-def _as_today(description: Any) -> Any:
-    if isinstance(description, str):
-        return current_name(description)
-    if isinstance(description, Mapping):
-        return {key: _as_today(part) for key, part in description.items()}
-    return list(map(_as_today, description)) if isinstance(description, list) else description
 
 
 def to_json(value: Tensor) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import torch
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.strategies.arguments import (
-    current_name,
+    as_today,
     describe,
     difference,
     from_json,
@@ -93,7 +93,7 @@ def test_the_first_difference_is_named_with_both_values() -> None:
     ],
 )
 def test_a_part_of_ours_keeps_its_name_where_a_module_moves(stored: str, today: str) -> None:
-    assert current_name(stored) == today
+    assert as_today(stored) == today
     assert difference({"measures": [{"class": stored}]}, {"measures": [{"class": today}]}) is None
     assert difference([today], [today + "s"]) is not None
 

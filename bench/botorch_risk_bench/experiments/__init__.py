@@ -1,8 +1,7 @@
 r"""Experiments over many seeds that can be stopped at any moment, resumed and plotted.
 
-Plots, progress bars and the command line need the extra: `pip install
-'botorch-risk-bench'`. Names are imported when they are first used, so that the command
-line can show its help without loading PyTorch.
+Names are imported when they are first used, so that the command line can show its help without
+loading PyTorch.
 """
 
 from __future__ import annotations

@@ -14,21 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from botorch_risk.extras import MissingExtraError
-from botorch_risk_bench.experiments.one_line_errors import one_line_errors
-
 if TYPE_CHECKING:
     from botorch_risk_bench.experiments.definition import ExperimentDefinition
 
 
 def main(own: Iterable[ExperimentDefinition] = ()) -> None:
-    r"""Runs the command line; an extra that is not installed is one line and the exit code 2.
+    r"""Runs the command line.
 
     Args:
         own: Experiments beside the papers' ones.
     """
-    with one_line_errors(MissingExtraError):
-        from botorch_risk_bench.experiments.commands import app
+    from botorch_risk_bench.experiments.commands import app
+
     app(obj=tuple(own))
 
 

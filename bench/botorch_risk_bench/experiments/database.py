@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from botorch_risk.strategies.arguments import current_name
+from botorch_risk.strategies.arguments import as_today
 from botorch_risk_bench.experiments.serialization import StoreError, checksum
 
 _TIMEOUT_SECONDS = 60.0
@@ -241,21 +241,17 @@ def _check_file(connection: sqlite3.Connection, path: Path, schema: Schema) -> N
 
 def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
     r"""Raises a StoreError that names what differs between two identities."""
-    stored = dict(_leaves(dict(found)))
+    stored = dict(_leaves(as_today(found)))
     expected = dict(_leaves(json.loads(json.dumps(dict(wanted)))))
     differing = [
         f"{key}={_abridged(stored.get(key))} there, {_abridged(expected.get(key))} here"
         for key in stored | expected
-        if _as_today(stored.get(key)) != expected.get(key)
+        if stored.get(key) != expected.get(key)
     ]
     if differing:
         named = differing[:_NAMED_DIFFERENCES]
         named += [f"{more} more"] if (more := len(differing) - len(named)) else []
         raise StoreError(f"Expected {path} to be of this experiment. Got {'; '.join(named)}.")
-
-
-def _as_today(value: Any) -> Any:
-    return current_name(value) if isinstance(value, str) else value
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

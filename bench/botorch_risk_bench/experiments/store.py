@@ -25,7 +25,7 @@ from typing import Any
 
 from torch import Tensor
 
-from botorch_risk.strategies.arguments import current_name
+from botorch_risk.strategies.arguments import as_today
 from botorch_risk_bench.experiments.claims import claim
 from botorch_risk_bench.experiments.database import (
     check_row,
@@ -143,7 +143,7 @@ class ExperimentStore:
                     "VALUES (?, ?, ?, ?, ?)",
                     (*row, checksum(*row)),
                 )
-            elif current_name(known[1]) != kind:
+            elif as_today(known[1]) != kind:
                 raise StoreError(
                     f"Expected strategy {label!r} of {self.path} to be a {known[1]}. Got {kind=}."
                 )

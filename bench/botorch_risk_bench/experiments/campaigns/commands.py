@@ -72,7 +72,7 @@ def run(
     r"""Runs the campaign of a file; started again, it goes on where it was."""
     from botorch_risk_bench.experiments.campaigns.description import Campaign
 
-    with one_line_errors(ValueError, MissingExtraError):
+    with one_line_errors(ValueError):
         where = _engine(engine, workers, address, jobs, parameter)
         how = _options(journals, report_seconds, device, memory_limit)
         found = Campaign.read(campaign).part(experiment, seeds, rounds)
@@ -98,7 +98,7 @@ def resume(
     r"""Goes on with a campaign whose description is in its store, with the modules it names."""
     from botorch_risk_bench.experiments.campaigns.results import CampaignStore
 
-    with one_line_errors(ValueError, MissingExtraError):
+    with one_line_errors(ValueError):
         where = _engine(engine, workers, address, jobs, parameter)
         how = _options(journals, report_seconds, device, memory_limit, failed)
         with CampaignStore(path) as store:
@@ -183,7 +183,7 @@ def board(
     from botorch_risk_bench.experiments.campaigns.board_page import board_markdown, plot_board
     from botorch_risk_bench.experiments.whole_files import replacing
 
-    with one_line_errors(ValueError, MissingExtraError, OSError):
+    with one_line_errors(ValueError, OSError):
         regrets = reduce(add, map(_regrets, paths))
         found = read_board(regrets, by, strategy)
         page = board_markdown(found)
@@ -207,7 +207,7 @@ def plan(campaign: Description, workers: Workers = 2) -> None:
     from botorch_risk_bench.experiments.campaigns.block import best_block_size
     from botorch_risk_bench.experiments.campaigns.description import Campaign
 
-    with one_line_errors(ValueError, MissingExtraError):
+    with one_line_errors(ValueError):
         found = Campaign.read(campaign)
         blocks = found.blocks()
         series = {block.series for block in blocks}
