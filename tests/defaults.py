@@ -1,7 +1,7 @@
 r"""The defaults of every public function, class and method, as `defaults.txt` stores them.
 
 A default is part of the interface: it changes on purpose, in a diff that shows it, or not at all.
-`python -m tests.defaults` writes the file again.
+A new name needs no line. `python -m tests.defaults` writes the file again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import botorch_risk_bench
 
 import botorch_risk
+from tests.public_objects import public_objects
 
 FILE = Path(__file__).with_suffix(".txt")
 PACKAGES = (botorch_risk, botorch_risk_bench)
@@ -31,11 +32,6 @@ def modules() -> Iterator[ModuleType]:
         yield from map(importlib.import_module, names)
 
 
-def place_of(module: ModuleType) -> str:
-    r"""The name of a module within its package."""
-    return module.__name__.partition(".")[2]
-
-
 def stored_defaults() -> list[str]:
     r"""What the file says."""
     return FILE.read_text(encoding="utf-8").splitlines()
@@ -44,23 +40,14 @@ def stored_defaults() -> list[str]:
 def present_defaults() -> list[str]:
     r"""A line for each callable that has defaults, in the order of their names."""
     lines = []
-    for module in modules():
-        for name, value in _callables(module):
+    for place, public in public_objects().items():
+        area = place.rpartition(".")[0]
+        named = _of_class(public) if isinstance(public, type) else [(public.__name__, public)]
+        for name, value in named:
             defaults = _defaults(value)
             if defaults:
-                lines.append(f"{place_of(module)}.{name}({', '.join(defaults)})")
+                lines.append(f"{area}.{name}({', '.join(defaults)})")
     return sorted(lines)
-
-
-def _callables(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
-    r"""Public functions that a module defines, and constructors and methods of its classes."""
-    for name, value in vars(module).items():
-        if name.startswith("_") or getattr(value, "__module__", None) != module.__name__:
-            continue
-        if inspect.isclass(value):
-            yield from _of_class(value)
-        elif callable(value):
-            yield name, value
 
 
 def _of_class(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -1,7 +1,7 @@
 r"""Which numbers a public name takes: its example is called again with other values.
 
-`python -m tests.limits` writes `limits.txt` again. A limit is part of the interface:
-it changes on purpose, in a diff that shows it, or not at all.
+A limit is part of the interface: it changes on purpose, in a diff that shows it, or not at all. A
+new name needs no line. `python -m tests.limits` writes `limits.txt` again.
 """
 
 from __future__ import annotations

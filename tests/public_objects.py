@@ -1,8 +1,7 @@
-r"""The public classes and functions, and what their docstrings and their code say."""
+r"""The public classes and functions, and what their docstrings say."""
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import importlib
 import inspect
@@ -20,12 +19,6 @@ from torch import Tensor
 import botorch_risk
 
 Public = type | FunctionType
-
-# What checks arguments for its caller, in whatever module.
-CHECKS = re.compile(r"_?(check|refuse|require|as|register)_\w+")
-
-# What any argument that is a tensor may raise, which the map of the package says for all.
-SAID_ONCE = {"as_tensor", "as_floating"}
 
 # Dimensions between backticks, or words for a shape.
 SHAPE = re.compile(
@@ -134,91 +127,16 @@ def _hints(value: Any) -> dict[str, Any]:
 
 
 def without_shape(value: Public) -> list[str]:
-    r"""The tensors, or `return`, of which its docstring gives no shape."""
-    text, missing = text_of(value), []
-    documented = entries(text, "Args", "Attributes")
-    for name, hint in hints_of(value).items():
-        if not holds_tensor(hint):
-            continue
-        said = documented.get(name, "")
-        if name == "return":  # or in the title
-            said = section(text, "Returns") or section(text, "Yields") or text.split("\n\n")[0]
-        if not SHAPE.search(said):
-            missing.append(name)
-    return missing
+    r"""The tensors that its docstring describes, or `return`, without a shape."""
+    text = text_of(value)
+    said = entries(text, "Args", "Attributes")
+    said["return"] = section(text, "Returns") or section(text, "Yields")
+    tensors = [name for name, hint in hints_of(value).items() if holds_tensor(hint)]
+    return [name for name in tensors if said.get(name) and not SHAPE.search(said[name])]
 
 
-class Raises(ast.NodeVisitor):
-    r"""The errors that a function raises by itself and by the helpers that it calls.
-
-    Helpers are functions of the same module, methods of the same object, the constructor of a base
-    class, and what checks arguments, in any module. With `direct`, so is all else of the package
-    that the function itself calls by its name: functions and the constructors of classes.
-    """
-
-    def __init__(self, function: Any, owner: Public, seen: set[Any], direct: bool = False) -> None:
-        self.function, self.owner, self.seen, self.direct = function, owner, seen, direct
-        self.found: set[str] = set()
-
-    def names(self) -> set[str]:
-        self.seen.add(self.function)
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(self.function))).body
-        assert isinstance(definition, ast.FunctionDef)
-        for statement in definition.body:
-            self.visit(statement)
-        return self.found - {"AssertionError", "NotImplementedError"}
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        r"""What is defined inside is called later."""
-
-    def visit_Lambda(self, node: ast.Lambda) -> None:
-        r"""Likewise."""
-
-    def visit_Raise(self, node: ast.Raise) -> None:
-        raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-        name = ast.unparse(raised).rpartition(".")[2] if raised is not None else ""
-        if name[:1].isupper():  # else it is one that was caught
-            self.found.add(name)
-        self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> None:
-        called = self.resolve(node.func)
-        if isinstance(called, type) and self.direct and is_ours(called):
-            for each in () if issubclass(called, Exception) else constructors(called):
-                self.found |= Raises(each, called, set()).names()
-        elif is_written(called) and called not in self.seen:
-            self.found |= Raises(called, self.owner, self.seen).names()
-        self.generic_visit(node)
-
-    def resolve(self, called: ast.expr) -> Any:
-        r"""What is called, if it is to be followed."""
-        namespace = self.function.__globals__
-        if isinstance(called, ast.Name) and called.id in SAID_ONCE:
-            return None
-        if isinstance(called, ast.Name):
-            value = namespace.get(called.id)
-            near = getattr(value, "__module__", None) == self.function.__module__
-            return value if near or self.direct or CHECKS.match(called.id) else None
-        if not isinstance(called, ast.Attribute):
-            return None
-        of = ast.unparse(called.value)
-        if of == "super()":
-            return self._of_base(called.attr)
-        if of in ("self", "cls"):
-            return inspect.getattr_static(self.owner, called.attr, None)
-        if self.direct or CHECKS.match(called.attr):
-            return getattr(namespace.get(of), called.attr, None)
-        return None
-
-    def _of_base(self, name: str) -> Any:
-        r"""The method of that name after this one in the order of resolution."""
-        order = self.owner.__mro__  # type: ignore[union-attr]
-        here = next(i for i, each in enumerate(order) if self.function in vars(each).values())
-        return next((vars(each)[name] for each in order[here + 1 :] if name in vars(each)), None)
-
-
-def raised_by(value: Public) -> set[str]:
-    r"""The names of the errors of a public function or constructor."""
-    return set().union(
-        *(Raises(each, value, set(), direct=True).names() for each in constructors(value))
-    )
+def parameters_of(value: Any) -> set[str]:
+    r"""What a docstring may list under `Args:`, for a protocol those of its call."""
+    if getattr(value, "_is_protocol", False):
+        return set(inspect.signature(value.__call__).parameters)
+    return set(inspect.signature(value).parameters)

@@ -1,106 +1,28 @@
-r"""What every public docstring has: an example, a source, shapes and errors."""
+r"""What docstrings say of citations, arguments and shapes is true; `pytest` runs the examples."""
 
 from __future__ import annotations
 
 import doctest
 import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from tests.public_objects import entries, public_objects, raised_by, text_of, without_shape
+import botorch_risk
+from tests.defaults import modules
+from tests.public_objects import (
+    entries,
+    is_written,
+    parameters_of,
+    public_objects,
+    text_of,
+    without_shape,
+)
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
 PUBLIC = public_objects()
-
-# Those without an example, each with its reason.
-WITHOUT_EXAMPLE = {
-    "fit.FullyBayesian": "samples by NumPyro, the extra `bayesian`",
-    "problems.BoostedTreesTuning": "trains XGBoost, the extra `problems`",
-    "problems.LunarLanding": "simulates with Gymnasium, the extra `problems`",
-}
-
-# Errors of parts that it builds, which cannot happen with the arguments that it passes on.
-CANNOT_HAPPEN = {
-    "acquisition.gp_ucb": "InputDataError",
-    "ax.ContextualRiskModel": "UnsupportedError",
-    "ax.best_arm": "UserInputError",
-    "baselines.pseudo_data_gp_ucb": "ValueError",
-    "baselines.ra_bo": "ValueError",
-    "problems.CoastalTerrain": "BotorchTensorDimensionError InputDataError",
-    "repeats.next_readings": "BotorchTensorDimensionError CandidateGenerationError",
-    "test_functions.EnvironmentalBranin": "BotorchTensorDimensionError ValueError",
-    "test_functions.ExpectationTestProblem": "BotorchTensorDimensionError ValueError",
-    "problems.ForestTuning": "ValueError",
-    "test_functions.GaussianProcessSample": "BotorchTensorDimensionError InputDataError",
-    "test_functions.Newsvendor": "BotorchTensorDimensionError ValueError",
-    "problems.SVMValidationError": "BotorchTensorDimensionError ValueError",
-    "problems.TabularProblem": "BotorchTensorDimensionError InputDataError",
-    "problems.ValueAtRiskPortfolio": "BotorchTensorDimensionError ValueError",
-    "problems.ValueAtRiskRobotPushing": "BotorchTensorDimensionError InputDataError ValueError",
-    "test_functions.bell_shaped_environment": "BotorchTensorDimensionError InputDataError "
-    "ValueError",
-    "experiments.campaigns.campaign_markdown": "NoResultsError",  # caught
-}
-
-# What is our own, by the reason that it has no source.
-OWN = {
-    "a record of what a function takes or returns, or an error": """
-        BestArm Block Board BoardEntry Calibration Campaign Coverage Estimates
-        ExperimentDefinition ExperimentRegrets FitResult FitStatus History Hyperparameters
-        LeaveOneOut LevelSets LevelSetScores LogMarginalLikelihood Marginals
-        MeanAndStandardError Optimum Options ParetoSets PseudoPoints Readings Reduction Regrets
-        RepeatAdvice Robust ScaledReward Selection Series Status StoreError
-        UncertifiedWorstCaseError Verdict View
-    """,
-    "a protocol, or the base class of what has a source": """
-        AskTellOptimizer ChanceConstrainedTestProblem ConstantNoiseProblem Environment
-        EnvironmentalTestProblem Estimator FiniteDomainProblem IndependentEnvironment
-        MaximizedTestFunction Method PickingRiskMeasure PointwiseAcquisition
-        PointwiseAcquisitionFunction Problem ProblemFamily ProblemWithContexts
-        ProblemWithObjective RepeatedTestProblem RepeatsRule RiskMeasure Sampler
-        SimulatedTestProblem Space
-    """,
-    "what a point is, and the memory of a loop": """
-        Box ContextSpace EnvironmentSpace FiniteDomain initial_design MeasuredBox
-        SingleExperiment Strategy unit_grid
-    """,
-    "parts of which a user composes a method, each a plain choice of ours": """
-        Acquire AdaptiveRepeats DecisionThenValue largest_bound MonteCarloDecision
-        ObjectiveRisksRecipe ParetoSearch random_decision risk_search RiskRecipe
-    """,
-    "uniformly random points, what every method has to beat": """
-        random_decisions random_pairs random_pareto_search random_search RandomPoints
-    """,
-    "constraints that hold under a risk, and any risk in BoTorch's acquisition functions": """
-        ConstrainedUpperConfidenceBound NoiseQuantileBound NoiseQuantileModel
-        NoisyChanceConstraint RiskConstraint robust
-    """,
-    "textbook probability and statistics": """
-        next_readings repeat_advice
-        bell_shaped_environment BoundedMarginals calibration coverage DiscreteEnvironment
-        Expectation format_with_error mean_and_standard_error Mixture note_on_comparisons
-        paired_difference pareto_sets PerturbedEnvironment plot_leave_one_out regular_grid
-        verdict
-    """,
-    "test problems that we made, on functions or data that their docstrings name": """
-        CertifiedProblem HeteroscedasticCamel HeteroscedasticHartmann PortfolioPolicy
-        StratifiedSplitter TabularProblem
-    """,
-    "an adapter to BoTorch, to Ax or to another optimiser": """
-        ask_tell AskTell best_arm CalibrationPlot ChosenContextAcquisition
-        ContextDistributionPlot ContextualRiskModel FastMarginals mixed_kernel NoiseSlicePlot
-        ObservedAdapter ObservedDataset PerturbedInputsAcquisition readings register
-        RiskAcquisition RiskFrontierPlot RiskGenerator RiskGenerators under_perturbed_inputs
-        WarmStartedFit warn_of_failed_fits
-    """,
-    "what runs, stores and shows experiments": """
-        best_block_size board_markdown campaign_markdown CampaignStore Dask ExperimentRecords
-        ExperimentRun ExperimentStore get_experiment plot_board Processes read_board
-        records_by_series run_campaign run_strategy Serial Submitit write_table
-    """,
-}
-
 CITATION = re.compile(r"\[([A-Z]\w+\d{4}\w+)\]_")
 # The papers that the package implements: who cites one says where in it.
 IMPLEMENTED = {
@@ -114,34 +36,62 @@ PLACE = re.compile(
     r"\bEqs?\.\s\(|\b(Secs?|Alg|Fig)\.\s|\b(Appendix|Corollary|Section)\s"
     r"|\b(Algorithm|Definition|Lemma|Remark|Theorem)s?\s"
 )
-TRIVIAL = re.compile(r"(isinstance|issubclass|callable|hasattr)\(")
+BIBLIOGRAPHY = (ROOT / "docs" / "references.bib").read_text(encoding="utf-8")
+ENTRIES = dict(re.findall(r"^@\w+\{(\w+),\n((?:  .*\n)+)\}$", BIBLIOGRAPHY, flags=re.MULTILINE))
 
 
-def shown(value: Any) -> list[str]:
-    r"""What its example runs and prints the value of."""
-    _, _, example = inspect.cleandoc(value.__doc__ or "").partition("Example:\n")
-    found = doctest.DocTestParser().get_examples(example)
-    return [each.source for each in found if each.want and doctest.SKIP not in each.options]
+def documented(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    r"""The functions, classes and methods that a module defines."""
+    for name, value in vars(module).items():
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        if isinstance(value, type):
+            yield name, value
+            for own, method in vars(value).items():
+                function = getattr(method, "__func__", method)
+                if is_written(function):
+                    yield f"{name}.{own}", function
+        elif is_written(value):
+            yield name, value
 
 
-def test_examples_show_something() -> None:
-    examples = {name: shown(value) for name, value in PUBLIC.items()}
-    assert {name for name, found in examples.items() if not found} == WITHOUT_EXAMPLE.keys()
-    assert [each for found in examples.values() for each in found if TRIVIAL.match(each)] == []
+def runs_something(value: Any) -> bool:
+    r"""Whether it has an example that shows a value."""
+    found = doctest.DocTestParser().get_examples(inspect.cleandoc(value.__doc__ or ""))
+    return any(each.want and doctest.SKIP not in each.options for each in found)
 
 
-def test_the_readme_says_how_many_have_no_example() -> None:
-    assert len(WITHOUT_EXAMPLE) == 3
-    assert "except for three names that need an extra, an example" in " ".join(README.split())
+def named_on(*pages: str) -> set[str]:
+    r"""The words in backticks of some pages."""
+    text = "".join((ROOT / page).read_text(encoding="utf-8") for page in pages)
+    return set(re.findall(r"`(?:\w+\.)?(\w+)`", text))
 
 
-def test_what_has_no_source_is_our_own() -> None:
-    without = {
-        name.rpartition(".")[2]
-        for name, value in PUBLIC.items()
-        if not CITATION.search(text_of(value))
-    }
-    assert without == set(" ".join(OWN.values()).split())  # neither more nor less
+def test_public_names_have_a_title() -> None:
+    titles = {name: inspect.cleandoc(value.__doc__ or "") for name, value in PUBLIC.items()}
+    assert [name for name, title in titles.items() if not title] == []
+
+
+def test_names_that_a_user_begins_with_have_an_example() -> None:
+    r"""The names of the README, and those that the page of the papers gives for each of them."""
+    first = named_on("README.md", "docs/papers.md") | set(botorch_risk.__all__)
+    sought = {name: each for name, each in PUBLIC.items() if name.rpartition(".")[2] in first}
+    assert len(sought) > 30
+    assert [name for name, value in sought.items() if not runs_something(value)] == []
+
+
+def test_arguments_of_a_docstring_are_parameters() -> None:
+    unknown = {}
+    for place, value in (each for module in modules() for each in documented(module)):
+        listed = set(entries(inspect.cleandoc(value.__doc__ or ""), "Args"))
+        if listed and not listed <= parameters_of(value):
+            unknown[place] = listed - parameters_of(value)
+    assert unknown == {}
+
+
+def test_tensors_that_are_described_have_shapes() -> None:
+    missing = {name: without_shape(value) for name, value in PUBLIC.items()}
+    assert {name: tensors for name, tensors in missing.items() if tensors} == {}
 
 
 def test_citations_of_the_implemented_papers_say_where() -> None:
@@ -154,20 +104,23 @@ def test_citations_of_the_implemented_papers_say_where() -> None:
     assert cited - placed == set()
 
 
-def test_tensors_have_shapes() -> None:
-    missing = {name: without_shape(value) for name, value in PUBLIC.items()}
-    assert {name: tensors for name, tensors in missing.items() if tensors} == {}
+def test_every_citation_has_an_entry_and_every_entry_is_cited() -> None:
+    paths = [
+        path
+        for folder in ("botorch_risk", "bench", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
+    citation = re.compile(r"(?<!\w)\[([A-Z]\w+\d{4}\w+)\](?=_| |$)", re.MULTILINE)
+    cited = {key for path in paths for key in citation.findall(path.read_text("utf-8"))}
+    assert cited == ENTRIES.keys()
 
 
-def test_errors_are_named() -> None:
-    unsaid = {
-        name: " ".join(sorted(raised_by(value) - entries(text_of(value), "Raises").keys()))
-        for name, value in PUBLIC.items()
-    }
-    assert {name: errors for name, errors in unsaid.items() if errors} == CANNOT_HAPPEN
-
-
-def test_exceptions_are_few() -> None:
-    assert all(10 * len(table) <= len(PUBLIC) for table in (WITHOUT_EXAMPLE, CANNOT_HAPPEN))
-    names = " ".join(OWN.values()).split()
-    assert len(set(names)) == len(names)
+def test_entries_are_complete_and_there_once() -> None:
+    assert len(ENTRIES) == len(re.findall(r"^@", BIBLIOGRAPHY, flags=re.MULTILINE))
+    for key, entry in ENTRIES.items():
+        fields = dict(re.findall(r"^  (\w+) *= \{(.*)\},?$", entry, flags=re.MULTILINE))
+        assert {"author", "title", "year"} <= fields.keys(), key
+        first_author = re.sub(r"\W", "", fields["author"].split(",")[0])
+        assert re.fullmatch(rf"{first_author}|{first_author[3:]}", key[: key.index(fields["year"])])
+    titles = re.findall(r"\btitle *= \{(.*)\}", BIBLIOGRAPHY)
+    assert len(set(titles)) == len(titles)

@@ -45,7 +45,7 @@ class MarginalLikelihoodObjective:
     parameter: it is the best one given the others. Rows may be evaluated in any selection; the
     data of the last selection are kept.
 
-    Args:
+    Attributes:
         moved: The hyperparameters that are parameters.
         slices: Where each of them stands in a row.
         units: What is of order 1 in the data of each replicate.
