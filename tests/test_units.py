@@ -6,7 +6,6 @@ Units are powers of two near 1e-8 and 1e8, so that what is equal is equal to a f
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -41,7 +40,6 @@ from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.robust import robust
 from botorch_risk.strategies import Strategy, pareto_search, risk_search
 from botorch_risk.strategies.monte_carlo import in_spreads
-from tests.public_objects import public_objects
 
 SMALL, LARGE = 2.0**-27, 2.0**27
 UNITS = [(SMALL, LARGE), (LARGE, SMALL)]  # of the objective and of the constraint
@@ -266,30 +264,3 @@ def test_what_fails_a_constraint_is_reported_below_all_that_meets_it(
     values, feasible = getattr(acqf, side)(GRID), acqf.feasible(GRID, side)
     assert feasible.any() and not feasible.all()
     assert values[~feasible].max() < values[feasible].min() - 1000 * units[0]
-
-
-# What has an argument that names constraints but weighs none of an outcome by itself.
-WITHOUT_OUTCOMES = {
-    "ax.BestArm": "a result",
-    "faster.gen_candidates_quasi_newton": "constraints on the decision",
-    "strategies.ObjectiveRisksRecipe": "of `pareto_search`",
-    "strategies.RiskRecipe": "of `risk_search`",
-    "test_functions.ChanceConstrainedBranin": "a problem",
-    "test_functions.ChanceConstrainedGramacy": "a problem",
-    "test_functions.ChanceConstrainedTestProblem": "a problem",
-}
-
-
-def takes_constraints(value: Any) -> bool:
-    try:
-        names = inspect.signature(value).parameters
-    except ValueError:  # an exception
-        return False
-    return any("constraint" in name or name == "feasible" for name in names)
-
-
-def test_all_that_takes_constraints_is_tested() -> None:
-    named = {name for name, value in public_objects().items() if takes_constraints(value)}
-    named |= {name for name in public_objects() if name.endswith("Constraint")}
-    assert named - WITHOUT_OUTCOMES.keys() <= CASES.keys()
-    assert WITHOUT_OUTCOMES.keys() <= named

@@ -18,19 +18,11 @@ MADE_BY_STRATEGIES = {
     "strategies.largest_bound",
     "strategies.random_decision",
 }
-# Without an example of its own: nothing can be built.
-ABSTRACT = {
-    "baselines.AskTellOptimizer",
-    "strategies.Method",
-    "strategies.RepeatsRule",
-    "strategies.Sampler",
-    "strategies.Space",
-}
 BUILT = {
     name: value
     for name, value in public_objects().items()
     if name.partition(".")[0] in ("strategies", "baselines")
-    and name not in MADE_BY_STRATEGIES | ABSTRACT
+    if name not in MADE_BY_STRATEGIES and first_call(value)
 }
 
 
@@ -46,9 +38,9 @@ def test_every_argument_of_a_wrong_kind_is_refused_by_its_name(name: str) -> Non
     assert not found
 
 
-def test_what_is_left_out_is_there_and_has_no_example() -> None:
-    assert public_objects().keys() >= ABSTRACT | MADE_BY_STRATEGIES
-    assert all(isinstance(public_objects()[name], type) for name in ABSTRACT)
+def test_most_strategies_and_their_parts_are_built() -> None:
+    assert public_objects().keys() >= MADE_BY_STRATEGIES
+    assert len(BUILT) > 60
 
 
 def test_wrong_values_are_of_no_type_that_is_asked_for() -> None:
