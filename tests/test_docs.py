@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,18 +42,19 @@ from tests.doc_pages import (
     DOCS,
     blocks,
     broken_links,
+    clicks,
     is_as_said,
     links,
     names_after,
     pictures,
+    run,
 )
-from tests.test_newcomer_paths import PAGES as NEWCOMERS
 
 # Pages whose blocks a test of their own runs.
 ELSEWHERE = {
     "ax": "tests/ax/test_guide.py",
     "campaigns": "tests/bench/experiments/campaigns/test_guide.py",
-    "faster_loops": "tests/test_faster_loops_guide.py",
+    "faster_loops": "tests/test_docs.py",
     "xopt": "tests/test_xopt_guide.py",
 }
 # At kinks of a risk a line search may end early; BoTorch tries again.
@@ -160,17 +162,50 @@ def many_seeds(first: SimpleNamespace) -> None:
     assert is_inside(resumed.recommend(), problem.bounds)
 
 
-# What a reader does next, by the page.
+def three_readings(names: SimpleNamespace) -> None:
+    assert names.model.num_repeats == 3 or names.model.train_counts.flatten().tolist() == 12 * [3]
+    assert isinstance(names.model, MeanVarianceGP)
+    assert names.experiment.ask().shape == (1, 2)
+
+
+def tail_of_a_context(names: SimpleNamespace) -> None:
+    belief = names.strategy.belief
+    assert belief.risk_measure == ConditionalValueAtRisk(0.2)
+    assert names.experiment.recommend().shape == (1,)
+
+
+def limit_on_95_percent(names: SimpleNamespace) -> None:
+    assert names.held >= 0.95
+    assert names.candidate.shape == (1, 1)
+
+
+def cheap_level_set(names: SimpleNamespace) -> None:
+    for found in (names.found, names.state):  # of the strategy, and of one's own loop
+        high, low = found.high.reshape(-1), found.low.reshape(-1)
+        assert (~high & ~low).sum() < 40
+        assert not (high & ~names.above | low & names.above).any()
+    assert names.spent["seen"] < names.spent["ignored"]  # travel was paid for
+
+
+def two_methods(names: SimpleNamespace) -> None:
+    assert names.averse.shape == names.neutral.shape == (16,)
+    assert torch.isfinite(names.gain.standard_error)
+
+
+# What a page has done, and what a reader does next.
 CONTINUATIONS: dict[str, list[Callable[[SimpleNamespace], None]]] = {
+    "compare": [two_methods],
+    "constraints": [limit_on_95_percent],
+    "contexts": [tail_of_a_context, conditions],
     "from_botorch": [own_loop, other_forms_of_repeats],
-    "contexts": [conditions],
-    "level_sets": [truncated_variance],
+    "level_sets": [cheap_level_set, truncated_variance],
     "many_seeds": [many_seeds],
+    "own_csv": [three_readings],
 }
+# The tasks of a newcomer: few clicks from the first page.
+FOR_NEWCOMERS = ("own_csv", "contexts", "constraints", "level_sets", "ax", "compare")
 PAGES = sorted(
-    page.stem
-    for page in DOCS.glob("*.md")
-    if blocks(page) and page.stem not in ELSEWHERE.keys() | (NEWCOMERS - CONTINUATIONS.keys())
+    page.stem for page in DOCS.glob("*.md") if blocks(page) and page.stem not in ELSEWHERE
 )
 
 
@@ -179,6 +214,20 @@ def test_the_blocks_run_and_the_loop_goes_on(page: str, tmp_path: Path) -> None:
     first = names_after(DOCS / f"{page}.md", tmp_path)
     for continuation in CONTINUATIONS.get(page, []):
         continuation(first)
+
+
+def test_later_fits_of_faster_loops_are_short(tmp_path: Path) -> None:
+    names, _ = run(DOCS / "faster_loops.md", tmp_path)  # which prints other numbers every time
+    evaluations = names["fit"].num_evaluations
+    assert len(evaluations) == 20
+    assert evaluations[0] > 20
+    assert median(evaluations[7:]) < 10
+    assert names["X"].shape == (30, 2)
+
+
+@pytest.mark.parametrize("page", FOR_NEWCOMERS)
+def test_the_way_of_a_newcomer_is_short(page: str) -> None:
+    assert clicks(DOCS / "index.md")[(DOCS / f"{page}.md").resolve()] <= 3
 
 
 def test_pages_that_run_elsewhere_do() -> None:

@@ -1,4 +1,4 @@
-r"""What a caller does to a tensor afterwards is the caller's: no object keeps the memory of one."""
+r"""What an object keeps, and which protocols recognise it, where its example is called again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any, get_args
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import Module
 
+from tests.defaults import modules
 from tests.limits import called, first_call
 from tests.public_objects import hints_of, is_record, public_objects
 
@@ -18,6 +20,7 @@ SHARING = {
     "ax.ObservedDataset": "its data, as BoTorch's datasets do",
     "models.MeanVarianceGP": "its training inputs, as BoTorch's models do",
 }
+
 CLASSES = {
     name: value
     for name, value in public_objects().items()
@@ -93,3 +96,46 @@ def test_what_is_kept_is_found_wherever_it_is() -> None:
 def test_what_shares_on_purpose_does() -> None:
     for name in SHARING:
         assert shared_arguments(CLASSES[name])
+
+
+def protocols() -> Iterator[type]:
+    for module in modules():
+        for kind in vars(module).values():
+            if getattr(kind, "_is_runtime_protocol", False) and kind.__module__ == module.__name__:
+                yield kind
+
+
+PROTOCOLS = list(protocols())
+
+MODULES = {
+    name: kind for name, kind in CLASSES.items() if issubclass(kind, Module) and first_call(kind)
+}
+
+
+def members(protocol: type) -> list[str]:
+    r"""The names that it asks for."""
+    found = {**getattr(protocol, "__annotations__", {}), **vars(protocol)}
+    return [name for name in found if not name.startswith("_") or name == "__call__"]
+
+
+def hidden(value: Any, protocol: type) -> list[str]:
+    r"""The members that an object has, but not for Python 3.12."""
+    missing = object()
+    names = members(protocol)
+    methods = [name for name in names if callable(getattr(protocol, name, None))]
+    if not all(hasattr(value, name) for name in names):
+        return []
+    if not all(callable(getattr(value, name)) for name in methods):  # something else of this name
+        return []
+    return [name for name in names if inspect.getattr_static(value, name, missing) is missing]
+
+
+def test_protocols_are_found() -> None:
+    assert {"ConfidenceBound", "PointwiseAcquisition", "Space"} <= {p.__name__ for p in PROTOCOLS}
+    assert all(members(protocol) for protocol in PROTOCOLS)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_an_object_is_recognised_by_every_python(name: str) -> None:
+    value = called(MODULES[name], first_call(MODULES[name]) or {})
+    assert {each.__name__: hidden(value, each) for each in PROTOCOLS if hidden(value, each)} == {}

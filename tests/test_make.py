@@ -1,0 +1,146 @@
+r"""What `make` and the workflows of a forge run: known skips, a release, pinned actions."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.release_check import lower_bounds
+
+ROOT = Path(__file__).parents[1]
+
+MARK = "import pytest\n@pytest.mark.{mark}\ndef test_{name}(): assert {truth}\n"
+
+UNKNOWN = MARK.format(mark="skip('no NumPyro')", name="it", truth=True)
+
+WHOLE = "import pytest\npytest.importorskip('no_such_package')\n"
+
+KNOWN = (
+    MARK.format(mark="skip(reason='needs a GPU')", name="gpu", truth=False)
+    + MARK.format(mark='skip(reason="needs the papers\' table: a path")', name="table", truth=False)
+    + MARK.format(mark="xfail(strict=True)", name="expected", truth=False)
+    + "def test_passes(): assert True\n"
+)
+
+
+def run_session(folder: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_here.py").write_text(source, encoding="utf-8")
+    plugin = ["-p", "xdist", "-p", "tests.only_known_skips", "-p", "no:cacheprovider", *options]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugin, "test_here.py"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("source", [KNOWN + UNKNOWN, WHOLE], ids=["test", "module"])
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_a_skip_for_an_unknown_reason_fails_the_session(
+    tmp_path: Path, source: str, options: tuple[str, ...]
+) -> None:
+    done = run_session(tmp_path, source, *options)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "= 1 skips for other reasons" in done.stdout
+    assert "no NumPyro" in done.stdout or "no_such_package" in done.stdout
+
+
+def test_known_reasons_and_expected_failures_pass(tmp_path: Path) -> None:
+    done = run_session(tmp_path, KNOWN)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed, 2 skipped, 1 xfailed" in done.stdout
+
+
+def test_everything_is_installed_by_test_all_and_skips_are_counted() -> None:
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(
+        r"^test-all: \$\(VENV\)/\.all .*\n.* -p tests\.only_known_skips ", recipe, re.M
+    )
+    (line,) = re.findall(r"^\$\(VENV\)/\.all: .*\n.*\n(.*)$", recipe, re.M)
+    for folder in (".", "./bench"):
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))
+        extras = project["project"]["optional-dependencies"]
+        inner = [
+            re.fullmatch(r"botorch_risk\[(.*)\]", each)
+            for extra in extras.values()
+            for each in extra
+        ]
+        named = {name for match in inner if match for name in match[1].split(",")}
+        (installed,) = re.findall(rf'-e "{re.escape(folder)}\[(.*?)\]"', line)
+        assert set(extras) - named <= set(installed.split(","))
+
+
+OUTSIDE = Path(__file__).with_name("release_outside.py")
+
+
+@pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")  # at kinks of CVaR
+def test_the_outside_test_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(OUTSIDE), run_name="__main__")
+    assert capsys.readouterr().out == "works from the outside\n"
+
+
+def test_the_outside_test_needs_nothing_of_the_repository() -> None:
+    assert "tests" not in OUTSIDE.read_text(encoding="utf-8")
+
+
+def test_the_oldest_set_pins_every_dependency() -> None:
+    assert lower_bounds().split() == ["torch==2.4", "gpytorch==1.15.2", "botorch==0.18.1"]
+
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+TARGETS = set(
+    re.findall(r"^([a-z][\w-]*):(?!=)", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE)
+)
+
+
+def steps(workflow: dict[Any, Any]) -> list[dict[str, Any]]:
+    return [step for job in workflow["jobs"].values() for step in job["steps"]]
+
+
+def test_there_are_three() -> None:
+    assert [path.stem for path in WORKFLOWS] == ["canary", "docs", "tests"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_each_command_is_a_target(path: Path) -> None:
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    commands = [step["run"].split() for step in steps(workflow) if "run" in step]
+    assert commands and all(command[0] == "make" for command in commands)
+    assert {target for command in commands for target in command[1:]} <= TARGETS
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_may_read_the_repository_and_nothing_else(path: Path) -> None:
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {"contents": "read"}
+    assert not any("permissions" in job for job in workflow["jobs"].values())
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_to_a_commit_with_its_version_beside_it(path: Path) -> None:
+    r"""A tag can be moved to other code."""
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if "uses:" in line]
+    pinned = re.compile(r"      - uses: actions/[\w-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+")
+    assert lines and [line for line in lines if not pinned.fullmatch(line)] == []
+
+
+def test_an_action_has_one_version_in_all_workflows() -> None:
+    used = {
+        step["uses"]
+        for path in WORKFLOWS
+        for step in steps(yaml.safe_load(path.read_text(encoding="utf-8")))
+        if "uses" in step
+    }
+    assert len(used) == len({name.partition("@")[0] for name in used})
