@@ -38,7 +38,7 @@ from bench.speed.timing import environment
 from bench.studies.learnt_noise.methods import METHODS, Prediction
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.models.default_kernels import mean_kernel
+from botorch_risk.models.fixed_noise import mean_kernel
 from botorch_risk.seeding import derive_seed, generators, sobol_points
 from botorch_risk.strategies import initial_design
 

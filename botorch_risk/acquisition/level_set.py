@@ -16,7 +16,7 @@ from botorch_risk.acquisition.pointwise import (
     register_weights,
 )
 from botorch_risk.models.hallucination import condition_on_mean
-from botorch_risk.models.repeats import warn_if_unfitted
+from botorch_risk.models.training_data import warn_if_unfitted
 from botorch_risk.posterior.marginals import MarginalPredictor, Marginals
 from botorch_risk.posterior.t_batch import as_points
 

@@ -2,7 +2,6 @@ r"""Models that learn the noise as well as the mean, and models of the risks of 
 
 from botorch_risk.models.fast_marginals import FastMarginals
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.models.mixed_kernel import mixed_kernel
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.standardized_gp import one_hot_inputs
 
@@ -10,6 +9,5 @@ __all__ = [
     "FastMarginals",
     "MeanVarianceGP",
     "RepeatedOutcomes",
-    "mixed_kernel",
     "one_hot_inputs",
 ]

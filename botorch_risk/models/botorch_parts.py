@@ -1,6 +1,6 @@
-r"""Environments and measures that were written down as BoTorch's objects.
+r"""Convert environments and risk measures that were written as BoTorch's objects.
 
-They are taken where they mean the same: perturbations or values of W with equal weights, and a
+They are accepted if they mean the same: perturbations or values of W with equal weights, and a
 measure of as many values as there are. For everything else an error names the replacement.
 """
 
@@ -31,13 +31,10 @@ from botorch_risk.risk import (
 def parts_of(environment: Any, risk_measure: Any) -> tuple[Environment, RiskMeasure]:
     r"""Convert BoTorch's environment and risk measure into ours of the same meaning.
 
-    Args:
-        environment: An `Environment`, or an input transform of BoTorch that makes several inputs of
-            a decision.
-        risk_measure: A `RiskMeasure`, or a risk measure of BoTorch.
+    Parts of ours stay as they are.
 
     Raises:
-        TypeError: If a part is neither.
+        TypeError: If a part is neither ours nor BoTorch's.
         ValueError: If a part of BoTorch has no exact counterpart.
     """
     environment = as_environment(environment)
@@ -58,12 +55,7 @@ def parts_of(environment: Any, risk_measure: Any) -> tuple[Environment, RiskMeas
 
 
 def as_environment(environment: Any) -> Environment:
-    r"""An environment of ours, for an input transform of BoTorch that means the same.
-
-    Raises:
-        TypeError: If it is neither.
-        ValueError: If the transform has no exact counterpart.
-    """
+    r"""Convert an input transform of BoTorch into the environment of the same meaning."""
     if isinstance(environment, Environment):
         return environment
     if type(environment) is transforms.InputPerturbation:
@@ -87,11 +79,7 @@ def as_environment(environment: Any) -> Environment:
 
 
 def counterpart(measure: of_one.RiskMeasureMCObjective) -> RiskMeasure:
-    r"""The measure of ours that equals one of BoTorch's for `n_w` values with equal weights.
-
-    Raises:
-        ValueError: If we have no counterpart.
-    """
+    r"""The measure of ours that equals BoTorch's for `n_w` values with equal weights."""
     make = _COUNTERPARTS.get(type(measure))
     if make is None:
         raise ValueError(
@@ -112,7 +100,7 @@ def counterpart(measure: of_one.RiskMeasureMCObjective) -> RiskMeasure:
 
 
 def check_risk_measure(risk_measure: Any) -> None:
-    r"""Raises TypeError unless this is our `RiskMeasure`; names the counterpart of BoTorch's."""
+    r"""Raise TypeError unless this is our `RiskMeasure`, and name BoTorch's counterpart."""
     if isinstance(risk_measure, RiskMeasure):
         return
     instead = ""
@@ -124,7 +112,7 @@ def check_risk_measure(risk_measure: Any) -> None:
 
 
 def _lowest(measure: Any) -> int:
-    r"""How many of the lowest values BoTorch averages, or which of them it takes."""
+    r"""How many of the lowest values BoTorch averages, or which of them it picks."""
     return int(measure.n_w - measure.alpha_idx)
 
 

@@ -1,4 +1,4 @@
-r"""A view of a fitted model that answers single points from the closed form."""
+r"""A view of a fitted model that predicts single points in closed form."""
 
 from __future__ import annotations
 
@@ -30,22 +30,26 @@ Acquisition = TypeVar("Acquisition")
 class FastMarginals(Model):
     r"""A fitted model whose `posterior` is several times faster for single points.
 
-    Acquisition functions that look at one point at a time (`LogExpectedImprovement`,
-    `UpperConfidenceBound`, `PosteriorMean`, all others of BoTorch's analytic ones, and Monte-Carlo
-    ones with q = 1) take it in place of the model, in any optimiser:
+    Acquisition functions that look at one point at a time (BoTorch's analytic ones, and Monte-Carlo
+    ones with q = 1) use it in place of the model, in any optimiser:
 
         acqf = LogExpectedImprovement(FastMarginals(model), best_f)
 
-    Means and variances are the model's own, from `MarginalPredictor`, with input and outcome
-    transforms, for exact GPs with one output (any kernel, fixed noise, any batch shape) and for a
-    `ModelListGP` of them. The rest goes to the model: points that are asked for jointly (q > 1),
-    with observation noise or for some outputs, and models without a closed form. The view says so
-    in a warning, once. It holds no numbers of its own, so that it follows the model when this is
-    fitted or given other data, and a kernel another `nu`. It does not see what is written through
-    `.data` into training data or buffers: use `set_train_data`, or write in place.
+    Means and variances are the model's own, from `MarginalPredictor`, for exact GPs with one output
+    and for a `ModelListGP` of them. The model itself answers for joint points (q > 1), with
+    observation noise, for some outputs only, and if it has no closed form; a warning says so once.
+    The view holds no numbers of its own, so that it follows the model when this is fitted or given
+    other data. It does not see what is written through `.data` into training data or buffers: use
+    `set_train_data`, or write in place.
 
     Derivatives are in the points, once: hyperparameters count as constants, so fit the model, not
-    the view. What is of the model itself (`train_inputs`, `likelihood`, ...) is found on the view.
+    the view. The view delegates all other attributes to the model.
+
+    Args:
+        model: A fitted model. Another `FastMarginals` is unwrapped.
+
+    Raises:
+        UnsupportedError: If the model is an ensemble, whose posterior is not one Gaussian.
 
     Example:
         >>> from botorch.acquisition import LogExpectedImprovement
@@ -62,17 +66,6 @@ class FastMarginals(Model):
     """
 
     def __init__(self, model: Model) -> None:
-        r"""Wraps a model.
-
-        Args:
-            model: A fitted model. Another `FastMarginals` is unwrapped.
-
-        Raises:
-            UnsupportedError: If the model is an ensemble, whose posterior is no one Gaussian.
-
-        Warns:
-            BotorchWarning: If the model has no closed form, so that nothing gets faster.
-        """
         super().__init__()
         if model._is_ensemble:
             raise UnsupportedError(
@@ -89,11 +82,7 @@ class FastMarginals(Model):
 
     @staticmethod
     def serves(model: Model) -> bool:
-        r"""Whether the closed form knows a model, so that a view of it is faster.
-
-        Args:
-            model: Any model.
-        """
+        r"""Whether the closed form supports a model, so that a view of it is faster."""
         return all(has_closed_form(part, None) for part in _parts(model))
 
     @property
@@ -107,16 +96,9 @@ class FastMarginals(Model):
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> Posterior:
-        r"""The posterior at points, by the closed form where each is asked for alone.
+        r"""The posterior `t-batch x batch_shape x q x m` at `t-batch x batch_shape x q x d` points.
 
-        Args:
-            X: `t-batch x batch_shape x q x d`.
-            output_indices: The outputs to predict; all if omitted. Others go to the model.
-            observation_noise: As the model takes it; with noise the model answers.
-            posterior_transform: Applied to the posterior.
-
-        Returns:
-            The posterior, `t-batch x batch_shape x q x m`.
+        In closed form if q = 1, with all outputs and without observation noise.
 
         Raises:
             BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
@@ -147,7 +129,6 @@ class FastMarginals(Model):
     def _why_slow(
         self, X: Tensor, output_indices: list[int] | None, observation_noise: bool | Tensor
     ) -> str | None:
-        r"""Why the model has to answer itself; `None` where the closed form does."""
         if X.shape[-2:-1] != (1,):
             return "points were asked for jointly (q > 1)"
         if observation_noise is not False:
@@ -163,7 +144,7 @@ class FastMarginals(Model):
             self._has_warned = True
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FastMarginals:
-        r"""Skips the walk through all modules where nothing moves.
+        r"""Skip the walk through all modules if nothing moves.
 
         BoTorch's analytic acquisition functions call `to` at every evaluation.
         """
@@ -173,7 +154,6 @@ class FastMarginals(Model):
         return moved
 
     def __getattr__(self, name: str) -> Any:
-        r"""What is of the model itself."""
         if name == "model" or name.startswith("__"):
             return super().__getattr__(name)
         try:
@@ -191,33 +171,16 @@ class FastMarginals(Model):
         return self.model.batch_shape
 
     def subset_output(self, idcs: list[int]) -> FastMarginals:
-        r"""A view of some of the outputs.
-
-        Args:
-            idcs: Their indices.
-        """
         return FastMarginals(self.model.subset_output(idcs))
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> Model:
-        r"""The model with further observations, with its hyperparameters.
+        r"""The model with further observations and its hyperparameters.
 
-        A view of it, except where the observations need gradients, which the closed form lacks.
-
-        Args:
-            X: Points, as the model takes them.
-            Y: Their outcomes.
-            **kwargs: For the model.
+        A view of it, except if the observations need gradients, which the closed form lacks.
         """
         return self._view(condition(self.model, X, Y, **kwargs))
 
     def fantasize(self, X: Tensor, sampler: Any, **kwargs: Any) -> Model:
-        r"""The model with fantasies of outcomes, a view of it as above.
-
-        Args:
-            X: Points, as the model takes them.
-            sampler: Draws the outcomes.
-            **kwargs: For the model.
-        """
         model: Any = self.model
         with conditioning_on(X):
             return self._view(model.fantasize(X, sampler, **kwargs))
@@ -227,14 +190,10 @@ class FastMarginals(Model):
 
 
 def with_fast_marginals(acqf: Acquisition) -> Acquisition:
-    r"""The acquisition function on a view of its model, where that gives the same values.
+    r"""An acquisition function on a view of its model, if that gives the same values.
 
-    Args:
-        acqf: Anything that an optimiser maximises; it is not changed.
-
-    Returns:
-        A shallow copy for BoTorch's analytic ones on a model that the closed form knows, else the
-        acquisition function itself.
+    A shallow copy for BoTorch's analytic ones on a model with a closed form, else the acquisition
+    function itself.
     """
     if not isinstance(acqf, AnalyticAcquisitionFunction):
         return acqf
@@ -251,10 +210,9 @@ def _parts(model: Any) -> list[Model]:
 
 
 class _MarginalPosterior(GPyTorchPosterior):
-    r"""Normal moments of single points; a distribution is only made when it is asked for."""
+    r"""Normal moments `... x 1 x m` of single points; the distribution is made on demand."""
 
     def __init__(self, mean: Tensor, variance: Tensor) -> None:
-        r"""Keeps the moments, `... x 1 x m` each."""
         self._mean, self._variance = mean, variance
         self._is_mt = mean.shape[-1] > 1
         self._device, self._dtype = mean.device, mean.dtype

@@ -1,7 +1,8 @@
-r"""Gaussian processes with a known noise variance in each row of their data."""
+r"""Gaussian processes with a known noise variance in each row, and their default kernels."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,10 +10,14 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.model import ModelList
+from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from gpytorch.kernels import Kernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.likelihoods.noise_models import Noise
 from gpytorch.models import ExactGP
+from gpytorch.priors import GammaPrior
 from gpytorch.settings import min_fixed_noise
 from linear_operator.operators import DiagLinearOperator, LinearOperator
 from torch import Tensor
@@ -33,7 +38,6 @@ class SavedNoise(Noise):
     noise: Tensor
 
     def __init__(self, noise: Tensor) -> None:
-        r"""Keeps `batch_shape x n` variances."""
         super().__init__()
         self.register_buffer("noise", noise)
 
@@ -44,25 +48,22 @@ class SavedNoise(Noise):
         noise: Tensor | None = None,
         **kwargs: Any,
     ) -> DiagLinearOperator:
-        r"""The variances of the rows, or given ones."""
         return DiagLinearOperator(self.noise if noise is None else noise)
 
 
 class NoiseOfRows(FixedNoiseGaussianLikelihood):
     r"""Fixed noise of the training rows, which is unknown at any other point.
 
-    GPyTorch's own adds nothing at new points, or the noise of the training rows where there
-    happen to be as many points as rows. This one refuses both.
+    GPyTorch's own adds nothing at new points, or the noise of the training rows if there
+    happen to be as many points as rows. This class refuses both.
     """
 
     def __init__(self, noise: Tensor) -> None:
-        r"""Keeps the `batch_shape x n` variances, in the units of the transformed outcome."""
         with min_fixed_noise(double_value=_FLOOR_OF_DOUBLE):
             super().__init__(noise=noise)
         self.noise_covar = SavedNoise(noise)
 
     def get_fantasy_likelihood(self, **kwargs: Any) -> FixedNoiseGaussianLikelihood:
-        r"""The likelihood with the noise of further rows, above the floor of this module."""
         with min_fixed_noise(double_value=_FLOOR_OF_DOUBLE):
             return super().get_fantasy_likelihood(**kwargs)
 
@@ -87,15 +88,10 @@ def fixed_noise_gp(
     outcome_transform: OutcomeTransform | None,
     **options: Any,
 ) -> SingleTaskGP:
-    r"""Builds a `SingleTaskGP` whose noise can be replaced and is part of its state.
+    r"""Build a `SingleTaskGP` whose noise can be replaced and is part of its state.
 
-    Args:
-        X: `batch_shape x n x d` inputs.
-        Y: `batch_shape x n x 1` outcomes.
-        noise: `batch_shape x n x 1` noise variances in the units of the outcome, raised to
-            `least_noise`.
-        outcome_transform: A linear transform, or `None`.
-        options: Further arguments of `SingleTaskGP`.
+    `noise` holds `batch_shape x n x 1` variances in the units of the outcome, which are raised to
+    `least_noise`. The outcome transform has to be linear.
     """
     if outcome_transform is not None:
         # The constructor learns the transform from the same outcomes, but too late for the noise.
@@ -110,19 +106,13 @@ def fixed_noise_gp(
 
 
 def set_fixed_noise(model: Any, noise: Tensor) -> None:
-    r"""Replaces the fixed noise of a model and drops what was computed with the old one.
-
-    Args:
-        model: A single-output model with fixed noise.
-        noise: `batch_shape x n x 1` variances in the units of the outcome, raised to
-            `least_noise`.
-    """
+    r"""Replace the fixed noise of a model, in the units of the outcome, and drop its caches."""
     model.likelihood.noise_covar.noise = raised(transform_variance(model, noise).squeeze(-1))
     model.prediction_strategy = None
 
 
 def transform_variance(model: Any, variance: Tensor) -> Tensor:
-    r"""Transforms a variance `... x n x 1` of the outcome to the units that the model works in."""
+    r"""A variance `... x n x 1` of the outcome in the units that the model works in."""
     transform = getattr(model, "outcome_transform", None)
     if transform is None:
         return variance
@@ -137,13 +127,7 @@ def least_noise(model: Any) -> Tensor:
     r"""The least noise variance of a row that a model uses, in the units of the outcome.
 
     In the model's own units it is 1e-8 in double precision and GPyTorch's `min_fixed_noise`
-    otherwise.
-
-    Args:
-        model: A single-output model with fixed noise.
-
-    Returns:
-        `batch_shape x 1 x 1` variances.
+    otherwise. `batch_shape x 1 x 1`.
     """
     one = torch.ones_like(model.likelihood.noise_covar.noise[..., :1].unsqueeze(-1))
     return raised(torch.zeros_like(one)) / transform_variance(model, one)
@@ -158,15 +142,10 @@ def raised(noise: Tensor) -> Tensor:
 def split_state(
     state_dict: Mapping[str, Any], parts: tuple[str, ...], strict: bool
 ) -> dict[str, dict[str, Any]]:
-    r"""Splits a state into the states of some parts of a model.
-
-    Args:
-        state_dict: The state of a model.
-        parts: The names of its parts.
-        strict: Whether to refuse keys of anything else.
+    r"""Split a state into the states of some parts of a model.
 
     Raises:
-        RuntimeError: If a key is of no part.
+        RuntimeError: If `strict` and a key belongs to no part.
     """
     split: dict[str, dict[str, Any]] = {part: {} for part in parts}
     for key, value in state_dict.items():
@@ -179,9 +158,9 @@ def split_state(
 
 
 def load_process(model: Any, state_dict: Mapping[str, Any], **options: Any) -> None:
-    r"""Loads a model's hyperparameters and leaves the fixed noise of its own data as it is.
+    r"""Load a model's hyperparameters and leave the fixed noise of its own data as it is.
 
-    A model may thus start from the state of another one with other data, as BoTorch's do.
+    A model may thus start from the state of another one with other data, as in BoTorch.
     """
     if _NOISE_KEY in state_dict:
         state_dict = {**state_dict, _NOISE_KEY: model.likelihood.noise_covar.noise}
@@ -190,7 +169,7 @@ def load_process(model: Any, state_dict: Mapping[str, Any], **options: Any) -> N
 
 
 def load_noise(model: Any, state_dict: Mapping[str, Any]) -> bool:
-    r"""Loads the fixed noise of a state if it has as many rows; returns whether it did."""
+    r"""Load the fixed noise of a state if it has as many rows; returns whether it did."""
     saved = state_dict[_NOISE_KEY]
     fits = saved.shape == model.likelihood.noise_covar.noise.shape
     if fits:
@@ -199,7 +178,7 @@ def load_noise(model: Any, state_dict: Mapping[str, Any]) -> bool:
 
 
 def condition(model: Any, X: Tensor, Y: Tensor, **options: Any) -> Any:
-    r"""Conditions a model, or a list of models, whether or not it has predicted before."""
+    r"""Condition a model, or a list of models, whether or not it has predicted before."""
     for part in model.models if isinstance(model, ModelList) else [model]:
         if isinstance(part, ExactGP) and (part.training or part.prediction_strategy is None):
             part.posterior(X[..., :1, :])  # GPyTorch conditions only a model that has predicted
@@ -211,3 +190,37 @@ def is_one_to_many(model: Any) -> bool:
     r"""Whether an input transform of a model makes several inputs of one."""
     transform = getattr(model, "input_transform", None)
     return transform is not None and bool(transform.is_one_to_many)
+
+
+def mean_kernel(train_X: Tensor, input_transform: InputTransform | None = None) -> ScaleKernel:
+    r"""A Matern 5/2 kernel with an output scale, and BoTorch's priors on both.
+
+    BoTorch's default, a squared-exponential kernel without an output scale, is too confident if a
+    function is not smooth, and makes larger errors if the function varies more or less than the
+    means do: `bench/studies/learnt_noise`. The kernel has as many columns as `input_transform`
+    makes of `train_X`.
+    """
+    batch_shape = train_X.shape[:-2]
+    matern = get_covar_module_with_dim_scaled_prior(
+        ard_num_dims=_num_columns(train_X, input_transform),
+        batch_shape=batch_shape,
+        use_rbf_kernel=False,
+    )
+    prior = GammaPrior(2.0, 0.15)
+    kernel = ScaleKernel(matern, batch_shape=batch_shape, outputscale_prior=prior)
+    kernel.outputscale = torch.ones(batch_shape)
+    return kernel
+
+
+def noise_kernel(train_X: Tensor, input_transform: InputTransform | None = None) -> Kernel:
+    r"""BoTorch's default kernel; an output scale of the noise process collapses."""
+    return get_covar_module_with_dim_scaled_prior(
+        ard_num_dims=_num_columns(train_X, input_transform), batch_shape=train_X.shape[:-2]
+    )
+
+
+@torch.no_grad()
+def _num_columns(train_X: Tensor, input_transform: InputTransform | None) -> int:
+    if input_transform is None:
+        return train_X.shape[-1]
+    return copy.deepcopy(input_transform).to(train_X)(train_X).shape[-1]

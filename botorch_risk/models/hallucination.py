@@ -1,4 +1,4 @@
-r"""Conditions a model on its own mean at pending points."""
+r"""Condition a model on its own mean at pending points."""
 
 from __future__ import annotations
 
@@ -15,24 +15,11 @@ from botorch_risk.posterior.t_batch import check_points
 
 
 def condition_on_mean(model: Model, X: Tensor) -> Model:
-    r"""Conditions a model on its own mean at points under evaluation.
+    r"""Condition a model, or a list of models, on its own mean at `batch_shape x n' x d` points.
 
-    Its mean stays where it is and its variance shrinks: the hallucinated observations of
+    The mean stays where it is and the variance shrinks: the hallucinated observations of
     batch UCB. A model with fixed noise observes with the average noise of its data, as
     BoTorch does when it fantasizes.
-
-    Args:
-        model: A model that can be conditioned on observations, or a list of such models.
-        X: `batch_shape x n' x d` points.
-
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> X = torch.rand(6, 1, dtype=torch.double)
-        >>> model = SingleTaskGP(X, X.sin())
-        >>> pending = torch.tensor([[0.5]], dtype=torch.double)
-        >>> conditioned = condition_on_mean(model, pending)
-        >>> bool(conditioned.posterior(pending).variance < model.posterior(pending).variance)
-        True
     """
     if isinstance(model, ModelList):
         parts: Any = model.models

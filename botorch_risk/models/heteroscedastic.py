@@ -3,68 +3,67 @@ r"""A Gaussian process for the mean and one for the noise, learnt together from 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from operator import attrgetter
+from typing import Any, Literal, Self
 
+import torch
+from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
-from botorch.fit import fit_gpytorch_mll
+from botorch.exceptions.warnings import InputDataWarning
+from botorch.models.model import FantasizeMixin, Model
 from botorch.models.transforms.input import InputTransform
 from botorch.models.transforms.outcome import OutcomeTransform
+from botorch.models.utils.assorted import fantasize
+from botorch.posteriors import GPyTorchPosterior, Posterior, TransformedPosterior
+from botorch.sampling.base import MCSampler
 from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths, draw_matheron_paths
 from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.types import DEFAULT, _DefaultType
+from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
-from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
+from gpytorch.mlls import MarginalLogLikelihood
+from gpytorch.models import GP
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating
-from botorch_risk.fit import fit_exact_gp
-from botorch_risk.models.conditioning import MeanVarianceConditioning
-from botorch_risk.models.default_kernels import mean_kernel
-from botorch_risk.models.fixed_noise import (
-    fixed_noise_gp,
-    load_process,
-    set_fixed_noise,
-    split_state,
-)
+from botorch_risk.arguments import check_nonnegative
+from botorch_risk.fit.exact_gp import fit_with_loss_like
+from botorch_risk.gradients import predicting_with
+from botorch_risk.models import fixed_noise
+from botorch_risk.models import training_data as data
 from botorch_risk.models.learnt_noise import LearntNoise
 from botorch_risk.models.noise_observations import stand_in_first
 from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProcess
-from botorch_risk.models.repeats import (
-    RepeatedOutcomes,
-    pool_repeated_rows,
-    validate_inputs,
-    validate_outcomes,
-    warning_of_raised_noise,
-    warning_of_small_scale,
-)
+from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.variance_links import scale_of_observed
-from botorch_risk.posterior.marginals import MarginalPredictor
+from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
+from botorch_risk.posterior.t_batch import checked_points
 
 
-class MeanVarianceGP(MeanVarianceConditioning):
-    r"""A heteroscedastic Gaussian process that learns mean and noise from repeats.
+def _of_mean_process(name: str) -> Any:
+    return property(attrgetter(f"mean_model.{name}"))
 
-    Composes two `SingleTaskGP`s [Makarova2021rahbo]_: `noise_model` for the noise variance
-    `rho^2`, on the sample variances (Eqs. 12-15, 32-33; the printed Eq. 32 lacks the square
-    of s), and `mean_model` for `f`, on the sample means with the fixed noise of Eq. (16),
+
+class MeanVarianceGP(Model, GP, FantasizeMixin):
+    r"""Learn the mean and the noise of an outcome from repeats: a heteroscedastic Gaussian process.
+
+    Two `SingleTaskGP`s [Makarova2021rahbo]_: `noise_model` learns the noise variance `rho^2` from
+    the sample variances (Eqs. 12-15, 32-33; the printed Eq. 32 lacks the square of s), and
+    `mean_model` learns `f` from the sample means with the fixed noise of Eq. (16),
 
         S_i = min(ucb_var(x_i), max_noise_variance) / k_i,
-        ucb_var(x) = mu_var(x) + sqrt(noise_beta) sigma_var(x),
+        ucb_var(x) = mu_var(x) + sqrt(noise_beta) sigma_var(x).
 
-    taken from the newest noise model at all points. It is a BoTorch model with one output:
-    `posterior(X)` is the posterior of f; `posterior(X, observation_noise=True)` adds the
-    PREDICTED noise of one repeat at X. Fit it as any other model; both processes are fitted
-    and Eq. (16) is evaluated in between. All public quantities are in the units of the
-    outcome (variances in their square), whatever the transforms inside.
+    It is a BoTorch model with one output: `posterior(X)` is the posterior of f, and
+    `posterior(X, observation_noise=True)` adds the PREDICTED noise of one repeat at X. Fit it as
+    any other model: both processes are fitted, and Eq. (16) is evaluated in between. All public
+    quantities are in the units of the outcome (variances in their square).
 
-    Rows with equal inputs are pooled, so that a long table with one reading a row does (not in
-    batches, which keep their rows). Rows with a single repeat inform the mean only. Repeats
-    without any spread, which rounded instruments give, count with the log link as censored: their
-    sample variance is below the smallest positive one of the data. Readings
-    whose noise is known bring it as `train_Yvar`: it is then the noise of the mean process at
-    their points, and the noise process interpolates it elsewhere.
+    Rows with equal inputs are pooled, except in a batch of replicates. A row with a single repeat
+    informs the mean only. With the log link, repeats that are all equal, as rounded instruments
+    give, count as censored below the smallest positive sample variance of the data.
 
     How well the noise is known depends on k. Where it is constant, 15 points of two repeats
     predict 1.4 times the true variance in the median, with an upper bound of 5 times, two standard
@@ -83,10 +82,21 @@ class MeanVarianceGP(MeanVarianceConditioning):
         (torch.Size([3, 1]), torch.Size([3, 1]))
     """
 
+    mean_model: Any
+    noise: NoiseProcess
     train_X: Tensor
     train_counts: Tensor
     train_means: Tensor
     train_variances: Tensor
+
+    # What BoTorch and GPyTorch read of a `SingleTaskGP` is the mean process's.
+    likelihood = _of_mean_process("likelihood")
+    mean_module = _of_mean_process("mean_module")
+    covar_module = _of_mean_process("covar_module")
+    outcome_transform = _of_mean_process("outcome_transform")
+    train_inputs = _of_mean_process("train_inputs")
+    train_targets = _of_mean_process("train_targets")
+    batch_shape = _of_mean_process("batch_shape")
 
     def __init__(
         self,
@@ -107,46 +117,42 @@ class MeanVarianceGP(MeanVarianceConditioning):
         known_noise: Callable[[Tensor], Tensor] | None = None,
         noise_covar_module: Kernel | None = None,
     ) -> None:
-        r"""Builds both processes.
+        r"""Build both processes.
 
         Args:
             train_X: `batch_shape x n x d` inputs.
             train_Y: `batch_shape x n x k` repeats, NaN where one is missing; a list of `n`
-                tensors of any lengths; or `RepeatedOutcomes`. One reading a row (`n x 1`) with
-                inputs that repeat is the same table in long form.
+                tensors of any lengths; or `RepeatedOutcomes`. A long table of one reading per row
+                (`n x 1`), in which inputs repeat, means the same.
             train_Yvar: The noise variance of each reading, > 0, in the form of `train_Y`, if it
-                is known. Nothing is estimated from the spread of readings then.
-            covar_module: Kernel of the mean process; if omitted a Matern 5/2 kernel with an output
-                scale and BoTorch's priors (models/default_kernels.py).
+                is known. It is the noise of the mean process at these points, and the noise process
+                interpolates it.
+            covar_module: Kernel of the mean process; `fixed_noise.mean_kernel` if omitted.
             mean_module: Prior mean of the mean process; constant if omitted.
             outcome_transform: A LINEAR transform of the outcome for the mean process (the noise
                 follows it squared); `Standardize` if omitted, `None` for none.
-            input_transform: Applied to the inputs; each process owns a copy, so that a
-                learnable one is learnt by each.
+            input_transform: Applied to the inputs; each process owns and learns a copy.
             variance_link: `"log"` models the logarithm of the noise variance, whose
                 observation noise is known exactly for Gaussian repeats; `"identity"` models
-                the variance itself (the paper). The default is the better calibrated one
-                (bench/reproduction/rahbo/calibration.md): fitted, the 95 % band of the noise covers
-                91 to 94 % with the log link, 85 to 87 % with the identity link and inferred noise.
+                the variance itself, as the paper does. The default is better calibrated
+                (bench/reproduction/rahbo/calibration.md): the 95 % band of the noise covers
+                91 to 94 % with the log link, 85 to 87 % with the identity link.
             noise_evidence: What the noise is learnt from, with the log link: `"spread"`, the
                 sample variances, or `"readings"`, which adds the residuals of the means from the
-                process of the mean, also where there is a single reading. Both processes are then
-                fitted in turn to the likelihood of all readings (models/reading_evidence.py),
-                twice in all. Worth it with two or three repeats (bench/studies/learnt_noise).
+                process of the mean, single readings included. Both processes are then fitted in
+                turn, twice. Worth it with two or three repeats (bench/studies/learnt_noise).
             sample_variance_noise: With the identity link, the noise of a sample variance:
                 `"inferred"` (one level, learnt; the paper's experiments and the default),
                 `"bound"` (`2 max_noise_variance^2 / (k - 1)`, the paper's theory), or
                 `"pointwise"` (`2 ucb_var(x)^2 / (k - 1)`).
             noise_beta: Squared width of the upper bound of the noise in Eq. (16): the
                 paper's beta^var multiplies sigma, so `noise_beta = (beta^var)^2`. The papers'
-                strategies take 4; with 1 the error of f is smaller at few repeats, and its band
+                strategies use 4; with 1 the error of f is smaller at few repeats, and its band
                 covers as well (bench/studies/learnt_noise).
-            min_noise_variance: A lower limit of the noise variance, the paper's assumption
-                `rho >= rho_low` squared. It limits what is predicted, never a sample variance,
-                which may well be lower. Without it the identity link raises where the upper
-                bound of Eq. (16) is not positive, once that bound is needed.
-            max_noise_variance: An upper limit of the noise variance (the paper's squared
-                `rho_bar`).
+            min_noise_variance: A lower limit of the predicted noise variance, the paper's
+                `rho >= rho_low` squared. Without it the identity link raises if the upper bound
+                of Eq. (16) is not positive when it is needed.
+            max_noise_variance: An upper limit of the noise variance, the paper's `rho_bar` squared.
             known_noise: The noise variance as a function `... x d -> ... x 1`, if it is known
                 (Eq. 9). Nothing is learnt about the noise then.
             noise_covar_module: Kernel of the noise process; BoTorch's default if omitted.
@@ -154,18 +160,15 @@ class MeanVarianceGP(MeanVarianceConditioning):
         Raises:
             BotorchTensorDimensionError: If shapes do not match.
             InputDataError: If an input is not finite, dtypes differ, a row has no repeat, no
-                row has two, or the outcomes of a single model are constant (in a batch a
-                constant replicate is named by a warning).
+                row has two, or the outcomes of a single model are constant (a warning names a
+                constant replicate of a batch).
             UnsupportedError: If the outcome transform is not linear, or learns from the data while
                 a replicate of a batch misses rows.
             ValueError: If a limit, a beta or a choice is out of its range.
         """
-        if not noise_beta >= 0:
-            raise ValueError(f"Expected `noise_beta` >= 0. Got {noise_beta}.")
+        check_nonnegative(noise_beta=noise_beta)
         limits = NoiseLimits(floor=min_noise_variance, ceiling=max_noise_variance)
-        X, outcomes = read_training_data(
-            train_X, train_Y, train_Yvar, needs_spread=known_noise is None
-        )
+        X, outcomes = data.read_training_data(train_X, train_Y, train_Yvar, known_noise is None)
         observed = outcomes.counts > 0
         outcome_transform = scale_of_observed(outcome_transform, observed)
         noise: NoiseProcess
@@ -184,30 +187,25 @@ class MeanVarianceGP(MeanVarianceConditioning):
                 evidence=noise_evidence,
             )
         noise_of_rows, is_positive = noise.of_rows(X, outcomes, noise_beta)
-        mean_model = fixed_noise_gp(
-            stand_in_first(X, observed),
+        inputs = stand_in_first(X, observed)
+        mean_model = fixed_noise.fixed_noise_gp(
+            inputs,
             outcomes.means,
             noise_of_rows,
             outcome_transform,
-            covar_module=covar_module or mean_kernel(stand_in_first(X, observed), input_transform),
+            covar_module=covar_module or fixed_noise.mean_kernel(inputs, input_transform),
             mean_module=mean_module,
             input_transform=input_transform,
         )
-        self._assemble(mean_model, noise, X, outcomes, noise_beta)
+        self._assemble(mean_model, noise, X, outcomes)
+        self.noise_beta = noise_beta
         self._note_noise(noise_of_rows, is_positive)
         self.train()
 
     def _assemble(
-        self,
-        mean_model: Any,
-        noise: NoiseProcess,
-        X: Tensor,
-        outcomes: RepeatedOutcomes,
-        noise_beta: float,
+        self, mean_model: Any, noise: NoiseProcess, X: Tensor, outcomes: RepeatedOutcomes
     ) -> None:
-        r"""Registers the parts of the model."""
         super().__init__()
-        self.noise_beta = noise_beta
         self.is_conditioned = False
         self.register_buffer("train_X", X, persistent=False)
         self.register_buffer("train_counts", outcomes.counts, persistent=False)
@@ -218,10 +216,203 @@ class MeanVarianceGP(MeanVarianceConditioning):
         self.mean_model = mean_model
         self._mean_marginals = MarginalPredictor(mean_model)
 
+    @property
+    def mean_marginals(self) -> MarginalPredictor:
+        r"""Marginal moments of f at points that do not interact."""
+        self._require_noise()
+        return self._mean_marginals
+
+    @property
+    def num_outputs(self) -> int:
+        r"""One: the mean. `noise_posterior` has the noise."""
+        return 1
+
+    @property
+    def noise_model(self) -> Any:
+        return self.noise.model
+
+    @property
+    def num_repeats(self) -> int:
+        r"""The median number of repeats of a row, which later rows are assumed to have."""
+        counts = self.train_counts[self.train_counts > 0]
+        return int(counts.median()) if counts.numel() else 1
+
+    def forward(self, X: Tensor) -> MultivariateNormal:
+        self._require_noise()
+        return self.mean_model(X)
+
+    def posterior(  # type: ignore[override]
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> GPyTorchPosterior | TransformedPosterior:
+        r"""The posterior of f, or of one repeat.
+
+        Args:
+            X: `batch_shape x q x d` inputs.
+            output_indices: `None` or `[0]`.
+            observation_noise: If True, adds the predicted noise of one repeat at X. A tensor
+                `batch_shape x q x 1` is added as it is, in the units of the transformed outcome.
+            posterior_transform: Applied to the posterior.
+        """
+        if output_indices not in (None, [0]):
+            raise UnsupportedError(f"Expected `output_indices` None or [0]. Got {output_indices}.")
+        X = checked_points(X, self)
+        self._require_noise()
+        for warning in self._warnings:
+            warnings.warn(warning, InputDataWarning, stacklevel=2)
+        if observation_noise is True:
+            observation_noise = fixed_noise.transform_variance(
+                self.mean_model, self.predicted_noise(X)
+            )
+        with predicting_with(self.mean_model):
+            return self.mean_model.posterior(
+                X, observation_noise=observation_noise, posterior_transform=posterior_transform
+            )
+
+    def noise_posterior(self, X: Tensor) -> Posterior:
+        r"""The posterior of the noise variance of one repeat at `batch_shape x q x d` inputs.
+
+        Gaussian with the identity link, log-normal with the log link.
+        """
+        return self.noise.posterior(checked_points(X, self))
+
+    def predicted_noise(self, X: Tensor) -> Tensor:
+        r"""The posterior mean of the noise variance of one repeat, `batch_shape x q x 1`.
+
+        It is within the limits, and at least 0.
+        """
+        return self.noise.predicted(X)
+
+    def confidence_bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bound of f, `mean -+ sqrt(beta) * standard deviation` (Eq. 7).
+
+        Args:
+            X: `batch_shape x m x d` points that do not interact.
+            beta: Squared width: one number, one per replicate (`batch_shape`) or one per point
+                (`batch_shape x m`). The paper's beta_t multiplies sigma.
+
+        Returns:
+            Two `batch_shape x m` tensors.
+        """
+        mean, variance = self.mean_marginals(X)
+        width = variance.sqrt() * root_of_beta(beta, mean, self.batch_shape)
+        return mean - width, mean + width
+
+    def noise_confidence_bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bound of the noise variance of one repeat (Eqs. 14, 15).
+
+        The bounds are quantiles: with the log link, exponentials of the bounds of the process. With
+        the identity link the lower bound may be negative, as in the paper. `X` and `beta` have the
+        forms of `confidence_bounds`; the paper's beta^var_t multiplies sigma.
+        """
+        return self.noise.bounds(X, beta)
+
+    def noise_of_means(self, X: Tensor, num_repeats: Tensor | int) -> Tensor:
+        r"""The cautious noise variance of a mean of repeats, Eq. (16), as the mean process uses it.
+
+        It is at least 1e-8 of the variance of the outcomes in double precision, and 1e-4 in single
+        precision: a covariance with less noise may have no Cholesky factor.
+
+        Args:
+            X: `batch_shape x n x d` inputs.
+            num_repeats: The number of repeats, broadcastable to `batch_shape x n x 1`.
+
+        Returns:
+            `batch_shape x n x 1` variances, > 0.
+
+        Raises:
+            ValueError: If the upper bound of the noise is not positive and no floor is set.
+        """
+        noise = self.noise.of_means(X, num_repeats, self.noise_beta)
+        return torch.maximum(noise, fixed_noise.least_noise(self.mean_model))
+
+    def condition_on_observations(
+        self,
+        X: Tensor,
+        Y: Tensor,
+        num_repeats: int | Tensor | None = None,
+        variances: Tensor | None = None,
+        noise: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        r"""Add means of repeats without another fit.
+
+        The noise of the earlier rows stays as it is, which can only be too cautious.
+
+        Args:
+            X: `batch_shape x n' x d` inputs.
+            Y: `... x n' x 1` means of repeats.
+            num_repeats: The number of repeats behind each mean, one for all or broadcastable to
+                `... x n' x 1`; `self.num_repeats` if omitted.
+            variances: `... x n' x 1` sample variances. If given, the noise process learns too,
+                from the rows with at least two repeats.
+            noise: `... x n' x 1` variances of the means in the units of the transformed outcome,
+                as BoTorch passes them when it fantasizes; Eq. (16) if omitted.
+            kwargs: Passed on to the mean process.
+        """
+        self._require_noise()
+        counts = self._counts(num_repeats, X)
+        if noise is None:
+            noise = fixed_noise.transform_variance(self.mean_model, self.noise_of_means(X, counts))
+        process = self.noise
+        if variances is not None:
+            process = self.noise.conditioned(X, counts.expand_as(variances), variances)
+        noise = fixed_noise.raised(noise)
+        mean_model = fixed_noise.condition(self.mean_model, X, Y, noise=noise, **kwargs)
+        return self._with_processes(mean_model, process)
+
+    def condition_on_pending(self, X: Tensor, num_repeats: int | Tensor | None = None) -> Self:
+        r"""Condition both processes on their own means at points under evaluation.
+
+        Means stay where they are and standard deviations shrink: the hallucinated
+        observations of batch UCB.
+        """
+        counts = self._counts(num_repeats, X)
+        with torch.no_grad():
+            repeated = bool((counts > 1).any())
+            process = self.noise.conditioned(X, counts, None) if repeated else self.noise
+            conditioned = self.condition_on_observations(X, self.posterior(X).mean, counts)
+        return conditioned._with_processes(conditioned.mean_model, process)
+
+    def fantasize(
+        self,
+        X: Tensor,
+        sampler: MCSampler,
+        observation_noise: Tensor | None = None,
+        num_repeats: int | Tensor | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        r"""Condition the mean process on samples of means of repeats at X.
+
+        Args:
+            X: `batch_shape x n' x d` inputs.
+            sampler: Draws the means from the posterior.
+            observation_noise: `batch_shape x n' x 1` variances of the means in the units of the
+                transformed outcome; the predicted noise at X over `num_repeats` if omitted.
+            num_repeats: Repeats of each fantasy; `self.num_repeats` if omitted.
+            kwargs: Passed on to `condition_on_observations`.
+        """
+        if observation_noise is None and X.shape[-2] == 0:
+            observation_noise = X.new_ones(*self.batch_shape, 1, 1)
+        elif observation_noise is None:
+            with fantasize():
+                noise = self.predicted_noise(X) / self._counts(num_repeats, X)
+            observation_noise = fixed_noise.transform_variance(self.mean_model, noise)
+        return super().fantasize(X, sampler, observation_noise=observation_noise, **kwargs)
+
+    def _counts(self, num_repeats: int | Tensor | None, X: Tensor) -> Tensor:
+        counts = torch.as_tensor(self.num_repeats if num_repeats is None else num_repeats).to(X)
+        if not bool((counts >= 1).all()):
+            raise ValueError(f"Expected `num_repeats` >= 1. Got {num_repeats}.")
+        return counts
+
     def _with_processes(self, mean_model: Any, noise: NoiseProcess) -> MeanVarianceGP:
         model = MeanVarianceGP.__new__(MeanVarianceGP)
-        model._assemble(mean_model, noise, self.train_X, self._outcomes, self.noise_beta)
-        model.is_conditioned = True
+        model._assemble(mean_model, noise, self.train_X, self._outcomes)
+        model.noise_beta, model.is_conditioned = self.noise_beta, True
         model._is_noise_current, model._warnings = self._is_noise_current, self._warnings
         model.training = self.training
         return model
@@ -230,17 +421,7 @@ class MeanVarianceGP(MeanVarianceConditioning):
     def from_summary(
         cls, train_X: Tensor, means: Tensor, variances: Tensor, counts: Tensor, **options: Any
     ) -> MeanVarianceGP:
-        r"""Builds the model from statistics of repeats.
-
-        Args:
-            train_X: `batch_shape x n x d` inputs.
-            means: `batch_shape x n x 1` sample means.
-            variances: `batch_shape x n x 1` unbiased sample variances of one repeat, > 0
-                (with a standard error `sem` of the mean: `counts * sem**2`); ignored where
-                the count is 1.
-            counts: `batch_shape x n x 1` numbers of repeats.
-            options: Further arguments of the constructor.
-        """
+        r"""Build the model from the arguments of `RepeatedOutcomes.from_summary`."""
         return cls(train_X, RepeatedOutcomes.from_summary(means, variances, counts), **options)
 
     @classmethod
@@ -256,23 +437,17 @@ class MeanVarianceGP(MeanVarianceConditioning):
             counts: `n x 1` numbers of repeats behind each mean; by default the dataset's own, if
                 it is a `botorch_risk.ax.ObservedDataset`.
         """
-        if counts is None:
-            counts = getattr(training_data, "counts", None)
-        return inputs_of_dataset(training_data, counts)
+        return data.inputs_of_dataset(training_data, counts)
 
     def set_train_data(self, *args: Any, **kwargs: Any) -> None:
-        r"""Refuses: the noise and its weight in the mean depend on all repeats.
-
-        Raises:
-            UnsupportedError: Always.
-        """
+        r"""Refuse: the noise and its weight in the mean depend on all repeats."""
         raise UnsupportedError(
             "Expected new data to come with their repeats: build a new MeanVarianceGP and pass it "
             "this one's `state_dict()`, or use `condition_on_observations`. Got `set_train_data`."
         )
 
     def refresh_noise(self) -> None:
-        r"""Evaluates Eq. (16) again at all training points; needed only after changes by hand.
+        r"""Evaluate Eq. (16) again at all training points; needed only after changes by hand.
 
         Raises:
             ValueError: If the upper bound of the noise is not positive and no floor is set.
@@ -283,77 +458,55 @@ class MeanVarianceGP(MeanVarianceConditioning):
             )
         self.noise.observe_readings(self.mean_model, self._outcomes)
         noise, is_positive = self.noise.of_rows(self.train_X, self._outcomes, self.noise_beta)
-        set_fixed_noise(self.mean_model, noise)
+        fixed_noise.set_fixed_noise(self.mean_model, noise)
         self._note_noise(noise, is_positive)
         self._require_noise()
 
     def _note_noise(self, noise: Tensor, is_positive: bool) -> None:
-        r"""Keeps what is to be said of the noise of the rows, when the model is asked."""
         self._is_noise_current = is_positive
-        notes = (
-            warning_of_small_scale(self.mean_model),
-            warning_of_raised_noise(self.mean_model, noise, self.train_counts),
-        )
-        self._warnings = [note for note in notes if note is not None]
+        self._warnings = data.notes_on_noise(self.mean_model, noise, self.train_counts)
 
-    def custom_fit(
-        self,
-        mll: MarginalLogLikelihood,
-        closure: Callable[..., Any] | None = None,
-        closure_kwargs: dict[str, Any] | None = None,
-        optimizer_kwargs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> MarginalLogLikelihood:
-        r"""Fits the noise, then the mean; called by `fit_gpytorch_mll(mll)`.
+    def custom_fit(self, mll: MarginalLogLikelihood, **options: Any) -> MarginalLogLikelihood:
+        r"""Fit the noise, then the mean; called by `fit_gpytorch_mll(mll)`.
 
-        The exact marginal likelihood is maximised in closed form where `fit_exact_gp` knows the
+        The exact marginal likelihood is maximised in closed form if `fit_exact_gp` supports the
         kernel, two to three times as fast as by BoTorch and to the same optimum, unless options of
         BoTorch's optimiser are given.
 
         Args:
             mll: A marginal log likelihood of this model; each process is fitted by one of the
                 same class.
-            closure: Not supported, since two processes are fitted.
-            closure_kwargs: Not supported.
-            optimizer_kwargs: Passed on to both fits, which are then BoTorch's.
-            kwargs: Likewise.
+            **options: Arguments of both fits, which BoTorch's optimiser then runs.
 
         Raises:
             UnsupportedError: If a closure is given, or the model was conditioned.
         """
-        if closure is not None or closure_kwargs is not None:
+        if any(options.get(name) is not None for name in ("closure", "closure_kwargs")):
             raise UnsupportedError(
                 "Expected no closure: MeanVarianceGP fits two processes, one after the other."
             )
-        fit = fit_with_loss_like(mll, optimizer_kwargs=optimizer_kwargs, **kwargs)
+        fit = fit_with_loss_like(mll, **options)
         return mll.eval() if self.fit_processes(fit) else mll
 
     def fit_processes(self, fit: Callable[[Any], bool]) -> bool:
-        r"""Fits the noise, evaluates Eq. (16), and fits the mean.
+        r"""Fit the noise, evaluate Eq. (16), and fit the mean.
 
         Args:
             fit: Fits one `SingleTaskGP` in place and returns whether it succeeded.
 
         Returns:
             Whether all fits succeeded.
-
-        Raises:
-            ValueError: If the upper bound of the fitted noise is not positive and no floor is set.
         """
-        fitted = self.noise.fit(fit)
-        self.refresh_noise()
-        fitted = fit(self.mean_model) and fitted
-        for _ in range(self.noise.num_alternations):
-            self.refresh_noise()
+        fitted = True
+        for _ in range(1 + self.noise.num_alternations):
             fitted = self.noise.fit(fit) and fitted
             self.refresh_noise()
             fitted = fit(self.mean_model) and fitted
-        if self.noise.num_alternations:
-            self.refresh_noise()
+            if self.noise.num_alternations:
+                self.refresh_noise()
         return fitted
 
     def subset_output(self, idcs: list[int]) -> MeanVarianceGP:
-        r"""Copies the model, whose one output is 0."""
         if idcs not in ([0], [-1]):
             raise UnsupportedError(f"Expected the one output `[0]`. Got {idcs=}.")
         return copy.deepcopy(self)
@@ -365,26 +518,19 @@ class MeanVarianceGP(MeanVarianceConditioning):
         keep_transforms: bool = True,
         assign: bool = False,
     ) -> None:
-        r"""Loads hyperparameters into both processes and evaluates Eq. (16) at this model's data.
+        r"""Load hyperparameters into both processes and evaluate Eq. (16) at this model's data.
 
-        As with BoTorch's models the training data are those that the model was built with;
-        with the same data the posterior is restored exactly.
-
-        Args:
-            state_dict: The state of a model of the same structure.
-            strict: Whether the keys must match exactly.
-            keep_transforms: As in BoTorch's models.
-            assign: As in PyTorch.
+        The training data stay those that the model was built with, as in BoTorch. With the same
+        data the posterior is restored exactly.
         """
-        parts = split_state(state_dict, ("mean_model", "noise"), strict)
+        parts = fixed_noise.split_state(state_dict, ("mean_model", "noise"), strict)
         options = {"strict": strict, "keep_transforms": keep_transforms, "assign": assign}
         self.noise.load(parts["noise"], **options)
-        load_process(self.mean_model, parts["mean_model"], **options)
+        fixed_noise.load_process(self.mean_model, parts["mean_model"], **options)
         self.refresh_noise()
 
     @property
     def _outcomes(self) -> RepeatedOutcomes:
-        r"""The statistics of the training rows."""
         return RepeatedOutcomes(
             self.train_means, self.train_variances, self.train_counts, self.knows_variances
         )
@@ -396,109 +542,4 @@ class MeanVarianceGP(MeanVarianceConditioning):
 
 @DrawMatheronPaths.register(MeanVarianceGP)
 def _draw_matheron_paths(model: MeanVarianceGP, **options: Any) -> Any:
-    r"""Draws pathwise samples of f."""
     return draw_matheron_paths(model.mean_model, **options)
-
-
-@runtime_checkable
-class LossOfEachProcess(Protocol):
-    r"""A loss that says itself how it applies to one process of a composed model."""
-
-    def of_process(self, model: Any) -> MarginalLogLikelihood:
-        r"""The loss of one `SingleTaskGP`."""
-        ...
-
-
-def fit_with_loss_like(mll: MarginalLogLikelihood, **options: Any) -> Callable[[Any], bool]:
-    r"""Makes a function that fits one process by the loss of a composed model.
-
-    The exact marginal likelihood is maximised in closed form (`fit_exact_gp`) unless options of
-    BoTorch's optimiser are given, or that fails.
-
-    Args:
-        mll: The loss of the whole model; each process is fitted by one of the same class, or by
-            the one that it makes itself.
-        options: Further arguments of `fit_gpytorch_mll`.
-
-    Returns:
-        A function that fits a `SingleTaskGP` in place and returns whether it succeeded.
-    """
-    options = {name: value for name, value in options.items() if value is not None}
-    in_closed_form = type(mll) is ExactMarginalLogLikelihood and not options
-
-    def fit(process: Any) -> bool:
-        if in_closed_form and not fit_exact_gp(process).has_failed:
-            return True
-        if isinstance(mll, LossOfEachProcess):
-            part = mll.of_process(process)
-        else:
-            part = type(mll)(process.likelihood, process)
-        fit_gpytorch_mll(part, **options)
-        return not part.training
-
-    return fit
-
-
-def read_training_data(
-    train_X: Tensor,
-    train_Y: Tensor | Sequence[Tensor] | RepeatedOutcomes,
-    train_Yvar: Tensor | Sequence[Tensor] | None,
-    needs_spread: bool,
-) -> tuple[Tensor, RepeatedOutcomes]:
-    r"""Checks training data and pools rows with equal inputs.
-
-    Args:
-        train_X: `batch_shape x n x d` inputs.
-        train_Y: Repeats, as `MeanVarianceGP` takes them.
-        train_Yvar: The noise variance of each reading, if it is known.
-        needs_spread: Whether the noise is to be learnt, so that repeats are needed.
-
-    Returns:
-        `batch_shape x n' x d` inputs and the statistics of their repeats, without a history of
-        gradients. Batches keep their rows.
-
-    Raises:
-        BotorchTensorDimensionError: If shapes do not match.
-        InputDataError: If a value is not finite, dtypes differ, or there is nothing to learn from.
-        ValueError: If there are noise variances beside `RepeatedOutcomes`.
-    """
-    train_X = as_floating(train_X, "train_X")
-    outcomes = _as_outcomes(train_Y, train_Yvar)
-    validate_inputs(train_X, outcomes)
-    train_X, outcomes = train_X.detach(), outcomes.detach()
-    if not train_X.shape[:-2]:
-        train_X, outcomes = pool_repeated_rows(train_X, outcomes)
-    validate_outcomes(outcomes, needs_spread)
-    return train_X, outcomes
-
-
-def inputs_of_dataset(data: SupervisedDataset, counts: Tensor | None) -> dict[str, Any]:
-    r"""Arguments of `MeanVarianceGP` from a dataset of BoTorch or Ax.
-
-    Args:
-        data: Without `Yvar`, `Y` holds `n x k` repeats. With `Yvar` and `counts`, `Y` holds means
-            and `Yvar` their squared standard errors, `n x 1` each. With `Yvar` alone, `Y` holds
-            readings and `Yvar` the noise variance of each.
-        counts: `n x 1` numbers of repeats behind each mean.
-    """
-    if data.Yvar is None:
-        return {"train_X": data.X, "train_Y": data.Y}
-    if counts is None:
-        return {"train_X": data.X, "train_Y": data.Y, "train_Yvar": data.Yvar}
-    variances = (data.Yvar * counts).masked_fill(counts == 1, 0.0)
-    outcomes = RepeatedOutcomes.from_summary(data.Y, variances, counts)
-    return {"train_X": data.X, "train_Y": outcomes}
-
-
-def _as_outcomes(
-    train_Y: Tensor | Sequence[Tensor] | RepeatedOutcomes,
-    train_Yvar: Tensor | Sequence[Tensor] | None,
-) -> RepeatedOutcomes:
-    if not isinstance(train_Y, RepeatedOutcomes):
-        return RepeatedOutcomes.from_repeats(train_Y, train_Yvar)
-    if train_Yvar is not None:
-        raise ValueError(
-            "Expected `train_Yvar` beside readings, not beside `RepeatedOutcomes`, which hold the "
-            "noise already. Got both."
-        )
-    return train_Y

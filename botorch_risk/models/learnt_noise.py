@@ -1,4 +1,4 @@
-r"""The noise variance as a Gaussian process on the sample variances of repeats."""
+r"""Learn the noise variance as a Gaussian process on the sample variances of repeats."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from gpytorch.kernels import Kernel
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from botorch_risk.models.default_kernels import noise_kernel
 from botorch_risk.models.fixed_noise import (
     condition,
     fixed_noise_gp,
     load_noise,
     load_process,
+    noise_kernel,
     set_fixed_noise,
     transform_variance,
 )
-from botorch_risk.models.noise_observations import NoiseObservations, worthless
+from botorch_risk.models.noise_observations import NoiseObservations, SampleVariances, worthless
 from botorch_risk.models.noise_process import NoiseLimits, NoiseProcess
 from botorch_risk.models.repeats import RepeatedOutcomes
-from botorch_risk.models.sample_variances import SampleVariances
 from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
 
 # How often both processes are fitted again where the residuals from the mean are evidence.
@@ -37,12 +36,12 @@ NUM_ALTERNATIONS = 1
 class LearntNoise(NoiseProcess):
     r"""A Gaussian process on the sample variances of repeats (Eqs. 13-15, 32-33).
 
-    Where noise levels came with the readings the process interpolates them, with a noise of its
-    own that is learnt.
+    If noise levels came with the readings, the process interpolates them with a noise of its own
+    that is learnt.
 
     Attributes:
         sampling: How sample variances inform the process.
-        beta: Squared width of the upper bound in the noise of sample variances to come.
+        beta: Squared width of the upper bound in the noise of later sample variances.
         counts: `batch_shape x n x 1` numbers of repeats of the rows.
         resolution: `batch_shape x 1 x 1`, the least sample variance that the data resolve.
         evidence: `"spread"` of the repeats, or all `"readings"`.
@@ -61,7 +60,6 @@ class LearntNoise(NoiseProcess):
         resolution: Tensor,
         evidence: str = "spread",
     ) -> None:
-        r"""Wraps a process on the scale of the link; `of` builds it from repeats."""
         super().__init__()
         self.model, self.marginals = model, MarginalPredictor(model)
         self.sampling, self.limits, self.beta = sampling, limits, beta
@@ -82,11 +80,10 @@ class LearntNoise(NoiseProcess):
         input_transform: InputTransform | None = None,
         evidence: str = "spread",
     ) -> LearntNoise:
-        r"""Builds the process on the rows that have repeats.
+        r"""Build the process on the rows that have repeats, from the arguments of `MeanVarianceGP`.
 
-        In a batch a row is kept if any replicate has repeats there; where a replicate has
-        none, its entry gets a noise that makes it worthless. The arguments are the same as for
-        `MeanVarianceGP`.
+        In a batch a row is kept if any replicate has repeats there. If a replicate has
+        none, its entry gets a noise that makes it worthless.
         """
         sampling = SampleVariances.choose(link, sample_noise, limits.ceiling)
         _check_evidence(evidence, link, outcomes)
@@ -118,7 +115,6 @@ class LearntNoise(NoiseProcess):
 
     @property
     def link(self) -> Any:
-        r"""The scale of the process."""
         return self.sampling.link
 
     def posterior(self, X: Tensor) -> Posterior:
@@ -170,7 +166,7 @@ class LearntNoise(NoiseProcess):
         return fit_model(self.model)
 
     def refresh_pointwise_noise(self) -> None:
-        r"""Sets the noise of each sample variance from the newest upper bound at its point."""
+        r"""Set the noise of each sample variance from the newest upper bound at its point."""
         self.model.train()  # training inputs as they were given
         X = self.model.train_inputs[0]
         with torch.no_grad():
@@ -255,7 +251,7 @@ class LearntNoise(NoiseProcess):
         return targets.where(~censored, sites), noise.where(~censored, site_noise)
 
     def _noise_of_repeats(self, X: Tensor, counts: Tensor) -> Tensor:
-        r"""The variance of a sample variance from repeats at X on the link's scale."""
+        r"""The variance of a sample variance from repeats at X, on the link's scale."""
         upper = self.limits.apply(self.bounds(X, self.beta)[1])  # batch_shape x m
         noise = self.sampling.noise(upper, counts.expand_as(upper))
         if noise is not None:
@@ -275,14 +271,11 @@ def _check_evidence(evidence: str, link: str, outcomes: RepeatedOutcomes) -> Non
 
 
 def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:
-    r"""The variance of each point once the points before it were observed.
+    r"""The variance of each point once the points before it were observed, `batch_shape x q`.
 
     Args:
         covariance: `batch_shape x q x q` covariance of the points.
         noise: `batch_shape x q` variances of their observations, > 0.
-
-    Returns:
-        `batch_shape x q` variances.
     """
     noise = noise.expand(covariance.shape[:-1])
     # The squared pivot of a point is its variance given those before it, with its own noise.
@@ -317,7 +310,7 @@ _NUM_ITERATIONS = 50
 
 @dataclass(frozen=True)
 class ReadingEvidence:
-    r"""The readings of all rows beside the process of their mean.
+    r"""The readings of all rows, and the process of their mean.
 
     Attributes:
         counts: `batch_shape x n` numbers of readings, at least 1.
@@ -337,14 +330,7 @@ class ReadingEvidence:
 
     @classmethod
     def of(cls, mean_model: Any, outcomes: RepeatedOutcomes, resolution: Tensor) -> ReadingEvidence:
-        r"""Reads the process of the mean as it is.
-
-        Args:
-            mean_model: The process of the mean, on the rows of `outcomes`.
-            outcomes: The statistics of the rows.
-            resolution: `batch_shape x 1 x 1`, the least sample variance that the data resolve,
-                which stands for one of 0.
-        """
+        r"""Read the process of the mean as it is; `resolution` replaces a sample variance of 0."""
         counts = outcomes.counts.clamp_min(1)
         squares = (counts - 1) * torch.maximum(outcomes.variances.nan_to_num(nan=0.0), resolution)
         mean, covariance = prior_of(mean_model)
@@ -358,13 +344,9 @@ class ReadingEvidence:
         )
 
     def observations(self, h: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Gaussian observations of the log noise variances that stand for the likelihood.
+        r"""Gaussian observations of the log noise variances `h` that replace the likelihood.
 
-        Args:
-            h: `batch_shape x n` log noise variances.
-
-        Returns:
-            Observations and their variances, `batch_shape x n` each.
+        Returns observations and their variances, `batch_shape x n` each.
         """
         noise = (self.unit * h.exp() / self.counts).where(
             self.observed, worthless(self.covariance.diagonal(dim1=-2, dim2=-1))
@@ -387,16 +369,9 @@ def observations_at_mode(
 ) -> tuple[Tensor, Tensor]:
     r"""The observations at the mode of the log noise variances, by Fisher scoring.
 
-    It starts at the prior mean, so that the result is a function of the data and of the
-    hyperparameters of both processes.
-
-    Args:
-        evidence: The likelihood.
-        mean: `batch_shape x n` prior mean of the log noise variances.
-        covariance: `batch_shape x n x n`, their prior covariance.
-
-    Returns:
-        Observations and their variances, `batch_shape x n` each.
+    `mean` and `covariance` are the prior of the log noise variances. The scoring starts at the
+    prior mean, so that the result is a function of the data and of the hyperparameters of both
+    processes.
     """
     h, tolerance = mean, torch.finfo(mean.dtype).eps ** 0.5
     for _ in range(_NUM_ITERATIONS):

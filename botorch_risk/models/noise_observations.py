@@ -3,14 +3,16 @@ r"""Training data of the noise process: linked sample variances and their weight
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning
 from torch import Tensor
 
 from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes, describe
-from botorch_risk.models.variance_links import LogLink, SignalScale, VarianceLink
+from botorch_risk.models.variance_links import LINKS, LogLink, SignalScale, VarianceLink
 
 _NUM_REVISIONS = 30  # of the population's mean, each of which adds the censored rows to it
 
@@ -19,9 +21,9 @@ _NUM_REVISIONS = 30  # of the population's mean, each of which adds the censored
 class NoiseObservations:
     r"""Linked sample variances of the rows where at least one replicate has repeats.
 
-    An entry of a batch in which its own replicate has no repeats is a filler: it stands at an
-    input of that replicate that was repeated, so that input transforms do not see it, is not
-    `observed`, and gets a noise that makes it worthless.
+    An entry of a batch in which its own replicate has no repeats is a filler: it has an
+    input of that replicate that was repeated, so that input transforms do not see it, and a noise
+    that makes it worthless.
 
     Attributes:
         X: `batch_shape x n x d` inputs.
@@ -45,14 +47,14 @@ class NoiseObservations:
         floor: float | None,
         every_row: bool = False,
     ) -> NoiseObservations:
-        r"""Selects the rows.
+        r"""Select the rows.
 
         Args:
             train_X: `batch_shape x n x d` inputs of all rows.
             outcomes: The statistics of all rows.
-            floor: The least noise variance, which is the resolution where all sample variances
-                of a replicate are 0. Without it that is the machine's, with a warning.
-            every_row: Whether rows of a single reading are kept, as fillers at their own inputs.
+            floor: The resolution of a replicate whose sample variances are all 0; by default the
+                machine's, with a warning.
+            every_row: Whether to keep rows of a single reading, as fillers at their own inputs.
         """
         has_input = outcomes.counts > 0 if every_row else outcomes.informs_noise
         rows = has_input.squeeze(-1).reshape(-1, train_X.shape[-2]).any(dim=0)
@@ -85,7 +87,7 @@ class NoiseObservations:
 
         Args:
             link: The scale of the process.
-            noise: `batch_shape x n x 1` variances of the observations; `None` where inferred.
+            noise: `batch_shape x n x 1` variances of the observations; `None` if inferred.
 
         Returns:
             Observations, their variances, and which of them set the scale of the process, each
@@ -144,19 +146,92 @@ def _resolution(
 
 
 def worthless(like: Tensor) -> Tensor:
-    r"""A noise variance beside which an observation of the given size has no weight."""
+    r"""A noise variance that leaves an observation of the given size without weight."""
     return WORTHLESS * (1 + like.square())
 
 
 def stand_in_first(X: Tensor, observed: Tensor) -> Tensor:
-    r"""Inputs in which rows that a replicate did not observe repeat its first observed row.
+    r"""Replace the inputs of rows that a replicate did not observe by its first observed row.
 
-    Args:
-        X: `batch_shape x n x d` inputs.
-        observed: `batch_shape x n x 1`, in which a replicate without any row keeps its inputs.
+    A replicate without any row keeps its inputs.
     """
     if bool(observed.all()):
         return X
     first = observed.to(torch.uint8).argmax(dim=-2, keepdim=True)  # batch_shape x 1 x 1
     stand_in = X.gather(-2, first.expand(*first.shape[:-1], X.shape[-1]))
     return X.where(observed | ~observed.any(dim=-2, keepdim=True), stand_in)
+
+
+_CHOICES = ("inferred", "bound", "pointwise")
+
+
+@dataclass(frozen=True)
+class SampleVariances:
+    r"""The link and the noise of linked sample variances.
+
+    Attributes:
+        link: The scale of the process.
+        noise_kind: One of `"inferred"`, `"bound"` and `"pointwise"` with the identity link; `None`
+            with the log link, where the noise is known; `"given"` if noise levels replace the
+            sample variances.
+        ceiling: The upper limit of the noise variance, or `None`.
+    """
+
+    link: Any
+    noise_kind: str | None
+    ceiling: float | None = None
+
+    @classmethod
+    def choose(cls, link: str, noise_kind: str | None, ceiling: float | None) -> SampleVariances:
+        r"""Check the choices of a user."""
+        if link not in LINKS:
+            raise ValueError(f"Expected `variance_link` in {sorted(LINKS)}. Got {link!r}.")
+        if link == "log":
+            if noise_kind is not None:
+                raise ValueError(
+                    "Expected no `sample_variance_noise` with the log link, where it is known. "
+                    f"Got {noise_kind!r}."
+                )
+            return cls(LINKS[link], None, ceiling)
+        noise_kind = noise_kind or "inferred"
+        if noise_kind not in _CHOICES:
+            raise ValueError(f"Expected `sample_variance_noise` in {_CHOICES}. Got {noise_kind!r}.")
+        if noise_kind == "bound" and ceiling is None:
+            raise ValueError(
+                "Expected `max_noise_variance` where `sample_variance_noise='bound'`. Got None."
+            )
+        return cls(LINKS[link], noise_kind, ceiling)
+
+    def of_given_levels(self) -> SampleVariances:
+        return replace(self, noise_kind="given")
+
+    @property
+    def is_pointwise(self) -> bool:
+        return self.noise_kind == "pointwise"
+
+    @property
+    def censors(self) -> bool:
+        return isinstance(self.link, LogLink)
+
+    def noise(self, variances: Tensor, counts: Tensor) -> Tensor | None:
+        r"""The variance of linked sample variances, from the true ones; `None` if inferred."""
+        if self.noise_kind in ("inferred", "given"):
+            return None
+        if self.noise_kind == "bound":
+            variances = torch.full_like(variances, float(self.ceiling or 0.0))
+        # At least two repeats here: an infinite entry would turn the gradients of all into NaN.
+        noise = self.link.observation_noise(variances, counts.clamp_min(2))
+        return noise.where(counts > 1, worthless(variances))
+
+    def require_observable(self, repeated: Tensor, counts: Tensor) -> None:
+        r"""Raise UnsupportedError for sample variances that the process cannot use."""
+        if self.noise_kind == "given":
+            raise UnsupportedError(
+                "Expected no `variances` where noise levels came with the readings: build the "
+                "model again from all readings. Got variances."
+            )
+        if self.noise_kind == "inferred" and not bool(repeated.all()):
+            raise UnsupportedError(
+                "Expected at least two repeats in every row where one noise level of the sample "
+                f"variances is inferred. Got {counts.min().item():.0f}."
+            )

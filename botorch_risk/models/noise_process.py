@@ -1,4 +1,4 @@
-r"""The noise variance as a function of the inputs: its interface, and a function that is known."""
+r"""The noise variance as a function of the inputs: its interface, and a known function."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from botorch.posteriors import Posterior
 from torch import Tensor
 from torch.nn import Module
 
+from botorch_risk.models.fixed_noise import is_one_to_many
 from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes
 from botorch_risk.posterior.marginals import MarginalPredictor
 
@@ -41,7 +42,7 @@ class NoiseLimits:
             )
 
     def apply(self, variance: Tensor) -> Tensor:
-        r"""The variance brought within the limits."""
+        r"""Clamp a variance to the limits."""
         if self.floor is None and self.ceiling is None:
             return variance
         return variance.clamp(min=self.floor, max=self.ceiling)
@@ -74,7 +75,7 @@ class NoiseProcess(Module, ABC):
 
     @abstractmethod
     def slope_on_outcome_scale(self, variances: Tensor) -> Tensor:
-        r"""The derivative of `on_outcome_scale`, from the variances that it gives."""
+        r"""The derivative of `on_outcome_scale`, from the variances that it returns."""
 
     @abstractmethod
     def bounds(self, X: Tensor, beta: float | Tensor) -> tuple[Tensor, Tensor]:
@@ -82,17 +83,17 @@ class NoiseProcess(Module, ABC):
 
     @abstractmethod
     def fit(self, fit_model: Callable[[Any], bool]) -> bool:
-        r"""Fits what is to be fitted; whether that succeeded."""
+        r"""Fit what can be fitted, and return whether that succeeded."""
 
     @abstractmethod
     def conditioned(self, X: Tensor, counts: Tensor, variances: Tensor | None) -> NoiseProcess:
-        r"""Conditioned on sample variances, or on its own mean where none are given."""
+        r"""Condition on sample variances, or on its own mean if there are none."""
 
     @abstractmethod
     def bounds_after_repeats(
         self, X: Tensor, beta: float | Tensor, counts: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""The bounds at each point, had it been repeated and come out as expected.
+        r"""The bounds at each point after `counts` repeats there that came out as expected.
 
         Args:
             X: `batch_shape x m x d` points that do not interact.
@@ -104,12 +105,9 @@ class NoiseProcess(Module, ABC):
     def bounds_in_sequence(
         self, X: Tensor, beta: float | Tensor | None, counts: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""The bounds at each point, had those before it been repeated and come out as expected.
+        r"""The bounds at each of `batch_shape x q x d` points after repeats at those before it.
 
-        Args:
-            X: `batch_shape x q x d` points, in the order in which they are looked at.
-            beta: Squared width of the bounds; `None` for the expected variance, twice.
-            counts: Numbers of repeats, broadcastable to `batch_shape x q`.
+        The repeats came out as expected. `beta = None` returns the expected variance, twice.
         """
 
     @property
@@ -118,26 +116,16 @@ class NoiseProcess(Module, ABC):
         return 0
 
     def observe_readings(self, mean_model: Any, outcomes: RepeatedOutcomes) -> None:
-        r"""Takes the residuals from the mean as evidence, where the process learns from them.
-
-        Args:
-            mean_model: The process of the mean as it is now.
-            outcomes: The statistics of its rows.
-        """
+        r"""Use the residuals from the mean as evidence, if the process learns from them."""
         return None
 
     @torch.no_grad()
     def of_rows(self, X: Tensor, outcomes: RepeatedOutcomes, beta: float) -> tuple[Tensor, bool]:
-        r"""Eq. (16) at all training points, or the given noise where it is known.
-
-        Args:
-            X: `batch_shape x n x d` inputs.
-            outcomes: The statistics of the rows.
-            beta: Squared width of the upper bound.
+        r"""Eq. (16) at all training points, or the given noise if it is known.
 
         Returns:
-            `batch_shape x n x 1` variances of the means; rows without an outcome get no weight. And
-            whether the noise of one repeat is positive.
+            `batch_shape x n x 1` variances of the means, in which rows without an outcome have no
+            weight, and whether the noise of one repeat is positive.
         """
         observed = outcomes.counts > 0
         upper = outcomes.variances if outcomes.known_variances else self.upper(X, beta)
@@ -152,16 +140,42 @@ class NoiseProcess(Module, ABC):
             bound = self.bounds(X, beta)[1].unsqueeze(-1)
         return self.limits.apply(bound)
 
+    def predicted(self, X: Tensor) -> Tensor:
+        r"""The posterior mean within the limits and at least 0, `batch_shape x m x 1`.
+
+        An input transform that makes several inputs of one gives as many values.
+        """
+        if is_one_to_many(self.model):
+            posterior: Any = self.posterior(X)
+            expected = posterior.mean
+        else:
+            expected = self.expected(X).unsqueeze(-1)
+        return self.limits.apply(expected).clamp_min(0.0)
+
+    def of_means(self, X: Tensor, counts: Tensor | int, beta: float) -> Tensor:
+        r"""Eq. (16) at further points: the upper bound over the number of repeats.
+
+        Raises:
+            ValueError: If the upper bound is not positive and no floor is set.
+        """
+        noise = self.upper(X, beta)
+        if not (noise > 0).all():
+            raise ValueError(
+                "Expected a positive upper bound of the noise variance at every point. Got "
+                f"{noise.min().item():.3g}; fit the model, set `min_noise_variance`, or use the "
+                "log link."
+            )
+        return noise / counts
+
     def load(self, state_dict: Mapping[str, Any], **options: Any) -> None:
-        r"""Loads the state of a process of the same structure."""
+        r"""Load the state of a process of the same structure."""
         self.load_state_dict(state_dict, strict=options["strict"], assign=options["assign"])
 
 
 class KnownNoise(NoiseProcess):
-    r"""The noise variance is a known function (Eq. 9)."""
+    r"""A noise variance that is a known function `... x d -> ... x 1` (Eq. 9)."""
 
     def __init__(self, variance: Callable[[Tensor], Tensor], limits: NoiseLimits) -> None:
-        r"""Wraps the function `... x d -> ... x 1`."""
         super().__init__()
         self.model = GenericDeterministicModel(variance)
         self.limits = limits

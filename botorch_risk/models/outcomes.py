@@ -1,4 +1,4 @@
-r"""The outcomes of a model or of a list of models: where each is, and what was observed of it."""
+r"""Find the outcomes of a model or of a list of models, and what was observed of them."""
 
 from __future__ import annotations
 
@@ -24,16 +24,14 @@ class ModelOfRisks(Model):
     def risk_of_mean(
         self, X: Tensor, posterior_transform: PosteriorTransform | None = None
     ) -> Tensor:
-        r"""The risks of the posterior mean, `batch_shape x m x num_outputs`.
+        r"""The risks of the posterior mean at `batch_shape x m x d_x` independent decisions.
 
-        Args:
-            X: `batch_shape x m x d_x` decisions that do not interact.
-            posterior_transform: As of `posterior`.
+        `batch_shape x m x num_outputs`; the transform is that of `posterior`.
         """
 
 
 def refuse_reduced(model: Model) -> None:
-    r"""Raises UnsupportedError for a model of risks, which would be reduced twice."""
+    r"""Raise UnsupportedError for a model of risks, which would be reduced twice."""
     parts = model.models if isinstance(model, ModelList) else [model]
     for part in parts:
         if isinstance(part, ModelOfRisks):
@@ -44,7 +42,7 @@ def refuse_reduced(model: Model) -> None:
 
 
 def check_outcomes(outcomes: Sequence[int], num_outputs: int) -> None:
-    r"""Raises ValueError unless a model has these outcomes."""
+    r"""Raise ValueError unless a model has these outcomes."""
     for outcome in outcomes:
         check_integers(outcome=outcome)
         if not 0 <= outcome < num_outputs:
@@ -55,15 +53,7 @@ def check_outcomes(outcomes: Sequence[int], num_outputs: int) -> None:
 
 
 def locate_outcome(model: Model, outcome: int) -> tuple[Any, int]:
-    r"""The model of one outcome, and which of its outcomes it is.
-
-    Args:
-        model: A model, or a list of models.
-        outcome: Counted over all outcomes.
-
-    Raises:
-        ValueError: If there is no such outcome.
-    """
+    r"""The model of one outcome, and its index there; outcomes are counted over a whole list."""
     check_outcomes([outcome], model.num_outputs)
     if not isinstance(model, ModelList):
         return model, outcome
@@ -76,11 +66,10 @@ def locate_outcome(model: Model, outcome: int) -> tuple[Any, int]:
 
 
 def single_outcome(model: Model, outcome: int) -> Model:
-    r"""The model of one outcome alone; a member of a list as it is, else a copy of that part.
+    r"""The model of one outcome alone: a member of a list as it is, else a copy of that part.
 
     Raises:
         UnsupportedError: If the model cannot be divided.
-        ValueError: If there is no such outcome.
     """
     part, index = locate_outcome(model, outcome)
     if part.num_outputs == 1:
@@ -96,14 +85,9 @@ def single_outcome(model: Model, outcome: int) -> Model:
 
 
 def observed_outcomes(model: Model, outcome: int) -> Tensor | None:
-    r"""What was observed of an outcome, in the user's units; `None` if the model does not say.
+    r"""The observed values of an outcome, `batch_shape x n`, in the user's units.
 
-    Args:
-        model: A model, or a list of models.
-        outcome: Counted over all outcomes.
-
-    Returns:
-        `batch_shape x n` values; means of repeats for a model of repeats.
+    Means of repeats for a model of repeats; `None` if the model does not say.
     """
     part, index = locate_outcome(model, outcome)
     part = part._modules.get("mean_model", part)
@@ -118,13 +102,9 @@ def observed_outcomes(model: Model, outcome: int) -> Tensor | None:
 
 
 def warn_if_out_of_reach(model: Model, outcome: int, threshold: float, at_most: bool) -> None:
-    r"""Warns, with numbers, if no observation meets a threshold.
+    r"""Warn, with numbers, if no observation meets a threshold.
 
-    Args:
-        model: A model, or a list of models.
-        outcome: Counted over all outcomes.
-        threshold: In units of the outcome.
-        at_most: Whether the outcome should be at most the threshold, rather than at least.
+    `at_most` says whether the outcome should be at most the threshold, rather than at least.
     """
     observed = observed_outcomes(model, outcome)
     if observed is None or not observed.numel():
@@ -142,7 +122,7 @@ def warn_if_out_of_reach(model: Model, outcome: int, threshold: float, at_most: 
 
 
 def spread_of(model: Model, outcome: int) -> Tensor:
-    r"""The standard deviation of what was observed of an outcome; 1 where it is not known."""
+    r"""The standard deviation of the observed values of an outcome; 1 if it is not known."""
     observed = observed_outcomes(model, outcome)
     if observed is None or observed.shape[-1] < 2:
         return torch.ones((), dtype=torch.double)

@@ -1,25 +1,17 @@
-r"""Repeated evaluations of one experiment and the statistics that the models keep of them."""
+r"""Summarise repeated evaluations of one experiment by the statistics that models keep."""
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
-from botorch.exceptions.warnings import InputDataWarning
-from gpytorch.kernels import ScaleKernel
-from gpytorch.priors import LogNormalPrior
-from gpytorch.settings import min_variance
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from botorch_risk.arguments import as_floating
-from botorch_risk.models.fixed_noise import least_noise
 
 # Noise, in units of the signal, that leaves an observation without weight.
 WORTHLESS = 1e8
@@ -75,7 +67,7 @@ class RepeatedOutcomes:
         Yvar: Tensor | Sequence[Tensor] | None = None,
         allow_missing: bool = False,
     ) -> RepeatedOutcomes:
-        r"""Summarises raw repeats.
+        r"""Summarise raw repeats.
 
         Args:
             Y: `batch_shape x n x k` repeats; NaN marks a missing one, so k may differ per row.
@@ -119,7 +111,7 @@ class RepeatedOutcomes:
 
     @classmethod
     def from_summary(cls, means: Tensor, variances: Tensor, counts: Tensor) -> RepeatedOutcomes:
-        r"""Takes statistics that were computed elsewhere.
+        r"""Use statistics that were computed elsewhere.
 
         Args:
             means: `batch_shape x n x 1` sample means.
@@ -156,7 +148,7 @@ class RepeatedOutcomes:
 
     @property
     def informs_noise(self) -> Tensor:
-        r"""Whether a row says something about the noise, `batch_shape x n x 1`."""
+        r"""Whether a row informs the noise, `batch_shape x n x 1`."""
         return self.counts > (0 if self.known_variances else 1)
 
     @property
@@ -165,7 +157,6 @@ class RepeatedOutcomes:
         return self.variances / self.counts
 
     def detach(self) -> RepeatedOutcomes:
-        r"""The same outcomes without a history of gradients."""
         return replace(
             self,
             means=self.means.detach(),
@@ -183,13 +174,9 @@ class RepeatedOutcomes:
         )
 
     def pool(self, rows: Tensor, num_rows: int) -> RepeatedOutcomes:
-        r"""Merges rows as if their repeats had been taken together.
+        r"""Merge rows as if their repeats had been taken together, exactly.
 
-        Exact: the pooled mean and variance equal the statistics of the concatenated repeats.
-
-        Args:
-            rows: For each of the `n` rows the row, below `num_rows`, that it goes to.
-            num_rows: The number of rows afterwards.
+        Row `i` goes to row `rows[i]` of `num_rows`.
         """
 
         def add_up(values: Tensor) -> Tensor:
@@ -225,7 +212,7 @@ class RepeatedOutcomes:
 
 
 def _as_table(name: str, Y: Tensor | Sequence[Tensor]) -> Tensor:
-    r"""A table of repeats from itself, or from the readings of each row, filled with NaN."""
+    r"""A table of repeats; the readings of each row, if they are a list, are filled up with NaN."""
     if isinstance(Y, Tensor | np.ndarray):
         return as_floating(Y, name).detach()
     if not isinstance(Y, Sequence) or isinstance(Y, str):
@@ -250,7 +237,6 @@ def _as_table(name: str, Y: Tensor | Sequence[Tensor]) -> Tensor:
 
 
 def _sample_statistics(Y: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Means and unbiased variances over the last dimension."""
     means = Y.nanmean(dim=-1, keepdim=True)
     squares = (Y - means).square().nansum(dim=-1, keepdim=True)
     # The mean of equal numbers is rounded, so that their squares need not add up to 0.
@@ -284,24 +270,10 @@ def _weighted_statistics(Y: Tensor, Yvar: Tensor, counts: Tensor) -> tuple[Tenso
 
 
 def pool_repeated_rows(X: Tensor, outcomes: RepeatedOutcomes) -> tuple[Tensor, RepeatedOutcomes]:
-    r"""Merges the repeats of rows with the same inputs, in order of first appearance.
+    r"""Merge the repeats of rows with the same `n x d` inputs, in order of first appearance.
 
     Two rows at one point are one experiment with more repeats: their variance of the mean
     uses all counts, and two rows of a single repeat each inform the noise together.
-
-    Args:
-        X: `n x d` inputs; rows are the same if they are equal bit for bit.
-        outcomes: The outcomes of the `n` rows.
-
-    Returns:
-        The `n' x d` distinct inputs and their pooled outcomes.
-
-    Example:
-        >>> X = torch.tensor([[0.5], [0.1], [0.5]])
-        >>> Y = torch.tensor([[1.0, 3.0], [0.0, 1.0], [5.0, 7.0]])
-        >>> X, outcomes = pool_repeated_rows(X, RepeatedOutcomes.from_repeats(Y))
-        >>> X.squeeze(-1), outcomes.means.squeeze(-1), outcomes.counts.squeeze(-1)
-        (tensor([0.5000, 0.1000]), tensor([4.0000, 0.5000]), tensor([4., 2.]))
     """
     first, group = group_equal_rows(X)
     if len(first) == len(X):
@@ -310,10 +282,7 @@ def pool_repeated_rows(X: Tensor, outcomes: RepeatedOutcomes) -> tuple[Tensor, R
 
 
 def group_equal_rows(X: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Which rows of a table are equal, in order of first appearance.
-
-    Args:
-        X: `n x d`; rows are the same if they are equal bit for bit.
+    r"""Group the rows of an `n x d` table that are equal bit for bit, in order of first appearance.
 
     Returns:
         The first row of each of the `n'` groups, and the group of each of the `n` rows.
@@ -328,152 +297,3 @@ def group_equal_rows(X: Tensor) -> tuple[Tensor, Tensor]:
     order = first.argsort()
     rank = torch.empty_like(order).scatter(0, order, positions[: len(order)])
     return first[order], rank[group]
-
-
-def validate_inputs(train_X: Tensor, outcomes: RepeatedOutcomes) -> None:
-    r"""Checks that inputs fit their repeats.
-
-    Args:
-        train_X: `batch_shape x n x d` inputs.
-        outcomes: `batch_shape x n x 1` statistics.
-
-    Raises:
-        BotorchTensorDimensionError: If the shapes do not match, or there is no row or no column.
-        InputDataError: If an input is not finite, or dtypes differ.
-    """
-    if (
-        train_X.dim() < 2
-        or train_X.shape[:-1] != outcomes.means.shape[:-1]
-        or 0 in train_X.shape[-2:]
-    ):
-        raise BotorchTensorDimensionError(
-            "Expected `train_X` of shape `batch_shape x n x d` with one row for each row of "
-            "repeats, and at least one row and column. "
-            f"Got {train_X.shape=}, {outcomes.means.shape[:-1]=}."
-        )
-    if train_X.dtype != outcomes.means.dtype:
-        raise InputDataError(
-            f"Expected one dtype. Got {train_X.dtype=} and {outcomes.means.dtype} for the repeats."
-        )
-    finite = train_X.isfinite().all(dim=-1)
-    if not finite.all():
-        raise InputDataError(
-            f"Expected finite `train_X`. Got {train_X[~finite][0]} in "
-            f"{describe_first(~finite.unsqueeze(-1))}."
-        )
-
-
-def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
-    r"""Checks that repeats have something to learn from, once equal rows are pooled.
-
-    Args:
-        outcomes: `batch_shape x n x 1` statistics.
-        needs_spread: Whether the noise is to be learnt, so that repeats are needed.
-
-    Raises:
-        InputDataError: If no row has two repeats where they are needed, or the means of a single
-            model are constant.
-    """
-    observed = (outcomes.counts > 0).any(dim=-2)
-    informed = outcomes.informs_noise.any(dim=-2) | ~observed
-    if needs_spread and not informed.all():
-        raise InputDataError(
-            "Expected at least one row with two repeats or more, to learn the noise from"
-            + describe(~informed)
-            + ". Got single repeats everywhere; repeat an experiment, or give `known_noise` or "
-            "`train_Yvar`."
-        )
-    _check_not_constant(outcomes.means, (outcomes.counts > 0).sum(dim=-2))
-
-
-def warn_if_unfitted(model: Any) -> None:
-    r"""Warns of a model that nobody has fitted, and whose inputs are not in the unit cube.
-
-    Lengthscales start at the mode of BoTorch's prior, or at GPyTorch's log(2), and no fit ends
-    exactly there. Both are made for the unit cube: elsewhere such a model has learnt next to
-    nothing from its data, or believes that it knows everything.
-
-    Args:
-        model: Any model; one without a lengthscale passes.
-    """
-    model = model._modules.get("mean_model", model)  # of a MeanVarianceGP
-    kernel = model._modules.get("covar_module")
-    kernel = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
-    if kernel is None or not kernel.has_lengthscale:
-        return
-    untouched = kernel.raw_lengthscale == 0
-    prior = kernel._modules.get("lengthscale_prior")
-    if isinstance(prior, LogNormalPrior):  # which keeps its mode in single precision
-        untouched = untouched | ((kernel.lengthscale - prior.mode).abs() <= 1e-6 * prior.mode)
-    model.eval()  # GPyTorch then transforms the training inputs
-    lower, upper = model.train_inputs[0].aminmax()
-    if bool(untouched.all() & ((lower < -0.1) | (upper > 1.1))):
-        warnings.warn(
-            "Expected a fitted model, or inputs in the unit cube, for which initial lengthscales "
-            f"are made. Got initial ones for inputs in [{lower.item():.4g}, {upper.item():.4g}]: "
-            "give the model `input_transform=Normalize(d)` and call `fit_gpytorch_mll` first.",
-            InputDataWarning,
-            stacklevel=4,
-        )
-
-
-def warning_of_small_scale(model: Any) -> str | None:
-    r"""The warning where GPyTorch's absolute floors are as large as an outcome's variances.
-
-    `posterior(X).variance` is at least `gpytorch.settings.min_variance` (1e-10 in double
-    precision) in the units of the outcome. Marginal predictions and bounds have no such floor.
-    """
-    transform = model._modules.get("outcome_transform")
-    scale = getattr(transform, "stdvs", None)
-    if scale is None:
-        return None
-    floor = min_variance.value(scale.dtype)
-    small = scale.square().squeeze(-1) < 100 * floor
-    if not small.any():
-        return None
-    return (
-        f"Expected outcomes with a standard deviation above {math.sqrt(100 * floor):.0e}"
-        f"{describe(small)}. Got {scale[small.unsqueeze(-1)].min().item():.1e}: "
-        "`posterior(X).variance` is GPyTorch's floor. Rescale the outcomes, or use "
-        "`mean_marginals` and `confidence_bounds`, which have none."
-    )
-
-
-def warning_of_raised_noise(model: Any, noise: Tensor, counts: Tensor) -> str | None:
-    r"""The warning where a model uses more noise than was found.
-
-    Args:
-        model: The process of the mean.
-        noise: `batch_shape x n x 1` variances of the means of the rows.
-        counts: Numbers of readings, of the same shape; rows without any do not count.
-    """
-    least = least_noise(model)
-    short = (noise < least) & (counts > 0)
-    if not short.any():
-        return None
-    used = least.expand_as(noise)[short].max().item()
-    return (
-        f"The noise of {int(short.sum())} of {short.numel()} means of readings is raised from "
-        f"{noise[short].min().item():.2g} to {used:.2g}{describe(short.flatten(-2).any(dim=-1))}, "
-        "the least noise variance at which a covariance surely has a Cholesky factor. "
-        "`noise_of_means` gives the noise that is used; set `min_noise_variance` to the least "
-        "variance of a reading that you believe in."
-    )
-
-
-def _check_not_constant(means: Tensor, num_observed: Tensor) -> None:
-    spread = means.amax(dim=-2) - means.amin(dim=-2)
-    constant = spread <= torch.finfo(means.dtype).eps * means.abs().amax(dim=-2)
-    constant = constant & (num_observed > 1)
-    if not constant.any():
-        return
-    if means.dim() == 2:
-        raise InputDataError(
-            f"Expected outcomes that differ between rows. Got the mean {means[0].item()} in all "
-            f"{len(means)} rows."
-        )
-    warnings.warn(
-        f"The outcomes are constant{describe(constant)}; its model says nothing about the inputs.",
-        InputDataWarning,
-        stacklevel=5,
-    )

@@ -34,12 +34,6 @@ def standardized_gp(train_X: Tensor, train_Y: Tensor, **options: Any) -> SingleT
     Raises:
         BotorchTensorDimensionError: If the shapes are others, or there is no row or column.
         InputDataError: If a value is not finite, or dtypes differ.
-
-    Example:
-        >>> train_X = torch.rand(6, 1, dtype=torch.double)
-        >>> model = standardized_gp(train_X, 1e-9 * train_X.sin())
-        >>> bool(model.train_targets.std().sub(1).abs() < 1e-9)
-        True
     """
     if (
         train_X.dim() < 2
@@ -63,12 +57,12 @@ def standardized_gp(train_X: Tensor, train_Y: Tensor, **options: Any) -> SingleT
 
 
 def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> InputTransform:
-    r"""An input transform to the unit cube, of categories to one column for each value.
+    r"""An input transform to the unit cube, with one column for each value of a category.
 
-    A category is coded by whole numbers, which a kernel would take for an order. One-hot columns
-    are as far from each other for every two values, each with a lengthscale of its own
-    [GarridoMerchan2020categorical]_. Other columns keep their order: with the environmental
-    variable in the last ones it stays there, and the fast predictors take the transform.
+    A category is coded by whole numbers, which a kernel would mistake for an order. One-hot columns
+    make every two values equally far apart, each with a lengthscale of its own
+    [GarridoMerchan2020categorical]_. Other columns keep their order, so that the environmental
+    variable stays in the last ones, and the fast predictors support the transform.
 
     Args:
         bounds: The lower and the upper bounds of the columns, `2 x d`.
@@ -112,5 +106,5 @@ def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> InputTrans
 
 
 def _one_hot(codes: Tensor, values: Tensor) -> Tensor:
-    r"""One column for each value; none of them is 1 at a code without one, such as NaN."""
+    r"""One column for each value; a code without a value, such as NaN, has a row of zeros."""
     return codes.unsqueeze(-1) == values.to(codes.device)

@@ -1,12 +1,12 @@
 r"""The scale on which a Gaussian process models the noise variance.
 
-A link maps the variance to the scale that the process lives on. Both are increasing, so a
+A link maps the variance to the scale of the process. It is increasing, so a
 quantile of the process maps to the quantile of the variance, and confidence bounds stay
 exact. The observations are sample variances `s^2` of k repeats.
 
-On the logarithmic scale repeats without any spread (s^2 = 0, as rounded instruments give) count as
-censored: their sample variance is known to be below the smallest positive one of the data. On the
-identity scale s^2 = 0 is an observation like any other.
+On the logarithmic scale, repeats that are all equal (s^2 = 0, as rounded instruments give) count
+as censored below the smallest positive sample variance of the data. On the identity scale
+s^2 = 0 is an observation like any other.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class VarianceLink(ABC):
 
     @abstractmethod
     def inverse_slope(self, variances: Tensor) -> Tensor:
-        r"""The derivative of `inverse`, from the variances that it gives."""
+        r"""The derivative of `inverse`, from the variances that it returns."""
 
     @abstractmethod
     def mean(self, mean: Tensor, variance: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ class VarianceLink(ABC):
 
         Args:
             observed: `batch_shape x n x 1`, True where an entry is an observation.
-            noise: `batch_shape x n x 1` variances of the observations; `None` where inferred.
+            noise: `batch_shape x n x 1` variances of the observations; `None` if inferred.
             resolution: `batch_shape x 1 x 1`, the least sample variance that the data resolve.
         """
 
@@ -121,9 +121,9 @@ class LogLink(VarianceLink):
     def censored_observations(
         self, limits: Tensor, counts: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""Gaussian observations that stand for `s^2 <= limit`.
+        r"""Gaussian observations that replace `s^2 <= limit`.
 
-        Repeats without any spread have no logarithm. They show that the sample variance is
+        Repeats that are all equal have no logarithm. They show that the sample variance is
         below what the data resolve, which has probability
 
             P(s^2 <= limit | rho^2) = F((k - 1) limit / rho^2),   F chi-square with k - 1 degrees.
@@ -131,12 +131,6 @@ class LogLink(VarianceLink):
         The observation is the Gaussian factor that turns the population of log noise variances,
         N(mean, variance), into one with the mean and variance of its product with that
         probability (a site of expectation propagation whose cavity is the population).
-
-        Args:
-            limits: The least sample variance that the data resolve, > 0.
-            counts: Numbers of repeats, at least 2.
-            mean: Mean of the log noise variance over the rows.
-            variance: Its variance over the rows.
 
         Returns:
             Observations of the log noise variance and their variances.
@@ -164,11 +158,7 @@ class LogLink(VarianceLink):
         return torch.polygamma(1, (counts - 1) / 2)
 
     def precision(self, counts: Tensor) -> Tensor:
-        r"""One over the variance of an observation; 0 of fewer than two repeats.
-
-        Args:
-            counts: Numbers of repeats, of any shape.
-        """
+        r"""One over the variance of an observation of `counts` repeats; 0 for fewer than two."""
         precision = 1 / self.observation_noise(counts, counts.clamp_min(2))
         return precision.where(counts > 1, torch.zeros_like(precision))
 
@@ -212,23 +202,20 @@ LEAST_LOG_VARIANCE = 0.25
 
 
 class ObservedScale(Standardize):
-    r"""Centres and scales by statistics of the observed entries, at any scale of the outcome."""
+    r"""Centre and scale by statistics of the observed entries, at any scale of the outcome.
+
+    `observed` is `batch_shape x n x 1`, True where an entry is an observation.
+    """
 
     observed: Tensor
 
     def __init__(self, observed: Tensor) -> None:
-        r"""Keeps the mask of the entries that count.
-
-        Args:
-            observed: `batch_shape x n x 1`, True where an entry is an observation.
-        """
         super().__init__(m=1, batch_shape=observed.shape[:-2])
         self.register_buffer("observed", observed, persistent=False)
 
     def forward(
         self, Y: Tensor, Yvar: Tensor | None = None, X: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        r"""Scaled outcomes and their variances, `batch_shape x n x 1`."""
         if self.training:
             self._validate_training_inputs(Y=Y, Yvar=Yvar)
             if Y.shape != self.observed.shape:
@@ -259,7 +246,7 @@ class ObservedScale(Standardize):
 class StandardDeviationScale(ObservedScale):
     r"""Zero mean and unit standard deviation, as BoTorch's `Standardize`, at any scale.
 
-    Outcomes that are constant, or fewer than two, are centred only.
+    Constant outcomes, or fewer than two, are only centred.
     """
 
     def _statistics(self, Y: Tensor) -> tuple[Tensor, Tensor]:
@@ -271,20 +258,15 @@ class StandardDeviationScale(ObservedScale):
 
 
 class MeanScale(ObservedScale):
-    r"""Centres sample variances and divides them by their mean, not their standard deviation.
+    r"""Centre sample variances and divide them by their mean, not their standard deviation.
 
     They are heavy-tailed for two or three repeats, so that their standard deviation says little.
+    `default` has the scales for sample variances that are all 0.
     """
 
     default: Tensor
 
     def __init__(self, observed: Tensor, default: Tensor) -> None:
-        r"""As `ObservedScale`.
-
-        Args:
-            observed: `batch_shape x n x 1`, True where an entry is an observation.
-            default: `batch_shape x 1 x 1` scales where all sample variances are 0.
-        """
         super().__init__(observed)
         self.register_buffer("default", default, persistent=False)
 
@@ -294,28 +276,23 @@ class MeanScale(ObservedScale):
 
 
 class SignalScale(ObservedScale):
-    r"""Centres logarithms of sample variances and divides by the spread of the noise itself.
+    r"""Centre logarithms of sample variances and divide by the spread of the noise itself.
 
     The spread `S` of the observations is the spread of the noise plus their own, which is known:
     `t = trigamma((k - 1) / 2)`, 4.9 for two repeats. A process with unit prior variance on
-    observations divided by sqrt(S) would take all of S for prior variance. The estimate
+    observations divided by sqrt(S) would use all of S as prior variance. The estimate
     `s = max(S - t, 0)` has a standard error e. It is averaged, by precision, with a typical
     `v = TYPICAL_LOG_VARIANCE` whose own error p is as large as either of them, and stays above
     `LEAST_LOG_VARIANCE`:
 
         (v e^2 + s p^2) / (e^2 + p^2),   e^2 = 2 max(S, t)^2 / (n - 1),   p = max(s, v)
+
+    `noise` is `None` if the observations are noise levels, not estimates of them.
     """
 
     noise: Tensor | None
 
     def __init__(self, observed: Tensor, noise: Tensor | None) -> None:
-        r"""As `ObservedScale`.
-
-        Args:
-            observed: `batch_shape x n x 1`, True where an entry is an observation.
-            noise: `batch_shape x n x 1` known variances of the observations; `None` where they
-                are noise levels themselves, not estimates of them.
-        """
         super().__init__(observed)
         self.register_buffer("noise", noise, persistent=False)
 
@@ -334,11 +311,7 @@ class SignalScale(ObservedScale):
 def scale_of_observed(
     transform: OutcomeTransform | _DefaultType | None, observed: Tensor
 ) -> OutcomeTransform | None:
-    r"""An outcome transform with statistics of the observed rows alone.
-
-    Args:
-        transform: The transform that the user chose; `Standardize` by default.
-        observed: `batch_shape x n x 1`, True where an entry is an observation.
+    r"""An outcome transform with statistics of the observed rows alone; `Standardize` by default.
 
     Raises:
         UnsupportedError: If the transform is not linear, or learns from fillers.

@@ -32,7 +32,7 @@ from botorch_risk.posterior.domain_arguments import (
 )
 from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess, PriorProcess
-from botorch_risk.posterior.t_batch import as_points, check_points
+from botorch_risk.posterior.t_batch import checked_points
 
 # A variance below this many units of rounding of the prior variance is 0 up to rounding.
 _RESOLUTION = 64
@@ -180,8 +180,7 @@ class DomainPosterior:
         Raises:
             BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
         """
-        check_points("X", X, self.model)
-        return self._current().process.at(as_points(X, self.model))
+        return self._current().process.at(checked_points(X, self.model))
 
     def cross_covariance(self, first: ConditionedPoints, second: ConditionedPoints) -> Tensor:
         r"""Posterior covariances of any points, `B x m x a`, differentiable in the first."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from botorch_risk.posterior.cache import PosteriorCache
 from botorch_risk.posterior.marginals import MarginalPredictor, has_closed_form
 from botorch_risk.posterior.stationary_moments import bound_and_gradient, outcome_bound
-from botorch_risk.posterior.t_batch import as_points, check_points
+from botorch_risk.posterior.t_batch import checked_points
 
 
 class JointBounds:
@@ -68,8 +68,7 @@ class JointBounds:
             pairs = zip(moments, widths, strict=True)
             return tuple(mean + width * variance.sqrt() for (mean, variance), width in pairs)
         models = [predictor.model for predictor in self.predictors]
-        check_points("X", X, models[0])
-        X = as_points(X, models[0])
+        X = checked_points(X, models[0])
         if len(models) == 1:
             with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
                 floor = settings.min_variance.value(X.dtype)
@@ -104,8 +103,7 @@ class JointBounds:
         models = [predictor.model for predictor in self.predictors]
         if cache is None or any("input_transform" in model._modules for model in models):
             return None
-        check_points("X", X, models[0])
-        X = as_points(X.detach(), models[0])
+        X = checked_points(X.detach(), models[0])
         floor = settings.min_variance.value(X.dtype)
         if len(models) == 1:
             bound, gradient = bound_and_gradient(X, cache, floor, widths[0])

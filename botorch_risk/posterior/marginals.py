@@ -28,7 +28,7 @@ from botorch_risk.posterior.stationary_moments import (
     outcome_moments,
     stationary_moments,
 )
-from botorch_risk.posterior.t_batch import TBatch, as_points, check_points, joint_shape
+from botorch_risk.posterior.t_batch import TBatch, checked_points, joint_shape
 
 
 class Marginals(NamedTuple):
@@ -127,8 +127,7 @@ class MarginalPredictor:
                 an input transform to several points does, and the `posterior_transform` does not
                 reduce them to one.
         """
-        check_points("X", X, self.model)
-        X = as_points(X, self.model)
+        X = checked_points(X, self.model)
         if 0 in X.shape[:-1]:
             nothing = X.sum(dim=-1)  # with the graph that the caller may ask for
             shape = joint_shape(X.shape[:-2], self.model.batch_shape)

@@ -192,3 +192,9 @@ def as_points(X: Tensor, model: Model) -> Tensor:
     data = exact.train_inputs if isinstance(exact, ExactGP) else None
     X = as_floating(X, "X")
     return X.to(data[0].dtype) if data else X
+
+
+def checked_points(X: Tensor, model: Model, name: str = "X") -> Tensor:
+    r"""Points that passed `check_points`, in the dtype of the model's data."""
+    check_points(name, X, model)
+    return as_points(X, model)

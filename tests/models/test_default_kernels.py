@@ -11,7 +11,7 @@ from gpytorch.kernels import MaternKernel, RBFKernel
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.fit.parameters import read_exact_gp
 from botorch_risk.models import MeanVarianceGP, one_hot_inputs
-from botorch_risk.models.default_kernels import mean_kernel, noise_kernel
+from botorch_risk.models.fixed_noise import mean_kernel, noise_kernel
 from botorch_risk.posterior.kernels import StationaryKernel
 from tests.contracts import RepeatedData
 

@@ -15,7 +15,7 @@ from gpytorch.kernels import RQKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from botorch_risk.fit import fit_exact_gp
-from botorch_risk.models.default_kernels import mean_kernel
+from botorch_risk.models.fixed_noise import mean_kernel
 from tests.models.examples import (
     IDENTITY,
     UNSCALED,
@@ -97,7 +97,7 @@ def test_options_of_botorch_are_given_to_botorch(options, monkeypatch):
         given.append(kwargs)
         return fit_gpytorch_mll(mll, **kwargs)
 
-    monkeypatch.setattr("botorch_risk.models.heteroscedastic.fit_gpytorch_mll", watched)
+    monkeypatch.setattr("botorch_risk.fit.exact_gp.fit_gpytorch_mll", watched)
     model = small_model()
     twin = copy.deepcopy(model)
     fit(model, **options)

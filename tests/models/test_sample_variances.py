@@ -22,8 +22,8 @@ from tests.models.examples import repeats, small_model, with_missing
             {"variance_link": "identity", "sample_variance_noise": "bound"},
             "`max_noise_variance` where",
         ),
-        ({"noise_beta": -1.0}, "`noise_beta` >= 0. Got -1.0"),
-        ({"noise_beta": float("nan")}, "`noise_beta` >= 0. Got nan"),
+        ({"noise_beta": -1.0}, "`noise_beta` to be finite and >= 0. Got -1.0"),
+        ({"noise_beta": float("nan")}, "`noise_beta` to be finite and >= 0. Got nan"),
         ({"min_noise_variance": 0.0}, "`min_noise_variance` > 0"),
         ({"max_noise_variance": float("inf")}, "`max_noise_variance` > 0 and finite"),
         (

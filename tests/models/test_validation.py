@@ -21,10 +21,10 @@ from botorch_risk.acquisition import (
     TruncatedVarianceState,
 )
 from botorch_risk.models import RepeatedOutcomes
-from botorch_risk.models.repeats import (
+from botorch_risk.models.training_data import (
     validate_inputs,
     validate_outcomes,
-    warning_of_small_scale,
+    notes_on_noise,
 )
 from botorch_risk.posterior import DomainPosterior
 from tests.models.examples import repeats
@@ -59,9 +59,10 @@ def test_constant_outcomes_are_an_error_alone_and_a_warning_in_a_batch():
 
 def test_small_scales_are_reported():
     X, Y = repeats(k=1)
-    assert warning_of_small_scale(SingleTaskGP(X, Y)) is None
-    message = warning_of_small_scale(SingleTaskGP(X, 1e-6 * Y))
-    assert message is not None and "Rescale the outcomes" in message
+    noise, counts = torch.ones_like(Y), torch.zeros_like(Y)
+    assert notes_on_noise(SingleTaskGP(X, Y), noise, counts) == []
+    (message,) = notes_on_noise(SingleTaskGP(X, 1e-6 * Y), noise, counts)
+    assert "Rescale the outcomes" in message
 
 
 @pytest.mark.parametrize("kernel", [None, "matern", "scaled"])

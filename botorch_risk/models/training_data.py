@@ -1,0 +1,221 @@
+r"""Read the training data of a mean-variance model, refuse what is wrong and note what is odd."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.warnings import InputDataWarning
+from botorch.utils.datasets import SupervisedDataset
+from gpytorch.kernels import ScaleKernel
+from gpytorch.priors import LogNormalPrior
+from gpytorch.settings import min_variance
+from torch import Tensor
+
+from botorch_risk.arguments import as_floating
+from botorch_risk.models.fixed_noise import least_noise
+from botorch_risk.models.repeats import (
+    RepeatedOutcomes,
+    describe,
+    describe_first,
+    pool_repeated_rows,
+)
+
+
+def read_training_data(
+    train_X: Tensor,
+    train_Y: Tensor | Sequence[Tensor] | RepeatedOutcomes,
+    train_Yvar: Tensor | Sequence[Tensor] | None,
+    needs_spread: bool,
+) -> tuple[Tensor, RepeatedOutcomes]:
+    r"""Check training data and pool rows with equal inputs.
+
+    `needs_spread` says that the noise is to be learnt, so that repeats are needed.
+
+    Returns:
+        `batch_shape x n' x d` inputs and the statistics of their repeats, without a history of
+        gradients. Batches keep their rows.
+    """
+    train_X = as_floating(train_X, "train_X")
+    outcomes = _as_outcomes(train_Y, train_Yvar)
+    validate_inputs(train_X, outcomes)
+    train_X, outcomes = train_X.detach(), outcomes.detach()
+    if not train_X.shape[:-2]:
+        train_X, outcomes = pool_repeated_rows(train_X, outcomes)
+    validate_outcomes(outcomes, needs_spread)
+    return train_X, outcomes
+
+
+def inputs_of_dataset(data: SupervisedDataset, counts: Tensor | None) -> dict[str, Any]:
+    r"""The implementation of `MeanVarianceGP.construct_inputs`."""
+    if counts is None:
+        counts = getattr(data, "counts", None)
+    if data.Yvar is None:
+        return {"train_X": data.X, "train_Y": data.Y}
+    if counts is None:
+        return {"train_X": data.X, "train_Y": data.Y, "train_Yvar": data.Yvar}
+    variances = (data.Yvar * counts).masked_fill(counts == 1, 0.0)
+    outcomes = RepeatedOutcomes.from_summary(data.Y, variances, counts)
+    return {"train_X": data.X, "train_Y": outcomes}
+
+
+def _as_outcomes(
+    train_Y: Tensor | Sequence[Tensor] | RepeatedOutcomes,
+    train_Yvar: Tensor | Sequence[Tensor] | None,
+) -> RepeatedOutcomes:
+    if not isinstance(train_Y, RepeatedOutcomes):
+        return RepeatedOutcomes.from_repeats(train_Y, train_Yvar)
+    if train_Yvar is not None:
+        raise ValueError(
+            "Expected `train_Yvar` beside readings, not beside `RepeatedOutcomes`, which hold the "
+            "noise already. Got both."
+        )
+    return train_Y
+
+
+def validate_inputs(train_X: Tensor, outcomes: RepeatedOutcomes) -> None:
+    r"""Check that `batch_shape x n x d` inputs fit the statistics of their repeats.
+
+    Raises:
+        BotorchTensorDimensionError: If the shapes do not match, or there is no row or no column.
+        InputDataError: If an input is not finite, or dtypes differ.
+    """
+    if (
+        train_X.dim() < 2
+        or train_X.shape[:-1] != outcomes.means.shape[:-1]
+        or 0 in train_X.shape[-2:]
+    ):
+        raise BotorchTensorDimensionError(
+            "Expected `train_X` of shape `batch_shape x n x d` with one row for each row of "
+            "repeats, and at least one row and column. "
+            f"Got {train_X.shape=}, {outcomes.means.shape[:-1]=}."
+        )
+    if train_X.dtype != outcomes.means.dtype:
+        raise InputDataError(
+            f"Expected one dtype. Got {train_X.dtype=} and {outcomes.means.dtype} for the repeats."
+        )
+    finite = train_X.isfinite().all(dim=-1)
+    if not finite.all():
+        raise InputDataError(
+            f"Expected finite `train_X`. Got {train_X[~finite][0]} in "
+            f"{describe_first(~finite.unsqueeze(-1))}."
+        )
+
+
+def validate_outcomes(outcomes: RepeatedOutcomes, needs_spread: bool) -> None:
+    r"""Check that there is something to learn from, once equal rows are pooled.
+
+    Raises:
+        InputDataError: If no row has two repeats though they are needed, or the means of a single
+            model are constant.
+    """
+    observed = (outcomes.counts > 0).any(dim=-2)
+    informed = outcomes.informs_noise.any(dim=-2) | ~observed
+    if needs_spread and not informed.all():
+        raise InputDataError(
+            "Expected at least one row with two repeats or more, to learn the noise from"
+            + describe(~informed)
+            + ". Got single repeats everywhere; repeat an experiment, or give `known_noise` or "
+            "`train_Yvar`."
+        )
+    _check_not_constant(outcomes.means, (outcomes.counts > 0).sum(dim=-2))
+
+
+def warn_if_unfitted(model: Any) -> None:
+    r"""Warn of a model that nobody has fitted and whose inputs are not in the unit cube.
+
+    Lengthscales start at the mode of BoTorch's prior, or at GPyTorch's log(2), and no fit ends
+    exactly there. Both are made for the unit cube: elsewhere such a model has learnt next to
+    nothing from its data, or believes that it knows everything.
+    """
+    model = model._modules.get("mean_model", model)  # of a MeanVarianceGP
+    kernel = model._modules.get("covar_module")
+    kernel = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
+    if kernel is None or not kernel.has_lengthscale:
+        return
+    untouched = kernel.raw_lengthscale == 0
+    prior = kernel._modules.get("lengthscale_prior")
+    if isinstance(prior, LogNormalPrior):  # which keeps its mode in single precision
+        untouched = untouched | ((kernel.lengthscale - prior.mode).abs() <= 1e-6 * prior.mode)
+    model.eval()  # GPyTorch then transforms the training inputs
+    lower, upper = model.train_inputs[0].aminmax()
+    if bool(untouched.all() & ((lower < -0.1) | (upper > 1.1))):
+        warnings.warn(
+            "Expected a fitted model, or inputs in the unit cube, for which initial lengthscales "
+            f"are made. Got initial ones for inputs in [{lower.item():.4g}, {upper.item():.4g}]: "
+            "give the model `input_transform=Normalize(d)` and call `fit_gpytorch_mll` first.",
+            InputDataWarning,
+            stacklevel=4,
+        )
+
+
+def notes_on_noise(model: Any, noise: Tensor, counts: Tensor) -> list[str]:
+    r"""Warnings that a model of the mean gives with each posterior.
+
+    Args:
+        model: The process of the mean.
+        noise: `batch_shape x n x 1` variances of the means of the rows.
+        counts: Numbers of repeats, of the same shape; rows without any do not count.
+    """
+    notes = (_note_on_small_scale(model), _note_on_raised_noise(model, noise, counts))
+    return [note for note in notes if note is not None]
+
+
+def _note_on_small_scale(model: Any) -> str | None:
+    r"""The warning if GPyTorch's absolute floors are as large as an outcome's variances.
+
+    `posterior(X).variance` is at least `gpytorch.settings.min_variance` (1e-10 in double
+    precision) in the units of the outcome. Marginal predictions and bounds have no such floor.
+    """
+    transform = model._modules.get("outcome_transform")
+    scale = getattr(transform, "stdvs", None)
+    if scale is None:
+        return None
+    floor = min_variance.value(scale.dtype)
+    small = scale.square().squeeze(-1) < 100 * floor
+    if not small.any():
+        return None
+    return (
+        f"Expected outcomes with a standard deviation above {math.sqrt(100 * floor):.0e}"
+        f"{describe(small)}. Got {scale[small.unsqueeze(-1)].min().item():.1e}: "
+        "`posterior(X).variance` is GPyTorch's floor. Rescale the outcomes, or use "
+        "`mean_marginals` and `confidence_bounds`, which have none."
+    )
+
+
+def _note_on_raised_noise(model: Any, noise: Tensor, counts: Tensor) -> str | None:
+    r"""The warning if a model uses more noise than was found."""
+    least = least_noise(model)
+    short = (noise < least) & (counts > 0)
+    if not short.any():
+        return None
+    used = least.expand_as(noise)[short].max().item()
+    return (
+        f"The noise of {int(short.sum())} of {short.numel()} means of readings is raised from "
+        f"{noise[short].min().item():.2g} to {used:.2g}{describe(short.flatten(-2).any(dim=-1))}, "
+        "the least noise variance at which a covariance surely has a Cholesky factor. "
+        "`noise_of_means` gives the noise that is used; set `min_noise_variance` to the least "
+        "variance of a reading that you believe in."
+    )
+
+
+def _check_not_constant(means: Tensor, num_observed: Tensor) -> None:
+    spread = means.amax(dim=-2) - means.amin(dim=-2)
+    constant = spread <= torch.finfo(means.dtype).eps * means.abs().amax(dim=-2)
+    constant = constant & (num_observed > 1)
+    if not constant.any():
+        return
+    if means.dim() == 2:
+        raise InputDataError(
+            f"Expected outcomes that differ between rows. Got the mean {means[0].item()} in all "
+            f"{len(means)} rows."
+        )
+    warnings.warn(
+        f"The outcomes are constant{describe(constant)}; its model says nothing about the inputs.",
+        InputDataWarning,
+        stacklevel=5,
+    )
