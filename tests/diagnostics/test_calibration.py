@@ -1,16 +1,20 @@
+r"""Calibration and coverage of predictions."""
+
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from botorch.models import SingleTaskGP
 from botorch.settings import validate_input_scaling
 from gpytorch.kernels import RBFKernel
-from scipy.stats import norm
+from scipy.stats import binom, norm
 from torch import Tensor
 
-from botorch_risk.diagnostics import calibration
+from botorch_risk.diagnostics import calibration, coverage
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
+from tests.diagnostics.test_verdict import check_of
 from tests.waves import BOUNDS, model_of, waves
 
 
@@ -32,9 +36,9 @@ def test_calibration_counts_what_lies_within(batch_shape: tuple[int, ...]) -> No
         at = (r,) if batch_shape else ()
         mean, variance = posterior.mean[at].flatten(), posterior.variance[at].flatten()
         z = (waves(rows) - mean) / variance.sqrt()
-        for level, coverage in zip((0.5, 0.9), found.coverage[at], strict=True):
+        for level, share in zip((0.5, 0.9), found.coverage[at], strict=True):
             inside = [abs(value) <= norm.ppf((1 + level) / 2) for value in z.tolist()]
-            assert coverage.item() == pytest.approx(sum(inside) / 200, abs=0.01)
+            assert share.item() == pytest.approx(sum(inside) / 200, abs=0.01)
         assert found.root_mean_square[at].item() == pytest.approx(
             z.square().mean().sqrt().item(), rel=1e-3
         )
@@ -134,3 +138,28 @@ def test_readings_of_a_model_with_one_noise_level() -> None:
     posterior = model.posterior(torch.rand(50, 2, dtype=torch.double), observation_noise=True)
     assert (posterior.variance > 0).all()
     assert 0.0 < found.reading_coverage.item() < 1.0
+
+
+def test_shares_of_rows_by_hand() -> None:
+    nan = torch.nan
+    residuals = torch.tensor([0.1, -0.5, 1.0, -3.0, nan])  # 50 % is 0.674, 80 % is 1.282
+    variances = torch.tensor([nan, 1.0, 2.0, nan, nan])
+    found = coverage(check_of(residuals, variances), levels=[0.5, 0.8])
+    np.testing.assert_array_equal(found.levels, [0.5, 0.8])
+    np.testing.assert_array_equal(found.outcomes, [0.5, 0.75])
+    assert found.sample_variances is not None
+    np.testing.assert_array_equal(found.sample_variances, [0.0, 0.5])
+    np.testing.assert_array_equal(found.lower, [binom.ppf(0.025, 4, p) / 4 for p in (0.5, 0.8)])
+    np.testing.assert_array_equal(found.upper, [binom.ppf(0.975, 4, p) / 4 for p in (0.5, 0.8)])
+
+
+def test_without_sample_variances() -> None:
+    found = coverage(check_of(torch.tensor([0.1, -0.5])))
+    assert found.sample_variances is None
+    assert (found.levels[0], found.levels[-1], len(found.levels)) == (0.02, 0.98, 49)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0])
+def test_levels_are_probabilities(level: float) -> None:
+    with pytest.raises(ValueError, match=rf"`levels` within \(0, 1\). Got \[{level}\]"):
+        coverage(check_of(torch.tensor([0.1])), levels=[level])

@@ -1,6 +1,9 @@
+r"""Estimators of hyperparameters, and what fits report."""
+
 from __future__ import annotations
 
 import sys
+import warnings
 
 import pytest
 import torch
@@ -11,14 +14,20 @@ from torch import Tensor
 
 from botorch_risk.fit import (
     Estimator,
+    FitResult,
+    FitStatus,
     FullyBayesian,
     MaximumAPosteriori,
     PseudoData,
+    compare_losses,
     estimators,
     fit_exact_gp,
     fit_pseudo_data,
+    warn_of_failed_fits,
 )
 from botorch_risk.seeding import derive_seed
+from tests.waves import BOUNDS
+from tests.waves import model_of as model_of_waves
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 
@@ -99,3 +108,35 @@ def test_mcmc_lets_jax_forget_what_it_compiled(monkeypatch: pytest.MonkeyPatch) 
     for t in range(2 * estimators.FITS_BETWEEN_CLEARING):
         FullyBayesian()(model_of(), [0], t)
     assert len(cleared) == 2
+
+
+def result(*status: FitStatus) -> FitResult:
+    reasons = tuple("not finite" if one is FitStatus.FAILED else "" for one in status)
+    return FitResult(torch.zeros(len(status)), status, reasons, None, "closed form")
+
+
+def test_the_warning_names_the_seeds_that_failed() -> None:
+    fit = result(FitStatus.FAILED, FitStatus.CONVERGED, FitStatus.FAILED)
+    assert fit.has_failed
+    with pytest.warns(OptimizationWarning, match="seed 3: not finite; seed 5: not finite"):
+        warn_of_failed_fits(fit, [3, 4, 5])
+
+
+def test_no_warning_where_none_failed() -> None:
+    fit = result(FitStatus.CONVERGED, FitStatus.STALLED, FitStatus.NOT_REPORTED)
+    assert not fit.has_failed
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_failed_fits(fit, [3, 4, 5])
+
+
+@pytest.mark.parametrize("batch_shape", [(), (2,)])
+def test_both_losses_side_by_side(batch_shape: tuple[int, ...]) -> None:
+    model, seeds = model_of_waves(*batch_shape), list(range(max(1, *batch_shape, 1)))
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    table = compare_losses(model, BOUNDS, seeds=seeds)
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+    fit_pseudo_data(model, BOUNDS, seeds=seeds)
+    lengthscale = model.covar_module.lengthscale.detach().squeeze(-2)
+    torch.testing.assert_close(table["lengthscale"].pseudo_data, lengthscale)
+    assert (table["lengthscale"].ordinary != lengthscale).all()

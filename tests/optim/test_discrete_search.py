@@ -1,10 +1,11 @@
-r"""Mixed spaces against enumeration of every discrete combination, and against BoTorch."""
+r"""Search over spaces with discrete columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from botorch.acquisition import UpperConfidenceBound, qUpperConfidenceBound
@@ -16,10 +17,14 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_risk.optim import optimize_acqf_replicates
+from botorch_risk.optim.discrete_columns import discrete_columns
 
 BOUNDS = torch.tensor([[0.0, 1.0, -2.0, 0.0], [1.0, 8.0, 2.0, 3.0]], dtype=torch.double)
+
 STEPS = {1: [1.0, 2.0, 3.0, 5.0, 8.0]}
+
 KINDS = {3: [0.0, 1.0, 3.0]}
+
 Values = Mapping[int, Sequence[float]]
 
 
@@ -61,6 +66,7 @@ def mixed_model(*batch_shape: int) -> SingleTaskGP:
 
 
 MODEL_BOUNDS = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.double)
+
 MODEL_DIMS: dict[str, Any] = {
     "discrete_dims": {1: [0.0, 0.25, 0.5, 0.75, 1.0]},
     "cat_dims": {2: [0.0, 0.5, 1.0]},
@@ -254,3 +260,32 @@ def test_every_value_is_as_probable_at_raw_points() -> None:
 def test_bad_input(dims: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         optimize_acqf_replicates(Landscape(2), BOUNDS, seeds=[0, 1], **dims)
+
+
+BOX = torch.tensor([[0.0, 0.0, 0.0], [1.0, 9.0, 5.0]], dtype=torch.double)
+
+
+def test_neighbours_are_a_step_or_any_other_category_away() -> None:
+    columns = discrete_columns({1: [9.0, 0.0, 2.0, 2.0]}, {2: [5.0, 0.0, 1.0]}, BOX)
+    assert columns is not None
+    points = np.array([[0.5, 0.0, 1.0], [0.25, 1.0, 2.0]])
+    neighbours, rows = columns.neighbors(points)
+    assert rows.tolist() == [0, 0, 0, 1, 1, 1, 1]
+    found = {tuple(point) for point in neighbours[rows == 0].tolist()}
+    assert found == {(0.5, 1.0, 1.0), (0.5, 0.0, 0.0), (0.5, 0.0, 2.0)}
+    X = columns.put(torch.as_tensor(neighbours), torch.as_tensor(neighbours))
+    second = {tuple(point) for point in X[torch.as_tensor(rows == 1)].tolist()}
+    assert second == {(0.25, 0.0, 5.0), (0.25, 9.0, 5.0), (0.25, 2.0, 0.0), (0.25, 2.0, 1.0)}
+
+
+def test_uniform_numbers_become_indices_within_range() -> None:
+    columns = discrete_columns(None, {-1: [0.0, 1.0, 2.0]}, BOX)
+    assert columns is not None and columns.listed == [2]
+    points = np.array([[0.3, 0.3, 0.0], [0.3, 0.3, 0.34], [0.3, 0.3, 1.0]])
+    assert columns.indexed(points)[:, 2].tolist() == [0.0, 1.0, 2.0]
+    assert (columns.indexed(points)[:, :2] == 0.3).all()
+
+
+def test_nothing_is_searched_where_nothing_is_discrete_or_all_is_fixed() -> None:
+    assert discrete_columns(None, None, BOX) is None
+    assert discrete_columns({1: [0.0, 1.0]}, {2: [3.0]}, BOX, fixed=[-2, 2]) is None

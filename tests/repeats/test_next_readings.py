@@ -1,4 +1,4 @@
-r"""Where to measure next, and how often."""
+r"""Where to read next and how often."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.repeats import LogRiskAverseKnowledgeGradient, next_readings
-from tests.contracts import RepeatedData, mean_variance_gp
+from botorch_risk.repeats import LogRiskAverseKnowledgeGradient, next_readings, repeat_advice
+from tests.contracts import RepeatedData, correlation_of, mean_variance_gp
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+
 FEW = {"num_restarts": 4, "raw_samples": 64}
 
 
@@ -54,3 +55,51 @@ def test_bad_input() -> None:
     known = MeanVarianceGP(data.X, data.Y, known_noise=lambda X: X[..., :1])
     with pytest.raises(UnsupportedError, match="learns its noise"):
         next_readings(known, UNIT)
+
+
+@pytest.mark.parametrize("link", ["log", "identity"])
+def test_width_after_repeats_is_that_of_the_conditioned_model(link: str) -> None:
+    data = RepeatedData.make()
+    model = mean_variance_gp(
+        data,
+        variance_link=link,
+        sample_variance_noise="pointwise" if link == "identity" else None,
+        min_noise_variance=1e-3,
+    )
+    x = torch.tensor([[0.3, 0.6]], dtype=torch.float64)
+    conditioned = model.condition_on_pending(x, num_repeats=6)
+    expected = conditioned.noise_confidence_bounds(x, 4.0)
+    counts = torch.tensor([6.0], dtype=torch.float64)
+    for ours, theirs in zip(
+        model.noise.bounds_after_repeats(x, 4.0, counts), expected, strict=True
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_advice_repeats_where_noise_dominates() -> None:
+    generator = torch.Generator().manual_seed(0)
+    X = torch.linspace(0, 1, 12, dtype=torch.float64).unsqueeze(-1)
+    rho = torch.where(X > 0.5, 1.0, 0.01)
+    Y = (3 * X).sin() + rho * torch.randn(12, 4, generator=generator, dtype=torch.float64)
+    model = MeanVarianceGP(X, Y)
+    for process in (model.noise_model, model.mean_model):
+        correlation_of(process).lengthscale = 0.2
+    model.refresh_noise()
+    at = torch.tensor([[0.05], [0.95]], dtype=torch.float64)
+    free = repeat_advice(model, at, risk_aversion=1.0, setup_cost=0.0)
+    assert free.rate[1] > free.rate[0]
+    expensive = repeat_advice(model, at, risk_aversion=1.0, setup_cost=10.0)
+    assert (expensive.num_repeats >= free.num_repeats).all()
+    assert (expensive.rate < free.rate).all()
+    assert (expensive.num_repeats > 1).all()
+
+
+def test_bad_input_of_advice() -> None:
+    data = RepeatedData.make()
+    model = mean_variance_gp(data)
+    with pytest.raises(ValueError, match=r"`max_repeats` to be at least 2. Got 1"):
+        repeat_advice(model, data.X, max_repeats=1)
+    with pytest.raises(ValueError, match="setup_cost"):
+        repeat_advice(model, data.X, setup_cost=-1.0)
+    with pytest.raises(UnsupportedError, match="Expected a MeanVarianceGP"):
+        repeat_advice(SingleTaskGP(data.X, data.Y[:, :1]), data.X)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-r"""Joint samples are BoTorch's own, and evaluated points are sampled once."""
+r"""Joint posteriors of risks, in blocks and with constant rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from botorch.sampling.get_sampler import get_sampler
 from botorch.sampling.normal import IIDNormalSampler, SobolQMCNormalSampler
 from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 
+from botorch_risk.robust.constant_rows import constant_rows, rows_without_gradient
 from botorch_risk.robust.joint import JointProcess
+from botorch_risk.robust.joint_block import Block, determining_points, safe_root
+from tests.contracts import RepeatedData, of_decision_and_context
 
 KERNELS = {
     "rbf": lambda: RBFKernel(ard_num_dims=2),
@@ -115,3 +118,117 @@ def test_what_is_served() -> None:
     assert not JointProcess.serves(batched)
     process = JointProcess(model().train())
     assert process.posterior(*candidates()).rsample().isfinite().all()
+
+
+def pairs(n: int, n_w: int) -> torch.Tensor:
+    r"""All pairs of `n` decisions and `n_w` values, `(n n_w) x 3`."""
+    x, w = torch.rand(n, 2, dtype=torch.float64), torch.linspace(0, 1, n_w, dtype=torch.float64)
+    return torch.cat([x.repeat_interleave(n_w, 0), w.repeat(n)[:, None]], dim=-1)
+
+
+def process() -> Any:
+    return JointProcess(of_decision_and_context(RepeatedData.make()))._current()
+
+
+def test_the_root_of_many_points_is_that_of_their_covariance() -> None:
+    points, data = pairs(7, 32), process()
+    block = Block.of(data, points)
+    at = data.at(points)
+    covariance = data.covariance(at, at)[0]
+    assert len(block.active) < len(points) / 2
+    torch.testing.assert_close(block.root @ block.root.mT, covariance, rtol=0, atol=1e-7)
+    model = data.process.model
+    torch.testing.assert_close(block.mean, model.posterior(points).mean.squeeze(-1))
+
+
+def test_the_rest_is_conditioned_on_the_block() -> None:
+    r"""Its variance given the block equals the one of a model with the block as exact data."""
+    points, other = pairs(3, 8), pairs(2, 3)
+    data = process()
+    block = Block.of(data, points)
+    prior = data.process.points(other)
+    correlation = data.process.correlation(prior.inputs, block.inputs)
+    whitened = block.factor @ correlation.mT * prior.scale.unsqueeze(-2)
+    variance = (prior.variance - whitened.square().sum(dim=-2))[0]
+    every = torch.cat([points, other])
+    covariance = data.process.model.posterior(every).distribution.covariance_matrix.detach()
+    known, cross, own = covariance[:24, :24], covariance[:24, 24:], covariance[24:, 24:]
+    explained = cross.mT @ torch.linalg.pinv(known, rtol=1e-9, hermitian=True) @ cross
+    torch.testing.assert_close(variance, (own - explained).diagonal(), rtol=0, atol=1e-6)
+
+
+def test_samples_are_made_once_for_the_same_numbers() -> None:
+    block = Block.of(process(), pairs(2, 3))
+    base = torch.randn(5, 1, 9, dtype=torch.float64)
+    first = block.samples(base)
+    assert block.samples(base) is first
+    base.add_(1)
+    assert block.samples(base) is not first
+    with torch.inference_mode():
+        torch.testing.assert_close(block.samples(base.clone()), block.samples(base))
+
+
+def test_no_points_are_a_block() -> None:
+    block = Block.of(process(), torch.empty(0, 3, dtype=torch.float64))
+    assert block.samples(torch.zeros(4, 1, 6, dtype=torch.float64)).shape == (4, 1, 0)
+
+
+def test_points_that_determine_the_others() -> None:
+    root = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [0.5, 0.0]], dtype=torch.float64)
+    chosen = determining_points(root @ root.mT, torch.tensor(1e-9))
+    assert chosen.tolist() == [0, 1]
+    assert determining_points(torch.eye(3), torch.tensor(1e-9)).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_only_weak_entries_get_a_jitter(dtype: torch.dtype) -> None:
+    good = torch.tensor([[2.0, 1.0], [1.0, 2.0]], dtype=dtype)
+    covariance = torch.stack([good, torch.ones(2, 2, dtype=dtype)])
+    root = safe_root(covariance, torch.ones((), dtype=dtype))
+    assert torch.equal(root[0], torch.linalg.cholesky(good))
+    assert (root @ root.mT - covariance).abs().max() < 1e-3
+    assert torch.equal(safe_root(good, torch.ones((), dtype=dtype)), root[0])
+
+
+def points(*shape: int) -> torch.Tensor:
+    return torch.rand(*shape, dtype=torch.float64)
+
+
+def test_rows_in_front_of_a_t_batch() -> None:
+    X = torch.cat([points(3, 2).expand(5, 3, 2), points(5, 2, 2)], dim=-2)
+    assert constant_rows(X) == 3
+    assert constant_rows(X.reshape(5, 1, 5, 2)) == 3
+    X[4, 1] += 1
+    assert constant_rows(X) == 1
+
+
+def test_the_last_row_is_no_constant() -> None:
+    assert constant_rows(points(3, 2).expand(5, 3, 2)) == 2
+    assert constant_rows(points(1, 2).expand(5, 1, 2)) == 0
+    assert constant_rows(points(4, 2)) == 3
+    assert constant_rows(points(0, 3, 2)) == 0
+
+
+def test_rows_that_take_a_gradient_are_none() -> None:
+    shared = points(3, 2).requires_grad_()
+    X = torch.cat([shared.expand(5, 3, 2), points(5, 2, 2)], dim=-2)
+    assert constant_rows(X) == 0
+    assert constant_rows(points(5, 3, 2).requires_grad_()) == 0
+
+
+def test_candidates_that_agree_by_chance_keep_their_gradient() -> None:
+    r"""All entries alike: only the node that joined them knows which rows are constants."""
+    candidates = points(1, 2, 2).expand(5, 2, 2).clone().requires_grad_()
+    X = torch.cat([points(3, 2).expand(5, 3, 2), candidates], dim=-2)
+    assert constant_rows(X) == 3
+    assert constant_rows(torch.cat([points(3, 2), candidates[0]], dim=-2)) == 3
+    X.sum().backward()  # asking has not used the graph up
+    assert candidates.grad is not None
+
+
+def test_other_operations_are_not_asked() -> None:
+    candidates = points(5, 2, 2).requires_grad_()
+    X = torch.cat([points(3, 2).expand(5, 3, 2), candidates], dim=-2)
+    assert rows_without_gradient(X * 2) == 0
+    assert rows_without_gradient(torch.cat([X, X], dim=-1)) == 0
+    assert rows_without_gradient(torch.cat([X.detach(), X], dim=-1)) == 0
