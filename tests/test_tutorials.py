@@ -21,7 +21,6 @@ from botorch_risk.fit import PseudoDataMarginalLogLikelihood
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "tutorials").glob("*.ipynb"))
-QUICK = ("08_your_own_data", "10_imprecise_decisions")  # the others take seconds to minutes
 MAX_BYTES = 1_000_000
 PLACES = re.compile(r"[/\\](home|root|Users)[/\\]|site-packages")
 
@@ -52,13 +51,8 @@ def test_there_are_tutorials():
     assert len({path.stem[:2] for path in NOTEBOOKS}) == len(NOTEBOOKS)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else [pytest.mark.slow])
-        for path in NOTEBOOKS
-    ],
-)
+@pytest.mark.slow
+@each_notebook
 def test_runs_in_its_short_form(path, tmp_path, monkeypatch):
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))

@@ -44,6 +44,7 @@ def play(client: Client, num_trials: int) -> list[Any]:
     return asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["range", "-range"])
 @pytest.mark.parametrize("measure", [None, ConditionalValueAtRisk(0.3)])
 def test_the_context_is_a_lacing_value_of_the_decision(objective: str, measure: Any) -> None:
@@ -77,6 +78,7 @@ def test_a_context_that_is_fixed_stays() -> None:
     assert asked["wind"] == 7.5
 
 
+@pytest.mark.slow
 def test_outcome_constraints_hold_under_the_risk() -> None:
     client = simulator(constraints=["cost <= 0.6"], risk_measure=WorstCase())
     for _ in range(6):

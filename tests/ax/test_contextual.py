@@ -81,6 +81,7 @@ def test_columns_that_ax_does_not_normalise_are_left_alone() -> None:
         ContextualRiskModel(**inputs, input_transform=Log10(indices=[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["purity", "-purity"])
 @pytest.mark.parametrize("acquisition", [RiskUpperConfidenceBound, qLogNoisyExpectedImprovement])
 def test_trials_are_completed_with_their_context(objective: str, acquisition: Any) -> None:
@@ -134,6 +135,7 @@ def test_bad_input() -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", [None, ConditionalValueAtRisk(0.3)])
 @pytest.mark.filterwarnings("ignore::botorch_risk.recommend.InfeasibleRecommendationWarning")
 def test_constraints_hold_under_a_risk_over_the_contexts(measure: Any) -> None:

@@ -34,6 +34,7 @@ def nodes_for(
     return [node_of(client, index) for index in range(len(outcomes))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "scale"), [*enumerate(get_args(RewardScale))])
 def test_the_draws_are_those_of_the_strategy_with_the_same_seed(
     seed: int, scale: RewardScale
@@ -55,6 +56,7 @@ def test_the_draws_are_those_of_the_strategy_with_the_same_seed(
     assert {"Random", "inner"} < set(asked)
 
 
+@pytest.mark.slow
 def test_an_objective_that_is_minimised_is_rewarded_for_less() -> None:
     outcomes = np.random.default_rng(5).normal(size=19)
     maximised = nodes_for(outcomes.tolist(), exploring())

@@ -52,6 +52,7 @@ def is_within(client: Client, parameters: dict[str, Any]) -> bool:
     return bool(space.check_membership(parameters))
 
 
+@pytest.mark.slow
 # The laboratory repeats each recipe with next to no noise.
 @pytest.mark.filterwarnings("ignore:The noise of . of . means of readings is raised")
 @pytest.mark.parametrize("name", CASES)
@@ -63,6 +64,7 @@ def test_candidates_are_of_the_search_space(name: str) -> None:
     assert len({tuple(each.values()) for each in asked}) == 5
 
 
+@pytest.mark.slow
 def test_constraints_are_respected() -> None:
     r"""What is best without one, much heat and stirring, is left alone."""
     free, bound = laboratory(), laboratory(constraints=["cost <= 0.6"])

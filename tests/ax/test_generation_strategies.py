@@ -13,6 +13,7 @@ from tests.ax.laboratory import laboratory, node_of, play
 pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 
 
+@pytest.mark.slow
 def test_more_risk_aversion_goes_where_the_noise_is_small() -> None:
     asked = [
         play(laboratory(strategy=risk_averse("purity", risk_aversion=weight, num_initial=6)), 12)
@@ -32,6 +33,7 @@ def test_attached_trials_count_as_initial_ones() -> None:
     assert node_of(client, 3) == "risk_averse"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["purity", "-purity"])
 def test_a_level_set_is_found_on_its_edge(objective: str) -> None:
     client = Client()

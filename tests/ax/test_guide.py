@@ -30,6 +30,7 @@ def test_the_laboratory_takes_four_lines_beyond_plain_ax() -> None:
     assert len(re.findall(r"  # \d$", FIRST, flags=re.MULTILINE)) == 4
 
 
+@pytest.mark.slow
 def test_a_context_takes_six_lines_beyond_plain_ax() -> None:
     found: dict[str, Any] = {}
     exec(FIRST.partition("client = ")[0] + SECOND, found)

@@ -55,6 +55,7 @@ def test_a_mean_without_a_count_is_one_reading() -> None:
     assert with_counts(plain, torch.full((2, 1), torch.nan)) is plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2])
 def test_single_readings_among_others_are_no_exact_ones(count: int) -> None:
     strategies = {"learns": None, "does not": level_set(0.5, num_initial=2)}

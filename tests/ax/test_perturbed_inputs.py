@@ -55,6 +55,7 @@ def environment_of(client: Client) -> Any:
     return acqf.environment
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("objective", "sign"), [("purity", 1.0), ("-purity", -1.0)])
 def test_the_wide_peak_is_recommended(objective: str, sign: float) -> None:
     strategy = under_perturbed_inputs(

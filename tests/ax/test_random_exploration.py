@@ -14,6 +14,7 @@ from botorch_risk.ax import best_arm, risk_averse, with_random_exploration
 from tests.ax.laboratory import exploring, laboratory, node_of, play
 
 
+@pytest.mark.slow
 def test_the_inner_strategy_asks_for_its_own_trials_and_has_the_best_arm() -> None:
     strategy = with_random_exploration(risk_averse("purity", num_initial=3), seed=1)
     client = laboratory(strategy=strategy)

@@ -63,6 +63,7 @@ STRATEGIES: dict[str, Callable[[], GenerationStrategy]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_json(name: str, tmp_path: Path) -> None:
     path = str(tmp_path / "experiment.json")
