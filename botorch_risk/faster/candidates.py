@@ -93,7 +93,7 @@ def gen_candidates_quasi_newton(
         ...     acqf, bounds, q=1, num_restarts=4, raw_samples=32,
         ...     gen_candidates=gen_candidates_quasi_newton,
         ... )
-        >>> X.shape, bool(acqf(X) == value)
+        >>> X.shape, bool(torch.isclose(acqf(X), value))
         (torch.Size([1, 1]), True)
     """
     require_gradients("gen_candidates_quasi_newton")

@@ -53,13 +53,6 @@ def test_draws_do_not_depend_on_the_other_generators():
         batched.sample(20, [generator()] * 3)
 
 
-def test_later_changes_of_the_input_do_not_reach_the_distribution():
-    points = THREE.clone()
-    environment = DiscreteEnvironment(points)
-    points.zero_()
-    assert torch.equal(environment.points, THREE)
-
-
 @pytest.mark.parametrize("probabilities", [[0.5, 0.6, -0.1], [0.5, 0.4, 0.0], [math.nan, 0.5, 0.5]])
 def test_refuses_what_is_no_probability(probabilities):
     for distribution in (DiscreteEnvironment, InputPerturbation):

@@ -243,14 +243,6 @@ def test_a_bandwidth_that_is_the_floor_was_not_raised_to_it() -> None:
     assert environment(values(5, 1), bandwidth=floor / 2, relative_floor=1e-3).at_floor
 
 
-def test_a_bandwidth_that_the_caller_changes_later_stays_what_it_was() -> None:
-    width = torch.tensor([0.2], dtype=torch.double)
-    distribution = environment(values(5, 1), bandwidth=width)
-    width.fill_(0.4)
-    assert distribution.bandwidth.item() == 0.2
-    assert distribution.condition(values(1, 1, seed=1)).bandwidth.item() == 0.2
-
-
 FLOOR = torch.tensor([1e-6], dtype=torch.double)
 
 
