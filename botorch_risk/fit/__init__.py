@@ -5,7 +5,6 @@ BoTorch's `fit_gpytorch_mll`, `fit_pseudo_data` without the bias of data that a 
 `log_marginal_likelihood` is the algebra under all.
 """
 
-from botorch_risk.fit.compare_losses import Estimates, compare_losses
 from botorch_risk.fit.estimators import Estimator, FullyBayesian, MaximumAPosteriori, PseudoData
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.objective import (
@@ -14,7 +13,12 @@ from botorch_risk.fit.objective import (
     log_marginal_likelihood,
 )
 from botorch_risk.fit.priors import set_gamma_priors
-from botorch_risk.fit.pseudo_data import PseudoDataMarginalLogLikelihood, fit_pseudo_data
+from botorch_risk.fit.pseudo_data import (
+    Estimates,
+    PseudoDataMarginalLogLikelihood,
+    compare_losses,
+    fit_pseudo_data,
+)
 from botorch_risk.fit.pseudo_points import PseudoPoints, pseudo_points
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum, warn_of_failed_fits
 

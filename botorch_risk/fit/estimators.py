@@ -1,7 +1,5 @@
 r"""Estimators of hyperparameters behind one interface."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 from collections.abc import Sequence
@@ -29,7 +27,6 @@ _num_fits = itertools.count(1)
 
 
 @runtime_checkable
-@runtime_checkable
 class Estimator(Protocol):
     r"""Estimates the hyperparameters of a model from its data.
 
@@ -50,11 +47,11 @@ class Estimator(Protocol):
     def __call__(
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
     ) -> Model:
-        r"""Fits the given model in place where it can hold the estimate, else returns a new one.
+        r"""Fit the given model in place if it can hold the estimate, else return a new one.
 
         Args:
             model: A model of `R` replicates, or of one.
-            seeds: One seed for each replicate. What is drawn is a function of these and of `t`.
+            seeds: One seed for each replicate. Draws are a function of these and of `t`.
             t: The round.
             observed: An optional boolean mask of the data, `batch_shape x n`.
         """
@@ -63,22 +60,10 @@ class Estimator(Protocol):
 
 @dataclass(frozen=True)
 class MaximumAPosteriori:
-    r"""The usual estimate, by `fit_exact_gp`.
+    r"""The usual estimate, by `fit_exact_gp`: the marginal likelihood times the priors.
 
-    The marginal likelihood of [Rasmussen2006gp]_, Eq. (5.8), times the priors.
-
-    Args:
-        num_restarts: Starts beside those of `fit_exact_gp`.
-
-    Raises:
-        ValueError: If this number is negative.
-
-    Example:
-        >>> X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
-        >>> models = (SingleTaskGP(X, (k * X).sin()) for k in (6, 12))
-        >>> slow, fast = (MaximumAPosteriori()(model, seeds=[0], t=1) for model in models)
-        >>> bool(slow.covar_module.lengthscale > fast.covar_module.lengthscale)
-        True
+    [Rasmussen2006gp]_, Eq. (5.8). `num_restarts` is the number of starts in addition to those of
+    `fit_exact_gp`.
     """
 
     num_restarts: int = 0
@@ -107,17 +92,10 @@ class PseudoData:
         points: `"uniform"` or `"sobol"`.
         redraw: Whether each round has pseudo-points of its own, as in the paper. Otherwise they
             stay and are only added to, so that the estimate does not jump between rounds.
-        num_restarts: Starts beside those of `fit_pseudo_data`.
+        num_restarts: Starts in addition to those of `fit_pseudo_data`.
 
     Raises:
         ValueError: If a number is out of its range.
-
-    Example:
-        >>> X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1) ** 3  # most near 0
-        >>> ordinary = MaximumAPosteriori()(SingleTaskGP(X, (9 * X).sin()), seeds=[0], t=1)
-        >>> model = PseudoData(points="sobol")(SingleTaskGP(X, (9 * X).sin()), seeds=[0], t=1)
-        >>> bool(ordinary.covar_module.lengthscale > model.covar_module.lengthscale)
-        True
     """
 
     bounds: Tensor | None = None
@@ -155,14 +133,17 @@ class FullyBayesian:
 
     The samples belong to a new model of the same data, with BoTorch's Matern 5/2 kernel and
     BoTorch's priors; the kernel of the given model does not matter. One replicate at a time.
-    Needs NumPyro, the extra `bayesian`. Every 32nd fit of a process clears JAX's caches of compiled
-    programs, which would otherwise fill its memory map.
+    Needs NumPyro, the extra `bayesian`.
 
     Args:
-        warmup_steps: Steps that are thrown away; 200 in [Ha2023uhe]_, Appendix C.
+        warmup_steps: Steps that are discarded; 200 in [Ha2023uhe]_, Appendix C.
         num_samples: Samples after that; 10 in the paper.
         thinning: Keep every `thinning`-th sample.
         max_tree_depth: Of NUTS.
+
+    Raises:
+        ImportError: If NumPyro is not installed, when it is called.
+        UnsupportedError: If the model has several replicates, when it is called.
     """
 
     warmup_steps: int = 200
@@ -173,12 +154,6 @@ class FullyBayesian:
     def __call__(
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
     ) -> Model:
-        r"""Samples a model with as many sets of hyperparameters as samples are kept.
-
-        Raises:
-            ImportError: If NumPyro is not installed.
-            UnsupportedError: If the model is of several replicates.
-        """
         if importlib.util.find_spec("numpyro") is None or importlib.util.find_spec("jax") is None:
             raise ImportError(
                 "Expected NumPyro and JAX, which sample the hyperparameters. Install them with "
@@ -206,17 +181,17 @@ class FullyBayesian:
             num_samples=self.num_samples,
             thinning=self.thinning,
             disable_progbar=True,
-            seed=seed % 2**31,
+            seed=seed % 2**31,  # JAX takes 32 bits, and a derived seed has 63
         )
         return sampled
 
 
 def _drop_compiled_programs() -> None:
-    r"""Clears JAX's caches in every 32nd call.
+    r"""Clear JAX's caches in every 32nd call.
 
-    It keeps 500 to 900 mappings of memory for every fit, and a process dies at Linux's limit of
-    65,530, after some hundred fits. Fits of one size share most of what is compiled, hence not
-    always.
+    JAX keeps 500 to 900 mappings of memory for every fit, and a process dies at Linux's limit of
+    65,530, after some hundred fits. Fits of one size share most of what is compiled, so the caches
+    are not cleared every time.
     """
     if next(_num_fits) % FITS_BETWEEN_CLEARING == 0:
         import jax

@@ -1,6 +1,4 @@
-r"""Fits exact Gaussian processes in closed form, all replicates of a batch at once."""
-
-from __future__ import annotations
+r"""Fit exact Gaussian processes in closed form, all replicates of a batch at once."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -58,20 +56,20 @@ def fit_exact_gp(
     max_iterations: int = 200,
     tolerance: float = 1e-7,
 ) -> FitResult:
-    r"""Maximises the marginal likelihood of an exact Gaussian process, with its priors, in place.
+    r"""Maximise the marginal likelihood of an exact Gaussian process, with its priors, in place.
 
-    The objective is the model's own, `ExactMarginalLogLikelihood(model.likelihood, model)`: what
-    `fit_gpytorch_mll` maximises, by closed-form gradients over the logarithms of the positive
-    hyperparameters, with the best constant mean to these by generalised least squares. Outcomes
-    may have any unit and any offset. Every replicate converges on its own. One that fails
-    numerically says so in its status and keeps its hyperparameters; the others do not notice.
-    Parameters that do not require gradients stay. The model is left in evaluation mode.
+    The objective is the model's own, `ExactMarginalLogLikelihood(model.likelihood, model)`, which
+    `fit_gpytorch_mll` also maximises. The gradients are in closed form over the logarithms of the
+    positive hyperparameters, and the constant mean is the best one given these, by generalised
+    least squares. Outcomes may have any unit and any offset. Every replicate converges on its own.
+    One that fails numerically says so in its status and keeps its hyperparameters; the others are
+    untouched. Parameters that do not require gradients stay. The model is left in evaluation mode.
 
-    Known to the closed form: a `SingleTaskGP` (or a subclass with its `forward`) of any batch
+    The closed form supports a `SingleTaskGP` (or a subclass with its `forward`) of any batch
     shape; RBF and Matern kernels, ARD or not, alone or in a `ScaleKernel`; constant and zero mean;
     inferred homoscedastic and fixed noise; any input transform without parameters to learn and
-    any outcome transform; any priors on the hyperparameters themselves but uniform ones. All else
-    is fitted by BoTorch's `fit_gpytorch_mll`, and the result says so and why.
+    any outcome transform; any priors on the hyperparameters themselves except uniform ones.
+    BoTorch's `fit_gpytorch_mll` fits everything else, and the result says so and why.
 
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
@@ -79,15 +77,15 @@ def fit_exact_gp(
         model: The model. Its current hyperparameters are the first start.
         rough_start: Whether to start a second time at shorter lengthscales and less noise, and to
             keep the better result: the optimum that is found depends on the start. It doubles
-            the cost; `bench/speed/fit_quality.py` tells what it is worth. A replicate whose targets
+            the cost; `bench/speed/fit_quality.py` shows what it is worth. A replicate whose targets
             are far from standardised has two further starts, in their units, in any case.
-        num_restarts: Further starts for each replicate, drawn from the priors (about the first
-            start where there is no prior that can be drawn from); the best result counts.
+        num_restarts: Further starts for each replicate, drawn from the priors (or around the first
+            start if a prior cannot be drawn from); the best result counts.
         seeds: One seed for each replicate, the batch flattened; needed by `num_restarts` only.
-        observed: An optional boolean mask, `batch_shape x n`, for replicates of different sizes:
-            rows of the data that it leaves out do not count, exactly as if they were not there.
+        observed: An optional boolean mask, `batch_shape x n`, for replicates of different sizes.
+            The fit is exactly that without the rows that it leaves out.
         previous: The `optimum` of the fit to almost the same data, as in the last round of a loop.
-            Where it is given it is the only start, and a fit takes 3 to 6 evaluations, not 25. A
+            It is then the only start, and a fit takes 3 to 6 evaluations, not 25. A
             replicate has its other starts too while it has no more than 16 points, when these have
             grown by a quarter since it last had them, when a hyperparameter has moved by more than
             a factor of 2, or when it has not converged; the best result counts.
@@ -97,15 +95,12 @@ def fit_exact_gp(
             much, for one or two evaluations more than at 1e-5. Rounding keeps it above about 1e-4
             in float32.
 
-    Returns:
-        The objective, status and evaluation count of each replicate.
-
     Raises:
         BotorchTensorDimensionError: If `observed` does not have the shape of the targets, or
-            `previous` is of other replicates or other hyperparameters.
-        UnsupportedError: In `torch.inference_mode`, or if a restart or a mask is asked for and
-            the model is not known.
-        ValueError: If restarts are asked for without seeds, or with the wrong number of them, or
+            `previous` has other replicates or other hyperparameters.
+        UnsupportedError: In `torch.inference_mode`, or if restarts or a mask are given for
+            a model that the closed form does not support.
+        ValueError: If there are not as many seeds as replicates for restarts, or
             another number is out of its range.
 
     Example:
@@ -145,24 +140,16 @@ def fit_loss(
     tolerance: float,
     previous: Optimum | None = None,
 ) -> FitResult:
-    r"""Fits a model to a marginal likelihood in closed form, or by BoTorch where that is unknown.
+    r"""Fit a model to a marginal likelihood in closed form, or by BoTorch if that is unknown.
 
     Args:
         model: The model, left in evaluation mode.
         make_mll: Builds the loss, for BoTorch.
         read_data: From the parts of the model to those with the data of the loss, and to the mask
             of these data, `R x n`, or None.
-        observed: The mask that the user gave, which BoTorch does not take.
+        observed: The mask that the user gave, which BoTorch does not accept.
         rougher: The factors from the first start to a second one; None for no second start.
-        num_restarts: Further starts.
-        seeds: One seed for each replicate, needed by `num_restarts` only.
-        max_iterations: The most steps from a start.
-        tolerance: The largest entry of the gradient per point of a start that has converged.
-        previous: Where the fit to almost the same data ended.
-
-    Raises:
-        UnsupportedError: If a restart or a mask is asked for and the model is not known.
-        ValueError: If a number is out of its range, or a seed no integer.
+        num_restarts: As of `fit_exact_gp`, like the other arguments.
     """
     check_counts(0, num_restarts=num_restarts, max_iterations=max_iterations)
     check_nonnegative(tolerance=tolerance)
@@ -200,7 +187,7 @@ def _fit_parts(
     previous: Optimum | None,
     options: Mapping[str, Any],
 ) -> FitResult:
-    r"""Fits the parts that were read from a model, and writes its hyperparameters."""
+    r"""Fit the parts that were read from a model, and write its hyperparameters."""
     objective = MarginalLikelihoodObjective(parts, observed)
     generators = _generators(parts, num_restarts, seeds)
     starts = make_starts(objective, parts.batch_shape, rougher, num_restarts, generators)
@@ -235,7 +222,7 @@ def _minimize(
         relative_tolerance=1e-11,
         max_step=MAX_LOG_STEP,
         precision=objective.precision,
-        noise=min(NOISE * objective.precision, 1e-4),
+        noise=min(NOISE * objective.precision, 1e-4),  # in float32 the product is of order 1
         decrease_tolerance=PROMISE,
         metric=starts.metric,
         groups=rows % len(objective.num_observed),
@@ -274,7 +261,7 @@ def _collect(
     rows: ndarray,
     fresh_at: ndarray,
 ) -> FitResult:
-    r"""Writes the best start of each replicate into the model and reports on it."""
+    r"""Write the best start of each replicate into the model and report on it."""
     count = parts.batch_shape.numel()
     # Within its noise the value of a start that goes on may rise above one that was given up.
     ended = ~np.isin(minima.status, (RowStatus.FAILED, RowStatus.OVERTAKEN))
@@ -310,7 +297,6 @@ def _collect(
 def _fit_by_botorch(
     mll: ExactMarginalLogLikelihood, max_iterations: int, tolerance: float, reason: str
 ) -> FitResult:
-    r"""Fits by BoTorch what the equations do not cover."""
     model = mll.model
     options = {"maxiter": max_iterations, "gtol": tolerance}
     fit_gpytorch_mll(mll, optimizer_kwargs={"options": options})
@@ -332,26 +318,16 @@ def _fit_by_botorch(
 
 @runtime_checkable
 class LossOfEachProcess(Protocol):
-    r"""A loss that says itself how it applies to one process of a composed model."""
+    r"""A loss that knows the loss of one `SingleTaskGP` in a composed model."""
 
-    def of_process(self, model: Any) -> MarginalLogLikelihood:
-        r"""The loss of one `SingleTaskGP`."""
-        ...
+    def of_process(self, model: Any) -> MarginalLogLikelihood: ...
 
 
 def fit_with_loss_like(mll: MarginalLogLikelihood, **options: Any) -> Callable[[Any], bool]:
-    r"""Makes a function that fits one process by the loss of a composed model.
+    r"""Make a function that fits one `SingleTaskGP` of a composed model and returns its success.
 
-    The exact marginal likelihood is maximised in closed form (`fit_exact_gp`) unless options of
-    BoTorch's optimiser are given, or that fails.
-
-    Args:
-        mll: The loss of the whole model; each process is fitted by one of the same class, or by
-            the one that it makes itself.
-        options: Further arguments of `fit_gpytorch_mll`.
-
-    Returns:
-        A function that fits a `SingleTaskGP` in place and returns whether it succeeded.
+    The exact marginal likelihood is maximised in closed form (`fit_exact_gp`), unless there are
+    options for BoTorch's optimiser, or that fails. Any other loss is built again for each process.
     """
     options = {name: value for name, value in options.items() if value is not None}
     in_closed_form = type(mll) is ExactMarginalLogLikelihood and not options

@@ -29,7 +29,6 @@ class _Data(NamedTuple):
     best_constant: Tensor | None  # R x 4, the columns of `BestConstant` about the centre
 
     def rows(self, index: Tensor) -> _Data:
-        r"""The data of some replicates."""
         noise, observed, constant = (
             None if tensor is None else tensor[index] for tensor in self[2:]
         )
@@ -41,15 +40,15 @@ class MarginalLikelihoodObjective:
 
     A row holds the parameters of one start of one replicate, row `i` of replicate `i % R`, in the
     order of `Hyperparameters`: logarithms of those that are positive, and the constant mean in
-    units of the targets about their centre. A constant without a prior, or with normal ones, is no
-    parameter: it is the best one given the others. Rows may be evaluated in any selection; the
+    units of the targets about their centre. A constant without a prior, or with normal ones, is not
+    a parameter: it is the best one given the others. Rows may be evaluated in any selection; the
     data of the last selection are kept.
 
     Attributes:
         moved: The hyperparameters that are parameters.
-        slices: Where each of them stands in a row.
+        slices: Where each of them is in a row.
         units: What is of order 1 in the data of each replicate.
-        lost: The replicates that cannot be fitted, `R`; `broken_data` tells why.
+        lost: The replicates that cannot be fitted, `R`; `broken_data` has the reasons.
     """
 
     moved: tuple[Hyperparameter, ...]
@@ -58,12 +57,6 @@ class MarginalLikelihoodObjective:
     lost: ndarray
 
     def __init__(self, parts: ExactGPParts, observed: Tensor | None = None) -> None:
-        r"""Checks the data once.
-
-        Args:
-            parts: The parts of the model.
-            observed: An optional boolean mask, `R x n`.
-        """
         self._parts = parts
         counted = torch.ones_like(parts.Y, dtype=torch.bool) if observed is None else observed
         finite = parts.X.isfinite().all(-1) & parts.Y.isfinite()
@@ -93,16 +86,14 @@ class MarginalLikelihoodObjective:
 
     @property
     def precision(self) -> float:
-        r"""The relative rounding error of a value."""
         return float(torch.finfo(self._parts.Y.dtype).eps)
 
     @property
     def num_observed(self) -> ndarray:
-        r"""The number of observed points of each replicate, `R`."""
         return self._num_observed
 
     def _read(self, observed: Tensor | None) -> _Data:
-        r"""Reads the data, with targets about their centre and 0 for values that are not finite."""
+        r"""Read the data, with targets about their centre and 0 for values that are not finite."""
         parts, sought = self._parts, None
         centre = torch.as_tensor(self.units.centre).to(parts.Y).unsqueeze(-1)
         if self._constant is not None:
@@ -150,7 +141,6 @@ class MarginalLikelihoodObjective:
         return torch.cat([self._likelihood(*chunk) for chunk in chunks]).cpu().double().numpy()
 
     def _likelihood(self, data: _Data, values: Tensor) -> Tensor:
-        r"""The log marginal likelihood, the constant and the derivatives of one chunk."""
         sought = data.best_constant
         value, gradient, constant = log_marginal_likelihood(
             data.X,
@@ -184,11 +174,9 @@ class MarginalLikelihoodObjective:
         return natural, np.where(self._positive, natural, scale)
 
     def _absolute(self, natural: ndarray, replicates: ndarray) -> ndarray:
-        r"""Adds the centre back to the constants."""
         return natural + np.where(self._positive, 0.0, self.units.centre[replicates, None])
 
     def transform(self, natural: ndarray) -> ndarray:
-        r"""From natural values to parameters, for all replicates."""
         scale, centre = self.units.scale[:, None], self.units.centre[:, None]
         with np.errstate(all="ignore"):
             return np.where(self._positive, np.log(natural), (natural - centre) / scale)
@@ -204,7 +192,7 @@ class MarginalLikelihoodObjective:
         return lower, upper
 
     def write(self, theta: ndarray, keep: ndarray) -> None:
-        r"""Sets the model's parameters to `R x p` values, except for the replicates in `keep`."""
+        r"""Set the model's parameters to `R x p` values, except for the replicates in `keep`."""
         replicates = np.arange(len(theta))
         values, _ = self._natural(theta, replicates)
         natural = self._absolute(values, replicates)
@@ -222,7 +210,6 @@ class MarginalLikelihoodObjective:
         )
 
     def _select(self, replicates: ndarray) -> list[_Data]:
-        r"""The data of some replicates in chunks; copied only when the selection changes."""
         if self._selected is None or not np.array_equal(self._selected[0], replicates):
             index = torch.as_tensor(replicates, device=self._data.Y.device)
             self._selected = (replicates, [self._data.rows(i) for i in index.split(self._chunk)])
@@ -254,14 +241,6 @@ class Hyperparameters(NamedTuple):
         noise: Noise variances, `rows x n`, or `rows x 1` for one that all points share.
         outputscale: Signal variances, `rows`.
         constant: Prior means, `rows`.
-
-    Example:
-        >>> X, Y = torch.tensor([[[0.0], [0.5], [1.0]]]), torch.tensor([[1.0, -1.0, 1.0]])
-        >>> one = torch.ones(1)
-        >>> theta = Hyperparameters(one.view(1, 1), 0.1 * one.view(1, 1), one, 0 * one)
-        >>> gradient = log_marginal_likelihood(X, Y, theta).gradient
-        >>> gradient.lengthscale < 0, gradient.outputscale > 0  # a shorter one is more likely
-        (tensor([[True]]), tensor([True]))
     """
 
     lengthscale: Tensor
@@ -294,14 +273,6 @@ class LogMarginalLikelihood(NamedTuple):
             the row is not positive definite to working precision.
         gradient: The derivatives, in the shapes of the hyperparameters.
         constant: The prior means, `rows`: those that were given or the best ones.
-
-    Example:
-        >>> X, Y = torch.tensor([[[0.0], [1.0]]]), torch.tensor([[3.0, 5.0]])
-        >>> one = torch.ones(1)
-        >>> theta = Hyperparameters(one.view(1, 1), 0.1 * one.view(1, 1), one, 0 * one)
-        >>> anywhere = BestConstant(-99 * one, 99 * one, 0 * one, 0 * one)
-        >>> log_marginal_likelihood(X, Y, theta, best_constant=anywhere).constant
-        tensor([4.])
     """
 
     value: Tensor
@@ -319,12 +290,12 @@ def log_marginal_likelihood(
 ) -> LogMarginalLikelihood:
     r"""Value and gradient of `log N(Y | constant, outputscale * K + diag(noise))`.
 
-    With `best_constant` the constant is not given but the best one, by generalised least squares:
+    With `best_constant` the constant is the best one, by generalised least squares:
 
         constant = (1' A^-1 Y + precision * location) / (1' A^-1 1 + precision)
         A = outputscale * K + diag(noise)
 
-    moved to the nearer of its bounds where it lies outside. The value is the likelihood at this
+    moved to the nearer of its bounds if it lies outside. The value is the likelihood at this
     constant, without the density; the derivatives in the other hyperparameters are also the
     derivatives of likelihood times density at its maximum over the constant (the envelope theorem).
 
@@ -336,10 +307,10 @@ def log_marginal_likelihood(
         hyperparameters: Those of every row.
         nu: The smoothness of the Matern kernel, 0.5, 1.5 or 2.5; infinite for the squared
             exponential.
-        observed: An optional boolean mask, `rows x n`. What it leaves out does not count, as if
-            it had been removed from the data; `X` and `Y` must be finite there too.
-        best_constant: What to seek the best constant by; what `hyperparameters` has for it then
-            does not matter.
+        observed: An optional boolean mask, `rows x n`. The result is that without the points that
+            it leaves out, but `X` and `Y` must be finite there too.
+        best_constant: The bounds and the density of the constant, which replaces the one of
+            `hyperparameters`.
 
     Returns:
         The values and the derivatives. A row that fails leaves the others untouched.
@@ -403,7 +374,6 @@ def log_marginal_likelihood(
 def _solve_constant(
     inverse: Tensor, Y: Tensor, observed: Tensor | None, sought: BestConstant
 ) -> Tensor:
-    r"""The best constant from the observed rows, within its bounds."""
     if observed is None:
         pull = inverse.sum(-1)  # A^-1 1
     else:
@@ -413,7 +383,7 @@ def _solve_constant(
 
 
 def _leave_out(observed: Tensor, covariance: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Replaces unobserved rows by independent standard normals; their residuals become 0 later."""
+    r"""Replace unobserved rows by independent standard normals; their residuals become 0 later."""
     pairs = observed.unsqueeze(-1) & observed.unsqueeze(-2)
     return covariance * pairs, torch.where(observed, noise, 1.0)
 
@@ -478,12 +448,7 @@ class Units(NamedTuple):
 
 
 def units_of(parts: ExactGPParts, counted: Tensor) -> Units:
-    r"""The units of the data of a model.
-
-    Args:
-        parts: The parts of the model.
-        counted: Which of its data are finite and count, `R x n`.
-    """
+    r"""The units of the data of a model; `counted`, `R x n`, marks those that count."""
     Y, X = parts.Y.double(), parts.X.double()
     number = counted.sum(dim=-1, keepdim=True).clamp_min(1)
     centre = torch.where(counted, Y, 0.0).sum(dim=-1, keepdim=True) / number

@@ -1,6 +1,4 @@
-r"""Reads the parameters of a GPyTorch model for the closed-form fit, and writes them back."""
-
-from __future__ import annotations
+r"""Read the parameters of a GPyTorch model for the closed-form fit, and write them back."""
 
 import math
 from collections.abc import Iterator
@@ -26,7 +24,7 @@ POSITIVE_RANGE = (1e-10, 1e10)
 
 
 class NotInClosedFormError(UnsupportedError):
-    r"""The model has a part that the closed-form fit does not know."""
+    r"""The model has a part that the closed-form fit does not support."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Hyperparameter:
     Args:
         name: Its name among `Hyperparameters`.
         raw: The unconstrained parameter that the model holds.
-        constraint: Maps raw to natural values; None where they are the same.
+        constraint: Maps raw to natural values; None if they are the same.
         batch_shape: The batch shape of the model.
         priors: The priors on its natural values.
     """
@@ -49,17 +47,15 @@ class Hyperparameter:
 
     @property
     def natural(self) -> Tensor:
-        r"""The values in natural units, in the shape of the raw parameter."""
         return self.raw if self.constraint is None else self.constraint.transform(self.raw)
 
     @property
     def size(self) -> int:
-        r"""How many values a replicate has."""
+        r"""The number of values per replicate."""
         return self.raw.numel() // self.batch_shape.numel()
 
     @property
     def is_positive(self) -> bool:
-        r"""Whether the fit moves its logarithm."""
         return self.name != "constant"
 
     def rows(self, values: Tensor) -> ndarray:
@@ -78,8 +74,7 @@ class Hyperparameter:
     def bounds(self, unit: ndarray | float = 1.0) -> tuple[ndarray, ndarray]:
         r"""The closed interval of natural values that the raw parameter can express, `R x k`.
 
-        Args:
-            unit: What is of order 1, for the ends of an interval that is open there.
+        `unit` is what is of order 1, for the ends of an interval that is open there.
         """
         lower, upper = np.full((2, *self.rows(self.raw).shape), [[[-np.inf]], [[np.inf]]])
         if self.constraint is not None:
@@ -91,18 +86,19 @@ class Hyperparameter:
         if self.is_positive:
             lower = np.maximum(lower, POSITIVE_RANGE[0] * np.minimum(unit, 1.0))
             upper = np.minimum(upper, POSITIVE_RANGE[1] * np.maximum(unit, 1.0))
-        if not self.raw.requires_grad:
+        if not self.raw.requires_grad:  # a point, so that it keeps its place in a row
             lower = upper = np.clip(self.rows(self.natural), lower, upper)
         return lower, upper
 
     @torch.no_grad()
     def write(self, values: ndarray, keep: ndarray) -> None:
-        r"""Sets the parameter to `R x k` natural values, except for the replicates in `keep`."""
+        r"""Set the parameter to `R x k` natural values, except for the replicates in `keep`."""
         if not self.raw.requires_grad:
             return
         natural = torch.as_tensor(values).to(self.raw).view(self.raw.shape)
         raw = natural
         if self.constraint is not None:
+            # Rounded to the dtype a value may lie outside, where the inverse is NaN.
             natural = natural.clamp(self.constraint.lower_bound, self.constraint.upper_bound)
             raw = self.constraint.inverse_transform(natural)
         event_dims = raw.dim() - len(self.batch_shape)
@@ -133,16 +129,10 @@ class ExactGPParts:
 
 @torch.enable_grad()
 def read_exact_gp(model: SingleTaskGP) -> ExactGPParts:
-    r"""Reads the parts of a model in training mode.
-
-    Args:
-        model: A model in training mode with the `forward` of `SingleTaskGP`.
-
-    Returns:
-        Its parts.
+    r"""Read the parts of a model in training mode.
 
     Raises:
-        NotInClosedFormError: If a part of it is unknown; the message names it.
+        NotInClosedFormError: If a part is not supported; the message names it.
     """
     _check_model(model)
     batch_shape = model.train_targets.shape[:-1]
@@ -164,15 +154,7 @@ def read_exact_gp(model: SingleTaskGP) -> ExactGPParts:
 
 
 def kernel_inputs(model: SingleTaskGP, X: Tensor) -> Tensor:
-    r"""Inputs as the model's kernel sees them: transformed, and its active dimensions only.
-
-    Args:
-        model: The model, of `R` replicates when its batch shape is flattened.
-        X: Inputs that broadcast to `batch_shape x m x d`, in the units of the data.
-
-    Returns:
-        An `R x m x d` tensor without gradients.
-    """
+    r"""Inputs as the model's kernel sees them, `R x m x d`: transformed, active dimensions only"""
     active, batch_shape = model.covar_module.active_dims, model.train_targets.shape[:-1]
     X = model.transform_inputs(X).detach()
     X = X if active is None else X[..., active]
@@ -180,7 +162,7 @@ def kernel_inputs(model: SingleTaskGP, X: Tensor) -> Tensor:
 
 
 def _check_model(model: SingleTaskGP) -> None:
-    r"""Raises unless the equations cover every module."""
+    r"""Raise unless the equations cover every module."""
     cls = type(model)
     if getattr(cls, "forward", None) is not SingleTaskGP.forward or any(
         getattr(model, hook, None) is not None for hook in ("custom_fit", "compute_custom_loss")
@@ -233,13 +215,13 @@ def _is_invertible(constraint: Interval, raw: Tensor) -> bool:
         return False
     natural = constraint.transform(raw)
     again = constraint.transform(constraint.inverse_transform(natural))
+    # A wrong inverse is off in the first digits, a right one in float32 in the sixth.
     return torch.allclose(again, natural, rtol=1e-4, equal_nan=True)
 
 
 def _with_priors(
     model: Module, hyperparameters: Iterator[Hyperparameter]
 ) -> tuple[Hyperparameter, ...]:
-    r"""Assigns every prior of the model to its parameter."""
     listed = list(hyperparameters)
     for name, module, prior, closure, _ in model.named_priors():
         if isinstance(prior, UniformPrior):

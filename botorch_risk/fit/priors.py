@@ -1,7 +1,5 @@
 r"""Log densities of GPyTorch's priors with their derivatives, for the rows of a batched fit."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -27,7 +25,7 @@ LogDensity = Callable[[ndarray, ndarray], tuple[ndarray, ndarray]]
 def log_density(prior: Prior, shape: torch.Size, batch_shape: torch.Size) -> LogDensity:
     r"""The log density of a parameter under its prior, summed over the entries of a row.
 
-    LogNormal, Gamma and Normal priors have analytic derivatives; autograd serves any other.
+    LogNormal, Gamma and Normal priors have analytic derivatives, all others autograd.
 
     Args:
         prior: The prior; its own parameters broadcast to `shape`.
@@ -36,14 +34,6 @@ def log_density(prior: Prior, shape: torch.Size, batch_shape: torch.Size) -> Log
 
     Returns:
         A function of values `rows x k` and rows. Row `i` belongs to replicate `i % R`.
-
-    Example:
-        >>> import numpy as np, torch
-        >>> from gpytorch.priors import NormalPrior
-        >>> density = log_density(NormalPrior(0.0, 1.0), torch.Size([1]), torch.Size([]))
-        >>> value, gradient = density(np.array([[2.0]]), np.array([0]))
-        >>> value.round(3), gradient
-        (array([-2.919]), array([[-2.]]))
     """
     parameters = _parameters(prior, shape, batch_shape)
     if parameters is None:
@@ -65,40 +55,23 @@ def draw(
     generator: Generator,
     replicate: int,
 ) -> ndarray | None:
-    r"""Draws the values of one replicate from a LogNormal, Gamma or Normal prior.
-
-    Args:
-        prior: The prior.
-        shape: The shape of the parameter, which starts with `batch_shape`.
-        batch_shape: The batch shape of the model.
-        generator: Where the draw comes from.
-        replicate: Which replicate.
-
-    Returns:
-        The `k` values; None if the prior is of another kind.
-    """
+    r"""Draw the `k` values of one replicate from a LogNormal, Gamma or Normal prior, or None."""
     parameters = _parameters(prior, shape, batch_shape)
     if parameters is None:
         return None
     first, second = parameters[0][replicate], parameters[1][replicate]
     if isinstance(prior, GammaPrior):
         return generator.gamma(first, 1.0 / second)
-    normal = generator.normal(first, np.sqrt(second))
+    normal = generator.normal(first, np.sqrt(second))  # which is a variance
     return np.exp(normal) if isinstance(prior, LogNormalPrior) else normal
 
 
 def normal_precision(
     priors: Sequence[Prior], shape: torch.Size, batch_shape: torch.Size
 ) -> tuple[ndarray, ndarray]:
-    r"""The normal density that a product of normal priors is proportional to.
+    r"""The location and precision, `R x k` each, of the product of normal priors on one parameter.
 
-    Args:
-        priors: Normal priors on one parameter; none for a precision of 0.
-        shape: The shape of the parameter, which starts with `batch_shape`.
-        batch_shape: The batch shape of the model.
-
-    Returns:
-        Its location and its precision, `R x k` each.
+    The precision is 0 without a prior.
     """
     size = shape.numel() // batch_shape.numel()
     weighted, precision = np.zeros((2, batch_shape.numel(), size))
@@ -108,6 +81,7 @@ def normal_precision(
             raise ValueError(f"Expected normal `priors`. Got {type(prior).__name__}.")
         location, variance, _ = parameters
         weighted, precision = weighted + location / variance, precision + 1.0 / variance
+    # Without a prior 0 / 0 stays 0: a precision of 0 makes any location harmless.
     return np.divide(
         weighted, precision, out=np.zeros_like(weighted), where=precision > 0
     ), precision
@@ -123,6 +97,7 @@ def _normal(
 def _log_normal(
     x: ndarray, loc: ndarray, variance: ndarray, normaliser: ndarray
 ) -> tuple[ndarray, ndarray]:
+    # The density of x, not of its logarithm: log(x) is the Jacobian.
     value, gradient = _normal(np.log(x), loc, variance, normaliser)
     return value - np.log(x), (gradient - 1.0) / x
 
@@ -140,11 +115,7 @@ _ANALYTIC = {LogNormalPrior: _log_normal, GammaPrior: _gamma, NormalPrior: _norm
 def _parameters(
     prior: Prior, shape: torch.Size, batch_shape: torch.Size
 ) -> tuple[ndarray, ndarray, ndarray] | None:
-    r"""The two parameters of a known prior and its normaliser, `R x k` each.
-
-    A prior may hold its parameters in float32 beside a model in float64; what GPyTorch rounds by
-    computing with them is rounded alike here, or objectives would differ in the eighth digit.
-    """
+    r"""The two parameters of a known prior and its normaliser, `R x k` each."""
     if type(prior) not in _ANALYTIC or prior._transform is not None:
         return None
     if isinstance(prior, GammaPrior):
@@ -163,12 +134,12 @@ def _parameters(
 
 
 def _by_autograd(prior: Prior, shape: torch.Size, batch_shape: torch.Size) -> LogDensity:
-    r"""Evaluates whole batches, since a prior may have parameters for each replicate."""
     buffer = next(iter(prior.buffers()), torch.empty(0))
     num_replicates, event = batch_shape.numel(), shape[len(batch_shape) :]
 
     def evaluate(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         starts = int(rows.max()) // num_replicates + 1
+        # Rows that nobody asked for get a value in the support: outside, `log_prob` may raise.
         whole = np.broadcast_to(x[:1], (starts * num_replicates, x.shape[1])).copy()
         whole[rows] = x
         values = torch.tensor(whole, device=buffer.device).requires_grad_()
@@ -190,9 +161,9 @@ def set_gamma_priors(
     density_of: Literal["log", "natural"] = "log",
     lower_bound: float = 1e-4,
 ) -> SingleTaskGP:
-    r"""Puts one Gamma prior on the lengthscales, the signal variance and the noise variance.
+    r"""Put one Gamma prior on the lengthscales, the signal variance and the noise variance.
 
-    Appendix C of [Ha2023uhe]_ takes Gamma(1e-3, 10) for all three and does not say what 10 is. With
+    Appendix C of [Ha2023uhe]_ uses Gamma(1e-3, 10) for all three and does not say what 10 is. With
     a rate of 10 (GPy's convention, on which its code is built, and the default) the mean is 1e-4,
     and lengthscales are drawn to 0 by `-10 theta`; with a scale of 10 the prior is nearly flat.
 
@@ -211,20 +182,9 @@ def set_gamma_priors(
         density_of: Whether it is a density of the logarithm or of the hyperparameter.
         lower_bound: Of all three, in units of the unit cube and of standardised outcomes.
 
-    Returns:
-        The model.
-
     Raises:
         UnsupportedError: If the kernel has no lengthscale.
         ValueError: If a number is not positive or a choice unknown.
-
-    Example:
-        >>> import torch
-        >>> X = torch.rand(5, 1, dtype=torch.double)
-        >>> model = set_gamma_priors(SingleTaskGP(X, X.sin()))
-        >>> prior = model.covar_module.lengthscale_prior
-        >>> round(prior.concentration.item(), 3), prior.rate.item()
-        (1.001, 10.0)
     """
     if reading not in ("rate", "scale") or density_of not in ("log", "natural"):
         raise ValueError(

@@ -11,21 +11,21 @@ likelihood treats as independent: it counts each about twice, and steps between 
 rough or noisy function, so lengthscales come out shorter and noise larger. And a likelihood of
 twice as many points costs up to eight times as much.
 
-Where an input was observed several times, |D| is the number of different inputs, and a pseudo-point
+If an input was observed several times, |D| is the number of different inputs, and a pseudo-point
 has all the outcomes of its nearest input: again each counts about twice, and the repeats still
 inform the noise.
 
 When to use it, as measured on functions of known processes and on the paper's benchmarks
 (`bench/reproduction/uhe/README.md`):
 
-- Where the kernel fits the function, keep the ordinary loss. A design that depends on the data
+- If the kernel fits the function, keep the ordinary loss. A design that depends on the data
   alone drops out of the likelihood: there is hardly any bias to remove. Pseudo-data shorten
   lengthscales, to less than half of MAP's at worst, inflate the noise, and predict no better and
   often worse.
-- Where no stationary kernel fits, data that a strategy chose can mislead the ordinary loss, and a
+- If no stationary kernel fits, data that a strategy chose can mislead the ordinary loss, and a
   share of random points corrects some of it. Pseudo-data replace this bias by another: lengthscales
   as short as the gaps between the points. A model of a function that is much rougher in one part
-  than in another becomes less certain, and rightly so, but where the lengthscales are too short, as
+  than in another becomes less certain, and rightly so, but if the lengthscales are too short, as
   on Branin, a loop loses by them.
 - Over a hill below ripples that no budget resolves (`test_functions.H1`) they overlook the ripples,
   and a loop climbs the hill.
@@ -34,11 +34,12 @@ When to use it, as measured on functions of known processes and on the paper's b
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
@@ -51,8 +52,8 @@ from linear_operator.operators import DiagLinearOperator
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating
-from botorch_risk.fit.exact_gp import fit_loss
-from botorch_risk.fit.parameters import ExactGPParts, kernel_inputs
+from botorch_risk.fit.exact_gp import fit_exact_gp, fit_loss
+from botorch_risk.fit.parameters import ExactGPParts, kernel_inputs, read_exact_gp
 from botorch_risk.fit.pseudo_points import Design, PseudoPoints, pseudo_points
 from botorch_risk.fit.results import FitResult
 from botorch_risk.gradients import require_gradients
@@ -63,18 +64,18 @@ MUCH_ROUGHER = {"lengthscale": 0.1, "noise": 0.01}
 
 
 class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
-    r"""The exact marginal log likelihood of pseudo-data in place of the data, Eq. (2).
+    r"""The exact marginal log likelihood of pseudo-data instead of the data, Eq. (2).
 
     It replaces `ExactMarginalLogLikelihood` in a line that fits a model: the hyperparameters are
     estimated by Eq. (2) of [Ha2023uhe]_, with the model's own priors, and the model predicts from
     its own data. Pseudo-points are drawn once, here; each has the outcome of the nearest
-    observation (and its noise, where it is fixed), or of all observations of the nearest input.
-    With the data themselves as `points` it is the ordinary likelihood, also where inputs repeat.
-    Additional noise, which is learnt beside fixed noise, is common to all pseudo-points.
+    observation (and its noise, if it is fixed), or of all observations of the nearest input.
+    With the data themselves as `points` it is the ordinary likelihood, also if inputs repeat.
+    Additional noise, which is learnt on top of fixed noise, is common to all pseudo-points.
     `fit_pseudo_data` does the same in closed form, several times faster.
 
-    A `SingleTaskGP` of any batch shape, or a `MeanVarianceGP`, whose noise and mean are each
-    fitted to their own pseudo-data. Integer or categorical inputs need `points` of the user's.
+    It supports a `SingleTaskGP` of any batch shape, and a `MeanVarianceGP`, whose two processes are
+    each fitted to their own pseudo-data. Integer or categorical inputs need the user's `points`.
 
     Example:
         >>> import torch
@@ -102,7 +103,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
         seeds: int | Sequence[int],
         points: Design | Tensor = "uniform",
     ) -> None:
-        r"""Draws the pseudo-data.
+        r"""Draw the pseudo-data.
 
         Args:
             likelihood: The model's likelihood.
@@ -141,7 +142,7 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
         }
 
     def of_process(self, model: SingleTaskGP) -> PseudoDataMarginalLogLikelihood:
-        r"""Builds the same loss for another model, with pseudo-data drawn from its current data."""
+        r"""Build the same loss for another model, with pseudo-data drawn from its current data."""
         return type(self)(model.likelihood, model, **self._arguments)
 
     def forward(
@@ -155,7 +156,6 @@ class PseudoDataMarginalLogLikelihood(ExactMarginalLogLikelihood):
         return self._add_other_terms(log_density, (inputs,)) / number  # Eq. (2)
 
     def _with_noise(self, prior: MultivariateNormal, inputs: Tensor, **kwargs: Any) -> Any:
-        r"""The distribution of the outcomes at the pseudo-points."""
         if self.pseudo_noise is None:
             return self.likelihood(prior, inputs, **kwargs)
         # Not by the likelihood's argument `noise`, which would also replace the additional noise.
@@ -189,26 +189,17 @@ def fit_pseudo_data(
     max_iterations: int = 200,
     tolerance: float = 1e-5,
 ) -> FitResult:
-    r"""Fits the hyperparameters to pseudo-data, Eq. (2) of [Ha2023uhe]_, in place.
+    r"""Fit the hyperparameters to pseudo-data, Eq. (2) of [Ha2023uhe]_, in place.
 
-    What `fit_exact_gp` does, on `PseudoDataMarginalLogLikelihood`: in closed form, every replicate
-    on its own, over the logarithms of the hyperparameters, with the model's own priors and within
-    its own constraints. The constraint on the noise is the floor that copies of outcomes call for.
-    It knows the same models, and all else is fitted by BoTorch. The two processes of a
-    `MeanVarianceGP` go through its `fit_processes`.
+    What `fit_exact_gp` does for the data, `fit_pseudo_data` does for
+    `PseudoDataMarginalLogLikelihood`, for the same models and with the same arguments. The two
+    processes of a `MeanVarianceGP` go through its `fit_processes`.
 
     Args:
         model: The model. Its current hyperparameters are the first start.
-        bounds: The lower and the upper bounds of the domain, `2 x d`, in the units of the model's
-            inputs, before any input transform.
-        num_pseudo: The number of pseudo-points M_t; twice the number of inputs if omitted.
+        bounds: The bounds of the domain, as of the loss, and so are `num_pseudo` and `points`.
         seeds: One seed for each replicate, the batch flattened, for the points and the restarts.
-        points: `"uniform"`, `"sobol"` or the points themselves, `M x d`; see `pseudo_points`.
         observed: An optional boolean mask of the data, `batch_shape x n`.
-        rough_start: Whether to start a second time at shorter lengthscales and less noise.
-        num_restarts: Further starts, drawn from the priors.
-        max_iterations: The most steps from a start.
-        tolerance: The largest entry of the gradient per pseudo-point of a start that has converged.
 
     Returns:
         What the fit reached, the objective per pseudo-point.
@@ -216,7 +207,8 @@ def fit_pseudo_data(
     Raises:
         BotorchTensorDimensionError: If a shape does not fit.
         InputDataError: If a replicate has fewer than two observations, or one out of bounds.
-        UnsupportedError: If a restart or a mask is asked for and the model is not known.
+        UnsupportedError: If restarts or a mask are given for a model that the closed form does not
+            support.
         ValueError: If there are fewer pseudo-points than inputs that differ.
 
     Example:
@@ -273,7 +265,7 @@ def _draw(model: Any, bounds: Tensor, num_pseudo: int | None, **options: Any) ->
 
 @contextmanager
 def _coefficients_kept(model: SingleTaskGP) -> Iterator[None]:
-    r"""Keeps an input transform from learning the range of the inputs from pseudo-points."""
+    r"""Keep an input transform from learning the range of the inputs from pseudo-points."""
     transform = getattr(model, "input_transform", None)
     learning = [
         part
@@ -287,3 +279,56 @@ def _coefficients_kept(model: SingleTaskGP) -> Iterator[None]:
     finally:
         for part in learning:
             part.learn_coefficients = True
+
+
+class Estimates(NamedTuple):
+    r"""One hyperparameter under both losses.
+
+    Args:
+        ordinary: Fitted to the data, `batch_shape x k`.
+        pseudo_data: Fitted to pseudo-data, `batch_shape x k`.
+    """
+
+    ordinary: Tensor
+    pseudo_data: Tensor
+
+
+def compare_losses(
+    model: SingleTaskGP,
+    bounds: Tensor,
+    num_pseudo: int | None = None,
+    *,
+    seeds: int | Sequence[int],
+) -> dict[str, Estimates]:
+    r"""Fit copies of a model to its data and to pseudo-data, by Eq. (2) of [Ha2023uhe]_.
+
+    The arguments are those of `fit_pseudo_data`; the closed form has to support the model, which is
+    not changed.
+
+    Returns:
+        From the names of the hyperparameters, such as `lengthscale` and `noise`, to their estimates
+        in the units that the model sees.
+
+    Example:
+        >>> import torch
+        >>> X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1) ** 3  # most near 0
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> table = compare_losses(SingleTaskGP(X, (9 * X).sin()), bounds, seeds=0)
+        >>> ordinary, pseudo_data = table["lengthscale"]
+        >>> bool(ordinary > pseudo_data)  # outcomes of the nearest data make steps
+        True
+    """
+    ordinary, pseudo = copy.deepcopy(model), copy.deepcopy(model)
+    fit_exact_gp(ordinary)
+    fit_pseudo_data(pseudo, bounds, num_pseudo, seeds=seeds)
+    first, second = _natural(ordinary), _natural(pseudo)
+    return {name: Estimates(first[name], second[name]) for name in first}
+
+
+def _natural(model: SingleTaskGP) -> dict[str, Tensor]:
+    parts = read_exact_gp(model.train())
+    model.eval()
+    return {
+        one.name: one.natural.detach().reshape(*parts.batch_shape, -1)
+        for one in parts.hyperparameters
+    }

@@ -1,7 +1,5 @@
 r"""Points spread evenly over the domain, each with its nearest observation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
@@ -20,16 +18,10 @@ class PseudoPoints(NamedTuple):
 
     Args:
         X: The points, `batch_shape x M x d`, in the units of the bounds. One whose nearest input
-            was observed several times stands as often, once for each observation.
+            was observed several times appears once for each observation.
         neighbours: The observation of each, a row of the data, `batch_shape x M`.
         counted: Which of them count, `batch_shape x M`: replicates may have different numbers of
             them, and copies fill the rest.
-
-    Example:
-        >>> X, Y = torch.tensor([[0.0], [1.0]]), torch.tensor([3.0, 5.0])
-        >>> drawn = pseudo_points(X, X, points=torch.tensor([[0.2], [0.4], [0.9]]), seeds=0)
-        >>> drawn.neighbours, drawn.of_neighbours(Y)
-        (tensor([0, 0, 1]), tensor([3., 3., 5.]))
     """
 
     X: Tensor
@@ -37,7 +29,7 @@ class PseudoPoints(NamedTuple):
     counted: Tensor
 
     def of_neighbours(self, values: Tensor) -> Tensor:
-        r"""Gathers `batch_shape x n` values at the nearest observations, `batch_shape x M`."""
+        r"""Gather `batch_shape x n` values at the nearest observations, `batch_shape x M`."""
         return values.expand(*self.neighbours.shape[:-1], values.shape[-1]).gather(
             -1, self.neighbours
         )
@@ -52,15 +44,15 @@ def pseudo_points(
     points: Design | Tensor = "uniform",
     observed: Tensor | None = None,
 ) -> PseudoPoints:
-    r"""Draws pseudo-points and finds their nearest observations, Sec. 5.2 of [Ha2023uhe]_.
+    r"""Draw pseudo-points and find their nearest observations, Sec. 5.2 of [Ha2023uhe]_.
 
         neighbour_j = argmin_i |x_i - x'_j|
 
     Distances are those in the unit cube of `bounds`, so that no input dominates by its unit (the
-    paper does not say in which). Where an input was observed several times, which the paper leaves
-    open, a point has all of its outcomes, so that they tell of the noise, and all points together
+    paper does not say in which). If an input was observed several times, which the paper leaves
+    open, a point has all of its outcomes, so that they inform the noise, and all points together
     are counted by the inputs that differ. Of two inputs at the same distance the one with the
-    smaller first coordinate is taken (then the second, and so on): nothing depends on the order of
+    smaller first coordinate counts (then the second, and so on): nothing depends on the order of
     the rows.
 
     Args:
@@ -71,7 +63,7 @@ def pseudo_points(
         seeds: One seed for each replicate, the batch flattened.
         points: `"uniform"`, independent draws (the paper's); `"sobol"`, scrambled Sobol points,
             which cover the domain more evenly and, from one seed, stay where they are when their
-            number grows; or points of the user's, `batch_shape x M x d` or `M x d`, of which
+            number grows; or the user's points, `batch_shape x M x d` or `M x d`, of which
             equal ones count once.
         observed: An optional boolean mask, `batch_shape x n`, of rows that exist.
 
@@ -120,7 +112,7 @@ def pseudo_points(
 
 
 class _Groups(NamedTuple):
-    r"""Rows sorted so that equal ones stand together, and rows that do not exist at the end."""
+    r"""Rows sorted so that equal ones are adjacent, and rows that do not exist are at the end."""
 
     order: Tensor  # the row at each position, batch_shape x n
     exists: Tensor  # whether it exists, batch_shape x n
@@ -129,12 +121,10 @@ class _Groups(NamedTuple):
 
     @property
     def number(self) -> Tensor:
-        r"""The number of groups, `batch_shape`."""
         return (self.is_start & self.exists).sum(dim=-1)
 
     @property
     def is_start(self) -> Tensor:
-        r"""Whether a group begins at each position."""
         return self.start == torch.arange(self.start.shape[-1], device=self.start.device)
 
     @property
@@ -144,9 +134,10 @@ class _Groups(NamedTuple):
 
 
 def _group(X: Tensor, exists: Tensor) -> _Groups:
-    r"""Sorts rows `batch_shape x n x d` lexicographically, each replicate by itself."""
+    r"""Sort rows `batch_shape x n x d` lexicographically, each replicate by itself."""
     position = torch.arange(X.shape[-2], device=X.device)
     order = position.expand(X.shape[:-1])
+    # Stable sorts by one key after another, the most important one last.
     for key in (*X.unbind(dim=-1)[::-1], ~exists):
         order = order.gather(-1, key.gather(-1, order).argsort(dim=-1, stable=True))
     exists, X = exists.gather(-1, order), _rows(X, order)
@@ -158,14 +149,13 @@ def _group(X: Tensor, exists: Tensor) -> _Groups:
 
 
 def _rows(X: Tensor, index: Tensor) -> Tensor:
-    r"""Gathers rows of `batch_shape x n x d`, with an index for each replicate."""
     return X.gather(-2, index.unsqueeze(-1).expand(*index.shape, X.shape[-1]))
 
 
 def _with_all_observations(
     points: Tensor, counted: Tensor, X: Tensor, bounds: Tensor, inputs: _Groups
 ) -> PseudoPoints:
-    r"""Finds the nearest input of each point and repeats the point for its observations."""
+    r"""Find the nearest input of each point and repeat the point for its observations."""
     lower, upper = bounds
     # The matrix-product form of distances would make ties a matter of rounding.
     distance = torch.cdist(
@@ -188,7 +178,7 @@ def _with_all_observations(
 
 
 def _draw(bounds: Tensor, counts: Sequence[int], seeds: int | Sequence[int], design: str) -> Tensor:
-    r"""Draws `R x max(counts) x d` points; copies of the first one fill up each replicate."""
+    r"""Draw `R x max(counts) x d` points; copies of the first one fill up each replicate."""
     if design not in get_args(Design):
         raise ValueError(f"Expected `points` to be one of {get_args(Design)}. Got {design!r}.")
     d, replicates = bounds.shape[-1], []
@@ -225,6 +215,7 @@ def _check(X: Tensor, bounds: Tensor, observed: Tensor) -> None:
         raise InputDataError(
             f"Expected at least two observations in every replicate. Got {sizes.tolist()}."
         )
+    # Inputs that come back from a unit cube may lie a rounding error outside.
     slack = 4 * torch.finfo(X.dtype).eps * bounds.abs().amax(dim=0).to(X)
     inside = (bounds[0].to(X) - slack <= X) & (bounds[1].to(X) + slack >= X)
     outside = ~inside.all(dim=-1) & observed

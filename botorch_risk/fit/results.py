@@ -14,17 +14,8 @@ from torch import Tensor
 class FitStatus(StrEnum):
     r"""How the fit of one replicate ended.
 
-    `CONVERGED` is said of an optimum: at the best of the starts no small step raises the objective.
+    `CONVERGED` is an optimum: at the best of the starts no small step raises the objective.
     An objective may have several, of which the starts find the highest in most cases, not in all.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.fit import fit_exact_gp
-        >>> X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1)
-        >>> result = fit_exact_gp(SingleTaskGP(X, (6 * X).sin()), max_iterations=1)
-        >>> result.status[0]
-        <FitStatus.ITERATION_LIMIT: 'iteration limit'>
     """
 
     CONVERGED = "converged"
@@ -42,19 +33,8 @@ class Optimum:
         theta: The hyperparameters as the fit moves them, `R x p`: logarithms of the positive ones,
             and a constant in units of the targets about their centre. NaN where a fit failed.
         metric: The approximate inverse Hessian there of the objective per observed point,
-            `R x p x p`; NaN where nothing is known of it.
+            `R x p x p`; NaN where it is unknown.
         fresh_at: How many observed points there were when a fit last started afresh, `R`.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.fit import fit_exact_gp
-        >>> X = torch.linspace(0, 1, 20, dtype=torch.double).unsqueeze(-1)
-        >>> Y = (6 * X).sin() + 0.1 * torch.randn_like(X)
-        >>> first = fit_exact_gp(SingleTaskGP(X[:19], Y[:19]))
-        >>> second = fit_exact_gp(SingleTaskGP(X, Y), previous=first.optimum)
-        >>> bool(2 * second.num_evaluations < first.num_evaluations)
-        True
     """
 
     theta: Tensor
@@ -62,21 +42,11 @@ class Optimum:
     fresh_at: Tensor
 
     def state(self, name: str) -> dict[str, Tensor]:
-        r"""The tensors by names of their own, with one row a replicate.
-
-        Args:
-            name: What they begin with.
-        """
+        r"""The tensors, each under the name followed by its own, for a strategy's state."""
         return {f"{name}.{field.name}": getattr(self, field.name) for field in fields(self)}
 
     @classmethod
     def of_state(cls, name: str, state: Mapping[str, Tensor]) -> Optimum | None:
-        r"""The optimum that was stored by a name, or None.
-
-        Args:
-            name: What the names of its tensors begin with.
-            state: Where they are.
-        """
         if f"{name}.theta" not in state:
             return None
         return cls(*(state[f"{name}.{field.name}"] for field in fields(cls)))
@@ -92,19 +62,11 @@ class FitResult:
         status: A status for each replicate, the batch flattened.
         reasons: Why a replicate failed or stalled, and an empty string for the others.
         num_evaluations: Evaluations of the objective over all starts, `batch_shape`;
-            None where BoTorch fitted.
+            None if BoTorch fitted.
         method: "closed form" or "fit_gpytorch_mll".
-        fallback_reason: What the closed form does not know about the model, if BoTorch fitted.
-        optimum: Where the fits ended, for the fits of the next round; None where BoTorch fitted.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.fit import fit_exact_gp
-        >>> X = torch.linspace(0, 1, 8, dtype=torch.double).expand(2, 8).unsqueeze(-1)
-        >>> result = fit_exact_gp(SingleTaskGP(X, (6 * X).sin()))
-        >>> result.method, result.has_failed, result.objective.shape
-        ('closed form', False, torch.Size([2]))
+        fallback_reason: The part of the model that the closed form does not support, if BoTorch
+            fitted.
+        optimum: Where the fits ended, for the fits of the next round; None if BoTorch fitted.
     """
 
     objective: Tensor
@@ -117,28 +79,11 @@ class FitResult:
 
     @property
     def has_failed(self) -> bool:
-        r"""Whether the fit of some replicate failed."""
         return FitStatus.FAILED in self.status
 
 
 def warn_of_failed_fits(result: FitResult, seeds: Sequence[int], stacklevel: int = 3) -> None:
-    r"""Names the replicates whose fit failed, by their seeds, in one warning.
-
-    Args:
-        result: What the fit reached.
-        seeds: One seed for each replicate.
-        stacklevel: As in `warnings.warn`; 3 is the caller of the function that fits.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.fit import fit_exact_gp
-        >>> X = torch.rand(3, 6, 1, dtype=torch.double)
-        >>> result = fit_exact_gp(SingleTaskGP(X, X.sin()))
-        >>> warn_of_failed_fits(result, seeds=[0, 1, 2])  # silent: none has failed
-        >>> result.has_failed
-        False
-    """
+    r"""Name the replicates whose fit failed, by their seeds, in one warning."""
     failed = [
         f"seed {seed}: {reason}"
         for seed, status, reason in zip(seeds, result.status, result.reasons, strict=True)

@@ -1,4 +1,4 @@
-r"""Starts of the fits of replicates."""
+r"""Choose the starts of the fits of replicates."""
 
 from __future__ import annotations
 
@@ -71,15 +71,10 @@ def make_starts(
     num_restarts: int,
     generators: Sequence[Generator],
 ) -> Starts:
-    r"""Collects the model's own values, a rough start and draws; more for raw targets.
+    r"""Collect the model's own values, a rough start and draws; more for raw targets.
 
-    Args:
-        objective: The loss.
-        batch_shape: The batch shape of the model.
-        rougher: The factors from the first start to a second one, by the name of the
-            hyperparameter; None for no second start.
-        num_restarts: How many starts to draw.
-        generators: One for each replicate to draw them from.
+    `rougher` has the factors from the first start to a second one by the names of the
+    hyperparameters; None for no second start.
     """
     moved = objective.moved
     own = objective.transform(np.concatenate([h.rows(h.natural) for h in moved], axis=1))
@@ -142,15 +137,7 @@ FAR = float(np.log(2.0))
 
 
 def warm_starts(objective: MarginalLikelihoodObjective, previous: Optimum) -> Starts:
-    r"""One start for each replicate, with what is known of the curvature there.
-
-    Args:
-        objective: The loss of the new data.
-        previous: Where the last fits ended.
-
-    Raises:
-        BotorchTensorDimensionError: If they were of other replicates or other hyperparameters.
-    """
+    r"""One start for each replicate, with the curvature that is known there."""
     expected = (len(objective.num_observed), sum(one.size for one in objective.moved))
     if previous.theta.shape != expected:
         raise BotorchTensorDimensionError(
@@ -163,24 +150,14 @@ def warm_starts(objective: MarginalLikelihoodObjective, previous: Optimum) -> St
 
 
 def is_due(objective: MarginalLikelihoodObjective, previous: Optimum) -> ndarray:
-    r"""The replicates that need their other starts whatever warm starts find, a mask `R`.
-
-    Args:
-        objective: The loss of the new data.
-        previous: Where the last fits ended.
-    """
+    r"""The replicates that need their other starts whatever warm starts find, a mask `R`."""
     count, fresh_at = objective.num_observed, previous.fresh_at.cpu().numpy()
     due: ndarray = (count <= FEW) | (count >= GROWTH * fresh_at)
     return due
 
 
 def has_moved(previous: Optimum, found: Minima) -> ndarray:
-    r"""The replicates whose warm starts have not ended near where they began, a mask `R`.
-
-    Args:
-        previous: Where the last fits ended.
-        found: What warm starts found, one for each replicate.
-    """
+    r"""The replicates whose warm starts did not end near where they began, a mask `R`."""
     moved = np.abs(found.x - previous.theta.cpu().double().numpy()).max(axis=1, initial=0.0)
     stayed: ndarray = (moved <= FAR) & (found.status == RowStatus.CONVERGED)  # False for NaN
     return ~stayed

@@ -4,8 +4,6 @@ They are accepted if they mean the same: perturbations or values of W with equal
 measure of as many values as there are. For everything else an error names the replacement.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

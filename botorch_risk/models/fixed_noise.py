@@ -1,7 +1,5 @@
 r"""Gaussian processes with a known noise variance in each row, and their default kernels."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 r"""Condition a model on its own mean at pending points."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

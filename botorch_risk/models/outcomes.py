@@ -1,7 +1,5 @@
 r"""Find the outcomes of a model or of a list of models, and what was observed of them."""
 
-from __future__ import annotations
-
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence

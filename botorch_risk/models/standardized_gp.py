@@ -1,7 +1,5 @@
 r"""BoTorch's default model, for outcomes of any scale."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 r"""Read the training data of a mean-variance model, refuse what is wrong and note what is odd."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence
