@@ -26,10 +26,10 @@ class ModelState:
     memory counts as the same, since BoTorch's `Normalize` detaches its buffers in every call.
     Writing in place changes the version of a tensor. Parameters are also compared by value, since
     GPyTorch's setters write through `.data`, which leaves the version as it is, and so are tensors
-    made in PyTorch's inference mode, which have no version. What is written through `.data` into a
+    made in PyTorch's inference mode, which have no version. A write through `.data` into a
     buffer or the training data goes unnoticed: comparing their values would make a GPU wait once
-    per tensor in every call. Numbers of a kernel that are no parameters, such as the `nu` of a
-    Matern kernel, are compared.
+    per tensor in every call. Plain numbers of a kernel, such as the `nu` of a Matern kernel, are
+    compared.
 
     Attributes:
         slots: Where each part is kept: a dictionary of a module, a key, the part.
@@ -52,7 +52,6 @@ class ModelState:
 
     @classmethod
     def of(cls, model: Any) -> ModelState:
-        r"""Records the current state of an exact GP."""
         slots = tuple(
             (kept, key, part)
             for module in model.modules()
@@ -101,10 +100,7 @@ class OutcomeUnits(NamedTuple):
         mean = scale * latent + offset
         variance = scale^2 * max(prior * (1 - explained), floor)
 
-    Attributes:
-        scale: `batch_shape x 1`.
-        offset: `batch_shape x 1`.
-        prior: `batch_shape x 1`, the prior variance.
+    `batch_shape x 1` each; `prior` is the prior variance.
     """
 
     scale: Tensor
@@ -113,7 +109,7 @@ class OutcomeUnits(NamedTuple):
 
     @classmethod
     def of(cls, model: Any, constant: Tensor | None, outputscale: Tensor) -> OutcomeUnits | None:
-        r"""The map of a model, or `None` where the mean or the transform depends on the point."""
+        r"""The map of a model, or `None` if the mean or the transform depends on the point."""
         transform = model._modules.get("outcome_transform")
         prior = outputscale.squeeze(-1)
         if constant is None:
@@ -138,8 +134,8 @@ class PosteriorCache:
         factor: `batch_shape x n x n`, the inverse Cholesky factor of `K + S`; times the root
             of the outputscale if `kernel` is known.
         weights: `batch_shape x 1 x n`, `(K + S)^-1 (y - m)`; times the outputscale likewise.
-        constant: `batch_shape x 1`, the prior mean where it is a constant, else `None`.
-        units: From latent moments to the units of the outcome, where that is one affine map for
+        constant: `batch_shape x 1`, the prior mean if it is a constant, else `None`.
+        units: From latent moments to the units of the outcome, if that is one affine map for
             all points, else `None`.
     """
 
@@ -155,7 +151,6 @@ class PosteriorCache:
     @classmethod
     @torch.no_grad()
     def build(cls, model: Any) -> PosteriorCache:
-        r"""Factorises the covariance of the training data."""
         model.eval()  # GPyTorch then transforms the training inputs
         state = ModelState.of(model)
         (X,) = model.train_inputs
@@ -174,6 +169,7 @@ class PosteriorCache:
         # The inverse factor costs one solve here, and makes each prediction a plain product.
         identity = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
         factor = torch.linalg.solve_triangular(psd_safe_cholesky(covariance), identity, upper=False)
+        # Two products with the factor, not one with its square, which would square its condition.
         residual = (model.train_targets - model.mean_module(model.train_inputs[0])).unsqueeze(-1)
         weights = factor.mT @ (factor @ residual)  # batch_shape x n x 1
         is_constant = type(model.mean_module) is ConstantMean
@@ -191,14 +187,10 @@ class PosteriorCache:
 
     @staticmethod
     def stack(caches: Sequence[PosteriorCache]) -> PosteriorCache | None:
-        r"""The factors of several models as of one batch, `models x batch_shape`.
+        r"""The factors of several models with the same inputs as one batch, `models x batch_shape`.
 
-        Args:
-            caches: Of models with the same inputs.
-
-        Returns:
-            The joint factors, with the state of the first model; `None` where a model has no direct
-            formulas, units that depend on the point, or data of another size.
+        They have the state of the first model. `None` if a model has no direct
+        formulas, units that depend on the point, or data of another size.
         """
         first = caches[0]
         kernels = [each.kernel for each in caches if each.kernel is not None]

@@ -19,7 +19,7 @@ _ROUND_OFF = 1e4
 
 
 class DenseCovariance:
-    r"""A covariance matrix that is updated by one rank at a time.
+    r"""A covariance matrix `B x |D| x |D|` that is updated by one rank at a time.
 
     Every update subtracts, so rounding accumulates. Each one therefore compares its column with
     the column that the factor gives, and the matrix is recomputed from the factor when they differ
@@ -30,12 +30,10 @@ class DenseCovariance:
     """
 
     def __init__(self, process: ConditionedProcess, domain: ConditionedPoints) -> None:
-        r"""Computes the matrix, `B x |D| x |D|`."""
         self._rebase(process, domain)
 
     @property
     def matrix(self) -> Tensor:
-        r"""The matrix, `B x |D| x |D|`."""
         every = slice(None)
         return self.rows(every, every)
 
@@ -63,7 +61,7 @@ class DenseCovariance:
         root: Tensor,
         index: Tensor,
     ) -> None:
-        r"""Conditions on one observation.
+        r"""Condition on one observation.
 
         Args:
             process: The posterior before it.
@@ -76,13 +74,14 @@ class DenseCovariance:
         batch = torch.arange(len(matrix), device=index.device)
         error = (matrix[batch, index.clamp_min(0)] - column).abs().amax(dim=-1)
         unit = torch.finfo(column.dtype).eps * domain.prior.variance.amax(dim=-1)
+        # A point off the domain has no row to compare with.
         if bool((error.where(index >= 0, 0.0) > _ROUND_OFF * unit).any()):
             self._rebase(process, domain)
         self._row = column * root.unsqueeze(-1)
         self._current = [0] * len(matrix)
 
     def _rebase(self, process: ConditionedProcess, domain: ConditionedPoints) -> None:
-        r"""Computes the matrix from the factor."""
+        r"""Compute the matrix from the factor."""
         batch, size = domain.mean.shape
         self._matrix = domain.mean.new_empty(batch, size, size)
         self._row, self._current = domain.mean, [size] * batch  # no row waits for an update
@@ -107,7 +106,7 @@ class CovarianceBlocks(Protocol):
 
 @dataclass(frozen=True)
 class HeldBlocks:
-    r"""Blocks of a dense covariance, as views where possible.
+    r"""Blocks of a dense covariance, as views if possible.
 
     Attributes:
         covariance: Of the domain.
@@ -121,7 +120,6 @@ class HeldBlocks:
     together: bool = False
 
     def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
-        r"""The block of some entries of both lists, for some replicates."""
         if self.rows is None:
             block = self.covariance.rows(replicates, rows)
         else:
@@ -138,13 +136,7 @@ class HeldBlocks:
 
 @dataclass(frozen=True)
 class MadeBlocks:
-    r"""Blocks that are computed from the factor, without gradients.
-
-    Attributes:
-        process: The posterior.
-        rows: `B x m` points.
-        columns: `B x a` points.
-    """
+    r"""Blocks between `B x m` and `B x a` points, computed from the factor without gradients."""
 
     process: ConditionedProcess
     rows: ConditionedPoints
@@ -157,6 +149,5 @@ class MadeBlocks:
 
     @torch.no_grad()
     def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
-        r"""The block of some entries of both lists, for some replicates."""
         first, second = self.rows.part(replicates, rows), self.columns.part(replicates, columns)
         return self.process.covariance(first, second)

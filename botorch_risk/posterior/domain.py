@@ -55,11 +55,26 @@ class DomainPosterior:
     recomputed when rounding has grown. `dense=False` holds no `|D| x |D|` matrix and computes
     rows from the factor on demand: `t x |D|` numbers instead.
 
-    The model is the prior and its data; what is observed here is added to them. When the
+    The model is the prior and its data; observations of this object are added to them. When the
     hyperparameters of the model change, everything is built again with the observations kept;
     a model that is given other data needs a new object. All moments are in the units of the
     outcome, without gradients except in `at`. Variances go down to 0: GPyTorch's floor of
     1e-10 and its rounding up of small noise apply to the data of the model only.
+
+    Args:
+        model: An exact GP with one output.
+        domain: `|D| x d` points, shared by the replicates, or `R x |D| x d`.
+        dense: Whether to hold the `|D| x |D|` covariance, of each replicate.
+        posterior_transform: A scalarization of the one output (BoTorch's sign).
+        max_bytes: The most memory that the dense covariance may use.
+        observed: A boolean mask of the rows of the model's data that are samples,
+            `batch_shape x n`; all by default. Others do not enter `num_samples` and the range.
+
+    Raises:
+        BotorchTensorDimensionError: If `domain` is empty, or it or `observed` does not fit.
+        InputDataError: If `domain` is not finite.
+        UnsupportedError: If the model has no closed form, or `max_bytes` are too few.
+        ValueError: If `max_bytes` is not a positive integer.
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -83,23 +98,6 @@ class DomainPosterior:
         max_bytes: int = 2**32,
         observed: Tensor | None = None,
     ) -> None:
-        r"""Builds the posterior of the model's data.
-
-        Args:
-            model: An exact GP with one output.
-            domain: `|D| x d` points, shared by the replicates, or `R x |D| x d`.
-            dense: Whether to hold the `|D| x |D|` covariance, of each replicate.
-            posterior_transform: A scalarization of the one output (BoTorch's sign).
-            max_bytes: The most memory that the dense covariance may take.
-            observed: A boolean mask of the rows of the model's data that are samples,
-                `batch_shape x n`; all by default. Others do not enter `num_samples` and the range.
-
-        Raises:
-            BotorchTensorDimensionError: If `domain` is empty, or it or `observed` does not fit.
-            InputDataError: If `domain` is not finite.
-            UnsupportedError: If the model has no closed form, or `max_bytes` are too few.
-            ValueError: If `max_bytes` is no positive integer.
-        """
         check_model(model, posterior_transform)
         self.model: Any = model
         self.batch_shape: torch.Size = self.model.batch_shape
@@ -131,7 +129,7 @@ class DomainPosterior:
 
     @property
     def resolution(self) -> Tensor:
-        r"""The variance below which all is rounding, `batch_shape`."""
+        r"""The variance below which everything is rounding, `batch_shape`."""
         return _RESOLUTION * self.prior_variance * torch.finfo(self.domain.dtype).eps
 
     @property
@@ -160,10 +158,6 @@ class DomainPosterior:
             rows: `B x m` indices, for the `B` replicates (1 if the batch shape is []); `None`
                 for the whole domain in order.
             columns: `B x a` indices, in the same way.
-
-        Returns:
-            A function of slices of replicates, of `m` and of `a`; its blocks are views of the
-            dense covariance where possible.
         """
         return self._current().blocks(rows, columns)
 
@@ -172,10 +166,7 @@ class DomainPosterior:
         return self._current().points.take(index)
 
     def at(self, X: Tensor) -> ConditionedPoints:
-        r"""The posterior at any points, differentiable in them.
-
-        Args:
-            X: `m x d`, or `B x m x d` for the `B` replicates.
+        r"""The posterior at any points `m x d` or `B x m x d`, differentiable in them.
 
         Raises:
             BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
@@ -197,7 +188,7 @@ class DomainPosterior:
         y: float | Tensor | None,
         noise: float | Tensor | None = None,
     ) -> None:
-        r"""Conditions on an outcome at a point of the domain, in every replicate.
+        r"""Condition on an outcome at a point of the domain, in every replicate.
 
         Args:
             index: Which point, one for all or `batch_shape`.
@@ -207,7 +198,7 @@ class DomainPosterior:
             noise: Its noise variance >= 0, squared units of `y`; the inferred one if `None`.
 
         Raises:
-            InputDataError: If `index` is no integer or outside the domain, or the noise is below
+            InputDataError: If `index` is not an integer of the domain, or the noise is below
                 1e-4 of the prior variance in float32.
             ValueError: If the noise is missing, negative or not finite.
         """
@@ -219,7 +210,7 @@ class DomainPosterior:
     def observe_at(
         self, X: Tensor, y: float | Tensor | None, noise: float | Tensor | None = None
     ) -> None:
-        r"""Conditions on an outcome at a point on or off the domain.
+        r"""Condition on an outcome at a point on or off the domain, otherwise as `observe`.
 
         Args:
             X: The point, `d` for all, `batch_shape x d` or `batch_shape x 1 x d`.
@@ -240,16 +231,16 @@ class DomainPosterior:
         index: Tensor | None = None,
         within: Tensor | None = None,
     ) -> None:
-        r"""Conditions on the posterior mean at a point: the mean stays, the variance shrinks.
+        r"""Condition on the posterior mean at a point: the mean stays, the variance shrinks.
 
-        For greedy choices of a batch. `observe` takes the noise in the units of the data, this
-        method in the units of `variance`; it refuses what `observe_at` refuses.
+        For greedy choices of a batch. `observe` uses the units of the data for the noise, this
+        method the units of `variance`; it refuses what `observe_at` refuses.
 
         Args:
             X: The point, `d` for all, `batch_shape x d` or `batch_shape x 1 x d`.
             noise: `batch_shape` noise variances >= 0, squared units of `mean`.
             index: `batch_shape` rows of the points in the domain, if they are on it.
-            within: `batch_shape` booleans: which replicates take a sample; all by default.
+            within: `batch_shape` booleans: which replicates get a sample; all by default.
         """
         point = checked_point(X, self.batch_shape, self.domain)
         y = self.at(point).mean.detach().reshape(self._B)
@@ -258,7 +249,6 @@ class DomainPosterior:
         self._record(point, y, noise, None if index is None else index.reshape(self._B))
 
     def copy(self) -> DomainPosterior:
-        r"""An independent posterior of the same model, for observations on trial."""
         twin = copy.copy(self)
         twin._observations, twin._state = list(self._observations), self._state.copy()
         return twin
@@ -270,7 +260,7 @@ class DomainPosterior:
         noise: float | Tensor | None,
         index: Tensor | None = None,
     ) -> None:
-        r"""Checks an observation in the units of this posterior, then conditions on it."""
+        r"""Check an observation in the units of this posterior, then condition on it."""
         process = self._current().process
         noise = process.process.inferred_noise(X) if noise is None else noise
         if noise is None:
@@ -287,7 +277,6 @@ class DomainPosterior:
         self._state.condition(self._observations[-1])
 
     def _build(self) -> None:
-        r"""The posterior of the model as it is now, with all observations."""
         self._targets = self.model.train_targets.clone()
         prior = PriorProcess(self.model, self._predictor, PosteriorCache.build(self.model))
         observed = self._observed.reshape(self._B, -1)
@@ -330,7 +319,7 @@ class ConditionedDomain:
     Attributes:
         process: The posterior at any point.
         points: The posterior at the domain.
-        covariance: The dense covariance of the domain, or `None` where blocks are made on demand.
+        covariance: The dense covariance of the domain, or `None` if blocks are made on demand.
         count: `B` numbers of samples.
         low: `B` smallest outcomes.
         high: `B` largest outcomes.
@@ -348,14 +337,7 @@ class ConditionedDomain:
     def of(
         cls, prior: PriorProcess, domain: Tensor, observed: Tensor, dense: bool
     ) -> ConditionedDomain:
-        r"""The posterior of the data of a model.
-
-        Args:
-            prior: The process of the model.
-            domain: `|D| x d` or `B x |D| x d` points.
-            observed: `B x n`, which rows of the data are samples.
-            dense: Whether to hold the covariance.
-        """
+        r"""The posterior of the data of a model; `observed`, `B x n`, marks its samples."""
         process = ConditionedProcess.of(prior)
         points, outcomes = process.at(domain), prior.outcomes()
         return cls(
@@ -374,7 +356,6 @@ class ConditionedDomain:
         return prior.amax(dim=-1) * torch.finfo(prior.dtype).eps
 
     def blocks(self, rows: Tensor | None, columns: Tensor | None) -> CovarianceBlocks:
-        r"""Blocks of the covariance between points of the domain; `None` for all in order."""
         if self.covariance is not None:
             return HeldBlocks(self.covariance, rows, columns)
         first, second = (self.points if i is None else self.points.take(i) for i in (rows, columns))
@@ -382,7 +363,7 @@ class ConditionedDomain:
 
     @torch.no_grad()
     def condition(self, observation: Observation) -> None:
-        r"""Adds one observation, as a Cholesky factorisation extends itself by a row."""
+        r"""Add one observation, as a Cholesky factorisation extends itself by a row."""
         X, y, noise, row = observation
         point = self.process.at(X)
         variance = point.variance.squeeze(-1) + noise  # B
@@ -397,10 +378,11 @@ class ConditionedDomain:
         self.points = self.points._replace(
             whitened=torch.cat([self.points.whitened, new_row.unsqueeze(-2)], dim=-2),
             mean=self.points.mean + new_row * self.process.residuals[..., -1:],
+            # At a point observed without noise the difference is rounding of either sign.
             variance=(self.points.variance - new_row.square()).clamp_min(0.0),
         )
         self.count = self.count + y.isfinite()
-        self.low, self.high = torch.fmin(self.low, y), torch.fmax(self.high, y)
+        self.low, self.high = torch.fmin(self.low, y), torch.fmax(self.high, y)  # without NaN
 
     def copy(self) -> ConditionedDomain:
         twin = copy.copy(self)

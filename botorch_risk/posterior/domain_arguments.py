@@ -1,4 +1,4 @@
-r"""Checks of the arguments of a posterior over a finite domain."""
+r"""Check the arguments of a posterior over a finite domain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from botorch_risk.posterior.t_batch import as_points, check_points
 
 
 def check_model(model: Any, posterior_transform: PosteriorTransform | None) -> None:
-    r"""Raises UnsupportedError unless the model is an exact GP with one output."""
+    r"""Raise UnsupportedError unless the model is an exact GP with one output."""
     if not has_closed_form(model, posterior_transform) or len(model.batch_shape) > 1:
         raise UnsupportedError(
             "Expected an exact GP with one output, a linear `posterior_transform` if any, and a "
@@ -32,9 +32,7 @@ def check_model(model: Any, posterior_transform: PosteriorTransform | None) -> N
 class Units(NamedTuple):
     r"""An affine map from the units of the data to the units after a scalarization.
 
-    Attributes:
-        offset: Added to an outcome.
-        weight: Multiplies it; a noise variance has its square.
+    A noise variance is multiplied by the square of `weight`.
     """
 
     offset: float = 0.0
@@ -74,7 +72,7 @@ class Units(NamedTuple):
 
 
 def checked_index(index: int | Tensor, batch: int, domain: Tensor) -> Tensor:
-    r"""Rows of the domain, `batch` of them; refuses fractions and rows outside of it."""
+    r"""Rows of the domain, `batch` of them; fractions and rows outside of it are refused."""
     rows = torch.as_tensor(index, device=domain.device)
     if rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
         raise InputDataError(f"Expected integers as `index`. Got {index}.")
@@ -105,7 +103,7 @@ def checked_point(X: Tensor, batch_shape: torch.Size, domain: Tensor) -> Tensor:
 
 
 def checked_domain(domain: Tensor, model: Any) -> Tensor:
-    r"""A copy of a domain's points in a floating-point dtype, without a graph; refuses others."""
+    r"""A copy of a domain's points in a floating-point dtype, without a graph."""
     domain = as_points(domain, model)
     check_domain(domain, model.batch_shape)
     check_points("domain", domain, model)
@@ -113,7 +111,7 @@ def checked_domain(domain: Tensor, model: Any) -> Tensor:
 
 
 def check_domain(domain: Tensor, batch_shape: torch.Size) -> None:
-    r"""Refuses a domain without points, of another shape or not finite."""
+    r"""Refuse a domain without points, of another shape or not finite."""
     shapes = (torch.Size(), batch_shape)
     if domain.dim() < 2 or domain.shape[:-2] not in shapes or 0 in domain.shape:
         raise BotorchTensorDimensionError(
@@ -138,10 +136,12 @@ def check_observed(observed: Tensor | None, model: Any) -> Tensor:
 
 
 def check_noise(noise: Tensor, prior_variance: Tensor) -> None:
-    r"""Refuses noise variances that are negative, not finite or too small for float32."""
+    r"""Refuse noise variances that are negative, not finite or too small for float32."""
     if not bool((noise.isfinite() & (noise >= 0)).all()):
         raise ValueError(f"Expected finite noise variances >= 0. Got {noise.tolist()}.")
     if noise.dtype == torch.float32:
+        # With 100 points the pivots of a factor are off by 1e-5 of the prior variance in float32:
+        # less noise than this would be rounding.
         ratio = float(noise.min() / prior_variance.max())
         if ratio < 1e-4:
             raise InputDataError(
@@ -151,7 +151,7 @@ def check_noise(noise: Tensor, prior_variance: Tensor) -> None:
 
 
 def guard_memory(batch: int, domain: Tensor, max_bytes: int) -> None:
-    r"""Raises UnsupportedError if a dense covariance does not fit."""
+    r"""Raise UnsupportedError if a dense covariance does not fit."""
     size, item = domain.shape[-2], domain.element_size()
     needed = batch * size * size * item
     check_counts(max_bytes=max_bytes)

@@ -1,7 +1,5 @@
 r"""Confidence bounds of one or several models at the same points, in one step of the graph."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,49 +16,28 @@ from botorch_risk.posterior.t_batch import checked_points
 class JointBounds:
     r"""`mean + width * standard deviation` of several predictors, of f and its noise for example.
 
-    Where the models are alike (direct formulas for their kernels, as many data, one affine map back
+    If the models are alike (direct formulas for their kernels, as many data, one affine map back
     to the outcome) they are evaluated as one batch, with one node in the graph: at a few points a
-    call costs as much for two models as for one, and a node more than its arithmetic. Others are
-    asked for their moments one after the other.
+    call costs as much for two models as for one, and a node more than its arithmetic. Others
+    are evaluated one after the other.
 
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> train_X = torch.linspace(0, 1, 8, dtype=torch.double).unsqueeze(-1)
-        >>> models = [SingleTaskGP(train_X, (k * train_X).sin()) for k in (3, 6)]
-        >>> bounds = JointBounds([MarginalPredictor(model) for model in models])
-        >>> X = torch.rand(5, 1, dtype=torch.double)
-        >>> upper, lower = bounds(X, [torch.tensor(2.0), torch.tensor(-2.0)])
-        >>> upper.shape, lower.shape
-        (torch.Size([5]), torch.Size([5]))
+    The predictors are of models with the same inputs and batch shape.
     """
 
     def __init__(self, predictors: Sequence[MarginalPredictor]) -> None:
-        r"""Keeps the predictors.
-
-        Args:
-            predictors: At least one, of models with the same inputs and batch shape.
-        """
         self.predictors = tuple(predictors)
         self._stacked: tuple[tuple[PosteriorCache, ...], PosteriorCache | None] = (), None
 
     def __getstate__(self) -> dict[str, object]:
-        r"""The joint factors are rebuilt, never stored."""
         return {**self.__dict__, "_stacked": ((), None)}
 
     def __call__(self, X: Tensor, widths: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        r"""The bound of each predictor.
+        r"""The bound of each predictor, `batch_shape x m` each.
 
         Args:
             X: `batch_shape x m x d`, where `batch_shape` broadcasts with the models'.
             widths: For each a number of standard deviations, below 0 for a lower bound;
                 broadcastable to `batch_shape x 1`.
-
-        Returns:
-            `batch_shape x m` each.
-
-        Raises:
-            BotorchTensorDimensionError: If `X` does not have the columns of the models' inputs.
-            UnsupportedError: As `MarginalPredictor`.
         """
         cache = self._current()
         if cache is None or 0 in X.shape[:-1]:
@@ -69,7 +46,7 @@ class JointBounds:
             return tuple(mean + width * variance.sqrt() for (mean, variance), width in pairs)
         models = [predictor.model for predictor in self.predictors]
         X = checked_points(X, models[0])
-        if len(models) == 1:
+        if len(models) == 1:  # without the dimension of models, which costs as much as the sums
             with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
                 floor = settings.min_variance.value(X.dtype)
                 return (outcome_bound(models[0].transform_inputs(X), cache, floor, widths[0]),)
@@ -91,13 +68,8 @@ class JointBounds:
     ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]] | None:
         r"""The bound of each predictor and its gradient, without any graph.
 
-        Args:
-            X: `batch_shape x m x d` with the models' `batch_shape`.
-            widths: As above.
-
-        Returns:
-            `batch_shape x m` each and `batch_shape x m x d` each; `None` where the models are not
-            alike or transform their inputs.
+        `batch_shape x m` each and `batch_shape x m x d` each; `None` if the models are not
+        alike or transform their inputs.
         """
         cache = self._current()
         models = [predictor.model for predictor in self.predictors]
@@ -113,11 +85,11 @@ class JointBounds:
         return bounds.unbind(0), gradients.unbind(0)
 
     def _current(self) -> PosteriorCache | None:
-        r"""The factors of all models as they are now; `None` where they are not alike."""
+        r"""The factors of all models as they are now; `None` if they are not alike."""
         for predictor in self.predictors:
             if not has_closed_form(predictor.model, predictor.posterior_transform):
                 return None
-            if predictor.model.training:
+            if predictor.model.training:  # its training inputs are then not transformed
                 predictor.model.eval()
         caches = tuple(predictor.current_cache() for predictor in self.predictors)
         known, stack = self._stacked

@@ -26,24 +26,16 @@ SMOOTHNESS = (0.5, 1.5, 2.5, math.inf)
 
 
 def correlation(squared_distance: Tensor, nu: float) -> Tensor:
-    r"""The profile of a kernel.
+    r"""The profile of a kernel at squared scaled distances.
 
-        nu = inf:  exp(-r^2 / 2)
-        nu = 0.5:  exp(-r)
-        nu = 1.5:  (1 + s) exp(-s),            s = sqrt(3) r
-        nu = 2.5:  (1 + s + s^2 / 3) exp(-s),  s = sqrt(5) r
-
-    Args:
-        squared_distance: Squared scaled distances, of any shape.
-        nu: The smoothness.
-
-    Example:
-        >>> import torch
-        >>> correlation(torch.tensor([0.0, 1.0]), nu=0.5)
-        tensor([1.0000, 0.3679])
+    nu = inf:  exp(-r^2 / 2)
+    nu = 0.5:  exp(-r)
+    nu = 1.5:  (1 + s) exp(-s),            s = sqrt(3) r
+    nu = 2.5:  (1 + s + s^2 / 3) exp(-s),  s = sqrt(5) r
     """
     if nu == math.inf:
         return squared_distance.mul(-0.5).exp_()
+    # In place from here: these are the largest tensors of a prediction, and `s` is a copy.
     s = squared_distance.mul(2 * nu).sqrt_()
     decay = s.neg().exp_()
     if nu == 0.5:
@@ -57,16 +49,7 @@ def correlation_and_slope(squared_distance: Tensor, nu: float) -> tuple[Tensor, 
     r"""The profile and its slope; for the squared exponential they are one tensor.
 
     The exponential kernel has a kink at zero distance and no derivative there: its slope is
-    taken as 0, the centre of the subgradients.
-
-    Args:
-        squared_distance: Squared scaled distances, of any shape.
-        nu: The smoothness.
-
-    Example:
-        >>> import torch
-        >>> correlation_and_slope(torch.zeros(1), nu=1.5)
-        (tensor([1.]), tensor([3.]))
+    set to 0, the centre of the subgradients.
     """
     if nu == math.inf:
         profile = squared_distance.mul(-0.5).exp_()
@@ -77,13 +60,14 @@ def correlation_and_slope(squared_distance: Tensor, nu: float) -> tuple[Tensor, 
         return decay, (decay / s).masked_fill_(s == 0, 0.0)
     if nu == 1.5:
         return (s + 1).mul_(decay), decay.mul(3)
+    # For 2.5 the slope is 5 / 3 (1 + s) exp(-s): no division by r, so no 0 / 0 where points meet.
     linear = (s + 1).mul_(decay)
     return s.square_().mul_(decay).div_(3).add_(linear), linear * (5 / 3)
 
 
 @dataclass(frozen=True)
 class StationaryKernel:
-    r"""A squared-exponential or Matern kernel, its hyperparameters taken out as tensors.
+    r"""A squared-exponential or Matern kernel, with its hyperparameters as tensors.
 
     Attributes:
         nu: The smoothness of a Matern kernel (0.5, 1.5 or 2.5), or infinity for the
@@ -98,7 +82,7 @@ class StationaryKernel:
 
     @classmethod
     def of(cls, kernel: Kernel) -> StationaryKernel | None:
-        r"""Reads a kernel of GPyTorch; `None` if these formulas do not cover it."""
+        r"""Read a kernel of GPyTorch; `None` if these formulas do not cover it."""
         outputscale = None
         if type(kernel) is ScaleKernel and kernel.active_dims is None:
             outputscale = kernel.outputscale.detach().clone()[..., None, None]
@@ -117,30 +101,19 @@ class StationaryKernel:
         return cls(nu=nu, lengthscale=lengthscale, outputscale=outputscale)
 
     def squared_distance(self, first: Tensor, second: Tensor) -> Tensor:
-        r"""Squared distances, with the precision that the profile needs.
-
-        The exponential kernel falls linearly from zero distance: the rounding of a matrix
-        product, 1e-16, would come out of its square root as 1e-8.
-
-        Args:
-            first: `batch_shape x m x d`, scaled.
-            second: `batch_shape x n x d`, scaled.
-
-        Returns:
-            `batch_shape x m x n`, at least 0.
-        """
+        r"""Squared distances of scaled points, as precise as the profile needs."""
         if self.nu != 0.5:
             return squared_distance(first, second)
+        # The exponential kernel falls linearly from zero distance: the rounding of a matrix
+        # product, 1e-16, would come out of its square root as 1e-8.
         shape = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
         first, second = (value.expand(*shape, *value.shape[-2:]) for value in (first, second))
         return torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist").square_()
 
     def correlation(self, squared_distance: Tensor) -> Tensor:
-        r"""The profile of the scaled squared distance, 1 at 0."""
         return correlation(squared_distance, self.nu)
 
     def correlation_and_slope(self, squared_distance: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The profile and `-k'(r) / r`, both of the scaled squared distance."""
         return correlation_and_slope(squared_distance, self.nu)
 
 
@@ -148,15 +121,13 @@ class StationaryKernel:
 class StackedKernel(StationaryKernel):
     r"""Kernels of several models as one, whose batch shape is `models x batch_shape`.
 
-    Attributes:
-        nus: The smoothness of each; `nu` is the least.
+    `nus` has the smoothness of each; `nu` is the least.
     """
 
     nus: tuple[float, ...]
 
     @classmethod
     def of_each(cls, kernels: Sequence[StationaryKernel]) -> StackedKernel:
-        r"""Stacks kernels of the same batch shape and the same number of inputs."""
         nus = tuple(kernel.nu for kernel in kernels)
         lengthscale, outputscale = (
             torch.stack(torch.broadcast_tensors(*(getattr(kernel, name) for kernel in kernels)))
@@ -165,12 +136,10 @@ class StackedKernel(StationaryKernel):
         return cls(min(nus), lengthscale, outputscale, nus)
 
     def correlation(self, squared_distance: Tensor) -> Tensor:
-        r"""The profiles, `models x ...`."""
         parts = zip(squared_distance.unbind(), self.nus, strict=True)
         return torch.stack([correlation(part, nu) for part, nu in parts])
 
     def correlation_and_slope(self, squared_distance: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The profiles and their slopes, `models x ...` each."""
         parts = zip(squared_distance.unbind(), self.nus, strict=True)
         profiles, slopes = zip(
             *(correlation_and_slope(part, nu) for part, nu in parts), strict=True
@@ -179,17 +148,11 @@ class StackedKernel(StationaryKernel):
 
 
 def squared_distance(first: Tensor, second: Tensor) -> Tensor:
-    r"""Squared distances by one matrix product.
+    r"""Squared distances of points, `batch_shape x m x n`, by one matrix product.
 
     The rounding grows with the distance from the origin, so centre the inputs first.
-
-    Args:
-        first: `batch_shape x m x d`.
-        second: `batch_shape x n x d`.
-
-    Returns:
-        `batch_shape x m x n`, at least 0.
     """
+    # |z|^2 - 2 z'z' + |z'|^2 cancels where points are close, and may fall below 0.
     cross = first.mul(-2.0) @ second.mT
     cross += first.square().sum(dim=-1, keepdim=True)
     cross += second.square().sum(dim=-1, keepdim=True).mT

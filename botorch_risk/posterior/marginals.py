@@ -5,8 +5,6 @@ point at a time, at all values of the environment, or at a whole grid needs only
 marginals, and gets them several times faster and in bounded memory from the closed form.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -32,20 +30,7 @@ from botorch_risk.posterior.t_batch import TBatch, checked_points, joint_shape
 
 
 class Marginals(NamedTuple):
-    r"""Marginal moments of the posterior, in the units of the outcome.
-
-    Attributes:
-        mean: `batch_shape x m`.
-        variance: `batch_shape x m`.
-
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> X = torch.tensor([[0.0], [0.5], [1.0]], dtype=torch.double)
-        >>> model = SingleTaskGP(X, X.cos(), torch.full_like(X, 1e-6))
-        >>> mean, variance = MarginalPredictor(model)(torch.tensor([[0.5], [0.75]]).double())
-        >>> bool(variance[0] < variance[1])  # less is known between the data
-        True
-    """
+    r"""Marginal moments of the posterior, `batch_shape x m` each, in the units of the outcome."""
 
     mean: Tensor
     variance: Tensor
@@ -66,10 +51,19 @@ class MarginalPredictor:
     beyond its result; other kernels go through their own `forward`. Any other model goes
     through `model.posterior` with the points in the t-batch. The cache follows the model:
     it is rebuilt when a parameter, a buffer or the training data change, is not part of
-    any state, and treats hyperparameters as constants. A `dtype` of float32 is served,
-    but the variance then loses digits below 1e-4 of the prior variance.
+    any state, and treats hyperparameters as constants. In float32 the variance loses digits below
+    1e-4 of the prior variance.
 
     Source: [Rasmussen2006gp]_, Eqs. (2.25) and (2.26), with noise that may differ between points.
+
+    Args:
+        model: A model with one output, of any `batch_shape`.
+        posterior_transform: Applied to the posterior. A scalarization of the one output
+            (BoTorch's sign of minimisation) keeps the closed form.
+
+    Raises:
+        UnsupportedError: If the model is an ensemble, or has several outputs and nothing reduces
+            them to one.
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -83,17 +77,6 @@ class MarginalPredictor:
     """
 
     def __init__(self, model: Model, posterior_transform: PosteriorTransform | None = None) -> None:
-        r"""Wraps a model.
-
-        Args:
-            model: A model with one output, of any `batch_shape`.
-            posterior_transform: Applied to the posterior. A scalarization of the one output
-                (BoTorch's sign of minimisation) keeps the closed form.
-
-        Raises:
-            UnsupportedError: If the model has several outputs and nothing reduces them to
-                one, or is an ensemble.
-        """
         if model.num_outputs != 1 and posterior_transform is None:
             raise UnsupportedError(
                 "Expected a model with one output, or a `posterior_transform` that reduces its "
@@ -109,22 +92,18 @@ class MarginalPredictor:
         self._cache: PosteriorCache | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        r"""The cache is rebuilt, never stored."""
         return {**self.__dict__, "_cache": None}
 
     def __call__(self, X: Tensor) -> Marginals:
-        r"""Marginal moments at each point.
+        r"""Marginal moments at each point, `batch_shape x m` each.
 
         Args:
             X: `batch_shape x m x d`, where `batch_shape` broadcasts with the model's.
 
-        Returns:
-            Mean and variance, `batch_shape x m` each.
-
         Raises:
             BotorchTensorDimensionError: If `X` does not have the columns of the model's inputs.
-            UnsupportedError: If the model answers with several values for a point, as one with
-                an input transform to several points does, and the `posterior_transform` does not
+            UnsupportedError: If the model has several values for a point, as with
+                an input transform to several points, and the `posterior_transform` does not
                 reduce them to one.
         """
         X = checked_points(X, self.model)
@@ -155,6 +134,7 @@ class MarginalPredictor:
             Z = (X - cache.centre) / cache.kernel.lengthscale
             mean, explained = stationary_moments(Z, cache)
             variance = cache.kernel.outputscale.squeeze(-1) * (1 - explained)
+        # GPyTorch's own floor, so that a model has one variance whichever way it is asked.
         prior_mean = self.model.mean_module(X) if cache.constant is None else cache.constant
         return mean + prior_mean, variance.clamp_min(settings.min_variance.value(X.dtype))
 
@@ -163,13 +143,14 @@ class MarginalPredictor:
         chunks = []
         for points in X.split(chunk_size(X, cache.train_inputs.shape[-2]), dim=-2):
             cross = kernel(points, cache.train_inputs).to_dense()  # batch_shape x m x n
+            # A sum of squares: k' (K + S)^-1 k as one product would lose its digits to rounding.
             mean = (cross @ cache.weights.mT).squeeze(-1)
             explained = (cross @ cache.factor.mT).square().sum(dim=-1)
             chunks.append((mean, kernel(points, diag=True) - explained))
         return (_join(parts, -1) for parts in zip(*chunks, strict=True))
 
     def to_outcome(self, mean: Tensor, variance: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Back to the units of the outcome, then through the posterior transform."""
+        r"""Transform moments to the units of the outcome, then through the posterior transform."""
         outcome_transform = self.model._modules.get("outcome_transform")
         if outcome_transform is not None:
             mean, variance = (
@@ -181,7 +162,6 @@ class MarginalPredictor:
         return self.through_posterior_transform(mean, variance)
 
     def through_posterior_transform(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Moments of the outcome in units behind the posterior transform, if there is one."""
         if self.posterior_transform is not None:
             weight = self.posterior_transform.weights.to(mean)
             mean = self.posterior_transform.offset + weight * mean
@@ -189,12 +169,12 @@ class MarginalPredictor:
         return mean, variance
 
     def _from_posterior(self, X: Tensor) -> Marginals:
-        r"""The points as an outermost t-batch of single-point posteriors."""
+        r"""Moments from posteriors of single points, with the points as an outermost t-batch."""
         shape = joint_shape(X.shape[:-2], self.model.batch_shape)
         X = X.expand(*shape, *X.shape[-2:])  # else the points would meet the model's batch
         chunks = []
         model = self._differentiable_model()
-        for points in X.split(chunk_size(X, 256), dim=-2):
+        for points in X.split(chunk_size(X, 256), dim=-2):  # how many columns only it knows
             single = points.movedim(-2, 0).unsqueeze(-2)  # m x batch_shape x 1 x d
             with predicting_with(model):
                 posterior = model.posterior(single, posterior_transform=self.posterior_transform)
@@ -224,11 +204,7 @@ class MarginalPredictor:
         return self._cache
 
     def is_left_by(self, conversion: Callable[[Tensor], Tensor]) -> bool:
-        r"""Whether a conversion returns every tensor of the model itself.
-
-        Args:
-            conversion: To another dtype or device, as `torch.nn.Module` applies it.
-        """
+        r"""Whether a conversion of a `torch.nn.Module` returns every tensor unchanged."""
         if self._cache is None or not self._cache.state.is_current():
             return False
         return all(conversion(tensor) is tensor for tensor in self._cache.state.tensors)
@@ -237,7 +213,7 @@ class MarginalPredictor:
 def has_closed_form(model: Any, posterior_transform: PosteriorTransform | None) -> bool:
     r"""Whether a model is an exact GP with one output and a linear outcome transform.
 
-    And constant inputs: the factors of the closed form are computed without gradients.
+    Its inputs have to be constant too: the factors are computed without gradients.
     """
     if not (isinstance(model, ExactGP) and isinstance(model, GPyTorchModel)):
         return False
@@ -276,7 +252,7 @@ def root_of_beta(beta: float | Tensor, mean: Tensor, batch_shape: torch.Size) ->
     r"""The number of standard deviations of a bound, broadcastable to `batch_shape x m`.
 
     Args:
-        beta: Squared width: one for all, one a replicate (`batch_shape`), or one a point
+        beta: Squared width: one number, one per replicate (`batch_shape`), or one per point
             (`batch_shape x m`).
         mean: `batch_shape x m` values that the bound is for.
         batch_shape: That of the model.

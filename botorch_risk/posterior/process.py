@@ -56,11 +56,10 @@ class PriorProcess:
 
     @property
     def num_replicates(self) -> int:
-        r"""The number `B` of replicates."""
         return self.model.batch_shape.numel()
 
     def points(self, X: Tensor) -> Points:
-        r"""Prepares points `m x d` or `B x m x d` in the units of the model's inputs."""
+        r"""Prepare points `m x d` or `B x m x d` in the units of the model's inputs."""
         shape = (self.num_replicates, X.shape[-2])
         offset, factor = (part.expand(shape) for part in self._units(X))
         inputs = self.model.transform_inputs(X)
@@ -102,6 +101,7 @@ class PriorProcess:
             correlations with them; and the whitened residuals `B x n`.
         """
         cache = self.cache
+        # The cached factor has the root of the outputscale in it, for correlations.
         outputscale = 1.0 if cache.kernel is None else cache.kernel.outputscale
         residual = self.model.train_targets - self.model.mean_module(self.model.train_inputs[0])
         whitened = cache.factor / outputscale**0.5 @ residual.unsqueeze(-1)
@@ -127,7 +127,7 @@ class PriorProcess:
     def _units(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Offset and factor from the model's outcomes to the user's, at each point."""
         zero = X.new_zeros(*self.model.batch_shape, X.shape[-2])
-        with torch.no_grad():
+        with torch.no_grad():  # an affine map is known from where it takes 0 and 1
             offset, _ = self.predictor.to_outcome(zero, zero, X.detach())
             one, _ = self.predictor.to_outcome(zero + 1, zero, X.detach())
         return offset, one - offset
@@ -200,7 +200,6 @@ class ConditionedProcess:
 
     @classmethod
     def of(cls, process: PriorProcess) -> ConditionedProcess:
-        r"""Conditions the prior on the data of its model."""
         return cls(process, *(part.detach() for part in process.training()))
 
     def at(self, X: Tensor) -> ConditionedPoints:
@@ -223,12 +222,12 @@ class ConditionedProcess:
     def extended(
         self, point: ConditionedPoints, outcome: Tensor, precision_root: Tensor
     ) -> ConditionedProcess:
-        r"""Conditions on one more observation.
+        r"""Condition on one more observation.
 
         Args:
             point: The point under this process, `m = 1`.
             outcome: `B` outcomes.
-            precision_root: `B` inverse standard deviations of the outcome; 0 where there is none.
+            precision_root: `B` inverse standard deviations of the outcome; 0 where it is missing.
         """
         root = precision_root.unsqueeze(-1)
         # The next row of a Cholesky factor is the point minus what the rows before it explain, over

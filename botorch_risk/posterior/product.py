@@ -2,11 +2,9 @@ r"""Marginals at all pairs of a decision and an environmental value.
 
 The squared exponential is a product: k((x, w), (x', w')) = k(x, x') k(w, w'). The factor over
 fixed values of w is computed once, and since it is smooth it has a low rank r, so that a new
-decision costs `n^2 r + n_w r^2` operations instead of `n_w n^2`. Values of w are taken in chunks,
-so that nothing larger than their coordinates, `n_w x r`, is held or kept for a gradient.
+decision costs `n^2 r + n_w r^2` operations instead of `n_w n^2`. Values of w are processed in
+chunks, so that nothing larger than their coordinates, `n_w x r`, is held or kept for a gradient.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Iterator
@@ -61,11 +59,7 @@ class _Factors:
     constant: Tensor
 
     def quadratic_forms(self, M: Tensor) -> Tensor:
-        r"""`c' M c` at the coordinates of each value of w, `batch_shape x m x n_w`.
-
-        Args:
-            M: Symmetric, `batch_shape x m x r x r`.
-        """
+        r"""`c' M c` at the coordinates c of each value of w, for symmetric `M`."""
         if self.products is None:
             forms: Tensor = _QuadraticForms.apply(M, self.coordinates)
             return forms
@@ -79,44 +73,27 @@ class ProductMarginals:
     alone or in a `ScaleKernel`, without an input transform or with `Normalize`, also after an
     encoding of categories of x. Anything else is evaluated by `MarginalPredictor` at every pair.
 
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> train_X = torch.rand(10, 2, dtype=torch.double)
-        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
-        >>> points = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
-        >>> marginals = ProductMarginals(model, points)
-        >>> mean, variance = marginals(torch.rand(3, 1, dtype=torch.double))
-        >>> mean.shape
-        torch.Size([3, 50])
+    Args:
+        model: A model with one output, w in the last columns of its inputs.
+        points: `batch_shape x n_w x d_w` values of w; `n_w x d_w` for all of a batch.
+        posterior_transform: As in `MarginalPredictor`.
     """
 
     def __init__(
         self, model: Model, points: Tensor, posterior_transform: PosteriorTransform | None = None
     ) -> None:
-        r"""Wraps a model of (x, w).
-
-        Args:
-            model: A model with one output, w in the last columns of its inputs.
-            points: `batch_shape x n_w x d_w` values of w; `n_w x d_w` for all of a batch.
-            posterior_transform: As in `MarginalPredictor`.
-        """
         self.predictor = MarginalPredictor(model, posterior_transform)
         self.points = points
         self._built: tuple[PosteriorCache, _Factors | None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        r"""The factors are rebuilt, never stored."""
         return {**self.__dict__, "_built": None}
 
     def __call__(self, X: Tensor) -> Marginals:
-        r"""Marginal moments at each pair.
+        r"""Marginal moments at each pair, `batch_shape x m x n_w` each.
 
-        Args:
-            X: `batch_shape x m x d_x` decisions, whose batch shape broadcasts with the
-                model's; dimensions in front of it are BoTorch's t-batch.
-
-        Returns:
-            Mean and variance, `batch_shape x m x n_w` each.
+        The batch shape of the `batch_shape x m x d_x` decisions broadcasts with the model's;
+        dimensions in front of it are BoTorch's t-batch.
         """
         model_batch, batch = self.predictor.model.batch_shape, self.points.shape[:-2]
         t_batch = TBatch.of(X, joint_shape(batch, model_batch))
@@ -166,7 +143,7 @@ class ProductMarginals:
         model = self.predictor.model
         transform = getattr(model, "input_transform", None)
         return (
-            X.dtype == torch.float64
+            X.dtype == torch.float64  # a rank cut at 1e-13 means nothing in float32
             and X.shape[-2] > 0
             and X.shape[:-2] == model.batch_shape  # one model may meet many distributions
             and has_closed_form(model, self.predictor.posterior_transform)
@@ -295,7 +272,6 @@ def _row_basis(chunks: Iterator[Tensor]) -> Tensor:
 
 
 def _pairs(X: Tensor, points: Tensor) -> Tensor:
-    r"""All pairs `batch_shape x m x n_w x d`."""
     batch = joint_shape(X.shape[:-2], points.shape[:-2])
     shape = (*batch, X.shape[-2], points.shape[-2])
     X = X.unsqueeze(-2).expand(*shape, X.shape[-1])

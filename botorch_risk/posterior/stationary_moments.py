@@ -1,7 +1,5 @@
 r"""Posterior moments under a stationary kernel in chunks, with analytic gradients."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -19,12 +17,8 @@ _CROSS_COVARIANCE = ChunkSize(cpu=2**17)
 def stationary_moments(Z: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
     r"""`k (K + S)^-1 (y - m)` and `|L^-1 k|^2 / outputscale` at scaled points.
 
-    Args:
-        Z: `batch_shape x m x d`, centred and scaled as the training inputs of the cache are.
-        cache: Of a model whose kernel is known.
-
-    Returns:
-        `batch_shape x m` each, once differentiable in the points.
+    `Z: batch_shape x m x d` is centred and scaled as the training inputs of the cache are. The
+    moments, `batch_shape x m` each, are once differentiable in it.
     """
     mean, explained = _StationaryMoments.apply(Z, cache)
     return mean, explained
@@ -33,7 +27,7 @@ def stationary_moments(Z: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor
 class _StationaryMoments(torch.autograd.Function):
     r"""The moments with their gradients in one pass.
 
-    Where a gradient is wanted the derivatives (as large as the inputs) are computed while
+    If a gradient is wanted the derivatives (as large as the inputs) are computed while
     a chunk is at hand, so that nothing of the size of the cross-covariance is kept.
     """
 
@@ -90,7 +84,7 @@ class _OutcomeMoments(torch.autograd.Function):
     def backward(ctx: Any, grad_mean: Tensor, grad_variance: Tensor) -> tuple[Any, ...]:
         d_mean, d_explained, variance = ctx.saved_tensors
         units, t_batch = ctx.cache.units, ctx.t_batch
-        # Not of a variance that was clamped.
+        # d variance = -prior d explained, and 0 of a variance that was clamped.
         slope = units.scale.square().mul(units.prior).neg() * (variance >= ctx.floor)
         grad_mean, grad_variance = (
             t_batch.fold(grad.unsqueeze(-1)) for grad in (grad_mean, grad_variance)
@@ -104,15 +98,8 @@ class _OutcomeMoments(torch.autograd.Function):
 def outcome_bound(X: Tensor, cache: PosteriorCache, floor: float, width: Tensor) -> Tensor:
     r"""`mean + width * standard deviation` in the units of the outcome, in one node of the graph.
 
-    Args:
-        X: `... x m x d`, as the kernel takes them, where `...` broadcasts with the batch shape.
-        cache: Of a model whose kernel and units are known.
-        floor: The least variance, before the units of the outcome.
-        width: A number of standard deviations, below 0 for a lower bound; broadcastable to
-            `batch_shape x 1`.
-
-    Returns:
-        `... x m`, once differentiable in the points.
+    `width` is broadcastable to `batch_shape x 1`, and below 0 for a lower bound; the other
+    arguments are those of `outcome_moments`.
     """
     bound: Tensor = _OutcomeBound.apply(X, cache, floor, width)
     return bound
@@ -121,24 +108,14 @@ def outcome_bound(X: Tensor, cache: PosteriorCache, floor: float, width: Tensor)
 def bound_and_gradient(
     X: Tensor, cache: PosteriorCache, floor: float, width: Tensor
 ) -> tuple[Tensor, Tensor]:
-    r"""`outcome_bound` and its gradient in the points, without any graph.
-
-    Args:
-        X: `... x m x d`, as the kernel takes them, where `...` broadcasts with the batch shape.
-        cache: Of a model whose kernel and units are known.
-        floor: The least variance, before the units of the outcome.
-        width: A number of standard deviations; broadcastable to `batch_shape x 1`.
-
-    Returns:
-        `... x m` and `... x m x d`.
-    """
+    r"""`outcome_bound`, and its gradient `... x m x d` in the points, without a graph."""
     t_batch, bound, gradient = _bound(X, cache, floor, width, grad=True)
     assert gradient is not None  # for the type checker
     return t_batch.unfold(bound), t_batch.unfold(gradient, points_dim=-2)
 
 
 class _OutcomeBound(torch.autograd.Function):
-    r"""A bound and its gradient: of moments each step of the sum would be a node of its own."""
+    r"""A bound and its gradient: with moments each step of the sum would be a node of its own."""
 
     @staticmethod
     def forward(ctx: Any, X: Tensor, cache: PosteriorCache, floor: float, width: Tensor) -> Tensor:
@@ -168,7 +145,7 @@ def _bound(
     if not gradients:
         return t_batch, bound, None
     d_mean, d_explained = gradients
-    # Not of a variance that was clamped.
+    # d deviation = -prior d explained / (2 deviation), and 0 of a variance that was clamped.
     slope = (units.prior * spread).mul(-0.5).div(deviation)
     slope.masked_fill_(variance < floor, 0.0)
     gradient = d_mean.mul_(units.scale.unsqueeze(-1))

@@ -1,7 +1,7 @@
 r"""BoTorch's t-batches as further points of each replicate.
 
-BoTorch's optimisers value b candidates as `b x batch_shape x 1 x d`: as one point each of b
-copies of the model. Where points do not interact, `batch_shape x b x d` gives the same values
+BoTorch's optimisers evaluate b candidates as `b x batch_shape x 1 x d`: as one point each of b
+copies of the model. If points do not interact, `batch_shape x b x d` gives the same values
 from the factors of one model.
 """
 
@@ -27,15 +27,9 @@ from botorch_risk.arguments import as_floating, as_tensor
 
 
 def joint_shape(first: torch.Size | None, second: torch.Size | None) -> torch.Size:
-    r"""What two batch shapes broadcast to; PyTorch's own function takes as long as many operations.
+    r"""The shape that two batch shapes broadcast to; PyTorch's own function costs many operations.
 
-    Args:
-        first: A batch shape; `None`, of some of BoTorch's deterministic models, for no batch.
-        second: Another one.
-
-    Example:
-        >>> joint_shape(torch.Size([2, 1]), torch.Size([3]))
-        torch.Size([2, 3])
+    `None`, of some of BoTorch's deterministic models, means no batch.
     """
     first, second = first or torch.Size(), second or torch.Size()
     longer, shorter = (first, second) if len(first) >= len(second) else (second, first)
@@ -55,7 +49,7 @@ class TBatch:
     Attributes:
         shape: The batch shape of the points, broadcast with the model's.
         dims: How many dimensions in front are a t-batch.
-        num_points: The number m of points of each of it.
+        num_points: The number m of points in each entry.
 
     Example:
         >>> X = torch.rand(5, 3, 1, 2)  # b x R x 1 x d
@@ -71,12 +65,7 @@ class TBatch:
 
     @classmethod
     def of(cls, X: Tensor, batch_shape: torch.Size) -> TBatch:
-        r"""The t-batch of some points.
-
-        Args:
-            X: `... x m x d`, where `...` broadcasts with the batch shape.
-            batch_shape: The model's.
-        """
+        r"""The t-batch of points `... x m x d`, where `...` broadcasts with `batch_shape`."""
         m = X.shape[-2]
         if not batch_shape:
             return cls(X.shape[:-2], X.dim() - 2, m)
@@ -88,11 +77,7 @@ class TBatch:
         return cls(shape, dims if shape[dims:] == batch_shape else 0, m)
 
     def fold(self, X: Tensor) -> Tensor:
-        r"""Points `batch_shape x (t-batch m) x d`; replicates that share points all have them.
-
-        Args:
-            X: `... x m x d`.
-        """
+        r"""Points `batch_shape x (t-batch m) x d`; replicates that share points all have them."""
         if X.shape[:-2] != self.shape:
             X = X.expand(*self.shape, *X.shape[-2:])
         if self.dims == 0:
@@ -103,14 +88,9 @@ class TBatch:
         return X.flatten(-2 - self.dims, -2)
 
     def unfold(self, values: Tensor, points_dim: int = -1) -> Tensor:
-        r"""Restores the original shape of the points for values at folded points.
+        r"""Values `t-batch x batch_shape x m x ...` from values at folded points.
 
-        Args:
-            values: `batch_shape x (t-batch m) x ...`.
-            points_dim: Which dimension, counted from the end.
-
-        Returns:
-            `t-batch x batch_shape x m x ...`.
+        `points_dim` is their dimension, counted from the end.
         """
         if self.dims == 0:
             return values
@@ -122,9 +102,9 @@ class TBatch:
 
 
 def input_widths(model: Model) -> tuple[int, ...] | None:
-    r"""How many columns the inputs of a model may have; `None` where only the model knows.
+    r"""How many columns the inputs of a model may have; `None` if only the model knows.
 
-    A multi-task model takes points with or without the column of the task. A transform to
+    A multi-task model accepts points with or without the column of the task. A transform to
     several points may add columns, so that the training data do not show them.
     """
     # A model that learns the noise too takes the inputs of its mean process.
@@ -165,7 +145,7 @@ def keeps_apart(transform: InputTransform | None, d_w: int) -> bool:
 
 
 def check_points(name: str, X: Tensor, model: Model) -> None:
-    r"""Raises unless points `batch_shape x m x d` have the columns of the model's inputs.
+    r"""Raise unless points `batch_shape x m x d` have the columns of the model's inputs.
 
     Without the check a single column would broadcast to all of them, without an error.
 
