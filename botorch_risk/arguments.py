@@ -16,6 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 # Objects of BoTorch may stand for them in an argument; the code that converts them checks them.
@@ -145,6 +146,27 @@ def as_floating(values: Any, name: str = "values") -> Tensor:
             f"Expected `{name}` to be a tensor, or an array or a list of numbers. Got None."
         )
     return values if values.is_floating_point() else values.double()
+
+
+def check_bounds(
+    bounds: Tensor, d: int | None = None, name: str = "bounds", may_be_equal: bool = False
+) -> None:
+    r"""Raise unless bounds are a box `2 x d`: finite, each lower one below its upper one."""
+    if (
+        bounds.dim() != 2
+        or bounds.shape[0] != 2
+        or not bounds.numel()
+        or d not in (None, bounds.shape[1])
+    ):
+        raise BotorchTensorDimensionError(
+            f"Expected `{name}` to have shape `2 x {d or 'd'}`, d >= 1. Got {tuple(bounds.shape)}."
+        )
+    ordered = bounds[0] <= bounds[1] if may_be_equal else bounds[0] < bounds[1]
+    if not (bounds.isfinite() & ordered).all():
+        raise ValueError(
+            f"Expected finite `{name}` with each lower bound "
+            f"{'at most' if may_be_equal else 'below'} its upper bound. Got {bounds.tolist()}."
+        )
 
 
 def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:

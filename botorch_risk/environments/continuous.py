@@ -12,10 +12,9 @@ from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 
-from botorch_risk.arguments import as_floating
+from botorch_risk.arguments import as_floating, check_bounds
 from botorch_risk.environments.environment import (
     IndependentEnvironment,
-    check_bounds,
     inside,
 )
 from botorch_risk.environments.uniforms import (
@@ -35,22 +34,43 @@ Rule = Literal["sobol", "monte_carlo", "midpoints", "quadrature"]
 class ContinuousEnvironment(IndependentEnvironment):
     r"""Independent coordinates of known distributions, on a box.
 
-    What lies beyond the bounds is cut off (`"truncate"`: the distribution given that W is inside)
+    Mass beyond the bounds is cut off (`"truncate"`: the distribution given that W is inside)
     or moved to them (`"clip"`: the bounds carry probability, as in the problems of SBO-KDE).
 
     The distribution of V-UCB's experiments, Sec. 4 of [Nguyen2021vucb]_, is a normal one cut at two
     standard deviations. For a uniform distribution, pass `Uniform(*bounds)`.
 
+    Args:
+        marginals: The distributions of the coordinates before the bounds: batch shape `[]`
+            or `[d_w]`, with `cdf` and `icdf` (and `log_prob` for a quadrature), on the CPU.
+        bounds: The box, `2 x d_w`, within the support of the marginals. Gives the dtype and
+            device of the points.
+        n_w: The number of points in the support; a `d_w`-th power for the two grids.
+        seeds: An integer for one distribution, or one integer per replicate for a distribution
+            of batch shape `[R]`. The two grids draw nothing and need none unless there is a
+            ball.
+        rule: Of equal weight: `"sobol"`, quantiles of scrambled Sobol points;
+            `"monte_carlo"`, independent draws; `"midpoints"`, quantiles of the levels
+            `(j - 1/2) / size` on each axis of a grid. Of weights by the density:
+            `"quadrature"`, the nodes of Gauss and Legendre, and the bounds if they carry
+            probability; the most exact for few dimensions and smooth functions.
+        beyond: What happens to mass outside the bounds.
+        n_ball: Further Sobol points over the box, of weight 0, where a ball may put mass.
+
+    Raises:
+        BotorchTensorDimensionError: If `bounds` is not `2 x d_w`.
+        UnsupportedError: If the marginals do not fit or have no quantiles.
+        ValueError: If an option is unknown, seeds are missing, the bounds are not in order,
+            `n_w` is not positive, fills no grid or is too small for a quadrature of this
+            distribution.
+
     Example:
-        >>> from torch.distributions import Normal, Uniform
+        >>> from torch.distributions import Normal
         >>> bounds = torch.tensor([[0.25], [0.75]])
         >>> normal = Normal(0.5, 0.125)
         >>> environment = ContinuousEnvironment(normal, bounds, n_w=4, rule="midpoints")
         >>> environment.points.flatten()
         tensor([0.3661, 0.4620, 0.5380, 0.6339])
-        >>> box = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
-        >>> ContinuousEnvironment(Uniform(*box), box, n_w=64, seeds=[0, 1]).points.shape
-        torch.Size([2, 64, 2])
     """
 
     def __init__(
@@ -63,32 +83,6 @@ class ContinuousEnvironment(IndependentEnvironment):
         beyond: Beyond = "truncate",
         n_ball: int = 0,
     ) -> None:
-        r"""Draws the points.
-
-        Args:
-            marginals: The distributions of the coordinates before the bounds: batch shape `[]`
-                or `[d_w]`, with `cdf` and `icdf` (and `log_prob` for a quadrature), on the CPU.
-            bounds: The box, `2 x d_w`, within the support of the marginals. Gives the dtype and
-                device of the points.
-            n_w: The number of points in the support; a `d_w`-th power for the two grids.
-            seeds: An integer for one distribution, or one integer per replicate for a distribution
-                of batch shape `[R]`. The two grids draw nothing and need none unless there is a
-                ball.
-            rule: Of equal weight: `"sobol"`, quantiles of scrambled Sobol points;
-                `"monte_carlo"`, independent draws; `"midpoints"`, quantiles of the levels
-                `(j - 1/2) / size` on each axis of a grid. Of weights by the density:
-                `"quadrature"`, the nodes of Gauss and Legendre, and the bounds if they carry
-                probability; the most exact for few dimensions and smooth functions.
-            beyond: What happens to mass outside the bounds.
-            n_ball: Further Sobol points over the box, of weight 0, where a ball may put mass.
-
-        Raises:
-            BotorchTensorDimensionError: If `bounds` is not `2 x d_w`.
-            UnsupportedError: If the marginals do not fit or have no quantiles.
-            ValueError: If an option is unknown, seeds are missing, the bounds are not in order,
-                `n_w` is not positive, fills no grid or is too small for a quadrature of this
-                distribution.
-        """
         bounds = as_floating(bounds, "bounds")
         check_bounds(bounds)
         if rule not in get_args(Rule):
@@ -117,16 +111,13 @@ class ContinuousEnvironment(IndependentEnvironment):
         return self._distribution
 
     def log_density(self, W: Tensor) -> Tensor:
-        r"""Log density at `... x n x d_w` values, -inf outside the box; raises if clipped."""
         return self._distribution.log_prob(W.double().cpu()).to(as_floating(W))
 
     @property
     def support_bounds(self) -> Tensor:
-        r"""The bounds of the distribution, `2 x d_w`."""
         return self._distribution.bounds.to(self.points)
 
     def supports(self, W: Tensor) -> Tensor:
-        r"""Whether values `... x n x d_w` are within the box."""
         return inside(W, self._distribution.bounds)
 
     @property
@@ -170,13 +161,18 @@ class BoundedMarginals(Distribution):
         "clip":      w(i) = clamp(icdf_i(u_i), lower_i, upper_i)
 
     with `u` uniform. `"truncate"` is the distribution given that W lies in the box; `"clip"` puts
-    what lies beyond on the bounds, which then carry probability, so that there is no density.
+    the mass beyond on the bounds, which then carry probability, so that there is no density.
 
-    Example:
-        >>> normal = torch.distributions.Normal(0.5, 0.125)
-        >>> bounded = BoundedMarginals(normal, torch.tensor([[0.25], [0.75]]))
-        >>> bounded.log_prob(torch.tensor([0.5])).exp(), bounded.log_prob(torch.tensor([0.8])).exp()
-        (tensor(3.3437), tensor(0.))
+    Args:
+        marginals: Scalar distributions of batch shape `[]` (the same for every coordinate) or
+            `[d_w]`, with `cdf` and `icdf`.
+        bounds: The box, `2 x d_w`, within the support of the marginals.
+        beyond: What happens to mass outside the bounds.
+        validate_args: As in torch.
+
+    Raises:
+        UnsupportedError: If the marginals are not of this shape or have no quantiles.
+        ValueError: If `beyond` is unknown, or the box is outside the support or has no mass.
     """
 
     arg_constraints: ClassVar[dict[str, constraints.Constraint]] = {}
@@ -188,19 +184,6 @@ class BoundedMarginals(Distribution):
         beyond: Beyond = "truncate",
         validate_args: bool | None = None,
     ) -> None:
-        r"""Bounds the marginals.
-
-        Args:
-            marginals: Scalar distributions of batch shape `[]` (the same for every coordinate) or
-                `[d_w]`, with `cdf` and `icdf`.
-            bounds: The box, `2 x d_w`, within the support of the marginals.
-            beyond: What happens to mass outside the bounds.
-            validate_args: As in torch.
-
-        Raises:
-            UnsupportedError: If the marginals are not of this shape or have no quantiles.
-            ValueError: If `beyond` is unknown, or the box is outside the support or has no mass.
-        """
         bounds = as_floating(bounds, "bounds")
         if beyond not in get_args(Beyond):
             raise ValueError(f"Expected `beyond` to be one of {get_args(Beyond)}. Got {beyond=}.")
@@ -234,7 +217,7 @@ class BoundedMarginals(Distribution):
         return torch.stack([self._levels[0], 1 - self._levels[1]])
 
     def from_uniforms(self, uniforms: Tensor) -> Tensor:
-        r"""Maps uniform numbers, `... x d_w`, to W coordinate by coordinate, increasingly."""
+        r"""Map uniform numbers, `... x d_w`, to W coordinate by coordinate, increasingly."""
         lower, upper = self._levels
         if self.beyond == "truncate":
             uniforms = lower + uniforms * (upper - lower)
@@ -242,7 +225,6 @@ class BoundedMarginals(Distribution):
         return torch.minimum(torch.maximum(values, self.bounds[0]), self.bounds[1])
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        r"""Draws, from torch's global random state."""
         shape = self._extended_shape(torch.Size(sample_shape))
         return self.from_uniforms(torch.rand(shape, dtype=self.bounds.dtype))
 
@@ -273,35 +255,22 @@ NUM_BISECTIONS = 80  # halves any bracket of doubles to neighbours
 
 
 class Mixture(Distribution):
-    r"""Equal shares of scalar distributions, with cdf and quantiles.
+    r"""Equal shares of scalar distributions of one batch shape, with cdf and quantiles.
 
         log_prob(w) = log(sum_i exp(components[i].log_prob(w)) / len(components))
 
-    Where torch's `MixtureSameFamily` has one family and no `icdf`. Quantiles are found by
+    torch's `MixtureSameFamily` has one family and no `icdf`. Quantiles are found by
     bisection between the smallest and the largest quantile of the components, and are not
     differentiable.
 
-    Example:
-        >>> from torch.distributions import Cauchy, Normal
-        >>> mixture = Mixture([Normal(-1.0, 0.1), Cauchy(1.0, 0.1)])
-        >>> mixture.cdf(torch.tensor(0.0)), mixture.icdf(torch.tensor(0.5))
-        (tensor(0.5159), tensor(-0.7898))
+    Raises:
+        ValueError: If there is no component or one is not scalar.
     """
 
     arg_constraints: ClassVar[dict[str, constraints.Constraint]] = {}
     support = constraints.real
 
     def __init__(self, components: Sequence[Distribution], validate_args: bool | None = None):
-        r"""Builds the mixture.
-
-        Args:
-            components: Scalar distributions with `log_prob`, `cdf`, `icdf` and the same batch
-                shape.
-            validate_args: As in torch.
-
-        Raises:
-            ValueError: If there is no component or one is not scalar.
-        """
         shapes = {(each.batch_shape, each.event_shape) for each in components}
         if len(shapes) != 1 or next(iter(shapes))[1]:
             raise ValueError(
@@ -319,7 +288,6 @@ class Mixture(Distribution):
         return torch.stack([each.cdf(value) for each in self.components]).mean(dim=0)
 
     def icdf(self, value: Tensor) -> Tensor:
-        r"""Quantiles of the levels `value`."""
         with torch.no_grad():
             quantiles = torch.stack([each.icdf(value) for each in self.components])
             lower, upper = quantiles.amin(dim=0), quantiles.amax(dim=0)

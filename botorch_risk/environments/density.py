@@ -1,7 +1,5 @@
 r"""The kernel density estimate of W as a distribution."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import ClassVar, Literal, get_args
@@ -33,10 +31,15 @@ class KernelDensity(Distribution):
         "reflect"   folded back: the density is flat at the bounds
         "clip"      moved to the bounds, which then carry probability, so that `log_prob` raises
 
-    Example:
-        >>> density = KernelDensity(torch.tensor([[0.1], [0.4]]), torch.tensor([0.2]))
-        >>> density.log_prob(torch.tensor([0.25])).exp()
-        tensor(1.5057)
+    Args:
+        observed: Values of W, `batch_shape x t x d_w`.
+        bandwidth: The kernels' standard deviations, `batch_shape x d_w`.
+        bounds: The box, `2 x d_w`. Without, the kernels reach everywhere.
+        at_bounds: What happens to mass outside the bounds.
+        validate_args: As in torch.
+
+    Raises:
+        ValueError: If a parameter is invalid or `at_bounds` unknown.
     """
 
     arg_constraints: ClassVar[dict[str, constraints.Constraint]] = {
@@ -52,18 +55,6 @@ class KernelDensity(Distribution):
         at_bounds: AtBounds = "truncate",
         validate_args: bool | None = None,
     ) -> None:
-        r"""Builds the estimate.
-
-        Args:
-            observed: Values of W, `batch_shape x t x d_w`.
-            bandwidth: The kernels' standard deviations, `batch_shape x d_w`.
-            bounds: The box, `2 x d_w`. Without, the kernels reach everywhere.
-            at_bounds: What happens to mass outside the bounds.
-            validate_args: As in torch.
-
-        Raises:
-            ValueError: If a parameter is invalid or `at_bounds` unknown.
-        """
         if at_bounds not in get_args(AtBounds):
             raise ValueError(
                 f"Expected `at_bounds` to be one of {get_args(AtBounds)}. Got {at_bounds=}."
@@ -77,28 +68,21 @@ class KernelDensity(Distribution):
 
     @property
     def support(self) -> constraints.Constraint:
-        r"""The box, or everywhere."""
         if self.bounds is None:
             return constraints.independent(constraints.real, 1)
         return constraints.independent(constraints.interval(*self.bounds), 1)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        r"""Draws, from torch's global random state."""
         shape = (*sample_shape, *self.batch_shape, 1, 1 + self.event_shape[0])
         uniforms = torch.rand(shape, dtype=self.observed.dtype, device=self.observed.device)
         tiny = torch.finfo(uniforms.dtype).eps / 4  # rand draws [0, 1)
         return self.from_uniforms(uniforms.clamp_min(tiny)).squeeze(-2)
 
     def from_uniforms(self, uniforms: Tensor) -> Tensor:
-        r"""Maps uniform numbers to W.
+        r"""Map uniform numbers, `... x batch_shape x n x (1 + d_w)`, to W.
 
-        Args:
-            uniforms: `... x batch_shape x n x (1 + d_w)`: the first chooses the kernel, in the
-                order of the first coordinate of the observed values so that W moves little with
-                it; the others are levels within the kernel.
-
-        Returns:
-            `... x batch_shape x n x d_w`.
+        The first chooses the kernel, in the order of the first coordinate of the observed values so
+        that W moves little with it; the others are levels within the kernel.
         """
         observed = self.observed
         order = observed[..., 0].argsort(dim=-1, stable=True).unsqueeze(-1)
@@ -128,13 +112,7 @@ class KernelDensity(Distribution):
         return torch.special.ndtr((value - centers) / self.bandwidth.unsqueeze(-2))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        r"""Log density.
-
-        Args:
-            value: `... x batch_shape x d_w`.
-
-        Returns:
-            A `... x batch_shape` tensor, -inf outside the bounds.
+        r"""Log density at `... x batch_shape x d_w`, -inf outside the bounds.
 
         Raises:
             UnsupportedError: If the estimate is clipped at bounds.

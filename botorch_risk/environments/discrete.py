@@ -1,7 +1,5 @@
 r"""Finitely many values of W with known probabilities."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -9,12 +7,10 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor
+from botorch_risk.arguments import as_floating, as_tensor, check_bounds
 from botorch_risk.environments.environment import (
     IndependentEnvironment,
-    check_bounds,
     check_values,
-    choose,
     inside,
 )
 from botorch_risk.environments.uniforms import check_num_points, seeded_uniforms, tensor_grid
@@ -24,7 +20,18 @@ SUM_TOLERANCE = 1e-5  # of probabilities, which may come in float32; they are di
 
 
 class DiscreteEnvironment(IndependentEnvironment):
-    r"""W takes the value `points[j]` with probability `probabilities[j]`.
+    r"""W is `points[j]` with probability `probabilities[j]`.
+
+    Args:
+        points: Values of W, `batch_shape x n_w x d_w`; integers count as float64, here and in
+            every distribution.
+        probabilities: `batch_shape x n_w`, or `n_w` for all of the batch. Default: equal. A
+            point of probability 0 marks where a ball may put mass.
+
+    Raises:
+        BotorchTensorDimensionError: If the shapes do not match or are empty.
+        InputDataError: If a value is not finite.
+        ValueError: If a probability is negative, or they do not sum to 1.
 
     Example:
         >>> import torch
@@ -36,29 +43,9 @@ class DiscreteEnvironment(IndependentEnvironment):
     """
 
     def __init__(self, points: Tensor, probabilities: Tensor | None = None) -> None:
-        r"""Builds the distribution.
-
-        Args:
-            points: Values of W, `batch_shape x n_w x d_w`; integers count as float64, here and in
-                every distribution.
-            probabilities: `batch_shape x n_w`, or `n_w` for all of the batch. Default: equal. A
-                point of probability 0 marks where a ball may put mass.
-
-        Raises:
-            BotorchTensorDimensionError: If the shapes do not match or are empty.
-            InputDataError: If a value is not finite.
-            ValueError: If a probability is negative, or they do not sum to 1.
-        """
         points = as_floating(points, "points")
         check_values("points", points)
         super().__init__(points, checked_probabilities(probabilities, points))
-
-    @property
-    def _num_uniforms(self) -> int:
-        return 1
-
-    def _from_uniforms(self, uniforms: Tensor) -> Tensor:
-        return choose(self.points, self.weights, uniforms)
 
 
 def checked_probabilities(probabilities: Tensor | None, points: Tensor) -> Tensor:
@@ -83,13 +70,21 @@ def checked_probabilities(probabilities: Tensor | None, points: Tensor) -> Tenso
 
 
 class EmpiricalGrid(IndependentEnvironment):
-    r"""Each observed value counts for the nearest point of a grid.
+    r"""Count each observed value for the nearest point of a grid.
 
         weights[j] = (number of observed values nearest to grid[j]) / t
 
     The reference distribution of DRBO-MMD and its minimax approximation, Sec. B.1 of
     [Huang2024kde]_. Points that no value is nearest to have weight 0: a ball may put mass there.
     Distances are Euclidean, ties go to the first point.
+
+    Args:
+        observed: Values of W, `batch_shape x t x d_w`.
+        grid: `n_w x d_w`, such as a `regular_grid`.
+
+    Raises:
+        BotorchTensorDimensionError: If the shapes do not match or are empty.
+        InputDataError: If a value is not finite.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]])
@@ -99,16 +94,6 @@ class EmpiricalGrid(IndependentEnvironment):
     """
 
     def __init__(self, observed: Tensor, grid: Tensor) -> None:
-        r"""Counts the observed values.
-
-        Args:
-            observed: Values of W, `batch_shape x t x d_w`.
-            grid: `n_w x d_w`, such as a `regular_grid`.
-
-        Raises:
-            BotorchTensorDimensionError: If the shapes do not match or are empty.
-            InputDataError: If a value is not finite.
-        """
         observed, grid = as_floating(observed, "observed"), as_floating(grid, "grid")
         check_values("observed", observed)
         check_values("grid", grid)
@@ -124,27 +109,17 @@ class EmpiricalGrid(IndependentEnvironment):
         points = grid.to(observed).expand(*observed.shape[:-2], *grid.shape)
         super().__init__(points, counts / observed.shape[-2])
 
-    @property
-    def _num_uniforms(self) -> int:
-        return 1
-
-    def _from_uniforms(self, uniforms: Tensor) -> Tensor:
-        return choose(self.points, self.weights, uniforms)
-
 
 def regular_grid(bounds: Tensor, num_points: int) -> Tensor:
-    r"""Equally spaced points, bounds included, as many on each axis.
+    r"""Equally spaced points, bounds included, as many on each axis, `n_w x d_w`.
 
     Args:
         bounds: The box, `2 x d_w`.
-        num_points: At least so many: each axis has `ceil(num_points ** (1 / d_w))`.
-
-    Returns:
-        The grid, `n_w x d_w`.
+        num_points: The least number: each axis has `ceil(num_points ** (1 / d_w))` points.
 
     Raises:
         BotorchTensorDimensionError: If `bounds` is not `2 x d_w`.
-        ValueError: If the bounds are not in order, or there is to be less than one point.
+        ValueError: If the bounds are not in order, or `num_points` is not positive.
 
     Example:
         >>> regular_grid(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), 1024).shape
@@ -168,6 +143,19 @@ class StandardDeviationBox(IndependentEnvironment):
     worst case, in which the equal weights do not matter. The standard deviation is that of the
     population (`ddof = 0`). Scrambled Sobol points.
 
+    Args:
+        observed: Values of W, `batch_shape x t x d_w`.
+        n_w: The number of points.
+        seeds: One for each replicate, `batch_shape.numel()` in all.
+        num_deviations: The half-width of the box in standard deviations.
+        bounds: `2 x d_w`; the box is cut at them.
+
+    Raises:
+        BotorchTensorDimensionError: If the shapes do not match or are empty.
+        InputDataError: If a value is not finite.
+        ValueError: If the seeds do not fit, the bounds are not in order, or a number is out
+            of its range.
+
     Example:
         >>> observed = torch.tensor([[0.2], [0.4]])
         >>> box = StandardDeviationBox(observed, n_w=64, seeds=0)
@@ -185,21 +173,6 @@ class StandardDeviationBox(IndependentEnvironment):
         num_deviations: float = 1.0,
         bounds: Tensor | None = None,
     ) -> None:
-        r"""Builds the box and its points.
-
-        Args:
-            observed: Values of W, `batch_shape x t x d_w`.
-            n_w: The number of points.
-            seeds: One for each replicate, `batch_shape.numel()` in all.
-            num_deviations: The half-width of the box in standard deviations.
-            bounds: `2 x d_w`; the box is cut at them.
-
-        Raises:
-            BotorchTensorDimensionError: If the shapes do not match or are empty.
-            InputDataError: If a value is not finite.
-            ValueError: If the seeds do not fit, the bounds are not in order, or a number is out
-                of its range.
-        """
         observed = as_floating(observed, "observed").detach()
         bounds = as_tensor("bounds", bounds)
         check_values("observed", observed)
@@ -226,7 +199,6 @@ class StandardDeviationBox(IndependentEnvironment):
         return torch.stack([boxes[:, 0].amin(dim=0), boxes[:, 1].amax(dim=0)])
 
     def supports(self, W: Tensor) -> Tensor:
-        r"""Whether values `batch_shape x n x d_w` are within the box."""
         return inside(W, self.box)
 
     @property

@@ -1,7 +1,5 @@
 r"""Base classes for the distribution of the environmental variable W."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
@@ -49,7 +47,7 @@ class Environment(Module, ABC):
 
     @abstractmethod
     def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Pairs each decision with each point of the distribution.
+        r"""Pair each decision with each point of the distribution.
 
         Args:
             X: Decisions, `batch_shape x m x d_x`.
@@ -63,21 +61,13 @@ class Environment(Module, ABC):
     def num_inputs(self, d_x: int) -> int:
         r"""The number of columns of the model's inputs, of which the last `d_w` are W.
 
-        Args:
-            d_x: The number of decision variables. Without columns of W, where the environment
-                perturbs the decision, it is also the number of inputs.
+        Without columns of W, if the environment perturbs the decision, it is `d_x`.
         """
         inputs, _ = self.expand(torch.zeros(1, d_x, dtype=torch.double))
         return inputs.shape[-1]
 
     def range(self, bounds: Tensor) -> Tensor:
-        r"""A box that holds the model's inputs of all decisions within a box.
-
-        Args:
-            bounds: The box of the decisions, `2 x d_x`.
-
-        Returns:
-            `2 x d`.
+        r"""A box `2 x d` that holds the model's inputs of all decisions within a box `2 x d_x`.
 
         Raises:
             UnsupportedError: If the environment does not know it.
@@ -91,7 +81,7 @@ class Environment(Module, ABC):
 
         Args:
             X: Decisions, `batch_shape x m x d_x`.
-            W: What they met, `batch_shape x m x d_w`; the perturbed decisions themselves where
+            W: What they met, `batch_shape x m x d_w`; the perturbed decisions themselves if
                 there are no columns of W.
 
         Returns:
@@ -107,11 +97,7 @@ class Environment(Module, ABC):
     def log_probability(self, weights: Tensor) -> Tensor:
         r"""How probable the points of `expand` are: here, the logarithm of their weights.
 
-        Args:
-            weights: Of the points, broadcastable to `batch_shape x m x n_w`.
-
-        Returns:
-            Numbers to compare with each other, broadcastable to `batch_shape x m x n_w`.
+        The numbers are to be compared with each other; they have the shape of the weights.
 
         Raises:
             UnsupportedError: If the distribution is continuous and has no density.
@@ -119,20 +105,20 @@ class Environment(Module, ABC):
         return weights.log()
 
 
-class IndependentEnvironment(Environment, ABC):
+class IndependentEnvironment(Environment):
     r"""A distribution of W that does not depend on the decision.
 
-    A subclass maps uniform numbers to W, which is all that sampling needs.
+    By default W is one of the points. A subclass of which that is not true maps uniform numbers to
+    W, which is all that sampling needs.
+
+    Args:
+        points: Values of W, `batch_shape x n_w x d_w`.
+        weights: Their probabilities, `batch_shape x n_w`.
 
     Example:
         >>> class Latest(IndependentEnvironment):  # one of the contexts that were observed last
         ...     def __init__(self, observed, n_w):
         ...         super().__init__(observed[-n_w:], torch.full((n_w,), 1 / n_w))
-        ...     @property
-        ...     def _num_uniforms(self):
-        ...         return 1
-        ...     def _from_uniforms(self, uniforms):
-        ...         return choose(self.points, self.weights, uniforms)
         >>> weather = Latest(torch.tensor([[0.1], [0.4], [0.6]]), n_w=2)
         >>> weather.sample(100, torch.Generator()).unique()
         tensor([0.4000, 0.6000])
@@ -143,12 +129,6 @@ class IndependentEnvironment(Environment, ABC):
     weights: Tensor
 
     def __init__(self, points: Tensor, weights: Tensor) -> None:
-        r"""Keeps points and weights, which move with `.to()`.
-
-        Args:
-            points: Values of W, `batch_shape x n_w x d_w`.
-            weights: Their probabilities, `batch_shape x n_w`.
-        """
         super().__init__()
         self.register_buffer("points", points.detach().clone())
         self.register_buffer("weights", weights.detach().clone())
@@ -159,14 +139,10 @@ class IndependentEnvironment(Environment, ABC):
         return self.points.shape[:-2]
 
     def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Appends each point of the distribution to each decision.
+        r"""Append each point of the distribution to each decision.
 
-        Args:
-            X: Decisions, `... x batch_shape x m x d_x`.
-
-        Returns:
-            The inputs `... x batch_shape x m x n_w x d`, and the weights
-            `batch_shape x 1 x n_w`.
+        Decisions may have dimensions in front of the batch shape; the weights are
+        `batch_shape x 1 x n_w`.
 
         Raises:
             BotorchTensorDimensionError: If the batch shapes do not broadcast.
@@ -188,7 +164,7 @@ class IndependentEnvironment(Environment, ABC):
         return torch.cat([decisions, points], dim=-1), self.weights.to(X).unsqueeze(-2)
 
     def sample(self, num_samples: int, generator: Generator | Sequence[Generator]) -> Tensor:
-        r"""Independent draws of W from the distribution itself, not only from its points.
+        r"""Draw W independently from the distribution itself, not only from its points.
 
         Args:
             num_samples: How many values to draw, `n`.
@@ -213,13 +189,9 @@ class IndependentEnvironment(Environment, ABC):
         return self._from_uniforms(uniforms).to(self.points)
 
     def log_density(self, W: Tensor) -> Tensor | None:
-        r"""Log density of a continuous W; None where W takes no values but the `points`.
+        r"""Log density of `batch_shape x n x d_w` values; None if W is one of the `points`.
 
-        Args:
-            W: Values, `batch_shape x n x d_w`.
-
-        Returns:
-            `batch_shape x n`, -inf outside the support, in the dtype of `W`; or None.
+        -inf outside the support, in the dtype of `W`.
 
         Raises:
             UnsupportedError: If W is continuous and has no density, as a clipped one.
@@ -227,20 +199,16 @@ class IndependentEnvironment(Environment, ABC):
         return None
 
     def log_probability(self, weights: Tensor) -> Tensor:
-        r"""Log density of the points, or logarithms of the weights where W is discrete."""
         density = self.log_density(self.points)
         return weights.log() if density is None else density.to(weights).unsqueeze(-2)
 
     def num_inputs(self, d_x: int) -> int:
-        r"""Columns of the decision and of W."""
         return d_x + self.points.shape[-1]
 
     def range(self, bounds: Tensor) -> Tensor:
-        r"""The box of the decisions beside the one of W, `2 x (d_x + d_w)`."""
         return torch.cat([bounds, self.support_bounds.to(bounds)], dim=-1)
 
     def contains(self, X: Tensor, W: Tensor) -> Tensor:
-        r"""Whether values of W are in the support, whatever the decision is."""
         return self.supports(W)
 
     @property
@@ -252,14 +220,7 @@ class IndependentEnvironment(Environment, ABC):
         return torch.stack([lower, upper])
 
     def supports(self, W: Tensor) -> Tensor:
-        r"""Whether values are in the support: here, are points of positive weight, to rounding.
-
-        Args:
-            W: Values, `batch_shape x n x d_w`.
-
-        Returns:
-            `batch_shape x n` booleans.
-        """
+        r"""Whether `batch_shape x n x d_w` values are in the support: points of positive weight."""
         W = as_floating(W)
         points = self.points.to(W)
         scale = points.abs().amax(dim=-2, keepdim=True)  # of each column: their units may differ
@@ -268,13 +229,13 @@ class IndependentEnvironment(Environment, ABC):
         return (near & (self.weights.to(W) > 0).unsqueeze(-2)).any(dim=-1)
 
     @property
-    @abstractmethod
     def _num_uniforms(self) -> int:
         r"""How many uniform numbers make one value of W."""
+        return 1
 
-    @abstractmethod
     def _from_uniforms(self, uniforms: Tensor) -> Tensor:
         r"""Values `... x n x d_w` from `... x n x num_uniforms` numbers in (0, 1), float64."""
+        return choose(self.points, self.weights, uniforms)
 
 
 def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:
@@ -307,7 +268,7 @@ def inside(W: Tensor, box: Tensor) -> Tensor:
 
 
 def check_values(name: str, values: Tensor) -> None:
-    r"""Refuses values of W without rows, columns or a number."""
+    r"""Refuse values of W without rows, columns or a number."""
     if values.dim() < 2 or 0 in values.shape:
         raise BotorchTensorDimensionError(
             f"Expected `{name}` to have shape `batch_shape x n x d_w`, with no dimension empty. "
@@ -317,14 +278,3 @@ def check_values(name: str, values: Tensor) -> None:
     if not finite.all():
         index = tuple((~finite).nonzero()[0].tolist())
         raise InputDataError(f"Expected finite `{name}`. Got {values[index].tolist()} at {index}.")
-
-
-def check_bounds(bounds: Tensor, d_w: int | None = None) -> None:
-    r"""Refuses what is not a box in `d_w` dimensions."""
-    wanted = "d_w" if d_w is None else d_w
-    if bounds.dim() != 2 or bounds.shape[0] != 2 or d_w not in (None, bounds.shape[1]):
-        raise BotorchTensorDimensionError(
-            f"Expected `bounds` to have shape `2 x {wanted}`. Got {bounds.shape=}."
-        )
-    if not (bounds.isfinite().all() and (bounds[0] < bounds[1]).all()):
-        raise ValueError(f"Expected finite lower bounds below the upper ones. Got {bounds=}.")

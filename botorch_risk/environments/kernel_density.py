@@ -1,4 +1,4 @@
-r"""The distribution of W learnt from observed values by kernel density estimation."""
+r"""Learn the distribution of W from observed values by kernel density estimation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from numpy import ndarray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from botorch_risk.arguments import as_floating, as_tensor
+from botorch_risk.arguments import as_floating, as_tensor, check_bounds
 from botorch_risk.environments.density import AtBounds, KernelDensity
 from botorch_risk.environments.environment import (
     IndependentEnvironment,
-    check_bounds,
     check_values,
     inside,
 )
@@ -39,7 +38,7 @@ Bandwidth = Literal["silverman", "leave_one_out"]
 class KernelDensityEnvironment(IndependentEnvironment):
     r"""The kernel density estimate of observed values of W, and points drawn from it.
 
-    What SBO-KDE and DRBO-KDE learn of W, Sec. 3 and B.1 of [Huang2024kde]_; they take
+    What SBO-KDE and DRBO-KDE learn of W, Sec. 3 and B.1 of [Huang2024kde]_; they use
     `rule="monte_carlo"`, `at_bounds="clip"` and 1,024 points, which 256 Sobol points match. A
     bandwidth below the floor (one value, or identical ones) is raised to it, and `at_floor` says
     where.
@@ -48,6 +47,32 @@ class KernelDensityEnvironment(IndependentEnvironment):
     are about 100 values: see `leave_one_out_bandwidth` for its errors. With few values, with heavy
     tails on the whole line or with one mode, Silverman's rule is as good or better. It sees
     rounding.
+
+    Args:
+        observed: Values of W, `batch_shape x t x d_w`, within the bounds unless clipped.
+        bounds: The box, `2 x d_w`, or None for a distribution on the whole space.
+        n_w: The number of points in the support.
+        seeds: One for each replicate, `batch_shape.numel()` in all.
+        bandwidth: `"silverman"`, `"leave_one_out"`, or a tensor `batch_shape x d_w`.
+        at_bounds: What happens to kernels at the bounds: `"truncate"`, `"reflect"` or
+            `"clip"`; see `KernelDensity`.
+        rule: Points of equal weight: `"sobol"`, a scrambled Sobol sequence over kernels and
+            quantiles; `"monte_carlo"`, independent draws. Of weights by the density:
+            `"quadrature"`, the nodes of Gauss and Legendre on a grid over the bounds: for a
+            smooth function of 1 or 2 dimensions far more exact (64 nodes, respectively 256,
+            beat 1,024 of the others), if the kernels are not too narrow for the grid.
+        n_ball: Further Sobol points over the bounds, of weight 0, where a ball may put mass.
+        ddof: 0 or 1, for the standard deviation in Silverman's rule.
+        relative_floor: The least bandwidth, relative to the range of the bounds; without
+            bounds, of the observed values.
+
+    Raises:
+        BotorchTensorDimensionError: If the shapes do not match or are empty.
+        InputDataError: If a value is not finite, or outside the bounds and not clipped; or
+            without bounds, if all values are the same in a dimension.
+        ValueError: If an option is unknown, a number out of its range, seeds do not fit,
+            bounds are missing for a ball or a quadrature, or a quadrature does
+            not resolve the density.
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]])
@@ -77,34 +102,6 @@ class KernelDensityEnvironment(IndependentEnvironment):
         ddof: int = 0,
         relative_floor: float = 1e-3,
     ) -> None:
-        r"""Estimates the density and draws the points.
-
-        Args:
-            observed: Values of W, `batch_shape x t x d_w`, within the bounds unless clipped.
-            bounds: The box, `2 x d_w`, or None for a distribution on the whole space.
-            n_w: The number of points in the support.
-            seeds: One for each replicate, `batch_shape.numel()` in all.
-            bandwidth: `"silverman"`, `"leave_one_out"`, or a tensor `batch_shape x d_w`.
-            at_bounds: What happens to kernels at the bounds: `"truncate"`, `"reflect"` or
-                `"clip"`; see `KernelDensity`.
-            rule: Points of equal weight: `"sobol"`, a scrambled Sobol sequence over kernels and
-                quantiles; `"monte_carlo"`, independent draws. Of weights by the density:
-                `"quadrature"`, the nodes of Gauss and Legendre on a grid over the bounds: for a
-                smooth function of 1 or 2 dimensions far more exact (64 nodes, respectively 256,
-                beat 1,024 of the others), if the kernels are not too narrow for the grid.
-            n_ball: Further Sobol points over the bounds, of weight 0, where a ball may put mass.
-            ddof: 0 or 1, for the standard deviation in Silverman's rule.
-            relative_floor: The least bandwidth, relative to the range of the bounds; without
-                bounds, of the observed values.
-
-        Raises:
-            BotorchTensorDimensionError: If the shapes do not match or are empty.
-            InputDataError: If a value is not finite, or outside the bounds and not clipped; or
-                without bounds, if all values are the same in a dimension.
-            ValueError: If an option is unknown, a number out of its range, seeds do not fit,
-                bounds are missing where a ball or a quadrature needs them, or a quadrature does
-                not resolve the density.
-        """
         observed = as_floating(observed, "observed").detach()
         check_values("observed", observed)
         bounds = as_tensor("bounds", bounds)
@@ -155,30 +152,22 @@ class KernelDensityEnvironment(IndependentEnvironment):
     def condition(
         self, new: Tensor, seeds: int | Sequence[int] | None = None
     ) -> KernelDensityEnvironment:
-        r"""The environment once further values of W are observed; this one is left as it is.
+        r"""An environment with the same options and further values `batch_shape x n x d_w` of W.
 
-        Args:
-            new: Further values, `batch_shape x n x d_w`.
-            seeds: One for each replicate. Default: the same, so that the points move little.
-
-        Returns:
-            An environment with the same options.
+        `seeds` has one for each replicate; by default the same, so that the points move little.
         """
         observed = torch.cat([self.observed, new.to(self.observed)], dim=-2)
         listed = self._seeds if seeds is None else seeds
         return KernelDensityEnvironment(observed, self.bounds, seeds=listed, **self._options)
 
     def log_density(self, W: Tensor) -> Tensor:
-        r"""Log density at `batch_shape x n x d_w` values; raises if clipped."""
         return self.density.log_prob(W.to(self.observed).movedim(-2, 0)).movedim(0, -1).to(W)
 
     @property
     def support_bounds(self) -> Tensor:
-        r"""The bounds, `2 x d_w`; without any, a box round the points."""
         return super().support_bounds if self.bounds is None else self.bounds
 
     def supports(self, W: Tensor) -> Tensor:
-        r"""Whether values `batch_shape x n x d_w` are within the bounds, if there are any."""
         return W.isfinite().all(dim=-1) if self.bounds is None else inside(W, self.bounds)
 
     @property
@@ -213,7 +202,7 @@ def _bandwidth(
     ddof: int,
     floor: Tensor,
 ) -> Tensor:
-    r"""What the rule asks for before the floor, `batch_shape x d_w`."""
+    r"""The bandwidth of the rule before the floor, `batch_shape x d_w`."""
     if isinstance(bandwidth, Tensor):
         return bandwidth.to(observed).expand_as(observed[..., 0, :])
     silverman = silverman_bandwidth(observed, ddof)
@@ -224,7 +213,7 @@ def _bandwidth(
 
 
 def _range(observed: Tensor, bounds: Tensor | None) -> Tensor:
-    r"""What the floor is relative to, `batch_shape x d_w`."""
+    r"""The range that the floor is relative to, `batch_shape x d_w`."""
     if bounds is not None:
         return (bounds[1] - bounds[0]).expand_as(observed[..., 0, :])
     spread = observed.amax(dim=-2) - observed.amin(dim=-2)
@@ -254,7 +243,6 @@ def _check_options(
 
 
 def _check_within(observed: Tensor, bounds: Tensor, at_bounds: AtBounds) -> None:
-    r"""Kernels around values beyond the bounds make sense only if they are clipped."""
     outside = ((observed < bounds[0]) | (observed > bounds[1])).any(dim=-1)
     if at_bounds != "clip" and outside.any():
         index = tuple(outside.nonzero()[0].tolist())
@@ -282,7 +270,7 @@ def silverman_bandwidth(observed: Tensor, ddof: int = 0) -> Tensor:
         ddof: 0 for the standard deviation of a population (default), 1 of a sample.
 
     Returns:
-        `batch_shape x d_w`; 0, or a rounding error of it, where the values are identical or no
+        `batch_shape x d_w`; 0, or a rounding error of it, if the values are identical or no
         more than `ddof`.
 
     Raises:
@@ -317,12 +305,12 @@ def leave_one_out_bandwidth(
     t = 100; at t = 10, or on a normal distribution, it is up to a tenth larger. On the whole line
     with Cauchy tails it gains nothing.
 
-    Values that are equal make the likelihood infinite at h = 0. Where they are rounded, all of a
+    Values that are equal make the likelihood infinite at h = 0. If they are rounded, all of a
     column multiples of a step apart and some equal, each counts as one somewhere in its cell, and
     h is at least 0.4 steps. On a normal distribution of standard deviation 0.1, rounded to 0.1, the
     l1 error at t = 100 is then 0.19 (0.15 unrounded; 1.29 without this care), on the eight-mode one
-    0.33 (0.29; 0.89). Other equal values, such as a context that is observed twice, are not the
-    evidence for each other. W that takes a few values by nature is better served by a
+    0.33 (0.29; 0.89). Other equal values, such as a context that is observed twice, are not
+    evidence for each other. W that has a few values by nature is better served by a
     `DiscreteEnvironment` or an `EmpiricalGrid`.
 
     Each dimension has its own bandwidth, at a local maximum near Silverman's or a third of it,
@@ -340,12 +328,6 @@ def leave_one_out_bandwidth(
 
     Raises:
         ValueError: If `at_bounds` is unknown.
-
-    Example:
-        >>> mode = torch.linspace(0.1, 0.2, 40).unsqueeze(-1)
-        >>> observed, floor = torch.cat([mode, mode + 0.7]), torch.tensor([1e-3])
-        >>> silverman_bandwidth(observed), leave_one_out_bandwidth(observed, floor) < 0.02
-        (tensor([0.1549]), tensor([True]))
     """
     observed = as_floating(observed, "observed")
     floor, bounds = as_tensor("floor", floor), as_tensor("bounds", bounds)
@@ -379,12 +361,9 @@ def leave_one_out_bandwidth(
 
 
 def _leave_one_out(kde: KernelDensity, others: Tensor) -> Tensor:
-    r"""Mean log density of each observed value under its others, `batch_shape`.
+    r"""Mean log density of each observed value under its `others`, `batch_shape`.
 
-    Args:
-        kde: The estimate, of `batch_shape x t x d_w` values.
-        others: `batch_shape x t x t` booleans. A value without others, as all are where every value
-            is a copy of one, says nothing.
+    A value without others, as all are if every value is a copy of one, adds nothing.
     """
     values = kde.observed.movedim(-2, 0)  # t x batch_shape x d_w
     logs = kde.kernel_log_prob(values).movedim(0, -2)  # batch_shape x t x t
@@ -406,20 +385,10 @@ _ON_LATTICE = 1e-3  # of a spacing: as near as a value must be to a multiple of 
 
 
 def rounding_step(observed: Tensor) -> Tensor:
-    r"""The step to which the values of a column were rounded.
+    r"""The step to which the values of a column were rounded, `batch_shape x d_w`.
 
     A column counts as rounded if values repeat and all differ by multiples of one step, the
-    smallest difference.
-
-    Args:
-        observed: Values, `batch_shape x t x d_w`.
-
-    Returns:
-        `batch_shape x d_w`; 0 where no rounding is seen.
-
-    Example:
-        >>> rounding_step(torch.tensor([[0.1, 0.13], [0.3, 0.42], [0.1, 0.57], [0.9, 0.91]]))
-        tensor([0.2000, 0.0000])
+    smallest difference. Otherwise the step is 0.
     """
     ordered = observed.sort(dim=-2).values
     equal = _EQUAL * (ordered[..., -1:, :] - ordered[..., :1, :])
@@ -432,15 +401,9 @@ def rounding_step(observed: Tensor) -> Tensor:
 
 
 def spread_within_cells(observed: Tensor, step: Tensor, bounds: Tensor | None) -> Tensor:
-    r"""Values moved evenly within the cell that rounding put together, inside the bounds.
+    r"""Move values evenly within the cell that rounding put together, inside the bounds.
 
-    Args:
-        observed: Values, `batch_shape x t x d_w`.
-        step: Widths of the cells, `batch_shape x d_w`.
-        bounds: The box, `2 x d_w`, at which values are folded back, or None.
-
-    Returns:
-        `batch_shape x t x d_w`; always the same for the same values.
+    Always the same for the same values.
     """
     if not (step > 0).any():
         return observed
@@ -455,15 +418,10 @@ def spread_within_cells(observed: Tensor, step: Tensor, bounds: Tensor | None) -
 
 
 def copies(observed: Tensor, step: Tensor) -> Tensor:
-    r"""Which values are one another's copies: equal where rounding does not explain it.
+    r"""Which values are one another's copies: equal although rounding does not explain it.
 
-    Args:
-        observed: Values, `batch_shape x t x d_w`.
-        step: Of the rounding, `batch_shape x d_w`.
-
-    Returns:
-        `batch_shape x t x t` booleans, each value a copy of itself. Columns that are constant, or
-        rounded, tell nothing.
+    `batch_shape x t x t` booleans, each value a copy of itself. Columns that are constant, or
+    rounded, show nothing.
     """
     extent = observed.amax(dim=-2) - observed.amin(dim=-2)  # batch_shape x d_w
     tells = (step == 0) & (extent > 0)

@@ -1,29 +1,38 @@
 r"""Perturbations of the decision, for decisions that are carried out inexactly."""
 
-from __future__ import annotations
-
 from typing import NoReturn
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor
+from botorch_risk.arguments import as_floating, as_tensor, check_bounds
 from botorch_risk.environments.discrete import checked_probabilities
 from botorch_risk.environments.environment import (
     Environment,
-    check_bounds,
     check_values,
 )
 
 
 class InputPerturbation(Environment):
-    r"""The outcome is taken at `x + delta`; there are no columns of W, so `d = d_x`.
+    r"""Evaluate the outcome at `x + delta`, without columns of W, so that `d = d_x`.
 
     The distribution of the model's inputs moves with `x`, so it has no `points` of its own, and a
     measure that needs them (an MMD ball) cannot be bound to it.
 
     As in [Nguyen2021vucb]_, Sec. 3.4, where the perturbation may depend on x.
+
+    Args:
+        perturbations: `batch_shape x n_w x d_x`, in the units of the decisions.
+        probabilities: `batch_shape x n_w`. Default: equal.
+        bounds: `2 x d_x`. Perturbed decisions are clipped to them; without, they may leave
+            the domain of the model.
+
+    Raises:
+        BotorchTensorDimensionError: If the shapes do not match or are empty.
+        InputDataError: If a value is not finite.
+        ValueError: If a probability is negative, they do not sum to 1, or the bounds are
+            not in order.
 
     Example:
         >>> delta = torch.tensor([[-0.1], [0.1]])
@@ -42,20 +51,6 @@ class InputPerturbation(Environment):
         probabilities: Tensor | None = None,
         bounds: Tensor | None = None,
     ) -> None:
-        r"""Builds the distribution.
-
-        Args:
-            perturbations: `batch_shape x n_w x d_x`, in the units of the decisions.
-            probabilities: `batch_shape x n_w`. Default: equal.
-            bounds: `2 x d_x`. Perturbed decisions are clipped to them; without, they may leave
-                the domain of the model.
-
-        Raises:
-            BotorchTensorDimensionError: If the shapes do not match or are empty.
-            InputDataError: If a value is not finite.
-            ValueError: If a probability is negative, they do not sum to 1, or the bounds are
-                not in order.
-        """
         super().__init__()
         perturbations = as_floating(perturbations, "perturbations")
         bounds = as_tensor("bounds", bounds)
@@ -69,25 +64,14 @@ class InputPerturbation(Environment):
 
     @property
     def points(self) -> NoReturn:
-        r"""There are none.
-
-        Raises:
-            UnsupportedError: Always.
-        """
+        r"""Refuse: the perturbed decisions have no fixed points."""
         raise UnsupportedError(
             "Expected a distribution that does not depend on the decision. Got perturbations of "
             "it, which have no fixed `points`; use a risk measure that does not need them."
         )
 
     def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Adds each perturbation to each decision.
-
-        Args:
-            X: Decisions, `batch_shape x m x d_x`.
-
-        Returns:
-            The perturbed decisions, `batch_shape x m x n_w x d_x`, and the weights
-            `batch_shape x 1 x n_w`.
+        r"""Add each perturbation to each decision; the weights are `batch_shape x 1 x n_w`.
 
         Raises:
             BotorchTensorDimensionError: If the number of decision variables does not match.
@@ -105,7 +89,6 @@ class InputPerturbation(Environment):
         return perturbed, self.weights.to(X).unsqueeze(-2)
 
     def range(self, bounds: Tensor) -> Tensor:
-        r"""The box of the perturbed decisions, `2 x d_x`: each perturbation moves all alike."""
         corners, _ = self.expand(bounds)  # ... x 2 x n_w x d_x
         corners = corners.flatten(0, -2)
         return torch.stack([corners.amin(dim=0), corners.amax(dim=0)])
@@ -116,6 +99,10 @@ class PerturbedEnvironment(Environment):
 
     W may depend on the decision that was carried out. The points equal BoTorch's
     `InputPerturbation` followed by `AppendFeatures`, in their order.
+
+    Args:
+        perturbation: Turns a decision into the one that is carried out.
+        environment: Meets the decision that was carried out.
 
     Example:
         >>> import torch
@@ -129,25 +116,10 @@ class PerturbedEnvironment(Environment):
     """
 
     def __init__(self, perturbation: InputPerturbation, environment: Environment) -> None:
-        r"""Puts two distributions together.
-
-        Args:
-            perturbation: What becomes of a decision.
-            environment: What a decision that was carried out meets.
-        """
         super().__init__()
         self.perturbation, self.environment = perturbation, environment
 
     def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Perturbs each decision and appends each value of W.
-
-        Args:
-            X: Decisions, `batch_shape x m x d_x`.
-
-        Returns:
-            The inputs `batch_shape x m x (n_p n_w) x d` and the weights
-            `batch_shape x m x (n_p n_w)`.
-        """
         carried_out, first = self.perturbation.expand(X)  # ... x m x n_p x d_x
         m, n_p = carried_out.shape[-3:-1]
         inputs, second = self.environment.expand(carried_out.flatten(-3, -2))
@@ -157,5 +129,4 @@ class PerturbedEnvironment(Environment):
         return inputs.flatten(-3, -2), weights.flatten(-2)
 
     def range(self, bounds: Tensor) -> Tensor:
-        r"""The box of the inputs of all decisions within a box, `2 x d`."""
         return self.environment.range(self.perturbation.range(bounds))

@@ -1,6 +1,4 @@
-r"""Points of the unit cube that the distributions are built from, and the nodes of a quadrature."""
-
-from __future__ import annotations
+r"""Points of the unit cube that the distributions are built from, and nodes of a quadrature."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -19,12 +17,7 @@ UNRESOLVED = 1e-3  # how far from 1 a quadrature may find the whole probability
 def draw_uniforms(shape: tuple[int, ...], generator: Generator | Sequence[Generator]) -> Tensor:
     r"""Independent uniform numbers in (0, 1), in float64 on the CPU.
 
-    Args:
-        shape: The shape of what one generator draws.
-        generator: One generator, or one for each replicate.
-
-    Returns:
-        `shape`, or `R x shape` with one generator for each replicate.
+    `shape`, or `R x shape` with one generator for each replicate.
     """
     if isinstance(generator, Generator):
         tiny = torch.finfo(torch.double).eps / 4  # rand draws [0, 1)
@@ -41,18 +34,11 @@ def seeded_uniforms(
         n: The number of points. Sobol points serve best if it is a power of 2.
         dim: The number of coordinates.
         seeds: An integer, or one integer per replicate.
-        stream: Names what the points are for.
+        stream: Names the purpose of the points.
         quasi: Whether they are scrambled Sobol points; otherwise they are independent.
 
     Returns:
         `n x dim`, or `R x n x dim` for a sequence of seeds; float64 on the CPU.
-
-    Raises:
-        ValueError: If there is to be less than one point.
-
-    Example:
-        >>> seeded_uniforms(8, 2, seeds=[0, 1], stream="points").shape
-        torch.Size([2, 8, 2])
     """
     check_num_points(n)
     if not is_one_seed(seeds):
@@ -67,14 +53,14 @@ def seeded_uniforms(
 
 
 def check_num_points(n: int) -> None:
-    r"""Raises ValueError unless there is at least one point."""
+    r"""Raise ValueError unless there is at least one point."""
     check_integers(n=n)
     if n < 1:
         raise ValueError(f"Expected at least one point or node. Got {n}.")
 
 
 def tensor_grid(axes: Sequence[Tensor]) -> Tensor:
-    r"""Every combination of the entries of `d` vectors, one a row, the last varying fastest."""
+    r"""Every combination of the entries of `d` vectors, one per row, the last varying fastest."""
     return torch.cartesian_prod(*axes).reshape(-1, len(axes))
 
 
@@ -101,17 +87,9 @@ def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def legendre_axes(bounds: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    r"""The rule of Gauss and Legendre in each dimension of a box.
+    r"""Nodes and weights of Gauss and Legendre in each dimension of a box, `n x d_w` each.
 
-    Args:
-        bounds: The box, `2 x d_w`.
-        n: The number of nodes of each axis.
-
-    Returns:
-        Nodes and weights, `n x d_w` each, in float64. The weights of an axis sum to its length.
-
-    Raises:
-        ValueError: If there is to be less than one node.
+    In float64. The weights of an axis sum to its length.
     """
     check_num_points(n)
     nodes, weights = (torch.tensor(array).to(bounds.device).unsqueeze(-1) for array in _legendre(n))
@@ -142,7 +120,7 @@ def box_points(bounds: Tensor, n: int, seeds: int | Sequence[int]) -> Tensor:
 
 
 def checked_seeds(seeds: int | Sequence[int] | None, purpose: str) -> int | Sequence[int]:
-    r"""The seeds, where something is to be drawn."""
+    r"""Refuse `None` if something is to be drawn."""
     if seeds is None:
         raise ValueError(f"Expected `seeds` for {purpose}. Got {seeds=}.")
     return seeds

@@ -7,7 +7,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_counts
+from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_counts
 from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
 
 Design = Literal["uniform", "sobol"]
@@ -196,15 +196,7 @@ def _draw(bounds: Tensor, counts: Sequence[int], seeds: int | Sequence[int], des
 
 def _check(X: Tensor, bounds: Tensor, observed: Tensor) -> None:
     d = X.shape[-1]
-    if bounds.shape != (2, d):
-        raise BotorchTensorDimensionError(
-            f"Expected `bounds` to have shape `2 x {d}`. Got {bounds.shape=}."
-        )
-    if not (bounds.isfinite().all() and (bounds[0] < bounds[1]).all()):
-        raise ValueError(
-            "Expected finite `bounds` with each lower bound below its upper bound. "
-            f"Got {bounds.tolist()}."
-        )
+    check_bounds(bounds, d)
     if observed.shape != X.shape[:-1] or observed.dtype != torch.bool:
         raise BotorchTensorDimensionError(
             f"Expected `observed` to be boolean of shape `batch_shape x n`, {X.shape[:-1]}. "

@@ -9,8 +9,13 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Generator, Tensor
 
-from botorch_risk.arguments import as_floating, check_counts, check_positive, check_probability
-from botorch_risk.environments.environment import check_bounds
+from botorch_risk.arguments import (
+    as_floating,
+    check_bounds,
+    check_counts,
+    check_positive,
+    check_probability,
+)
 from botorch_risk.environments.uniforms import seeded_uniforms
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import as_seeds, derive_seed, generators

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from botorch.acquisition import AcquisitionFunction, AnalyticAcquisitionFunction
 from botorch.exceptions.errors import (
-    BotorchTensorDimensionError,
     CandidateGenerationError,
     UnsupportedError,
 )
@@ -18,7 +17,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisition
-from botorch_risk.arguments import as_floating, check_counts, check_nonnegative
+from botorch_risk.arguments import as_floating, check_bounds, check_counts, check_nonnegative
 from botorch_risk.gradients import require_gradients
 from botorch_risk.optim.ascent import Scale, climb
 from botorch_risk.optim.discrete_columns import Values, discrete_columns
@@ -141,15 +140,8 @@ def optimize_acqf_replicates(
 def _box(bounds: Tensor, fixed_features: Mapping[int, float]) -> Tensor:
     r"""The bounds, equal where an input is fixed."""
     bounds = as_floating(bounds, "bounds")
-    if bounds.dim() != 2 or bounds.shape[0] != 2:
-        raise BotorchTensorDimensionError(
-            f"Expected `bounds` to have shape `2 x d`. Got {bounds.shape=}."
-        )
+    check_bounds(bounds, may_be_equal=True)
     box = bounds.detach().clone()
-    if not (box.isfinite().all() and (box[0] <= box[1]).all()):
-        raise ValueError(
-            f"Expected finite lower bounds, none above its upper bound. Got {bounds.tolist()}."
-        )
     d = box.shape[-1]
     for column, value in fixed_features.items():
         if not -d <= column < d:

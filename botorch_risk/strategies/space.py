@@ -16,7 +16,13 @@ from botorch.exceptions.errors import (
 from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, check_arguments, check_counts, check_fields
+from botorch_risk.arguments import (
+    as_floating,
+    check_arguments,
+    check_bounds,
+    check_counts,
+    check_fields,
+)
 from botorch_risk.models.standardized_gp import one_hot_inputs
 from botorch_risk.optim.multistart import optimize_acqf_replicates
 from botorch_risk.optim.pointwise import PointwiseAcquisition
@@ -284,15 +290,7 @@ def as_box(name: str, bounds: Tensor) -> Tensor:
         ValueError: If it is reversed or not finite.
     """
     bounds = as_data(bounds, name)
-    if bounds.ndim != 2 or bounds.shape[0] != 2 or bounds.shape[1] < 1:
-        raise BotorchTensorDimensionError(
-            f"Expected `{name}` to have shape `2 x d`, d >= 1. Got {tuple(bounds.shape)}."
-        )
-    if not (bounds.isfinite().all() and (bounds[0] < bounds[1]).all()):
-        raise ValueError(
-            f"Expected finite `{name}` with each lower bound below its upper bound. "
-            f"Got {bounds.tolist()}."
-        )
+    check_bounds(bounds, name=name)
     return bounds
 
 

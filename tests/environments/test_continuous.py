@@ -138,7 +138,7 @@ def test_refuses_bad_options():
             ContinuousEnvironment(normal, UNIT, **options)
     with pytest.raises(ValueError, match=r"fills a grid of 2 axes. Got 8; 9 would"):
         ContinuousEnvironment(normal, UNIT.expand(2, 2), 8, rule="midpoints")
-    with pytest.raises(BotorchTensorDimensionError, match="`bounds` to have shape `2 x d_w`"):
+    with pytest.raises(BotorchTensorDimensionError, match="`bounds` to have shape `2 x d`"):
         ContinuousEnvironment(normal, UNIT[0], 8)
 
 

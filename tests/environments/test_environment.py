@@ -17,6 +17,7 @@ from scipy.stats import norm
 from torch import Tensor
 from torch.distributions import Normal
 
+from botorch_risk.arguments import check_bounds
 from botorch_risk.environments import (
     ContinuousEnvironment,
     DiscreteEnvironment,
@@ -30,7 +31,7 @@ from botorch_risk.environments import (
     regular_grid,
     silverman_bandwidth,
 )
-from botorch_risk.environments.environment import check_bounds, check_values, choose, inside
+from botorch_risk.environments.environment import check_values, choose, inside
 from tests.environments.cases import ENVIRONMENTS, PERTURBATIONS, EnvironmentCase
 
 BOXES = [(3.0, 5.0), (-4.0, -1.0)]
@@ -272,12 +273,12 @@ def test_bounds_must_be_a_box() -> None:
     check_bounds(column(-4.0, -1.0))
     check_bounds(column(-4.0, -1.0).expand(2, 3), 3)
     for bad in (column(1.0), column(0.0, 1.0, 2.0), torch.zeros(2), torch.zeros(1, 2, 1)):
-        with pytest.raises(BotorchTensorDimensionError, match=r"`bounds` to have shape `2 x d_w`"):
+        with pytest.raises(BotorchTensorDimensionError, match=r"`bounds` to have shape `2 x d`"):
             check_bounds(bad)
     with pytest.raises(BotorchTensorDimensionError, match=r"`bounds` to have shape `2 x 2`"):
         check_bounds(column(0.0, 1.0), 2)
     for lower, upper in ((1.0, 1.0), (-1.0, -4.0), (0.0, math.inf), (math.nan, 1.0)):
-        with pytest.raises(ValueError, match="finite lower bounds below the upper ones"):
+        with pytest.raises(ValueError, match="each lower bound below its upper bound"):
             check_bounds(column(lower, upper))
 
 

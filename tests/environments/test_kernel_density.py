@@ -159,7 +159,7 @@ def test_refuses_what_is_no_data():
         environment(torch.ones(4, 1).double(), bounds=None)
     with pytest.raises(InputDataError, match=r"Expected `bounds`, or values of W that differ"):
         environment(torch.tensor([[1e8], [1e8 + 1e-8]], dtype=torch.double), bounds=None)
-    with pytest.raises(ValueError, match="Expected finite lower bounds below the upper ones"):
+    with pytest.raises(ValueError, match="each lower bound below its upper bound"):
         environment(values(5, 1), bounds=UNIT.flip(0))
 
 

@@ -129,7 +129,7 @@ def test_bad_input() -> None:
         call(risk_level=1.0)
     with pytest.raises(BotorchTensorDimensionError, match="`bounds` to have shape"):
         call(bounds=BOX[0])
-    with pytest.raises(ValueError, match="finite lower bounds below the upper"):
+    with pytest.raises(ValueError, match="each lower bound below its upper"):
         call(bounds=BOX * torch.inf)
     with pytest.raises(ValueError, match=r"as many raw points as starts\. Got num_starts=9"):
         call(num_starts=9, raw_samples=8)

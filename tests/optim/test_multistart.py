@@ -203,7 +203,7 @@ def test_reversed_bounds_are_refused() -> None:
     acqf, partly = Peaks(centers(2)), BOUNDS.clone()
     partly[:, 1] = partly[:, 1].flip(0)
     for bad in (BOUNDS.flip(0), partly, BOUNDS * torch.inf, BOUNDS * torch.nan):
-        with pytest.raises(ValueError, match="finite lower bounds, none above its upper bound"):
+        with pytest.raises(ValueError, match="each lower bound at most its upper bound"):
             optimize_acqf_replicates(acqf, bad, seeds=[0, 1])
     held = torch.tensor([[0.25, 0.0], [0.25, 1.0]], dtype=torch.float64)  # an empty side holds
     X, _ = optimize_acqf_replicates(acqf, held, seeds=[0, 1])
