@@ -30,7 +30,7 @@ $(VENV)/.docs: pyproject.toml bench/pyproject.toml constraints.txt
 	touch $@
 
 demo: $(VENV)/.bench  ## portfolios on real prices, from risk-neutral to averse (about a minute)
-	$(BIN)/python -m botorch_risk_bench.experiments.demo $(ARGS)
+	$(BIN)/python -m botorch_risk_bench.reports.demo $(ARGS)
 
 test: $(VENV)/.dev  ## everything but the tests marked slow (under 10 minutes on 2 cores)
 	$(BIN)/python -m pytest -n 2 -q -m "not slow" $(ARGS)

@@ -34,6 +34,9 @@ FLOORS = (
     "metrics",
     "baselines",
     "experiments",
+    "campaigns",
+    "reports",
+    "cli campaign_commands",
 )
 FLOOR_OF = {place: floor for floor, places in enumerate(FLOORS) for place in places.split()}
 

@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 import torch
 from ax.api.client import Client
-from botorch_risk_bench.experiments import ExperimentRun, ExperimentStore, get_experiment
-from botorch_risk_bench.experiments.campaigns import (
+from botorch_risk_bench.campaigns import (
     Campaign,
     CampaignStore,
+    ExperimentRecords,
     Options,
     Serial,
     run_campaign,
+    run_experiment,
 )
 
 from botorch_risk.strategies.arguments import from_json
@@ -73,12 +74,11 @@ def test_an_experiment_of_ax_goes_on(name: str) -> None:
 def test_an_experiment_goes_on(tmp_path: Path) -> None:
     shutil.copy(STORED / "experiment.sqlite", tmp_path / "old.sqlite")
     for name in ("old", "new"):
-        run = ExperimentRun(
-            get_experiment("sine"), tmp_path / f"{name}.sqlite", range(2), ["RAHBO"], num_rounds=5
-        )
-        run.run(progress=False)
-    first, second = (ExperimentStore(tmp_path / f"{name}.sqlite") for name in ("old", "new"))
-    with first as old, second as new:
+        path, labels = tmp_path / f"{name}.sqlite", ["RAHBO"]
+        run_experiment("sine", path, 2, strategies=labels, num_rounds=5, progress=False)
+    first, second = (CampaignStore(tmp_path / f"{name}.sqlite") for name in ("old", "new"))
+    with first, second:
+        old, new = ExperimentRecords(first), ExperimentRecords(second)
         for found, expected in zip(old.rounds("RAHBO"), new.rounds("RAHBO"), strict=True):
             torch.testing.assert_close(found.X, expected.X)
 

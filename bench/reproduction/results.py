@@ -7,11 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from botorch_risk_bench.experiments.campaigns import (
-    CampaignStore,
-    ExperimentRecords,
-    records_by_series,
-)
+from botorch_risk_bench.campaigns import CampaignStore, ExperimentRecords, records_by_series
 
 
 def report_parser(description: str | None, results: str, to: Path) -> argparse.ArgumentParser:

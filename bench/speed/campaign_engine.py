@@ -2,8 +2,8 @@ r"""What campaigns cost beside the plain loop, and where they end to scale.
 
     python -m bench.speed.campaign_engine [--part blocks | tasks | writer | scale]
 
-`blocks`: a block of about a minute as a campaign on one process, and the same rounds in
-`ExperimentRun`, in turns; CPU time of this process and its children. `tasks`: 1,000 tasks that
+`blocks`: a block of about a minute as a campaign on one process, and the same rounds by
+`play_rounds`, in turns; CPU time of this process and its children. `tasks`: 1,000 tasks that
 sleep for a second. `writer`: how fast reports are committed. `scale`: a simulation with what
 `writer` has measured.
 """
@@ -24,18 +24,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from botorch_risk_bench.experiments import ExperimentDefinition, ExperimentRun, get_experiment
-from botorch_risk_bench.experiments.campaigns import (
+from botorch_risk_bench.campaigns import (
     Campaign,
     CampaignStore,
     Dask,
+    Journal,
     Options,
     Processes,
     Series,
+    play_rounds,
     run_campaign,
 )
-from botorch_risk_bench.experiments.campaigns.engines import Engine
-from botorch_risk_bench.experiments.campaigns.worker import Task, advance, versions
+from botorch_risk_bench.campaigns.engines import Engine
+from botorch_risk_bench.campaigns.worker import Task, advance, versions
+from botorch_risk_bench.experiments import ExperimentDefinition, get_experiment
+from botorch_risk_bench.experiments.problem import decision_bounds
 from torch import Generator, Tensor
 
 from bench.speed.timing import environment
@@ -93,9 +96,13 @@ def blocks(num_times: int = 3) -> None:
     campaign = Campaign("block", [series])
 
     def plain() -> None:
+        experiment, seeds = get_experiment("branin"), list(range(16))
+        problem = experiment.problem_of(seeds)
+        strategy = experiment.build("RAHBO", decision_bounds(problem), seeds)
         with tempfile.TemporaryDirectory() as folder:
-            experiment, path = get_experiment("branin"), Path(folder) / "a"
-            ExperimentRun(experiment, path, range(16), ["RAHBO"], BLOCK_ROUNDS).run(progress=False)
+            journal = Journal(folder=Path(folder))
+            for _ in play_rounds(strategy, problem, journal, BLOCK_ROUNDS, experiment.num_repeats):
+                pass
 
     def in_blocks() -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -8,17 +8,15 @@ start climbed to its end. Values are in standard deviations of the raw values.
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import torch
-from botorch_risk_bench.experiments.loop import run_strategy
+from botorch_risk_bench.campaigns import Journal, play_rounds
 from botorch_risk_bench.experiments.problem import decision_bounds
 from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.experiments.store import ExperimentStore
 from numpy import ndarray
 
 from bench.speed.timing import environment
@@ -68,12 +66,9 @@ def compare(problem: str, strategy: str, seeds: int, rounds: int) -> ndarray:
     definition, comparison = get_experiment(problem), Comparison()
     built = definition.problem()
     loop = definition.build(strategy, decision_bounds(built), list(range(seeds)))
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ExperimentStore(f"{folder}/loop.sqlite", {"experiment": problem}) as store,
-        patch.object(ascent, "minimize_rows", comparison.minimize),
-    ):
-        run_strategy(loop, built, store, strategy, rounds, definition.num_repeats)
+    with patch.object(ascent, "minimize_rows", comparison.minimize):
+        for _ in play_rounds(loop, built, Journal(), rounds, definition.num_repeats):
+            pass
     lost = np.concatenate(comparison.lost)
     calls, points = (each[0] / each[1] for each in (comparison.calls, comparison.points))
     print(f"| {problem}, {strategy} | {calls:.2f} | {points:.2f} | {shares(lost)} |")

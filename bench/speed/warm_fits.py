@@ -10,17 +10,15 @@ ones ended, as the loop's do, and one whose fits begin from scratch. Decisions a
 from __future__ import annotations
 
 import argparse
-import tempfile
 import warnings
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
 import torch
-from botorch_risk_bench.experiments.loop import run_strategy
+from botorch_risk_bench.campaigns import Journal, play_rounds
 from botorch_risk_bench.experiments.problem import decision_bounds
 from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.experiments.store import ExperimentStore
 from torch import Tensor
 
 from bench.speed.timing import environment
@@ -64,20 +62,14 @@ def compare(problem: str, label: str, seeds: int, rounds: int) -> None:
 
     strategy, apart, gained = fresh(), [], []
 
-    def after_round(index: int) -> None:
+    for index in play_rounds(strategy, built, Journal(), rounds, definition.num_repeats):
         if index == 0:  # both fit from scratch
-            return
+            continue
         state = strategy.state_dict()
         warm, of_warm = chosen(fresh(), state, fit_exact_gp)
         cold, of_cold = chosen(fresh(), state, fit_from_scratch)
         apart.append(((warm - cold) / width).abs().amax(dim=(-2, -1)))
         gained.append(of_warm - of_cold)
-
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ExperimentStore(f"{folder}/loop.sqlite", {"experiment": problem}) as store,
-    ):
-        run_strategy(strategy, built, store, label, rounds, definition.num_repeats, after_round)
     same = torch.stack(apart) <= SAME  # rounds x R
     gain = torch.stack(gained, dim=1)  # fits x rounds x R
     alike = (gain.abs() <= SAME).all(dim=0)

@@ -13,9 +13,9 @@ from pathlib import Path
 from statistics import median
 
 import torch
+from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.experiments.definition import ExperimentDefinition
 from botorch_risk_bench.experiments.problem import decision_bounds
-from botorch_risk_bench.experiments.records import Records
 from botorch_risk_bench.experiments.registry import get_experiment
 
 from bench.reproduction.results import records_of, report_parser
@@ -29,7 +29,7 @@ _CAPTION = (
 
 
 def decision_seconds(
-    store: Records,
+    store: ExperimentRecords,
     definition: ExperimentDefinition,
     label: str,
     replicates: Sequence[int],
@@ -52,7 +52,7 @@ def decision_seconds(
 
 
 def seconds_table(
-    found: Sequence[Records], definition: ExperimentDefinition, rounds: Sequence[int]
+    found: Sequence[ExperimentRecords], definition: ExperimentDefinition, rounds: Sequence[int]
 ) -> str:
     r"""CPU seconds of a decision on one thread: one seed, and all as one computation."""
     torch.set_num_threads(1)

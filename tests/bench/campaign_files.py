@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from botorch_risk_bench.experiments.campaigns import Campaign, Options, Serial, run_campaign
+from botorch_risk_bench.campaigns import Campaign, Options, Serial, run_campaign
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from botorch_risk_bench.experiments.campaigns import Campaign, Regrets, board_markdown, read_board
+from botorch_risk_bench.campaigns import Campaign
 from botorch_risk_bench.experiments.problem import decision_space
 from botorch_risk_bench.problems import TabularProblem
 from botorch_risk_bench.problems.tabular import FOLDER, TABLES
+from botorch_risk_bench.reports import Regrets, board_markdown, read_board
 
 from bench.studies.open_benchmark import all_pairs, make_tables, twelve_pairs
 from bench.studies.open_benchmark.experiments import EXPERIMENTS, NOISE, OF_BOTORCH

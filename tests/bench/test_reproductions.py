@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from botorch_risk_bench.experiments.campaigns import Campaign
+from botorch_risk_bench.campaigns import Campaign
 
 from tests.bench.campaign_files import ROOT, run_trial
 

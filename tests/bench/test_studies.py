@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from botorch_risk_bench.experiments.campaigns import Campaign
+from botorch_risk_bench.campaigns import Campaign
 
 from bench.studies import stored_rows
 from tests.bench.campaign_files import ROOT, run_trial

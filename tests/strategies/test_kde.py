@@ -11,9 +11,7 @@ import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch_risk_bench.baselines import context_free_gp_ucb, stable_opt
-from botorch_risk_bench.experiments.experiment_run import ExperimentRun
-from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.experiments.store import ExperimentStore
+from botorch_risk_bench.experiments import get_experiment
 from torch import Tensor
 
 from botorch_risk.acquisition import continuous_domain_beta
@@ -34,6 +32,8 @@ from botorch_risk.risk import (
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import drbo_kde, drbo_mmd, risk_kde, sbo_kde
 from botorch_risk.test_functions import EnvironmentalAckley
+from tests.bench.played import play as play_experiment
+from tests.bench.played import records_in
 
 PROBLEM = EnvironmentalAckley(1)
 DECISIONS, CONTEXTS = PROBLEM.bounds[:, :2], PROBLEM.bounds[:, 2:]
@@ -227,20 +227,18 @@ def test_contexts_outside_their_bounds_may_be_clipped() -> None:
 
 def test_experiments_draw_contexts_that_resume(tmp_path: Path) -> None:
     r"""A run that is stopped and goes on equals the uninterrupted one."""
-    definition = get_experiment("ackley")
     records = []
     for name, stops in (("whole", (3,)), ("stopped", (1, 3))):
         path = tmp_path / f"{name}.sqlite"
         for rounds in stops:
-            campaign = ExperimentRun(definition, path, range(2), ["SBO-KDE"], rounds)
-            campaign.run(progress=False)
-        with ExperimentStore(path) as store:
-            records.append(store.rounds("SBO-KDE"))
+            play_experiment("ackley", path, 2, ["SBO-KDE"], rounds)
+        with records_in(path) as found:
+            records.append(found.rounds("SBO-KDE"))
     for one, two in zip(*records, strict=True):
         assert one.X.shape[-1] == 3
         assert torch.equal(one.X, two.X)
         assert torch.equal(one.Y, two.Y)
         assert torch.equal(one.recommendation, two.recommendation)
-    problem = definition.problem()
+    problem = get_experiment("ackley").problem()
     torch.testing.assert_close(one.objective, problem.objective(one.X[..., :2]))
     assert (one.objective <= problem.optimal_expectation).all()

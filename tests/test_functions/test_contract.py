@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from botorch.test_functions.base import BaseTestProblem, MultiObjectiveTestProblem
-from botorch_risk_bench.experiments.loop import evaluate
+from botorch_risk_bench.campaigns.loop import evaluate
 from botorch_risk_bench.experiments.problem import (
     ProblemWithContexts,
     ProblemWithObjective,

@@ -9,8 +9,10 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from botorch_risk.arguments import check_counts, check_finite
+from botorch_risk.seeding import as_seeds
 from botorch_risk.strategies import Box, Strategy
-from botorch_risk_bench.experiments.problem import Problem, ProblemFamily
+from botorch_risk.strategies.arguments import public_name
+from botorch_risk_bench.experiments.problem import Problem, ProblemFamily, decision_bounds
 
 
 class StrategyFactory(Protocol):
@@ -79,6 +81,26 @@ class ExperimentDefinition:
             check_finite(threshold=self.threshold)
         if not self.strategies:
             raise ValueError("Expected at least 1 strategy. Got none.")
+
+    def problem_of(self, seeds: Sequence[int]) -> Problem:
+        r"""The problem, on the CPU; if each seed has its own, the problems of these seeds."""
+        problem = self.problem()
+        return problem.of_seeds(as_seeds(seeds)) if isinstance(problem, ProblemFamily) else problem
+
+    def identity(self, problem: Problem) -> dict[str, Any]:
+        r"""What distinguishes the experiment from any other, as JSON values."""
+        optimum = self.optimal_value
+        return {
+            "experiment": self.name,
+            "problem": public_name(type(problem)),
+            "bounds": decision_bounds(problem).tolist(),
+            "dtype": str(problem.bounds.dtype),
+            "objective": self.objective,
+            "optimal_value": None if optimum is None else float(optimum(problem)),
+            "num_initial": self.num_initial,
+            "num_repeats": self.num_repeats,
+            "settings": dict(self.settings),
+        }
 
     def build(self, label: str, bounds: Tensor | Box, seeds: Sequence[int]) -> Strategy:
         r"""A fresh strategy of this experiment.

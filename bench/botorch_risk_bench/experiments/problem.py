@@ -14,17 +14,14 @@ class Problem(Protocol):
     r"""A noisy black box on a box, evaluated on the CPU.
 
     Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> from botorch_risk_bench.experiments import ExperimentStore, run_strategy
         >>> from botorch_risk.strategies import random_search
+        >>> from botorch_risk_bench.campaigns import Journal, play_rounds
         >>> class Oven:
         ...     bounds = torch.tensor([[150.0], [250.0]])
         ...     def sample_repeats(self, X, num_repeats, generators):
         ...         return -(X - 200).abs().expand(*X.shape[:-1], num_repeats)  # R x q x k
         >>> strategy = random_search(Oven.bounds, seeds=0, num_initial=3)
-        >>> with TemporaryDirectory() as folder:
-        ...     with ExperimentStore(f"{folder}/oven.sqlite", {"experiment": "oven"}) as store:
-        ...         run_strategy(strategy, Oven(), store, "random", num_rounds=6, num_repeats=2)
+        >>> rounds = list(play_rounds(strategy, Oven(), Journal(), num_rounds=6, num_repeats=2))
         >>> bool((strategy.recommend() - 200).abs() < 10)
         True
     """
@@ -56,22 +53,7 @@ class Problem(Protocol):
 
 @runtime_checkable
 class ProblemWithObjective(Protocol):
-    r"""A problem that knows the true value of the risk objective.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> from botorch_risk_bench.experiments import ExperimentStore, run_strategy
-        >>> from botorch_risk.strategies import random_search
-        >>> from botorch_risk.test_functions import HeteroscedasticSine
-        >>> problem = HeteroscedasticSine(risk_aversion=1.0)
-        >>> strategy = random_search(problem.bounds, seeds=0, num_initial=2)
-        >>> with TemporaryDirectory() as folder:
-        ...     with ExperimentStore(f"{folder}/sine.sqlite", {"experiment": "sine"}) as store:
-        ...         run_strategy(strategy, problem, store, "random", num_rounds=1, num_repeats=5)
-        ...         recorded = [each.objective for each in store.rounds("random")]
-        >>> torch.equal(torch.cat(recorded, dim=-1), problem.objective(strategy.history.X))
-        True
-    """
+    r"""A problem that knows the true value of the risk objective."""
 
     def objective(self, X: Tensor, /) -> Tensor:
         r"""The noiseless risk objective, to be maximised: `R x q x d -> R x q`, NaN at NaN."""
@@ -183,22 +165,7 @@ class ProblemWithWholeNumbers(Protocol):
 
 @runtime_checkable
 class ProblemFamily(Protocol):
-    r"""A problem for each seed, such as functions drawn at random.
-
-    Example:
-        >>> from botorch_risk_bench.experiments import ExperimentDefinition, ExperimentRun
-        >>> from botorch_risk.strategies import random_search
-        >>> from botorch_risk.test_functions import GaussianProcessSample
-        >>> class Draws:
-        ...     bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
-        ...     def of_seeds(self, seeds):
-        ...         return GaussianProcessSample(seeds)
-        >>> definition = ExperimentDefinition(
-        ...     "draws", "A function each", Draws, {"random": random_search}, 5, 20, 1, "mean"
-        ... )
-        >>> ExperimentRun(definition, "draws.sqlite", seeds=[0, 1, 2]).problem.values.shape
-        torch.Size([3, 2500])
-    """
+    r"""A problem for each seed, such as functions drawn at random."""
 
     @property
     def bounds(self) -> Tensor:

@@ -4,7 +4,7 @@ are more, of which they are the first.
 
 from __future__ import annotations
 
-from botorch_risk_bench.experiments.campaigns import Campaign, Series
+from botorch_risk_bench.campaigns import Campaign, Series
 
 CHEAP = ("ackley", "branin-context", "hartmann", "hartmann-complicated", "newsvendor")
 ALL = (*CHEAP, "ackley-4")

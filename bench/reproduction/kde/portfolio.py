@@ -5,7 +5,7 @@ r"""The campaign on the papers' back-tests, a table that is not ours to distribu
 
 from __future__ import annotations
 
-from botorch_risk_bench.experiments.campaigns import Campaign, Series
+from botorch_risk_bench.campaigns import Campaign, Series
 from botorch_risk_bench.experiments.papers import kde
 
 from bench.reproduction.kde.campaign import LEARNT, NUM_ROUNDS

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from botorch_risk_bench.experiments.plots import COLORS, LINE_STYLES
-from botorch_risk_bench.experiments.summary import RegretCurves, regret_curves
 from botorch_risk_bench.metrics import MeanAndStandardError, mean_and_standard_error
+from botorch_risk_bench.reports.plots import COLORS, LINE_STYLES
+from botorch_risk_bench.reports.summary import RegretCurves, regret_curves
 from matplotlib.figure import Figure
 from torch import Tensor
 from torch.distributions import Cauchy, Normal

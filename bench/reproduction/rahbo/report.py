@@ -12,13 +12,13 @@ from typing import Any
 
 import joblib
 import torch
-from botorch_risk_bench.experiments.plots import COLORS, LINE_STYLES
-from botorch_risk_bench.experiments.records import Records
+from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.experiments.replay import final_strategy
-from botorch_risk_bench.experiments.summary import regret_curves
 from botorch_risk_bench.metrics import mean_and_standard_error
 from botorch_risk_bench.problems import ForestTuning
+from botorch_risk_bench.reports.plots import COLORS, LINE_STYLES
+from botorch_risk_bench.reports.replay import final_strategy
+from botorch_risk_bench.reports.summary import regret_curves
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -37,12 +37,12 @@ NUM_SPLITS = 60
 OPTIMA = {"A": (9.42478, 2.475), "B": (torch.pi, 2.275), "C": (-torch.pi, 12.275)}
 
 
-def strategy_of(store: Records, name: str, label: str) -> Any:
+def strategy_of(store: ExperimentRecords, name: str, label: str) -> Any:
     r"""The strategy as it was after its last round."""
     return final_strategy(store, get_experiment(name), label)
 
 
-def regret_rows(store: Records) -> list[list[str]]:
+def regret_rows(store: ExperimentRecords) -> list[list[str]]:
     curves = regret_curves(store)
     rows = []
     for label, curve in curves.items():
@@ -72,7 +72,7 @@ def recommended(strategy: Any, rule: str, **weights: float) -> Tensor:
     return method.recommend(view)
 
 
-def rule_rows(store: Records, name: str) -> list[list[str]]:
+def rule_rows(store: ExperimentRecords, name: str) -> list[list[str]]:
     r"""Final simple regret of the same data under every reporting rule."""
     problem: Any = get_experiment(name).problem()
     optimum = problem.optimal_mean_variance(problem.risk_aversion)[1]
@@ -87,7 +87,7 @@ def rule_rows(store: Records, name: str) -> list[list[str]]:
     return rows
 
 
-def regret_picture(store: Records, name: str, suffix: str) -> Figure:
+def regret_picture(store: ExperimentRecords, name: str, suffix: str) -> Figure:
     labels = [label for label in store.labels() if label.endswith("-paper") == (suffix == "-paper")]
     curves = regret_curves(store)
     figure = Figure(figsize=(9.0, 3.4), layout="constrained")
@@ -126,7 +126,7 @@ def draw(axes: Any, values: Tensor, first: int, label: str, color: str, style: s
     )
 
 
-def histogram_rows(store: Records) -> list[list[str]]:
+def histogram_rows(store: ExperimentRecords) -> list[list[str]]:
     r"""Fig. 1(c): the share of the rounds spent within 1.5 of each optimum of Branin."""
     rows = []
     for label in store.labels():
@@ -139,7 +139,7 @@ def histogram_rows(store: Records) -> list[list[str]]:
     return rows
 
 
-def histogram_picture(store: Records) -> Figure:
+def histogram_picture(store: ExperimentRecords) -> Figure:
     problem: Any = get_experiment("branin").problem()
     axis = [torch.linspace(*bound, 120, dtype=torch.float64) for bound in ((-5, 10), (0, 15))]
     grid = torch.stack(torch.meshgrid(*axis, indexing="xy"), dim=-1)

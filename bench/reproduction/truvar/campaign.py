@@ -6,7 +6,7 @@ what a cost of 800 buys; those of TRUVAR come to some 550.
 
 from __future__ import annotations
 
-from botorch_risk_bench.experiments.campaigns import Campaign, Series
+from botorch_risk_bench.campaigns import Campaign, Series
 
 CAMPAIGN = Campaign(
     "TRUVAR",

@@ -13,18 +13,18 @@ from typing import Any
 
 import torch
 from botorch.exceptions.warnings import BotorchWarning
+from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.experiments.papers.truvar import LEVELS, svm
-from botorch_risk_bench.experiments.plots import COLORS, LINE_STYLES, plot_classes, save_png
-from botorch_risk_bench.experiments.records import Records
 from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.experiments.replay import (
+from botorch_risk_bench.metrics import classify_by_confidence, mean_and_standard_error
+from botorch_risk_bench.reports.level_sets import (
     LevelSetCurves,
     common_costs,
     level_set_curves,
-    replay,
     score_at_cost,
 )
-from botorch_risk_bench.metrics import classify_by_confidence, mean_and_standard_error
+from botorch_risk_bench.reports.plots import COLORS, LINE_STYLES, plot_classes, save_png
+from botorch_risk_bench.reports.replay import replay
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -39,7 +39,7 @@ TRIMMED = 0.05
 CONFIDENCE = 9.0  # of the classes in the pictures: mean +- 3 standard deviations
 
 
-def begun(results: Path, name: str) -> Iterable[tuple[Records, list[str]]]:
+def begun(results: Path, name: str) -> Iterable[tuple[ExperimentRecords, list[str]]]:
     r"""The rounds of an experiment, series by series, with the strategies that have begun."""
     with records_of(results, name) as found:
         for records in found:

@@ -5,7 +5,7 @@ A flight takes tenths of a second, and an evaluation fifty flights.
 
 from __future__ import annotations
 
-from botorch_risk_bench.experiments.campaigns import Campaign, Series
+from botorch_risk_bench.campaigns import Campaign, Series
 
 from bench.reproduction.uhe.campaign import METHODS
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from botorch_risk_bench.experiments.plots import COLORS
+from botorch_risk_bench.reports.plots import COLORS
 from matplotlib.figure import Figure
 from torch import Tensor
 

@@ -4,7 +4,7 @@ are the first.
 
 from __future__ import annotations
 
-from botorch_risk_bench.experiments.campaigns import Campaign, Series
+from botorch_risk_bench.campaigns import Campaign, Series
 
 METHODS = (
     "UHE-BO",

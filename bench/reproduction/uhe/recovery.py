@@ -26,8 +26,8 @@ from botorch.models import SingleTaskGP
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.utils.sampling import draw_sobol_samples
 from botorch_risk_bench.experiments.papers.models import matern_process
-from botorch_risk_bench.experiments.plots import COLORS
 from botorch_risk_bench.metrics import mean_and_standard_error
+from botorch_risk_bench.reports.plots import COLORS
 from matplotlib.figure import Figure
 from torch import Tensor
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from botorch_risk_bench.experiments.plots import COLORS, LINE_STYLES
 from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.experiments.replay import replay
-from botorch_risk_bench.experiments.summary import regret_curves
 from botorch_risk_bench.metrics import mean_and_standard_error
+from botorch_risk_bench.reports.plots import COLORS, LINE_STYLES
+from botorch_risk_bench.reports.replay import replay
+from botorch_risk_bench.reports.summary import regret_curves
 from matplotlib.figure import Figure
 from torch import Tensor
 

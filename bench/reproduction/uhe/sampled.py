@@ -5,7 +5,7 @@ About 10 s of compilation for every size of the data, and 3 s to 5 s a seed and 
 
 from __future__ import annotations
 
-from botorch_risk_bench.experiments.campaigns import Campaign, Series
+from botorch_risk_bench.campaigns import Campaign, Series
 
 NAMES = (
     "uhe-hartmann3",

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 from botorch.models.model import Model
+from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.experiments.papers.models import matern_process
-from botorch_risk_bench.experiments.records import Records
 from botorch_risk_bench.experiments.registry import get_experiment
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -51,7 +51,7 @@ class Runs:
         box = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         self.bounds = box.expand(2, self.problem.bounds.shape[-1])
 
-    def _unit(self, store: Records, label: str) -> tuple[Tensor, Tensor]:
+    def _unit(self, store: ExperimentRecords, label: str) -> tuple[Tensor, Tensor]:
         records = store.rounds(label)
         lower, upper = self.problem.bounds
         X = (torch.cat([record.X for record in records], dim=-2) - lower) / (upper - lower)

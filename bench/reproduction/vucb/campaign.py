@@ -7,7 +7,7 @@ core our methods take ten minutes a problem, the outside baselines, which come l
 
 from __future__ import annotations
 
-from botorch_risk_bench.experiments.campaigns import Campaign, Series
+from botorch_risk_bench.campaigns import Campaign, Series
 
 OURS = (
     "V-UCB-Prob",

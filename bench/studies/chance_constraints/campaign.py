@@ -5,7 +5,7 @@ The defaults of `risk_search` were chosen on seeds 0 to 89, which are not among 
 
 from __future__ import annotations
 
-from botorch_risk_bench.experiments.campaigns import Campaign, Series
+from botorch_risk_bench.campaigns import Campaign, Series
 
 NAMES = ("chance-gramacy", "chance-branin")
 FIRST_SEED = 100

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from botorch_risk_bench.experiments.campaigns import ExperimentRecords
-from botorch_risk_bench.experiments.constraint_summary import constraint_markdown
+from botorch_risk_bench.campaigns import ExperimentRecords
 from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.experiments.summary import regret_curves
+from botorch_risk_bench.reports.constraint_summary import constraint_markdown
+from botorch_risk_bench.reports.summary import regret_curves
 from torch import Tensor
 
 from bench.reproduction.results import records_of, report_parser

@@ -5,7 +5,7 @@ The demo has seeds 0 to 7, and the problem was built on 1000 to 1007.
 
 from __future__ import annotations
 
-from botorch_risk_bench.experiments.campaigns import Campaign, Series
+from botorch_risk_bench.campaigns import Campaign, Series
 from botorch_risk_bench.experiments.portfolio import EXPERIMENTS
 
 from bench.studies.frontier.forest import FOREST

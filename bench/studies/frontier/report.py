@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from botorch_risk_bench.experiments.demo import measured
-from botorch_risk_bench.experiments.frontier import mean_variance, plot_frontier, recommended
-from botorch_risk_bench.experiments.plots import save_png
+from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.experiments.portfolio import NEUTRAL, RISK_AVERSIONS, label_of
-from botorch_risk_bench.experiments.records import Records
 from botorch_risk_bench.problems import PortfolioPolicy
 from botorch_risk_bench.problems.portfolio_policy import HELD_OUT_YEARS, TRAINING_YEARS
+from botorch_risk_bench.reports.demo import measured
+from botorch_risk_bench.reports.frontier import mean_variance, plot_frontier, recommended
+from botorch_risk_bench.reports.plots import save_png
 from torch import Tensor
 
 from bench.reproduction.results import records_of, report_parser
@@ -66,7 +66,7 @@ def _cell(values: Tensor) -> str:
     return f"{values[0]:.3g} ± 0" if same else cell(values)
 
 
-def portfolio_page(store: Records, to: Path) -> list[str]:
+def portfolio_page(store: ExperimentRecords, to: Path) -> list[str]:
     r"""The table of each period, and the picture of the later one."""
     reported, page = recommended(store, list(PORTFOLIO.strategies)), []
     for name, years in PERIODS.items():
@@ -89,7 +89,7 @@ def portfolio_page(store: Records, to: Path) -> list[str]:
     return page
 
 
-def forest_page(store: Records, to: Path, path: Path) -> list[str]:
+def forest_page(store: ExperimentRecords, to: Path, path: Path) -> list[str]:
     r"""The table and the picture of the forest, on fresh splits."""
     reported = {
         label: X.round() for label, X in recommended(store, list(FOREST.strategies)).items()

@@ -2,7 +2,7 @@ r"""The campaign of our methods on all certified pairs: those whose rounds are c
 
 from __future__ import annotations
 
-from botorch_risk_bench.experiments.campaigns import Campaign, Series
+from botorch_risk_bench.campaigns import Campaign, Series
 
 from bench.studies.open_benchmark.experiments import EXPERIMENTS, NOISE
 

@@ -9,7 +9,7 @@ which is factored again in every round.
 
 from __future__ import annotations
 
-from botorch_risk_bench.experiments.campaigns import Campaign, Series
+from botorch_risk_bench.campaigns import Campaign, Series
 
 from bench.studies.open_benchmark.experiments import NOISE, OF_BOTORCH
 from bench.studies.open_benchmark.others import OTHERS

@@ -2,7 +2,7 @@ r"""The campaign of the study of repeats; its design was chosen on seeds from 10
 
 from __future__ import annotations
 
-from botorch_risk_bench.experiments.campaigns import Campaign, Series
+from botorch_risk_bench.campaigns import Campaign, Series
 
 from bench.studies.repeats.experiments import EXPERIMENTS, STRATEGIES
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from botorch_risk_bench.experiments.records import Records
-from botorch_risk_bench.experiments.summary import regret_curves
+from botorch_risk_bench.campaigns.records import ExperimentRecords
+from botorch_risk_bench.reports.summary import regret_curves
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -20,7 +20,7 @@ from bench.studies.repeats.experiments import BUDGET, EXPERIMENTS, FIXED, OURS
 SHOWN = (60, 100, 140, 170, BUDGET)
 
 
-def regret_by_reading(store: Records, label: str, simple: Tensor) -> Tensor:
+def regret_by_reading(store: ExperimentRecords, label: str, simple: Tensor) -> Tensor:
     r"""Simple regret after each number of readings, `R x (BUDGET + 1)`; NaN before the design ends.
 
     Args:

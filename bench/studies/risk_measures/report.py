@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from botorch_risk_bench.experiments.summary import regret_curves
+from botorch_risk_bench.reports.summary import regret_curves
 from torch import Tensor
 
 from bench.reproduction.results import records_of, report_parser

@@ -2,7 +2,7 @@ r"""The campaign of the study of two objectives."""
 
 from __future__ import annotations
 
-from botorch_risk_bench.experiments.campaigns import Campaign, Series
+from botorch_risk_bench.campaigns import Campaign, Series
 
 NAME = "two-risks"
 NUM_SEEDS, NUM_ROUNDS = 20, 40

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from botorch_risk_bench.experiments.plots import plot_regret
-from botorch_risk_bench.experiments.records import Records
-from botorch_risk_bench.experiments.summary import regret_curves
+from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.metrics import paired_difference
+from botorch_risk_bench.reports.plots import plot_regret
+from botorch_risk_bench.reports.summary import regret_curves
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -23,7 +23,7 @@ MARGIN = 0.01  # of the largest hypervolume
 ROUNDS = (0, 5, 10, 20, 30, NUM_ROUNDS)
 
 
-def hypervolumes(store: Records) -> dict[str, Tensor]:
+def hypervolumes(store: ExperimentRecords) -> dict[str, Tensor]:
     r"""After the initial design and each round, `R x (T + 1)`."""
     best = store.identity["optimal_value"]
     return {label: best - curve.simple for label, curve in regret_curves(store).items()}

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from botorch_risk_bench.experiments import ExperimentStore, get_experiment
+from botorch_risk_bench.cli import app
+from botorch_risk_bench.experiments import get_experiment
 from botorch_risk_bench.experiments.chance_constrained import EXPERIMENTS
-from botorch_risk_bench.experiments.commands import app
 from botorch_risk_bench.experiments.problem import ProblemWithConstraints, decision_bounds
 from typer.testing import CliRunner
+
+from tests.bench.played import records_in
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::botorch_risk.recommend.InfeasibleRecommendationWarning",
@@ -50,7 +52,7 @@ def test_chance_branin_from_the_command_line(tmp_path: Path) -> None:
     page = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert "| strategy | made | violated | regret where feasible |" in page
     problem: Any = get_experiment("chance-branin").problem()
-    with ExperimentStore(out) as store:
+    with records_in(out) as store:
         for record in store.rounds("confidence-bound"):
             assert record.Y.shape[2:] == (1, 2)
             values = problem.objective(record.recommendation)

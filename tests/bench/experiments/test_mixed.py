@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from botorch_risk_bench.experiments import ExperimentStore, get_experiment
-from botorch_risk_bench.experiments.commands import app
+from botorch_risk_bench.cli import app
+from botorch_risk_bench.experiments import get_experiment
 from botorch_risk_bench.experiments.mixed import EXPERIMENTS
 from botorch_risk_bench.experiments.problem import decision_bounds, decision_space
-from botorch_risk_bench.experiments.replay import final_strategy
+from botorch_risk_bench.reports.replay import final_strategy
 from typer.testing import CliRunner
+
+from tests.bench.played import records_in
 
 
 @pytest.mark.parametrize("definition", EXPERIMENTS, ids=lambda definition: definition.name)
@@ -43,7 +45,7 @@ def test_the_mixed_newsvendor_from_the_command_line(tmp_path: Path) -> None:
     invoke("plot", out, "--to", tmp_path)
     assert "| CVaR-UCB |" in (tmp_path / "summary.md").read_text(encoding="utf-8")
     definition = get_experiment("mixed-newsvendor")
-    with ExperimentStore(out) as store:
+    with records_in(out) as store:
         for label in definition.strategies:
             records = store.rounds(label)
             for record in records:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from botorch_risk_bench.experiments import ExperimentStore, get_experiment
-from botorch_risk_bench.experiments.commands import app
+from botorch_risk_bench.cli import app
+from botorch_risk_bench.experiments import get_experiment
 from botorch_risk_bench.experiments.portfolio import (
     EXPERIMENTS,
     JUDGED_BY,
@@ -17,6 +17,8 @@ from botorch_risk_bench.experiments.portfolio import (
 from botorch_risk_bench.experiments.problem import decision_space
 from botorch_risk_bench.problems import PortfolioPolicy
 from typer.testing import CliRunner
+
+from tests.bench.played import records_in
 
 (DEFINITION,) = EXPERIMENTS
 
@@ -42,7 +44,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     arguments = ["run", DEFINITION.name, "--strategy", label, "--replicates", "2", "--rounds", "2"]
     result = CliRunner().invoke(app, [*arguments, "--out", str(out)])
     assert result.exit_code == 0, result.output
-    with ExperimentStore(out) as store:
+    with records_in(out) as store:
         assert store.identity["optimal_value"] == PortfolioPolicy().optimal_mean_variance(2.0)[1]
         for record in store.rounds(label):
             assert torch.equal(record.X[..., :2], record.X[..., :2].round())

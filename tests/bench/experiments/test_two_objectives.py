@@ -7,18 +7,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from botorch_risk_bench.experiments import ExperimentStore
-from botorch_risk_bench.experiments.experiment_run import ExperimentRun
 from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.experiments.replay import final_strategy
-from botorch_risk_bench.experiments.summary import (
+from botorch_risk_bench.reports.replay import final_strategy
+from botorch_risk_bench.reports.summary import (
     cell,
     failed_points,
     regret_curves,
     summary_markdown,
 )
 
-from tests.bench.experiments.table import table
+from tests.bench.played import bytes_of, play, records_in
 
 TWO_RISKS = get_experiment("two-risks")
 
@@ -28,15 +26,16 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("two") / "results.sqlite"
     definition = dataclasses.replace(
         TWO_RISKS,
+        name="two",
         strategies=dict.fromkeys(("random", "again"), TWO_RISKS.strategies["random"]),
     )
-    ExperimentRun(definition, path, range(2), num_rounds=3).run(progress=False)
+    play(definition, path, 2, num_rounds=3)
     return path
 
 
 def test_sets_are_scored_by_their_hypervolume(path: Path) -> None:
     problem = TWO_RISKS.problem()
-    with ExperimentStore(path) as store:
+    with records_in(path) as store:
         records = store.rounds("random")
         curve = regret_curves(store)["random"]
         assert store.identity["optimal_value"] == problem.max_hv
@@ -55,7 +54,7 @@ def test_sets_are_scored_by_their_hypervolume(path: Path) -> None:
 
 
 def test_the_page_has_the_one_column(path: Path) -> None:
-    with ExperimentStore(path) as store:
+    with records_in(path) as store:
         curves, page = regret_curves(store), summary_markdown(store)
     assert "| strategy | simple |" in page
     assert f"| random | {cell(curves['random'].simple[:, 3])} |" in page
@@ -68,9 +67,9 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path: Path) -> None:
     for name, rounds in (("whole", (3,)), ("parts", (1, 3))):
         for num_rounds in rounds:
             path = tmp_path / f"{name}.sqlite"
-            ExperimentRun(TWO_RISKS, path, range(2), ["random"], num_rounds).run(progress=False)
-    assert table(tmp_path / "parts.sqlite") == table(tmp_path / "whole.sqlite")
-    with ExperimentStore(tmp_path / "whole.sqlite") as store:
+            play(TWO_RISKS, path, 2, ["random"], num_rounds)
+    assert bytes_of(tmp_path / "parts.sqlite") == bytes_of(tmp_path / "whole.sqlite")
+    with records_in(tmp_path / "whole.sqlite") as store:
         strategy = final_strategy(store, TWO_RISKS, "random")
         last = store.rounds("random")[-1].recommendation
     torch.testing.assert_close(strategy.recommend(), last, equal_nan=True)

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from botorch_risk_bench.experiments import ExperimentRun, ExperimentStore, get_experiment
+from botorch_risk_bench.experiments import get_experiment
 from botorch_risk_bench.experiments.papers import kde
 from botorch_risk_bench.experiments.problem import decision_bounds
-from botorch_risk_bench.experiments.summary import regret_curves
+from botorch_risk_bench.reports.summary import regret_curves
+
+from tests.bench.played import play, records_in
 
 NAMES = [definition.name for definition in kde.EXPERIMENTS]
 
@@ -40,8 +42,8 @@ def test_the_experiments_of_the_papers_table_are_not_among_those_that_anybody_ca
 
 def test_a_portfolio_runs_on_the_bundled_table(tmp_path: Path) -> None:
     definition, path = get_experiment("bundled-portfolio-normal"), tmp_path / "results.sqlite"
-    ExperimentRun(definition, path, [0], ["GP-UCB"], 1).run(progress=False)
-    with ExperimentStore(path) as store:
+    play(definition, path, 1, ["GP-UCB"], 1)
+    with records_in(path) as store:
         curve = regret_curves(store)["GP-UCB"].simple
     assert curve.shape[-1] == 2
     assert (curve > 0).all()

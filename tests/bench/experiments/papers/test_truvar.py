@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 from botorch.exceptions.warnings import BotorchWarning
-from botorch_risk_bench.experiments import ExperimentRun, ExperimentStore, get_experiment
+from botorch_risk_bench.experiments import get_experiment
 from botorch_risk_bench.experiments.papers import truvar
-from botorch_risk_bench.experiments.replay import level_set_curves
+from botorch_risk_bench.reports.level_sets import level_set_curves
 
 from botorch_risk.test_functions import GaussianProcessSample
+from tests.bench.played import play, records_in
 
 NAMES = ("coast", "coast-travel", "noise-levels", "synthetic-maximum", "svm")
 
@@ -38,8 +39,8 @@ def test_two_rounds(tmp_path: Path, name: str, labels: list[str]) -> None:
     definition, path = get_experiment(name), tmp_path / "results.sqlite"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BotorchWarning)
-        ExperimentRun(definition, path, [0, 1], labels, num_rounds=2).run(progress=False)
-    with ExperimentStore(path) as store:
+        play(definition, path, 2, labels, num_rounds=2)
+    with records_in(path) as store:
         for label in labels:
             assert len(store.rounds(label)) == 3
             if name != "svm":

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions.warnings import BotorchWarning
-from botorch_risk_bench.experiments import ExperimentRun, ExperimentStore, get_experiment
+from botorch_risk_bench.experiments import get_experiment
 from botorch_risk_bench.experiments.papers.models import matern_process
-from botorch_risk_bench.experiments.summary import regret_curves
+from botorch_risk_bench.reports.summary import regret_curves
 
 from botorch_risk.strategies import RandomOrAcquire, initial_design
+from tests.bench.played import play, records_in
 
 DIMS = {
     "branin": 2,
@@ -52,8 +53,8 @@ def test_two_rounds(tmp_path: Path, name: str, label: str) -> None:
     definition, path = get_experiment(f"uhe-{name}"), tmp_path / "results.sqlite"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BotorchWarning)
-        ExperimentRun(definition, path, [0, 1], [label], num_rounds=2).run(progress=False)
-    with ExperimentStore(path) as store:
+        play(definition, path, 2, [label], num_rounds=2)
+    with records_in(path) as store:
         simple = regret_curves(store)[label].simple
         assert simple.shape == (2, 3)
         assert (simple >= 0).all()

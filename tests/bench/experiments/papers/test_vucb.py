@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions.warnings import BotorchWarning
-from botorch_risk_bench.experiments import ExperimentRun, ExperimentStore, get_experiment
+from botorch_risk_bench.experiments import get_experiment
 from botorch_risk_bench.experiments.papers.vucb import OUTSIDE_BUDGET
 from botorch_risk_bench.experiments.problem import decision_bounds
-from botorch_risk_bench.experiments.summary import regret_curves
+from botorch_risk_bench.reports.summary import regret_curves
+
+from tests.bench.played import play, records_in
 
 OUTSIDE = ("rho-KG-apx", "qLogNEI-VaR")
 
@@ -42,8 +44,8 @@ def test_outside_baselines_keep_to_the_stated_budget() -> None:
 
 def test_a_portfolio_runs_on_the_bundled_table(tmp_path: Path) -> None:
     definition, path = get_experiment("var-bundled-portfolio"), tmp_path / "results.sqlite"
-    ExperimentRun(definition, path, [0], ["random"], 1).run(progress=False)
-    with ExperimentStore(path) as store:
+    play(definition, path, 1, ["random"], 1)
+    with records_in(path) as store:
         curve = regret_curves(store)["random"].simple
     assert curve.shape[-1] == 2
     assert (curve > 0).all()
@@ -58,8 +60,8 @@ def test_an_outside_baseline_starts_with_the_data_of_the_others(label: str, tmp_
         path = tmp_path / f"{each}.sqlite"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BotorchWarning)
-            ExperimentRun(definition, path, seeds, [each], num_rounds=1).run(progress=False)
-        with ExperimentStore(path) as store:
+            play(definition, path, seeds, [each], num_rounds=1)
+        with records_in(path) as store:
             first[each] = store.rounds(each)[0]
     assert torch.equal(first[label].X, first["random"].X[:1])
     assert torch.equal(first[label].Y, first["random"].Y[:1])

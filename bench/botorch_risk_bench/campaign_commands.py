@@ -1,0 +1,291 @@
+r"""The commands of `botorch-risk campaign`."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from botorch_risk.extras import MissingExtraError
+
+if TYPE_CHECKING:
+    from botorch_risk_bench.campaigns import Campaign, Options
+    from botorch_risk_bench.campaigns.engines import Engine
+    from botorch_risk_bench.reports import Regrets
+
+app = typer.Typer(
+    help="Many experiments, strategies, settings and seeds, on one machine or on many.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+ENGINES = ("processes", "serial", "dask", "slurm", "jobs")
+Description = Annotated[Path, typer.Argument(help="A .yaml, .json or .py file; see the docs.")]
+Store = Annotated[Path, typer.Argument(help="The file that `campaign run --out` wrote.")]
+EngineName = Annotated[
+    str, typer.Option("--engine", help=f"{', '.join(ENGINES)} (submitit on this machine).")
+]
+Workers = Annotated[int, typer.Option(help="The number of workers.")]
+Address = Annotated[
+    str | None, typer.Option(help="A running Dask scheduler; default: one for this campaign.")
+]
+Jobs = Annotated[Path, typer.Option(help="The folder of jobs, on a file system all nodes share.")]
+Parameter = Annotated[
+    list[str], typer.Option(help="Of a job, as NAME=VALUE; may be repeated. See submitit.")
+]
+Journals = Annotated[
+    Path | None,
+    typer.Option(help="A folder of all workers, in which rounds outlive the worker that played."),
+]
+ReportSeconds = Annotated[float, typer.Option(help="How often a worker reports.")]
+Device = Annotated[list[str], typer.Option(help="May be repeated: a device for each worker.")]
+MemoryLimit = Annotated[int | None, typer.Option(help="Of a worker, in MiB; on Linux.")]
+
+
+@contextmanager
+def one_line_errors(*kinds: type[Exception]) -> Iterator[None]:
+    r"""Turns errors of these kinds into one line on the error stream and the exit code 2."""
+    try:
+        yield
+    except kinds as error:
+        print(f"Error: {' '.join(str(error).split())}", file=sys.stderr)
+        raise SystemExit(2) from error
+
+
+def _where_and_how(
+    engine: EngineName = "processes",
+    workers: Workers = 2,
+    address: Address = None,
+    jobs: Jobs = Path("jobs"),
+    parameter: Parameter = [],  # noqa: B006
+    journals: Journals = None,
+    report_seconds: ReportSeconds = 30.0,
+    device: Device = ["cpu"],  # noqa: B006
+    memory_limit: MemoryLimit = None,
+) -> tuple[Any, Any]:
+    r"""The engine and the options of these options of the command line."""
+    from botorch_risk_bench.campaigns import Options
+
+    limit = None if memory_limit is None else memory_limit * 2**20
+    where = _engine(engine, workers, address, jobs, parameter)
+    return where, Options(report_seconds, journals, tuple(device), limit)
+
+
+def _with_engine(command: Callable[..., None]) -> Callable[..., None]:
+    r"""Gives a command `engine` and `options`, and the command line what they are made of."""
+    shared = inspect.signature(_where_and_how, eval_str=True)
+    signature = inspect.signature(command, eval_str=True)
+    own = [each for each in signature.parameters.values() if each.annotation is not Any]
+
+    @functools.wraps(command)
+    def called(**values: Any) -> None:
+        with one_line_errors(ValueError):
+            where, how = _where_and_how(**{name: values.pop(name) for name in shared.parameters})
+        command(engine=where, options=how, **values)
+
+    parameters = sorted(
+        [*own, *shared.parameters.values()], key=lambda each: bool(each.default is not each.empty)
+    )
+    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return called
+
+
+@app.command()
+@_with_engine
+def run(
+    engine: Any,
+    options: Any,
+    campaign: Description,
+    out: Annotated[Path, typer.Option(help="The results; resumed if there.")] = Path(
+        "campaign.sqlite"
+    ),
+    extend: Annotated[
+        bool, typer.Option("--extend", help="Take more rounds, seeds or series than before.")
+    ] = False,
+    experiment: Annotated[
+        list[str], typer.Option(help="May be repeated: just these experiments.")
+    ] = [],  # noqa: B006
+    seeds: Annotated[int | None, typer.Option(help="The most seeds, for a trial.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="The most rounds, for a trial.")] = None,
+) -> None:
+    r"""Runs the campaign of a file; started again, it goes on where it was."""
+    from botorch_risk_bench.campaigns import Campaign
+
+    with one_line_errors(ValueError):
+        found = Campaign.read(campaign).part(experiment, seeds, rounds)
+    _run(found, out, engine, options, extend)
+
+
+@app.command()
+@_with_engine
+def resume(
+    engine: Any,
+    options: Any,
+    path: Store,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Run just the blocks that have failed.")
+    ] = False,
+) -> None:
+    r"""Goes on with a campaign whose description is in its store, with the modules it names."""
+    from botorch_risk_bench.campaigns import CampaignStore
+
+    with one_line_errors(ValueError), CampaignStore(path) as store:
+        campaign = store.campaign
+    if campaign.modules:
+        names = [
+            str(Path(each).resolve()) if each.endswith(".py") else each for each in campaign.modules
+        ]
+        typer.echo(f"Running the modules that {path} names: {', '.join(names)}.", err=True)
+    _run(campaign, path, engine, dataclasses.replace(options, only_failed=failed), extend=False)
+
+
+@app.command()
+def status(path: Store) -> None:
+    r"""Shows how far each series is, what failed and why, and what it has taken."""
+    from botorch_risk_bench.campaigns import CampaignStore
+
+    with one_line_errors(ValueError), CampaignStore(path) as store:
+        blocks = {block: store.progress(block) for block in store.blocks()}
+        done = sum(state.last_round == block.num_rounds for block, state in blocks.items())
+        failed = {b: state.failure for b, state in blocks.items() if state.failure is not None}
+        took = [report[5:] for report in store.reports()]  # a machine, seconds and bytes
+        hosts, seconds, peaks = zip(*took, strict=True) if took else ((), (), ())
+        name = store.campaign.name
+        typer.echo(f"{name}: {done} of {len(blocks)} blocks done, {len(failed)} failed")
+        typer.echo(
+            f"    {sum(seconds):.1f} s of CPU time, at most {max(peaks, default=0) / 2**20:.0f} "
+            f"MiB, {len(set(hosts))} kinds of machine"
+        )
+        for series in dict.fromkeys(block.series for block in blocks):
+            parts = {block: state for block, state in blocks.items() if block.series == series}
+            rounds = sum(
+                (state.last_round + 1) * len(block.seeds) for block, state in parts.items()
+            )
+            total = sum((block.num_rounds + 1) * len(block.seeds) for block in parts)
+            typer.echo(f"    {', '.join(series)}: {rounds:,} of {total:,} rounds")
+        for block, failure in failed.items():
+            typer.echo(f"    failed: {block}, round {failure.round}: {failure.cause}")
+        if failed:
+            typer.echo(f"Run them again: botorch-risk campaign resume {path} --failed")
+
+
+@app.command()
+def table(
+    path: Store,
+    to: Annotated[
+        Path | None, typer.Option(help="Write every round there, comma-separated.")
+    ] = None,
+) -> None:
+    r"""Shows the regret of each experiment; with --to, writes a line for each round."""
+    from botorch_risk_bench.campaigns import CampaignStore
+    from botorch_risk_bench.reports import campaign_markdown, write_table
+
+    with one_line_errors(ValueError, OSError), CampaignStore(path) as store:
+        if to is None:
+            typer.echo(campaign_markdown(store))
+        else:
+            typer.echo(f"{to}: {write_table(store, to):,} rounds")
+
+
+@app.command()
+def board(
+    paths: Annotated[
+        list[Path], typer.Argument(help="Stores, or regrets.json.gz that --to has written.")
+    ],
+    by: Annotated[
+        str | None, typer.Option(help="Group experiments by this key of their settings.")
+    ] = None,
+    strategy: Annotated[
+        list[str],
+        typer.Option(help="May be repeated, the reference first; default: all strategies."),
+    ] = [],  # noqa: B006
+    to: Annotated[
+        Path | None, typer.Option(help="A folder for board.md and .png, and regrets.json.gz.")
+    ] = None,
+) -> None:
+    r"""Shows which strategy reaches how many targets in which experiments, and how soon."""
+    from functools import reduce
+    from operator import add
+
+    from botorch_risk_bench.campaigns.whole_files import replacing
+    from botorch_risk_bench.reports import board_markdown, plot_board, read_board
+
+    with one_line_errors(ValueError, OSError):
+        regrets = reduce(add, map(_regrets, paths))
+        found = read_board(regrets, by, strategy)
+        page = board_markdown(found)
+        if to is None:
+            typer.echo(page)
+            return
+        to.mkdir(parents=True, exist_ok=True)
+        with replacing(to / "board.md") as markdown, replacing(to / "board.png") as picture:
+            markdown.write_text(page, encoding="utf-8")
+            plot_board(found).savefig(picture, dpi=110, format="png")
+        written = "board.md, board.png"
+        if len(paths) > 1 or paths[0].suffix != ".gz":  # not what was read
+            regrets.write(to / "regrets.json.gz")
+            written += ", regrets.json.gz"
+        typer.echo(f"{to}/{written}: {len(found.entries)} experiments")
+
+
+@app.command()
+def plan(campaign: Description, workers: Workers = 2) -> None:
+    r"""Shows the blocks of a campaign, and the block size that would end it soonest."""
+    from botorch_risk_bench.campaigns import Campaign, best_block_size
+
+    with one_line_errors(ValueError):
+        found = Campaign.read(campaign)
+        blocks = found.blocks()
+        series = {block.series for block in blocks}
+        seeds = max(each.num_seeds for each in found.series)
+        best = best_block_size(seeds, len(series), workers)
+    typer.echo(f"{found.name}: {len(series)} series, {len(blocks)} blocks of {found.block_size}")
+    typer.echo(f"For {workers} workers, block_size: {best} would end soonest.")
+
+
+def _run(campaign: Campaign, path: Path, engine: Engine, options: Options, extend: bool) -> None:
+    from botorch_risk_bench.campaigns import run_campaign
+
+    with one_line_errors(ValueError, MissingExtraError, OSError, RuntimeError):
+        failed = run_campaign(campaign, path, engine, options, extend)
+    if failed:
+        typer.echo(f"{failed} blocks failed; see: botorch-risk campaign status {path}", err=True)
+        raise typer.Exit(1)
+    typer.echo(f"Done: {path}")
+
+
+def _regrets(path: Path) -> Regrets:
+    from botorch_risk_bench.campaigns import CampaignStore
+    from botorch_risk_bench.reports import Regrets
+
+    if path.suffix == ".gz":
+        return Regrets.read(path)
+    with CampaignStore(path) as store:
+        return Regrets.of(store)
+
+
+def _engine(
+    name: str, workers: int, address: str | None, jobs: Path, parameters: list[str]
+) -> Engine:
+    from botorch_risk_bench.campaigns import Dask, Processes, Serial, Submitit
+
+    if name not in ENGINES:
+        raise ValueError(f"Expected `--engine` to be one of {', '.join(ENGINES)}. Got {name!r}.")
+    if name in ("slurm", "jobs"):
+        given: dict[str, Any] = {}
+        for each in parameters:
+            key, equals, value = each.partition("=")
+            if not equals:
+                raise ValueError(f"Expected `--parameter NAME=VALUE`. Got {each!r}.")
+            given[key] = int(value) if value.isdigit() else value
+        return Submitit(jobs, workers, "slurm" if name == "slurm" else "local", given)
+    if name == "dask":
+        return Dask(workers, address)
+    return Serial() if name == "serial" else Processes(workers)

@@ -1,0 +1,125 @@
+r"""One process at a time writes to a store, on a disk where locks hold.
+
+The lock is the operating system's, on a small file beside the store, so that no end of a process
+leaves it locked. The file names its holder, and is removed when the writing ends. Neither this
+lock nor those of SQLite hold on network file systems.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from botorch_risk_bench.campaigns.database import StoreError
+
+_POLL_SECONDS = 0.05
+_MOUNTS = Path("/proc/self/mounts")
+_SHARED = {
+    *("afs", "beegfs", "ceph", "cifs", "fuse.sshfs", "gfs2", "glusterfs", "gpfs", "lustre"),
+    *("ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "pvfs2", "smb3", "smbfs", "wekafs"),
+}
+
+
+@contextmanager
+def claim(path: Path, wait_seconds: float) -> Iterator[None]:
+    r"""Keeps other processes from writing to a store for as long as the context lasts.
+
+    Raises:
+        StoreError: If another process still writes after `wait_seconds`; it is named.
+    """
+    path = path.resolve()
+    lock = path.with_name(f"{path.name}.lock")
+    deadline = time.monotonic() + wait_seconds
+    while (file := _locked(lock, path)) is None:
+        if time.monotonic() >= deadline:
+            raise StoreError(
+                f"Expected no other process to write to {path}. Got {_holder(lock)}; wait for it "
+                "or end it."
+            )
+        time.sleep(_POLL_SECONDS)
+    with file:
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {platform.node()}")
+        file.flush()
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # Windows does not remove open files
+                lock.unlink()
+
+
+def _locked(lock: Path, path: Path) -> IO[str] | None:
+    r"""The lock file, open and locked; None if another process holds it."""
+    try:
+        file = lock.open("a+", encoding="utf-8")
+        if _try_lock(file):
+            # The holder may have removed the file between our opening and locking it.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), lock.stat()):
+                    return file
+        file.close()
+    except OSError as error:
+        raise StoreError(
+            f"Expected the folder of {path} to take a lock file. Got {error}."
+        ) from error
+    return None
+
+
+def _holder(lock: Path) -> str:
+    with suppress(OSError):
+        return lock.read_text(encoding="utf-8").strip() or "one that has just begun"
+    return "one that has just ended"
+
+
+def _try_lock(file: IO[str]) -> bool:
+    r"""Whether this process now holds the exclusive lock of an open file."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            file.seek(2**30)  # a byte beyond the text, as others may not read what is locked
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def check_local(path: Path, mounts: Path = _MOUNTS) -> None:
+    r"""Raises a StoreError if a file is on a network file system.
+
+    Args:
+        path: The file, which need not be there.
+        mounts: What is mounted where, in Linux's format; without it nothing is known, nor refused.
+    """
+    found = file_system_of(path, mounts)
+    if found in _SHARED:
+        raise StoreError(
+            f"Expected {path} to be on a disk of this machine, as the locks of SQLite do not hold "
+            f"on network file systems. Got a file system of type {found}."
+        )
+
+
+def file_system_of(path: Path, mounts: Path = _MOUNTS) -> str:
+    r"""The type of the file system that a file is on; empty if it is unknown."""
+    if not mounts.exists():
+        return ""
+    target = path.resolve()
+    best, kind = -1, ""
+    for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines():
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        place = Path(fields[1].replace("\\040", " "))
+        if target.is_relative_to(place) and len(place.parts) >= best:  # the last mount hides others
+            best, kind = len(place.parts), fields[2]
+    return kind

@@ -1,0 +1,241 @@
+r"""The SQLite file behind a store: its checks, its transactions and its errors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from botorch_risk.strategies.arguments import as_today
+from botorch_risk_bench.campaigns import schema
+
+_TIMEOUT_SECONDS = 60.0
+_NAMED_DIFFERENCES = 4  # of two identities, in an error
+
+_UNLOCKED = "{} to be free of other processes' locks"
+_ACCESSIBLE = "{} to be readable and writable"
+_EXPECTED = {  # by the code of SQLite's error
+    sqlite3.SQLITE_BUSY: _UNLOCKED,
+    sqlite3.SQLITE_LOCKED: _UNLOCKED,
+    sqlite3.SQLITE_FULL: "room for {} on its disk",
+    sqlite3.SQLITE_CANTOPEN: _ACCESSIBLE,
+    sqlite3.SQLITE_IOERR: _ACCESSIBLE,
+    sqlite3.SQLITE_PERM: _ACCESSIBLE,
+    sqlite3.SQLITE_READONLY: _ACCESSIBLE,
+}
+
+
+class StoreError(ValueError):
+    r"""The file is not the store that was expected, or another process is in the way."""
+
+
+class NoResultsError(StoreError):
+    r"""The store is intact, but the results asked for have not been played or cannot be known."""
+
+
+def checksum(*values: bytes | str | float | int | None) -> bytes:
+    r"""The checksum of the columns of a row, 16 bytes: BLAKE2b of their types, lengths and bytes.
+
+    Example:
+        >>> checksum("ab", "c") == checksum("a", "bc"), checksum(1) == checksum(1.0)
+        (False, False)
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for value in values:
+        data = value if isinstance(value, bytes) else repr(value).encode()
+        digest.update(f"{type(value).__name__} {len(data)} ".encode())
+        digest.update(data)
+    return digest.digest()
+
+
+def open_database(path: Path, identity: Mapping[str, Any] | None) -> sqlite3.Connection:
+    r"""Opens a store, or creates it if an identity is given and the file is missing or empty.
+
+    Whoever gives an identity is going to write, so a store of the first version is then brought up
+    to date. It is compared in what it knows of the identity.
+
+    Args:
+        path: The file.
+        identity: What the store has to be of, as JSON values; None accepts any.
+
+    Returns:
+        A connection without implicit transactions.
+
+    Raises:
+        StoreError: If the file is missing, corrupt, locked, not a store or of another
+            identity. Nothing has been changed then.
+    """
+    if identity is None and not path.exists():
+        raise StoreError(f"Expected {path} to exist. Got no such file.")
+    uri = f"{path.absolute().as_uri()}?mode={'rw' if identity is None else 'rwc'}"
+    with clear_errors(path):
+        connection = connect(uri)
+        try:
+            if identity is not None and _is_empty(connection):
+                with transaction(connection, path):
+                    if _is_empty(connection):  # unless another process has just created it
+                        create(connection, identity)
+            _check_file(connection, path)
+            if identity is not None:
+                found = read_identity(connection, path)
+                is_current = schema.version_of(connection) == schema.VERSION
+                known = identity.keys() if is_current else identity.keys() & found.keys()
+                check_identity(found, {key: identity[key] for key in known}, path)
+                if not is_current:
+                    with transaction(connection, path):
+                        schema.upgrade(connection)
+                        write_identity(connection, identity)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def connect(uri: str) -> sqlite3.Connection:
+    r"""A connection whose SQL knows `checksum`, without implicit transactions."""
+    connection = sqlite3.connect(uri, uri=True, timeout=_TIMEOUT_SECONDS, isolation_level=None)
+    connection.create_function("checksum", -1, checksum, deterministic=True)
+    return connection
+
+
+def create(connection: sqlite3.Connection, identity: Mapping[str, Any]) -> None:
+    r"""Creates the tables of a store in an empty database."""
+    for statement in schema.TABLES:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {schema.VERSION}")
+    write_identity(connection, identity)
+
+
+def read_identity(connection: sqlite3.Connection, path: Path) -> dict[str, Any]:
+    r"""The identity that a store was created with.
+
+    Raises:
+        StoreError: If a key or a value has been changed, added or removed since.
+    """
+    rows = connection.execute("SELECT key, value, checksum FROM identity ORDER BY key").fetchall()
+    expected = checksum(*(cell for row in rows for cell in row[:2]))
+    if not rows or any(stored != expected for _, _, stored in rows):
+        raise StoreError(
+            f"Expected the identity of {path} to be intact. Got {len(rows)} values that do not "
+            "fit their checksum."
+        )
+    return {key: json.loads(value) for key, value, _ in rows}
+
+
+def write_identity(connection: sqlite3.Connection, identity: Mapping[str, Any]) -> None:
+    r"""Writes the identity of a store, in place of one that it has."""
+    connection.execute("DELETE FROM identity")
+    rows = sorted((key, json.dumps(value)) for key, value in identity.items())
+    whole = checksum(*(cell for row in rows for cell in row))
+    connection.executemany("INSERT INTO identity VALUES (?, ?, ?)", [(*row, whole) for row in rows])
+
+
+def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
+    r"""Raises a StoreError that names what differs between two identities."""
+    stored = dict(_leaves(as_today(found)))
+    expected = dict(_leaves(json.loads(json.dumps(dict(wanted)))))
+    differing = [
+        f"{key}={_abridged(stored.get(key))} there, {_abridged(expected.get(key))} here"
+        for key in stored | expected
+        if stored.get(key) != expected.get(key)
+    ]
+    if differing:
+        named = differing[:_NAMED_DIFFERENCES]
+        named += [f"{more} more"] if (more := len(differing) - len(named)) else []
+        raise StoreError(f"Expected {path} to be of this experiment. Got {'; '.join(named)}.")
+
+
+def check_row(what: str, path: Path, values: Sequence[Any], stored: Any) -> None:
+    r"""Raises a StoreError that names the row unless its values fit their checksum."""
+    if stored != checksum(*values):
+        raise StoreError(
+            f"Expected {what} in {path} to be intact. Got values that do not fit their checksum."
+        )
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    r"""All or nothing, with the lock of the only writer."""
+    with clear_errors(path):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+@contextmanager
+def snapshot(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    r"""Reads of one moment, whatever another process writes; within a transaction, of that."""
+    if connection.in_transaction:
+        yield
+        return
+    with clear_errors(path):
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            connection.execute("ROLLBACK")
+
+
+@contextmanager
+def clear_errors(path: Path) -> Iterator[None]:
+    r"""Raises SQLite's errors as `StoreError`, with the file and the likely cause."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        raise StoreError(
+            f"Expected no other process to write this round to {path}. Got {error}."
+        ) from error
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # 0: Python could not read a text
+        expected = _EXPECTED.get(code, "{} to be an intact store").format(path)
+        raise StoreError(f"Expected {expected}. Got {error}.") from error
+
+
+def application_of(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA application_id").fetchone()[0])
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    return tables == 0 and application_of(connection) == 0
+
+
+def _check_file(connection: sqlite3.Connection, path: Path) -> None:
+    if application_of(connection) != schema.APPLICATION_ID:
+        raise StoreError(f"Expected {path} to be the store of a campaign. Got another file.")
+    if (version := schema.version_of(connection)) not in schema.VERSIONS:
+        raise StoreError(
+            f"Expected schema {schema.VERSION} of stores, with checksums, in {path}. Got schema "
+            f"{version}, which this version cannot read; run the experiment again into a new file."
+        )
+    found = connection.execute("PRAGMA quick_check").fetchone()[0]
+    if found != "ok":
+        raise StoreError(f"Expected {path} to be intact. Got {found!r}.")
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    r"""The values in nested mappings, and in lists of mappings, by dotted names."""
+    if isinstance(value, dict) and value:
+        for key, part in value.items():
+            yield from _leaves(part, f"{name}.{key}" if name else key)
+    elif isinstance(value, list) and any(isinstance(part, dict) for part in value):
+        for index, part in enumerate(value):
+            yield from _leaves(part, f"{name}[{index}]")
+    else:
+        yield name, value
+
+
+def _abridged(value: Any) -> str:
+    r"""Both ends of a long value, as lists of seeds mostly differ in the last."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:28]}...{text[-28:]}"

@@ -1,0 +1,492 @@
+r"""What a campaign runs: experiments x settings x strategies x seeds, as a file or in Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib
+import importlib.util
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from botorch_risk.arguments import check_counts
+from botorch_risk_bench.experiments.definition import ExperimentDefinition
+from botorch_risk_bench.experiments.registry import get_experiment
+
+Setting = Mapping[str, Any]
+_SETTING_KEYS = ("num_initial", "num_repeats", "problem", "strategy")
+_AS_PUBLISHED: Mapping[str, Setting] = {"default": {}}
+
+
+# CPU time of a round by its number of replicates, in units of a batch of one: a fixed part and a
+# part for each replicate. RAHBO's loop took 2.08 s of one replicate and 5.44 s of 32
+# (bench/speed/README.md).
+_FIXED, _PER_REPLICATE = 0.95, 0.05
+
+
+@dataclass(frozen=True, order=True)
+class Block:
+    r"""Seeds of one strategy on one experiment in one setting, which run as one batch.
+
+    Args:
+        experiment: The experiment.
+        strategy: The label of the strategy.
+        setting: The name of the setting.
+        seeds: One seed per replicate.
+        num_rounds: The number of rounds after the initial design.
+
+    Example:
+        >>> str(Block("sine", "RAHBO", "default", (4, 5), 20))
+        'sine, RAHBO, default, seeds 4 to 5'
+    """
+
+    experiment: str
+    strategy: str
+    setting: str
+    seeds: tuple[int, ...]
+    num_rounds: int
+
+    @property
+    def series(self) -> tuple[str, str, str]:
+        r"""What its seeds are repetitions of."""
+        return self.experiment, self.strategy, self.setting
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        r"""What tells it from the other blocks of a campaign."""
+        return (*self.series, self.seeds[0])
+
+    @property
+    def folder_name(self) -> str:
+        r"""A file name that only this block has."""
+        return hashlib.blake2b(repr(self.key).encode(), digest_size=12).hexdigest()
+
+    def __str__(self) -> str:
+        last = f" to {self.seeds[-1]}" if len(self.seeds) > 1 else ""
+        return f"{', '.join(self.series)}, seeds {self.seeds[0]}{last}"
+
+
+class _ByValue(tuple[ExperimentDefinition, ...]):
+    r"""Experiments that other processes receive by value, with the lambdas of a script."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return cloudpickle.loads, (cloudpickle.dumps(tuple(self)),)
+
+
+@dataclass(frozen=True)
+class Series:
+    r"""Strategies of some experiments that are run on the same seeds.
+
+    Args:
+        experiments: Their names; see `botorch-risk list`.
+        strategies: The labels of the strategies; all of each experiment by default.
+        num_seeds: The number of seeds, `first_seed, first_seed + 1, ...`.
+        first_seed: The first of them.
+        num_rounds: The number of rounds after the initial design; the experiment's own by default.
+        settings: What is changed in the experiments, by a name: `num_initial`, `num_repeats`, and
+            further arguments of the `problem` and of each `strategy`. By default nothing is.
+
+    Raises:
+        ValueError: If a number is too small, there is no experiment, or a setting changes
+            something else.
+
+    Example:
+        >>> settings = {"k = 3": {"num_repeats": 3, "strategy": {"num_repeats": 3}}}
+        >>> Series(("sine",), ("RAHBO",), num_seeds=4, settings=settings).strategies
+        ('RAHBO',)
+    """
+
+    experiments: Sequence[str]
+    strategies: Sequence[str] = ()
+    num_seeds: int = 10
+    first_seed: int = 0
+    num_rounds: int | None = None
+    settings: Mapping[str, Setting] = field(default_factory=lambda: _AS_PUBLISHED)
+
+    def __post_init__(self) -> None:
+        for name in ("experiments", "strategies"):
+            object.__setattr__(self, name, _as_names(name, getattr(self, name)))
+        if not isinstance(self.settings, Mapping):
+            raise ValueError(f"Expected `settings` by their names. Got {self.settings!r}.")
+        counts = self.num_seeds, 1 if self.num_rounds is None else self.num_rounds
+        _check_integers("a series", (*counts, self.first_seed))
+        if not self.experiments or not self.settings or min(counts) < 1 or self.first_seed < 0:
+            raise ValueError(
+                "Expected at least 1 experiment, setting, seed and round, and a first seed of at "
+                f"least 0. Got {self.experiments=}, {self.settings=}, {self.num_seeds=}, "
+                f"{self.num_rounds=}, {self.first_seed=}."
+            )
+        for name, setting in self.settings.items():
+            _check_keys(f"setting {name!r}", setting, _SETTING_KEYS)
+
+    @property
+    def seeds(self) -> range:
+        return range(self.first_seed, self.first_seed + self.num_seeds)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    r"""Experiments x settings x strategies x seeds that are run, stopped and resumed together.
+
+    Seeds run in blocks, each of which is one batch. Blocks are part of the description, so that
+    the results depend neither on the workers nor on their number.
+
+    Args:
+        name: The name.
+        series: What is run, in this order.
+        block_size: The largest number of seeds in a block; see `best_block_size`.
+        modules: Where experiments of your own are: modules that workers can import, from the
+            current folder as well, or `.py` files, each with a sequence `EXPERIMENTS` of
+            `ExperimentDefinition`.
+        own: Experiments of no module, which a store does not keep.
+
+    Raises:
+        ValueError: If there is no series, `block_size` is below 1, or a seed would run twice.
+
+    Example:
+        >>> campaign = Campaign("first", [Series(("sine", "branin"), ("RAHBO",), num_seeds=4)])
+        >>> [block.seeds for block in campaign.blocks()]
+        [(0, 1, 2, 3), (0, 1, 2, 3)]
+    """
+
+    name: str
+    series: Sequence[Series]
+    block_size: int = 16
+    modules: Sequence[str] = ()
+    own: Sequence[ExperimentDefinition] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "series", tuple(self.series))
+        object.__setattr__(self, "modules", _as_names("modules", self.modules))
+        object.__setattr__(self, "own", _ByValue(self.own))
+        _check_integers("`block_size`", (self.block_size,))
+        if not self.series or self.block_size < 1:
+            raise ValueError(
+                "Expected at least 1 series and 1 seed in a block. Got "
+                f"{len(self.series)} series, {self.block_size=}."
+            )
+
+    @classmethod
+    def read(cls, path: str | Path) -> Campaign:
+        r"""The campaign of a file.
+
+        Args:
+            path: A `.yaml` or `.json` file whose keys are the arguments of `Campaign` and `Series`,
+                or a `.py` file that sets `CAMPAIGN`. `.py` files in `modules` are relative to it.
+
+        Raises:
+            ValueError: If the file is missing, or is none of these; the message names what it has
+                and should not have.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise ValueError(f"Expected a file with a campaign. Got no such file: {path}.")
+        if path.suffix == ".py":
+            found = getattr(_module_of(path), "CAMPAIGN", None)
+            if not isinstance(found, cls):
+                raise ValueError(
+                    f"Expected {path} to set CAMPAIGN to a Campaign. Got {type(found).__name__}."
+                )
+        else:
+            found = cls.from_json(_values_of(path))
+        modules = [
+            str((path.parent / name).resolve()) if name.endswith(".py") else name
+            for name in found.modules
+        ]
+        return dataclasses.replace(found, modules=modules)
+
+    @classmethod
+    def from_json(cls, values: Any) -> Campaign:
+        r"""Inverse of `to_json`; a single experiment or strategy need not be a list.
+
+        Raises:
+            ValueError: If a key is unknown or missing.
+        """
+        known = [each.name for each in dataclasses.fields(cls) if each.name != "own"]
+        _check_keys("a campaign", values, known)
+        names = [each.name for each in dataclasses.fields(Series)]
+        listed = values.get("series")
+        if not isinstance(values.get("name"), str) or not isinstance(listed, list):
+            raise ValueError(
+                "Expected a campaign to have a `name` and a list of `series`. Got "
+                f"{sorted(values)}."
+            )
+        for each in listed:
+            _check_keys("a series", each, names)
+            if "experiments" not in each:
+                raise ValueError(f"Expected a series to have `experiments`. Got {sorted(each)}.")
+        return cls(**{**values, "series": [Series(**each) for each in listed]})
+
+    def to_json(self) -> dict[str, Any]:
+        r"""The description in terms of JSON; a `.py` file of `modules` by its name alone."""
+        series = [dataclasses.asdict(each) for each in self.series]
+        modules = [_short(name) for name in self.modules]
+        values = {"name": self.name, "series": series, "block_size": self.block_size}
+        described: dict[str, Any] = json.loads(json.dumps({**values, "modules": modules}))
+        return described
+
+    def part(
+        self,
+        experiments: Sequence[str] = (),
+        num_seeds: int | None = None,
+        num_rounds: int | None = None,
+    ) -> Campaign:
+        r"""Some of its experiments, with at most so many seeds and rounds: for a trial.
+
+        Args:
+            experiments: Their names; all if omitted.
+            num_seeds: The most seeds of a series; all if omitted.
+            num_rounds: The most rounds; all if omitted.
+
+        Raises:
+            ValueError: If it has no such experiment, or a number is below 1.
+
+        Example:
+            >>> campaign = Campaign("all", [Series(("sine", "branin"), num_seeds=20)])
+            >>> campaign.part(["branin"], num_seeds=2, num_rounds=3).series[0].num_seeds
+            2
+        """
+        known = list(dict.fromkeys(name for each in self.series for name in each.experiments))
+        if unknown := [name for name in experiments if name not in known]:
+            raise ValueError(f"Expected experiments of {self.name!r} ({known}). Got {unknown}.")
+        if num_rounds is not None and num_rounds < 1:
+            raise ValueError(f"Expected at least 1 round. Got {num_rounds=}.")
+        series = []
+        for each in self.series:
+            seeds = each.num_seeds if num_seeds is None else min(each.num_seeds, num_seeds)
+            by_rounds: dict[int | None, list[str]] = {}
+            for name in (name for name in each.experiments if name in (experiments or known)):
+                rounds = each.num_rounds
+                if num_rounds is not None:  # an experiment's own may be fewer
+                    rounds = min(rounds or self.definition(name, {}).num_rounds, num_rounds)
+                by_rounds.setdefault(rounds, []).append(name)
+            series += [
+                dataclasses.replace(each, experiments=names, num_seeds=seeds, num_rounds=rounds)
+                for rounds, names in by_rounds.items()
+            ]
+        return dataclasses.replace(self, series=series)
+
+    def definition(self, experiment: str, setting: Setting) -> ExperimentDefinition:
+        r"""An experiment as a setting changes it.
+
+        Raises:
+            ValueError: If there is no such experiment.
+        """
+        known = (*self.own, *experiments_of(self.modules))
+        return changed(get_experiment(experiment, known), setting)
+
+    def settings(self) -> dict[str, dict[str, Setting]]:
+        r"""The settings of each experiment, by its name.
+
+        Raises:
+            ValueError: If two settings of an experiment have the same name.
+        """
+        found: dict[str, dict[str, Setting]] = {}
+        for series in self.series:
+            for experiment in series.experiments:
+                known = found.setdefault(experiment, {})
+                for name, setting in series.settings.items():
+                    if known.setdefault(name, setting) != setting:
+                        raise ValueError(
+                            f"Expected one setting {name!r} of {experiment!r}. Got {known[name]} "
+                            f"and {setting}."
+                        )
+        return found
+
+    def blocks(self) -> list[Block]:
+        r"""The units of work, in the order in which they are begun.
+
+        Raises:
+            ValueError: If an experiment or a strategy is unknown, a seed would run twice, or an
+                experiment has two settings of one name.
+        """
+        blocks = blocks_of(self.spelled_out(), self.block_size)
+        seen: set[tuple[Any, ...]] = set()
+        for block in blocks:
+            for seed in block.seeds:
+                if (key := (*block.series, seed)) in seen:
+                    raise ValueError(f"Expected every run once. Got {key} twice.")
+                seen.add(key)
+        self.settings()
+        return blocks
+
+    def spelled_out(self) -> list[Series]:
+        r"""The same runs, a series for each experiment, with its strategies and rounds.
+
+        Raises:
+            ValueError: If an experiment or a strategy is unknown.
+
+        Example:
+            >>> Campaign("one", [Series("sine", "RAHBO")]).spelled_out()[0].num_rounds
+            60
+        """
+        return [
+            self._spelled_out(series, name) for series in self.series for name in series.experiments
+        ]
+
+    def _spelled_out(self, series: Series, name: str) -> Series:
+        definition = self.definition(name, {})
+        labels = series.strategies or tuple(definition.strategies)
+        if unknown := [label for label in labels if label not in definition.strategies]:
+            raise ValueError(
+                f"Expected strategies of {name!r} ({', '.join(definition.strategies)}). "
+                f"Got {unknown}."
+            )
+        rounds = series.num_rounds or definition.num_rounds
+        return dataclasses.replace(series, experiments=name, strategies=labels, num_rounds=rounds)
+
+
+def blocks_of(spelled_out: Sequence[Series], block_size: int) -> list[Block]:
+    r"""The units of work of series whose strategies and rounds are spelled out."""
+    return [
+        Block(
+            name,
+            label,
+            setting,
+            tuple(series.seeds[first : first + block_size]),
+            series.num_rounds or 0,
+        )
+        for series in spelled_out
+        for name in series.experiments
+        for setting in series.settings
+        for label in series.strategies
+        for first in range(0, series.num_seeds, block_size)
+    ]
+
+
+def best_block_size(num_seeds: int, num_series: int, num_workers: int) -> int:
+    r"""The block size that ends a campaign soonest, by what a batch saves.
+
+    Large blocks take less work, small ones keep all workers busy. The work of a round is taken as
+    `.95 + .05 R` for R replicates, as measured for RAHBO's loop.
+
+    Args:
+        num_seeds: The number of seeds of each series.
+        num_series: The number of experiments x settings x strategies.
+        num_workers: The number of workers.
+
+    Returns:
+        The smallest of the best block sizes.
+
+    Raises:
+        ValueError: If a number is below 1.
+
+    Example:
+        >>> best_block_size(20, num_series=40, num_workers=2), best_block_size(20, 1, 4)
+        (20, 5)
+    """
+    check_counts(num_seeds=num_seeds, num_series=num_series, num_workers=num_workers)
+
+    def duration(size: int) -> float:
+        num_blocks = num_series * math.ceil(num_seeds / size)
+        return math.ceil(num_blocks / num_workers) * (_FIXED + _PER_REPLICATE * size)
+
+    return min(range(1, num_seeds + 1), key=lambda size: (duration(size), size))
+
+
+def changed(definition: ExperimentDefinition, setting: Setting) -> ExperimentDefinition:
+    r"""An experiment as a setting changes it.
+
+    Example:
+        >>> from botorch_risk_bench.experiments import get_experiment
+        >>> changed(get_experiment("sine"), {"num_repeats": 3}).num_repeats
+        3
+    """
+    if not setting:
+        return definition
+    strategy, problem = dict(setting.get("strategy", {})), dict(setting.get("problem", {}))
+    strategies = {
+        label: partial(build, **strategy) for label, build in definition.strategies.items()
+    }
+    return dataclasses.replace(
+        definition,
+        num_initial=setting.get("num_initial", definition.num_initial),
+        num_repeats=setting.get("num_repeats", definition.num_repeats),
+        problem=partial(definition.problem, **problem) if problem else definition.problem,
+        strategies=strategies if strategy else definition.strategies,
+        settings={**definition.settings, "changed": dict(setting)},
+    )
+
+
+def experiments_of(modules: Sequence[str]) -> tuple[ExperimentDefinition, ...]:
+    r"""The experiments of modules and `.py` files, as their `EXPERIMENTS`.
+
+    Raises:
+        ValueError: If a module cannot be imported or has none.
+    """
+    found: list[ExperimentDefinition] = []
+    for name in modules:
+        try:
+            _look_in_current_folder()
+            module = (
+                _module_of(Path(name)) if name.endswith(".py") else importlib.import_module(name)
+            )
+            found += module.EXPERIMENTS
+        except (ImportError, OSError, AttributeError) as error:
+            raise ValueError(
+                f"Expected {name!r} to be a module with EXPERIMENTS. Got {error}."
+            ) from error
+    return tuple(found)
+
+
+def _module_of(path: Path) -> Any:
+    r"""The module that a file is, under a name of its own."""
+    name = f"botorch_risk_campaign_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    _look_in_current_folder()
+    spec.loader.exec_module(module)
+    return module
+
+
+def _look_in_current_folder() -> None:
+    r"""Lets modules be imported from the current folder, last of all."""
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
+
+
+def _values_of(path: Path) -> Any:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        return json.loads(text)
+    if path.suffix in (".yaml", ".yml"):
+        import yaml
+
+        try:
+            return yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ValueError(f"Expected {path} to be YAML. Got {error}.") from error
+    raise ValueError(f"Expected a .yaml, .json or .py file. Got {path}.")
+
+
+def _check_keys(what: str, values: Any, known: Sequence[str]) -> None:
+    if not isinstance(values, Mapping):
+        raise ValueError(f"Expected {what} to have some of the keys {list(known)}. Got {values!r}.")
+    if unknown := [key for key in values if key not in known]:
+        raise ValueError(f"Expected {what} to have keys of {list(known)}. Got {unknown}.")
+
+
+def _check_integers(what: str, values: Sequence[Any]) -> None:
+    if not all(isinstance(value, int) for value in values):
+        raise ValueError(f"Expected {what} to have whole numbers. Got {list(values)}.")
+
+
+def _as_names(name: str, values: Any) -> tuple[str, ...]:
+    listed = (values,) if isinstance(values, str) else tuple(values)
+    if not all(isinstance(each, str) for each in listed):
+        raise ValueError(f"Expected `{name}` to be names. Got {listed}.")
+    return listed
+
+
+def _short(module: str) -> str:
+    return Path(module).name if module.endswith(".py") else module

@@ -1,0 +1,73 @@
+r"""How far a campaign is: a bar in a terminal, a line now and then where there is none."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+from tqdm import tqdm
+
+from botorch_risk_bench.campaigns.description import Block
+from botorch_risk_bench.campaigns.worker import Failure
+
+_LINE_SECONDS = 30.0
+
+
+class Bar:
+    r"""Progress in rounds of seeds, with the time that is left; a context manager.
+
+    Args:
+        name: What is run.
+        total: The number of rounds of all seeds.
+        done: How many of them are there already.
+        show: Whether to show anything.
+    """
+
+    def __init__(self, name: str, total: int, done: int, show: bool = True) -> None:
+        self._name, self._total, self._first, self._done = name, total, done, done
+        self._failed, self._started, self._shown = 0, time.monotonic(), -float("inf")
+        self._show, self._bar = show, None
+        if show and sys.stderr.isatty():
+            self._bar = tqdm(desc=name, total=total, initial=done, unit="round")
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        elif self._show:
+            self._line()
+
+    def advance(self, rounds: int) -> None:
+        r"""Counts rounds that were committed."""
+        self._done += rounds
+        if self._bar is not None:
+            self._bar.update(rounds)
+        elif self._show and time.monotonic() - self._shown >= _LINE_SECONDS:
+            self._line()
+
+    def fail(self, block: Block, failure: Failure) -> None:
+        r"""Says that a block cannot go on, and why."""
+        self._failed += 1
+        if self._show:
+            tqdm.write(f"failed: {block}, round {failure.round}: {failure.cause}", sys.stderr)
+
+    def _line(self) -> None:
+        self._shown = time.monotonic()
+        new, seconds = self._done - self._first, self._shown - self._started
+        left = "?"
+        if new:
+            left = tqdm.format_interval(seconds / new * (self._total - self._done))
+        print(
+            f"{self._name}: {self._done:,} of {self._total:,} rounds, {self._failed} blocks "
+            f"failed, {left} left",
+            file=sys.stderr,
+            flush=True,
+        )

@@ -1,0 +1,155 @@
+r"""The rounds of one experiment in a store, as tables and pictures read them."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from botorch_risk_bench.campaigns.database import NoResultsError, StoreError
+from botorch_risk_bench.campaigns.journal import RoundRecord
+from botorch_risk_bench.campaigns.store import CampaignStore
+
+
+class ExperimentRecords:
+    r"""The rounds that all strategies of an experiment have played with the same seeds.
+
+    It is what the functions of `reports` take. Seeds that some strategy has not begun are left
+    out, and rounds that some seed has not completed.
+
+    Args:
+        store: The store of the campaign.
+        experiment: The experiment; by default the only one.
+        setting: The name of the setting.
+        strategies: The labels to read; all by default.
+
+    Raises:
+        NoResultsError: If no seed was begun by all of them yet. It is a StoreError.
+        StoreError: If the campaign has no such experiment or setting, or rounds are missing.
+    """
+
+    def __init__(
+        self,
+        store: CampaignStore,
+        experiment: str | None = None,
+        setting: str = "default",
+        strategies: tuple[str, ...] = (),
+    ) -> None:
+        if experiment is None:
+            known = list(store.identity["experiments"])
+            if len(known) != 1:
+                raise StoreError(f"Expected one experiment in {store.path}. Got {known}.")
+            experiment = known[0]
+        self._store, self._experiment, self._setting = store, experiment, setting
+        identity = store.identity_in(experiment, setting)
+        begun = {
+            label: seeds
+            for label, seeds in store.begun(experiment, setting).items()
+            if not strategies or label in strategies
+        }
+        common = set.intersection(*begun.values()) if begun else set()
+        if not common:
+            raise NoResultsError(
+                f"Expected seeds that all strategies of {experiment!r}, {setting!r} have begun in "
+                f"{store.path}. Got { ({label: sorted(seeds) for label, seeds in begun.items()}) }."
+            )
+        order = [block.strategy for block in store.blocks()]
+        self._labels = [label for label in dict.fromkeys(order) if label in begun]
+        self._seeds = sorted(common)
+        self._identity = {**identity, "seeds": self._seeds}
+
+    @property
+    def path(self) -> Path:
+        r"""The file of the campaign."""
+        return self._store.path
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        r"""What distinguishes the experiment from any other, as JSON values."""
+        return self._identity
+
+    def labels(self) -> list[str]:
+        r"""The strategies that have begun, in the order of the campaign."""
+        return list(self._labels)
+
+    def rounds(self, label: str, first: int = 0) -> list[RoundRecord]:
+        r"""The rounds of a strategy from `first` on, with all seeds in one batch.
+
+        Raises:
+            StoreError: If a row is missing, or is not the one that was recorded.
+        """
+        rows = [
+            row
+            for row in self._store.rows(self._experiment, label, self._setting)
+            if row[3] in self._identity["seeds"] and row[4] >= first
+        ]
+        seconds = self._seconds(label)
+        found = []
+        for index, group in groupby(sorted(rows, key=lambda row: (row[4], row[3])), lambda r: r[4]):
+            played = list(group)
+            if len(played) < len(self._seeds):
+                break
+            X, Y, objective, recommendation, value = (
+                self._batch([row[column] for row in played]) for column in range(5, 10)
+            )
+            if X is not None and Y is not None:
+                record = RoundRecord(index, seconds[index], X, Y, objective, recommendation, value)
+                found.append(record)
+        return found
+
+    def _seconds(self, label: str) -> dict[int, tuple[float, float, float | None]]:
+        r"""Of each round: the times of all blocks together."""
+        rows = sorted(
+            row[4:] for row in self._store.timings(self._experiment, label, self._setting)
+        )
+        found: dict[int, tuple[float, float, float | None]] = {}
+        for index, blocks in groupby(rows, key=lambda row: row[0]):
+            _, ask, evaluate, tell = map(sum, zip(*blocks, strict=True))
+            found[index] = ask, evaluate, tell
+        return found
+
+    def _batch(self, texts: list[str | None]) -> Tensor | None:
+        r"""The values of all seeds, `R x ...`, NaN where sets have different sizes."""
+        if any(text is None for text in texts):
+            return None
+        dtype = getattr(torch, self._identity["dtype"].removeprefix("torch."))
+        values = [torch.tensor(json.loads(text or ""), dtype=dtype) for text in texts]
+        size = max(value.shape[0] if value.dim() else 0 for value in values)
+        return torch.stack([_padded(value, size) for value in values])
+
+
+def records_by_series(
+    store: CampaignStore, experiment: str, setting: str = "default"
+) -> list[ExperimentRecords]:
+    r"""The rounds of an experiment, one by one for each series that has begun.
+
+    So strategies with more seeds than others keep them all.
+
+    Args:
+        store: The store of the campaign.
+        experiment: The experiment; if the campaign has none of this name, the list is empty.
+        setting: The name of the setting.
+
+    Raises:
+        NoResultsError: If the strategies of a series have begun no seed in common.
+        StoreError: If rounds are missing.
+    """
+    begun, found = store.begun(experiment, setting), []
+    for series in store.campaign.series:
+        if experiment not in series.experiments or setting not in series.settings:
+            continue
+        labels = tuple(label for label in series.strategies or begun if label in begun)
+        if labels:
+            found.append(ExperimentRecords(store, experiment, setting, labels))
+    return found
+
+
+def _padded(value: Tensor, size: int) -> Tensor:
+    missing = size - value.shape[0] if value.dim() else 0
+    after = [0, 0] * (value.dim() - 1) + [0, missing]
+    return pad(value, after, value=torch.nan) if missing else value

@@ -1,0 +1,390 @@
+r"""One SQLite file for a campaign, with one writer: each report of a worker is inserted once.
+
+    identity    what campaign this is: one JSON value for each key
+    blocks      one row each: its strategy's kind, its last completed round, its state then
+    rounds      one row for each experiment, strategy, setting, seed and round
+    timings     what each round of a block took
+    failures    blocks that cannot go on, with the cause
+    reports     where and when rounds were played, and what that took
+
+What is not a number is JSON, with as many digits as tell a number from any other; nothing is
+unpickled, and nothing is imported that the campaign names. Rows have checksums of all their
+columns, which are compared when they are read, and the rounds of a block have no gaps: what is read
+is what was recorded, or a `StoreError` names what is missing. Stores from before all tables had
+checksums are read as they are, and brought up to date when they are written. So are stores of one
+experiment (`former.py`), each of whose strategies is a block.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from botorch_risk_bench.campaigns.claims import check_local, claim
+from botorch_risk_bench.campaigns.completeness import check_no_gaps
+from botorch_risk_bench.campaigns.database import (
+    StoreError,
+    check_identity,
+    check_row,
+    checksum,
+    clear_errors,
+    connect,
+    create,
+    open_database,
+    read_identity,
+    snapshot,
+    transaction,
+    write_identity,
+)
+from botorch_risk_bench.campaigns.description import Block, Campaign, Series, blocks_of
+from botorch_risk_bench.campaigns.former import read_former
+from botorch_risk_bench.campaigns.identity import described, identity_of
+from botorch_risk_bench.campaigns.schema import (
+    BLOCK,
+    COLUMNS,
+    IS_KEY,
+    KEY,
+    NAMED,
+    read_as_current,
+    upgrade,
+)
+from botorch_risk_bench.campaigns.whole_files import replacing
+from botorch_risk_bench.campaigns.worker import Failure, Report, Row
+
+WAIT_SECONDS = 10.0  # for another process to end
+
+
+@dataclass(frozen=True)
+class Progress:
+    r"""How far a block is.
+
+    Args:
+        last_round: The last completed round, -1 before any.
+        state: The strategy's state then, as JSON.
+        failure: Why it cannot go on, if it cannot.
+    """
+
+    last_round: int = -1
+    state: str | None = None
+    failure: Failure | None = None
+
+
+class CampaignStore:
+    r"""The results of a campaign in a SQLite file; a context manager.
+
+    Any number of processes may read, one writes, on a disk of its own machine.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        campaign: Campaign | None = None,
+        extend: bool = False,
+        device: str = "cpu",
+    ) -> None:
+        r"""Opens the store.
+
+        Args:
+            path: The file, on no network file system: SQLite's locks do not hold there.
+            campaign: If given, a missing file is created and an existing one has to be of this
+                campaign; if not, the file has to be there.
+            extend: Whether the file may be of a campaign that this one goes on from: with the same
+                blocks, no fewer rounds, and perhaps more series.
+            device: The kind of device on which all of it runs.
+
+        Raises:
+            StoreError: If the file is missing, corrupt, locked, no campaign's store, or another
+                campaign's: what differs is named. Nothing has been changed then.
+            ValueError: If a strategy does not take the arguments of a setting.
+        """
+        self.path = Path(path)
+        check_local(self.path)
+        identity = None if campaign is None else identity_of(campaign, device)
+        extended = extend and self.path.exists()
+        former = read_former(self.path)
+        if former is None:
+            self._connection = open_database(self.path, None if extended else identity)
+        else:
+            self._connection = connect("file::memory:")
+        try:
+            if former is not None:
+                known = {former.campaign.name: {"default": former.experiment}}
+                old = described(former.campaign, former.campaign.series, former.device, known)
+                old["versions"]["botorch_risk"] = former.version  # others were not stored
+                create(self._connection, old)
+                for report in former.reports:
+                    self.commit(report)
+            if campaign is None or identity is None:
+                read_as_current(self._connection)
+            elif extended:
+                self._extend(campaign, identity)
+            elif former is not None:
+                check_identity(self.identity, identity, self.path)
+            if former is not None and identity is not None:
+                self._replace_file()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> CampaignStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def claim(self, wait_seconds: float = WAIT_SECONDS) -> AbstractContextManager[None]:
+        r"""Keeps other processes from writing for as long as the context lasts.
+
+        Raises:
+            StoreError: If another process still writes after `wait_seconds`; it is named.
+        """
+        return claim(self.path, wait_seconds)
+
+    @property
+    def campaign(self) -> Campaign:
+        r"""The campaign that the store is of."""
+        return Campaign.from_json(self.identity["campaign"])
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        r"""What distinguishes the campaign from any other, as JSON values.
+
+        Raises:
+            StoreError: If it has been changed since the store was created.
+        """
+        with clear_errors(self.path):
+            return read_identity(self._connection, self.path)
+
+    def identity_in(self, experiment: str, setting: str) -> dict[str, Any]:
+        r"""What an experiment was in a setting when the campaign began, as JSON values.
+
+        Raises:
+            StoreError: If it is none of the campaign's.
+        """
+        known = self.identity["experiments"]
+        if setting not in known.get(experiment, {}):
+            names = [f"{name}, {each}" for name, settings in known.items() for each in settings]
+            raise StoreError(
+                f"Expected an experiment and a setting of {self.path} ({'; '.join(names)}). "
+                f"Got {experiment=}, {setting=}."
+            )
+        identity: dict[str, Any] = known[experiment][setting]
+        return identity
+
+    def blocks(self) -> list[Block]:
+        r"""The units of work, as `Campaign.blocks` has them, without importing anything.
+
+        A store from before strategies and rounds were spelled out in it has of an experiment of
+        its own `modules`, where the campaign leaves them open, what was begun.
+
+        Raises:
+            StoreError: If what is stored is not what was recorded.
+        """
+        identity, campaign = self.identity, self.campaign
+        if "spelled_out" in identity:
+            series = [Series(**each) for each in identity["spelled_out"]]
+        else:
+            try:
+                series = dataclasses.replace(campaign, modules=()).spelled_out()
+            except ValueError:  # an experiment of its modules
+                series = [
+                    self._as_begun(each, name)
+                    for each in campaign.series
+                    for name in each.experiments
+                ]
+        return blocks_of(series, campaign.block_size)
+
+    def _as_begun(self, series: Series, experiment: str) -> Series:
+        rows = self._intact("blocks", "WHERE experiment = ? ORDER BY strategy", experiment)
+        begun = [(row[1], row[6]) for row in rows]
+        return dataclasses.replace(
+            series,
+            experiments=experiment,
+            strategies=series.strategies or tuple(dict.fromkeys(label for label, _ in begun)),
+            num_rounds=series.num_rounds or max((1, *(last for _, last in begun))),
+        )
+
+    def begun(self, experiment: str, setting: str) -> dict[str, set[int]]:
+        r"""The seeds of which each strategy has played rounds.
+
+        Raises:
+            StoreError: If one of these rounds is missing.
+        """
+        found: dict[str, set[int]] = {}
+        for _, label, _, first, num_seeds, _ in self._check_complete(experiment, None, setting):
+            found.setdefault(label, set()).update(range(first, first + num_seeds))
+        return found
+
+    def progress(self, block: Block) -> Progress:
+        r"""How far a block is.
+
+        Raises:
+            StoreError: If what is stored is not what was recorded.
+        """
+        clause = f"WHERE {IS_KEY} AND first_seed = ?"
+        found = next(self._intact("blocks", clause, *block.key), None)
+        failed = next(self._intact("failures", clause, *block.key), None)
+        failure = None if failed is None else Failure(*failed[4:7])
+        if found is None:
+            return Progress(failure=failure)
+        return Progress(found[6], found[7], failure)
+
+    def commit(self, report: Report) -> int:
+        r"""Takes a report, all or nothing; what is there already is compared, and stays.
+
+        Returns:
+            The number of rounds that are new.
+
+        Raises:
+            StoreError: If a round is there with other values: two workers disagree, and the
+                results would depend on which came first.
+        """
+        block = report.block
+        new: set[int] = set()
+        with transaction(self._connection, self.path):
+            last = self.progress(block).last_round
+            for row in report.rows:
+                if self._insert(block, row):
+                    new.add(row.round)
+            for index in new:
+                self._write("timings", *block.key, index, *report.seconds[index])
+            if report.last_round > last:
+                how_far = report.kind, report.last_round, report.state
+                self._write("blocks", *block.key, len(block.seeds), *how_far)
+            if (why := report.failure) is not None:
+                fields = why.round, why.cause, why.traceback, report.host
+                self._write("failures", *block.key, *fields)
+            took = report.host, float(report.cpu_seconds), report.peak_bytes
+            self._write("reports", *block.key, len(new), *took)
+        return len(new)
+
+    def forget_failure(self, block: Block) -> None:
+        r"""Lets a block go on that has failed."""
+        with transaction(self._connection, self.path):
+            self._connection.execute(
+                f"DELETE FROM failures WHERE {IS_KEY} AND first_seed = ?", block.key
+            )
+
+    def select(self, sql: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+        r"""The rows of a query, as they are stored."""
+        with clear_errors(self.path):
+            # Not `yield from`, which closes the cursor, perhaps after the connection was closed.
+            for row in self._connection.execute(sql, values):  # noqa: UP028
+                yield row
+
+    def rows(self, *series: str) -> Iterator[tuple[Any, ...]]:
+        r"""The rounds in the order of their keys, each as its columns `ROW`.
+
+        Args:
+            series: An experiment, a strategy and a setting; all if omitted.
+
+        Raises:
+            StoreError: If a row is missing, or is not the one that was recorded.
+        """
+        self._check_complete(*series)
+        where = f"WHERE {IS_KEY} " if series else ""
+        return self._intact("rounds", f"{where}ORDER BY {KEY}, seed, round", *series)
+
+    def timings(self, *series: str) -> Iterator[tuple[Any, ...]]:
+        r"""What each round of the blocks of a series has taken, each as its columns.
+
+        Args:
+            series: An experiment, a strategy and a setting; all if omitted.
+
+        Raises:
+            StoreError: If a row is missing, or is not the one that was recorded.
+        """
+        self._check_complete(*series)
+        return self._intact("timings", f"WHERE {IS_KEY}" if series else "", *series)
+
+    def reports(self) -> Iterator[tuple[Any, ...]]:
+        r"""Where and when rounds were played, and what that took, each as its columns.
+
+        Raises:
+            StoreError: If a row is not the one that was recorded.
+        """
+        return self._intact("reports")
+
+    def _intact(self, table: str, clause: str = "", *values: Any) -> Iterator[tuple[Any, ...]]:
+        r"""The rows of a table, each compared with its checksum."""
+        for row in self.select(f"SELECT {COLUMNS[table]}, checksum FROM {table} {clause}", *values):
+            check_row(NAMED[table].format(*row), self.path, row[:-1], row[-1])
+            yield row[:-1]
+
+    def _check_complete(self, *series: str | None) -> list[tuple[Any, ...]]:
+        r"""The blocks of a series that have begun, if each of their rounds is there."""
+        given = zip(KEY.split(", "), series, strict=False)
+        where = {f"{name} = ?": value for name, value in given if value is not None}
+        clause = f"WHERE {' AND '.join(where)}" if where else ""
+        with snapshot(self._connection, self.path):
+            rows = self._intact("blocks", f"{clause} ORDER BY {BLOCK}", *where.values())
+            begun = [(*row[:5], row[6]) for row in rows]
+            for table, key in (("rounds", f"{KEY}, seed"), ("timings", BLOCK)):
+                query = f"SELECT {key}, round FROM {table} {clause} ORDER BY {key}, round"
+                found = self.select(query, *where.values())
+                check_no_gaps(table, begun, found, self.path)
+        return begun
+
+    def _write(self, table: str, *row: Any) -> None:
+        r"""Writes a row in place of one that has its key."""
+        marks = ", ".join("?" * (len(row) + 1))
+        self._connection.execute(
+            f"INSERT OR REPLACE INTO {table} VALUES ({marks})", (*row, checksum(*row))
+        )
+
+    def _insert(self, block: Block, row: Row) -> bool:
+        r"""Whether a row is new; if not, it must be the one that is there."""
+        values = (*block.series, *row)
+        clause = f"WHERE {IS_KEY} AND seed = ? AND round = ?"
+        stored = next(self._intact("rounds", clause, *values[:5]), None)
+        if stored is None:
+            self._write("rounds", *values)
+        elif stored != values:
+            raise StoreError(
+                f"Expected round {row.round} of {block}, played twice, to be the same. Got "
+                f"other values of seed {row.seed}: its workers compute differently (see the "
+                f"hosts in the table `reports` of {self.path})."
+            )
+        return stored is None
+
+    def _extend(self, campaign: Campaign, new: dict[str, Any]) -> None:
+        r"""Makes the store this campaign's if it goes on from the one that it is of."""
+        stored = self.identity
+        blocks = {block.key: block for block in campaign.blocks()}
+        for old in self.blocks():
+            block = blocks.get(old.key)
+            if block is None or block.seeds != old.seeds or block.num_rounds < old.num_rounds:
+                raise StoreError(
+                    f"Expected a campaign that goes on from {self.path}: {old}, with "
+                    f"{old.num_rounds} rounds or more. Got {block}."
+                )
+        kept = {
+            name: {each: new["experiments"].get(name, {}).get(each) for each in settings}
+            for name, settings in stored["experiments"].items()
+        }
+        unchanged = {name: stored.get(name) for name in ("campaign", "spelled_out")}
+        check_identity(stored, {**new, **unchanged, "experiments": kept}, self.path)
+        with transaction(self._connection, self.path):
+            upgrade(self._connection)
+            write_identity(self._connection, new)
+
+    def _replace_file(self) -> None:
+        r"""Writes what is in memory in place of the file, and goes on with that."""
+        with replacing(self.path) as written, closing(sqlite3.connect(written)) as target:
+            self._connection.backup(target)
+        self.close()
+        self._connection = open_database(self.path, None)

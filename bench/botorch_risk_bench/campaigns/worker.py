@@ -1,0 +1,281 @@
+r"""What a worker does: it plays some rounds of a block, and reports them."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_risk import __version__
+from botorch_risk_bench.campaigns.description import Block, Setting, changed, experiments_of
+from botorch_risk_bench.campaigns.journal import Journal, RoundRecord
+from botorch_risk_bench.campaigns.loop import play_rounds
+from botorch_risk_bench.experiments.definition import ExperimentDefinition
+from botorch_risk_bench.experiments.problem import decision_space
+from botorch_risk_bench.experiments.registry import get_experiment
+
+
+@dataclass(frozen=True)
+class Task:
+    r"""A block, how far it is, and how to go on.
+
+    Args:
+        block: The block.
+        setting: What its setting changes.
+        modules: Where experiments are that the package does not have.
+        last_round: The last round that the store has, -1 before any.
+        state: The strategy's state then, as JSON.
+        campaign: What tells the campaign from others.
+        versions: What the worker must have installed.
+        report_seconds: When to report, at the end of a round.
+        device: Where the strategy computes.
+        memory_limit: The most bytes of data of the process; None sets no limit.
+        journals: A folder that outlives the worker; None keeps rounds in memory.
+        own: Experiments of no module.
+    """
+
+    block: Block
+    setting: Setting
+    modules: tuple[str, ...]
+    last_round: int
+    state: str | None
+    campaign: str
+    versions: Mapping[str, str]
+    report_seconds: float
+    device: str = "cpu"
+    memory_limit: int | None = None
+    journals: str | None = None
+    own: Sequence[ExperimentDefinition] = ()
+
+
+class Row(NamedTuple):
+    r"""One round of one seed; what is not a number is JSON, to the last bit."""
+
+    seed: int
+    round: int
+    X: str
+    Y: str
+    objective: str | None
+    recommendation: str
+    recommended_objective: str | None
+
+
+@dataclass(frozen=True)
+class Failure:
+    r"""Why a block cannot go on."""
+
+    round: int
+    cause: str
+    traceback: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    r"""What a worker has played of a block.
+
+    Args:
+        block: The block.
+        kind: The kind of its strategy.
+        rows: The new rounds, seed by seed.
+        seconds: Of each new round by its number: asking, evaluating, telling.
+        last_round: The last round that is completed.
+        state: The strategy's state then, as JSON.
+        failure: Why it cannot go on, if it cannot.
+        refused: Why this worker takes no part in the campaign, if it does not.
+        host: The machine and its processor.
+        cpu_seconds: The CPU time that the process has spent on this report.
+        peak_bytes: The most memory that the process has had so far.
+    """
+
+    block: Block
+    kind: str = ""
+    rows: list[Row] = field(default_factory=list)
+    seconds: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    last_round: int = -1
+    state: str | None = None
+    failure: Failure | None = None
+    refused: str | None = None
+    host: str = ""
+    cpu_seconds: float = 0.0
+    peak_bytes: int = 0
+
+
+def versions() -> dict[str, str]:
+    r"""The versions on which results depend.
+
+    Example:
+        >>> sorted(versions())
+        ['botorch', 'botorch_risk', 'gpytorch', 'torch']
+    """
+    return {"botorch_risk": __version__, **dict(_installed())}
+
+
+@cache
+def _installed() -> tuple[tuple[str, str], ...]:
+    r"""Read once, as the files of metadata are long."""
+    return tuple((name, metadata.version(name)) for name in ("botorch", "gpytorch", "torch"))
+
+
+class _Live(NamedTuple):
+    r"""A block that this process has begun, with its fitted models."""
+
+    name: tuple[Any, ...]
+    journal: Journal
+    rounds: Iterator[int]
+
+
+_live: list[_Live] = []  # at most one: a block most often comes back to the worker that had it
+
+
+def advance(task: Task) -> Report:
+    r"""Plays a block until `report_seconds` are over, at least one round of it.
+
+    Whatever goes wrong in the problem or in the strategy is reported, with the rounds before it.
+
+    Args:
+        task: The block, and how far it is.
+    """
+    host = f"{platform.node()}, {_processor()}"
+    if (own := versions()) != dict(task.versions):
+        refused = f"Expected the versions {dict(task.versions)}. Got {own} on {host}."
+        return Report(task.block, refused=refused)
+    started, deadline = time.process_time(), time.monotonic() + task.report_seconds
+    journal, failure = Journal(task.last_round, _state_of(task)), None
+    try:
+        with _one_thread(), _memory(task.memory_limit):
+            live = _live.pop() if _live else None
+            if live is None or live.name != _name(task, task.last_round):
+                live = _begin(task)
+            journal = live.journal
+            for last in live.rounds:
+                if time.monotonic() >= deadline:
+                    _live.append(live._replace(name=_name(task, last)))
+                    break
+    except Exception as error:
+        limit = "" if task.memory_limit is None else f" (limit: {task.memory_limit:,} bytes)"
+        text = f"{type(error).__name__}: {error}{limit}"
+        failure = Failure(journal.last_round + 1, text, traceback.format_exc())
+    last, state = journal.last_round, journal.state
+    records = journal.take()
+    return Report(
+        block=task.block,
+        kind=journal.kind,
+        rows=[row for record in records for row in rows_of(record, task.block.seeds)],
+        seconds={record.index: tuple(map(_number, record.seconds)) for record in records},
+        last_round=last,
+        state=None if state is None else json.dumps(state),
+        failure=failure,
+        host=host,
+        cpu_seconds=time.process_time() - started,
+        peak_bytes=_peak_bytes(),
+    )
+
+
+def rows_of(record: RoundRecord, seeds: tuple[int, ...]) -> list[Row]:
+    r"""A completed round, seed by seed."""
+    recommendation = record.recommendation
+    if recommendation is None:
+        raise ValueError(f"Expected a completed round. Got round {record.index}, pending.")
+    return [
+        Row(
+            seed,
+            record.index,
+            _json(record.X, r) or "",
+            _json(record.Y, r) or "",
+            _json(record.objective, r),
+            _json(recommendation, r) or "",
+            _json(record.recommended_objective, r),
+        )
+        for r, seed in enumerate(seeds)
+    ]
+
+
+def _json(value: Tensor | None, replicate: int) -> str | None:
+    return None if value is None else json.dumps(value[replicate].tolist())
+
+
+def _number(value: float | None) -> float:
+    return float(value or 0.0)
+
+
+def _name(task: Task, last_round: int) -> tuple[Any, ...]:
+    return task.campaign, task.block, task.device, last_round
+
+
+def _state_of(task: Task) -> dict[str, Any] | None:
+    return None if task.state is None else json.loads(task.state)
+
+
+def _begin(task: Task) -> _Live:
+    block = task.block
+    known = (*task.own, *experiments_of(task.modules))
+    definition = changed(get_experiment(block.experiment, known), task.setting)
+    problem = definition.problem_of(block.seeds)
+    space = decision_space(problem, task.device)
+    strategy = definition.build(block.strategy, space, block.seeds)
+    folder = None if task.journals is None else Path(task.journals) / block.folder_name
+    journal = Journal(task.last_round, _state_of(task), folder)
+    rounds = play_rounds(strategy, problem, journal, block.num_rounds, definition.num_repeats)
+    return _Live(_name(task, task.last_round), journal, rounds)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    r"""One thread a worker: more would only fight over the cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _memory(limit: int | None) -> Iterator[None]:
+    r"""Lets allocations beyond a limit fail, which the worker survives."""
+    if limit is None:
+        yield
+        return
+    if sys.platform != "linux":
+        raise ValueError(f"Expected no memory limit outside Linux. Got {limit} bytes.")
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _peak_bytes() -> int:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else 1024 * peak)
+
+
+@cache
+def _processor() -> str:
+    r"""The kind of processor: results are the same to the last bit on one kind only."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
+        return names[0] if names else platform.machine()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()} {os.cpu_count()}"

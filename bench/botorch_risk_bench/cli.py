@@ -1,0 +1,182 @@
+r"""The command `botorch-risk`: run an experiment, look at it, plot it.
+
+Example:
+    botorch-risk run branin --replicates 30 --rounds 50 --out branin.sqlite
+    botorch-risk status branin.sqlite
+    botorch-risk plot branin.sqlite --to pictures
+
+A script of your own that calls `main([my_experiment])` is this command with your experiments
+in it. What needs PyTorch is imported by the command that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from botorch_risk_bench.campaign_commands import app as campaign_app
+from botorch_risk_bench.campaign_commands import one_line_errors
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from typer import Context
+
+    from botorch_risk_bench.campaigns import ExperimentRecords
+    from botorch_risk_bench.experiments import ExperimentDefinition
+
+if not TYPE_CHECKING:
+    Context = typer.Context  # its `obj` are the experiments that `main` was given
+app = typer.Typer(
+    help="Experiments under risk that can be stopped at any moment and resumed.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(campaign_app, name="campaign")
+StorePath = Annotated[Path, typer.Argument(help="The file that `run --out` wrote.")]
+
+
+@app.command("list")
+def list_experiments(context: Context) -> None:
+    r"""Lists the experiments and their strategies."""
+    from botorch_risk_bench.experiments.registry import experiments
+
+    for definition in experiments(context.obj or ()).values():
+        typer.echo(f"{definition.name}: {definition.description}")
+        typer.echo(f"    strategies: {', '.join(definition.strategies)}")
+        typer.echo(f"    rounds: {definition.num_rounds}, repeats: {definition.num_repeats}")
+
+
+@app.command()
+def run(
+    context: Context,
+    name: Annotated[str, typer.Argument(help="The experiment; see `list`.")],
+    strategy: Annotated[list[str], typer.Option(help="May be repeated; default: all.")] = [],  # noqa: B006
+    replicates: Annotated[int, typer.Option(help="The number R of seeds.")] = 10,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds after the initial design; default: see `list`.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The first of the seeds s, ..., s + R - 1.")] = 0,
+    device: Annotated[str, typer.Option(help="Where the strategies compute.")] = "cpu",
+    out: Annotated[Path, typer.Option(help="The results; resumed if there.")] = Path(
+        "results.sqlite"
+    ),
+    jobs: Annotated[int, typer.Option(help="The number of processes.")] = 1,
+) -> None:
+    r"""Runs strategies of an experiment, or resumes them from `--out`."""
+    from botorch_risk_bench.campaigns import run_experiment
+
+    own = context.obj or ()
+    with one_line_errors(ValueError, RuntimeError):
+        run_experiment(name, out, replicates, seed, strategy, rounds, device, jobs, own)
+    typer.echo(f"Done: {out}")
+
+
+@app.command()
+def status(path: StorePath) -> None:
+    r"""Shows how far each strategy has come."""
+    from botorch_risk_bench.campaigns import CampaignStore, ExperimentRecords
+    from botorch_risk_bench.reports.summary import failed_points
+
+    with one_line_errors(ValueError), CampaignStore(path) as store:
+        records = ExperimentRecords(store)
+        seeds = records.identity["seeds"]
+        name = records.identity["experiment"]
+        typer.echo(f"{name}: {len(seeds)} replicates, seeds from {seeds[0]}")
+        for label in records.labels():
+            rounds = records.rounds(label)
+            seconds = sum(part or 0.0 for record in rounds for part in record.seconds)
+            typer.echo(
+                f"    {label}: {len(rounds) - 1} rounds after the initial design, "
+                f"{seconds:.1f} s, {failed_points(rounds)} failed points"
+            )
+
+
+@app.command()
+def plot(
+    context: Context,
+    path: StorePath,
+    to: Annotated[Path, typer.Option(help="The folder of the pictures.")] = Path("."),
+    log: Annotated[bool, typer.Option(help="Logarithmic axis for simple regret.")] = False,
+) -> None:
+    r"""Writes summary.md and pictures: regret by round, or F1 by cost for level sets.
+
+    The pictures are cumulative_regret.png and simple_regret.png, and for a single input the
+    models too; of several objectives, simple_regret.png alone, of the hypervolume; where a level
+    set is sought, f1.png.
+    """
+    from botorch_risk_bench.campaigns import CampaignStore, ExperimentRecords
+    from botorch_risk_bench.experiments import get_experiment
+    from botorch_risk_bench.reports.plots import save_png
+
+    with one_line_errors(ValueError), CampaignStore(path) as store:
+        records = ExperimentRecords(store)
+        definition = get_experiment(records.identity["experiment"], context.obj or ())
+        if definition.threshold is not None:
+            pictures, page = _level_set_pictures(records, definition)
+        else:
+            pictures, page = _regret_pictures(records, definition, log)
+    to.mkdir(parents=True, exist_ok=True)
+    for name, figure in pictures.items():
+        typer.echo(save_png(figure, to / f"{name}.png"))
+    (to / "summary.md").write_text(page, encoding="utf-8")
+    typer.echo(to / "summary.md")
+
+
+def main(own: Iterable[ExperimentDefinition] = ()) -> None:
+    r"""Runs the command line.
+
+    Args:
+        own: Experiments beside those that the package has.
+    """
+    app(obj=tuple(own))
+
+
+def _title(identity: dict[str, Any]) -> str:
+    return f"{identity['experiment']}, {len(identity['seeds'])} seeds"
+
+
+def _regret_pictures(
+    store: ExperimentRecords, definition: ExperimentDefinition, log: bool
+) -> tuple[dict[str, Figure], str]:
+    from botorch_risk_bench.experiments.problem import ProblemWithConstraints
+    from botorch_risk_bench.reports.constraint_summary import constraint_markdown
+    from botorch_risk_bench.reports.plots import plot_final_model, plot_regret
+    from botorch_risk_bench.reports.summary import regret_curves, summary_markdown
+
+    curves, page, identity = regret_curves(store), summary_markdown(store), store.identity
+    if isinstance(definition.problem(), ProblemWithConstraints):
+        page += f"\n## Constraints\n\n{constraint_markdown([store], definition)}"
+    models = {label: plot_final_model(store, definition, label) for label in store.labels()}
+    pictures = {f"{label}_model": each for label, each in models.items() if each is not None}
+    names = next(iter(curves.values())).names
+    for name, first_round, log_scale in (("cumulative", 1, False), ("simple", 0, log)):
+        if name not in names:
+            continue
+        pictures[f"{name}_regret"] = plot_regret(
+            {label: getattr(curve, name) for label, curve in curves.items()},
+            f"{name} regret of {identity['objective']}",
+            first_round,
+            log_scale,
+            _title(identity),
+        )
+    return pictures, page
+
+
+def _level_set_pictures(
+    store: ExperimentRecords, definition: ExperimentDefinition
+) -> tuple[dict[str, Figure], str]:
+    from botorch_risk_bench.reports.level_sets import level_set_markdown, store_curves
+    from botorch_risk_bench.reports.plots import plot_scores
+
+    curves, identity = store_curves(store, definition), store.identity
+    figure = plot_scores(curves, identity["objective"], _title(identity))
+    return {"f1": figure}, level_set_markdown(curves, identity)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,309 @@
+r"""The board of a campaign: which strategy is good for which kind of problem."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from botorch_risk_bench.campaigns.database import StoreError
+from botorch_risk_bench.campaigns.store import CampaignStore
+from botorch_risk_bench.campaigns.whole_files import replacing
+from botorch_risk_bench.metrics import share_of_targets
+
+ALL = "all"
+# Of the regret after the initial design: four to a factor of ten, down to a thousandth.
+TARGETS = tuple(10 ** (-step / 4) for step in range(1, 13))
+Runs = Mapping[str, Mapping[int, list[float]]]  # simple regret by strategy, seed and round
+
+
+@dataclass(frozen=True)
+class ExperimentRegrets:
+    r"""The regrets of an experiment in a setting, as far as it was played.
+
+    Args:
+        experiment: The experiment.
+        setting: The setting.
+        settings: What else distinguishes the experiment, as JSON values.
+        runs: The simple regret after the initial design and each round, by strategy and seed.
+
+    Example:
+        >>> runs = {"GP-UCB": {0: [1.0, 0.5]}}
+        >>> ExperimentRegrets("sine", "default", {"risk": "mean"}, runs).name
+        'sine'
+    """
+
+    experiment: str
+    setting: str
+    settings: Mapping[str, Any]
+    runs: Runs
+
+    @property
+    def name(self) -> str:
+        r"""The experiment, with its setting if that is not the default one."""
+        default = self.setting == "default"
+        return self.experiment if default else f"{self.experiment}, {self.setting}"
+
+
+@dataclass(frozen=True)
+class Regrets:
+    r"""The simple regrets of all that campaigns have played, where optima are known.
+
+    Args:
+        name: The campaign.
+        strategies: The labels, in the campaign's order.
+        experiments: Their regrets.
+        unknown: The names of experiments whose optimum is unknown.
+
+    Example:
+        >>> one = ExperimentRegrets("sine", "default", {}, {"GP-UCB": {0: [1.0, 0.5]}})
+        >>> other = ExperimentRegrets("branin", "default", {}, {"GP-UCB": {0: [9.0, 0.1]}})
+        >>> (Regrets("a", ("GP-UCB",), (one,)) + Regrets("b", ("GP-UCB",), (other,))).name
+        'a, b'
+    """
+
+    name: str
+    strategies: tuple[str, ...]
+    experiments: tuple[ExperimentRegrets, ...]
+    unknown: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, store: CampaignStore) -> Regrets:
+        r"""The regrets of what a campaign has played so far."""
+        objectives: dict[tuple[str, str], dict[str, dict[int, list[float]]]] = {}
+        for row in store.rows():
+            experiment, strategy, setting, seed, _ = row[:5]
+            if row[9] is not None:
+                runs = objectives.setdefault((experiment, setting), {}).setdefault(strategy, {})
+                runs.setdefault(seed, []).append(float(json.loads(row[9])))
+        found, unknown = [], []
+        for experiment, settings in store.identity["experiments"].items():
+            for setting, identity in settings.items():
+                regrets: dict[str, dict[int, list[float]]] = {}
+                each = ExperimentRegrets(experiment, setting, identity["settings"], regrets)
+                optimum = identity.get("optimal_value")
+                if optimum is None:
+                    unknown.append(each.name)
+                    continue
+                found.append(each)
+                for label, runs in objectives.get((experiment, setting), {}).items():
+                    regrets[label] = {
+                        seed: [optimum - value for value in values] for seed, values in runs.items()
+                    }
+        labels = dict.fromkeys(block.strategy for block in store.blocks())
+        return cls(store.campaign.name, tuple(labels), tuple(found), tuple(unknown))
+
+    def __add__(self, other: Regrets) -> Regrets:
+        r"""The regrets of both.
+
+        Raises:
+            StoreError: If both have played the same.
+        """
+        merged = {(each.experiment, each.setting): each for each in self.experiments}
+        for each in other.experiments:
+            mine = merged.get((each.experiment, each.setting))
+            if mine is None:
+                merged[each.experiment, each.setting] = each
+                continue
+            runs = {label: dict(by_seed) for label, by_seed in mine.runs.items()}
+            for label, by_seed in each.runs.items():
+                if both := sorted(runs.get(label, {}).keys() & by_seed.keys()):
+                    raise StoreError(
+                        f"Expected every run of {each.name}, {label} once. Got seeds {both} in "
+                        f"{self.name!r} and in {other.name!r}."
+                    )
+                runs[label] = {**runs.get(label, {}), **by_seed}
+            merged[each.experiment, each.setting] = dataclasses.replace(mine, runs=runs)
+        return Regrets(
+            self.name if self.name == other.name else f"{self.name}, {other.name}",
+            tuple(dict.fromkeys((*self.strategies, *other.strategies))),
+            tuple(merged.values()),
+            tuple(dict.fromkeys((*self.unknown, *other.unknown))),
+        )
+
+    def write(self, path: str | Path) -> None:
+        r"""Writes them as compressed JSON, without loss."""
+        text = json.dumps(dataclasses.asdict(self), sort_keys=True)
+        with replacing(path) as written:
+            written.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+    @classmethod
+    def read(cls, path: str | Path) -> Regrets:
+        r"""Inverse of `write`.
+
+        Raises:
+            StoreError: If the file is missing, or is none that `write` wrote.
+        """
+        try:
+            values = json.loads(gzip.decompress(Path(path).read_bytes()))
+            experiments = tuple(
+                ExperimentRegrets(**{**each, "runs": _with_numbers(each["runs"])})
+                for each in values["experiments"]
+            )
+            names = {name: tuple(values[name]) for name in ("strategies", "unknown")}
+            return cls(name=values["name"], experiments=experiments, **names)
+        except (OSError, EOFError, ValueError, TypeError, KeyError, zlib.error) as error:
+            raise StoreError(f"Expected {path} to hold regrets. Got {error!r}.") from error
+
+
+def _with_numbers(runs: Mapping[str, Mapping[str, list[float]]]) -> Runs:
+    r"""Seeds as numbers: the keys of JSON are texts."""
+    return {
+        label: {int(seed): list(map(float, values)) for seed, values in by_seed.items()}
+        for label, by_seed in runs.items()
+    }
+
+
+@dataclass(frozen=True)
+class BoardEntry:
+    r"""An experiment in a setting, with the regret of all strategies of the board.
+
+    Args:
+        name: The experiment, with its setting.
+        group: The group that it is in.
+        regret: The simple regret after the initial design and each round, by strategy, `R x T`.
+
+    Example:
+        >>> regret = {"ours": torch.tensor([[1.0, 0.2]]), "random": torch.tensor([[1.0, 0.9]])}
+        >>> entry = BoardEntry("sine", ALL, regret)
+        >>> entry.scale, entry.shares["random"]
+        (1.0, tensor([[0., 0.]]))
+    """
+
+    name: str
+    group: str
+    regret: Mapping[str, Tensor]
+
+    @cached_property
+    def scale(self) -> float:
+        r"""The median regret after the initial design, over strategies and seeds."""
+        first = torch.stack([values[:, 0] for values in self.regret.values()])
+        return float(first.nanmedian())
+
+    @cached_property
+    def shares(self) -> dict[str, Tensor]:
+        r"""The share of `TARGETS` reached by each round, by strategy, `R x T`."""
+        targets = self.scale * torch.tensor(TARGETS, dtype=torch.double)
+        return {label: share_of_targets(each, targets) for label, each in self.regret.items()}
+
+
+@dataclass(frozen=True)
+class Board:
+    r"""Experiments that all strategies have run on the same seeds.
+
+    Args:
+        name: The campaign.
+        strategies: The labels; the first one is what the others are compared with.
+        seeds: The seeds.
+        entries: The experiments, whose regrets have a row for each of the seeds.
+        left_out: What is not on the board, with the reason.
+
+    Example:
+        >>> regret = {"ours": torch.tensor([[1.0, 0.2]]), "random": torch.tensor([[1.0, 0.9]])}
+        >>> entry = BoardEntry("sine", ALL, regret)
+        >>> Board("one", ("ours", "random"), (0,), (entry,)).shares()["ours"]
+        tensor([[0.0000, 0.1667]])
+    """
+
+    name: str
+    strategies: tuple[str, ...]
+    seeds: tuple[int, ...]
+    entries: tuple[BoardEntry, ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> dict[str, list[BoardEntry]]:
+        r"""The entries by group, all of them first."""
+        found: dict[str, list[BoardEntry]] = {ALL: list(self.entries)}
+        for name in sorted({entry.group for entry in self.entries} - {ALL}):
+            found[name] = [entry for entry in self.entries if entry.group == name]
+        return found
+
+    def shares(self, group: str = ALL) -> dict[str, Tensor]:
+        r"""The share of targets reached by each round, a mean over experiments, `R x T`.
+
+        Averaged over seeds as well, it is the empirical distribution function of the run lengths.
+        Rounds go as far as all experiments of the group do.
+        """
+        entries = self.groups[group]
+        last = min(values.shape[-1] for entry in entries for values in entry.regret.values())
+        return {
+            label: torch.stack([entry.shares[label][:, :last] for entry in entries]).mean(dim=0)
+            for label in self.strategies
+        }
+
+
+def read_board(
+    played: CampaignStore | Regrets, by: str | None = None, strategies: Sequence[str] = ()
+) -> Board:
+    r"""The board of what a campaign has played so far.
+
+    An experiment is on it if its optimum is known and all strategies have completed a round after
+    the initial design. Seeds are those that all of them have completed, rounds likewise.
+
+    Args:
+        played: The store of the campaign, or the regrets of one or more.
+        by: What experiments are grouped by, a key of their `settings`; one group by default.
+        strategies: The labels, the reference first; by default all, in the campaign's order.
+
+    Returns:
+        The board.
+
+    Raises:
+        StoreError: If no experiment can be on it, with the reasons.
+        ValueError: If a strategy is none of the campaign's.
+    """
+    found = played if isinstance(played, Regrets) else Regrets.of(played)
+    if unknown := [label for label in strategies if label not in found.strategies]:
+        known = ", ".join(found.strategies)
+        raise ValueError(f"Expected strategies of {found.name!r} ({known}). Got {unknown}.")
+    labels = tuple(dict.fromkeys(strategies or found.strategies))
+    complete, left_out = [], [f"{name}: its optimum is unknown" for name in found.unknown]
+    for each in found.experiments:
+        runs = [_completed(each.runs.get(label, {})) for label in labels]
+        missing = [label for label, by_seed in zip(labels, runs, strict=True) if not by_seed]
+        if missing:
+            left_out.append(f"{each.name}: not run by {', '.join(missing)}")
+        else:
+            complete.append((each, runs))
+    everywhere = [set(by_seed) for _, runs in complete for by_seed in runs]
+    seeds = sorted(set.intersection(*everywhere)) if everywhere else []
+    if not seeds:
+        reasons = "; ".join(left_out) or "no seed that all of them have"
+        raise StoreError(
+            f"Expected an experiment that {', '.join(labels)} have run. Got {reasons}."
+        )
+    entries = []
+    for each, runs in complete:
+        group = ALL if by is None else str(each.settings.get(by, "other"))
+        regret = dict(zip(labels, _as_tensors(runs, seeds), strict=True))
+        entry = BoardEntry(each.name, group, regret)
+        if entry.scale > 0:
+            entries.append(entry)
+        else:
+            left_out.append(f"{each.name}: the initial design finds the optimum")
+    if not entries:
+        raise StoreError(f"Expected an experiment with a regret. Got {'; '.join(left_out)}.")
+    return Board(found.name, labels, tuple(seeds), tuple(entries), tuple(left_out))
+
+
+def _completed(runs: Mapping[int, list[float]]) -> Mapping[int, list[float]]:
+    r"""Seeds with a round after the initial design."""
+    return {seed: values for seed, values in runs.items() if len(values) > 1}
+
+
+def _as_tensors(runs: list[Mapping[int, list[float]]], seeds: Sequence[int]) -> list[Tensor]:
+    r"""`R x T` of each strategy, as far as all of them are."""
+    last = min(len(each[seed]) for each in runs for seed in seeds)
+    return [
+        torch.tensor([each[seed][:last] for seed in seeds], dtype=torch.double) for each in runs
+    ]

@@ -1,0 +1,55 @@
+r"""What a strategy knew after each round, from the outcomes that are stored.
+
+The store keeps the last state of a strategy and the outcomes of all rounds. Since a strategy is
+a function of its seeds and its data, telling the outcomes to a fresh one restores every state
+in between, without asking for anything again: the posterior of each round need not be stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from botorch_risk_bench.campaigns.records import ExperimentRecords
+from botorch_risk_bench.experiments.definition import ExperimentDefinition
+from botorch_risk_bench.experiments.problem import decision_space
+
+
+def replay(store: ExperimentRecords, definition: ExperimentDefinition, label: str) -> Iterator[Any]:
+    r"""The strategy after the initial design and after each completed round.
+
+    It is one object, which moves on. Selecting the points took most of the time, and is left out.
+
+    Args:
+        store: The store.
+        definition: The experiment that it is of.
+        label: The strategy.
+    """
+    space = decision_space(definition.problem())
+    strategy: Any = definition.build(label, space, store.identity["seeds"])
+    for record in store.rounds(label):
+        if record.recommendation is None:
+            return
+        strategy.tell(record.X, record.Y)
+        yield strategy
+
+
+def final_strategy(store: ExperimentRecords, definition: ExperimentDefinition, label: str) -> Any:
+    r"""The strategy after its last completed round, from its outcomes.
+
+    So it does not matter which version of the package has stored its state.
+
+    Args:
+        store: The store.
+        definition: The experiment that it is of.
+        label: The strategy.
+
+    Raises:
+        ValueError: If no round is completed.
+    """
+    strategy = None
+    for strategy in replay(store, definition, label):  # noqa: B007 it moves on
+        pass
+    if strategy is None:
+        raise ValueError(f"Expected a completed round of {label!r} in {store.path}. Got none.")
+    return strategy

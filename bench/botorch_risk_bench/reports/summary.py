@@ -1,0 +1,330 @@
+r"""Regret with error bars: as numbers, as a page and as comma-separated values."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from botorch_risk_bench.campaigns.database import NoResultsError
+from botorch_risk_bench.campaigns.journal import RoundRecord
+from botorch_risk_bench.campaigns.records import ExperimentRecords
+from botorch_risk_bench.campaigns.store import CampaignStore
+from botorch_risk_bench.campaigns.whole_files import replacing
+from botorch_risk_bench.metrics import (
+    INTERVAL,
+    cumulative_regret,
+    format_with_error,
+    mean_and_standard_error,
+    note_on_comparisons,
+    simple_regret,
+)
+
+COLUMNS = ("experiment", "setting", "strategy", "seed", "round", "objective", "regret")
+
+
+@dataclass(frozen=True)
+class RegretCurves:
+    r"""The regret of one strategy, in units of the risk objective.
+
+    Args:
+        cumulative: The sum over the rounds after the initial design of
+            `optimum - objective(x)`, over all points of a round: `R x T`. NaN from the first
+            round in which a replicate asked for nothing, as in `metrics`. `R x 0` where sets of
+            decisions have an objective, and a single one has none.
+        simple: `optimum - objective(recommendation)` after the initial design and after
+            each round, `R x (T + 1)`.
+    """
+
+    cumulative: Tensor
+    simple: Tensor
+
+    @property
+    def names(self) -> list[str]:
+        r"""The regrets that there are."""
+        return ["cumulative", "simple"] if self.cumulative.numel() else ["simple"]
+
+    @property
+    def num_rounds(self) -> int:
+        r"""The number T of rounds after the initial design."""
+        return self.simple.shape[-1] - 1
+
+
+def regret_curves(
+    store: ExperimentRecords, *others: ExperimentRecords, optimum: float | None = None
+) -> dict[str, RegretCurves]:
+    r"""The regret of each strategy over its completed rounds.
+
+    Args:
+        store: The store of an experiment whose problem knows its true risk objective.
+        others: Stores of other strategies of the same experiment.
+        optimum: What to take the regret against. By default the experiment's optimal value if it
+            is known, else the best true objective of any evaluated or recommended point in the
+            stores.
+
+    Returns:
+        The curves by the label of the strategy.
+
+    Raises:
+        NoResultsError: If no strategy has completed a round after the initial design, or if
+            the true risk objective is unknown. It is a ValueError.
+    """
+    completed: dict[str, tuple[list[Tensor], list[Tensor]]] = {}
+    for each in (store, *others):
+        for label in each.labels():
+            records = [record for record in each.rounds(label) if record.recommendation is not None]
+            if len(records) > 1:
+                completed[label] = _true_values(records)
+    if not completed:
+        raise NoResultsError(
+            f"Expected a completed round after the initial design in {store.path}. Got none."
+        )
+    if optimum is None:
+        optimum = store.identity.get("optimal_value")
+    if optimum is None:
+        seen = [
+            value.nan_to_num(-math.inf).max().item()
+            for pair in completed.values()
+            for value in [*pair[0], *pair[1]]
+        ]
+        optimum = max(seen)
+    return {
+        label: RegretCurves(
+            cumulative=_by_round(at_X[1:], optimum, like=recommended[0]),
+            simple=simple_regret(torch.stack(recommended, dim=-1), optimum),
+        )
+        for label, (at_X, recommended) in completed.items()
+    }
+
+
+def summary_markdown(store: ExperimentRecords) -> str:
+    r"""A page with the final regret, paired differences and the regret by round.
+
+    Everything is taken at the last round that all listed strategies have completed.
+
+    Args:
+        store: The store of the experiment.
+
+    Returns:
+        Markdown; the mean and its Student-t interval, 95 %, over the replicates.
+
+    Raises:
+        NoResultsError: If there is nothing to summarise (see `regret_curves`).
+    """
+    identity, curves = store.identity, regret_curves(store)
+    last = min(curve.num_rounds for curve in curves.values())
+    names = next(iter(curves.values())).names
+    reference = "the known optimum"
+    if identity.get("optimal_value") is None:
+        reference = "the best value seen (the optimum is unknown)"
+    parts = [
+        f"# {identity['experiment']}: regret after {last} rounds",
+        f"Risk objective: {identity['objective']}. Regret is measured against {reference}; "
+        f"{len(identity['seeds'])} replicates, mean ± {INTERVAL}. {_on_rounds(identity, names)}",
+        table(["strategy", *names], _final_rows(curves, last)),
+    ]
+    if len(curves) > 1:
+        first = next(iter(curves))
+        parts += [
+            f"## Paired differences to {first}, seed by seed",
+            comparison_table(["strategy", *names], _paired_rows(curves, last)),
+        ]
+    for name in names:
+        parts += [
+            f"## {name.capitalize()} regret by round",
+            table(["round", *curves], _rows_by_round(curves, name, last)),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_table(store: CampaignStore, path: str | Path) -> int:
+    r"""Writes a line for each round of each seed, in the order of their keys.
+
+    The columns are `COLUMNS`; `objective` is the true risk objective of the recommendation, empty
+    if it is unknown, and `regret` what the known optimum is above it, empty if there is none.
+    The file depends on nothing but the results: workers and interruptions leave no trace in it.
+
+    Args:
+        store: The store of the campaign.
+        path: The file to write.
+
+    Returns:
+        The number of lines below the header.
+
+    Raises:
+        StoreError: If a row is missing, or is not the one that was recorded. A file that is there
+            already stays as it is then.
+    """
+    optima = {
+        (name, setting): identity.get("optimal_value")
+        for name, settings in store.identity["experiments"].items()
+        for setting, identity in settings.items()
+    }
+    number = 0
+    with replacing(path) as written, written.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for row in store.rows():
+            experiment, strategy, setting, seed, index = row[:5]
+            values = _objective_and_regret(row[9], optima[experiment, setting])
+            writer.writerow((experiment, setting, strategy, seed, index, *values))
+            number += 1
+    return number
+
+
+def campaign_markdown(store: CampaignStore) -> str:
+    r"""A page with the regret of each experiment in each setting.
+
+    Args:
+        store: The store of the campaign.
+
+    Returns:
+        Markdown; of what has not been played yet, or has no known risk objective, the reason.
+
+    Raises:
+        StoreError: If a row is missing, or is not the one that was recorded.
+    """
+    parts = []
+    for name, settings in store.identity["experiments"].items():
+        for setting in settings:
+            try:
+                page = summary_markdown(ExperimentRecords(store, name, setting))
+            except NoResultsError as error:
+                page = f"# {name}\n\nNo table: {error}\n"
+            if len(settings) > 1:
+                page = page.replace("\n", f"\n\nSetting: {setting}.\n", 1)
+            parts.append(page)
+    return "\n".join(parts)
+
+
+def _on_rounds(identity: Mapping[str, Any], names: Sequence[str]) -> str:
+    r"""What round 0 is, and what is left out of the regrets."""
+    design = f"The initial design of {identity['num_initial']} points is round 0"
+    if "cumulative" not in names:
+        return (
+            f"{design}. The objective is of the recommended set of decisions: a single one has "
+            "none, and there is no cumulative regret."
+        )
+    return (
+        f"{design} and not part of the cumulative regret. From a round that it did not play, a "
+        "replicate has no cumulative regret, and is left out."
+    )
+
+
+def failed_points(records: Sequence[RoundRecord]) -> int:
+    r"""The number of points, over all replicates, of which no repeat came back."""
+    return sum(
+        int((record.Y.isnan().flatten(2).all(dim=-1) & ~record.X.isnan().any(dim=-1)).sum())
+        for record in records
+    )
+
+
+def _true_values(records: list[RoundRecord]) -> tuple[list[Tensor], list[Tensor]]:
+    r"""The true objective at the points, `R x q` a round, and at the recommendations, `R`.
+
+    At the points there is none where the objective is of sets of decisions.
+    """
+    at_X = [record.objective for record in records if record.objective is not None]
+    recommended = [
+        record.recommended_objective
+        for record in records
+        if record.recommended_objective is not None
+    ]
+    of_sets = not at_X and all(_is_set(record.recommendation) for record in records)
+    if len(recommended) != len(records) or not (of_sets or len(at_X) == len(records)):
+        raise NoResultsError(
+            "Expected a problem that knows its true objective. Got it in "
+            f"{len(recommended if of_sets else at_X)} of {len(records)} rounds."
+        )
+    return at_X, recommended
+
+
+def _is_set(recommendation: Tensor | None) -> bool:
+    r"""Whether sets of decisions, `R x p x d`, were recommended."""
+    return recommendation is not None and recommendation.dim() == 3
+
+
+def _by_round(values: list[Tensor], optimum: float, like: Tensor) -> Tensor:
+    r"""The cumulative regret after each round, `R x T`, of values `R x q` a round.
+
+    `R x 0` without values, in the dtype of the `R` values that are like them.
+    """
+    if not values:
+        return like.new_empty(len(like), 0)
+    last = torch.tensor([value.shape[-1] for value in values]).cumsum(dim=0) - 1
+    return cumulative_regret(torch.cat(values, dim=-1), optimum)[:, last]
+
+
+def _after(curve: RegretCurves, name: str, round: int) -> Tensor:
+    r"""A regret after a round, `R`; the cumulative one is counted from round 1."""
+    values: Tensor = getattr(curve, name)
+    return values[:, round - 1 if name == "cumulative" else round]
+
+
+def _final_rows(curves: Mapping[str, RegretCurves], last: int) -> list[list[str]]:
+    return [
+        [label, *(cell(_after(curve, name, last)) for name in curve.names)]
+        for label, curve in curves.items()
+    ]
+
+
+def _paired_rows(curves: Mapping[str, RegretCurves], last: int) -> list[list[str]]:
+    first, *others = curves
+    base = curves[first]
+    return [
+        [
+            label,
+            *(
+                cell(_after(curves[label], name, last) - _after(base, name, last))
+                for name in base.names
+            ),
+        ]
+        for label in others
+    ]
+
+
+def _rows_by_round(curves: Mapping[str, RegretCurves], name: str, last: int) -> list[list[str]]:
+    first = 1 if name == "cumulative" else 0
+    return [
+        [str(index), *(cell(_after(curve, name, index)) for curve in curves.values())]
+        for index in range(first, last + 1)
+    ]
+
+
+def cell(values: Tensor) -> str:
+    r"""Mean and half of its Student-t interval, 95 %, of `R` replicates, and how many have a value.
+
+    Example:
+        >>> cell(torch.tensor([503.4, 608.4, 713.4])), cell(torch.tensor([1.0, 3.0, torch.nan]))
+        ('608 ± 260', '2 ± 13 (2 of 3)')
+    """
+    value = mean_and_standard_error(values)
+    shown = format_with_error(value.mean.item(), value.half_width.item())
+    count = int(value.num_replicates)
+    return shown if count == len(values) else f"{shown} ({count} of {len(values)})"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    r"""A table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def comparison_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    r"""A table of differences, one in each column but the first, and how many it holds."""
+    number = sum(len(row) - 1 for row in rows)
+    return f"{table(header, rows)}\n\n{note_on_comparisons(number)}"
+
+
+def _objective_and_regret(value: str | None, optimum: float | None) -> tuple[Any, Any]:
+    if value is None:
+        return "", ""
+    objective = float(json.loads(value))
+    return objective, "" if optimum is None else optimum - objective
