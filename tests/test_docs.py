@@ -53,7 +53,7 @@ from tests.doc_pages import (
 # Pages whose blocks a test of their own runs.
 ELSEWHERE = {
     "ax": "tests/ax/test_guide.py",
-    "campaigns": "tests/bench/experiments/campaigns/test_guide.py",
+    "campaigns": "tests/bench/campaigns/test_guide.py",
     "faster_loops": "tests/test_docs.py",
     "xopt": "tests/test_xopt_guide.py",
 }

@@ -63,11 +63,6 @@ class Journal:
     Attributes:
         kind: The kind of the strategy.
         pending: The round whose outcomes are there and which the strategy has not been told.
-
-    Example:
-        >>> journal = Journal()
-        >>> journal.last_round, journal.take()
-        (-1, [])
     """
 
     def __init__(

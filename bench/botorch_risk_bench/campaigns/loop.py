@@ -10,6 +10,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from torch import Generator, Tensor
 
+from botorch_risk.arguments import check_counts
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Strategy
 from botorch_risk.strategies.arguments import public_name
@@ -51,7 +52,7 @@ def play_rounds(
         num_rounds: The number of rounds after the initial design.
         num_repeats: The number `k` of repeats at each point.
 
-    Yields:
+    Returns:
         The number of each round that has been completed.
 
     Raises:
@@ -70,10 +71,13 @@ def play_rounds(
         >>> strategy.history.Y.shape
         torch.Size([2, 7, 5, 1])
     """
-    if min(num_rounds, num_repeats) < 1:
-        raise ValueError(
-            f"Expected at least 1 round and 1 repeat. Got {num_rounds=}, {num_repeats=}."
-        )
+    check_counts(num_rounds=num_rounds, num_repeats=num_repeats)
+    return _play(strategy, problem, journal, num_rounds, num_repeats)
+
+
+def _play(
+    strategy: Strategy, problem: Problem, journal: Journal, num_rounds: int, num_repeats: int
+) -> Iterator[int]:
     journal.kind = public_name(type(strategy.method))
     if journal.state is not None:
         strategy.load_state_dict(journal.state)

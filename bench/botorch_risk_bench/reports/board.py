@@ -261,6 +261,12 @@ def read_board(
     Raises:
         StoreError: If no experiment can be on it, with the reasons.
         ValueError: If a strategy is none of the campaign's.
+
+    Example:
+        >>> runs = {"ours": {0: [1.0, 0.2]}, "random": {0: [1.0, 0.9]}}
+        >>> one = ExperimentRegrets("sine", "default", {}, runs)
+        >>> read_board(Regrets("first", ("ours", "random"), (one,))).shares()["ours"].shape
+        torch.Size([1, 2])
     """
     found = played if isinstance(played, Regrets) else Regrets.of(played)
     if unknown := [label for label in strategies if label not in found.strategies]:

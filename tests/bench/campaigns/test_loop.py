@@ -149,7 +149,7 @@ def test_a_clock_that_goes_back_stores_no_negative_time(monkeypatch: pytest.Monk
 
 
 def test_errors() -> None:
-    with pytest.raises(ValueError, match=r"at least 1 round.* num_rounds=0"):
+    with pytest.raises(ValueError, match="`num_rounds` to be at least 1"):
         run(Journal(), num_rounds=0)
     with pytest.raises(BotorchTensorDimensionError, match="outcomes to have shape `3 x 4 x 3`"):
         run(Journal(), num_rounds=1, problem=WrongShape())
