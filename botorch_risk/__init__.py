@@ -45,8 +45,6 @@ The names that a loop begins with come from here, and are imported when they are
     >>> from botorch_risk import MeanVarianceGP, RiskAverseUpperConfidenceBound
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

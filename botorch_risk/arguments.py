@@ -3,8 +3,6 @@ r"""What users pass: arrays as tensors, and checks that run before anything is b
 NaN passes every `if number < limit: raise`, so that each check here asks for what is right.
 """
 
-from __future__ import annotations
-
 import collections.abc
 import functools
 import math

@@ -7,8 +7,6 @@ idle, and only its memory is a limit. Each computation that works in blocks ther
 that of a CPU was measured, that of a GPU is a bound on its memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 r"""Import of what only an extra installs."""
 
-from __future__ import annotations
-
 import importlib
 from types import ModuleType
 

@@ -5,8 +5,6 @@ it then predicts. GPyTorch detaches the caches of a conditioned model from its d
 the values as they are and makes these gradients wrong.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 

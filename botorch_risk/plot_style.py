@@ -1,7 +1,5 @@
 r"""How all pictures look: colours that colour-blind readers can tell apart, and a quiet frame."""
 
-from __future__ import annotations
-
 from typing import Any
 
 # Of Okabe and Ito.

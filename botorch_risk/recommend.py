@@ -1,7 +1,5 @@
 r"""Reporting rules: the point to recommend at the end."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 

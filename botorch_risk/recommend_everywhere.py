@@ -1,7 +1,5 @@
 r"""Recommends a decision that need not have been evaluated."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ so that a resumed experiment draws what the uninterrupted one would have drawn, 
 that the draws of one replicate do not depend on which other replicates run beside it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import operator
 from collections.abc import Iterable, Sequence

@@ -5,7 +5,7 @@ Importing this package registers an input constructor for each, for BoTorch's
 """
 
 from botorch_risk.acquisition.lacing import covering_mask, lacing_mask, select_lacing_value
-from botorch_risk.acquisition.level_set import MaximumVariance, Straddle
+from botorch_risk.acquisition.level_set import Straddle
 from botorch_risk.acquisition.mean_variance import (
     MeanVarianceObjective,
     NoisePosteriorStandardDeviation,
@@ -61,7 +61,6 @@ __all__ = [
     "GuaranteedWidth",
     "LevelSet",
     "Maximize",
-    "MaximumVariance",
     "MeanVarianceObjective",
     "MultiOutputMeanVarianceObjective",
     "NoiseLevels",

@@ -125,27 +125,6 @@ class Straddle(_MarginalAcquisition):
         return straddle(moments, per_point(self.threshold, X), per_point(self.beta, X))
 
 
-@construct_from_own_arguments
-class MaximumVariance(_MarginalAcquisition):
-    r"""Uncertainty sampling: the posterior standard deviation.
-
-        score(x) = sigma(x)
-
-    Good for exploration, blind to any level. Single-outcome, q = 1: use `sequential=True`.
-
-    A baseline of [Gotovos2013lse]_ and of [Bogunovic2016truvar]_, Appendix B.
-
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> X = torch.rand(8, 1, dtype=torch.double)
-        >>> MaximumVariance(SingleTaskGP(X, X.sin()))(X.unsqueeze(-2)).shape
-        torch.Size([8])
-    """
-
-    def _score(self, moments: Marginals, X: Tensor) -> Tensor:
-        return moments.variance.sqrt()
-
-
 def register_threshold(module: torch.nn.Module, threshold: float | Tensor) -> None:
     r"""Keeps a finite level as a buffer of an acquisition function."""
     level = torch.as_tensor(threshold, dtype=torch.double).clone()

@@ -50,7 +50,6 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         risk_aversion: float | Tensor = 1.0,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
-        clip_noise: bool = False,
     ) -> None:
         r"""Builds the bound.
 
@@ -68,9 +67,6 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
                 minimised, and the noise is still penalised.
             X_pending: `batch_shape x n' x d` points under evaluation. Both processes are
                 conditioned there on their own means.
-            clip_noise: Whether the lower bound of the noise is raised to the model's
-                `min_noise_variance`, or to 0. It is a valid and tighter bound; the paper
-                leaves it negative, which turns the penalty into a bonus.
 
         Raises:
             UnsupportedError: If the model is not a `MeanVarianceGP`.
@@ -83,7 +79,6 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
             "noise_beta", None if noise_beta is None else as_nonnegative("noise_beta", noise_beta)
         )
         self.posterior_transform = posterior_transform
-        self.clip_noise = clip_noise
         self.set_X_pending(X_pending)
 
     def _condition(self, X_pending: Tensor | None) -> tuple[MeanVarianceGP, JointBounds]:
@@ -182,9 +177,6 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         noise = model.noise.on_outcome_scale(on_link_scale)
         aversion = per_point(self.risk_aversion, X)
         weight = aversion * model.noise.slope_on_outcome_scale(noise)
-        if self.clip_noise:
-            floor = model.noise.limits.floor or 0.0
-            weight, noise = weight * (noise >= floor), noise.clamp_min(floor)
         gradient = torch.addcmul(slope_of_f, weight.unsqueeze(-1), slope_on_link_scale, value=-1)
         return torch.addcmul(f, aversion, noise, value=-1), gradient
 
@@ -199,8 +191,6 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         else:
             f, on_link_scale = bounds(X, widths)
             noise = model.noise.on_outcome_scale(on_link_scale)
-        if self.clip_noise:
-            noise = noise.clamp_min(model.noise.limits.floor or 0.0)
         return torch.addcmul(f, per_point(self.risk_aversion, X), noise, value=-1)
 
 
@@ -325,8 +315,8 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
 
     Every point of a batch is evaluated, so that every point pays for its risk. (A maximum over
     the batch, as in BoTorch's `qUpperConfidenceBound`, would be indifferent to all points but
-    the best.) Where no bound of the noise is negative, always with the log link and with
-    `clip_noise=True`, the score never rises with the aversion. A sum over points has a local
+    the best.) Where no bound of the noise is negative, always with the log link,
+    the score never rises with the aversion. A sum over points has a local
     optimum for each combination of theirs: give `optimize_acqf` about 1,000 `raw_samples` for
     q = 4, or start it from the sequential batch by `batch_initial_conditions`.
 
@@ -353,7 +343,6 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
         risk_aversion: float = 1.0,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
-        clip_noise: bool = False,
     ) -> None:
         r"""Builds the acquisition function.
 
@@ -367,8 +356,6 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
             posterior_transform: A `ScalarizedPosteriorTransform` of f alone (BoTorch's sign of
                 minimisation).
             X_pending: `n' x d` points under evaluation.
-            clip_noise: Whether the lower bound of the noise is raised to the model's
-                `min_noise_variance`, or to 0.
 
         Raises:
             UnsupportedError: If the model is not a `MeanVarianceGP`, or the transform is another.
@@ -386,7 +373,6 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
             "noise_beta", None if noise_beta is None else as_nonnegative("noise_beta", noise_beta)
         )
         self.posterior_transform = posterior_transform
-        self.clip_noise = clip_noise
         self.set_X_pending(X_pending)
 
     @t_batch_mode_transform()  # type: ignore[arg-type]
@@ -425,7 +411,7 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
         noise, _ = model.noise.bounds_in_sequence(X, beta, counts)
         if beta is None:
             noise = model.noise.limits.apply(noise).clamp_min(0.0)
-        return noise.clamp_min(model.noise.limits.floor or 0.0) if self.clip_noise else noise
+        return noise
 
 
 class MeanVarianceObjective(MCAcquisitionObjective):

@@ -6,7 +6,6 @@ from botorch_risk.bandits.exp3 import (
     ScaledReward,
     draw_arms,
     exploration_rate,
-    regret_bound,
     scale_reward,
 )
 
@@ -16,6 +15,5 @@ __all__ = [
     "ScaledReward",
     "draw_arms",
     "exploration_rate",
-    "regret_bound",
     "scale_reward",
 ]

@@ -11,20 +11,20 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_counts, check_nonnegative
+from botorch_risk.arguments import as_floating, as_tensor, check_counts
 from botorch_risk.seeding import generators
 
 
 @dataclass(frozen=True)
 class Exp3:
-    r"""The weights of EXP3, Algorithm 2 of [Ha2023uhe]_, and what may be done with them.
+    r"""The weights of EXP3, Algorithm 2 of [Ha2023uhe]_, for several replicates.
 
         p_k = (1 - gamma) w_k / sum_j w_j + gamma / K
         w_k <- w_k exp(gamma r / (K p_k))    for the arm that was chosen
 
     Weights are kept as logarithms, since they grow without limit. The state is this one tensor:
     nothing here changes it, `update` returns another. Theory asks for rewards in [0, 1]; others
-    are taken as they are.
+    are used as they are.
 
     Args:
         log_weights: Logarithms of the weights, `R x K` for K arms.
@@ -86,9 +86,6 @@ class Exp3:
             rewarded: An optional boolean mask, `R`, of replicates whose choice has a reward; the
                 others keep their weights.
 
-        Returns:
-            The new weights.
-
         Raises:
             BotorchTensorDimensionError: If a shape does not fit the weights.
             InputDataError: If a reward that counts is not finite.
@@ -117,20 +114,13 @@ class Exp3:
 
 
 def draw_arms(probabilities: Tensor, seeds: int | Sequence[int], *stream: int | str) -> Tensor:
-    r"""One arm for each replicate, a function of its seed, the stream and its probabilities alone.
+    r"""Draw one arm for each replicate, `R`, from probabilities `R x K`.
 
-    Algorithm 2, line 6, of [Ha2023uhe]_.
-
-    Args:
-        probabilities: `R x K`.
-        seeds: One seed per replicate.
-        stream: Integers and words that name the draw.
-
-    Returns:
-        Arms, `R`, counted from 0.
+    A function of its seed, the stream and its probabilities alone: Algorithm 2, line 6, of
+    [Ha2023uhe]_.
 
     Raises:
-        ValueError: If a seed is no integer or repeats.
+        ValueError: If a seed is not an integer or repeats.
 
     Example:
         >>> draw_arms(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), [7, 8], "arms", 0)
@@ -170,30 +160,6 @@ def exploration_rate(max_reward: float, num_arms: int) -> float:
     return min(1.0, math.sqrt(num_arms * math.log(num_arms) / ((math.e - 1) * max_reward)))
 
 
-def regret_bound(gamma: float, best_reward: float, num_arms: int) -> float:
-    r"""The bound on the expected regret at a constant gamma, Theorem 3.1 of [Auer2002exp3]_.
-
-        (e - 1) gamma G + K log K / gamma
-
-    Args:
-        gamma: The exploration rate, in (0, 1].
-        best_reward: The total reward G of the best arm, whose rewards are in [0, 1].
-        num_arms: The number of arms K.
-
-    Raises:
-        ValueError: If gamma is not positive, the reward negative or not finite, or there is no
-            arm.
-
-    Example:
-        >>> round(regret_bound(gamma=0.1, best_reward=50.0, num_arms=2), 2)
-        22.45
-    """
-    gamma = _clipped(gamma)
-    check_nonnegative(best_reward=best_reward)
-    check_counts(num_arms=num_arms)
-    return (math.e - 1) * gamma * best_reward + num_arms * math.log(num_arms) / gamma
-
-
 def _clipped(gamma: float) -> float:
     if not gamma > 0:
         raise ValueError(f"Expected `gamma` > 0. Got {gamma=}.")
@@ -204,17 +170,12 @@ RewardScale = Literal["min_max", "unclipped_min_max", "z_score", "running_min_ma
 
 
 class ScaledReward(NamedTuple):
-    r"""Scaled rewards, and which of them carry no information.
+    r"""Scaled rewards, and whether they are informative.
 
     Args:
         value: The scaled rewards, `R`; NaN without a reward, or without outcomes to scale by.
         saturated: Whether the reward lies beyond the outcomes of the initial design, above or
             below, `R`: there a clipped reward no longer distinguishes the arms.
-
-    Example:
-        >>> initial = torch.tensor([[0.0, 4.0], [0.0, 4.0]])  # R x n_0
-        >>> scale_reward(torch.tensor([3.0, 9.0]), initial, initial)
-        ScaledReward(value=tensor([0.7500, 1.0000]), saturated=tensor([False,  True]))
     """
 
     value: Tensor
@@ -235,7 +196,7 @@ def scale_reward(
         running_min_max:    (r - low) / (high - low)                of all outcomes, this one too
 
     The first, the default, keeps the rewards where the theory of EXP3 wants them, but is 1 for
-    either arm once both beat the initial design; the last stays within [0, 1] without that. Where
+    either arm once both beat the initial design; the last stays within [0, 1] without that. If
     the outcomes to scale by are all equal, all choices are 1 for a reward above them, 0 below
     and 1/2 at them.
 
@@ -273,7 +234,7 @@ def scale_reward(
 
 
 def _range(outcomes: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The least and the largest outcome of each replicate, infinite where it has none."""
+    r"""The least and the largest outcome of each replicate, infinite if it has none."""
     missing = outcomes.isnan()
     low = outcomes.masked_fill(missing, torch.inf).amin(dim=-1)
     return low, outcomes.masked_fill(missing, -torch.inf).amax(dim=-1)

@@ -1,7 +1,5 @@
 r"""Quasi-Newton ascent of an acquisition function, from many points at once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +19,7 @@ WORTHWHILE, PATIENCE = 1e-6, 20
 class Scale:
     r"""The units in which each replicate is maximised, so that tolerances mean the same in all.
 
-    Args:
-        center: The mean of each replicate's raw values, `R`.
-        spread: Their standard deviation, `R`.
+    `center` and `spread` are mean and standard deviation of each replicate's raw values, `R`.
     """
 
     center: ndarray
@@ -42,10 +38,10 @@ def climb(
     scale: Scale,
     max_iterations: int,
 ) -> Minima:
-    r"""Climbs from each start; discrete columns stay as they are.
+    r"""Climb from each start; discrete columns stay as they are.
 
     Args:
-        evaluator: Values the points.
+        evaluator: Evaluates the points.
         starts: Search points, `rows x d`.
         replicates: The replicate of each row, ascending.
         scale: The units of each replicate's values.

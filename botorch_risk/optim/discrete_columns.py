@@ -1,6 +1,4 @@
-r"""Columns of a search space that take some values only: ordered ones and categories."""
-
-from __future__ import annotations
+r"""Columns of a search space with a list of values: ordered ones and categories."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +28,6 @@ class DiscreteColumns:
 
     @property
     def listed(self) -> list[int]:
-        r"""The numbers of the columns."""
         return list(self.values)
 
     def indexed(self, points: ndarray) -> ndarray:
@@ -51,11 +48,7 @@ class DiscreteColumns:
     def neighbors(self, points: ndarray) -> tuple[ndarray, ndarray]:
         r"""Points that differ in one column: by a step, or by any other category.
 
-        Args:
-            points: Search points, `rows x d`.
-
-        Returns:
-            The neighbours, one below another, and the row of each, ascending.
+        The neighbours of `rows x d` search points, and the row of each, ascending.
         """
         found, rows = [], []
         for column, values in self.values.items():
@@ -81,19 +74,12 @@ def discrete_columns(
     box: Tensor,
     fixed: Sequence[int] = (),
 ) -> DiscreteColumns | None:
-    r"""Checks the discrete columns that a user passes.
+    r"""Check the discrete columns that a user passes; None if none is searched.
 
-    Args:
-        discrete_dims: The values of ordered columns.
-        cat_dims: The values of categories.
-        box: Bounds, `2 x d`.
-        fixed: Columns that are held fixed, and hence not searched.
-
-    Returns:
-        The columns that are searched; None if there are none.
+    Columns that are `fixed` are not searched.
 
     Raises:
-        ValueError: If a column is none of the box, comes twice or has no values, or a value is
+        ValueError: If a column is not in the box, is given twice or has no values, or a value is
             outside the bounds.
     """
     d, held = box.shape[-1], {column % box.shape[-1] for column in fixed}

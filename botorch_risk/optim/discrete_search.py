@@ -1,6 +1,4 @@
-r"""Alternating search over discrete and continuous columns, from many points at once."""
-
-from __future__ import annotations
+r"""Search over discrete and continuous columns in turn, from many points at once."""
 
 import numpy as np
 import torch
@@ -23,17 +21,11 @@ def alternate(
     scale: Scale,
     max_iterations: int,
 ) -> tuple[ndarray, ndarray]:
-    r"""Maximises over discrete and continuous columns in turn, from each start by itself.
+    r"""Maximise over discrete and continuous columns in turn, from each start by itself.
 
     As `optimize_acqf_mixed_alternating` does: moves to the best neighbour while there is a better
     one, quasi-Newton steps over the continuous columns, and both again until neither improves.
-
-    Args:
-        evaluator: Values the points.
-        columns: Its discrete columns.
-        starts: Search points, `R x S x d`.
-        scale: The units of each replicate's values.
-        max_iterations: The most moves, and the most quasi-Newton steps, in one turn.
+    `starts` are search points, `R x S x d`.
 
     Returns:
         The best search point of each replicate, `R x 1 x d`, and the replicates in which some start
@@ -72,7 +64,7 @@ def _move(
     tolerance: ndarray,
     max_moves: int,
 ) -> None:
-    r"""Moves active points, in place, to their best neighbours while these are better."""
+    r"""Move active points, in place, to their best neighbours while these are better."""
     num_starts = len(points) // len(scale.center)
     for _ in range(max_moves):
         candidates, rows = columns.neighbors(points[active])
@@ -99,7 +91,7 @@ def _move(
 def _first_best(values: ndarray, tolerance: ndarray) -> ndarray:
     r"""The first column of each row whose value is the largest up to rounding.
 
-    Two categories of which nothing is known may have the same value: which one is taken must not
+    Two categories that were never observed may have the same value: the choice must not
     depend on rounding, and with it on the other replicates of the batch.
     """
     largest = values.max(axis=1, keepdims=True)

@@ -44,7 +44,7 @@ def maximize_value_at_risk(
     learning_rate: float = 0.02,
     num_final: int = 1024,
 ) -> tuple[Tensor, Tensor]:
-    r"""Maximises `VaR(h(x, W))` of a function that is cheap, from samples of W alone.
+    r"""Maximise `VaR(h(x, W))` of a function that is cheap, from samples of W alone.
 
         g(., theta) = argmin E_x E_W rho(h(x, W) - g(x, theta)),  x uniform in a ball of `radius`
         x <- project(x + step_size dg/dx), with a new ball and theta once x leaves the ball
@@ -53,8 +53,8 @@ def maximize_value_at_risk(
     loss, whose minimiser is the quantile. Source: Algorithm 2 of [Nguyen2021vucb]_, Eqs. (7) and
     (14). The surrogate is a network of two hidden layers of 30 sigmoid units.
 
-    What it is good for: distributions that can only be sampled or have many dimensions, functions
-    without a gradient. It is stochastic and needs millions of values of h. Where W has
+    It serves distributions that can only be sampled or have many dimensions, and functions
+    without a gradient. It is stochastic and needs millions of values of h. If W has
     quasi-random or quantile points and h a gradient, as an upper confidence bound has, prefer
     `RiskUpperConfidenceBound` over a `ContinuousEnvironment` with
     `optimize_acqf_replicates`: on continuous problems of the paper, 64 quantile midpoints come at
@@ -81,7 +81,7 @@ def maximize_value_at_risk(
         num_training_steps: Steps of theta for each ball, t_g.
         num_decisions: Draws of x in each step of theta, n_x.
         num_samples: Draws of W in each step of theta, n_z.
-        step_size: Of x, in radii for a slope of 1 (the scale of h around the start) a radius.
+        step_size: Of x, in radii for a slope of 1 (the scale of h around the start) per radius.
         learning_rate: Of Adam.
         num_final: Draws of W by which the starts and the ends are compared.
 
@@ -158,7 +158,6 @@ class _Target:
     measure: ValueAtRisk
 
     def scale_up(self, X: Tensor) -> Tensor:
-        r"""Decisions in their own units."""
         return self.bounds[0] + (self.bounds[1] - self.bounds[0]) * X
 
     def draw(self, num_samples: int, stream: str) -> Tensor:
@@ -172,7 +171,7 @@ class _Target:
         return W
 
     def values(self, X: Tensor, W: Tensor) -> Tensor:
-        r"""At all pairs of `R x m x d_x` and `R x n x d_w`, `R x m x n`."""
+        r"""Values at all pairs of `R x m x d_x` and `R x n x d_w`, `R x m x n`."""
         shape = (*X.shape[:-1], W.shape[-2])
         decisions = self.scale_up(X).unsqueeze(-2).expand(*shape, X.shape[-1])
         contexts = W.unsqueeze(-3).expand(*shape, W.shape[-1])
@@ -243,18 +242,17 @@ class _Networks:
         return (hidden @ w_3 + b_3).squeeze(-1)
 
     def slope(self, Z: Tensor) -> Tensor:
-        r"""Gradients at `R x S x d_x`, of the same shape."""
         Z = Z.detach().unsqueeze(-2).requires_grad_()
         (gradient,) = torch.autograd.grad(self(Z).sum(), Z)
         return gradient.squeeze(-2)
 
     def take(self, index: Tensor) -> _Networks:
-        r"""Those of some starts, `R x k`, to be trained."""
+        r"""The networks of some starts, `R x k`, to be trained."""
         parameters = [_rows(part, index).clone().requires_grad_() for part in self.parameters]
         return _Networks(parameters, _rows(self.shift, index), _rows(self.scale, index))
 
     def put(self, index: Tensor, other: _Networks, where: Tensor) -> _Networks:
-        r"""The other networks at the starts `R x k`, where it says so."""
+        r"""Replace the networks at the starts `R x k` by others, within a mask."""
         parameters = []
         for old, new in zip(self.parameters, other.parameters, strict=True):
             kept = where[..., None, None]
@@ -265,7 +263,7 @@ class _Networks:
 
 @dataclass(frozen=True)
 class _Training:
-    r"""How networks are fitted to the quantiles in a ball (lines 5 to 12)."""
+    r"""Fits networks to the quantiles in a ball (lines 5 to 12)."""
 
     target: _Target
     radius: float
@@ -275,7 +273,7 @@ class _Training:
     learning_rate: float
 
     def __call__(self, network: _Networks, centre: Tensor, step: int, moved: Tensor) -> _Networks:
-        r"""Networks for balls round `R x S x d_x`, those that have moved, from what is there."""
+        r"""Networks for balls round `R x S x d_x`, those that have moved, from the present ones."""
         # Replicates with fewer balls to fit are padded by some that stay.
         index = moved.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)
         index = index[:, : int(moved.sum(dim=-1).max())]  # R x k
@@ -298,7 +296,7 @@ class _Training:
 
 
 def _rows(values: Tensor, index: Tensor) -> Tensor:
-    r"""Of `R x S x ...` values those of the starts `R x k`."""
+    r"""The values `R x S x ...` at the starts `R x k`."""
     index = index.reshape(*index.shape, *(1 for _ in values.shape[2:]))
     return values.gather(1, index.expand(*index.shape[:2], *values.shape[2:]))
 

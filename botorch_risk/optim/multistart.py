@@ -1,6 +1,4 @@
-r"""Multi-start maximisation of an acquisition function, all replicates of a batch at once."""
-
-from __future__ import annotations
+r"""Maximise an acquisition function from many starts, all replicates of a batch at once."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -42,10 +40,10 @@ def optimize_acqf_replicates(
     max_iterations: int = 200,
     batch_limit: int = 2048,
 ) -> tuple[Tensor, Tensor]:
-    r"""Maximises an acquisition function in a box for each of `R` replicates.
+    r"""Maximise an acquisition function in a box for each of `R` replicates.
 
     What `optimize_acqf` does for one model, for a model of batch shape `[R]`: scrambled Sobol
-    points, of them starts by the Boltzmann rule (the best one always among them), and projected
+    points, from which the Boltzmann rule chooses starts (always including the best), and projected
     quasi-Newton steps [Bertsekas1982projected]_ from every start, each with its own line search and
     its own end. A replicate's draws depend on its own seed only. Acquisitions that are not
     `PointwiseAcquisition`s are called with `m x R x 1 x d` points; BoTorch's analytic ones see
@@ -53,14 +51,14 @@ def optimize_acqf_replicates(
 
     Columns with values of their own are searched as by `optimize_acqf_mixed_alternating`: from each
     start, moves to the best neighbour (a step of one column of `discrete_dims`, or any other value
-    of one of `cat_dims`) and quasi-Newton steps over the other columns take turns until neither
+    of one of `cat_dims`) and quasi-Newton steps over the other columns alternate until neither
     improves. It is a local search, for as many starts as there are.
 
     For `q > 1` the points are chosen one after the other, each with the ones before it pending.
 
     Args:
         acqf: An acquisition function on a model of batch shape `[R]`, or `[]` for `R = 1`. One
-            without a `model` is taken to have batch shape `[R]`.
+            without a `model` is assumed to have batch shape `[R]`.
         bounds: Lower and upper bounds, `2 x d`, in the units of the acquisition's inputs. The
             points have their dtype; integers count as float64.
         q: How many points to choose.
@@ -69,11 +67,11 @@ def optimize_acqf_replicates(
         num_restarts: The number of starts of each replicate.
         raw_samples: The number of Sobol points of each replicate.
         fixed_features: Inputs to hold fixed, from their columns to their values.
-        discrete_dims: Ordered columns that take some values only, from columns to values.
+        discrete_dims: Ordered columns with a list of values, from columns to values.
         cat_dims: Columns of categories, from columns to values, which have no order.
         eta: The inverse temperature of the Boltzmann rule.
         max_iterations: The most steps from a start.
-        batch_limit: The most points to value in one call, all replicates together.
+        batch_limit: The most points to evaluate in one call, all replicates together.
 
     Returns:
         The points, `R x q x d`, and their values, `R`. For `q > 1` the values of the points, each
@@ -81,14 +79,13 @@ def optimize_acqf_replicates(
 
     Raises:
         BotorchTensorDimensionError: If `bounds` is not `2 x d`, or the model's batch shape does
-            not fit the number of seeds. A `d` that the acquisition does not take is refused by it.
+            not fit the number of seeds. The acquisition itself refuses a `d` that does not fit.
         CandidateGenerationError: If no raw point of a replicate has a finite value.
         UnsupportedError: In `torch.inference_mode`, if the acquisition is a one-shot one, or if
             `q > 1` and it does not support pending points.
         ValueError: If a number is out of its range, there are fewer raw points than starts, a seed
-            repeats, bounds are not finite
-            or in reverse order, or a fixed feature is no column; if a discrete column is none,
-            comes twice, or has no values or some outside the bounds.
+            repeats, bounds are not finite or in reverse order, or a fixed or discrete column does
+            not exist, is given twice, or has no values or some outside the bounds.
 
     Example:
         >>> import torch
@@ -165,18 +162,10 @@ def _choose_starts(
     eta: float,
     pick: int,
 ) -> tuple[ndarray, Scale]:
-    r"""Starts by the Boltzmann rule, which is a top-k rule under Gumbel noise.
+    r"""Choose starts `R x num_restarts x d` by the Boltzmann rule, a top-k rule under Gumbel noise.
 
-    Args:
-        evaluator: Values the points.
-        raw: Raw search points, `R x count x d`.
-        seeds: One for each replicate.
-        num_restarts: How many starts.
-        eta: The inverse temperature.
-        pick: Which of the `q` points is being chosen.
-
-    Returns:
-        The starts `R x num_restarts x d`, and the units of each replicate's ascent.
+    `pick` says which of the `q` points is chosen. Also returns the units of each replicate's
+    ascent.
     """
     with torch.no_grad():
         values = evaluator.values(evaluator.scale_up(raw)).cpu().double().numpy()
@@ -210,7 +199,7 @@ def _choose_starts(
 def _ascend(
     evaluator: PointwiseEvaluator, starts: ndarray, scale: Scale, max_iterations: int
 ) -> Tensor:
-    r"""Climbs from every start of every replicate to each one's best point, `R x 1 x d`."""
+    r"""Climb from every start of every replicate to each one's best point, `R x 1 x d`."""
     if evaluator.discrete is not None:
         points, failed = alternate(evaluator, evaluator.discrete, starts, scale, max_iterations)
     else:
@@ -239,10 +228,9 @@ def _best_end(
 
 
 class _PendingPoints:
-    r"""Adds points to those pending for an acquisition, and takes them away again."""
+    r"""Adds points to those pending for an acquisition, and removes them again."""
 
     def __init__(self, acqf: AcquisitionFunction | PointwiseAcquisition, batch_dims: int) -> None:
-        r"""Checks that the acquisition has pending points: analytic ones do not."""
         if (
             not isinstance(acqf, AcquisitionFunction)
             or isinstance(acqf, AnalyticAcquisitionFunction)
@@ -256,7 +244,7 @@ class _PendingPoints:
         self._before: Tensor | None = acqf.X_pending
 
     def set(self, X: Tensor) -> None:
-        r"""Makes `R x p x d` points pending beside those from before."""
+        r"""Make `R x p x d` points pending, together with those from before."""
         X = X if self._batch_dims else X.squeeze(0)
         if self._before is not None:
             before = self._before.expand(*X.shape[:-2], *self._before.shape[-2:])
@@ -264,5 +252,4 @@ class _PendingPoints:
         self._acqf.set_X_pending(X)
 
     def restore(self) -> None:
-        r"""Leaves the points pending that were so before."""
         self._acqf.set_X_pending(self._before)

@@ -1,7 +1,5 @@
 r"""Values and gradients of an acquisition function at points that do not interact."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,19 @@ from botorch_risk.optim.discrete_columns import DiscreteColumns
 
 
 class PointwiseEvaluator:
-    r"""One face for acquisitions with and without `evaluate`, in chunks of bounded size."""
+    r"""One face for acquisitions with and without `evaluate`, in chunks of bounded size.
+
+    Args:
+        acqf: The acquisition function.
+        box: Bounds, `2 x d`; their dtype and device are those of the points.
+        num_replicates: The number `R` of replicates.
+        batch_limit: The most points to evaluate in one call, all replicates together.
+        discrete: Columns with a list of values; search points hold their indices.
+
+    Raises:
+        BotorchTensorDimensionError: If the model's batch shape does not fit `R`.
+        UnsupportedError: If the acquisition is a one-shot one.
+    """
 
     def __init__(
         self,
@@ -27,19 +37,6 @@ class PointwiseEvaluator:
         batch_limit: int,
         discrete: DiscreteColumns | None = None,
     ) -> None:
-        r"""Checks the acquisition once.
-
-        Args:
-            acqf: The acquisition function.
-            box: Bounds, `2 x d`; their dtype and device are those of the points.
-            num_replicates: The number `R` of replicates.
-            batch_limit: The most points to value in one call, all replicates together.
-            discrete: Columns that take some values only; search points hold their indices.
-
-        Raises:
-            BotorchTensorDimensionError: If the model's batch shape does not fit `R`.
-            UnsupportedError: If the acquisition is a one-shot one.
-        """
         if isinstance(acqf, OneShotAcquisitionFunction):
             raise UnsupportedError(
                 "Expected an acquisition function of single points. "
@@ -90,12 +87,7 @@ class PointwiseEvaluator:
     def value_and_gradient(self, points: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
         r"""Values and gradients at rows of search points, by autograd or the acquisition's own.
 
-        Args:
-            points: `rows x d`.
-            replicates: The replicate of each row, ascending.
-
-        Returns:
-            Values `rows` and gradients `rows x d` in the units of the cube, 0 in discrete columns.
+        Gradients, `rows x d`, are in the units of the cube, and 0 in discrete columns.
         """
         X, slots = self._packed(points, replicates)
         pieces = [self._differentiate(chunk) for chunk in X.split(self._chunk, dim=-2)]
@@ -142,5 +134,4 @@ class PointwiseEvaluator:
 
 
 def _joined(parts: tuple[Tensor, ...]) -> Tensor:
-    r"""Chunks of points, `R x m x ...`, as one."""
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)

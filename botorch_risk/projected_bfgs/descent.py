@@ -1,11 +1,11 @@
 r"""BFGS with projection, vectorised over rows.
 
 Each row is a problem of its own with its own metric, line search, iteration count and status;
-only the evaluations are shared, and a row that has finished is not evaluated any more. The fits of
-replicates (`fit`) and the multi-start optimisation of acquisitions (`optim`) run on it.
+only the evaluations are shared, and a row that has finished is not evaluated any more.
 
-The state, a few numbers a row, lives in NumPy, where an operation on a small array costs a tenth
-of a call into torch. The caller's objective moves the points to its own device and precision.
+The state, a few numbers per row, lives in NumPy, where an operation on a small array costs a
+tenth of a call into torch. The caller's objective moves the points to its own device and
+precision.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ class _Rows:
     since: ndarray  # evaluations since then
 
     def keep(self, mask: ndarray) -> _Rows:
-        r"""The rows where `mask` is true."""
         return replace(self, **{f.name: getattr(self, f.name)[mask] for f in fields(self)})
 
 
@@ -81,16 +80,16 @@ def minimize_rows(
     hope: float = 30.0,
     is_out_of_time: Callable[[], bool] = lambda: False,
 ) -> Minima:
-    r"""Minimises each row of a batch of smooth functions within a box.
+    r"""Minimise each row of a batch of smooth functions within a box.
 
     Projected BFGS [Bertsekas1982projected]_: `x <- clip(x - step * H g, lower, upper)` where `H`
     acts on the coordinates that the gradient does not hold at a bound, and backtracking on that
-    path. Local; a row never ends above its start, but for `noise`. The metric is dense: for `p` up
-    to some hundred.
+    path. Local; a row never ends above its start, except by `noise`. The metric is dense: for `p`
+    up to some hundred.
 
     Args:
-        objective: Takes the points `rows x p` and the index of each among the rows of `start`
-            (finished ones are absent), returns values `rows` and gradients `rows x p`. Where a
+        objective: Maps the points `rows x p` and the index of each among the rows of `start`
+            (finished ones are absent) to values `rows` and gradients `rows x p`. Where a
             value is not finite, the step of the row is rejected.
         start: `rows x p`. Moved into the box if it lies outside.
         lower: Lower bounds, broadcastable to `rows x p`.
@@ -103,18 +102,18 @@ def minimize_rows(
         max_step: The most that a coordinate may move in one step.
         precision: The relative rounding error of the objective; a row has also converged when the
             decrease to be expected lies below it.
-        decrease_tolerance: What a step may still promise: where a function falls off as an
+        decrease_tolerance: What a step may still promise: if a function falls off as an
             exponential, gradients are small a long way before its end.
         worthwhile: A row has also converged when `patience` evaluations have lowered its value by
             no more than this in all. At a kink, of a maximum over outcomes for example, descent
             goes on for hundreds of evaluations without any other end.
         patience: How many evaluations may gain nothing worthwhile.
         metric: Approximate inverse Hessians to begin with, `rows x p x p`, such as the
-            `metric` of minima of a similar objective; NaN where there is none.
+            `metric` of minima of a similar objective; NaN where it is unknown.
         noise: The relative error of values, such as quadratic forms of ill-conditioned matrices.
             Within it a step counts that shortens the gradient: a minimum is flat in values, so that
             the same error in gradients hides far shorter steps.
-        groups: Which group each row belongs to, `rows`, from 0 on, where only the lowest end of a
+        groups: The group of each row, `rows`, from 0 on, if only the lowest end of a
             group matters. A row ends as overtaken once it goes to the minimum of a lower row, or
             once even `hope` times the decrease that its metric expects would leave it above one.
             Both are guesses: now and then a row is given up that would have found the lowest end.
@@ -122,9 +121,6 @@ def minimize_rows(
             none. Rows are compared with it as with rows of their group.
         hope: The factor of this guess; infinite for the first one alone.
         is_out_of_time: Asked before each evaluation; the rows then end as at the iteration limit.
-
-    Returns:
-        The minima, their values, statuses, evaluation counts and metrics.
 
     Raises:
         ValueError: If `start` is not a matrix or a lower bound exceeds its upper bound.
@@ -205,7 +201,6 @@ def _start(
 
 
 def _clipped(x: ndarray, lower: ndarray, upper: ndarray) -> ndarray:
-    r"""`np.clip`, which takes four times as long on a few numbers."""
     inside: ndarray = np.minimum(np.maximum(x, lower), upper)
     return inside
 
@@ -310,7 +305,7 @@ def _backtrack(
     status: ndarray,
     precision: float,
 ) -> None:
-    r"""Shortens the step of rejected rows to the minimum of a parabola."""
+    r"""Shorten the step of rejected rows to the minimum of a parabola."""
     # The minimum of the parabola through value and slope at 0 and the rejected value at 1. A value
     # that is not finite gives none: the shortest step then.
     parabola = -slope / (2.0 * (value - rows.value - slope))
@@ -339,7 +334,7 @@ def _advance(
     gradient: ndarray,
     free: ndarray,
 ) -> None:
-    r"""Moves the accepted rows and learns the curvature along their steps."""
+    r"""Move the accepted rows and learn the curvature along their steps."""
     # Held coordinates are left out: their gradients turn without any change of theirs, which would
     # be read as curvature. A rejected row has zeros, which change nothing.
     moved = free & accepted[:, None]
@@ -381,7 +376,7 @@ def _advance(
 
 
 def _retire(rows: _Rows, status: ndarray, result: Minima) -> _Rows:
-    r"""Writes the rows that have finished into the result and drops them."""
+    r"""Write the rows that have finished into the result and drop them."""
     finished = status != _RUNNING
     if not finished.any():
         return rows
@@ -429,14 +424,6 @@ class Leaders:
         known: tuple[ndarray, ndarray] | None = None,
         hope: float = 30.0,
     ) -> Leaders:
-        r"""Before any row is looked at.
-
-        Args:
-            group: The group of each row, `rows`, from 0 on.
-            p: The number of coordinates.
-            known: Points `groups x p` and their values `groups` to begin with; NaN for none.
-            hope: How many times the decrease that its metric promises a row may still hope for.
-        """
         if known is not None:
             x, value = known
             return cls(group, np.where(np.isnan(value), np.inf, value), x.copy(), hope)
@@ -452,7 +439,7 @@ class Leaders:
         promise: ndarray,
         error: ndarray,
     ) -> ndarray:
-        r"""Takes the values of rows in, and returns which rows can hardly end lower.
+        r"""Compare rows with the lowest of their group, and return which can hardly end lower.
 
         Args:
             index: Which row each is.

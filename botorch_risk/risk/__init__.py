@@ -13,7 +13,6 @@ from botorch_risk.risk.minimax_approximation import MinimaxApproximation
 from botorch_risk.risk.mmd import (
     MaximumMeanDiscrepancyBall,
     UncertifiedWorstCaseError,
-    maximum_mean_discrepancy_worst_case,
     maximum_mean_discrepancy_worst_distribution,
 )
 from botorch_risk.risk.total_variation import (
@@ -34,7 +33,6 @@ __all__ = [
     "UncertifiedWorstCaseError",
     "ValueAtRisk",
     "WorstCase",
-    "maximum_mean_discrepancy_worst_case",
     "maximum_mean_discrepancy_worst_distribution",
     "total_variation_worst_case",
     "total_variation_worst_distribution",

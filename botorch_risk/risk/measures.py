@@ -69,23 +69,13 @@ class RiskMeasure(ABC):
         r"""The risk of checked values."""
 
     def bind(self, environment: Any) -> RiskMeasure:
-        r"""The measure over the points of an environment; itself where it needs no points.
-
-        Args:
-            environment: Has `points`, the `n_w x d_w` values of the environmental variable.
-        """
+        r"""The measure over the `points: n_w x d_w` of an environment; itself if it needs none."""
         return self
 
     def bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Bounds of the risk of any values between `lower` and `upper`.
+        r"""Bounds of the risk of any values between `lower` and `upper`, `... x n_w` each.
 
-        Args:
-            lower: `... x n_w` lower bounds of the values.
-            upper: `... x n_w` upper bounds of the values.
-            weights: As in a call of the measure.
-
-        Returns:
-            The lower and the upper bound, each of shape `...`; NaN as in a call of the measure.
+        They have the shape `...`, and are NaN where a call of the measure is.
         """
         weights = weights.to(lower)
         for values in (lower, upper):
@@ -96,7 +86,7 @@ class RiskMeasure(ABC):
         return low, high
 
     def _bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Bounds of the risk between checked values; not the same if not monotone."""
+        r"""Bounds of the risk between checked values; another formula if not monotone."""
         return self._evaluate(lower, weights), self._evaluate(upper, weights)
 
 
@@ -105,14 +95,6 @@ class PickingRiskMeasure(RiskMeasure, ABC):
 
     Its gradient is the gradient of that value alone. A subclass says which value it is; raising one
     must not lower the risk.
-
-    Example:
-        >>> class SecondWorst(PickingRiskMeasure):
-        ...     def _index(self, values, weights):
-        ...         return values.argsort(dim=-1)[..., 1]
-        >>> risk, index = SecondWorst().pick(torch.tensor([3.0, 1.0, 2.0]), torch.ones(3) / 3)
-        >>> risk, index
-        (tensor(2.), tensor(2))
     """
 
     @abstractmethod
@@ -123,18 +105,9 @@ class PickingRiskMeasure(RiskMeasure, ABC):
         return values.gather(-1, self._index(values, weights).unsqueeze(-1)).squeeze(-1)
 
     def pick(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The risk of each row of values, and which value it is.
+        r"""The risk of each row of values, and which value it is, `...` each.
 
-        Args:
-            values: As in a call of the measure.
-            weights: Likewise.
-
-        Returns:
-            The risk, and the index, `...` each. Of a row with a value that is not finite the risk
-            is NaN and the index 0.
-
-        Raises:
-            BotorchTensorDimensionError, InputDataError: As in a call of the measure.
+        For a row with a value that is not finite the risk is NaN and the index 0.
         """
         weights = weights.to(values)
         check_distribution(values, weights)
@@ -147,15 +120,7 @@ class PickingRiskMeasure(RiskMeasure, ABC):
 def _of_finite_rows(
     function: Callable[..., tuple[Tensor, ...]], *values: Tensor
 ) -> tuple[Tensor, ...]:
-    r"""Results of the rows all of whose values are finite, NaN for the others.
-
-    Args:
-        function: From tensors `... x n_w` to tensors `...`.
-        values: The tensors.
-
-    Raises:
-        InputDataError: If no row is finite.
-    """
+    r"""Results of the rows whose values are all finite, NaN for the others."""
     if all(each.detach().sum().isfinite() for each in values):  # a sum is cheap, and mostly enough
         return function(*values)
     finite = torch.stack([each.isfinite().all(dim=-1) for each in values]).all(dim=0)
@@ -169,7 +134,7 @@ def _of_finite_rows(
 
 
 def check_distribution(values: Tensor, weights: Tensor) -> None:
-    r"""Raises unless the weights are probabilities that fit the values."""
+    r"""Raise unless the weights are probabilities that fit the values."""
     fits = values.dim() > 0 and weights.shape[-1:] == values.shape[-1:]
     try:
         weights.expand(values.shape)
@@ -196,7 +161,7 @@ def _ascending(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     r"""The lowest values in ascending order, as many as may make up a level and more.
 
-    Where all rows share their weights these are few, and finding them is cheaper than sorting.
+    If all rows share their weights these are few, and finding them is cheaper than sorting.
 
     Returns:
         The values and their indices, `... x k`; their weights and the cumulative weights, in
@@ -219,21 +184,14 @@ def _ascending(
 
 @dataclass(frozen=True)
 class Expectation(RiskMeasure):
-    r"""The mean, neutral to risk.
-
-        risk = sum_j weights_j values_j
-
-    Example:
-        >>> Expectation()(torch.tensor([1.0, 3.0]), torch.tensor([0.5, 0.5]))
-        tensor(2.)
-    """
+    r"""The mean, neutral to risk: `risk = sum_j weights_j values_j`."""
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         return (weights * values).sum(dim=-1)
 
 
 def check_level(risk_level: float) -> None:
-    r"""Raises ValueError unless it is in (0, 1), and warns of what may be BoTorch's alpha."""
+    r"""Raise ValueError unless the level is in (0, 1), and warn if it may be BoTorch's alpha."""
     check_probability(risk_level=risk_level)
     if risk_level > 0.5:
         _warn_of_alpha(float(risk_level))
@@ -263,9 +221,9 @@ class ValueAtRisk(PickingRiskMeasure):
     Args:
         risk_level: Lower-tail probability in (0, 1), the paper's alpha. BoTorch's `VaR(alpha)` is
             the lower (1 - alpha)-quantile: `risk_level = 1 - alpha`.
-        strict: Whether to take the smallest value whose cumulative probability EXCEEDS the level,
+        strict: Whether to use the smallest value whose cumulative probability EXCEEDS the level,
             as BoTorch's `VaR` and the program of the paper's authors do. The rules differ, by a
-            whole atom, where the cumulative probability hits the level exactly, as it does with
+            whole atom, if the cumulative probability hits the level exactly, as it does with
             n_w equal weights whenever `risk_level * n_w` is an integer.
 
     Warns:
@@ -311,13 +269,7 @@ class ConditionalValueAtRisk(RiskMeasure):
 
     Args:
         risk_level: Lower-tail probability in (0, 1). BoTorch's `CVaR(alpha)` is the mean of the
-            lowest 1 - alpha: `risk_level = 1 - alpha`.
-
-    Warns:
-        UserInputWarning: If the level is above 0.5, once for each level, as BoTorch's alpha is.
-
-    Raises:
-        ValueError: If the level is outside (0, 1).
+            lowest 1 - alpha: `risk_level = 1 - alpha`. Warnings and errors as of `ValueAtRisk`.
 
     Example:
         >>> values, weights = torch.tensor([3.0, 1.0, 2.0, 4.0]), torch.full((4,), 0.25)
@@ -340,14 +292,10 @@ class ConditionalValueAtRisk(RiskMeasure):
 
 @dataclass(frozen=True)
 class WorstCase(PickingRiskMeasure):
-    r"""The smallest value, as in robust optimisation.
-
-        risk = min_j values_j
-
-    The objective of [Bogunovic2018stableopt]_.
+    r"""The smallest value, as in robust optimisation [Bogunovic2018stableopt]_.
 
     Args:
-        over: `"support"` leaves out points of weight 0; `"points"` takes them all, as a ball of
+        over: `"support"` leaves out points of weight 0; `"points"` includes them all, as a ball of
             distributions around the weights does.
 
     Raises:
@@ -378,10 +326,9 @@ class MeanVariance(RiskMeasure):
         risk = E[values] - risk_aversion * Var[values]
 
     Not monotone: raising the largest value may cost more variance than it gains. The risk of an
-    upper bound is therefore no upper bound; `bounds` gives valid ones. The variance is that over
-    the environment, not that of the observation noise.
-
-    Eq. (2) of [Makarova2021rahbo]_ has the variance of the observation noise in its place.
+    upper bound is therefore not an upper bound; `bounds` gives valid ones. The variance is that
+    over the environment; Eq. (2) of [Makarova2021rahbo]_ has the variance of the observation noise
+    in its place.
 
     Args:
         risk_aversion: Weight of the variance, >= 0, in units of one over the outcome.
@@ -465,9 +412,9 @@ def _clipping_level(lower: Tensor, upper: Tensor, weights: Tensor, half: float) 
 def _dual_solution(
     lower: Tensor, upper: Tensor, weights: Tensor, half: float
 ) -> tuple[Tensor, Tensor]:
-    r"""The best c, `... x 1`, and which part of each probability sits at its lower end.
+    r"""The best c, `... x 1`, and which part of each probability is at its lower end.
 
-    The parts take the mean of the values to c, going through the points by their middles.
+    The parts bring the mean of the values to c, going through the points by their middles.
     """
     switches, order = ((lower + upper) / 2 - half).sort(dim=-1)  # values of c
     drops = (weights * (upper - lower)).gather(-1, order)

@@ -36,8 +36,8 @@ class MinimaxApproximation(RiskMeasure):
 
     where `E = p'v`, `radius*` is the discrepancy between the weights p and certainty of the
     smallest value, and `S^2 = v'K^-1 v - (1'K^-1 v)^2 / (1'K^-1 1)` is the sensitivity: the lower
-    bound drops q >= 0. It costs matrix products, no program is solved. After [Tay2022sensitivity]_,
-    derived again from the convexity of V; the midpoint is off by at most half of `upper - lower`.
+    bound drops q >= 0. It costs matrix products and solves no program. Derived
+    again from the convexity of V; the midpoint is off by at most half of `upper - lower`.
 
     Not monotone in the values, and it jumps where the smallest value moves to another point;
     `bounds` gives bounds for values within limits.
@@ -48,7 +48,7 @@ class MinimaxApproximation(RiskMeasure):
             `n_w x n_w` kernel matrix.
         sensitivity: `"kernel"` makes `lower` a true bound. For smooth kernels it is very low,
             so that `lower` is mostly `min v`; eigenvalues below rounding are raised to it.
-            `"identity"` takes K = I in S alone, and `lower` may then lie above the worst case.
+            `"identity"` uses K = I in S alone, and `lower` may then lie above the worst case.
 
     Raises:
         ValueError: If the radius is negative or not finite, or the sensitivity is unknown.
@@ -80,18 +80,11 @@ class MinimaxApproximation(RiskMeasure):
             )
 
     def bind(self, environment: Any) -> MinimaxApproximation:
-        r"""The measure over the points of an environment.
+        r"""The measure over the points of an environment, whose kernel matrix is factored once.
 
-        What is bound to these points already stays as it is, also under another radius
-        (`dataclasses.replace`), so that a loop over one grid factors the matrix once.
-
-        Args:
-            environment: Has `points: batch_shape x n_w x d_w`, whose kernel matrix is computed and
-                factored here, once.
-
-        Raises:
-            BotorchTensorDimensionError, InputDataError: If the kernel matrix has the wrong shape or
-                is not symmetric and positive semi-definite.
+        A measure that is bound to these points already stays as it is, also under another radius
+        (`dataclasses.replace`), so that a loop over one grid factors the matrix once. Errors as of
+        `MaximumMeanDiscrepancyBall.bind`.
         """
         points = environment.points
         if same_points(self._points, points):
@@ -125,7 +118,7 @@ class MinimaxApproximation(RiskMeasure):
         return torch.where(part >= 1, least, (lower + upper) / 2)
 
     def _lower_bound(self, values: Tensor, mean: Tensor, least: Tensor) -> Tensor:
-        r"""`max(E - radius S, min v)`, with S only where it decides.
+        r"""`max(E - radius S, min v)`, with S only if it decides.
 
         For smooth kernels S is so large that `min v` is the maximum nearly everywhere. A few rows
         of the root of S, a sum of squares, bound it from below and mostly show that.

@@ -20,30 +20,20 @@ ACCEPTED_GAP = 1e-6
 
 
 class UncertifiedWorstCaseError(RuntimeError):
-    r"""The solver could not certify a worst case to the accuracy that is promised.
-
-    Example:
-        >>> points = torch.linspace(0, 1, 20, dtype=torch.double)
-        >>> matrix = torch.exp(-((points - points[:, None]) ** 2))
-        >>> weights = torch.full_like(points, 1 / 20)
-        >>> maximum_mean_discrepancy_worst_case((9 * points).sin(), weights, matrix, radius=1e-8)
-        Traceback (most recent call last):
-        botorch_risk.risk.mmd.UncertifiedWorstCaseError: Expected a duality gap of at most 1e-06...
-    """
+    r"""The solver could not certify a worst case to the accuracy that is promised."""
 
 
-def maximum_mean_discrepancy_worst_case(
+def maximum_mean_discrepancy_worst_distribution(
     values: Tensor, weights: Tensor, kernel_matrix: Tensor, radius: float
 ) -> Tensor:
-    r"""The smallest expectation over distributions within a discrepancy of the weights.
+    r"""The distribution of smallest expectation within a discrepancy of the weights, `... x n_w`.
 
-        risk = min_q {sum_j q_j values_j : (q - weights)' K (q - weights) <= radius^2}
+        min_q {sum_j q_j values_j : (q - weights)' K (q - weights) <= radius^2}
 
     The inner problem of [Kirschner2020drbo]_, solved by a batched interior-point method to a
     certified duality gap, at most 1e-6 and mostly 1e-8 of the range of the values. Points of
-    weight 0 may receive probability. Differentiable in the values: the gradient is the worst
-    distribution (where several distributions attain the minimum, one of them). In float64 whatever
-    the dtype.
+    weight 0 may receive probability. If several distributions attain the minimum it is one of
+    them. In float64 whatever the dtype.
 
     Args:
         values: `... x n_w` finite values.
@@ -51,11 +41,8 @@ def maximum_mean_discrepancy_worst_case(
             checked).
         kernel_matrix: `n_w x n_w`, symmetric and positive semi-definite, or one for each of the
             leading dimensions of the values, `batch_shape x n_w x n_w`.
-        radius: The largest discrepancy. Radius 0 is the expectation, even where the kernel does not
+        radius: The largest discrepancy. At radius 0 it is the weights, even if the kernel does not
             tell distributions apart.
-
-    Returns:
-        A tensor of shape `...`.
 
     Raises:
         ValueError: If the radius is negative or not finite.
@@ -63,35 +50,6 @@ def maximum_mean_discrepancy_worst_case(
         InputDataError: If it is not symmetric and positive semi-definite.
         UncertifiedWorstCaseError: If the gap stays above 1e-6. Not seen for radii of 1e-4 and more
             at up to 1,024 points; at 1e-6 the rounding of smooth kernels forbids it.
-
-    Example:
-        >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
-        >>> maximum_mean_discrepancy_worst_case(values, weights, torch.eye(3), radius=2.0)
-        tensor(1.)
-    """
-    values = as_floating(values)
-    worst = maximum_mean_discrepancy_worst_distribution(values, weights, kernel_matrix, radius)
-    return (worst * values).sum(dim=-1)
-
-
-def maximum_mean_discrepancy_worst_distribution(
-    values: Tensor, weights: Tensor, kernel_matrix: Tensor, radius: float
-) -> Tensor:
-    r"""The distribution that attains `maximum_mean_discrepancy_worst_case` [Kirschner2020drbo]_.
-
-    Args:
-        values: `... x n_w` finite values.
-        weights: The distribution at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not
-            checked).
-        kernel_matrix: `batch_shape x n_w x n_w`, symmetric and positive semi-definite.
-        radius: The largest discrepancy.
-
-    Returns:
-        A `... x n_w` tensor of probabilities.
-
-    Raises:
-        ValueError, BotorchTensorDimensionError, InputDataError, UncertifiedWorstCaseError: As for
-            `maximum_mean_discrepancy_worst_case`.
 
     Example:
         >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
@@ -128,12 +86,9 @@ class _KernelBalls:
 
 
 class _Ball:
-    r"""The ball `|root (q - centre)| <= radius` around any centre.
+    r"""The ball `|root (q - centre)| <= radius`, `radius > 0`, around any centre.
 
-    Args:
-        root: `r x n_w`.
-        radius: Positive.
-        keep: Whether to keep what the programs share from one call to the next.
+    `keep` says whether to keep what the programs share from one call to the next.
     """
 
     def __init__(self, root: Tensor, radius: float, keep: bool) -> None:
@@ -145,7 +100,6 @@ class _Ball:
         self._shared: tuple[Tensor, BallRows] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        r"""What the programs share is rebuilt, never stored."""
         return {**self.__dict__, "_shared": None}
 
     def worst_distribution(self, values: Tensor, centres: Tensor) -> Tensor:
@@ -192,10 +146,10 @@ class _Ball:
 class MaximumMeanDiscrepancyBall(RiskMeasure):
     r"""The worst expectation over a maximum-mean-discrepancy ball round the weights (DRBO-MMD).
 
-    See `maximum_mean_discrepancy_worst_case`. The discrepancy is at most `sqrt(2)` for a kernel
-    with unit diagonal and values >= 0: with such a kernel the radius
-    `(2 + sqrt(2 log(1 / gamma))) / sqrt(t)` of [Kirschner2020drbo]_, Lemma 3, is beyond
-    all distributions up to t = 8 for gamma = 0.1.
+    See `maximum_mean_discrepancy_worst_distribution`, which is the gradient in the values. The
+    discrepancy is at most `sqrt(2)` for a kernel with unit diagonal and values >= 0: with such a
+    kernel the radius `(2 + sqrt(2 log(1 / gamma))) / sqrt(t)` of [Kirschner2020drbo]_, Lemma 3, is
+    beyond all distributions up to t = 8 for gamma = 0.1.
 
     Args:
         radius: The largest discrepancy.
@@ -223,11 +177,7 @@ class MaximumMeanDiscrepancyBall(RiskMeasure):
         check_nonnegative(radius=self.radius)
 
     def bind(self, environment: Any) -> MaximumMeanDiscrepancyBall:
-        r"""The measure over the points of an environment.
-
-        Args:
-            environment: Has `points: batch_shape x n_w x d_w`, whose kernel matrix is computed and
-                factored here, once.
+        r"""The measure over the points of an environment, whose kernel matrix is factored once.
 
         Raises:
             BotorchTensorDimensionError, InputDataError: If the kernel matrix has the wrong shape or
@@ -248,16 +198,9 @@ T = TypeVar("T")
 def kernel_matrix_of(kernel: Kernel, environment: Any) -> Tensor:
     r"""The kernel matrix of an environment's points, in float64 and without a graph.
 
-    Args:
-        kernel: Takes two `batch_shape x n_w x d_w` tensors and returns a
-            `batch_shape x n_w x n_w` tensor or linear operator, as GPyTorch's kernels do.
-        environment: Has `points: batch_shape x n_w x d_w`.
-
-    Returns:
-        A `batch_shape x n_w x n_w` tensor.
-
     Raises:
-        BotorchTensorDimensionError: If the kernel returns another shape.
+        BotorchTensorDimensionError: If the kernel returns another shape than
+            `batch_shape x n_w x n_w`.
     """
     points = environment.points.double()
     with torch.no_grad():
@@ -271,14 +214,7 @@ def kernel_matrix_of(kernel: Kernel, environment: Any) -> Tensor:
 
 
 def without_copies(kernel_matrix: Tensor) -> Tensor:
-    r"""One matrix in place of equal ones, so that replicates on one grid are served together.
-
-    Args:
-        kernel_matrix: `batch_shape x n_w x n_w`.
-
-    Returns:
-        `n_w x n_w` if all are equal, else what is given.
-    """
+    r"""One matrix instead of equal ones, so that replicates on one grid are computed together."""
     if kernel_matrix.dim() < 3:
         return kernel_matrix
     matrices = kernel_matrix.flatten(end_dim=-3)
@@ -288,12 +224,6 @@ def without_copies(kernel_matrix: Tensor) -> Tensor:
 
 def eigen(kernel_matrix: Tensor) -> tuple[Tensor, Tensor]:
     r"""Eigenvalues and eigenvectors in float64, with negative rounding errors set to 0.
-
-    Args:
-        kernel_matrix: `batch_shape x n_w x n_w`.
-
-    Returns:
-        The eigenvalues, `batch_shape x n_w`, and the vectors as columns.
 
     Raises:
         BotorchTensorDimensionError: If the matrix is not square.
@@ -340,7 +270,7 @@ def require_bound(part: T | None, measure: object) -> T:
 
 
 def check_size(kernel_matrix: Tensor, values: Tensor) -> None:
-    r"""Raises BotorchTensorDimensionError unless there is one kernel matrix for the values."""
+    r"""Raise BotorchTensorDimensionError unless there is one kernel matrix for the values."""
     *batch_shape, n_w, _ = kernel_matrix.shape
     if values.shape[-1] != n_w or list(values.shape[: len(batch_shape)]) != batch_shape:
         raise BotorchTensorDimensionError(

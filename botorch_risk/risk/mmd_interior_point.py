@@ -30,9 +30,6 @@ class BallRows:
 
     The table of products is made when enough candidates first need it: for fewer, reading it takes
     longer than it saves.
-
-    Args:
-        B: `r x n_w`, in float64.
     """
 
     def __init__(self, B: Tensor) -> None:
@@ -87,15 +84,14 @@ class BallProgram:
 
     @property
     def gap(self) -> Tensor:
-        r"""By how much the value may exceed the minimum, `b`."""
+        r"""The most by which the value exceeds the minimum, `b`."""
         return self.value - self.bound
 
     def take(self, rows: Tensor) -> BallProgram:
-        r"""The programs of some rows."""
         return replace(self, **_rows(self, rows))
 
     def put(self, rows: Tensor, other: BallProgram) -> None:
-        r"""Stores the answers of some rows."""
+        r"""Store the answers of some rows."""
         self.distribution[rows], self.value[rows], self.bound[rows] = (
             other.distribution,
             other.value,
@@ -149,16 +145,11 @@ class _Direction:
 
 
 def solve_programs(shared: BallRows, program: BallProgram, tolerance: float) -> None:
-    r"""Improves the distributions and bounds of a batch of programs in place.
+    r"""Improve the distributions and bounds of a batch of programs in place.
 
-    Shorter steps serve the candidates that the first attempt leaves unfinished, which happens where
-    the centre has few atoms and the ball is tiny. What is still unfinished then has a gap above the
-    tolerance: nothing is raised here.
-
-    Args:
-        shared: The rows that all programs share.
-        program: The programs.
-        tolerance: The gap at which a candidate is finished.
+    Shorter steps serve the candidates that the first attempt leaves unfinished, which happens if
+    the centre has few atoms and the ball is tiny. Candidates that are unfinished then have a gap
+    above the tolerance: nothing is raised here.
     """
     for fraction, limit in ATTEMPTS:
         rows = (program.gap > tolerance).nonzero().squeeze(-1)
@@ -185,7 +176,7 @@ def _rows(batch: BallProgram | _Iterate, rows: Tensor) -> dict[str, Tensor]:
 
 
 def _certify(program: BallProgram, iterate: _Iterate, image: Tensor, slack: Tensor) -> None:
-    r"""Keeps the distribution and the bound of an iterate where they are the best so far."""
+    r"""Keep the distribution and the bound of an iterate if they are the best so far."""
     # Scaled to sum 1, then mixed with the centre until it is within the ball.
     total = image[:, :1]
     distance = (image[:, 1:] / total - program.image).norm(dim=-1, keepdim=True)
@@ -374,17 +365,14 @@ class NesterovToddScaling:
         return cls((det_z / det_s) ** 0.25, root, point)
 
     def apply(self, v: Tensor) -> Tensor:
-        r"""`W v`."""
         along = 2 * (self.root * v).sum(dim=-1, keepdim=True)
         return self.scale * (along * self.root - reflect(v))
 
     def apply_inverse(self, v: Tensor) -> Tensor:
-        r"""`W^-1 v`."""
         root = reflect(self.root)
         along = 2 * (root * v).sum(dim=-1, keepdim=True)
         return (along * root - reflect(v)) / self.scale
 
     def apply_twice(self, v: Tensor) -> Tensor:
-        r"""`W W v`."""
         along = 2 * (self.point * v).sum(dim=-1, keepdim=True)
         return self.scale.square() * (along * self.point - reflect(v))

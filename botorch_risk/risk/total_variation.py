@@ -1,7 +1,5 @@
 r"""The smallest expectation over a total-variation ball of distributions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -18,8 +16,8 @@ def total_variation_worst_case(
 
         risk = min_q {sum_j q_j values_j : sum_j |q_j - weights_j| <= radius}
 
-    Source: [Huang2024kde]_, Eq. (5), as a primal: the best use of the distance is to take
-    probability `radius / 2` from the largest values and put it all on the smallest, so one sort
+    Source: [Huang2024kde]_, Eq. (5), as a primal: the best use of the distance is to move
+    probability `radius / 2` from the largest values to the smallest, so one sort
     replaces the paper's two-dimensional convex problem. As in the paper the infimum is over ALL
     points: those of weight 0 may receive probability. The gradient in the values is the worst
     distribution.
@@ -32,9 +30,6 @@ def total_variation_worst_case(
             in.
         half_convention: Whether `radius` is instead half the l1 distance, the probability that
             moves, which is how total variation is mostly defined.
-
-    Returns:
-        A tensor of shape `...`.
 
     Raises:
         ValueError: If the radius is negative or not finite.
@@ -52,20 +47,9 @@ def total_variation_worst_case(
 def total_variation_worst_distribution(
     values: Tensor, weights: Tensor, radius: float, half_convention: bool = False
 ) -> Tensor:
-    r"""The distribution that attains `total_variation_worst_case`, [Huang2024kde]_, Eq. (5).
+    r"""The distribution, `... x n_w`, that attains `total_variation_worst_case`.
 
-    Args:
-        values: `... x n_w` finite values.
-        weights: The distribution at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not
-            checked).
-        radius: The l1 distance, or half of it with `half_convention`.
-        half_convention: Whether `radius` is half the l1 distance.
-
-    Returns:
-        A `... x n_w` tensor of probabilities.
-
-    Raises:
-        ValueError: If the radius is negative or not finite.
+    With the same arguments: [Huang2024kde]_, Eq. (5).
 
     Example:
         >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
@@ -88,9 +72,8 @@ def total_variation_worst_distribution(
 class TotalVariationBall(RiskMeasure):
     r"""The worst expectation over distributions near the weights in total variation.
 
-    What DRBO-KDE maximises, [Huang2024kde]_, Eq. (5).
-
-    See `total_variation_worst_case`. Radius 0 is the expectation, radius 2 the worst case over all
+    What DRBO-KDE maximises, [Huang2024kde]_, Eq. (5): see `total_variation_worst_case`. Radius 0 is
+    the expectation, radius 2 the worst case over all
     points. Points of weight 0 matter: they mark where probability may go.
 
     Args:

@@ -16,7 +16,6 @@ from torch.nn import Module
 
 from botorch_risk.acquisition import (
     Maximize,
-    MaximumVariance,
     NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
@@ -206,11 +205,6 @@ ACQUISITIONS = [
         lambda model, **kwargs: Straddle(model, 1.2, **{"beta": 9.0, **kwargs}),
         lambda model, repeats, X: oracles.straddle(model, repeats, X, 1.2, 3.0),
         arguments={"threshold": 1.2, "beta": 9.0},
-    ),
-    AcquisitionCase(
-        "maximum_variance",
-        MaximumVariance,
-        lambda model, repeats, X: np.sqrt(oracles.rahbo_moments(model, repeats, X)["variance"]),
     ),
     AcquisitionCase(
         "q_risk_averse_ucb",

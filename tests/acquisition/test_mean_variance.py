@@ -3,7 +3,6 @@ r"""What the risk-averse bounds reduce to, and what they refuse."""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -109,30 +108,6 @@ def test_minimisation_keeps_the_sign_of_the_penalty(bound: type, model: MeanVari
     risky = bound(model, beta=0.0, risk_aversion=2.0)(X)
     averse = bound(model, beta=0.0, risk_aversion=0.0)(X)
     torch.testing.assert_close(value - neutral, risky - averse)
-
-
-def test_clipping_tightens_only_a_negative_bound_of_the_noise(data: RepeatedData) -> None:
-    model = mean_variance_gp(data, variance_link="identity", min_noise_variance=1e-3)
-    X = torch.rand(50, 2, dtype=torch.float64)
-    lower, _ = model.noise_confidence_bounds(X, 4.0)
-    assert (lower < 0).any()
-    plain, clipped = (
-        RiskAverseUpperConfidenceBound(model, clip_noise=clip).evaluate(X) for clip in (False, True)
-    )
-    torch.testing.assert_close(plain - clipped, 1e-3 - lower.clamp_max(1e-3))
-
-
-def test_without_a_floor_the_bound_of_the_noise_is_clipped_to_zero(data: RepeatedData) -> None:
-    model = mean_variance_gp(data, variance_link="identity", min_noise_variance=1e-3)
-    model.noise.limits = replace(model.noise.limits, floor=None)
-    X = torch.rand(50, 2, dtype=torch.float64)
-    lower, upper = model.noise_confidence_bounds(X, 4.0)
-    X, lower = X[upper > 0], lower[upper > 0]
-    assert (lower < 0).any()
-    plain = RiskAverseUpperConfidenceBound(model).evaluate(X)
-    for bound in (RiskAverseUpperConfidenceBound, qRiskAverseUpperConfidenceBound):
-        clipped = bound(model, clip_noise=True)(X.unsqueeze(-2))
-        torch.testing.assert_close(clipped, plain + lower - lower.clamp_min(0.0))
 
 
 def test_trusting_the_noise_takes_its_posterior_mean(model: MeanVarianceGP) -> None:

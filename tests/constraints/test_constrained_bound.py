@@ -14,9 +14,9 @@ from botorch.optim.parameter_constraints import evaluate_feasibility
 from torch import Tensor
 
 from botorch_risk.acquisition import (
-    MaximumVariance,
     RiskAverseUpperConfidenceBound,
     RiskUpperConfidenceBound,
+    Straddle,
 )
 from botorch_risk.constraints import (
     ConstrainedUpperConfidenceBound,
@@ -199,8 +199,8 @@ def test_noise_that_was_learnt() -> None:
 def test_bad_arguments_are_refused() -> None:
     model = two_outcomes()
     bound = RiskUpperConfidenceBound(model.models[0], ENVIRONMENT, Expectation(), beta=4.0)
-    no_bound = MaximumVariance(model.models[0])
-    with pytest.raises(UnsupportedError, match=r"confidence bounds, .* Got MaximumVariance"):
+    no_bound = Straddle(model.models[0], threshold=0.0)
+    with pytest.raises(UnsupportedError, match=r"confidence bounds, .* Got Straddle"):
         ConstrainedUpperConfidenceBound(model, no_bound, [CHANCE])
     with pytest.raises(ValueError, match="at least one constraint"):
         ConstrainedUpperConfidenceBound(model, bound, [])

@@ -20,7 +20,7 @@ from botorch.models import SingleTaskGP
 from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
 
-from botorch_risk.acquisition import MaximumVariance, RiskUpperConfidenceBound
+from botorch_risk.acquisition import RiskUpperConfidenceBound, Straddle
 from botorch_risk.environments import InputPerturbation
 from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.risk import Expectation
@@ -226,7 +226,7 @@ def test_a_box_of_another_width_is_refused() -> None:
         with pytest.raises(BotorchTensorDimensionError, match="`batch_shape x m x 2`"):
             optimize_acqf_replicates(acqf, wrong, seeds=[0, 1])
         with pytest.raises(BotorchTensorDimensionError, match="the 2 columns of the model's inp"):
-            optimize_acqf_replicates(MaximumVariance(model(2)), wrong, seeds=[0, 1])
+            optimize_acqf_replicates(Straddle(model(2), 0.0), wrong, seeds=[0, 1])
 
 
 def test_bad_input() -> None:

@@ -17,7 +17,6 @@ from botorch_risk.risk import (
     MaximumMeanDiscrepancyBall,
     MinimaxApproximation,
     UncertifiedWorstCaseError,
-    maximum_mean_discrepancy_worst_case,
     maximum_mean_discrepancy_worst_distribution,
 )
 from tests import oracles
@@ -25,6 +24,11 @@ from tests.risk.cases import risk_kernel
 
 FAST, ALL = 100, 1_000
 MOST_STEPS = 20  # of the interior point, for 16 programs at once
+
+
+def worst_case(values: Tensor, weights: Tensor, matrix: Tensor, radius: float) -> Tensor:
+    worst = maximum_mean_discrepancy_worst_distribution(values, weights, matrix, radius)
+    return (worst * values).sum(dim=-1)
 
 
 def instance(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
@@ -84,9 +88,9 @@ def matrix_of(points: Tensor) -> Tensor:
 def test_radius_zero_and_huge() -> None:
     values, weights, points = tensors(0)
     matrix = matrix_of(points)
-    risk = maximum_mean_discrepancy_worst_case(values, weights, matrix, 0.0)
+    risk = worst_case(values, weights, matrix, 0.0)
     torch.testing.assert_close(risk, (weights * values).sum(dim=-1))
-    risk = maximum_mean_discrepancy_worst_case(values, weights, matrix, 2.0)
+    risk = worst_case(values, weights, matrix, 2.0)
     assert torch.equal(risk, values.amin(dim=-1))
 
 
@@ -123,18 +127,16 @@ def test_programs_end_when_they_are_certified(monkeypatch: pytest.MonkeyPatch) -
     points = torch.rand(40, 2, generator=generator, dtype=torch.double)
     values = torch.randn(16, 40, generator=generator, dtype=torch.double)
     weights = torch.full((40,), 1 / 40, dtype=torch.double)
-    maximum_mean_discrepancy_worst_case(values, weights, risk_kernel(points, points), 0.1)
+    worst_case(values, weights, risk_kernel(points, points), 0.1)
     assert 0 < len(steps) <= MOST_STEPS
     assert steps[-1] < 16  # those that are certified take no part
 
 
 def test_constant_values_and_one_point() -> None:
     values, weights, points = tensors(0)
-    risk = maximum_mean_discrepancy_worst_case(0 * values + 3, weights, matrix_of(points), 0.1)
+    risk = worst_case(0 * values + 3, weights, matrix_of(points), 0.1)
     torch.testing.assert_close(risk, torch.full_like(risk, 3.0))
-    one = maximum_mean_discrepancy_worst_case(
-        values[:, :1], torch.ones(1), torch.ones(1, 1, dtype=torch.float64), 0.1
-    )
+    one = worst_case(values[:, :1], torch.ones(1), torch.ones(1, 1, dtype=torch.float64), 0.1)
     assert torch.equal(one, values[:, 0])
 
 
@@ -143,7 +145,7 @@ def test_points_that_are_nearly_one_exchange_all_their_mass_within_a_tiny_ball()
     matrix = torch.diag(torch.tensor([1.0, 1.0, 4e-13, 4e-13], dtype=torch.double))
     values = torch.tensor([0.3, 0.6, 1.0, 0.0], dtype=torch.double)
     weights = torch.tensor([0.05, 0.05, 0.8, 0.1], dtype=torch.double)
-    risk = maximum_mean_discrepancy_worst_case(values, weights, matrix, 1e-4)
+    risk = worst_case(values, weights, matrix, 1e-4)
     # What the exchange leaves of the squared radius is spent on the first two, along their values.
     left = (1e-8 - 2 * 4e-13 * 0.8**2) ** 0.5
     expected = 0.05 * 0.9 - left * (0.3**2 + 0.6**2) ** 0.5
@@ -152,14 +154,14 @@ def test_points_that_are_nearly_one_exchange_all_their_mass_within_a_tiny_ball()
 
 def test_constant_kernel_tells_no_distributions_apart() -> None:
     values, weights, _ = tensors(0)
-    risk = maximum_mean_discrepancy_worst_case(values, weights, torch.ones(20, 20), 1e-3)
+    risk = worst_case(values, weights, torch.ones(20, 20), 1e-3)
     torch.testing.assert_close(risk, values.amin(dim=-1))
 
 
 def test_worst_distribution_is_the_gradient() -> None:
     values, weights, points = tensors(0)
     values.requires_grad_()
-    risk = maximum_mean_discrepancy_worst_case(values, weights, matrix_of(points), 0.1)
+    risk = worst_case(values, weights, matrix_of(points), 0.1)
     (gradient,) = torch.autograd.grad(risk.sum(), values)
     distribution = maximum_mean_discrepancy_worst_distribution(
         values, weights, matrix_of(points), 0.1
@@ -210,7 +212,7 @@ def test_what_cannot_be_certified_is_an_error(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(interior_point, "ATTEMPTS", ((0.95, 1),))
     values, weights, points = tensors(0)
     with pytest.raises(UncertifiedWorstCaseError, match=r"duality gap .* Got .* with 20 points"):
-        maximum_mean_discrepancy_worst_case(values, weights, matrix_of(points), 0.1)
+        worst_case(values, weights, matrix_of(points), 0.1)
 
 
 def test_bad_kernel_matrices() -> None:
@@ -226,7 +228,7 @@ def test_bad_kernel_matrices() -> None:
     }
     for message, matrix in bad.items():
         with pytest.raises((BotorchTensorDimensionError, InputDataError), match=message):
-            maximum_mean_discrepancy_worst_case(values, weights, matrix, 0.1)
+            worst_case(values, weights, matrix, 0.1)
     points = SimpleNamespace(points=torch.rand(4, 1))
     for measure in (MaximumMeanDiscrepancyBall, MinimaxApproximation):
         with pytest.raises(BotorchTensorDimensionError, match=r"for the points. Got"):
@@ -241,4 +243,4 @@ def test_bad_radius(radius: float) -> None:
         with pytest.raises(ValueError, match=r"`radius` to be finite and >= 0. Got"):
             measure(radius, risk_kernel)
     with pytest.raises(ValueError, match=r"`radius` to be finite and >= 0. Got"):
-        maximum_mean_discrepancy_worst_case(torch.zeros(2), torch.ones(2) / 2, torch.eye(2), radius)
+        worst_case(torch.zeros(2), torch.ones(2) / 2, torch.eye(2), radius)

@@ -12,13 +12,12 @@ from torch import Tensor
 from botorch_risk.risk import (
     MinimaxApproximation,
     TotalVariationBall,
-    maximum_mean_discrepancy_worst_case,
     total_variation_worst_case,
     total_variation_worst_distribution,
 )
 from tests import oracles
 from tests.risk.cases import risk_kernel
-from tests.risk.test_mmd import matrix_of, tensors
+from tests.risk.test_mmd import matrix_of, tensors, worst_case
 
 FAST, ALL = 100, 1_000
 
@@ -146,7 +145,7 @@ def test_bounds_where_the_ball_holds_every_distribution() -> None:
 def test_only_the_kernel_sensitivity_gives_a_true_lower_bound() -> None:
     values, weights, points = tensors(2, n_w=6, rows=200)
     radius = 0.05
-    exact = maximum_mean_discrepancy_worst_case(values, weights, matrix_of(points), radius)
+    exact = worst_case(values, weights, matrix_of(points), radius)
     mean, least = (weights * values).sum(dim=-1), values.amin(dim=-1)
     apart = torch.eye(6, dtype=torch.float64)[values.argmin(dim=-1)] - weights
     farthest = ((apart @ matrix_of(points)) * apart).sum(dim=-1).sqrt()

@@ -19,7 +19,7 @@ from botorch.models.model import Model
 from botorch.sampling import SobolQMCNormalSampler
 from torch import Tensor
 
-from botorch_risk.acquisition import MaximumVariance, RiskUpperConfidenceBound, Straddle
+from botorch_risk.acquisition import RiskUpperConfidenceBound, Straddle
 from botorch_risk.environments import InputPerturbation
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, WorstCase
 from botorch_risk.strategies import Acquire, Box, RandomOrAcquire, Strategy, initial_design
@@ -227,7 +227,6 @@ FACTORIES: dict[str, tuple[Callable[[Any], Any], bool]] = {
         True,
     ),
     "straddle": (lambda model: Straddle(model, threshold=0.5), True),
-    "maximum_variance": (MaximumVariance, True),
     "cvar_one_by_one": (
         lambda model: RiskUpperConfidenceBound(
             model, nothing(model), ConditionalValueAtRisk(0.4), 4.0

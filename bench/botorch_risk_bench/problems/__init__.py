@@ -6,7 +6,7 @@ from botorch_risk_bench.problems.classifier_tuning import (
     LogisticRegressionTuning,
 )
 from botorch_risk_bench.problems.coastal_terrain import CoastalTerrain, SurveyCost
-from botorch_risk_bench.problems.forest import ForestTuning, StratifiedSplitter, TimeOrderedSplitter
+from botorch_risk_bench.problems.forest import ForestTuning, StratifiedSplitter
 from botorch_risk_bench.problems.lunar_landing import LunarLanding
 from botorch_risk_bench.problems.portfolio import PortfolioOptimization, ValueAtRiskPortfolio
 from botorch_risk_bench.problems.portfolio_policy import PortfolioPolicy
@@ -30,7 +30,6 @@ __all__ = [
     "StratifiedSplitter",
     "SurveyCost",
     "TabularProblem",
-    "TimeOrderedSplitter",
     "ValueAtRiskPortfolio",
     "ValueAtRiskRobotPushing",
 ]

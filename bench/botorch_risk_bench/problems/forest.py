@@ -75,54 +75,6 @@ class StratifiedSplitter:
             yield Split(seed, train, [fold])
 
 
-@dataclass(frozen=True)
-class TimeOrderedSplitter:
-    r"""One forest trained on the first rows, scored on `k` folds that follow in time.
-
-    The split of the fraud task, Appendix A.7 of [Makarova2021rahbo]_. The rows must be sorted by
-    time. The repeats of one point share their forest and the folds are always the same, so they are
-    NOT independent draws: their variance is that of the score over time.
-
-    Args:
-        train_fraction: The share of the rows, from the first on, that is trained on.
-
-    Raises:
-        ValueError: If the share is not strictly between 0 and 1.
-
-    Example:
-        >>> labels = np.array([0, 1] * 6)
-        >>> (split,) = TimeOrderedSplitter(train_fraction=0.5)(labels, seeds=[1, 2])
-        >>> [fold.tolist() for fold in split.folds]  # two repeats, of later rows
-        [[6, 7, 8], [9, 10, 11]]
-    """
-
-    train_fraction: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.train_fraction < 1.0:
-            raise ValueError(
-                "Expected `train_fraction` to lie strictly between 0 and 1. "
-                f"Got {self.train_fraction=}."
-            )
-
-    def __call__(self, labels: np.ndarray, seeds: Sequence[int]) -> Iterable[Split]:
-        r"""One split with a fold per seed; the first seed is the forest's.
-
-        Raises:
-            InputDataError: If a fold lacks one of the classes.
-        """
-        train, rest = np.split(np.arange(len(labels)), [int(self.train_fraction * len(labels))])
-        folds = np.array_split(rest, len(seeds))
-        num_classes = len(np.unique(labels))
-        lacking = [i for i, fold in enumerate(folds) if len(np.unique(labels[fold])) < num_classes]
-        if lacking:
-            raise InputDataError(
-                "Expected every class in every validation fold. Classes are missing in folds "
-                f"{lacking} of {len(folds)}."
-            )
-        return [Split(seeds[0], train, folds)]
-
-
 class ForestTuning(RepeatedTestProblem):
     r"""Balanced accuracy of a random forest, to be maximised over three hyperparameters.
 
@@ -159,7 +111,7 @@ class ForestTuning(RepeatedTestProblem):
                 scikit-learn's bundled breast cancer data (569 rows, 30 features).
             labels: The class of each row, `num_rows`.
             splitter: How the rows are split for the repeats of one point. By default,
-                `StratifiedSplitter()`; `TimeOrderedSplitter()` is the paper's.
+                `StratifiedSplitter()`.
             dtype: The dtype of the bounds.
 
         Raises:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions.errors import InputDataError
-from botorch_risk_bench.problems import ForestTuning, StratifiedSplitter, TimeOrderedSplitter
+from botorch_risk_bench.problems import ForestTuning, StratifiedSplitter
 from botorch_risk_bench.problems.forest import Split
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
@@ -96,30 +96,6 @@ def test_stratified_splits_keep_the_classes_in_proportion():
     assert set(first.folds[0]) != set(second.folds[0])
 
 
-def test_time_ordered_splits_train_on_the_past():
-    (split,) = TimeOrderedSplitter()(np.arange(20) % 2, [7, 8, 9])
-    assert split.seed == 7
-    assert list(split.train) == list(range(10))
-    assert [list(fold) for fold in split.folds] == [[10, 11, 12, 13], [14, 15, 16], [17, 18, 19]]
-
-
-def test_time_ordered_repeats_see_the_drift():
-    features, labels = small_table()
-    features[45:] *= -1.0  # the last half of the validation rows is turned around
-    problem = ForestTuning(features, labels, TimeOrderedSplitter())
-    early, late = problem.sample_repeats(torch.tensor([[20.0, 3.0, 5.0]]), 2, generator())[0]
-    assert early > 0.9
-    assert late < 0.1
-
-
-def test_time_ordered_folds_must_hold_every_class():
-    labels = np.repeat([0, 1, 0], [5, 10, 15])
-    features = np.random.default_rng(0).normal(size=(30, 3))
-    problem = ForestTuning(features, labels, splitter=TimeOrderedSplitter())
-    with pytest.raises(InputDataError, match=r"every class .* missing in folds \[0, 1\] of 2"):
-        problem.sample_repeats(torch.tensor([[2.0, 2.0, 2.0]]), 2, generator())
-
-
 def test_reference_values_are_measured_on_the_same_splits():
     problem = ForestTuning()
     mean, standard_deviation = problem.reference_values(CHEAP, num_repeats=5)
@@ -160,12 +136,8 @@ def test_refuses_tables_that_do_not_fit():
 
 
 def test_refuses_bad_arguments():
-    for splitter, name in (
-        (StratifiedSplitter, "validation_fraction"),
-        (TimeOrderedSplitter, "train_fraction"),
-    ):
-        with pytest.raises(ValueError, match=f"Expected `{name}` to lie strictly between"):
-            splitter(1.0)
+    with pytest.raises(ValueError, match="Expected `validation_fraction` to lie strictly between"):
+        StratifiedSplitter(1.0)
     problem = ForestTuning()
     with pytest.raises(ValueError, match=r"at least two repeats. Got num_repeats=1"):
         problem.reference_values(CHEAP, num_repeats=1)
