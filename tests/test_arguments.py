@@ -11,7 +11,6 @@ import pytest
 import torch
 from botorch.acquisition import UpperConfidenceBound
 from botorch.exceptions.errors import BotorchError
-from botorch_risk_bench.metrics import pareto_sets
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
@@ -264,11 +263,3 @@ def test_it_is_refused_in_one_line(call: Callable[[], Any], match: str) -> None:
     with pytest.raises((TypeError, ValueError, BotorchError), match=match) as caught:
         call()
     assert "\n" not in str(caught.value)
-
-
-def test_pareto_sets_of_whole_numbers() -> None:
-    lower, upper = torch.tensor([[1, 2], [2, 1]]), torch.tensor([[1, 2], [2, 3]])
-    for found, expected in zip(
-        pareto_sets(lower, upper), pareto_sets(lower.double(), upper.double()), strict=True
-    ):
-        assert torch.equal(found, expected)

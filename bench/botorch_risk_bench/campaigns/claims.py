@@ -28,11 +28,7 @@ _SHARED = {
 
 @contextmanager
 def claim(path: Path, wait_seconds: float) -> Iterator[None]:
-    r"""Keeps other processes from writing to a store for as long as the context lasts.
-
-    Raises:
-        StoreError: If another process still writes after `wait_seconds`; it is named.
-    """
+    r"""Keeps other processes from writing to a store for as long as the context lasts."""
     path = path.resolve()
     lock = path.with_name(f"{path.name}.lock")
     deadline = time.monotonic() + wait_seconds
@@ -95,12 +91,7 @@ def _try_lock(file: IO[str]) -> bool:
 
 
 def check_local(path: Path, mounts: Path = _MOUNTS) -> None:
-    r"""Raises a StoreError if a file is on a network file system.
-
-    Args:
-        path: The file, which need not be there.
-        mounts: What is mounted where, in Linux's format; without it nothing is known, nor refused.
-    """
+    r"""Raises a StoreError if a file is on a network file system."""
     found = file_system_of(path, mounts)
     if found in _SHARED:
         raise StoreError(

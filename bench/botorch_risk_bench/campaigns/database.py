@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from heapq import merge
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,9 @@ from botorch_risk_bench.campaigns import schema
 
 _TIMEOUT_SECONDS = 60.0
 _NAMED_DIFFERENCES = 4  # of two identities, in an error
+_NAMED_GAPS = 4
+_TYPES = (str, str, str, int, int)
+Key = tuple[Any, ...]  # experiment, strategy, setting, seed, round
 
 _UNLOCKED = "{} to be free of other processes' locks"
 _ACCESSIBLE = "{} to be readable and writable"
@@ -38,12 +43,7 @@ class NoResultsError(StoreError):
 
 
 def checksum(*values: bytes | str | float | int | None) -> bytes:
-    r"""The checksum of the columns of a row, 16 bytes: BLAKE2b of their types, lengths and bytes.
-
-    Example:
-        >>> checksum("ab", "c") == checksum("a", "bc"), checksum(1) == checksum(1.0)
-        (False, False)
-    """
+    r"""BLAKE2b of the types, lengths and bytes of the columns of a row, 16 bytes."""
     digest = hashlib.blake2b(digest_size=16)
     for value in values:
         data = value if isinstance(value, bytes) else repr(value).encode()
@@ -57,17 +57,6 @@ def open_database(path: Path, identity: Mapping[str, Any] | None) -> sqlite3.Con
 
     Whoever gives an identity is going to write, so a store of the first version is then brought up
     to date. It is compared in what it knows of the identity.
-
-    Args:
-        path: The file.
-        identity: What the store has to be of, as JSON values; None accepts any.
-
-    Returns:
-        A connection without implicit transactions.
-
-    Raises:
-        StoreError: If the file is missing, corrupt, locked, not a store or of another
-            identity. Nothing has been changed then.
     """
     if identity is None and not path.exists():
         raise StoreError(f"Expected {path} to exist. Got no such file.")
@@ -112,11 +101,7 @@ def create(connection: sqlite3.Connection, identity: Mapping[str, Any]) -> None:
 
 
 def read_identity(connection: sqlite3.Connection, path: Path) -> dict[str, Any]:
-    r"""The identity that a store was created with.
-
-    Raises:
-        StoreError: If a key or a value has been changed, added or removed since.
-    """
+    r"""The identity that a store was created with."""
     rows = connection.execute("SELECT key, value, checksum FROM identity ORDER BY key").fetchall()
     expected = checksum(*(cell for row in rows for cell in row[:2]))
     if not rows or any(stored != expected for _, _, stored in rows):
@@ -156,6 +141,39 @@ def check_row(what: str, path: Path, values: Sequence[Any], stored: Any) -> None
         raise StoreError(
             f"Expected {what} in {path} to be intact. Got values that do not fit their checksum."
         )
+
+
+def check_no_gaps(table: str, begun: list[Key], found: Iterable[Key], path: Path) -> None:
+    r"""Raises a StoreError that names the rows that are missing, or that no block has played."""
+    expected = ((key, True) for key in _keys(table, begun))
+    there = ((_typed(key, path), False) for key in found)
+    missing: list[str] = []
+    extra: list[str] = []
+    for key, sides in groupby(merge(expected, there), key=lambda each: each[0]):
+        if len(found_in := [is_expected for _, is_expected in sides]) == 1:
+            (missing if found_in[0] else extra).append(schema.NAMED[table].format(*key))
+    if missing:
+        raise StoreError(f"Expected {_first(missing)} in {path}. Got none.")
+    if extra:
+        raise StoreError(f"Expected a block that has played {_first(extra)} in {path}. Got none.")
+
+
+def _first(names: list[str]) -> str:
+    more = len(names) - _NAMED_GAPS
+    return "; ".join([*names[:_NAMED_GAPS], *([f"{more} more"] if more > 0 else [])])
+
+
+def _keys(table: str, begun: list[Key]) -> Iterator[Key]:
+    for *series, first, num_seeds, last in begun:
+        for seed in range(first, first + (num_seeds if table == "rounds" else 1)):
+            for index in range(last + 1):
+                yield (*series, seed, index)
+
+
+def _typed(key: Key, path: Path) -> Key:
+    if tuple(map(type, key)) != _TYPES:
+        raise StoreError(f"Expected {path} to be an intact store. Got a row with the key {key}.")
+    return key
 
 
 @contextmanager

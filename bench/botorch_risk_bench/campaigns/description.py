@@ -37,15 +37,8 @@ class Block:
     r"""Seeds of one strategy on one experiment in one setting, which run as one batch.
 
     Args:
-        experiment: The experiment.
         strategy: The label of the strategy.
-        setting: The name of the setting.
-        seeds: One seed per replicate.
         num_rounds: The number of rounds after the initial design.
-
-    Example:
-        >>> str(Block("sine", "RAHBO", "default", (4, 5), 20))
-        'sine, RAHBO, default, seeds 4 to 5'
     """
 
     experiment: str
@@ -56,12 +49,10 @@ class Block:
 
     @property
     def series(self) -> tuple[str, str, str]:
-        r"""What its seeds are repetitions of."""
         return self.experiment, self.strategy, self.setting
 
     @property
     def key(self) -> tuple[str, str, str, int]:
-        r"""What tells it from the other blocks of a campaign."""
         return (*self.series, self.seeds[0])
 
     @property
@@ -140,7 +131,6 @@ class Campaign:
     the results depend neither on the workers nor on their number.
 
     Args:
-        name: The name.
         series: What is run, in this order.
         block_size: The largest number of seeds in a block; see `best_block_size`.
         modules: Where experiments of your own are: modules that workers can import, from the
@@ -176,16 +166,7 @@ class Campaign:
 
     @classmethod
     def read(cls, path: str | Path) -> Campaign:
-        r"""The campaign of a file.
-
-        Args:
-            path: A `.yaml` or `.json` file whose keys are the arguments of `Campaign` and `Series`,
-                or a `.py` file that sets `CAMPAIGN`. `.py` files in `modules` are relative to it.
-
-        Raises:
-            ValueError: If the file is missing, or is none of these; the message names what it has
-                and should not have.
-        """
+        r"""The campaign of a file."""
         path = Path(path)
         if not path.is_file():
             raise ValueError(f"Expected a file with a campaign. Got no such file: {path}.")
@@ -205,11 +186,7 @@ class Campaign:
 
     @classmethod
     def from_json(cls, values: Any) -> Campaign:
-        r"""Inverse of `to_json`; a single experiment or strategy need not be a list.
-
-        Raises:
-            ValueError: If a key is unknown or missing.
-        """
+        r"""Inverse of `to_json`; a single experiment or strategy need not be a list."""
         known = [each.name for each in dataclasses.fields(cls) if each.name != "own"]
         _check_keys("a campaign", values, known)
         names = [each.name for each in dataclasses.fields(Series)]
@@ -226,7 +203,6 @@ class Campaign:
         return cls(**{**values, "series": [Series(**each) for each in listed]})
 
     def to_json(self) -> dict[str, Any]:
-        r"""The description in terms of JSON; a `.py` file of `modules` by its name alone."""
         series = [dataclasses.asdict(each) for each in self.series]
         modules = [_short(name) for name in self.modules]
         values = {"name": self.name, "series": series, "block_size": self.block_size}
@@ -239,21 +215,7 @@ class Campaign:
         num_seeds: int | None = None,
         num_rounds: int | None = None,
     ) -> Campaign:
-        r"""Some of its experiments, with at most so many seeds and rounds: for a trial.
-
-        Args:
-            experiments: Their names; all if omitted.
-            num_seeds: The most seeds of a series; all if omitted.
-            num_rounds: The most rounds; all if omitted.
-
-        Raises:
-            ValueError: If it has no such experiment, or a number is below 1.
-
-        Example:
-            >>> campaign = Campaign("all", [Series(("sine", "branin"), num_seeds=20)])
-            >>> campaign.part(["branin"], num_seeds=2, num_rounds=3).series[0].num_seeds
-            2
-        """
+        r"""Some of its experiments, with at most so many seeds and rounds: for a trial."""
         known = list(dict.fromkeys(name for each in self.series for name in each.experiments))
         if unknown := [name for name in experiments if name not in known]:
             raise ValueError(f"Expected experiments of {self.name!r} ({known}). Got {unknown}.")
@@ -275,20 +237,12 @@ class Campaign:
         return dataclasses.replace(self, series=series)
 
     def definition(self, experiment: str, setting: Setting) -> ExperimentDefinition:
-        r"""An experiment as a setting changes it.
-
-        Raises:
-            ValueError: If there is no such experiment.
-        """
+        r"""An experiment as a setting changes it."""
         known = (*self.own, *experiments_of(self.modules))
         return changed(get_experiment(experiment, known), setting)
 
     def settings(self) -> dict[str, dict[str, Setting]]:
-        r"""The settings of each experiment, by its name.
-
-        Raises:
-            ValueError: If two settings of an experiment have the same name.
-        """
+        r"""The settings of each experiment, by its name."""
         found: dict[str, dict[str, Setting]] = {}
         for series in self.series:
             for experiment in series.experiments:
@@ -302,12 +256,7 @@ class Campaign:
         return found
 
     def blocks(self) -> list[Block]:
-        r"""The units of work, in the order in which they are begun.
-
-        Raises:
-            ValueError: If an experiment or a strategy is unknown, a seed would run twice, or an
-                experiment has two settings of one name.
-        """
+        r"""The units of work, in the order in which they are begun."""
         blocks = blocks_of(self.spelled_out(), self.block_size)
         seen: set[tuple[Any, ...]] = set()
         for block in blocks:
@@ -319,15 +268,7 @@ class Campaign:
         return blocks
 
     def spelled_out(self) -> list[Series]:
-        r"""The same runs, a series for each experiment, with its strategies and rounds.
-
-        Raises:
-            ValueError: If an experiment or a strategy is unknown.
-
-        Example:
-            >>> Campaign("one", [Series("sine", "RAHBO")]).spelled_out()[0].num_rounds
-            60
-        """
+        r"""The same runs, a series for each experiment, with its strategies and rounds."""
         return [
             self._spelled_out(series, name) for series in self.series for name in series.experiments
         ]
@@ -393,13 +334,7 @@ def best_block_size(num_seeds: int, num_series: int, num_workers: int) -> int:
 
 
 def changed(definition: ExperimentDefinition, setting: Setting) -> ExperimentDefinition:
-    r"""An experiment as a setting changes it.
-
-    Example:
-        >>> from botorch_risk_bench.experiments import get_experiment
-        >>> changed(get_experiment("sine"), {"num_repeats": 3}).num_repeats
-        3
-    """
+    r"""An experiment as a setting changes it."""
     if not setting:
         return definition
     strategy, problem = dict(setting.get("strategy", {})), dict(setting.get("problem", {}))
@@ -417,11 +352,7 @@ def changed(definition: ExperimentDefinition, setting: Setting) -> ExperimentDef
 
 
 def experiments_of(modules: Sequence[str]) -> tuple[ExperimentDefinition, ...]:
-    r"""The experiments of modules and `.py` files, as their `EXPERIMENTS`.
-
-    Raises:
-        ValueError: If a module cannot be imported or has none.
-    """
+    r"""The experiments of modules and `.py` files, as their `EXPERIMENTS`."""
     found: list[ExperimentDefinition] = []
     for name in modules:
         try:
@@ -438,7 +369,6 @@ def experiments_of(modules: Sequence[str]) -> tuple[ExperimentDefinition, ...]:
 
 
 def _module_of(path: Path) -> Any:
-    r"""The module that a file is, under a name of its own."""
     name = f"botorch_risk_campaign_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -39,17 +39,11 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Serial:
-    r"""This process, one task at a time: for a debugger, and to compare with.
-
-    Example:
-        >>> Serial().open().submit(max, 3, 4).result()
-        4
-    """
+    r"""This process, one task at a time: for a debugger, and to compare with."""
 
     num_workers: int = 1
 
     def open(self) -> Executor:
-        r"""An executor that runs a task when it is submitted."""
         return _SerialExecutor()
 
     def is_alive(self, executor: Executor) -> bool:
@@ -80,7 +74,6 @@ class Processes:
         check_counts(num_workers=self.num_workers)
 
     def open(self) -> Executor:
-        r"""A pool whose processes end with this one, even if it is killed."""
         return ProcessPoolExecutor(
             self.num_workers,
             mp_context=multiprocessing.get_context("spawn"),
@@ -89,7 +82,6 @@ class Processes:
         )
 
     def is_alive(self, executor: Executor) -> bool:
-        r"""As far as is known; a pool that breaks says so itself."""
         return True
 
 
@@ -128,15 +120,10 @@ class Dask:
             )
 
     def open(self) -> Executor:
-        r"""An executor of a client of the cluster.
-
-        Raises:
-            OSError: If there is no answer at the address.
-        """
+        r"""An executor of a client of the cluster."""
         return _DaskExecutor(self.num_workers, self.address)
 
     def is_alive(self, executor: Executor) -> bool:
-        r"""Whether the client has its scheduler, and a cluster of its own a worker."""
         return isinstance(executor, _DaskExecutor) and executor.is_alive
 
 
@@ -170,14 +157,12 @@ class Submitit:
         check_positive(poll_seconds=self.poll_seconds)
 
     def open(self) -> Executor:
-        r"""An executor that submits a job for each task."""
         submitit = require_extra("submitit", "botorch-risk-bench[slurm]")
         inner = submitit.AutoExecutor(folder=str(self.folder), cluster=self.cluster)
         inner.update_parameters(**self.parameters)
         return _JobExecutor(inner.submit, self.poll_seconds)
 
     def is_alive(self, executor: Executor) -> bool:
-        r"""Always: there is nothing but jobs."""
         return True
 
 
@@ -291,9 +276,6 @@ def end_with(parent: int) -> None:
     A parent that is killed cannot end its workers, so they look after it, five times a second. The
     end is immediate, as if killed too: what has been committed stays, and the rest is done again.
     Where a process keeps the number of a parent that has ended, on Windows, nothing happens.
-
-    Args:
-        parent: The number of the parent. Nothing happens in the parent itself.
     """
     if parent == os.getpid() or _watched.is_set():
         return

@@ -57,9 +57,6 @@ def read_former(path: Path) -> FormerStore | None:
 
     Outcomes of a round that was not completed are left out: they are drawn again, from the same
     streams.
-
-    Raises:
-        StoreError: If a row is missing, or is not the one that was recorded.
     """
     if not path.is_file() or _application_of(path) != _APPLICATION_ID:
         return None

@@ -107,7 +107,6 @@ class Journal:
         state: dict[str, Any],
         seconds: float,
     ) -> None:
-        r"""Keeps what a strategy made of a round, and its state."""
         if self.pending is None or self.pending.index != index:
             raise StoreError(f"Expected the outcomes of round {index} before `tell`. Got none.")
         record = dataclasses.replace(
@@ -166,7 +165,6 @@ def _pending(line: dict[str, Any]) -> RoundRecord:
 
 
 def _completed(lines: dict[tuple[int, bool], dict[str, Any]], index: int) -> RoundRecord | None:
-    r"""A round that is there with what the strategy made of it."""
     outcomes, result = lines.get((index, False)), lines.get((index, True))
     if outcomes is None or result is None:
         return None

@@ -47,7 +47,6 @@ def play_rounds(
 
     Args:
         strategy: A fresh strategy; its state is loaded from the journal.
-        problem: The problem, on the CPU.
         journal: Where rounds are recorded.
         num_rounds: The number of rounds after the initial design.
         num_repeats: The number `k` of repeats at each point.
@@ -103,10 +102,8 @@ def evaluate(
     r"""Draws the contexts and outcomes of a round from the streams of its seeds and its number.
 
     Args:
-        problem: The problem, on the CPU.
         X: The points of the round, `R x q x d`; where the problem has contexts, decisions, or
             decisions with contexts that the strategy has chosen in the last columns.
-        seeds: One seed per replicate.
         num_repeats: The number `k` of repeats at each point.
         index: The number of the round.
         num_outcomes: The number `m` of outcomes that the strategy takes.

@@ -46,7 +46,6 @@ class Bar:
             self._line()
 
     def advance(self, rounds: int) -> None:
-        r"""Counts rounds that were committed."""
         self._done += rounds
         if self._bar is not None:
             self._bar.update(rounds)
@@ -54,7 +53,6 @@ class Bar:
             self._line()
 
     def fail(self, block: Block, failure: Failure) -> None:
-        r"""Says that a block cannot go on, and why."""
         self._failed += 1
         if self._show:
             tqdm.write(f"failed: {block}, round {failure.round}: {failure.cause}", sys.stderr)

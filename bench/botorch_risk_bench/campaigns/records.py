@@ -23,10 +23,7 @@ class ExperimentRecords:
     out, and rounds that some seed has not completed.
 
     Args:
-        store: The store of the campaign.
         experiment: The experiment; by default the only one.
-        setting: The name of the setting.
-        strategies: The labels to read; all by default.
 
     Raises:
         NoResultsError: If no seed was begun by all of them yet. It is a StoreError.
@@ -65,24 +62,17 @@ class ExperimentRecords:
 
     @property
     def path(self) -> Path:
-        r"""The file of the campaign."""
         return self._store.path
 
     @property
     def identity(self) -> dict[str, Any]:
-        r"""What distinguishes the experiment from any other, as JSON values."""
         return self._identity
 
     def labels(self) -> list[str]:
-        r"""The strategies that have begun, in the order of the campaign."""
         return list(self._labels)
 
     def rounds(self, label: str, first: int = 0) -> list[RoundRecord]:
-        r"""The rounds of a strategy from `first` on, with all seeds in one batch.
-
-        Raises:
-            StoreError: If a row is missing, or is not the one that was recorded.
-        """
+        r"""The rounds of a strategy from `first` on, with all seeds in one batch."""
         rows = [
             row
             for row in self._store.rows(self._experiment, label, self._setting)
@@ -131,9 +121,7 @@ def records_by_series(
     So strategies with more seeds than others keep them all.
 
     Args:
-        store: The store of the campaign.
         experiment: The experiment; if the campaign has none of this name, the list is empty.
-        setting: The name of the setting.
 
     Raises:
         NoResultsError: If the strategies of a series have begun no seed in common.

@@ -72,7 +72,6 @@ class Options:
 
     @property
     def kind_of_device(self) -> str:
-        r"""What the devices are, such as `"cuda"`."""
         return torch.device(self.devices[0]).type
 
 
@@ -203,7 +202,6 @@ class _Runner:
         return new
 
     def _lose(self, block: Block, error: Exception, bar: Bar) -> None:
-        r"""Submits a block again whose worker has died, or gives it up."""
         if isinstance(error, BrokenExecutor):
             self._note_broken(error)
         self.deaths[block] += 1

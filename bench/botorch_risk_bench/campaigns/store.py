@@ -18,8 +18,9 @@ experiment (`former.py`), each of whose strategies is a block.
 from __future__ import annotations
 
 import dataclasses
+import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +28,10 @@ from types import TracebackType
 from typing import Any
 
 from botorch_risk_bench.campaigns.claims import check_local, claim
-from botorch_risk_bench.campaigns.completeness import check_no_gaps
 from botorch_risk_bench.campaigns.database import (
     StoreError,
     check_identity,
+    check_no_gaps,
     check_row,
     checksum,
     clear_errors,
@@ -44,7 +45,6 @@ from botorch_risk_bench.campaigns.database import (
 )
 from botorch_risk_bench.campaigns.description import Block, Campaign, Series, blocks_of
 from botorch_risk_bench.campaigns.former import read_former
-from botorch_risk_bench.campaigns.identity import described, identity_of
 from botorch_risk_bench.campaigns.schema import (
     BLOCK,
     COLUMNS,
@@ -55,7 +55,9 @@ from botorch_risk_bench.campaigns.schema import (
     upgrade,
 )
 from botorch_risk_bench.campaigns.whole_files import replacing
-from botorch_risk_bench.campaigns.worker import Failure, Report, Row
+from botorch_risk_bench.campaigns.worker import Failure, Report, Row, versions
+from botorch_risk_bench.experiments.definition import ExperimentDefinition
+from botorch_risk_bench.experiments.problem import decision_space
 
 WAIT_SECONDS = 10.0  # for another process to end
 
@@ -147,34 +149,21 @@ class CampaignStore:
         self._connection.close()
 
     def claim(self, wait_seconds: float = WAIT_SECONDS) -> AbstractContextManager[None]:
-        r"""Keeps other processes from writing for as long as the context lasts.
-
-        Raises:
-            StoreError: If another process still writes after `wait_seconds`; it is named.
-        """
+        r"""Keeps other processes from writing for as long as the context lasts."""
         return claim(self.path, wait_seconds)
 
     @property
     def campaign(self) -> Campaign:
-        r"""The campaign that the store is of."""
         return Campaign.from_json(self.identity["campaign"])
 
     @property
     def identity(self) -> dict[str, Any]:
-        r"""What distinguishes the campaign from any other, as JSON values.
-
-        Raises:
-            StoreError: If it has been changed since the store was created.
-        """
+        r"""What distinguishes the campaign from any other, as JSON values."""
         with clear_errors(self.path):
             return read_identity(self._connection, self.path)
 
     def identity_in(self, experiment: str, setting: str) -> dict[str, Any]:
-        r"""What an experiment was in a setting when the campaign began, as JSON values.
-
-        Raises:
-            StoreError: If it is none of the campaign's.
-        """
+        r"""What an experiment was in a setting when the campaign began, as JSON values."""
         known = self.identity["experiments"]
         if setting not in known.get(experiment, {}):
             names = [f"{name}, {each}" for name, settings in known.items() for each in settings]
@@ -190,9 +179,6 @@ class CampaignStore:
 
         A store from before strategies and rounds were spelled out in it has of an experiment of
         its own `modules`, where the campaign leaves them open, what was begun.
-
-        Raises:
-            StoreError: If what is stored is not what was recorded.
         """
         identity, campaign = self.identity, self.campaign
         if "spelled_out" in identity:
@@ -219,22 +205,14 @@ class CampaignStore:
         )
 
     def begun(self, experiment: str, setting: str) -> dict[str, set[int]]:
-        r"""The seeds of which each strategy has played rounds.
-
-        Raises:
-            StoreError: If one of these rounds is missing.
-        """
+        r"""The seeds of which each strategy has played rounds."""
         found: dict[str, set[int]] = {}
         for _, label, _, first, num_seeds, _ in self._check_complete(experiment, None, setting):
             found.setdefault(label, set()).update(range(first, first + num_seeds))
         return found
 
     def progress(self, block: Block) -> Progress:
-        r"""How far a block is.
-
-        Raises:
-            StoreError: If what is stored is not what was recorded.
-        """
+        r"""How far a block is."""
         clause = f"WHERE {IS_KEY} AND first_seed = ?"
         found = next(self._intact("blocks", clause, *block.key), None)
         failed = next(self._intact("failures", clause, *block.key), None)
@@ -244,15 +222,7 @@ class CampaignStore:
         return Progress(found[6], found[7], failure)
 
     def commit(self, report: Report) -> int:
-        r"""Takes a report, all or nothing; what is there already is compared, and stays.
-
-        Returns:
-            The number of rounds that are new.
-
-        Raises:
-            StoreError: If a round is there with other values: two workers disagree, and the
-                results would depend on which came first.
-        """
+        r"""Takes a report, all or nothing; what is there already is compared, and stays."""
         block = report.block
         new: set[int] = set()
         with transaction(self._connection, self.path):
@@ -273,7 +243,6 @@ class CampaignStore:
         return len(new)
 
     def forget_failure(self, block: Block) -> None:
-        r"""Lets a block go on that has failed."""
         with transaction(self._connection, self.path):
             self._connection.execute(
                 f"DELETE FROM failures WHERE {IS_KEY} AND first_seed = ?", block.key
@@ -287,36 +256,18 @@ class CampaignStore:
                 yield row
 
     def rows(self, *series: str) -> Iterator[tuple[Any, ...]]:
-        r"""The rounds in the order of their keys, each as its columns `ROW`.
-
-        Args:
-            series: An experiment, a strategy and a setting; all if omitted.
-
-        Raises:
-            StoreError: If a row is missing, or is not the one that was recorded.
-        """
+        r"""The rounds in the order of their keys, each as its columns `ROW`."""
         self._check_complete(*series)
         where = f"WHERE {IS_KEY} " if series else ""
         return self._intact("rounds", f"{where}ORDER BY {KEY}, seed, round", *series)
 
     def timings(self, *series: str) -> Iterator[tuple[Any, ...]]:
-        r"""What each round of the blocks of a series has taken, each as its columns.
-
-        Args:
-            series: An experiment, a strategy and a setting; all if omitted.
-
-        Raises:
-            StoreError: If a row is missing, or is not the one that was recorded.
-        """
+        r"""What each round of the blocks of a series has taken, each as its columns."""
         self._check_complete(*series)
         return self._intact("timings", f"WHERE {IS_KEY}" if series else "", *series)
 
     def reports(self) -> Iterator[tuple[Any, ...]]:
-        r"""Where and when rounds were played, and what that took, each as its columns.
-
-        Raises:
-            StoreError: If a row is not the one that was recorded.
-        """
+        r"""Where and when rounds were played, and what that took, each as its columns."""
         return self._intact("reports")
 
     def _intact(self, table: str, clause: str = "", *values: Any) -> Iterator[tuple[Any, ...]]:
@@ -388,3 +339,49 @@ class CampaignStore:
             self._connection.backup(target)
         self.close()
         self._connection = open_database(self.path, None)
+
+
+def identity_of(campaign: Campaign, device: str) -> dict[str, Any]:
+    r"""What distinguishes a campaign from any other, as JSON values.
+
+    Every experiment is built once in each setting, and every strategy, so that what cannot run is
+    found before anything has.
+    """
+    experiments: dict[str, dict[str, Any]] = {}
+    blocks = campaign.blocks()
+    for name, settings in campaign.settings().items():
+        for setting, changes in settings.items():
+            own = [block for block in blocks if block.series[::2] == (name, setting)]
+            seeds = sorted({seed for block in own for seed in block.seeds})
+            definition = campaign.definition(name, changes)
+            problem = definition.problem_of(seeds)
+            for label in dict.fromkeys(block.strategy for block in own):
+                _check_built(definition, label, decision_space(problem), seeds[:1], setting)
+            experiments.setdefault(name, {})[setting] = definition.identity(problem)
+    return described(campaign, campaign.spelled_out(), device, experiments)
+
+
+def described(
+    campaign: Campaign, spelled_out: Sequence[Series], device: str, experiments: dict[str, Any]
+) -> dict[str, Any]:
+    r"""The identity of a campaign with what distinguishes its experiments, by name and setting."""
+    series = [dataclasses.asdict(each) for each in spelled_out]
+    return {
+        "campaign": campaign.to_json(),
+        "device": device,
+        "experiments": experiments,
+        "spelled_out": json.loads(json.dumps(series)),
+        "versions": versions(),
+    }
+
+
+def _check_built(
+    definition: ExperimentDefinition, label: str, space: Any, seeds: list[int], setting: str
+) -> None:
+    try:
+        definition.build(label, space, seeds)
+    except TypeError as error:
+        raise ValueError(
+            f"Expected {label!r} of {definition.name!r} to take the arguments of the setting "
+            f"{setting!r}. Got {error}."
+        ) from error

@@ -15,9 +15,6 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
     The permissions of the file and links to it stay. What is no file, such as `/dev/stdout`, is
     written directly.
-
-    Args:
-        path: The file.
     """
     if Path(path).exists() and not Path(path).is_file():
         yield Path(path)

@@ -33,7 +33,6 @@ class Task:
     r"""A block, how far it is, and how to go on.
 
     Args:
-        block: The block.
         setting: What its setting changes.
         modules: Where experiments are that the package does not have.
         last_round: The last round that the store has, -1 before any.
@@ -87,7 +86,6 @@ class Report:
     r"""What a worker has played of a block.
 
     Args:
-        block: The block.
         kind: The kind of its strategy.
         rows: The new rounds, seed by seed.
         seconds: Of each new round by its number: asking, evaluating, telling.
@@ -114,12 +112,7 @@ class Report:
 
 
 def versions() -> dict[str, str]:
-    r"""The versions on which results depend.
-
-    Example:
-        >>> sorted(versions())
-        ['botorch', 'botorch_risk', 'gpytorch', 'torch']
-    """
+    r"""The versions on which results depend."""
     return {"botorch_risk": __version__, **dict(_installed())}
 
 
@@ -144,9 +137,6 @@ def advance(task: Task) -> Report:
     r"""Plays a block until `report_seconds` are over, at least one round of it.
 
     Whatever goes wrong in the problem or in the strategy is reported, with the rounds before it.
-
-    Args:
-        task: The block, and how far it is.
     """
     host = f"{platform.node()}, {_processor()}"
     if (own := versions()) != dict(task.versions):

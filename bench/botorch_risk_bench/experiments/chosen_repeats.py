@@ -14,13 +14,6 @@ class ChosenRepeats:
 
     The readings that were not asked for are NaN. Two strategies with the same seed that ask for the
     same point in the same round get the same readings, the one that asks for fewer the first ones.
-
-    Example:
-        >>> from botorch_risk.test_functions import HeteroscedasticSine
-        >>> problem = ChosenRepeats(HeteroscedasticSine(), max_repeats=4)
-        >>> X = torch.tensor([[[0.25, 3.0]]], dtype=torch.double)
-        >>> problem.sample_repeats(X, 4, [torch.Generator()]).isnan().sum()
-        tensor(1)
     """
 
     def __init__(self, problem: Any, max_repeats: int) -> None:
@@ -39,7 +32,6 @@ class ChosenRepeats:
 
     @property
     def bounds(self) -> Tensor:
-        r"""The lower and the upper bounds of decisions and numbers of readings, `2 x (d + 1)`."""
         box: Tensor = self.problem.bounds
         return torch.cat([box, box.new_tensor([[1.0], [self.max_repeats]])], dim=-1)
 
@@ -52,9 +44,6 @@ class ChosenRepeats:
             X: Decisions with numbers of readings, `R x q x (d + 1)`.
             num_repeats: The number of columns of the result.
             generators: One for each replicate.
-
-        Raises:
-            ValueError: If a point asks for more readings than there are columns.
         """
         decisions, counts = X[..., :-1], X[..., -1:]
         if bool((counts > num_repeats).any()):

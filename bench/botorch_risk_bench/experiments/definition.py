@@ -88,7 +88,6 @@ class ExperimentDefinition:
         return problem.of_seeds(as_seeds(seeds)) if isinstance(problem, ProblemFamily) else problem
 
     def identity(self, problem: Problem) -> dict[str, Any]:
-        r"""What distinguishes the experiment from any other, as JSON values."""
         optimum = self.optimal_value
         return {
             "experiment": self.name,
@@ -106,8 +105,6 @@ class ExperimentDefinition:
         r"""A fresh strategy of this experiment.
 
         Args:
-            label: The strategy.
             bounds: The bounds of what is decided, `2 x d`, or a `Box`; they carry dtype and device.
-            seeds: One seed per replicate.
         """
         return self.strategies[label](bounds, seeds=list(seeds), num_initial=self.num_initial)

@@ -16,12 +16,7 @@ JUDGED_BY = 2.0
 
 
 def label_of(risk_aversion: float) -> str:
-    r"""The label of a strategy.
-
-    Example:
-        >>> label_of(0.0), label_of(2.0)
-        ('risk-neutral', 'RAHBO 2')
-    """
+    r"""The label of a strategy."""
     return f"RAHBO {risk_aversion:g}" if risk_aversion else NEUTRAL
 
 

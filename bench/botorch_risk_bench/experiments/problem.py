@@ -93,13 +93,7 @@ class ProblemWithConstraints(Protocol):
 
 @runtime_checkable
 class ProblemWithParetoFront(Protocol):
-    r"""A problem of several objectives that knows the true risks of decisions.
-
-    Example:
-        >>> from botorch_risk.test_functions import EnvironmentalSchaffer
-        >>> isinstance(EnvironmentalSchaffer(), ProblemWithParetoFront)
-        True
-    """
+    r"""A problem of several objectives that knows the true risks of decisions."""
 
     def hypervolume_of(self, X: Tensor, /) -> Tensor:
         r"""The hypervolume that the true risks of sets of decisions dominate, to be maximised.
@@ -119,15 +113,6 @@ class ProblemWithContexts(Protocol):
 
     The environment moves on its own, unless a strategy asks for decisions with contexts that it has
     chosen. The objective, if there is one, takes decisions.
-
-    Example:
-        >>> from botorch_risk.seeding import generators
-        >>> from botorch_risk.test_functions import Newsvendor
-        >>> problem = Newsvendor()
-        >>> bought = torch.full((2, 3, 1), 0.2, dtype=torch.double)  # R x q x d_x
-        >>> demand = problem.draw_contexts(bought, generators([0, 1], "demand"))
-        >>> problem(torch.cat([bought, demand], dim=-1)).shape
-        torch.Size([2, 3])
     """
 
     @property
@@ -178,32 +163,14 @@ class ProblemFamily(Protocol):
 
 
 def decision_bounds(problem: Problem | ProblemFamily) -> Tensor:
-    r"""The bounds of what is decided, `2 x d_x`: all inputs, or those before the contexts.
-
-    Example:
-        >>> from botorch_risk.test_functions import EnvironmentalBranin
-        >>> problem = EnvironmentalBranin()
-        >>> problem.bounds.shape, decision_bounds(problem).shape
-        (torch.Size([2, 4]), torch.Size([2, 2]))
-    """
+    r"""The bounds of what is decided, `2 x d_x`: all inputs, or those before the contexts."""
     return problem.decision_bounds if isinstance(problem, ProblemWithContexts) else problem.bounds
 
 
 def decision_space(
     problem: Problem | ProblemFamily, device: str | torch.device = "cpu"
 ) -> Tensor | Box:
-    r"""What is decided: its bounds, or a box if some decisions are integers or categories.
-
-    Args:
-        problem: The problem.
-        device: The device of the bounds.
-
-    Example:
-        >>> from botorch_risk.test_functions import MixedNewsvendor
-        >>> space = decision_space(MixedNewsvendor())
-        >>> space.integers, space.categories
-        ((1,), (2,))
-    """
+    r"""What is decided: its bounds, or a box if some decisions are integers or categories."""
     bounds = decision_bounds(problem).to(device)
     if not isinstance(problem, ProblemWithWholeNumbers):
         return bounds

@@ -25,14 +25,7 @@ CERTIFIED = (
 
 
 def experiments(own: Iterable[ExperimentDefinition] = ()) -> dict[str, ExperimentDefinition]:
-    r"""The experiments of the papers and of certified problems by name, and those given.
-
-    Args:
-        own: Further experiments, such as `kde.portfolio(table)`.
-
-    Raises:
-        ValueError: If two different experiments have the same name.
-    """
+    r"""The experiments of the papers and of certified problems by name, and those given."""
     named: dict[str, ExperimentDefinition] = {}
     for definition in (*OF_THE_PAPERS, *CERTIFIED, *own):
         if named.setdefault(definition.name, definition) is not definition:
@@ -44,15 +37,10 @@ def get_experiment(name: str, own: Iterable[ExperimentDefinition] = ()) -> Exper
     r"""The experiment of this name.
 
     Args:
-        name: The name.
         own: Further experiments.
 
     Raises:
         ValueError: If there is none; the message says which there are.
-
-    Example:
-        >>> get_experiment("branin").num_initial
-        10
     """
     known = experiments(own)
     if name not in known:

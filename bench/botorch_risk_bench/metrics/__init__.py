@@ -17,16 +17,18 @@ from botorch_risk_bench.metrics.level_sets import (
     classify_by_mean,
     level_set_scores,
 )
-from botorch_risk_bench.metrics.pareto import ParetoSets, pareto_sets
-from botorch_risk_bench.metrics.regret import cumulative_regret, instantaneous_regret, simple_regret
-from botorch_risk_bench.metrics.run_lengths import run_lengths, share_of_targets
+from botorch_risk_bench.metrics.regret import (
+    cumulative_regret,
+    instantaneous_regret,
+    share_of_targets,
+    simple_regret,
+)
 
 __all__ = [
     "INTERVAL",
     "LevelSetScores",
     "LevelSets",
     "MeanAndStandardError",
-    "ParetoSets",
     "accuracy",
     "binomial_interval",
     "classify_by_confidence",
@@ -38,8 +40,6 @@ __all__ = [
     "mean_and_standard_error",
     "note_on_comparisons",
     "paired_difference",
-    "pareto_sets",
-    "run_lengths",
     "share_of_targets",
     "simple_regret",
 ]

@@ -26,10 +26,6 @@ class MeanAndStandardError(NamedTuple):
         standard_error: `...`, of the mean; NaN for fewer than two replicates.
         num_replicates: `...`, the number of replicates that are not NaN. Report it when some were
             masked: a mean over survivors is not a mean over all.
-
-    Example:
-        >>> MeanAndStandardError(torch.tensor(3.0), torch.tensor(1.0), torch.tensor(5)).half_width
-        tensor(2.7764)
     """
 
     mean: Tensor
@@ -61,13 +57,6 @@ def mean_and_standard_error(values: Tensor, dim: int = 0) -> MeanAndStandardErro
 
     Returns:
         `mean`, `standard_error` and `num_replicates`, tensors without the dimension `dim`.
-
-    Example:
-        >>> summary = mean_and_standard_error(torch.tensor([1.0, 3.0, float("nan")]))
-        >>> summary.mean, summary.standard_error, summary.num_replicates
-        (tensor(2.), tensor(1.), tensor(2))
-        >>> summary.half_width
-        tensor(12.7062)
     """
     values = as_floating(values)
     count = (~values.isnan()).sum(dim=dim)
@@ -117,11 +106,6 @@ def paired_difference(a: Tensor, b: Tensor, dim: int = 0) -> MeanAndStandardErro
 
     Raises:
         BotorchTensorDimensionError: If the shapes differ.
-
-    Example:
-        >>> a, b = torch.tensor([1.0, 5.0, 9.0]), torch.tensor([0.0, 4.0, 8.0])
-        >>> paired_difference(a, b).mean, paired_difference(a, b).standard_error
-        (tensor(1.), tensor(0.))
     """
     a, b = as_floating(a, "a"), as_floating(b, "b")
     if a.shape != b.shape:
@@ -139,12 +123,6 @@ def format_with_error(mean: float, error: float) -> str:
     Args:
         mean: The mean.
         error: Its error, in the same units.
-
-    Example:
-        >>> format_with_error(608.4, 214.2), format_with_error(-0.123456, 0.00234)
-        ('608 ± 210', '-0.1235 ± 0.0023')
-        >>> format_with_error(1.23456e-7, 0.0), format_with_error(608.44, float("nan"))
-        ('0.0000001235 ± 0', '608.4 ± nan')
     """
     if not (math.isfinite(mean) and 0 < error < math.inf):
         return f"{_positional(mean, 4)} ± {_positional(error, 2)}"
@@ -160,10 +138,6 @@ def note_on_comparisons(number: int) -> str:
 
     Args:
         number: The number of differences.
-
-    Example:
-        >>> note_on_comparisons(1), note_on_comparisons(12)
-        ('1 comparison.', '12 comparisons; the intervals are not adjusted for their number.')
     """
     if number == 1:
         return "1 comparison."

@@ -26,17 +26,6 @@ class LevelSets(NamedTuple):
         high: `batch_shape x |D|`.
         low: `batch_shape x |D|`.
         unclassified: `batch_shape x |D|`.
-
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.acquisition import LevelSet
-        >>> domain = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
-        >>> X = domain[[0, 1, 4]]
-        >>> model = SingleTaskGP(X, X.clone(), torch.full_like(X, 1e-6))
-        >>> posterior = DomainPosterior(model, domain)
-        >>> high, low, unclassified = classify_by_confidence(posterior, LevelSet(0.6), beta=9.0)
-        >>> high, low
-        (tensor([False, False, False, False,  True]), tensor([ True,  True, False, False, False]))
     """
 
     high: Tensor
@@ -53,12 +42,6 @@ class LevelSetScores(NamedTuple):
         recall: `batch_shape`, the share of the high points that were found; 1 if there is none.
         misclassified_volume: `batch_shape`, the weight of the points put into the wrong class, as a
             fraction of the whole.
-
-    Example:
-        >>> truth = torch.tensor([True, True, False, False])
-        >>> scores = level_set_scores(torch.tensor([True, False, False, False]), truth)
-        >>> [round(score.item(), 2) for score in scores]  # f1, precision, recall, wrong volume
-        [0.67, 1.0, 0.5, 0.25]
     """
 
     f1: Tensor
@@ -76,16 +59,6 @@ def classify_by_mean(posterior: DomainPosterior, goal: LevelSetGoal) -> LevelSet
     Args:
         posterior: Over the domain.
         goal: `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
-
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.acquisition import LevelSet
-        >>> domain = torch.linspace(0, 1, 50, dtype=torch.double).unsqueeze(-1)
-        >>> model = SingleTaskGP(domain[::7], (6 * domain[::7]).sin())
-        >>> posterior = DomainPosterior(model, domain)
-        >>> sets = classify_by_mean(posterior, LevelSet(0.5))
-        >>> level_set_scores(sets.high, (6 * domain).sin().squeeze(-1) >= 0.5).f1 > 0.9
-        tensor(True)
     """
     mean = posterior.mean
     high = mean >= goal.level(mean)
@@ -141,12 +114,6 @@ def level_set_scores(high: Tensor, truth: Tensor, weights: Tensor | None = None)
 
     Raises:
         BotorchTensorDimensionError: If the shapes do not fit.
-
-    Example:
-        >>> called, truth = torch.tensor([True, True, False]), torch.tensor([True, False, False])
-        >>> scores = level_set_scores(called, truth)
-        >>> round(scores.f1.item(), 4), scores.precision.item(), scores.recall.item()
-        (0.6667, 0.5, 1.0)
     """
     high, truth = as_tensor("high", high), as_tensor("truth", truth)
     weights = as_tensor("weights", weights)
@@ -185,12 +152,6 @@ def accuracy(state: TruncatedVarianceState, values: Tensor) -> Tensor:
 
     Returns:
         `batch_shape` values of epsilon; infinity where a set is wrong.
-
-    Example:
-        >>> from botorch_risk.acquisition import Maximize
-        >>> domain = torch.linspace(0, 1, 3, dtype=torch.double).unsqueeze(-1)
-        >>> accuracy(TruncatedVarianceState.initial(domain, Maximize()), domain.squeeze(-1))
-        tensor(1., dtype=torch.float64)
     """
     values = as_floating(values)
     return state.goal.accuracy(state.sets, values.expand(state.unclassified.shape))

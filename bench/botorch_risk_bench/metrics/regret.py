@@ -30,10 +30,6 @@ def instantaneous_regret(values: Tensor, optimal_value: float | Tensor) -> Tenso
 
     Raises:
         BotorchTensorDimensionError: If `optimal_value` is neither a number nor `batch_shape`.
-
-    Example:
-        >>> instantaneous_regret(torch.tensor([[0.5, 1.0]]), optimal_value=1.0)
-        tensor([[0.5000, 0.0000]])
     """
     values = as_floating(values)
     optimal_value = as_tensor("optimal_value", optimal_value)
@@ -63,10 +59,6 @@ def cumulative_regret(values: Tensor, optimal_value: float | Tensor) -> Tensor:
 
     Raises:
         BotorchTensorDimensionError: If `optimal_value` is neither a number nor `batch_shape`.
-
-    Example:
-        >>> cumulative_regret(torch.tensor([0.5, 1.0, 0.75]), optimal_value=1.0)
-        tensor([0.5000, 0.5000, 0.7500])
     """
     return instantaneous_regret(values, optimal_value).cumsum(dim=-1)  # Eq. (3)
 
@@ -88,9 +80,35 @@ def simple_regret(recommended_values: Tensor, optimal_value: float | Tensor) -> 
 
     Raises:
         BotorchTensorDimensionError: If `optimal_value` is neither a number nor `batch_shape`.
-
-    Example:
-        >>> simple_regret(torch.tensor([0.5, 1.0, 0.75]), optimal_value=1.0)
-        tensor([0.5000, 0.0000, 0.2500])
     """
     return instantaneous_regret(recommended_values, optimal_value)  # Eq. (4)
+
+
+def share_of_targets(regret: Tensor, targets: Tensor) -> Tensor:
+    r"""The share of targets that have been reached by each round.
+
+    Over many targets, problems and seeds its mean is the empirical distribution function of the
+    run lengths.
+
+    The run-length distributions of [Hansen2021coco]_.
+
+    Args:
+        regret: `batch_shape x T`, round 0 first; NaN is above every target.
+        targets: `n` of them, at least one.
+
+    Returns:
+        `batch_shape x T`, from 0 to 1, never falling.
+
+    Raises:
+        BotorchTensorDimensionError: If there is no round or no target, or `targets` is not `n`.
+    """
+    regret, targets = as_floating(regret, "regret"), as_floating(targets, "targets")
+    if not targets.numel():
+        raise BotorchTensorDimensionError(f"Expected a target. Got {targets.shape=}.")
+    if targets.dim() != 1 or regret.dim() == 0 or not regret.shape[-1]:
+        raise BotorchTensorDimensionError(
+            "Expected `regret: batch_shape x T` of at least one round, and `targets: n`. Got "
+            f"{regret.shape=}, {targets.shape=}."
+        )
+    reached = regret.unsqueeze(-1) <= targets.to(regret)  # batch_shape x T x n
+    return reached.to(regret).cummax(dim=-2).values.mean(dim=-1)

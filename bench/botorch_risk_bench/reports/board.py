@@ -31,15 +31,8 @@ class ExperimentRegrets:
     r"""The regrets of an experiment in a setting, as far as it was played.
 
     Args:
-        experiment: The experiment.
-        setting: The setting.
         settings: What else distinguishes the experiment, as JSON values.
         runs: The simple regret after the initial design and each round, by strategy and seed.
-
-    Example:
-        >>> runs = {"GP-UCB": {0: [1.0, 0.5]}}
-        >>> ExperimentRegrets("sine", "default", {"risk": "mean"}, runs).name
-        'sine'
     """
 
     experiment: str
@@ -49,7 +42,6 @@ class ExperimentRegrets:
 
     @property
     def name(self) -> str:
-        r"""The experiment, with its setting if that is not the default one."""
         default = self.setting == "default"
         return self.experiment if default else f"{self.experiment}, {self.setting}"
 
@@ -63,12 +55,6 @@ class Regrets:
         strategies: The labels, in the campaign's order.
         experiments: Their regrets.
         unknown: The names of experiments whose optimum is unknown.
-
-    Example:
-        >>> one = ExperimentRegrets("sine", "default", {}, {"GP-UCB": {0: [1.0, 0.5]}})
-        >>> other = ExperimentRegrets("branin", "default", {}, {"GP-UCB": {0: [9.0, 0.1]}})
-        >>> (Regrets("a", ("GP-UCB",), (one,)) + Regrets("b", ("GP-UCB",), (other,))).name
-        'a, b'
     """
 
     name: str
@@ -78,7 +64,6 @@ class Regrets:
 
     @classmethod
     def of(cls, store: CampaignStore) -> Regrets:
-        r"""The regrets of what a campaign has played so far."""
         objectives: dict[tuple[str, str], dict[str, dict[int, list[float]]]] = {}
         for row in store.rows():
             experiment, strategy, setting, seed, _ = row[:5]
@@ -103,11 +88,7 @@ class Regrets:
         return cls(store.campaign.name, tuple(labels), tuple(found), tuple(unknown))
 
     def __add__(self, other: Regrets) -> Regrets:
-        r"""The regrets of both.
-
-        Raises:
-            StoreError: If both have played the same.
-        """
+        r"""The regrets of both."""
         merged = {(each.experiment, each.setting): each for each in self.experiments}
         for each in other.experiments:
             mine = merged.get((each.experiment, each.setting))
@@ -138,11 +119,7 @@ class Regrets:
 
     @classmethod
     def read(cls, path: str | Path) -> Regrets:
-        r"""Inverse of `write`.
-
-        Raises:
-            StoreError: If the file is missing, or is none that `write` wrote.
-        """
+        r"""Inverse of `write`."""
         try:
             values = json.loads(gzip.decompress(Path(path).read_bytes()))
             experiments = tuple(
@@ -171,12 +148,6 @@ class BoardEntry:
         name: The experiment, with its setting.
         group: The group that it is in.
         regret: The simple regret after the initial design and each round, by strategy, `R x T`.
-
-    Example:
-        >>> regret = {"ours": torch.tensor([[1.0, 0.2]]), "random": torch.tensor([[1.0, 0.9]])}
-        >>> entry = BoardEntry("sine", ALL, regret)
-        >>> entry.scale, entry.shares["random"]
-        (1.0, tensor([[0., 0.]]))
     """
 
     name: str
@@ -185,7 +156,6 @@ class BoardEntry:
 
     @cached_property
     def scale(self) -> float:
-        r"""The median regret after the initial design, over strategies and seeds."""
         first = torch.stack([values[:, 0] for values in self.regret.values()])
         return float(first.nanmedian())
 
@@ -206,12 +176,6 @@ class Board:
         seeds: The seeds.
         entries: The experiments, whose regrets have a row for each of the seeds.
         left_out: What is not on the board, with the reason.
-
-    Example:
-        >>> regret = {"ours": torch.tensor([[1.0, 0.2]]), "random": torch.tensor([[1.0, 0.9]])}
-        >>> entry = BoardEntry("sine", ALL, regret)
-        >>> Board("one", ("ours", "random"), (0,), (entry,)).shares()["ours"]
-        tensor([[0.0000, 0.1667]])
     """
 
     name: str
@@ -254,9 +218,6 @@ def read_board(
         played: The store of the campaign, or the regrets of one or more.
         by: What experiments are grouped by, a key of their `settings`; one group by default.
         strategies: The labels, the reference first; by default all, in the campaign's order.
-
-    Returns:
-        The board.
 
     Raises:
         StoreError: If no experiment can be on it, with the reasons.
@@ -303,7 +264,6 @@ def read_board(
 
 
 def _completed(runs: Mapping[int, list[float]]) -> Mapping[int, list[float]]:
-    r"""Seeds with a round after the initial design."""
     return {seed: values for seed, values in runs.items() if len(values) > 1}
 
 

@@ -16,22 +16,7 @@ _COLUMNS = 4  # of panels
 
 
 def board_markdown(board: Board) -> str:
-    r"""A page: shares of targets by group, comparisons, and the last regret of each experiment.
-
-    Args:
-        board: The board.
-
-    Returns:
-        Markdown.
-
-    Example:
-        >>> import torch
-        >>> from botorch_risk_bench.reports import BoardEntry
-        >>> regret = {"a": torch.tensor([[1.0, 0.1]]), "b": torch.tensor([[1.0, 0.5]])}
-        >>> board = Board("two", ("a", "b"), (0,), (BoardEntry("sine", "all", regret),))
-        >>> print(board_markdown(board).splitlines()[-1])
-        | sine | 1 | 0.1000 ± nan | 0.5000 ± nan |
-    """
+    r"""A page: shares of targets by group, comparisons, and the last regret of each experiment."""
     reference, *others = board.strategies
     parts = [
         f"# {board.name}: the board",
@@ -66,22 +51,7 @@ def board_markdown(board: Board) -> str:
 
 
 def plot_board(board: Board) -> Figure:
-    r"""The share of targets reached by each round, a panel for each group.
-
-    Args:
-        board: The board.
-
-    Returns:
-        The figure.
-
-    Example:
-        >>> import torch
-        >>> from botorch_risk_bench.reports import BoardEntry
-        >>> regret = {"a": torch.tensor([[1.0, 0.1]]), "b": torch.tensor([[1.0, 0.5]])}
-        >>> board = Board("two", ("a", "b"), (0,), (BoardEntry("sine", "all", regret),))
-        >>> len(plot_board(board).axes)
-        1
-    """
+    r"""The share of targets reached by each round, a panel for each group."""
     groups = board.groups
     shown = [name for name in groups if len(groups) == 1 or name != ALL]
     columns = min(len(shown), _COLUMNS)

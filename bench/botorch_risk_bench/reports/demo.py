@@ -41,13 +41,7 @@ CAVEAT = (
 
 
 def main(quick: bool = False, out: Path = Path("results/demo"), jobs: int = 2) -> None:
-    r"""Finds policies from risk-neutral to averse, and measures them on later years.
-
-    Args:
-        quick: Whether to take two seeds and a few rounds only.
-        out: Where the results go.
-        jobs: The number of processes.
-    """
+    r"""Finds policies from risk-neutral to averse, and measures them on later years."""
     seeds, rounds = (2, 3) if quick else (NUM_SEEDS, NUM_ROUNDS)
     out.mkdir(parents=True, exist_ok=True)
     store = out / f"{EXPERIMENT}{'-quick' if quick else ''}.sqlite"

@@ -17,15 +17,7 @@ from botorch_risk_bench.reports.plots import COLORS
 
 
 def recommended(store: ExperimentRecords, labels: Sequence[str]) -> dict[str, Tensor]:
-    r"""What strategies recommend after the last round that all have, `R x d` each.
-
-    Args:
-        store: The store of their experiment.
-        labels: The strategies.
-
-    Raises:
-        ValueError: If one has no completed round.
-    """
+    r"""What strategies recommend after the last round that all have, `R x d` each."""
     made = {
         label: [
             record.recommendation
@@ -48,11 +40,6 @@ def efficient(scores: Tensor) -> Tensor:
 
     Returns:
         Their rows `m x 2`, by rising deviation and mean.
-
-    Example:
-        >>> efficient(torch.tensor([[2.0, 3.0], [1.0, 1.0], [0.5, 2.0]]))
-        tensor([[1., 1.],
-                [2., 3.]])
     """
     by_mean = scores[scores[:, 0].argsort(descending=True, stable=True)]
     rows = by_mean[by_mean[:, 1].argsort(stable=True)]  # of equal deviations, the best mean first
@@ -67,10 +54,6 @@ def mean_variance(scores: Tensor, risk_aversion: float) -> Tensor:
     Args:
         scores: Mean and standard deviation, `... x 2`.
         risk_aversion: The weight of the variance.
-
-    Example:
-        >>> mean_variance(torch.tensor([5.0, 2.0]), risk_aversion=0.5)
-        tensor(3.)
     """
     mean, deviation = scores.unbind(dim=-1)
     return mean - risk_aversion * deviation.square()
@@ -84,12 +67,6 @@ def bought_and_paid(averse: Tensor, neutral: Tensor, unit: str = "", digits: int
         neutral: Of what the risk-neutral one recommends, `R x 2`.
         unit: Of both, with a space before it if there is to be one.
         digits: After the decimal point.
-
-    Example:
-        >>> neutral = torch.tensor([[5.0, 9.0], [6.0, 9.0]])
-        >>> bought_and_paid(torch.tensor([[3.0, 1.0], [4.0, 1.0]]), neutral, " points")
-        'bought a standard deviation lower by 8 ± 0 points (from 9 to 1) and cost 2 ± 0 points of
-        the mean (from 6 to 4)'
     """
     price, less_risk = (
         paired_difference(neutral[:, column], averse[:, column]) for column in (0, 1)
@@ -125,18 +102,9 @@ def plot_frontier(
         reported: Of the recommended decisions, `R x 2` for each label, in the order of the colours.
         xlabel: The deviation, with its unit.
         ylabel: The mean, with its unit.
-        title: The title, if any.
-
-    Returns:
-        The figure.
 
     Raises:
         BotorchTensorDimensionError: If the scores have not two columns.
-        ImportError: If matplotlib is missing.
-
-    Example:
-        >>> scores = torch.rand(50, 2)
-        >>> figure = plot_frontier(scores, {"averse": scores[:3]})
     """
     for scores in (possible, *reported.values()):
         if scores.dim() != 2 or scores.shape[-1] != 2:

@@ -40,13 +40,7 @@ def common_costs(curves: Mapping[str, LevelSetCurves], num_costs: int) -> Tensor
 
 
 def score_at_cost(curve: LevelSetCurves, costs: Tensor) -> Tensor:
-    r"""F1 scores `R x n` for what had been paid by `n` costs; NaN before the first sample.
-
-    Example:
-        >>> curve = LevelSetCurves(torch.tensor([[1.0, 3.0]]), torch.tensor([[0.2, 0.6]]))
-        >>> score_at_cost(curve, torch.tensor([0.5, 2.0, 9.0]))
-        tensor([[  nan, 0.2000, 0.6000]])
-    """
+    r"""F1 scores `R x n` for what had been paid by `n` costs; NaN before the first sample."""
     asked = costs.expand(len(curve.cost), -1).contiguous()
     last = torch.searchsorted(curve.cost.contiguous(), asked, right=True)
     found = curve.f1.gather(-1, (last - 1).clamp_min(0))
@@ -59,14 +53,6 @@ def level_set_curves(
     r"""Cost and F1 score of a strategy on a finite domain, round by round.
 
     All methods are scored by the posterior mean ([Bogunovic2016truvar]_, Sec. 4).
-
-    Args:
-        store: The store.
-        definition: An experiment with a `threshold`, on a finite domain.
-        label: The strategy.
-
-    Raises:
-        ValueError: If the experiment has no threshold.
     """
     threshold, problem = definition.threshold, definition.problem()
     if threshold is None or not isinstance(problem, FiniteDomainProblem):
@@ -89,15 +75,7 @@ def level_set_curves(
 def store_curves(
     store: ExperimentRecords, definition: ExperimentDefinition
 ) -> dict[str, LevelSetCurves]:
-    r"""Cost and F1 score of the strategies that have completed a round, by their label.
-
-    Args:
-        store: The store of the experiment.
-        definition: The experiment, on a level set.
-
-    Raises:
-        ValueError: If no strategy has completed a round after the initial design.
-    """
+    r"""Cost and F1 score of the strategies that have completed a round, by their label."""
     begun = [label for label in store.labels() if _has_played(store, label)]
     if not begun:
         raise ValueError(
@@ -107,15 +85,7 @@ def store_curves(
 
 
 def level_set_markdown(curves: Mapping[str, LevelSetCurves], identity: Mapping[str, Any]) -> str:
-    r"""A page with the F1 scores on the way: at a quarter, a half and all of the common costs.
-
-    Args:
-        curves: Costs and scores by label.
-        identity: What the store says of the experiment.
-
-    Returns:
-        Markdown; the mean and its Student-t interval, 95 %, over the replicates.
-    """
+    r"""A page with the F1 scores on the way: at a quarter, a half and all of the common costs."""
     costs = common_costs(curves, 5)[[1, 2, 4]]
     scores = {label: score_at_cost(curve, costs) for label, curve in curves.items()}
     header = ["strategy", *(f"at cost {cost:.4g}" for cost in costs.tolist())]

@@ -48,18 +48,6 @@ def plot_regret(
         first_round: The number of the round in the first column.
         log_scale: Whether the regret axis is logarithmic. Bands are cut off where they
             leave the positive range, at half of the smallest positive mean.
-        title: The title, if any.
-
-    Returns:
-        The figure.
-
-    Raises:
-        ImportError: If matplotlib is missing.
-
-    Example:
-        >>> import torch
-        >>> curves = {"random": torch.rand(5, 20).cumsum(dim=-1)}
-        >>> figure = plot_regret(curves, "cumulative regret [points]", first_round=1)
     """
     with matplotlib.rc_context(STYLE):
         figure, axes = _empty_figure()
@@ -86,21 +74,7 @@ def plot_scores(
     Costs are those that all runs have reached.
 
     Args:
-        curves: Costs and scores by label.
         ylabel: What is shown.
-        title: The title, if any.
-
-    Returns:
-        The figure.
-
-    Raises:
-        ImportError: If matplotlib is missing.
-
-    Example:
-        >>> import torch
-        >>> from botorch_risk_bench.reports.level_sets import LevelSetCurves
-        >>> cost = torch.arange(1.0, 21.0).expand(5, 20)
-        >>> figure = plot_scores({"random": LevelSetCurves(cost, torch.rand(5, 20))})
     """
     costs = common_costs(curves, _NUM_COSTS)
     with matplotlib.rc_context(STYLE):
@@ -139,20 +113,9 @@ def plot_model(
         noise_sd: The standard deviation of the noise, `n`.
         X: The evaluated points, `m`.
         Y: Their repeats, `m x k`.
-        xlabel: The input, with its unit.
-        ylabel: The outcome, with its unit.
-        title: The title, if any.
-
-    Returns:
-        The figure.
 
     Raises:
-        ImportError: If matplotlib is missing.
         ValueError: If the shapes do not fit each other.
-
-    Example:
-        >>> x = np.linspace(0, 1, 50)
-        >>> figure = plot_model(x, x**2, x**2 - 0.1, x**2 + 0.1, x, [0.5], [[0.2, 0.3]])
     """
     x, mean, lower, upper, noise_sd = map(np.asarray, (x, mean, lower, upper, noise_sd))
     X, Y = np.asarray(X), np.asarray(Y)
@@ -196,21 +159,9 @@ def plot_classes(
         high: Which are above the level, `n`.
         low: Which are below it, `n`; the others are open.
         path: The points measured, in their order, `m x 2`; rows of NaN are left out.
-        xlabel: The first input, with its unit.
-        ylabel: The second input, with its unit.
-        title: The title, if any.
-
-    Returns:
-        The figure.
 
     Raises:
-        ImportError: If matplotlib is missing.
         ValueError: If the shapes do not fit each other.
-
-    Example:
-        >>> domain = np.random.default_rng(0).random((50, 2))
-        >>> high, low = domain[:, 0] > 0.6, domain[:, 0] < 0.4
-        >>> figure = plot_classes(domain, high, low, domain[:5])
     """
     domain, path = np.asarray(domain), np.asarray(path)
     high, low = np.asarray(high, dtype=bool), np.asarray(low, dtype=bool)
@@ -244,18 +195,7 @@ def plot_classes(
 def plot_final_model(
     store: ExperimentRecords, definition: ExperimentDefinition, label: str, replicate: int = 0
 ) -> Figure | None:
-    r"""Mean, confidence band, noise band and evaluated points of one replicate.
-
-    Args:
-        store: The store of the experiment.
-        definition: How its strategies are built.
-        label: The strategy.
-        replicate: Which of its replicates.
-
-    Returns:
-        The figure, or `None` where there is nothing to draw: the problem has more than one
-        input, the strategy has no model, or it has no data.
-    """
+    r"""Mean, bands and evaluated points of one replicate; None if there is nothing to draw."""
     problem = definition.problem()
     bounds = decision_bounds(problem)
     seeds = store.identity["seeds"]

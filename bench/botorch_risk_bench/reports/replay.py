@@ -19,11 +19,6 @@ def replay(store: ExperimentRecords, definition: ExperimentDefinition, label: st
     r"""The strategy after the initial design and after each completed round.
 
     It is one object, which moves on. Selecting the points took most of the time, and is left out.
-
-    Args:
-        store: The store.
-        definition: The experiment that it is of.
-        label: The strategy.
     """
     space = decision_space(definition.problem())
     strategy: Any = definition.build(label, space, store.identity["seeds"])
@@ -38,14 +33,6 @@ def final_strategy(store: ExperimentRecords, definition: ExperimentDefinition, l
     r"""The strategy after its last completed round, from its outcomes.
 
     So it does not matter which version of the package has stored its state.
-
-    Args:
-        store: The store.
-        definition: The experiment that it is of.
-        label: The strategy.
-
-    Raises:
-        ValueError: If no round is completed.
     """
     strategy = None
     for strategy in replay(store, definition, label):  # noqa: B007 it moves on

@@ -48,12 +48,10 @@ class RegretCurves:
 
     @property
     def names(self) -> list[str]:
-        r"""The regrets that there are."""
         return ["cumulative", "simple"] if self.cumulative.numel() else ["simple"]
 
     @property
     def num_rounds(self) -> int:
-        r"""The number T of rounds after the initial design."""
         return self.simple.shape[-1] - 1
 
 
@@ -109,9 +107,6 @@ def summary_markdown(store: ExperimentRecords) -> str:
 
     Everything is taken at the last round that all listed strategies have completed.
 
-    Args:
-        store: The store of the experiment.
-
     Returns:
         Markdown; the mean and its Student-t interval, 95 %, over the replicates.
 
@@ -152,7 +147,6 @@ def write_table(store: CampaignStore, path: str | Path) -> int:
     The file depends on nothing but the results: workers and interruptions leave no trace in it.
 
     Args:
-        store: The store of the campaign.
         path: The file to write.
 
     Returns:
@@ -181,9 +175,6 @@ def write_table(store: CampaignStore, path: str | Path) -> int:
 
 def campaign_markdown(store: CampaignStore) -> str:
     r"""A page with the regret of each experiment in each setting.
-
-    Args:
-        store: The store of the campaign.
 
     Returns:
         Markdown; of what has not been played yet, or has no known risk objective, the reason.
@@ -263,7 +254,6 @@ def _by_round(values: list[Tensor], optimum: float, like: Tensor) -> Tensor:
 
 
 def _after(curve: RegretCurves, name: str, round: int) -> Tensor:
-    r"""A regret after a round, `R`; the cumulative one is counted from round 1."""
     values: Tensor = getattr(curve, name)
     return values[:, round - 1 if name == "cumulative" else round]
 
@@ -299,12 +289,7 @@ def _rows_by_round(curves: Mapping[str, RegretCurves], name: str, last: int) -> 
 
 
 def cell(values: Tensor) -> str:
-    r"""Mean and half of its Student-t interval, 95 %, of `R` replicates, and how many have a value.
-
-    Example:
-        >>> cell(torch.tensor([503.4, 608.4, 713.4])), cell(torch.tensor([1.0, 3.0, torch.nan]))
-        ('608 ± 260', '2 ± 13 (2 of 3)')
-    """
+    r"""Mean and half of its Student-t interval, 95 %, and of how many replicates if not of all."""
     value = mean_and_standard_error(values)
     shown = format_with_error(value.mean.item(), value.half_width.item())
     count = int(value.num_replicates)

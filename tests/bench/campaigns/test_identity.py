@@ -4,7 +4,7 @@ import json
 
 import pytest
 from botorch_risk_bench.campaigns import Series
-from botorch_risk_bench.campaigns.identity import identity_of
+from botorch_risk_bench.campaigns.store import identity_of
 from botorch_risk_bench.campaigns.worker import versions
 
 from tests.bench.campaigns.small import small

@@ -17,7 +17,6 @@ from botorch_risk_bench.campaigns import (
     ExperimentRecords,
     Series,
     StoreError,
-    identity,
     records_by_series,
 )
 from botorch_risk_bench.campaigns import store as module
@@ -288,7 +287,7 @@ def test_another_description_is_refused_by_what_differs(
 def test_other_versions_are_refused_by_name(
     store: CampaignStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(identity, "versions", lambda: {"torch": "9.9"})
+    monkeypatch.setattr(module, "versions", lambda: {"torch": "9.9"})
     with pytest.raises(StoreError, match=r"versions.torch='.*' there, '9\.9' here"):
         CampaignStore(store.path, small())
 

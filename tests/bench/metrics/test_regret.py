@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
-from botorch_risk_bench.metrics import cumulative_regret, instantaneous_regret, simple_regret
+from botorch_risk_bench.metrics import (
+    cumulative_regret,
+    instantaneous_regret,
+    share_of_targets,
+    simple_regret,
+)
 
 NAN = float("nan")
 
@@ -47,3 +52,27 @@ def test_a_round_not_played_stays_unknown():
     total = cumulative_regret(values, 1.0)
     assert total.isnan().tolist() == [[False, True, True], [False] * 3]
     assert total[1].tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float, torch.double])
+def test_shares_of_targets_are_what_counting_finds(dtype: torch.dtype) -> None:
+    regret = torch.rand(3, 4, 9, dtype=dtype, generator=torch.manual_seed(0))
+    regret[0, 1, 2:5] = torch.nan
+    targets = torch.tensor([0.9, 0.5, 0.2, 0.01], dtype=dtype)
+    share = share_of_targets(regret, targets)
+    assert share.shape == (3, 4, 9) and share.dtype == dtype
+    rows = zip(regret.flatten(0, 1).tolist(), share.flatten(0, 1).tolist(), strict=True)
+    for one, by_round in rows:
+        for t, found in enumerate(by_round):
+            reached = [any(value <= target for value in one[: t + 1]) for target in targets]
+            assert found == pytest.approx(sum(reached) / 4)
+    exactly = share_of_targets(torch.tensor([2.0, 1.0]), torch.tensor([1.0]))
+    assert exactly.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("shapes", [((), (2,)), ((3, 0), (2,)), ((3, 4), ()), ((3, 4), (2, 2))])
+def test_shapes_of_targets_are_checked(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    with pytest.raises(BotorchTensorDimensionError, match=r"regret: batch_shape x T|a target"):
+        share_of_targets(*map(torch.zeros, shapes))
+    with pytest.raises(BotorchTensorDimensionError, match="Expected a target"):
+        share_of_targets(torch.zeros(2, 3), torch.zeros(0))

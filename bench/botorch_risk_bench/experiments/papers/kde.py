@@ -62,11 +62,7 @@ def _definition(
 
 
 def portfolio(table: str | PathLike[str]) -> tuple[ExperimentDefinition, ...]:
-    r"""The experiments `portfolio-normal` and `portfolio-uniform` on the papers' back-tests.
-
-    Args:
-        table: The path of the papers' table; see `PortfolioOptimization`.
-    """
+    r"""The experiments `portfolio-normal` and `portfolio-uniform` on the papers' back-tests."""
     return tuple(
         _definition(
             f"portfolio-{name}",

@@ -83,11 +83,7 @@ def _definition(
 
 
 def portfolio(table: str | PathLike[str]) -> tuple[ExperimentDefinition, ...]:
-    r"""The experiment `var-portfolio` on the papers' back-tests.
-
-    Args:
-        table: The path of the papers' table; see `PortfolioOptimization`.
-    """
+    r"""The experiment `var-portfolio` on the papers' back-tests."""
     problem = partial(ValueAtRiskPortfolio, table)
     return (_definition("var-portfolio", "Portfolio (3, 2)", problem, 20),)
 
