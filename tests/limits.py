@@ -32,8 +32,6 @@ REFUSALS = (ValueError, TypeError, BotorchError)  # what a user can act on
 # What any number is right for, or what others check: a name, an argument of it, or one of any name.
 WITHOUT_LIMITS = {
     "acquisition.TruncatedVarianceState": "a state, whose classmethod checks",
-    "acquisition.drbo_mmd.seeds": "unused",
-    "acquisition.drbo_mmd_minimax.seeds": "unused",
     "ax.BestArm": "a result",
     "campaigns.Block": "a part of a campaign, which checks",
     "campaigns.Serial": "one worker, whatever it says",

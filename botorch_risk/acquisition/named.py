@@ -1,20 +1,21 @@
 r"""The papers' acquisition functions by name.
 
-Each recipe chooses an environment and a risk measure, and returns a `RiskUpperConfidenceBound` of
-decisions, complete for one round: a loop of your own and `botorch_risk.strategies` call the same
-ones. If the distribution of W is learnt, they take the model, the contexts so far with their
-bounds, and the round `t`, in this order; if it is known, the model, the environment and `t`.
+Each recipe is a risk, or a schedule of it, an environment, known or learnt, and a width. It returns
+the `RiskUpperConfidenceBound` of decisions for one round: a loop of your own and
+`botorch_risk.strategies` use the same parts. If the distribution of W is learnt, a recipe takes the
+model, the contexts so far with their bounds, and the round `t`, in this order; if it is known, the
+model, the environment and `t`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from botorch.models.model import Model
 from torch import Tensor
+from torch.nn import Module
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import (
@@ -31,9 +32,12 @@ from botorch_risk.environments import (
     Environment,
     InputPerturbation,
     KernelDensityEnvironment,
+    ObservedContexts,
     StandardDeviationBox,
     regular_grid,
 )
+from botorch_risk.environments.uniforms import check_num_points
+from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.risk import (
     Expectation,
     MaximumMeanDiscrepancyBall,
@@ -48,6 +52,140 @@ from botorch_risk.risk.mmd import Kernel
 PAPER_BETA = 2.25  # sqrt(beta) = 1.5, Sec. B.1 of SBO-KDE
 DISCREPANCY_LENGTHSCALE = 0.2  # of the default discrepancy kernel, in ranges of the contexts
 
+RiskSchedule = Callable[[int, int], RiskMeasure]
+r"""From the round, from 1, and the number of contexts `d_w` to the risk of the round."""
+
+
+def risk_bound(
+    model: Model,
+    environment: Environment,
+    t: int,
+    *,
+    risk_measure: RiskMeasure | RiskSchedule,
+    beta: Beta,
+    previous: RiskUpperConfidenceBound | None = None,
+    **options: Any,
+) -> RiskUpperConfidenceBound:
+    r"""The bound of any risk in one round, of which every other recipe is a case.
+
+    Args:
+        model: A fitted model of (x, w) with one output; of x if the environment perturbs it.
+        environment: The distribution of W in this round, known or learnt.
+        t: The round, >= 1.
+        risk_measure: Larger is better; or a schedule, `risk_measure(t, d_w)`.
+        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
+        previous: The bound of an earlier round, from which the measure may reuse what it has
+            factored.
+        options: Further arguments of `RiskUpperConfidenceBound`.
+
+    Raises:
+        BotorchTensorDimensionError: If the environment does not make the inputs of the model.
+        TypeError: If `risk_measure` is neither.
+        UnsupportedError: If the model is one of risks already.
+        ValueError: If `beta` is negative or not finite.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
+        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> risk = {"risk_measure": ConditionalValueAtRisk(0.1), "beta": 4.0}
+        >>> risk_bound(model, weather, t=1, **risk)(torch.rand(3, 1, 1).double()).shape
+        torch.Size([3])
+    """
+    measure = risk_of_round(risk_measure, t, environment)
+    check_risk_measure(measure)
+    if previous is not None:
+        measure = measure.following(previous.risk_measure)
+    options.setdefault("optimism", measure.optimism)
+    return RiskUpperConfidenceBound(model, environment, measure, beta_of_round(beta, t), **options)
+
+
+def risk_of_round(risk_measure: Any, t: int, environment: Any) -> RiskMeasure:
+    r"""The measure of round t, of a measure or of a schedule."""
+    if is_schedule(risk_measure):
+        risk_measure = risk_measure(t, environment.points.shape[-1])
+    measure: RiskMeasure = risk_measure
+    return measure
+
+
+def is_schedule(risk_measure: Any) -> bool:
+    r"""Whether it is a function of the round, and neither a measure nor BoTorch's."""
+    return callable(risk_measure) and not isinstance(risk_measure, RiskMeasure | Module | type)
+
+
+def check_risk(risk_measure: Any) -> None:
+    r"""Raises TypeError unless it is a measure, or a schedule that gives one in the first round."""
+    check_risk_measure(risk_measure(1, 1) if is_schedule(risk_measure) else risk_measure)
+
+
+# The environments and the schedules of the papers.
+
+
+def kernel_density(
+    context_bounds: Tensor, n_w: int = 256, density_options: dict[str, Any] | None = None
+) -> ObservedContexts:
+    r"""Contexts whose distribution is learnt as a kernel density, for SBO-KDE and DRBO-KDE."""
+    check_num_points(n_w)
+    options = density_options or {}
+    learn = partial(KernelDensityEnvironment, n_w=n_w, **options)
+    return ObservedContexts(context_bounds, learn, may_leave=options.get("at_bounds") == "clip")
+
+
+def with_ball(n_w: int, density_options: dict[str, Any] | None) -> dict[str, Any]:
+    r"""The options of a density with as many points of the whole box, where a ball may put mass."""
+    return {"n_ball": n_w, **(density_options or {})}
+
+
+def empirical_grid(context_bounds: Tensor, num_points: int = 100) -> ObservedContexts:
+    r"""Contexts that count for the nearest point of a grid, for DRBO-MMD."""
+    check_num_points(num_points)
+    return ObservedContexts(context_bounds, partial(_nearest_on_grid, num_points=num_points))
+
+
+def _nearest_on_grid(
+    observed: Tensor, *, bounds: Tensor, seeds: Any = None, num_points: int
+) -> EmpiricalGrid:
+    return EmpiricalGrid(observed, regular_grid(bounds, num_points))
+
+
+def total_variation_schedule(t: int, d_w: int, *, radius_scale: float = 1.0) -> RiskMeasure:
+    r"""The ball of DRBO-KDE in round t, Eq. (5) of [Huang2024kde]_."""
+    check_nonnegative(radius_scale=radius_scale)
+    radius = radius_scale * total_variation_radius(t, d_w)
+    return TotalVariationBall(min(2.0, radius))  # 2 is the whole simplex, in l1 units
+
+
+def discrepancy_schedule(
+    t: int, d_w: int, *, kernel: Kernel, radius_scale: float = 1.0, minimax: bool = False
+) -> RiskMeasure:
+    r"""The ball of DRBO-MMD in round t, Sec. B.1 of [Huang2024kde]_, or its approximation."""
+    check_nonnegative(radius_scale=radius_scale)
+    radius = radius_scale * maximum_mean_discrepancy_radius(t)
+    ball = MinimaxApproximation if minimax else MaximumMeanDiscrepancyBall
+    return ball(radius, kernel)
+
+
+def discrepancy_kernel(context_bounds: Tensor) -> Kernel:
+    r"""A squared exponential of amplitude 1; its lengthscale is 0.2 of the range of each context.
+
+    With it the ball holds nearly every distribution for many rounds. The paper states no kernel.
+    """
+    lower, upper = as_floating(context_bounds, "bounds")
+    return partial(_squared_exponential, ranges=upper - lower)
+
+
+def _squared_exponential(first: Tensor, second: Tensor, ranges: Tensor) -> Tensor:
+    r"""Kernel matrix of `n x d_w` and `m x d_w` contexts, `n x m`."""
+    scaled = (first.unsqueeze(-2) - second.unsqueeze(-3)) / ranges.to(first)
+    squares = scaled.square().sum(dim=-1)
+    return (squares / DISCREPANCY_LENGTHSCALE**2).mul(-0.5).exp()
+
+
+# Recipes for a distribution of W that is learnt.
+
 
 def risk_kde(
     model: Model,
@@ -56,7 +194,7 @@ def risk_kde(
     t: int,
     *,
     seeds: int | Sequence[int],
-    risk_measure: RiskMeasure,
+    risk_measure: RiskMeasure | RiskSchedule,
     n_w: int = 256,
     density_options: dict[str, Any] | None = None,
     beta: Beta = PAPER_BETA,
@@ -64,7 +202,7 @@ def risk_kde(
 ) -> RiskUpperConfidenceBound:
     r"""Any risk under a kernel density of the contexts.
 
-    SBO-KDE takes the expectation, Algorithm 1 of [Huang2024kde]_.
+    SBO-KDE uses the expectation, Algorithm 1 of [Huang2024kde]_.
 
     Args:
         model: A fitted model of (x, w) with one output.
@@ -72,8 +210,8 @@ def risk_kde(
         bounds: The bounds of the contexts, `2 x d_w`.
         t: The round, >= 1.
         seeds: One for each replicate, for the points that stand for the density.
-        risk_measure: Larger is better.
-        n_w: How many points; 256 quasi-random ones match 1,024 random ones.
+        risk_measure: Larger is better; or a schedule, `risk_measure(t, d_w)`.
+        n_w: How many points; 256 quasi-random ones match the paper's 1,024 random ones.
         density_options: Further arguments of `KernelDensityEnvironment`, such as `n_ball`, points
             of the whole box that a ball may use.
         beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
@@ -81,7 +219,8 @@ def risk_kde(
 
     Raises:
         BotorchTensorDimensionError: If a shape does not fit the model or the bounds.
-        InputDataError: If a context is not finite, or outside the bounds where it is not clipped.
+        InputDataError: If a context is not finite, or outside the bounds and not clipped.
+        TypeError: If `risk_measure` is neither.
         UnsupportedError: If the model is one of risks already.
         ValueError: If a number, an option or the seeds are out of range, or `bounds` no box.
 
@@ -96,11 +235,8 @@ def risk_kde(
         >>> risk_kde(model, X[:, 1:], unit, 1, seeds=0, **risk)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
-    density = KernelDensityEnvironment(
-        observed, bounds, n_w=n_w, seeds=seeds, **(density_options or {})
-    )
-    width = beta_of_round(beta, t)
-    return RiskUpperConfidenceBound(model, density, risk_measure, width, **options)
+    density = kernel_density(bounds, n_w, density_options).learnt(observed, seeds)
+    return risk_bound(model, density, t, risk_measure=risk_measure, beta=beta, **options)
 
 
 def sbo_kde(
@@ -117,20 +253,18 @@ def sbo_kde(
 ) -> RiskUpperConfidenceBound:
     r"""SBO-KDE: the expectation over a kernel density of the contexts, [Huang2024kde]_, Alg. 1.
 
+    Arguments and errors are those of `risk_kde`.
+
     Args:
         model: A fitted model of (x, w) with one output.
-        observed: Contexts so far, `batch_shape x t x d_w`, in the model's units.
+        observed: Contexts so far, `batch_shape x t x d_w`.
         bounds: The bounds of the contexts, `2 x d_w`.
         t: The round, >= 1.
-        seeds: One for each replicate, for the points that stand for the density.
-        n_w: How many of them; 256 quasi-random ones match the paper's 1,024 random ones.
+        seeds: One for each replicate.
+        n_w: How many points stand for the density.
         density_options: Further arguments of `KernelDensityEnvironment`.
         beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
-
-    Raises:
-        BotorchTensorDimensionError, InputDataError, UnsupportedError, ValueError: As for
-            `risk_kde`.
 
     Example:
         >>> import torch
@@ -141,18 +275,8 @@ def sbo_kde(
         >>> sbo_kde(model, X[:, 1:], unit, t=1, seeds=0)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
-    return risk_kde(
-        model,
-        observed,
-        bounds,
-        t,
-        seeds=seeds,
-        risk_measure=Expectation(),
-        n_w=n_w,
-        density_options=density_options,
-        beta=beta,
-        **options,
-    )
+    density = kernel_density(bounds, n_w, density_options).learnt(observed, seeds)
+    return risk_bound(model, density, t, risk_measure=Expectation(), beta=beta, **options)
 
 
 def drbo_kde(
@@ -172,23 +296,22 @@ def drbo_kde(
 
     Algorithm 2 of [Huang2024kde]_; the radius is `radius_scale * total_variation_radius(t, d_w)`,
     at most 2, and the infimum is over the points of the density and as many Sobol points of the
-    box.
+    box. Arguments and errors are those of `risk_kde`, and:
 
     Args:
         model: A fitted model of (x, w) with one output.
-        observed: Contexts so far, `batch_shape x t x d_w`, in the model's units.
+        observed: Contexts so far, `batch_shape x t x d_w`.
         bounds: The bounds of the contexts, `2 x d_w`.
         t: The round, >= 1.
         seeds: One for each replicate, for the points of the density and of the box.
         n_w: Points of the density, and of the box.
         radius_scale: Factor of the radius, >= 0; 1 in the paper.
-        density_options: Further arguments of `KernelDensityEnvironment`, such as `n_ball`.
+        density_options: Further arguments of `KernelDensityEnvironment`.
         beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
 
     Raises:
-        BotorchTensorDimensionError, InputDataError, UnsupportedError, ValueError: As for
-            `risk_kde`; also if the radius is negative or not finite.
+        ValueError: If `radius_scale` is negative or not finite.
 
     Example:
         >>> import torch
@@ -199,21 +322,9 @@ def drbo_kde(
         >>> drbo_kde(model, X[:, 1:], unit, t=1, seeds=0)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
-    check_nonnegative(radius_scale=radius_scale)
-    observed = as_floating(observed, "observed")
-    radius = radius_scale * total_variation_radius(t, observed.shape[-1])
-    return risk_kde(
-        model,
-        observed,
-        bounds,
-        t,
-        seeds=seeds,
-        risk_measure=TotalVariationBall(min(2.0, radius)),  # 2 is the whole simplex, in l1 units
-        n_w=n_w,
-        density_options={"n_ball": n_w, **(density_options or {})},
-        beta=beta,
-        **options,
-    )
+    density = kernel_density(bounds, n_w, with_ball(n_w, density_options)).learnt(observed, seeds)
+    ball = partial(total_variation_schedule, radius_scale=radius_scale)
+    return risk_bound(model, density, t, risk_measure=ball, beta=beta, **options)
 
 
 def drbo_mmd(
@@ -222,10 +333,11 @@ def drbo_mmd(
     bounds: Tensor,
     t: int,
     *,
-    seeds: int | Sequence[int] | None = None,
     num_points: int = 100,
     kernel: Kernel | None = None,
     radius_scale: float = 1.0,
+    minimax: bool = False,
+    previous: Any = None,
     beta: Beta = PAPER_BETA,
     **options: Any,
 ) -> RiskUpperConfidenceBound:
@@ -236,15 +348,18 @@ def drbo_mmd(
 
     Args:
         model: A fitted model of (x, w) with one output.
-        observed: Contexts so far, `batch_shape x t x d_w`, in the model's units.
+        observed: Contexts so far, `batch_shape x t x d_w`.
         bounds: The bounds of the contexts, `2 x d_w`.
         t: The round, >= 1.
-        seeds: Unused, since a grid draws nothing; an argument of all these recipes.
-        num_points: Points of the grid, rounded up to a power of `d_w`.
-        kernel: Of the discrepancy, which the paper does not state. Default: a squared exponential
-            of amplitude 1 whose lengthscale is 0.2 of the range of each context, with which the
-            ball holds nearly every distribution for many rounds.
+        num_points: Points of the grid, rounded up to a power of `d_w`; the paper has 1,024 with
+            the minimax approximation.
+        kernel: Of the discrepancy. Default: that of `previous`, or `discrepancy_kernel(bounds)`.
         radius_scale: Factor of the radius, >= 0.
+        minimax: Whether to maximise the minimax approximation of the worst case, after
+            [Tay2022sensitivity]_. `evaluate` is then the approximation at the upper bounds, as
+            the exact ball is evaluated there; `upper` bounds the approximation at f.
+        previous: The bound of an earlier round. With `minimax` and the same kernel and grid, its
+            factors of the kernel matrix are used again.
         beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         options: Further arguments of `RiskUpperConfidenceBound`.
 
@@ -264,69 +379,11 @@ def drbo_mmd(
         >>> drbo_mmd(model, X[:, 1:], unit, t=1, num_points=9)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
-    grid = EmpiricalGrid(observed, regular_grid(bounds, num_points))
-    radius = radius_scale * maximum_mean_discrepancy_radius(t)
-    ball = MaximumMeanDiscrepancyBall(radius, kernel or _default_kernel(bounds))
-    return RiskUpperConfidenceBound(model, grid, ball, beta_of_round(beta, t), **options)
-
-
-def drbo_mmd_minimax(
-    model: Model,
-    observed: Tensor,
-    bounds: Tensor,
-    t: int,
-    *,
-    seeds: int | Sequence[int] | None = None,
-    num_points: int = 100,
-    kernel: Kernel | None = None,
-    radius_scale: float = 1.0,
-    previous: RiskUpperConfidenceBound | None = None,
-    beta: Beta = PAPER_BETA,
-    **options: Any,
-) -> RiskUpperConfidenceBound:
-    r"""DRBO-MMD with the minimax approximation of the worst case, after [Tay2022sensitivity]_.
-
-    As used by [Huang2024kde]_, Sec. B.1, with 1,024 points. `evaluate` is the approximation at the
-    upper bounds, as the exact ball is evaluated there; `upper` bounds the approximation at f.
-
-    Args:
-        model: A fitted model of (x, w) with one output.
-        observed: Contexts so far, `batch_shape x t x d_w`, in the model's units.
-        bounds: The bounds of the contexts, `2 x d_w`.
-        t: The round, >= 1.
-        seeds: Unused, as in `drbo_mmd`.
-        num_points: Points of the grid, rounded up to a power of `d_w`.
-        kernel: Of the discrepancy, with the default of `drbo_mmd`.
-        radius_scale: Factor of the radius, >= 0.
-        previous: What this recipe returned in an earlier round, whose factors of the kernel matrix
-            serve again where the grid is the same; its kernel is kept.
-        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
-        options: Further arguments of `RiskUpperConfidenceBound`.
-
-    Raises:
-        BotorchTensorDimensionError, InputDataError, UnsupportedError, ValueError: As for
-            `drbo_mmd`.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> first = drbo_mmd_minimax(model, X[:9, 1:], unit, t=1, num_points=9)
-        >>> second = drbo_mmd_minimax(model, X[:, 1:], unit, t=2, num_points=9, previous=first)
-        >>> second(torch.rand(3, 1, 1).double()).shape
-        torch.Size([3])
-    """
-    grid = EmpiricalGrid(observed, regular_grid(bounds, num_points))
-    radius = radius_scale * maximum_mean_discrepancy_radius(t)
-    if previous is None:
-        worst: Any = MinimaxApproximation(radius, kernel or _default_kernel(bounds))
-    else:
-        measure: Any = previous.risk_measure
-        worst = replace(measure, radius=radius)  # the matrix does not depend on the radius
-    options = {"optimism": "of_values", **options}
-    return RiskUpperConfidenceBound(model, grid, worst, beta_of_round(beta, t), **options)
+    grid = empirical_grid(bounds, num_points).learnt(observed, seeds=0)  # a grid draws nothing
+    if kernel is None:
+        kernel = discrepancy_kernel(bounds) if previous is None else previous.risk_measure.kernel
+    ball = partial(discrepancy_schedule, kernel=kernel, radius_scale=radius_scale, minimax=minimax)
+    return risk_bound(model, grid, t, risk_measure=ball, beta=beta, previous=previous, **options)
 
 
 def stable_opt(
@@ -342,12 +399,12 @@ def stable_opt(
 ) -> RiskUpperConfidenceBound:
     r"""StableOpt: the worst context within a standard deviation of the mean of those so far.
 
-    [Bogunovic2018stableopt]_ as used by [Huang2024kde]_, Sec. B.1. Where the set of contexts is
-    known, use `adversarial_stable_opt`.
+    [Bogunovic2018stableopt]_ as used by [Huang2024kde]_, Sec. B.1. If the set of contexts is known,
+    use `adversarial_stable_opt`.
 
     Args:
         model: A fitted model of (x, w) with one output.
-        observed: Contexts so far, `batch_shape x t x d_w`, in the model's units.
+        observed: Contexts so far, `batch_shape x t x d_w`.
         bounds: The bounds of the contexts, `2 x d_w`, at which the box is cut; None for no cut.
         t: The round, >= 1.
         seeds: One for each replicate, for the points of the box.
@@ -371,22 +428,10 @@ def stable_opt(
         torch.Size([3])
     """
     box = StandardDeviationBox(observed, n_w, seeds, bounds=bounds)
-    return RiskUpperConfidenceBound(model, box, WorstCase(), beta_of_round(beta, t), **options)
+    return risk_bound(model, box, t, risk_measure=WorstCase(), beta=beta, **options)
 
 
-def _default_kernel(bounds: Tensor) -> Kernel:
-    bounds = as_floating(bounds, "bounds")
-    return partial(_squared_exponential, ranges=bounds[1] - bounds[0])
-
-
-def _squared_exponential(first: Tensor, second: Tensor, ranges: Tensor) -> Tensor:
-    r"""Kernel matrix of `n x d_w` and `m x d_w` contexts, `n x m`."""
-    scaled = (first.unsqueeze(-2) - second.unsqueeze(-3)) / ranges.to(first)
-    squares = scaled.square().sum(dim=-1)
-    return (squares / DISCREPANCY_LENGTHSCALE**2).mul(-0.5).exp()
-
-
-# Recipes for a known distribution of W.
+# Recipes for a distribution of W that is known.
 
 
 def v_ucb(
@@ -400,10 +445,11 @@ def v_ucb(
 ) -> RiskUpperConfidenceBound:
     r"""V-UCB's choice of x: value-at-risk of the upper bound, [Nguyen2021vucb]_, Algorithm 1.
 
-    `select_lacing_value` then finds the w to query.
+    `select_lacing_value` then finds the w to query. Arguments and errors are those of
+    `risk_bound`, and:
 
     Args:
-        model: A fitted model of (x, w) with one output; of x where it is perturbed.
+        model: A fitted model of (x, w) with one output; of x if the environment perturbs it.
         environment: The known distribution of W, or of the perturbation of x.
         t: The round, >= 1.
         risk_level: Lower-tail probability in (0, 1), the paper's alpha.
@@ -411,10 +457,7 @@ def v_ucb(
         options: Further arguments of `RiskUpperConfidenceBound`.
 
     Raises:
-        BotorchTensorDimensionError: If pending decisions and the environment do not make the inputs
-            of the model.
-        UnsupportedError: If the model is one of risks already.
-        ValueError: If the level is outside (0, 1), or `beta` negative or not finite.
+        ValueError: If the level is outside (0, 1).
 
     Example:
         >>> import torch
@@ -426,7 +469,7 @@ def v_ucb(
         torch.Size([3])
     """
     measure = ValueAtRisk(risk_level)
-    return RiskUpperConfidenceBound(model, environment, measure, beta_of_round(beta, t), **options)
+    return risk_bound(model, environment, t, risk_measure=measure, beta=beta, **options)
 
 
 def adversarial_stable_opt(
@@ -435,19 +478,8 @@ def adversarial_stable_opt(
     r"""StableOpt as it was published: the worst w in a known set, Eq. (5) of [Nguyen2021vucb]_.
 
     The adversary's w, at the least lower bound, is `select_lacing_value(..., rule="uniform")`.
-
-    Args:
-        model: A fitted model of (x, w) with one output; of x where it is perturbed.
-        environment: Its points of positive weight are the adversary's choices.
-        t: The round, >= 1.
-        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
-        options: Further arguments of `RiskUpperConfidenceBound`.
-
-    Raises:
-        BotorchTensorDimensionError: If pending decisions and the environment do not make the inputs
-            of the model.
-        UnsupportedError: If the model is one of risks already.
-        ValueError: If `beta` is negative or not finite.
+    Arguments and errors are those of `risk_bound`; the adversary chooses among the points of
+    positive weight.
 
     Example:
         >>> import torch
@@ -458,8 +490,7 @@ def adversarial_stable_opt(
         >>> adversarial_stable_opt(model, weather, t=1)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
-    width = beta_of_round(beta, t)
-    return RiskUpperConfidenceBound(model, environment, WorstCase(), width, **options)
+    return risk_bound(model, environment, t, risk_measure=WorstCase(), beta=beta, **options)
 
 
 def contextual_gp_ucb(
@@ -489,12 +520,12 @@ def contextual_gp_ucb(
         >>> contextual_gp_ucb(model, X[:1, 1:], t=1)(torch.rand(3, 1, 1).double()).shape
         torch.Size([3])
     """
-    present, width = DiscreteEnvironment(W), beta_of_round(beta, t)
-    return RiskUpperConfidenceBound(model, present, Expectation(), width, **options)
+    present = DiscreteEnvironment(W)
+    return risk_bound(model, present, t, risk_measure=Expectation(), beta=beta, **options)
 
 
 def gp_ucb(model: Any, t: int, *, beta: Beta, **options: Any) -> RiskUpperConfidenceBound:
-    r"""GP-UCB, `mean + sqrt(beta) sigma`: the bound of the risk where nothing is at risk.
+    r"""GP-UCB, `mean + sqrt(beta) sigma`: the bound of the risk if nothing is at risk.
 
     Algorithm 1 of [Srinivas2010gpucb]_.
 
@@ -519,6 +550,4 @@ def gp_ucb(model: Any, t: int, *, beta: Beta, **options: Any) -> RiskUpperConfid
     """
     X = model.train_inputs[0]
     unperturbed = InputPerturbation(X.new_zeros(1, X.shape[-1]))
-    return RiskUpperConfidenceBound(
-        model, unperturbed, Expectation(), beta_of_round(beta, t), **options
-    )
+    return risk_bound(model, unperturbed, t, risk_measure=Expectation(), beta=beta, **options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, NamedTuple, Protocol, get_args
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -28,12 +28,10 @@ from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.posterior.product import ProductMarginals
 from botorch_risk.posterior.t_batch import TBatch, as_points, input_widths, joint_shape
 from botorch_risk.risk import PickingRiskMeasure, RiskMeasure
+from botorch_risk.risk.measures import Optimism
 
 # Values of the environment, all candidates counted, whose marginals are held at once.
 _CHUNK_VALUES = ChunkSize(cpu=2**18, gpu=2**24)
-
-
-Optimism = Literal["of_risk", "of_values"]
 
 
 class PointwiseBounds(NamedTuple):

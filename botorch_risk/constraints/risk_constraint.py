@@ -3,11 +3,12 @@ r"""Constraints that hold under a risk, for BoTorch's acquisition functions and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 
@@ -15,8 +16,8 @@ from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts, check_finite, check_nonnegative
 from botorch_risk.constraints.noise_quantile import normal_quantile
 from botorch_risk.constraints.noise_quantile_bound import NoiseQuantileBound
-from botorch_risk.environments import Environment
-from botorch_risk.models.botorch_parts import parts_of
+from botorch_risk.environments import Environment, ObservedContexts
+from botorch_risk.models.botorch_parts import check_risk_measure, parts_of
 from botorch_risk.models.outcomes import single_outcome
 from botorch_risk.risk import RiskMeasure, ValueAtRisk
 
@@ -63,7 +64,8 @@ class RiskConstraint:
 
     Args:
         environment: What a decision may meet. For an outcome that only the decision decides:
-            `InputPerturbation` with one perturbation, 0.
+            `InputPerturbation` with one perturbation, 0. In a strategy that learns the
+            distribution of W: its `ObservedContexts`.
         risk_measure: Reduces the outcomes; larger is better.
         threshold: In units of the outcome.
         outcome: Which outcome of the model.
@@ -81,22 +83,25 @@ class RiskConstraint:
         ValueAtRisk(risk_level=0.05, strict=True)
     """
 
-    environment: Environment
+    environment: Environment | ObservedContexts
     risk_measure: RiskMeasure
     threshold: float
     outcome: int
     at_most: bool = False
 
     def __post_init__(self) -> None:
-        environment, risk_measure = parts_of(self.environment, self.risk_measure)
-        object.__setattr__(self, "environment", environment)
-        object.__setattr__(self, "risk_measure", risk_measure)
+        if isinstance(self.environment, ObservedContexts):
+            check_risk_measure(self.risk_measure)
+        else:
+            environment, risk_measure = parts_of(self.environment, self.risk_measure)
+            object.__setattr__(self, "environment", environment)
+            object.__setattr__(self, "risk_measure", risk_measure)
         check_threshold(self.threshold, self.outcome)
 
     @classmethod
     def chance(
         cls,
-        environment: Environment,
+        environment: Environment | ObservedContexts,
         threshold: float,
         outcome: int,
         delta: float,
@@ -119,6 +124,20 @@ class RiskConstraint:
         r"""What the risk has to reach."""
         return -self.threshold if self.at_most else self.threshold
 
+    @property
+    def distribution(self) -> Environment:
+        r"""What a decision may meet.
+
+        Raises:
+            UnsupportedError: If it has not been learnt yet.
+        """
+        if isinstance(self.environment, ObservedContexts):
+            raise UnsupportedError(
+                "Expected a distribution of W. Got `ObservedContexts`, which a strategy learns: "
+                "`under(contexts.learnt(observed, seeds), [constraint])` puts one in its place."
+            )
+        return self.environment
+
     def bound(self, model: Model, beta: float | Tensor) -> RiskUpperConfidenceBound:
         r"""Confidence bounds of the risk, in which larger is better.
 
@@ -131,7 +150,7 @@ class RiskConstraint:
         if self.at_most:
             transform = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=torch.double))
         return RiskUpperConfidenceBound(
-            alone, self.environment, self.risk_measure, beta, posterior_transform=transform
+            alone, self.distribution, self.risk_measure, beta, posterior_transform=transform
         )
 
 
@@ -190,6 +209,16 @@ class NoisyChanceConstraint:
         """
         alone = single_outcome(model, self.outcome)
         return NoiseQuantileBound(alone, self.delta, beta, self.noise_beta, self.at_most)
+
+
+def under(environment: Environment, constraints: Sequence[Any]) -> list[Any]:
+    r"""The constraints, those on `ObservedContexts` with what was learnt of them."""
+    return [
+        replace(each, environment=environment)
+        if isinstance(each, RiskConstraint) and isinstance(each.environment, ObservedContexts)
+        else each
+        for each in constraints
+    ]
 
 
 def check_threshold(threshold: float, outcome: int) -> None:

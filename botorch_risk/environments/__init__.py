@@ -14,6 +14,7 @@ from botorch_risk.environments.kernel_density import (
     leave_one_out_bandwidth,
     silverman_bandwidth,
 )
+from botorch_risk.environments.observed_contexts import ObservedContexts
 from botorch_risk.environments.perturbation import InputPerturbation, PerturbedEnvironment
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "KernelDensity",
     "KernelDensityEnvironment",
     "Mixture",
+    "ObservedContexts",
     "PerturbedEnvironment",
     "StandardDeviationBox",
     "leave_one_out_bandwidth",

@@ -130,8 +130,8 @@ class IndependentEnvironment(Environment):
 
     def __init__(self, points: Tensor, weights: Tensor) -> None:
         super().__init__()
-        self.register_buffer("points", points.detach().clone())
-        self.register_buffer("weights", weights.detach().clone())
+        self.register_buffer("points", as_floating(points, "points").detach().clone())
+        self.register_buffer("weights", as_floating(weights, "weights").detach().clone())
 
     @property
     def batch_shape(self) -> torch.Size:

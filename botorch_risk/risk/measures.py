@@ -22,6 +22,7 @@ from torch.nn.functional import pad
 
 from botorch_risk.arguments import as_tensor, check_nonnegative, check_probability
 
+Optimism = Literal["of_risk", "of_values"]
 Points = Literal["support", "points"]
 
 
@@ -41,6 +42,7 @@ class RiskMeasure(ABC):
     """
 
     monotone: ClassVar[bool] = True
+    optimism: ClassVar[Optimism] = "of_risk"  # what a search scores by; see the bound
 
     def __call__(self, values: Tensor, weights: Tensor) -> Tensor:
         r"""The risk of each row of values.
@@ -67,6 +69,10 @@ class RiskMeasure(ABC):
     @abstractmethod
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         r"""The risk of checked values."""
+
+    def following(self, previous: RiskMeasure) -> RiskMeasure:
+        r"""The measure with what one of an earlier round has factored; here, itself."""
+        return self
 
     def bind(self, environment: Any) -> RiskMeasure:
         r"""The measure over the `points: n_w x d_w` of an environment; itself if it needs none."""

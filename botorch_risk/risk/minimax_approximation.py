@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.arguments import check_nonnegative
-from botorch_risk.risk.measures import RiskMeasure
+from botorch_risk.risk.measures import Optimism, RiskMeasure
 from botorch_risk.risk.mmd import (
     Kernel,
     check_size,
@@ -64,6 +64,7 @@ class MinimaxApproximation(RiskMeasure):
     """
 
     monotone: ClassVar[bool] = False
+    optimism: ClassVar[Optimism] = "of_values"
     radius: float
     kernel: Kernel
     sensitivity: Sensitivity = "kernel"
@@ -94,6 +95,13 @@ class MinimaxApproximation(RiskMeasure):
         metric = matrix if self.sensitivity == "kernel" else torch.eye(matrix.shape[-1]).to(matrix)
         root = _sensitivity_root(metric)
         return replace(self, _kernel_matrix=matrix, _root=root, _points=points.clone())
+
+    def following(self, previous: RiskMeasure) -> RiskMeasure:
+        r"""The measure with the factors of `previous`, if it has the same kernel."""
+        if not isinstance(previous, MinimaxApproximation):
+            return self
+        factored = replace(previous, radius=self.radius)
+        return factored if factored == self else self
 
     def _bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         r"""Bounds of the risk of any values between `lower` and `upper`.

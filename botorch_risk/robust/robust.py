@@ -134,7 +134,7 @@ def robust(
     for each in constraints:
         warn_if_out_of_reach(model, each.outcome, each.threshold, each.at_most)
         if isinstance(each, RiskConstraint):
-            reduction = Reduction(each.outcome, each.environment, each.risk_measure, each.at_most)
+            reduction = Reduction(each.outcome, each.distribution, each.risk_measure, each.at_most)
             roles.append((reduction, each))
         else:
             _check_alone(each, objectives)

@@ -13,8 +13,6 @@ from botorch_risk.strategies.adaptive_repeats import (
     adaptive_repeats,
 )
 from botorch_risk.strategies.classification import Classification
-from botorch_risk.strategies.context_space import ContextSpace
-from botorch_risk.strategies.contextual import ContextualRisk
 from botorch_risk.strategies.environment import EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.history import History
@@ -54,8 +52,6 @@ __all__ = [
     "AdaptiveRepeats",
     "Box",
     "Classification",
-    "ContextSpace",
-    "ContextualRisk",
     "DecisionThenValue",
     "EnvironmentRisk",
     "EnvironmentSpace",

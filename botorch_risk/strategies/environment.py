@@ -1,9 +1,10 @@
-r"""Maximises a risk over an environmental variable whose distribution is known."""
+r"""Maximises a risk over an environmental variable, whose distribution is known or learnt."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
+from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.standardized_gp import one_hot_inputs, standardized_gp
 from botorch_risk.optim.multistart import optimize_acqf_replicates
@@ -43,17 +45,19 @@ class EnvironmentRisk(Method):
     r"""Chooses decisions, and w where it can, by a Gaussian process of (x, w).
 
     Each round fits it with BoTorch's default kernel and priors (V-UCB's authors: maximum
-    likelihood, every third round). Later points of a batch are chosen with the earlier ones
-    pending: the model is conditioned on its own mean at them. Where the environment perturbs the
-    decision, the process is of x + w alone. Of several outcomes each has its own process, fitted to
-    the rows in which it was observed.
+    likelihood, every third round), and learns the distribution of W from all contexts so far
+    unless it is known. Later points of a batch are chosen with the earlier ones pending: the model
+    is conditioned on its own mean at them. If the environment perturbs the decision, the process
+    is of x + w alone. Each of several outcomes has its own process, fitted to the rows in which it
+    was observed.
 
-    Algorithm 1 of [Nguyen2021vucb]_, with any bound and any choice of w.
+    Algorithm 1 of [Nguyen2021vucb]_, Algorithms 1 and 2 of [Huang2024kde]_, with any bound and any
+    choice of w.
 
     Args:
         recipe: The confidence bound of a round, `recipe(model, environment, t)`, such as
-            `botorch_risk.acquisition.v_ucb` with its level. Of several outcomes the model is a
-            `ModelListGP`.
+            `botorch_risk.acquisition.v_ucb` with its level, or a `RiskRecipe`. Of several
+            outcomes the model is a `ModelListGP`.
         choose: How rows are chosen.
         reporting: The rule of `botorch_risk.recommend`, or `"posterior_mean_everywhere"`
             for `recommend_everywhere`. Lower bounds are recorded in the round of the query, and
@@ -61,6 +65,8 @@ class EnvironmentRisk(Method):
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
         num_outcomes: How many outcomes are observed at each point.
+        uses_w: Whether the models are of (x, w), or of x alone, to which w is noise.
+        uses_previous: Whether the recipe takes the bound of the round before, `previous`.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -89,6 +95,8 @@ class EnvironmentRisk(Method):
     num_restarts: int = 10
     raw_samples: int = 256
     num_outcomes: int = 1
+    uses_w: bool = True
+    uses_previous: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -101,11 +109,11 @@ class EnvironmentRisk(Method):
         Raises:
             BotorchTensorDimensionError: If there are environments for other replicates.
         """
-        shape = space.environment.weights.shape
-        if shape[:-1] not in ((), (num_replicates,)):
+        shape = () if space.is_learnt else space.environment.weights.shape[:-1]
+        if shape not in ((), (num_replicates,)):
             raise BotorchTensorDimensionError(
                 f"Expected one environment, or one for each of {num_replicates} replicates. "
-                f"Got weights of {shape}."
+                f"Got weights of {space.environment.weights.shape}."
             )
         return {}
 
@@ -119,7 +127,8 @@ class EnvironmentRisk(Method):
         for outcome, model in enumerate(models):
             view.fit(f"outcome {outcome}", model)
         joint = models[0] if len(models) == 1 else ModelListGP(*models)
-        return self.recipe(joint, view.space.environment, view.round)
+        previous = {"previous": view.previous} if self.uses_previous else {}
+        return self.recipe(joint, environment_of_round(view), view.round, **previous)
 
     def unfitted(self, view: View, outcome: int, row: int | None = None) -> SingleTaskGP:
         r"""The process of one outcome, before its hyperparameters are estimated.
@@ -130,10 +139,13 @@ class EnvironmentRisk(Method):
             row: Which replicate, for a model without a batch dimension. Default: all.
         """
         rows, Y = view.history.means_of(outcome)
-        X = view.space.inputs(rows)
+        X, bounds = view.space.inputs(rows), input_range(view.space)
+        if not self.uses_w:
+            d_x = view.space.bounds.shape[-1]
+            X, bounds = X[..., :d_x], bounds[..., :d_x]
         if row is not None:
             X, Y = X[row], Y[row]
-        transform = one_hot_inputs(input_range(view.space), view.space.box.categories)
+        transform = one_hot_inputs(bounds, view.space.box.categories)
         return standardized_gp(X, Y, input_transform=transform)
 
     def propose(self, view: View) -> Tensor:
@@ -192,9 +204,23 @@ class Turn:
     def space(self) -> EnvironmentSpace:
         return self.view.space
 
+    @cached_property
+    def environment(self) -> Any:
+        r"""The distribution of W in this round."""
+        return environment_of_round(self.view)
+
+    def environment_of(self, row: int) -> Any:
+        r"""The distribution of W of one replicate in this round, without a batch dimension."""
+        if not self.space.is_learnt:
+            return self.space.of([row]).environment
+        return DiscreteEnvironment(self.environment.points[row], self.environment.weights[row])
+
     def streams(self, purpose: str) -> list[int]:
         r"""A seed for each replicate, of this round and this choice."""
-        return self.view.history.streams(purpose, self.pick)
+        # A learnt distribution had the stream of the round for its first choice before it could
+        # have others; experiments that were stored then go on with the same draws.
+        first = self.space.is_learnt and self.pick == 0
+        return self.view.history.streams(purpose, *(() if first else (self.pick,)))
 
     @property
     def model(self) -> Model:
@@ -210,8 +236,9 @@ class Turn:
         if self.pending is None:
             return self.view.belief
         decisions = None if self.space.w_is_chosen else self.pending
-        recipe, environment = self.method.recipe, self.space.environment
-        return recipe(self.model, environment, self.view.round, X_pending=decisions)
+        return self.method.recipe(
+            self.model, self.environment, self.view.round, X_pending=decisions
+        )
 
     def maximize(self, bound: Bound) -> Tensor:
         r"""The decision of the largest bound, `R x 1 x d_x`."""
@@ -224,6 +251,11 @@ class Turn:
             discrete_dims=self.space.box.discrete_dims,
             cat_dims=self.space.box.cat_dims,
         )[0]
+
+
+def environment_of_round(view: View) -> Any:
+    r"""The distribution of W of all replicates in this round, known or as learnt so far."""
+    return view.space.environment_at(view.history.X, view.history.streams("environment"))
 
 
 def input_range(space: EnvironmentSpace) -> Tensor:

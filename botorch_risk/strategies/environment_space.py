@@ -1,4 +1,4 @@
-r"""Decisions beside an environmental variable whose distribution is known."""
+r"""Decisions with an environmental variable, whose distribution is known or learnt."""
 
 from __future__ import annotations
 
@@ -19,30 +19,33 @@ from botorch_risk.environments import (
     DiscreteEnvironment,
     IndependentEnvironment,
     InputPerturbation,
+    ObservedContexts,
 )
 from botorch_risk.environments.environment import choose
 from botorch_risk.environments.uniforms import draw_uniforms
 from botorch_risk.models.botorch_parts import as_environment
 from botorch_risk.seeding import generators
+from botorch_risk.strategies.history import rows_where
 from botorch_risk.strategies.space import Box, check_columns
 
 
 @dataclass(frozen=True)
 class EnvironmentSpace:
-    r"""Decisions in a box, beside an environmental variable whose distribution is known.
+    r"""Decisions in a box, with an environmental variable whose distribution is known or learnt.
 
-    A row is a pair (x, w). Where the environment perturbs the decision, a row is the decision with
+    A row is a pair (x, w). If the environment perturbs the decision, a row is the decision with
     the perturbed one, (x, x + w): the user evaluates x + w.
 
     Args:
         box: The decisions.
-        environment: The distribution of W, one or one for each replicate.
+        environment: The distribution of W, one or one for each replicate; `ObservedContexts` if it
+            is learnt from the w observed with the outcomes.
         w_is_chosen: Whether the strategy chooses w; otherwise it is observed with the outcome.
 
     Raises:
         TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
-        UnsupportedError: If W depends on the decision in another way than by a perturbation, or an
-            integer or a category is perturbed.
+        UnsupportedError: If W depends on the decision in another way than by a perturbation, an
+            integer or a category is perturbed, or w is chosen whose distribution is to be learnt.
         ValueError: If it is a transform of BoTorch without a counterpart.
 
     Example:
@@ -59,8 +62,17 @@ class EnvironmentSpace:
     w_is_chosen: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "environment", as_environment(self.environment))
         check_fields(self)
+        if self.is_learnt:
+            if self.w_is_chosen:
+                raise UnsupportedError(
+                    "Expected a known distribution of w where w is chosen: what is chosen does not "
+                    "show how w is distributed. Got `ObservedContexts`; learn from earlier "
+                    "contexts, `environment=contexts.learnt(observed, seeds)`, or pass "
+                    "`w_is_chosen=False`."
+                )
+            return
+        object.__setattr__(self, "environment", as_environment(self.environment))
         if not isinstance(self.environment, IndependentEnvironment | InputPerturbation):
             raise UnsupportedError(
                 "Expected an `IndependentEnvironment` or an `InputPerturbation`. "
@@ -80,6 +92,11 @@ class EnvironmentSpace:
         return self.box.bounds
 
     @property
+    def is_learnt(self) -> bool:
+        r"""Whether the distribution of W is learnt from what is observed."""
+        return isinstance(self.environment, ObservedContexts)
+
+    @property
     def perturbs(self) -> bool:
         r"""Whether a row is a decision with the perturbed decision."""
         return isinstance(self.environment, InputPerturbation)
@@ -96,6 +113,8 @@ class EnvironmentSpace:
         Raises:
             UnsupportedError: If each replicate has an environment that is not discrete.
         """
+        if self.is_learnt:
+            return self
         environment, index = self.environment, list(replicates)
         shape = environment.weights.shape[:-1]
         if not shape or index == list(range(shape[0])):
@@ -109,6 +128,16 @@ class EnvironmentSpace:
         some = DiscreteEnvironment(points[index], environment.weights[index])
         return replace(self, environment=some)
 
+    def environment_at(self, rows: Tensor, seeds: Sequence[int]) -> Any:
+        r"""The distribution of W, if need be as learnt from rows `R x n x d`.
+
+        A context counts if its row was evaluated, also if the evaluation failed.
+        """
+        if not self.is_learnt:
+            return self.environment
+        contexts = rows_where(rows, rows.isfinite().all(dim=-1))[..., self.bounds.shape[-1] :]
+        return self.environment.learnt(contexts, seeds)
+
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
         r"""Sobol decisions, each with any value of the support, all with the same probability."""
         decisions = self.box.initial(seeds, num_points)
@@ -121,6 +150,10 @@ class EnvironmentSpace:
         uniforms = draw_uniforms((num_points, 1, 1), draws).to(inputs.device)
         return self.row(decisions, choose(inputs, even, uniforms).squeeze(-2))
 
+    def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
+        r"""Uniform decisions."""
+        return self.box.random_points(seeds, num_points, *stream)
+
     def row(self, X: Tensor, inputs: Tensor) -> Tensor:
         r"""A row of a decision `R x q x d_x` and the inputs of the model."""
         return torch.cat([X, inputs], dim=-1) if self.perturbs else inputs
@@ -130,7 +163,7 @@ class EnvironmentSpace:
         return rows[..., self.bounds.shape[-1] :] if self.perturbs else rows
 
     def shown(self, asked: Tensor) -> Tensor:
-        r"""What is evaluated: (x, w) or x + w; decisions where w is not chosen."""
+        r"""What is evaluated: (x, w) or x + w; decisions if w is not chosen."""
         return self.inputs(asked) if self.w_is_chosen else asked
 
     def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
@@ -147,6 +180,9 @@ class EnvironmentSpace:
         check_columns(X, self.num_columns)
         X = self.box.checked(X)
         W = X[..., self.bounds.shape[-1] :]
+        if self.is_learnt:
+            self._check_contexts(W)
+            return X
         supported = self.environment.contains(X[..., : self.bounds.shape[-1]], W)
         outside = W.isfinite().all(dim=-1) & ~supported
         if outside.any():
@@ -156,3 +192,13 @@ class EnvironmentSpace:
                 f"Got {W[index].tolist()} at {index}."
             )
         return X
+
+    def _check_contexts(self, W: Tensor) -> None:
+        lower, upper = bounds = self.environment.context_bounds.to(W)
+        outside = (lower > W) | (upper < W)
+        if outside.any() and not self.environment.may_leave:
+            raise InputDataError(
+                "Expected contexts within `context_bounds`, unless they may leave them "
+                "(`density_options={'at_bounds': 'clip'}`). "
+                f"Got {W[outside][0].item()}, context_bounds={bounds.tolist()}."
+            )

@@ -1,4 +1,9 @@
-r"""Optimisation under an unknown distribution of the context, learnt as contexts are observed."""
+r"""SBO-KDE, DRBO-KDE and DRBO-MMD: contexts whose distribution is learnt as they are observed.
+
+Each is `risk_search` with an environment and a risk, those of the acquisition function of the same
+name. `ask` returns decisions; `tell` takes them with the contexts that they met in the last
+columns.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +14,11 @@ from typing import Any
 from torch import Tensor
 
 from botorch_risk.acquisition import named
-from botorch_risk.acquisition.pointwise import as_nonnegative
-from botorch_risk.acquisition.widths import Beta, check_beta
+from botorch_risk.acquisition.widths import Beta
 from botorch_risk.arguments import check_arguments
-from botorch_risk.environments.uniforms import check_num_points
-from botorch_risk.models.botorch_parts import check_risk_measure
-from botorch_risk.risk import RiskMeasure
-from botorch_risk.strategies.context_space import ContextSpace
-from botorch_risk.strategies.contextual import ContextualRisk, Recipe
-from botorch_risk.strategies.space import Box, decision_box
+from botorch_risk.risk import Expectation, RiskMeasure
+from botorch_risk.strategies.risk_search import risk_search
+from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 
 
@@ -26,31 +27,31 @@ def risk_kde(
     seeds: int | Sequence[int],
     *,
     context_bounds: Tensor,
-    risk_measure: RiskMeasure,
+    risk_measure: RiskMeasure | named.RiskSchedule,
     n_w: int = 256,
     density_options: dict[str, Any] | None = None,
     beta: Beta = named.PAPER_BETA,
     **options: Any,
 ) -> Strategy:
-    r"""Any risk under a kernel density of the contexts, learnt as they are observed.
+    r"""Any risk under a kernel density of the contexts, Algorithm 1 of [Huang2024kde]_.
 
-    SBO-KDE takes the expectation, Algorithm 1 of [Huang2024kde]_.
-
-    `risk_search` for a distribution of W that is not known. `ask` returns decisions; `tell` takes
-    them with the contexts that they met in the last columns.
+    SBO-KDE uses the expectation.
 
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
-        risk_measure: Larger is better.
-        n_w: Points that stand for the distribution.
-        density_options: Further arguments of `KernelDensityEnvironment`.
+        risk_measure: Larger is better; or a schedule, `risk_measure(t, d_w)`.
+        n_w: Points that stand for the density; the paper has 1,024 Monte-Carlo points, which 256
+            quasi-random ones match.
+        density_options: Further arguments of `KernelDensityEnvironment`. Contexts outside their
+            bounds are refused unless `at_bounds` is `"clip"`.
         beta: Squared width of the bound: a number, or a function of the round from 1.
-        options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+        options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
 
     Raises:
-        TypeError: If `risk_measure` is none.
+        BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`.
+        TypeError: If `risk_measure` is neither.
         ValueError: If `n_w` is below 1, or `beta` negative or not finite.
 
     Example:
@@ -63,17 +64,10 @@ def risk_kde(
         torch.Size([2, 4, 1])
     """
     check_arguments(risk_kde, locals())
-    check_num_points(n_w)
-    check_beta(beta)
-    check_risk_measure(risk_measure)
-    recipe = partial(
-        named.risk_kde,
-        risk_measure=risk_measure,
-        n_w=n_w,
-        density_options=density_options,
-        beta=beta,
+    density = named.kernel_density(context_bounds, n_w, density_options)
+    return risk_search(
+        bounds, seeds, environment=density, risk_measure=risk_measure, beta=beta, **options
     )
-    return contextual(recipe, bounds, seeds, context_bounds, density_options, **options)
 
 
 def sbo_kde(
@@ -88,22 +82,16 @@ def sbo_kde(
 ) -> Strategy:
     r"""SBO-KDE: the expectation over a kernel density of the contexts, [Huang2024kde]_, Alg. 1.
 
-    `ask` returns decisions; `tell` takes them with the contexts that they met in the last columns.
+    Arguments and errors are those of `risk_kde`.
 
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
-        n_w: Points that stand for the distribution; the paper takes 1,024 Monte-Carlo points, which
-            256 quasi-random ones match.
-        density_options: Further arguments of `KernelDensityEnvironment`. Contexts outside their
-            bounds are refused unless `at_bounds` is `"clip"`.
+        n_w: Points that stand for the density.
+        density_options: Further arguments of `KernelDensityEnvironment`.
         beta: Squared width of the bound: a number, or a function of the round from 1.
-        options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If `n_w` is below 1, or `beta` negative or not finite.
+        options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
 
     Example:
         >>> import torch
@@ -116,10 +104,10 @@ def sbo_kde(
         (torch.Size([2, 1, 1]), torch.Size([2, 1]))
     """
     check_arguments(sbo_kde, locals())
-    check_num_points(n_w)
-    check_beta(beta)
-    recipe = partial(named.sbo_kde, n_w=n_w, density_options=density_options, beta=beta)
-    return contextual(recipe, bounds, seeds, context_bounds, density_options, **options)
+    density = named.kernel_density(context_bounds, n_w, density_options)
+    return risk_search(
+        bounds, seeds, environment=density, risk_measure=Expectation(), beta=beta, **options
+    )
 
 
 def drbo_kde(
@@ -137,7 +125,7 @@ def drbo_kde(
 
     A ball in total variation. Its radius in round t is `radius_scale * t^(-2 / (4 + d_w))`, in the
     paper's l1 units; the infimum is over the points of the density and as many Sobol points of the
-    whole box.
+    whole box. Arguments and errors are those of `risk_kde`, and:
 
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
@@ -147,11 +135,10 @@ def drbo_kde(
         radius_scale: Factor of the radius, >= 0; 1 in the paper.
         density_options: Further arguments of `KernelDensityEnvironment`.
         beta: Squared width of the bound: a number, or a function of the round from 1.
-        options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+        options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
 
     Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If `n_w` is below 1, or `beta` or `radius_scale` negative or not finite.
+        ValueError: If `radius_scale` is negative or not finite.
 
     Example:
         >>> import torch
@@ -160,17 +147,9 @@ def drbo_kde(
         torch.Size([2, 4, 1])
     """
     check_arguments(drbo_kde, locals())
-    check_num_points(n_w)
-    check_beta(beta)
-    as_nonnegative("radius_scale", radius_scale)
-    recipe = partial(
-        named.drbo_kde,
-        n_w=n_w,
-        radius_scale=radius_scale,
-        density_options=density_options,
-        beta=beta,
-    )
-    return contextual(recipe, bounds, seeds, context_bounds, density_options, **options)
+    density = named.kernel_density(context_bounds, n_w, named.with_ball(n_w, density_options))
+    ball = partial(named.total_variation_schedule, radius_scale=radius_scale)
+    return risk_search(bounds, seeds, environment=density, risk_measure=ball, beta=beta, **options)
 
 
 def drbo_mmd(
@@ -199,17 +178,17 @@ def drbo_mmd(
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
-        num_points: Points of the grid, rounded up to a power of `d_w`; the paper takes 1,024 with
+        num_points: Points of the grid, rounded up to a power of `d_w`; the paper has 1,024 with
             the minimax approximation.
         radius_scale: Factor of the radius, >= 0.
-        kernel: The kernel of the discrepancy on the unit cube; a squared exponential of lengthscale
-            0.2 if omitted.
+        kernel: The kernel of the discrepancy. Default: a squared exponential of lengthscale 0.2 of
+            the range of each context.
         minimax: Whether to maximise the minimax approximation of the worst case.
         beta: Squared width of the bound: a number, or a function of the round from 1.
-        options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+        options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
 
     Raises:
-        TypeError: If an argument has the wrong type.
+        BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`.
         ValueError: If `num_points` is below 1, or `beta` or `radius_scale` negative or not finite.
 
     Example:
@@ -219,34 +198,13 @@ def drbo_mmd(
         torch.Size([2, 4, 1])
     """
     check_arguments(drbo_mmd, locals())
-    check_num_points(num_points)
-    check_beta(beta)
-    as_nonnegative("radius_scale", radius_scale)
-    recipe = partial(
-        named.drbo_mmd_minimax if minimax else named.drbo_mmd,
-        num_points=num_points,
+    grid = named.empirical_grid(context_bounds, num_points)
+    ball = partial(
+        named.discrepancy_schedule,
+        kernel=named.discrepancy_kernel(grid.context_bounds) if kernel is None else kernel,
         radius_scale=radius_scale,
-        kernel=kernel,
-        beta=beta,
+        minimax=minimax,
     )
     # The kernel matrix of the grid stays; its factors take longer than all else of a round.
     options = {"uses_previous": minimax, **options}
-    return contextual(recipe, bounds, seeds, context_bounds, **options)
-
-
-def contextual(
-    recipe: Recipe,
-    bounds: Tensor | Box,
-    seeds: int | Sequence[int],
-    context_bounds: Tensor,
-    density_options: dict[str, Any] | None = None,
-    *,
-    num_initial: int = 10,
-    batch_size: int = 1,
-    **options: Any,
-) -> Strategy:
-    r"""A strategy of any recipe of `botorch_risk.acquisition.named` for observed contexts."""
-    may_leave = (density_options or {}).get("at_bounds") == "clip"
-    space = ContextSpace(decision_box(bounds), context_bounds, may_leave)
-    method = ContextualRisk(recipe, **options)
-    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
+    return risk_search(bounds, seeds, environment=grid, risk_measure=ball, beta=beta, **options)

@@ -15,9 +15,9 @@ from botorch.optim import optimize_acqf
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
+from botorch_risk.acquisition.named import RiskSchedule, check_risk, risk_of_round
 from botorch_risk.arguments import check_counts, check_fields
-from botorch_risk.constraints.risk_constraint import RiskConstraint, check_constraints
-from botorch_risk.models.botorch_parts import check_risk_measure
+from botorch_risk.constraints.risk_constraint import RiskConstraint, check_constraints, under
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.robust.robust import robust
 from botorch_risk.strategies.environment import Turn
@@ -39,7 +39,7 @@ class MonteCarloDecision:
         acquisition: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`, the
             last two where `robust` has them; such as `qLogNoisyExpectedImprovement`. A class is
             given an objective in standard deviations, so that its smoothing has no unit.
-        risk_measure: Of the objectives, or one for each.
+        risk_measure: Of the objectives, or one for each; or a schedule, `risk_measure(t, d_w)`.
         constraints: What has to hold.
         max_iterations: Iterations of the acquisition optimiser.
         reduce: From a model, an environment, the measure and the constraints to what the
@@ -69,7 +69,7 @@ class MonteCarloDecision:
     """
 
     acquisition: AcquisitionOfRisk
-    risk_measure: RiskMeasure | tuple[RiskMeasure, ...]
+    risk_measure: RiskMeasure | RiskSchedule | tuple[RiskMeasure, ...]
     constraints: tuple[RiskConstraint, ...] = ()
     max_iterations: int = 50
     reduce: Reduce = robust
@@ -78,25 +78,29 @@ class MonteCarloDecision:
         check_fields(self)
         measures = self.risk_measure
         for measure in measures if isinstance(measures, tuple) else (measures,):
-            check_risk_measure(measure)
+            check_risk(measure)
         check_constraints(self.constraints)
         check_counts(max_iterations=self.max_iterations)
 
     def __call__(self, turn: Turn) -> Tensor:
         r"""Decisions, `R x 1 x d_x`."""
-        rows = zip(range(len(turn.view.seeds)), turn.streams("acquisition"), strict=True)
+        rows = enumerate(turn.streams("acquisition"))
         return torch.cat([self._decide(turn, row, seed % 2**31) for row, seed in rows])
 
     def _decide(self, turn: Turn, row: int, seed: int) -> Tensor:
         r"""The decision of one replicate, `1 x 1 x d_x`."""
         d_x = turn.space.bounds.shape[-1]
         model = model_of_replicate(turn, row)
-        environment = turn.space.of([row]).environment
+        environment = turn.environment_of(row)
+        measure = self.risk_measure
+        if not isinstance(measure, tuple):
+            measure = risk_of_round(measure, turn.view.round, environment)
         pending = None if turn.pending is None else turn.pending[row, :, :d_x]
         with manual_seed(seed):
-            risks, options = self.reduce(model, environment, self.risk_measure, self.constraints)
+            constraints = under(environment, self.constraints)
+            risks, options = self.reduce(model, environment, measure, constraints)
             evaluated = turn.view.decisions[row]
-            if isinstance(self.acquisition, type) and isinstance(self.risk_measure, RiskMeasure):
+            if isinstance(self.acquisition, type) and isinstance(measure, RiskMeasure):
                 options["objective"] = in_spreads(risks, evaluated, options.get("objective"))
             acquisition = self.acquisition(risks, evaluated, X_pending=pending, **options)
             return self._maximize(acquisition, turn, seed).unsqueeze(0)

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from botorch_risk.arguments import check_arguments, check_counts, check_fields
 from botorch_risk.constraints.risk_constraint import RiskConstraint
-from botorch_risk.environments import Environment
-from botorch_risk.models.botorch_parts import as_environment, parts_of
+from botorch_risk.environments import Environment, ObservedContexts
+from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.robust.robust import robust
 from botorch_risk.strategies.environment_space import EnvironmentSpace
@@ -98,7 +98,7 @@ def pareto_search(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
-    environment: Environment,
+    environment: Environment | ObservedContexts,
     risk_measure: RiskMeasure | Sequence[RiskMeasure],
     num_objectives: int | None = None,
     reference_point: Sequence[float] | None = None,
@@ -129,7 +129,8 @@ def pareto_search(
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
-        environment: The known distribution of W, or of the perturbation of the decision.
+        environment: The distribution of W, or of the perturbation of the decision;
+            `ObservedContexts` if it is learnt.
         risk_measure: Of all objectives, or one for each; larger is better.
         num_objectives: How many. Default: as many as there are measures, 2 for a single one.
         reference_point: A value of each risk, in its units; only what is above all of them counts.
@@ -170,8 +171,8 @@ def pareto_search(
     """
     check_arguments(pareto_search, locals())
     measures = _measures(risk_measure, num_objectives)
-    measures = tuple(parts_of(environment, measure)[1] for measure in measures)
-    environment = as_environment(environment)
+    if not isinstance(environment, ObservedContexts):
+        measures = tuple(parts_of(environment, measure)[1] for measure in measures)
     if acquisition is None:
         acquisition = HypervolumeImprovement(_reference_point(reference_point, len(measures)))
     # Said, as an objective may have a constraint too.

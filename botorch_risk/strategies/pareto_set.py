@@ -18,7 +18,7 @@ from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import check_beta
 from botorch_risk.arguments import check_fields, check_nonnegative
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
-from botorch_risk.constraints.risk_constraint import RiskConstraint, check_constraints
+from botorch_risk.constraints.risk_constraint import RiskConstraint, check_constraints, under
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.recommend import InfeasibleRecommendationWarning
@@ -105,7 +105,7 @@ class ObjectiveRisksRecipe:
         if not self.constraints:
             return ObjectiveRisks(model, bounds)
         constraints = ConstrainedUpperConfidenceBound(
-            model, bounds[0], self.constraints, beta=beta, **options
+            model, bounds[0], under(environment, self.constraints), beta=beta, **options
         )
         return ObjectiveRisks(model, bounds, constraints)
 

@@ -2,7 +2,7 @@ r"""Maximises any risk of an outcome, subject to constraints that hold under a r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,23 +11,21 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
-from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.acquisition.widths import Beta, beta_of_round, check_beta
+from botorch_risk.acquisition.named import RiskSchedule, check_risk, is_schedule, risk_bound
+from botorch_risk.acquisition.widths import Beta, check_beta
 from botorch_risk.arguments import check_arguments, check_fields, check_nonnegative
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
-from botorch_risk.constraints.risk_constraint import RiskConstraint, check_constraints
-from botorch_risk.environments import Environment
-from botorch_risk.models.botorch_parts import check_risk_measure, parts_of
+from botorch_risk.constraints.risk_constraint import RiskConstraint, check_constraints, under
+from botorch_risk.environments import Environment, ObservedContexts
+from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.outcomes import single_outcome, spread_of
 from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.strategies.environment import Bound, EnvironmentRisk, Reporting, Turn
+from botorch_risk.strategies.environment import Bound, Chooser, EnvironmentRisk, Reporting, Turn
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.monte_carlo import AcquisitionOfRisk, MonteCarloDecision
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
-
-Decide = Callable[[Turn], Tensor]
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,8 @@ class RiskRecipe:
     r"""The confidence bound of a risk of the first outcome, with constraints on any of them.
 
     Args:
-        risk_measure: Reduces the first outcome; larger is better.
+        risk_measure: Reduces the first outcome; larger is better. Or a schedule of measures,
+            `risk_measure(t, d_w)`.
         constraints: What has to hold.
         beta: Squared width of the objective's bounds: a number, or a function of the round from 1.
         constraint_beta: Squared width of the bounds of the constraints, by which a decision is
@@ -52,7 +51,7 @@ class RiskRecipe:
         1
     """
 
-    risk_measure: RiskMeasure
+    risk_measure: RiskMeasure | RiskSchedule
     constraints: tuple[RiskConstraint, ...] = ()
     beta: Beta = 4.0
     constraint_beta: float = 9.0
@@ -60,7 +59,7 @@ class RiskRecipe:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_risk_measure(self.risk_measure)
+        check_risk(self.risk_measure)
         check_beta(self.beta)
         check_constraints(self.constraints)
         check_nonnegative(constraint_beta=self.constraint_beta)
@@ -77,17 +76,25 @@ class RiskRecipe:
         r"""The rule to report by: an evaluated decision, or with constraints any."""
         return "posterior_mean_everywhere" if self.constraints else "posterior_mean"
 
-    def __call__(self, model: Model, environment: Environment, t: int, **options: Any) -> Bound:
+    def __call__(
+        self, model: Model, environment: Environment, t: int, previous: Any = None, **options: Any
+    ) -> Bound:
         r"""The bound of round t."""
-        beta = beta_of_round(self.beta, t)
-        first: Any = model.models[0] if isinstance(model, ModelList) else model
-        objective = RiskUpperConfidenceBound(first, environment, self.risk_measure, beta, **options)
+        objective = risk_bound(
+            model.models[0] if isinstance(model, ModelList) else model,  # type: ignore[arg-type]
+            environment,
+            t,
+            risk_measure=self.risk_measure,
+            beta=self.beta,
+            previous=previous,
+            **options,
+        )
         if not self.constraints:
             return objective
         return ConstrainedUpperConfidenceBound(
             model,
             objective,
-            self.constraints,
+            under(environment, self.constraints),
             beta=self.constraint_beta,
             optimism=self.optimism,
             **options,
@@ -96,13 +103,13 @@ class RiskRecipe:
 
 @dataclass(frozen=True)
 class DecisionThenValue:
-    r"""A decision, and where w is chosen the value of W at which its outcomes are least certain.
+    r"""A decision, and if w is chosen the value of W at which its outcomes are least certain.
 
     The value has the largest sum over the outcomes of `sigma(x, w) / spread`, the spread being the
     standard deviation of what was observed. It lies in the support.
 
     Args:
-        decide: From a turn to decisions, `R x 1 x d_x`.
+        decide: Chooses the decision, `R x 1 x d_x`.
 
     Raises:
         TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
@@ -120,7 +127,7 @@ class DecisionThenValue:
         tensor([[0.9000]], dtype=torch.float64)
     """
 
-    decide: Decide
+    decide: Chooser
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -175,13 +182,14 @@ def risk_search(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
-    environment: Environment,
-    risk_measure: RiskMeasure,
+    environment: Environment | ObservedContexts,
+    risk_measure: RiskMeasure | RiskSchedule,
     constraints: Sequence[RiskConstraint] = (),
     beta: Beta = 4.0,
     constraint_beta: float = 9.0,
     optimism: float | None = 0.0,
     acquisition: AcquisitionOfRisk | None = None,
+    choose: Chooser | None = None,
     w_is_chosen: bool = False,
     num_initial: int = 10,
     batch_size: int = 1,
@@ -193,32 +201,37 @@ def risk_search(
         maximise   risk_measure(f_0(x, W))
         subject to risk_i(f_i(x, W)) >= threshold_i
 
-    With the confidence bounds of this package, which treat all replicates at once, or with an
-    acquisition function of BoTorch on the samples of the risks (`robust`), replicate by replicate.
-    Both recommend alike: the decision with the best risk of the posterior mean; with constraints,
-    among all decisions that are feasible with confidence, evaluated or not, since a search for the
-    edge of the feasible set evaluates few that are. A warning says where none is.
+    The distribution of W is known, or learnt from the contexts observed with the outcomes
+    (`ObservedContexts`). The search uses the confidence bounds of this package, which treat all
+    replicates at once, or an acquisition function of BoTorch on the samples of the risks
+    (`robust`), replicate by replicate. Both recommend the decision with the best risk of the
+    posterior mean; with constraints, among all decisions that are feasible with confidence,
+    evaluated or not, since a search for the edge of the feasible set evaluates few that are. A
+    warning says if there is none.
 
     Outcomes beyond the first are those that constraints ask for; then `tell` takes `R x q x k x m`.
 
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
-        environment: The known distribution of W, or of the perturbation of the decision.
-        risk_measure: Of the first outcome; larger is better.
-        constraints: What has to hold, for outcomes of number 0, 1, and so on.
+        environment: The distribution of W, or of the perturbation of the decision.
+        risk_measure: Of the first outcome; larger is better. Or a schedule of measures,
+            `risk_measure(t, d_w)`.
+        constraints: What has to hold, for outcomes of number 0, 1, and so on. A constraint under
+            `ObservedContexts` holds under the distribution that the objective has learnt.
         beta: Squared width of the objective's bounds: a number, or a function of the round from 1.
         constraint_beta: Squared width of the constraints' bounds, the confidence with which a
-            recommendation is feasible. More than `beta`, since the best decision is found where a
-            bound is too wide sooner than elsewhere.
+            recommendation is feasible. Larger than `beta`, because the best decision tends to be
+            found where a bound is wrong.
         optimism: Squared width of the constraints' upper bounds, which say where the search may
             go; None for `constraint_beta`, as theory would have it. See
             `ConstrainedUpperConfidenceBound`.
         acquisition: The class of a Monte-Carlo acquisition function of BoTorch, or a function with
             its arguments: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`,
             the last two where `robust` has them. Default: the largest confidence bound.
-        w_is_chosen: Whether w is chosen (`DecisionThenValue`); otherwise the environment draws it,
-            and it is observed with the outcome.
+        choose: How rows are chosen, in place of `acquisition`. Default: `DecisionThenValue`.
+        w_is_chosen: Whether w is chosen; otherwise the environment draws it, and it is observed
+            with the outcome.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         reporting: The rule of the recommendation, as in `EnvironmentRisk`.
@@ -226,8 +239,9 @@ def risk_search(
 
     Raises:
         TypeError: If a part is no environment or no risk measure.
-        UnsupportedError: If w is to be chosen where it perturbs the decision, with constraints.
-        ValueError: If a number is out of its range.
+        UnsupportedError: If w is to be chosen where its distribution is learnt, or where it
+            perturbs the decision, with constraints.
+        ValueError: If a number is out of its range, or both `acquisition` and `choose` are given.
 
     Example:
         >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
@@ -250,7 +264,10 @@ def risk_search(
     """
     check_arguments(risk_search, locals())
     check_beta(beta)
-    environment, risk_measure = parts_of(environment, risk_measure)
+    if acquisition is not None and choose is not None:
+        raise ValueError(f"Expected `acquisition` or `choose`. Got {acquisition!r}, {choose!r}.")
+    if not isinstance(environment, ObservedContexts) and not is_schedule(risk_measure):
+        environment, risk_measure = parts_of(environment, risk_measure)
     recipe = RiskRecipe(risk_measure, tuple(constraints), beta, constraint_beta, optimism)
     space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
     if w_is_chosen and space.perturbs and recipe.num_outcomes > 1:
@@ -258,14 +275,13 @@ def risk_search(
             "Expected `w_is_chosen=False` where the environment perturbs the decision, with "
             f"constraints. Got {type(environment).__name__}."
         )
-    decide = (
-        largest_bound
-        if acquisition is None
-        else MonteCarloDecision(acquisition, risk_measure, recipe.constraints)
-    )
+    if acquisition is not None:
+        choose = DecisionThenValue(
+            MonteCarloDecision(acquisition, risk_measure, recipe.constraints)
+        )
     method = EnvironmentRisk(
         recipe,
-        DecisionThenValue(decide),
+        choose or DecisionThenValue(largest_bound),
         reporting or recipe.reporting,
         num_outcomes=recipe.num_outcomes,
         **options,
@@ -275,7 +291,7 @@ def risk_search(
 
 def _least_certain(turn: Turn, X: Tensor) -> Tensor:
     r"""The inputs of the model at decisions `R x 1 x d_x`, with the value of W to query."""
-    inputs, weights = turn.space.environment.expand(X)  # R x 1 x n_w x d
+    inputs, weights = turn.environment.expand(X)  # R x 1 x n_w x d
     model, pairs = turn.model, inputs.squeeze(-3)
     total = torch.zeros_like(pairs[..., 0])  # R x n_w
     with torch.no_grad():

@@ -15,6 +15,7 @@ from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.seeding import as_seeds, derive_seed
 from botorch_risk.strategies.arguments import describe, difference, from_json, to_json
 from botorch_risk.strategies.classification import Classification
+from botorch_risk.strategies.former import fits_as_today
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import Method, State, View, Views, fits_of, with_rows
 from botorch_risk.strategies.space import Space, as_data
@@ -263,7 +264,7 @@ class Strategy:
             name: from_json(rows[name]).to(like) for name in ("X", "Y", "recorded")
         }
         history = replace(self._history, rounds=torch.tensor(state["rounds"]).long(), **tensors)
-        kept = {name: from_json(value) for name, value in state["state"].items()}
+        kept = {fits_as_today(name): from_json(value) for name, value in state["state"].items()}
         # Where the method keeps it: a bandit stays on the CPU.
         own = {name: kept[name].to(part.device) for name, part in self._state.items()}
         return history, kept | own

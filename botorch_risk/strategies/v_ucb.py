@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from torch import Tensor
 
-from botorch_risk.acquisition import named
 from botorch_risk.acquisition.lacing import LacingRule, select_lacing_value
-from botorch_risk.acquisition.widths import Beta, bayesian_beta, check_beta
+from botorch_risk.acquisition.widths import Beta, bayesian_beta
 from botorch_risk.arguments import check_arguments, check_fields
-from botorch_risk.environments import Environment, IndependentEnvironment
+from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
+from botorch_risk.environments import Environment, IndependentEnvironment, ObservedContexts
 from botorch_risk.risk import ValueAtRisk
-from botorch_risk.strategies.environment import EnvironmentRisk, Turn
-from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.space import Box, decision_box
+from botorch_risk.strategies.environment import Turn
+from botorch_risk.strategies.risk_search import risk_search
+from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 
 
@@ -40,10 +39,9 @@ class LacedValue:
         >>> from botorch_risk.environments import DiscreteEnvironment
         >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> w = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
-        >>> recipe = partial(named.v_ucb, risk_level=0.1)
-        >>> method = EnvironmentRisk(recipe, LacedValue("uniform"), raw_samples=16)
-        >>> space = EnvironmentSpace(Box(unit), DiscreteEnvironment(w))
-        >>> strategy = Strategy(space, method, seeds=[0, 1], num_initial=8)
+        >>> parts = {"environment": DiscreteEnvironment(w), "risk_measure": ValueAtRisk(0.1)}
+        >>> choose = LacedValue("uniform")
+        >>> strategy = risk_search(unit, [0, 1], choose=choose, w_is_chosen=True, **parts)
         >>> X = strategy.ask()  # pairs (x, w)
         >>> strategy.tell(X, X.sum(dim=-1, keepdim=True))
         >>> torch.isin(strategy.ask()[..., 1], w)
@@ -62,6 +60,8 @@ class LacedValue:
         X = turn.maximize(bound)
         if not turn.space.w_is_chosen:
             return X
+        if isinstance(bound, ConstrainedUpperConfidenceBound):
+            bound = bound.bound
         inputs = select_lacing_value(bound, X, self.rule, seeds=turn.streams("lacing"))
         return turn.space.row(X, inputs)
 
@@ -70,13 +70,11 @@ def v_ucb(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
     *,
-    environment: Environment,
+    environment: Environment | ObservedContexts,
     risk_level: float,
     beta: Beta = bayesian_beta,
     rule: LacingRule = "probability",
     w_is_chosen: bool = True,
-    num_initial: int = 10,
-    batch_size: int = 1,
     **options: Any,
 ) -> Strategy:
     r"""V-UCB: value-at-risk upper confidence bound, Algorithm 1 of [Nguyen2021vucb]_.
@@ -89,14 +87,13 @@ def v_ucb(
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         seeds: One seed per replicate.
-        environment: The known distribution of W, or of the perturbation of the decision.
+        environment: The distribution of W, or of the perturbation of the decision;
+            `ObservedContexts` if it is learnt.
         risk_level: Lower-tail probability in (0, 1), the paper's alpha.
         beta: Squared width of the bound: a number, or a function of the round from 1.
         rule: Which lacing value is chosen; see `LacedValue`.
         w_is_chosen: Whether w can be chosen; otherwise the environment draws it.
-        num_initial: The number of points of the initial design.
-        batch_size: The number `q` of points of each later round.
-        options: Further arguments of `EnvironmentRisk`.
+        options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -120,9 +117,13 @@ def v_ucb(
     check_arguments(v_ucb, locals())
     if rule == "probability" and w_is_chosen and isinstance(environment, IndependentEnvironment):
         environment.log_density(environment.points)  # raises if there is none
-    check_beta(beta)
-    ValueAtRisk(risk_level)  # raises
-    recipe = partial(named.v_ucb, risk_level=risk_level, beta=beta)
-    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
-    method = EnvironmentRisk(recipe, LacedValue(rule), **options)
-    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
+    return risk_search(
+        bounds,
+        seeds,
+        environment=environment,
+        risk_measure=ValueAtRisk(risk_level),
+        beta=beta,
+        choose=LacedValue(rule),
+        w_is_chosen=w_is_chosen,
+        **options,
+    )

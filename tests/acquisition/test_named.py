@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from botorch_risk.acquisition import (
     RiskUpperConfidenceBound,
     drbo_kde,
     drbo_mmd,
-    drbo_mmd_minimax,
     risk_kde,
     sbo_kde,
     stable_opt,
@@ -57,7 +57,7 @@ def data() -> tuple[Tensor, Tensor]:
 
 SCALE = 0.1
 RADIUS = SCALE * (2 + math.sqrt(2 * math.log(10))) / math.sqrt(2)  # of the discrepancy in round 2
-ANY = {"seeds": SEEDS, "beta": lambda t: 1.0 + t}
+BETA = {"beta": lambda t: 1.0 + t}
 
 
 def by_hand(environment: Environment, measure: RiskMeasure, **options: Any) -> Any:
@@ -112,7 +112,7 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any], Callable[[Any], Any]]
         by_hand(empirical(7), MaximumMeanDiscrepancyBall(RADIUS, kernel)),
     ),
     "drbo_mmd_minimax": (
-        drbo_mmd_minimax,
+        partial(drbo_mmd, minimax=True),
         {"kernel": kernel, "radius_scale": SCALE},
         by_hand(empirical(100), MinimaxApproximation(RADIUS, kernel), optimism="of_values"),
     ),
@@ -129,9 +129,23 @@ def test_equals_its_parts_put_together_by_hand(name: str) -> None:
     X, Y = data()
     recipe, options, expected = CASES[name]
     model = SingleTaskGP(X, Y)
-    found = recipe(model, X[..., 1:], UNIT, 2, **ANY, **options)
+    draws = {} if name.startswith("drbo_mmd") else {"seeds": SEEDS}  # a grid draws nothing
+    found = recipe(model, X[..., 1:], UNIT, 2, **BETA, **draws, **options)
     torch.testing.assert_close(found.evaluate(GRID), expected(model).evaluate(GRID))
     assert found.beta == 3.0
+
+
+def test_a_schedule_gives_the_risk_of_the_round() -> None:
+    X, Y = data()
+    model = SingleTaskGP(X, Y)
+
+    def tail(t: int, d_w: int) -> RiskMeasure:
+        return ConditionalValueAtRisk(d_w / (2 * t))
+
+    found = risk_kde(model, X[..., 1:], UNIT, 2, seeds=SEEDS, risk_measure=tail)
+    assert found.risk_measure == ConditionalValueAtRisk(0.25)
+    with pytest.raises(TypeError, match=r"Expected a `RiskMeasure`.*Got 0\.5"):
+        risk_kde(model, X[..., 1:], UNIT, 2, seeds=SEEDS, risk_measure=lambda t, d_w: 1 / t)
 
 
 def test_minimax_uses_the_factors_of_an_earlier_round_again() -> None:
@@ -144,19 +158,20 @@ def test_minimax_uses_the_factors_of_an_earlier_round_again() -> None:
         return kernel(v, w)
 
     options: dict[str, Any] = {"kernel": counted, "radius_scale": 0.1, "num_points": 20}
-    first = drbo_mmd_minimax(model, W[:, :4], UNIT, 1, **options)
+    options["minimax"] = True
+    first = drbo_mmd(model, W[:, :4], UNIT, 1, **options)
     count = len(calls)
-    again = drbo_mmd_minimax(model, W, UNIT, 5, previous=first, **options)
+    again = drbo_mmd(model, W, UNIT, 5, previous=first, **options)
     assert len(calls) == count
-    fresh = drbo_mmd_minimax(model, W, UNIT, 5, **options)
+    fresh = drbo_mmd(model, W, UNIT, 5, **options)
     assert again.risk_measure.radius == fresh.risk_measure.radius
     assert torch.equal(again.evaluate(GRID), fresh.evaluate(GRID))
 
 
-@pytest.mark.parametrize("recipe", [drbo_mmd, drbo_mmd_minimax])
-def test_default_radius_is_the_papers(recipe: Any) -> None:
+@pytest.mark.parametrize("minimax", [False, True])
+def test_default_radius_is_the_papers(minimax: bool) -> None:
     X, Y = data()
-    acqf = recipe(SingleTaskGP(X, Y), X[..., 1:], UNIT, 4, num_points=5)
+    acqf = drbo_mmd(SingleTaskGP(X, Y), X[..., 1:], UNIT, 4, num_points=5, minimax=minimax)
     assert acqf.risk_measure.radius == pytest.approx((2 + (2 * np.log(10)) ** 0.5) / 2)
 
 
@@ -191,7 +206,7 @@ def test_minimax_maximises_the_worst_case_of_the_upper_bounds(seed: int) -> None
     model = SingleTaskGP(X, (9 * X[:, :1]).sin() + (7 * X.sum(-1, keepdim=True)).cos())
     options = {"t": 12, "kernel": lambda v, w: 0.01 * (-5 * (v - w.mT).abs()).exp()}
     W, grid = torch.rand(12, 1, **draw), torch.linspace(0, 1, 101, dtype=torch.double)[:, None]
-    acqf = drbo_mmd_minimax(model, W, UNIT, **options)
+    acqf = drbo_mmd(model, W, UNIT, minimax=True, **options)
     _, upper, weights = acqf.pointwise_bounds(grid)
     points, radius = acqf.environment.points.numpy(), acqf.risk_measure.radius
     gram = 0.01 * np.exp(-5 * np.abs(points - points.T))  # which can be inverted
@@ -210,7 +225,7 @@ def test_minimax_maximises_the_worst_case_of_the_upper_bounds(seed: int) -> None
 def test_minimax_is_maximised_at_the_best_worst_case_of_the_upper_bounds() -> None:
     X, Y = data()
     model = SingleTaskGP(X, Y)
-    acqf = drbo_mmd_minimax(model, X[..., 1:], UNIT, 1, radius_scale=SCALE)
+    acqf = drbo_mmd(model, X[..., 1:], UNIT, 1, radius_scale=SCALE, minimax=True)
     asked, _ = optimize_acqf_replicates(acqf, UNIT, seeds=SEEDS, num_restarts=4, raw_samples=64)
     grid = torch.linspace(0, 1, 501, dtype=torch.double).reshape(1, 501, 1).expand(2, 501, 1)
     _, upper, weights = acqf.pointwise_bounds(grid)

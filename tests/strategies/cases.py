@@ -18,7 +18,7 @@ from torch import Tensor
 from botorch_risk import strategies
 from botorch_risk.acquisition import LevelSet, Maximize
 from botorch_risk.constraints import RiskConstraint
-from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.environments import DiscreteEnvironment, ObservedContexts
 from botorch_risk.fit.estimators import MaximumAPosteriori
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.strategies import (
@@ -252,10 +252,10 @@ def of_mixed_contexts(make: Any, num_asked: int = 3, **options: Any) -> Strategy
     )
 
 
-def of_objectives(make: Any, **options: Any) -> StrategyCase:
-    r"""Several outcomes are observed with the context, whose distribution is known."""
+def of_objectives(make: Any, label: str = "", **options: Any) -> StrategyCase:
+    r"""Several outcomes are observed with the context."""
     options = {"environment": OBJECTIVES.environment, **options}
-    return StrategyCase(make, OBJECTIVES.bounds, options, OBJECTIVES, num_told=2)
+    return StrategyCase(make, OBJECTIVES.bounds, options, OBJECTIVES, num_told=2, label=label)
 
 
 def of_a_domain(make: Any, label: str = "", batch_size: int = 2, **options: Any) -> StrategyCase:
@@ -279,6 +279,8 @@ def random_or_acquire(
 
 # All decisions meet it with confidence, so that nothing is said of a recommendation that fails.
 _USED = [RiskConstraint.chance(PAIRS.environment, 1e3, outcome=1, delta=0.1)]
+_LEARNT = ObservedContexts(PAIRS.contexts)
+_USED_IN_ANY_WEATHER = [RiskConstraint.chance(_LEARNT, 1e3, outcome=1, delta=0.1)]
 _TINY = {"n_w": 2, "num_samples": 2, "num_restarts": 1, "raw_samples": 2, "max_iterations": 1}
 _FEW = {"num_restarts": 1, "raw_samples": 4, "max_iterations": 2}
 _CVAR = ConditionalValueAtRisk(0.4)
@@ -313,6 +315,14 @@ STRATEGIES = [
         strategies.drbo_mmd, label="-minimax", num_points=5, radius_scale=0.1, minimax=True
     ),
     of_contexts(baselines.stable_opt, n_w=16),
+    of_contexts(
+        strategies.risk_kde,
+        label="-constrained",
+        n_w=16,
+        risk_measure=ConditionalValueAtRisk(0.1),
+        constraints=_USED_IN_ANY_WEATHER,
+        reporting="posterior_mean",
+    ),
     of_contexts(baselines.context_free_gp_ucb),
     of_pairs(strategies.v_ucb, risk_level=0.1),
     of_pairs(baselines.adversarial_stable_opt),
@@ -359,6 +369,14 @@ STRATEGIES = [
     ),
     of_objectives(
         strategies.pareto_search,
+        risk_measure=_CVAR,
+        acquisition=HypervolumeImprovement((-5.0, -5.0), num_samples=4),
+        **_FEW,
+    ),
+    of_objectives(
+        strategies.pareto_search,
+        label="-learnt",
+        environment=ObservedContexts(torch.tensor([[0.0], [1.0]], dtype=torch.double)),
         risk_measure=_CVAR,
         acquisition=HypervolumeImprovement((-5.0, -5.0), num_samples=4),
         **_FEW,

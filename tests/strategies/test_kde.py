@@ -9,16 +9,24 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+from botorch.exceptions.errors import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from botorch.models import SingleTaskGP
 from botorch_risk_bench.baselines import context_free_gp_ucb, stable_opt
 from botorch_risk_bench.experiments import get_experiment
 from torch import Tensor
 
 from botorch_risk.acquisition import continuous_domain_beta
+from botorch_risk.constraints import RiskConstraint
 from botorch_risk.environments import (
     EmpiricalGrid,
     InputPerturbation,
     KernelDensityEnvironment,
+    ObservedContexts,
     StandardDeviationBox,
 )
 from botorch_risk.risk import (
@@ -30,7 +38,14 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import drbo_kde, drbo_mmd, risk_kde, sbo_kde
+from botorch_risk.strategies import (
+    LacedValue,
+    drbo_kde,
+    drbo_mmd,
+    risk_kde,
+    risk_search,
+    sbo_kde,
+)
 from botorch_risk.test_functions import EnvironmentalAckley
 from tests.bench.played import play as play_experiment
 from tests.bench.played import records_in
@@ -211,7 +226,7 @@ def test_contexts_outside_their_bounds_are_refused_before_anything_is_changed(na
     X = strategy.ask()
     points, Y = meet(strategy, X, 0)
     points[1, 2, 2] = 1.25
-    with pytest.raises(InputDataError, match=r"within `context_bounds`, or .* Got 1.25, self"):
+    with pytest.raises(InputDataError, match=r"within `context_bounds`, unless .* Got 1.25"):
         strategy.tell(points, Y)
     assert torch.equal(strategy.ask(), X)
 
@@ -242,3 +257,52 @@ def test_experiments_draw_contexts_that_resume(tmp_path: Path) -> None:
     problem = get_experiment("ackley").problem()
     torch.testing.assert_close(one.objective, problem.objective(one.X[..., :2]))
     assert (one.objective <= problem.optimal_expectation).all()
+
+
+def test_a_learnt_distribution_has_every_option_of_a_known_one() -> None:
+    r"""Constraints, an acquisition function of BoTorch, the choice of w and the report."""
+    rain = ObservedContexts(CONTEXTS, partial(KernelDensityEnvironment, n_w=16))
+    few = {**SMALL, "num_restarts": 1, "raw_samples": 8}
+    tail = ConditionalValueAtRisk(0.2)
+    strategies: dict[str, Any] = {
+        "constrained": {"constraints": [RiskConstraint.chance(rain, 5.0, outcome=0, delta=0.2)]},
+        "of BoTorch": {"acquisition": qLogNoisyExpectedImprovement},
+        "reported": {"reporting": "recorded_lower_confidence_bound"},
+        "chosen": {"choose": LacedValue()},
+    }
+    for options in strategies.values():
+        strategy = risk_search(
+            DECISIONS, (0, 1), environment=rain, risk_measure=tail, **few, **options
+        )
+        play(strategy, 2)
+        assert strategy.ask().shape == (2, 1, 2)
+        assert strategy.recommend().isfinite().all()
+
+
+def test_a_constraint_holds_under_what_was_learnt() -> None:
+    r"""The same as if the learnt distribution had been known."""
+    rain = ObservedContexts(CONTEXTS, partial(KernelDensityEnvironment, n_w=16))
+    limit = RiskConstraint.chance(rain, 5.0, outcome=0, delta=0.2)
+    with pytest.raises(UnsupportedError, match=r"distribution of W\. Got `Observed"):
+        limit.bound(SingleTaskGP(torch.rand(4, 3).double(), torch.rand(4, 1).double()), 4.0)
+    options = {"risk_measure": Expectation(), **SMALL}
+    strategy = risk_search(DECISIONS, 0, environment=rain, constraints=[limit], **options)
+    play(strategy, 2)
+    learnt = strategy.belief.bound.environment
+    (constraint,) = strategy.belief.risk_constraints
+    assert constraint.environment is learnt
+    torch.testing.assert_close(learnt.observed, strategy.history.X[..., 2:])
+
+
+def test_w_that_is_chosen_does_not_show_its_distribution() -> None:
+    with pytest.raises(UnsupportedError, match="known distribution of w where w is chosen"):
+        risk_kde(
+            DECISIONS, 0, context_bounds=CONTEXTS, risk_measure=Expectation(), w_is_chosen=True
+        )
+
+
+def test_a_batch_has_the_earlier_decisions_pending() -> None:
+    strategy = build("sbo_kde", batch_size=2)
+    play(strategy, 1)
+    first, second = strategy.ask().unbind(dim=-2)
+    assert ((first - second).abs().amax(dim=-1) > 1e-3).all()

@@ -18,10 +18,10 @@ from torch import Tensor
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.strategies.environment import EnvironmentRisk, Reporting, Turn
+from botorch_risk.strategies.environment import Chooser, EnvironmentRisk, Reporting, Turn
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.monte_carlo import AcquisitionOfRisk, MonteCarloDecision
-from botorch_risk.strategies.risk_search import Decide, DecisionThenValue, RiskRecipe
+from botorch_risk.strategies.risk_search import DecisionThenValue, RiskRecipe
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.appended_values import resampled, without_numerical_warnings
@@ -106,7 +106,7 @@ class Quietly:
         decide: From a turn to decisions.
     """
 
-    decide: Decide
+    decide: Chooser
 
     def __call__(self, turn: Turn) -> Tensor:
         r"""Decisions, `R x 1 x d_x`."""

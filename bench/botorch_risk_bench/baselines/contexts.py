@@ -9,14 +9,17 @@ from typing import Any
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition import named
-from botorch_risk.acquisition.named import gp_ucb
+from botorch_risk.acquisition.named import PAPER_BETA, gp_ucb
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import Beta, check_beta
 from botorch_risk.arguments import check_arguments
+from botorch_risk.environments import Environment, ObservedContexts, StandardDeviationBox
 from botorch_risk.environments.uniforms import check_num_points
-from botorch_risk.strategies.kde import contextual
-from botorch_risk.strategies.space import Box
+from botorch_risk.risk import WorstCase
+from botorch_risk.strategies.environment import EnvironmentRisk
+from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.risk_search import DecisionThenValue, largest_bound, risk_search
+from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
 
@@ -26,7 +29,7 @@ def stable_opt(
     *,
     context_bounds: Tensor,
     n_w: int = 256,
-    beta: Beta = named.PAPER_BETA,
+    beta: Beta = PAPER_BETA,
     **options: Any,
 ) -> Strategy:
     r"""The worst context within a standard deviation of the mean [Bogunovic2018stableopt]_.
@@ -37,7 +40,7 @@ def stable_opt(
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         n_w: Points of the box of contexts.
         beta: Squared width of the bound: a number, or a function of the round from 1.
-        options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+        options: Further arguments of `risk_search`.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -51,9 +54,10 @@ def stable_opt(
     """
     check_arguments(stable_opt, locals())
     check_num_points(n_w)
-    check_beta(beta)
-    recipe = partial(named.stable_opt, n_w=n_w, beta=beta)
-    return contextual(recipe, bounds, seeds, context_bounds, **options)
+    box = ObservedContexts(context_bounds, partial(StandardDeviationBox, n_w=n_w))
+    return risk_search(
+        bounds, seeds, environment=box, risk_measure=WorstCase(), beta=beta, **options
+    )
 
 
 def context_free_gp_ucb(
@@ -61,7 +65,9 @@ def context_free_gp_ucb(
     seeds: int | Sequence[int],
     *,
     context_bounds: Tensor,
-    beta: Beta = named.PAPER_BETA,
+    beta: Beta = PAPER_BETA,
+    num_initial: int = 10,
+    batch_size: int = 1,
     **options: Any,
 ) -> Strategy:
     r"""GP-UCB on the decision alone, to which the context is noise.
@@ -73,7 +79,9 @@ def context_free_gp_ucb(
         seeds: One seed per replicate.
         context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         beta: Squared width of the bound: a number, or a function of the round from 1.
-        options: `num_initial` and `batch_size`; further arguments of `ContextualRisk`.
+        num_initial: The number of points of the initial design.
+        batch_size: The number `q` of points of each later round.
+        options: Further arguments of `EnvironmentRisk`.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -87,17 +95,14 @@ def context_free_gp_ucb(
     """
     check_arguments(context_free_gp_ucb, locals())
     check_beta(beta)
+    unused = ObservedContexts(context_bounds, partial(StandardDeviationBox, n_w=1))
+    space = EnvironmentSpace(decision_box(bounds), unused, w_is_chosen=False)
     recipe = partial(_without_contexts, beta=beta)
-    return contextual(recipe, bounds, seeds, context_bounds, uses_contexts=False, **options)
+    method = EnvironmentRisk(recipe, DecisionThenValue(largest_bound), uses_w=False, **options)
+    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
 
 
 def _without_contexts(
-    model: Model,
-    observed: Tensor,
-    bounds: Tensor | Box,
-    t: int,
-    *,
-    seeds: Sequence[int],
-    beta: Beta,
+    model: Model, environment: Environment, t: int, *, beta: Beta, **options: Any
 ) -> RiskUpperConfidenceBound:
-    return gp_ucb(model, t, beta=beta)
+    return gp_ucb(model, t, beta=beta, **options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -12,14 +11,14 @@ from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
 from botorch_risk.acquisition import named
-from botorch_risk.acquisition.widths import Beta, bayesian_beta, check_beta
+from botorch_risk.acquisition.widths import Beta, bayesian_beta
 from botorch_risk.arguments import check_arguments
 from botorch_risk.environments import Environment, IndependentEnvironment
-from botorch_risk.risk import ValueAtRisk
+from botorch_risk.risk import ValueAtRisk, WorstCase
 from botorch_risk.seeding import generators
-from botorch_risk.strategies.environment import Chooser, EnvironmentRisk, Turn
-from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.space import Box, decision_box
+from botorch_risk.strategies.environment import Chooser, Turn
+from botorch_risk.strategies.risk_search import risk_search
+from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.v_ucb import LacedValue
 
@@ -31,8 +30,6 @@ def adversarial_stable_opt(
     environment: Environment,
     beta: Beta = bayesian_beta,
     w_is_chosen: bool = True,
-    num_initial: int = 10,
-    batch_size: int = 1,
     **options: Any,
 ) -> Strategy:
     r"""StableOpt as it was published: the adversary's w is chosen and queried.
@@ -49,9 +46,7 @@ def adversarial_stable_opt(
         environment: Its points of positive weight are the adversary's choices.
         beta: Squared width of the bound: a number, or a function of the round from 1.
         w_is_chosen: Whether w can be chosen; otherwise the environment draws it.
-        num_initial: The number of points of the initial design.
-        batch_size: The number `q` of points of each later round.
-        options: Further arguments of `EnvironmentRisk`.
+        options: Further arguments of `risk_search`.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -66,11 +61,16 @@ def adversarial_stable_opt(
         torch.Size([2, 4, 2])
     """
     check_arguments(adversarial_stable_opt, locals())
-    check_beta(beta)
-    recipe = partial(named.adversarial_stable_opt, beta=beta)
-    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
-    method = EnvironmentRisk(recipe, LacedValue("uniform"), **options)
-    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
+    return risk_search(
+        bounds,
+        seeds,
+        environment=environment,
+        risk_measure=WorstCase(),
+        beta=beta,
+        choose=LacedValue("uniform"),
+        w_is_chosen=w_is_chosen,
+        **options,
+    )
 
 
 def contextual_gp_ucb(
@@ -94,7 +94,7 @@ def contextual_gp_ucb(
         environment: The known distribution of W.
         risk_level: Lower-tail probability in (0, 1) of the report.
         beta: Squared width of the bounds: a number, or a function of the round from 1.
-        options: `num_initial`, `batch_size`; further arguments of `EnvironmentRisk`.
+        options: Further arguments of `risk_search`.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -128,7 +128,7 @@ def random_pairs(
         seeds: One seed per replicate.
         environment: The known distribution of W.
         risk_level: Lower-tail probability in (0, 1) of the report.
-        options: `beta`, `num_initial`, `batch_size`; further arguments of `EnvironmentRisk`.
+        options: Further arguments of `risk_search`.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -154,8 +154,6 @@ def drawn_contexts(
     risk_level: float,
     *,
     beta: Beta = bayesian_beta,
-    num_initial: int = 10,
-    batch_size: int = 1,
     **options: Any,
 ) -> Strategy:
     r"""A strategy whose w is drawn from its distribution, reported by the value-at-risk.
@@ -167,12 +165,16 @@ def drawn_contexts(
         raise UnsupportedError(
             f"Expected an `IndependentEnvironment`. Got {type(environment).__name__}."
         )
-    check_beta(beta)
-    ValueAtRisk(risk_level)  # raises
-    recipe = partial(named.v_ucb, risk_level=risk_level, beta=beta)
-    method = EnvironmentRisk(recipe, choose, **options)
-    space = EnvironmentSpace(decision_box(bounds), environment)
-    return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
+    return risk_search(
+        bounds,
+        seeds,
+        environment=environment,
+        risk_measure=ValueAtRisk(risk_level),
+        beta=beta,
+        choose=choose,
+        w_is_chosen=True,
+        **options,
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,82 @@
+r"""Contexts that are observed with the outcome, from which their distribution is learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from botorch_risk.arguments import as_floating, check_bounds
+from botorch_risk.environments.environment import IndependentEnvironment
+from botorch_risk.environments.kernel_density import KernelDensityEnvironment
+
+
+class Learner(Protocol):
+    r"""From observed contexts to their distribution."""
+
+    def __call__(
+        self, observed: Tensor, *, bounds: Tensor, seeds: int | Sequence[int]
+    ) -> IndependentEnvironment:
+        r"""The distribution that `batch_shape x t x d_w` contexts within `bounds` suggest."""
+        ...
+
+
+_DENSITY: Learner = partial(KernelDensityEnvironment, n_w=256)
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedContexts:
+    r"""A distribution of W that is not known, but learnt from the contexts observed so far.
+
+    It stands where a strategy or a constraint takes an environment, and is learnt again in each
+    round. In a loop of your own, `learnt(observed, seeds)` is the environment of a round.
+
+    Args:
+        context_bounds: Their lower and upper bounds, `2 x d_w`.
+        learn: From contexts to an environment, called as `learn(observed, bounds=, seeds=)`.
+            Default: a `KernelDensityEnvironment` of 256 points.
+        may_leave: Whether contexts outside the bounds are accepted.
+
+    Raises:
+        BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`.
+        ValueError: If a lower bound is not below its upper bound, or one is not finite.
+
+    Example:
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> from botorch_risk.strategies import risk_search
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> humidity = ObservedContexts(unit)
+        >>> tail = ConditionalValueAtRisk(0.2)
+        >>> strategy = risk_search(unit, 0, environment=humidity, risk_measure=tail, num_initial=4)
+        >>> X = strategy.ask()  # decisions alone
+        >>> rows = torch.cat([X, torch.rand(1, 4, 1)], dim=-1)  # each with the context it met
+        >>> strategy.tell(rows, rows.sum(dim=-1, keepdim=True))
+        >>> strategy.ask().shape
+        torch.Size([1, 1, 1])
+    """
+
+    context_bounds: Tensor
+    learn: Learner = _DENSITY
+    may_leave: bool = False
+
+    def __post_init__(self) -> None:
+        bounds = as_floating(self.context_bounds, "context_bounds").detach().clone()
+        check_bounds(bounds, name="context_bounds")
+        object.__setattr__(self, "context_bounds", bounds)
+
+    def learnt(self, observed: Tensor, seeds: int | Sequence[int]) -> IndependentEnvironment:
+        r"""The distribution learnt from `batch_shape x t x d_w` contexts, with one seed each."""
+        observed = as_floating(observed, "observed")
+        return self.learn(observed, bounds=self.context_bounds.to(observed), seeds=seeds)
+
+    def num_inputs(self, d_x: int) -> int:
+        r"""The number of columns of a decision of `d_x` columns with its context."""
+        return d_x + self.context_bounds.shape[-1]
+
+    def range(self, bounds: Tensor) -> Tensor:
+        r"""A box of decisions `2 x d_x` with the bounds of the contexts, `2 x d`."""
+        return torch.cat([bounds, self.context_bounds.to(bounds)], dim=-1)

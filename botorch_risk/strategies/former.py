@@ -1,0 +1,138 @@
+r"""What earlier versions stored of a strategy, as this version describes it.
+
+Version 0.1.0 named parts by their modules, had a method and a space of their own for contexts that
+are observed, and bounds of a known distribution by the name of their acquisition function.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+# The modules in the name of a part of this project, up to its class, function or outer function.
+MODULES = re.compile(r"^botorch_risk(?:_bench)?\.(?:[a-z]\w*\.)*(?=\w+(?:$|\.<locals>)|_*[A-Z])")
+
+# A digest of all bits, which differ between processors.
+_BITS = re.compile(r"^(\(.*\) torch\.\w+) [0-9a-f]{16}$")
+
+
+def as_today(description: Any) -> Any:
+    r"""A stored name or description, as today's version gives it.
+
+    Example:
+        >>> as_today({"class": "botorch_risk.strategies.acquire.Acquire"})
+        {'class': 'botorch_risk.Acquire'}
+    """
+    if isinstance(description, str):
+        return _BITS.sub(r"\1", MODULES.sub("botorch_risk.", description))
+    if isinstance(description, Mapping):
+        today = {key: as_today(part) for key, part in description.items()}
+        for former, translate in _FORMER.items():
+            if former in (today.get("class"), today.get("function")):
+                return translate(today)
+        return _with_learnt_contexts(today)
+    return list(map(as_today, description)) if isinstance(description, list) else description
+
+
+def fits_as_today(name: str) -> str:
+    r"""The name of a part of a method's state."""
+    return name.replace("fit f ", "fit outcome 0 ")
+
+
+def _recipe(risk_measure: Mapping[str, Any], beta: Any) -> dict[str, Any]:
+    return {
+        **_of_class("RiskRecipe", risk_measure=risk_measure, constraints=[], beta=beta),
+        "constraint_beta": 9.0,
+        "optimism": 0.0,
+    }
+
+
+def _of_class(name: str, **parts: Any) -> dict[str, Any]:
+    return {"class": f"botorch_risk.{name}", **parts}
+
+
+def _function(name: str, **options: Any) -> dict[str, Any]:
+    return {"function": f"botorch_risk.{name}", "args": [], **options}
+
+
+def _value_at_risk(old: Mapping[str, Any]) -> Any:
+    if not {"risk_level", "beta"} <= old.keys():  # a recipe of the user's own
+        return old
+    measure = _of_class("ValueAtRisk", risk_level=old["risk_level"], strict=False)
+    return _recipe(measure, old["beta"])
+
+
+_WORST = _of_class("WorstCase", over="support")
+
+# By the name of a class or of a function.
+_FORMER: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "botorch_risk.v_ucb": _value_at_risk,
+    "botorch_risk.adversarial_stable_opt": lambda old: (
+        _recipe(_WORST, old["beta"]) if "beta" in old else old
+    ),
+    "botorch_risk.EnvironmentRisk": lambda old: {"uses_w": True, "uses_previous": False, **old},
+}
+
+
+def _with_learnt_contexts(old: dict[str, Any]) -> dict[str, Any]:
+    r"""The arguments of a strategy under observed contexts, in which space and method changed."""
+    method: Any = old.get("method")
+    space: Any = old.get("space")
+    if not isinstance(method, dict) or method.get("class") != "botorch_risk.ContextualRisk":
+        return old
+    recipe = {**method.pop("recipe"), "context_bounds": space["context_bounds"]}
+    learn, risk_measure = _CONTEXTUAL[recipe["function"].removeprefix("botorch_risk.")](recipe)
+    today = _of_class(
+        "EnvironmentRisk",
+        recipe=_function("_without_contexts", beta=recipe["beta"])
+        if risk_measure is None
+        else _recipe(risk_measure, recipe["beta"]),
+        choose=_of_class("DecisionThenValue", decide="botorch_risk.largest_bound"),
+        reporting="posterior_mean",
+        num_outcomes=1,
+        uses_w=method.pop("uses_contexts"),
+    )
+    contexts = _of_class(
+        "ObservedContexts",
+        context_bounds=space["context_bounds"],
+        learn=learn,
+        may_leave=space["may_leave"],
+    )
+    return {
+        **old,
+        "method": {**method, **today},
+        "space": _of_class(
+            "EnvironmentSpace", box=space["box"], environment=contexts, w_is_chosen=False
+        ),
+    }
+
+
+def _density(old: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    options = {**more, **(old["density_options"] or {})}
+    return _function("KernelDensityEnvironment", n_w=old["n_w"], **options)
+
+
+def _discrepancy(old: Mapping[str, Any], minimax: bool) -> tuple[Any, Any]:
+    lower, upper = old["context_bounds"]
+    ranges = [high - low for low, high in zip(lower, upper, strict=True)]
+    kernel = old["kernel"] or _function("_squared_exponential", ranges=ranges)
+    schedule = _function(
+        "discrepancy_schedule", kernel=kernel, radius_scale=old["radius_scale"], minimax=minimax
+    )
+    return _function("_nearest_on_grid", num_points=old["num_points"]), schedule
+
+
+# From the recipe of a name to how contexts are learnt and to the risk.
+_CONTEXTUAL: dict[str, Callable[[Mapping[str, Any]], tuple[Any, Any]]] = {
+    "sbo_kde": lambda old: (_density(old), _of_class("Expectation")),
+    "risk_kde": lambda old: (_density(old), old["risk_measure"]),
+    "drbo_kde": lambda old: (
+        _density(old, n_ball=old["n_w"]),
+        _function("total_variation_schedule", radius_scale=old["radius_scale"]),
+    ),
+    "drbo_mmd": lambda old: _discrepancy(old, minimax=False),
+    "drbo_mmd_minimax": lambda old: _discrepancy(old, minimax=True),
+    "stable_opt": lambda old: (_function("StandardDeviationBox", n_w=old["n_w"]), _WORST),
+    "_without_contexts": lambda old: (_function("StandardDeviationBox", n_w=1), None),
+}
