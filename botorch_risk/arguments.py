@@ -1,6 +1,6 @@
-r"""What users pass: arrays as tensors, and checks that run before anything is built or changed.
+r"""Convert the arrays that users pass to tensors, and check arguments before anything is built.
 
-NaN passes every `if number < limit: raise`, so that each check here asks for what is right.
+NaN passes every `if number < limit: raise`, so each check here tests for what is right.
 """
 
 import collections.abc
@@ -22,7 +22,6 @@ _CONVERTED = ("Environment", "OutcomeConstraint", "RiskConstraint", "RiskMeasure
 
 
 def _number(name: str, number: Any) -> float:
-    r"""A number as a Python float; raises ValueError for text and everything else."""
     try:
         return float(None if isinstance(number, str | bytes) else number)  # type: ignore[arg-type]
     except (TypeError, ValueError, RuntimeError):
@@ -30,35 +29,39 @@ def _number(name: str, number: Any) -> float:
 
 
 def check_finite(**numbers: float) -> None:
-    r"""Raises ValueError unless every number is finite."""
+    r"""Raise ValueError unless every number is finite."""
     for name, number in numbers.items():
         if not abs(_number(name, number)) < math.inf:
             raise ValueError(f"Expected a finite `{name}`. Got {number}.")
 
 
-def check_nonnegative(**numbers: float) -> None:
-    r"""Raises ValueError unless every number is finite and >= 0."""
+def check_nonnegative(**numbers: float | Tensor) -> None:
+    r"""Raise ValueError unless every number, or entry of a tensor, is finite and >= 0."""
     for name, number in numbers.items():
-        if not 0 <= _number(name, number) < math.inf:
+        if isinstance(number, Tensor):
+            fits = bool((number.isfinite() & (number >= 0)).all())
+        else:
+            fits = 0 <= _number(name, number) < math.inf
+        if not fits:
             raise ValueError(f"Expected `{name}` to be finite and >= 0. Got {number}.")
 
 
 def check_positive(**numbers: float) -> None:
-    r"""Raises ValueError unless every number is finite and > 0."""
+    r"""Raise ValueError unless every number is finite and > 0."""
     for name, number in numbers.items():
         if not 0 < _number(name, number) < math.inf:
             raise ValueError(f"Expected `{name}` to be finite and > 0. Got {number}.")
 
 
 def check_probability(**numbers: float) -> None:
-    r"""Raises ValueError unless every number is strictly between 0 and 1."""
+    r"""Raise ValueError unless every number is strictly between 0 and 1."""
     for name, number in numbers.items():
         if not 0 < _number(name, number) < 1:
             raise ValueError(f"Expected `{name}` in (0, 1). Got {name}={number}.")
 
 
 def check_integers(**numbers: int) -> None:
-    r"""Raises ValueError unless every number is an integer: Python's own, NumPy's or a tensor's."""
+    r"""Raise ValueError unless every number is an integer of Python, NumPy or a tensor."""
     for name, number in numbers.items():
         try:
             operator.index(number)
@@ -67,12 +70,7 @@ def check_integers(**numbers: int) -> None:
 
 
 def check_counts(least: int = 1, **counts: int) -> None:
-    r"""Raises ValueError unless every number is an integer that is large enough.
-
-    Args:
-        least: What is large enough.
-        counts: The numbers by their names.
-    """
+    r"""Raise ValueError unless every number is an integer of at least `least`."""
     check_integers(**counts)
     for name, count in counts.items():
         if count < least:
@@ -80,13 +78,7 @@ def check_counts(least: int = 1, **counts: int) -> None:
 
 
 def as_counts(name: str, counts: Sequence[int], least: int = 1) -> tuple[int, ...]:
-    r"""Several counts as a tuple; raises ValueError if it is empty or a count is too small.
-
-    Args:
-        name: What they are called.
-        counts: The numbers.
-        least: What is large enough.
-    """
+    r"""Several counts as a tuple; raises ValueError if it is empty or a count is below `least`."""
     try:
         listed = tuple(counts)
     except TypeError:
@@ -105,12 +97,8 @@ def as_tensor(name: str, values: Any) -> Any:
 
     Lists become float64, and whole numbers stay whole. `None` stays `None`.
 
-    Args:
-        name: What the argument is called.
-        values: The numbers.
-
     Raises:
-        TypeError: If they are no table of real numbers.
+        TypeError: If they are not a table of real numbers.
     """
     if isinstance(values, Tensor) and values.is_complex():
         raise TypeError(f"Expected `{name}` to hold real numbers. Got {values.dtype}.")
@@ -129,14 +117,10 @@ def as_tensor(name: str, values: Any) -> Any:
 
 
 def as_floating(values: Any, name: str = "values") -> Tensor:
-    r"""Numbers as a tensor in a floating-point dtype; whole numbers count as float64.
-
-    Args:
-        values: A tensor, a NumPy array or nested lists.
-        name: What the argument is called.
+    r"""Numbers as a tensor in a floating-point dtype; whole numbers become float64.
 
     Raises:
-        TypeError: If they are no table of numbers.
+        TypeError: If they are not a table of numbers.
     """
     values = as_tensor(name, values)
     if values is None:
@@ -168,7 +152,7 @@ def check_bounds(
 
 
 def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    r"""Raises unless each argument has the type that the signature declares.
+    r"""Raise unless each argument has the type that the signature declares.
 
     Environments and risk measures are checked by the code that converts them.
 
@@ -196,7 +180,7 @@ def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) 
 
 
 def check_fields(record: Any) -> None:
-    r"""The same of the fields of a record, for its `__post_init__`."""
+    r"""Check the fields of a record in the same way, for its `__post_init__`."""
     check_arguments(type(record), vars(record))
 
 
@@ -208,7 +192,6 @@ def _kinds(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _is_a(value: Any, kind: Any) -> bool:
-    r"""Whether a value is what a type hint says."""
     origin, parts = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, UnionType):
         return any(_is_a(value, part) for part in parts)
@@ -263,7 +246,6 @@ _NUMBERS: dict[Any, Callable[[Any], bool]] = {
 
 
 def _in_words(kind: Any) -> str:
-    r"""What a type hint asks for."""
     origin, parts = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, UnionType):
         return " or ".join(_in_words(part) for part in parts)

@@ -23,11 +23,6 @@ class ChunkSize:
     Args:
         cpu: On a CPU, where the block should stay in a core's cache.
         gpu: On any other device, where it should fill the device but not its memory.
-
-    Example:
-        >>> covariances = ChunkSize(cpu=2**10)
-        >>> covariances.rows(torch.device("cpu"), entries_per_row=100)
-        10
     """
 
     cpu: int
@@ -43,14 +38,14 @@ class ChunkSize:
 
 
 def evaluate_in_chunks(function: Callable[[Tensor], Tensor], X: Tensor, chunk_size: int) -> Tensor:
-    r"""Values of a pointwise function, some points at a time, with gradients at once.
+    r"""Evaluate a pointwise function at some points at a time, with their gradients at once.
 
     A point's value does not depend on the others, so that the gradient of the sum over a
     chunk holds the gradient of each value. It is computed chunk by chunk, and none of the
     function's intermediate results are kept: memory is bounded by one chunk.
 
     Args:
-        function: Maps `batch_shape x m x d` points to `batch_shape x m` values. Where the points
+        function: Maps `batch_shape x m x d` points to `batch_shape x m` values. If the points
             broadcast, so that several replicates share them, the values have the batch shape of
             the replicates.
         X: The points, `batch_shape x m x d`.
@@ -98,7 +93,6 @@ class _Chunked(torch.autograd.Function):
 def _value_and_gradient(
     function: Callable[[Tensor], Tensor], points: Tensor
 ) -> tuple[Tensor, Tensor]:
-    r"""Values of a pointwise function and the gradient of each in its own point."""
     with torch.enable_grad():
         points = points.detach().requires_grad_()
         values = function(points)

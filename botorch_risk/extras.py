@@ -1,4 +1,4 @@
-r"""Import of what only an extra installs."""
+r"""Import what only an extra installs."""
 
 import importlib
 from types import ModuleType
@@ -9,21 +9,10 @@ class MissingExtraError(ImportError):
 
 
 def require_extra(name: str, requirement: str = "botorch_risk[plots]") -> ModuleType:
-    r"""Imports a module of an extra.
-
-    Args:
-        name: The dotted name of the module.
-        requirement: What installs it.
-
-    Returns:
-        The module.
+    r"""Import a module of an extra.
 
     Raises:
         MissingExtraError: If it is not installed; the message says how.
-
-    Example:
-        >>> require_extra("matplotlib").__name__
-        'matplotlib'
     """
     try:
         return importlib.import_module(name)

@@ -1,7 +1,7 @@
-r"""Where gradients come from: PyTorch's modes, and the data of models that were conditioned.
+r"""PyTorch's gradient modes, and gradients in the data of models that were conditioned.
 
-BoTorch's look-ahead acquisition functions condition a model on a candidate and differentiate what
-it then predicts. GPyTorch detaches the caches of a conditioned model from its data, which leaves
+BoTorch's look-ahead acquisition functions condition a model on a candidate and differentiate
+its predictions. GPyTorch detaches the caches of a conditioned model from its data, which leaves
 the values as they are and makes these gradients wrong.
 """
 
@@ -16,12 +16,9 @@ from torch import Tensor
 
 
 def require_gradients(name: str) -> None:
-    r"""Refuses PyTorch's inference mode, in which no gradient can be computed.
+    r"""Refuse PyTorch's inference mode, in which no gradient can be computed.
 
     `torch.no_grad` is no obstacle: gradients are switched on where they are needed.
-
-    Args:
-        name: The name of the function that needs them.
 
     Raises:
         UnsupportedError: In inference mode.
@@ -34,13 +31,10 @@ def require_gradients(name: str) -> None:
 
 
 def conditioning_on(*data: Tensor) -> AbstractContextManager[Any]:
-    r"""A context in which a conditioned model stays differentiable in what it is conditioned on.
+    r"""A context in which a conditioned model stays differentiable in its new data.
 
-    Where nothing needs a gradient, caches are detached as ever, so that several calls of `backward`
+    If no gradient is needed, caches are detached as usual, so that several calls of `backward`
     may share one.
-
-    Args:
-        data: Inputs and outcomes, of any shape.
     """
     if any(each.requires_grad for each in data):
         return detach_test_caches(False)
@@ -48,11 +42,7 @@ def conditioning_on(*data: Tensor) -> AbstractContextManager[Any]:
 
 
 def predicting_with(model: Any) -> AbstractContextManager[Any]:
-    r"""A context in which predictions are differentiable in the inputs of a model's data.
-
-    Args:
-        model: Any model.
-    """
+    r"""A context in which predictions are differentiable in the inputs of a model's data."""
     return propagate_grads(True) if inputs_need_gradients(model) else nullcontext()
 
 
@@ -61,9 +51,6 @@ def inputs_need_gradients(model: Any) -> bool:
 
     Outcomes do not count: any fantasy's outcomes depend on the hyperparameters, which are constants
     here. Neither do inputs behind a transform that is learnt, for the same reason.
-
-    Args:
-        model: Any model; one without the training data of an exact GP was not.
     """
     inputs = getattr(model, "_original_train_inputs", None)
     if inputs is None:

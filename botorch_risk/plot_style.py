@@ -1,4 +1,4 @@
-r"""How all pictures look: colours that colour-blind readers can tell apart, and a quiet frame."""
+r"""Style all pictures: colours that colour-blind readers can tell apart, in a quiet frame."""
 
 from typing import Any
 

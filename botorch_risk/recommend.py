@@ -5,11 +5,7 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkab
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.exceptions.errors import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models.model import ModelList
 from torch import Tensor
 
@@ -30,7 +26,7 @@ class ConfidenceBound(Protocol):
     """
 
     def check_points(self, X: Tensor) -> None:
-        r"""Raises BotorchTensorDimensionError for what are no points `batch_shape x n x d`."""
+        r"""Raise BotorchTensorDimensionError unless these are points `batch_shape x n x d`."""
 
     def lower(self, X: Tensor) -> Tensor:
         r"""Lower bounds `batch_shape x n` of the objective at points `batch_shape x n x d`."""
@@ -46,7 +42,7 @@ class ObservedObjective(Protocol):
     r"""A confidence bound whose objective can be estimated from the repeats at a point."""
 
     def observed(self, X: Tensor) -> Tensor:
-        r"""Estimates `batch_shape x n` at evaluated points; minus infinity where there is none."""
+        r"""Estimates `batch_shape x n` at evaluated points; minus infinity without repeats."""
         ...
 
 
@@ -54,11 +50,10 @@ class ObservedObjective(Protocol):
 class ConstraintBounds(Protocol):
     r"""Confidence bounds of constraints, as `ConstrainedUpperConfidenceBound` has them."""
 
-    def check_points(self, X: Tensor) -> None:
-        r"""Raises BotorchTensorDimensionError for what are no points `batch_shape x n x d`."""
+    def check_points(self, X: Tensor) -> None: ...
 
     def slacks(self, X: Tensor) -> Tensor:
-        r"""Lower bounds less what they have to reach, `num_constraints x batch_shape x n`."""
+        r"""Lower bounds less their limits, `num_constraints x batch_shape x n`."""
         ...
 
     def worst_slack(self, slacks: Tensor) -> Tensor:
@@ -66,7 +61,7 @@ class ConstraintBounds(Protocol):
         ...
 
     def cautious_mean(self, X: Tensor) -> Tensor:
-        r"""The objective of the posterior mean, `batch_shape x n`, less what a lack costs."""
+        r"""The objective of the posterior mean less a penalty, `batch_shape x n`."""
         ...
 
 
@@ -95,10 +90,9 @@ class Recommendation(NamedTuple):
 
 
 class ObjectiveOfMean:
-    r"""What an acquisition function of BoTorch maximises, at the posterior mean of its model."""
+    r"""The objective of an acquisition function of BoTorch, at the posterior mean of its model."""
 
     def __init__(self, acqf: AcquisitionFunction) -> None:
-        r"""Takes the model and the objective of an acquisition function, and nothing else of it."""
         parts: Any = acqf._modules
         self.name = type(acqf).__name__
         self.model: Any = parts["model"]
@@ -108,7 +102,7 @@ class ObjectiveOfMean:
         self.has_constraints = getattr(acqf, "_constraints", None) is not None
 
     def refuse_constraints(self) -> None:
-        r"""Raises ValueError where bounds of constraints are missing."""
+        r"""Raise ValueError if bounds of constraints are missing."""
         if self.has_constraints:
             raise ValueError(
                 "Expected a `ConstrainedUpperConfidenceBound` of the constraints, as `feasible` or "
@@ -116,21 +110,20 @@ class ObjectiveOfMean:
             )
 
     def check_points(self, X: Tensor) -> None:
-        r"""Raises BotorchTensorDimensionError for what are no points `batch_shape x n x d`."""
         if X.dim() < 2:
             raise BotorchTensorDimensionError(
                 f"Expected `X` to have shape `batch_shape x n x d`. Got {tuple(X.shape)}."
             )
 
     def lower(self, X: Tensor) -> Tensor:
-        r"""Raises UnsupportedError: an improvement has no lower bound of the objective."""
+        r"""Raise UnsupportedError: an improvement has no lower bound of the objective."""
         raise UnsupportedError(
             "Expected a confidence bound, such as a `RiskUpperConfidenceBound` of the same model, "
             f"or the rule 'posterior_mean'. Got {self.name}, which has no lower bound."
         )
 
     def mean(self, X: Tensor) -> Tensor:
-        r"""The objective of the posterior mean, `batch_shape x n`; a risk where it is of risks."""
+        r"""The objective of the posterior mean, `batch_shape x n`; a risk for a model of risks."""
         values = _values_of_mean(self.model, X, self.posterior_transform)
         scores = values if self.objective is None else self.objective(values, X=X)
         if scores.dim() == X.dim() and scores.shape[-1] == 1:
@@ -154,11 +147,7 @@ def _values_of_mean(model: Any, X: Tensor, posterior_transform: Any) -> Tensor:
 
 
 def as_bound(bound: Any) -> ConfidenceBound:
-    r"""A confidence bound as it is; of an acquisition function of BoTorch, its objective alone.
-
-    Raises:
-        TypeError: If it is neither.
-    """
+    r"""A confidence bound as it is; of an acquisition function of BoTorch, its objective alone."""
     if isinstance(bound, ConfidenceBound):
         return bound
     is_ours = type(bound).__module__.startswith("botorch_risk.")
@@ -178,10 +167,10 @@ def recommend(
     *,
     feasible: ConstraintBounds | None = None,
 ) -> Recommendation:
-    r"""The best of some points by a reporting rule.
+    r"""Recommend the best of some points by a reporting rule.
 
     The rule decides the simple regret as much as the method that chose the points does, so
-    a comparison uses one rule for all methods and names it. The objective is what the bound is of:
+    a comparison uses one rule for all methods and names it. The objective is that of the bound:
     mean minus variance, or a risk of the environment.
 
     - `"lower_confidence_bound"`: the largest lower bound of this model (the captions of the figures
@@ -196,7 +185,7 @@ def recommend(
       (Fig. 5 of [Makarova2021rahbo]_). It needs points with at least two repeats.
 
     With constraints, the rule chooses among the points that are feasible with confidence: the lower
-    bound of each constraint reaches its limit. Where there is none, it is the point whose worst
+    bound of each constraint reaches its limit. If there are none, it is the point whose worst
     bound misses least, in standard deviations of the outcome; the result and a warning say so.
     A search that is optimistic about the constraints evaluates few points that are feasible with
     confidence: `recommend_everywhere` does not need them.
@@ -204,7 +193,7 @@ def recommend(
     Args:
         bound: The confidence bound of the final model. Or an acquisition function of BoTorch, on
             `robust(...)` or on any model, for the rule `"posterior_mean"`: its objective is then
-            taken at the posterior mean, which for `robust` is the risk of the posterior mean.
+            evaluated at the posterior mean, which for `robust` is the risk of the posterior mean.
             Candidates and improvements play no part.
         X: `batch_shape x n x d` points to choose from, as a rule the evaluated ones; decisions
             without w for a risk of the environment.
@@ -216,13 +205,13 @@ def recommend(
 
     Returns:
         The point, its score and its row; with constraints, whether it is feasible, and its slacks.
-        Where a score or a bound is NaN, a point is not offered.
+        A point with a score or a bound of NaN is not offered.
 
     Warns:
         InfeasibleRecommendationWarning: If no point of a replicate is feasible with confidence.
 
     Raises:
-        BotorchTensorDimensionError: If `X` does not have the columns that the bound takes.
+        BotorchTensorDimensionError: If `X` does not have the columns of the bound.
         InputDataError: If there is no point; if `"best_observed"` is used for points that were not
             evaluated, or none of which was repeated; or if a replicate has no recorded bound.
         TypeError: If `bound` is neither.
@@ -239,15 +228,6 @@ def recommend(
         >>> bound = RiskAverseUpperConfidenceBound(MeanVarianceGP(train_X, train_Y))
         >>> recommend(bound, train_X, "posterior_mean").point.shape
         torch.Size([1])
-
-        >>> from botorch_risk.constraints import (
-        ...     ConstrainedUpperConfidenceBound,
-        ...     NoisyChanceConstraint,
-        ... )
-        >>> constraint = NoisyChanceConstraint(threshold=9.0, outcome=0, delta=0.05)
-        >>> feasible = ConstrainedUpperConfidenceBound(bound.model, bound, [constraint])
-        >>> recommend(bound, train_X, "posterior_mean", feasible=feasible).feasible
-        tensor(True)
     """
     bound = as_bound(bound)
     if feasible is None and isinstance(bound, ObjectiveOfMean):
@@ -275,7 +255,6 @@ def recommend(
 
 
 def _observed(bound: ConfidenceBound, X: Tensor) -> Tensor:
-    r"""The objective as it was observed at each point."""
     if not isinstance(bound, ObservedObjective):
         raise UnsupportedError(
             "Expected a bound of mean minus variance for the rule 'best_observed'. "
@@ -292,10 +271,7 @@ def _observed(bound: ConfidenceBound, X: Tensor) -> Tensor:
 def _best_of(X: Tensor, scores: Tensor) -> Recommendation:
     r"""The point, of `batch_shape x n x d`, with the largest score, of `batch_shape x n`.
 
-    NaN is no score: such a point is not offered.
-
-    Raises:
-        InputDataError: If all scores of a replicate are NaN.
+    A point whose score is NaN is not offered.
     """
     missing = scores.isnan()
     nothing = missing.all(dim=-1)
@@ -329,7 +305,6 @@ def _best_feasible(X: Tensor, scores: Tensor, constraints: ConstraintBounds) -> 
 
 
 def _warn_of_infeasible(best: Any, offered: Tensor) -> None:
-    r"""Says where nothing is feasible, and how far the first such point is from it."""
     infeasible = ~best.feasible
     slacks = [float(f"{each:.4g}") for each in best.slacks[:, infeasible][:, 0].tolist()]
     replicates = (

@@ -1,4 +1,4 @@
-r"""Recommends a decision that need not have been evaluated."""
+r"""Recommend a decision that need not have been evaluated."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,23 +33,23 @@ def recommend_everywhere(
     discrete_dims: Values | None = None,
     cat_dims: Values | None = None,
 ) -> Recommendation:
-    r"""The decision, evaluated or not, with the largest risk of the posterior mean.
+    r"""Find the decision, evaluated or not, with the largest risk of the posterior mean.
 
     With constraints it is feasible with confidence: the lower bound of each one reaches its limit.
-    That is decided by the confidence in the model, so that a decision can be handed over that is
-    well inside what is known to be feasible though nobody has tried it. Where nothing is found to
-    be feasible, the least infeasible of the decisions is returned, with a warning.
+    The confidence in the model decides, so that a decision may be recommended that lies
+    well inside the feasible region though nobody has tried it. If none is found to
+    be feasible, the least infeasible decision is returned, with a warning.
 
     Args:
         bound: Of a model of batch shape `[R]`, or `[]` for `R = 1`; or an acquisition function of
-            BoTorch without constraints on such a model, as `recommend` takes it.
+            BoTorch without constraints on such a model, as for `recommend`.
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
         seeds: One for each replicate.
         evaluated: Decisions that are offered too, `R x n x d_x`, such as the evaluated ones;
             `n x d_x` for `R = 1`.
         num_restarts: Starts of the optimiser.
         raw_samples: Raw points of the optimiser.
-        discrete_dims: Ordered columns that take some values only, from columns to values.
+        discrete_dims: Ordered columns with a list of values, from columns to values.
         cat_dims: Columns of categories, from columns to values, which have no order.
 
     Returns:
@@ -58,12 +58,6 @@ def recommend_everywhere(
 
     Warns:
         InfeasibleRecommendationWarning: If no decision of a replicate is feasible with confidence.
-
-    Raises:
-        BotorchTensorDimensionError: If the bounds or the seeds do not fit.
-        TypeError: If `bound` is neither.
-        ValueError: If there are fewer raw points than starts, a seed repeats, or an acquisition
-            function of BoTorch has constraints.
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -109,7 +103,7 @@ def _offered(evaluated: Tensor, found: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Reported:
-    r"""What a recommendation is chosen by, as an acquisition function."""
+    r"""The score of a recommendation, as an acquisition function."""
 
     bound: Any  # a `ConfidenceBound` that keeps its model
 

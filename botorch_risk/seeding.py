@@ -1,8 +1,8 @@
 r"""Random streams that are addressed by a seed and a purpose, without a state to carry.
 
 A stream is named by a seed and any number of integers or words (the round, the purpose),
-so that a resumed experiment draws what the uninterrupted one would have drawn, and so
-that the draws of one replicate do not depend on which other replicates run beside it.
+so that a resumed experiment draws what the uninterrupted one would have drawn, and the draws
+of one replicate do not depend on the other replicates.
 """
 
 import hashlib
@@ -17,18 +17,15 @@ from torch.quasirandom import SobolEngine
 
 
 def as_seeds(seeds: int | Sequence[int], num_replicates: int | None = None) -> list[int]:
-    r"""One seed per replicate.
+    r"""One seed per replicate, as a list of length `R`.
 
     Args:
         seeds: An integer, which means one replicate, or one distinct integer per replicate;
             Python's own, NumPy's or torch's alike.
         num_replicates: The number of replicates that the caller needs, if it knows.
 
-    Returns:
-        The seeds as a list of length `R`.
-
     Raises:
-        ValueError: If a seed is no integer or repeats, or their number is not `num_replicates`.
+        ValueError: If a seed is not an integer or repeats, or their number is not `num_replicates`.
 
     Example:
         >>> as_seeds(3), as_seeds([0, 1])
@@ -53,7 +50,7 @@ def is_one_seed(seeds: Any) -> TypeGuard[int]:
 
 
 def _integer(value: Any) -> int:
-    r"""Converts an integer of any library to Python's own, so that it names the same stream."""
+    r"""Convert an integer of any library to Python's own, so that it names the same stream."""
     try:
         return operator.index(value)
     except TypeError:
@@ -63,12 +60,8 @@ def _integer(value: Any) -> int:
 def derive_seed(seed: int, *stream: int | str) -> int:
     r"""A 63-bit seed that is a pure function of `seed` and the name of the stream.
 
-    Args:
-        seed: The seed.
-        stream: Integers and words that name the stream.
-
     Raises:
-        ValueError: If one of them is neither.
+        ValueError: If a part of the name is neither an integer nor a word.
 
     Example:
         >>> derive_seed(0, "noise", 1) == derive_seed(0, "noise", 1)
@@ -85,19 +78,6 @@ def generators(seeds: int | Sequence[int], *stream: int | str) -> list[Generator
     r"""One CPU generator per replicate for the named stream.
 
     Draws are made on the CPU and moved, so that they do not depend on the device.
-
-    Args:
-        seeds: One seed per replicate.
-        stream: Integers and words that name the stream.
-
-    Returns:
-        A list of `R` generators.
-
-    Example:
-        >>> import torch
-        >>> first, second = generators([0, 1], "noise", 5)
-        >>> torch.equal(torch.rand(2, generator=first), torch.rand(2, generator=second))
-        False
     """
     return [torch.Generator().manual_seed(derive_seed(seed, *stream)) for seed in as_seeds(seeds)]
 
@@ -105,17 +85,7 @@ def generators(seeds: int | Sequence[int], *stream: int | str) -> list[Generator
 def sobol_points(seed: int, num_points: int, dim: int) -> Tensor:
     r"""Scrambled Sobol points in the unit cube, a function of the seed alone.
 
-    Args:
-        seed: Of the scrambling; see `derive_seed`.
-        num_points: The number of points, at least 1.
-        dim: The number of coordinates.
-
-    Returns:
-        A `num_points x dim` tensor in float64 on the CPU.
-
-    Example:
-        >>> sobol_points(0, num_points=4, dim=2).shape
-        torch.Size([4, 2])
+    `num_points x dim`, in float64 on the CPU.
     """
     engine = SobolEngine(dim, scramble=True, seed=seed)
     points = engine.draw(num_points, dtype=torch.double)

@@ -15,7 +15,7 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 from torch.nn import Module
 
-from botorch_risk.arguments import as_floating
+from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.posterior.t_batch import TBatch, as_points, check_points
 
 Kind = TypeVar("Kind", bound=type[AcquisitionFunction])
@@ -219,10 +219,8 @@ def construct_from_own_arguments(kind: Kind) -> Kind:
 
 def as_nonnegative(name: str, value: float | Tensor) -> Tensor:
     r"""A copy of a finite weight >= 0 in double precision; raises ValueError otherwise."""
-    tensor = torch.as_tensor(value, dtype=torch.double).clone()
-    if not (tensor.isfinite().all() and (tensor >= 0).all()):
-        raise ValueError(f"Expected `{name}` to be finite and >= 0. Got {value}.")
-    return tensor
+    check_nonnegative(**{name: value})
+    return torch.as_tensor(value, dtype=torch.double).clone()
 
 
 def register_weights(module: Module, **weights: float | Tensor) -> None:

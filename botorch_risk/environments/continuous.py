@@ -13,10 +13,7 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints
 
 from botorch_risk.arguments import as_floating, check_bounds
-from botorch_risk.environments.environment import (
-    IndependentEnvironment,
-    inside,
-)
+from botorch_risk.environments.environment import IndependentEnvironment, inside
 from botorch_risk.environments.uniforms import (
     box_points,
     checked_seeds,

@@ -8,11 +8,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor, check_bounds
-from botorch_risk.environments.environment import (
-    IndependentEnvironment,
-    check_values,
-    inside,
-)
+from botorch_risk.environments.environment import IndependentEnvironment, check_values, inside
 from botorch_risk.environments.uniforms import check_num_points, seeded_uniforms, tensor_grid
 from botorch_risk.seeding import as_seeds
 

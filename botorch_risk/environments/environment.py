@@ -5,11 +5,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
-from botorch.exceptions.errors import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Generator, Tensor
 from torch.nn import Module
 

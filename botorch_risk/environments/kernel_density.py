@@ -15,11 +15,7 @@ from torch.nn.functional import pad
 
 from botorch_risk.arguments import as_floating, as_tensor, check_bounds
 from botorch_risk.environments.density import AtBounds, KernelDensity
-from botorch_risk.environments.environment import (
-    IndependentEnvironment,
-    check_values,
-    inside,
-)
+from botorch_risk.environments.environment import IndependentEnvironment, check_values, inside
 from botorch_risk.environments.uniforms import (
     box_points,
     legendre_axes,

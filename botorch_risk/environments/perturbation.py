@@ -8,10 +8,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor, check_bounds
 from botorch_risk.environments.discrete import checked_probabilities
-from botorch_risk.environments.environment import (
-    Environment,
-    check_values,
-)
+from botorch_risk.environments.environment import Environment, check_values
 
 
 class InputPerturbation(Environment):

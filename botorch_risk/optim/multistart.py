@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 from botorch.acquisition import AcquisitionFunction, AnalyticAcquisitionFunction
-from botorch.exceptions.errors import (
-    CandidateGenerationError,
-    UnsupportedError,
-)
+from botorch.exceptions.errors import CandidateGenerationError, UnsupportedError
 from botorch.exceptions.warnings import OptimizationWarning
 from numpy import ndarray
 from torch import Tensor

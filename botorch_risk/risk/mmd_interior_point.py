@@ -368,11 +368,6 @@ class NesterovToddScaling:
         along = 2 * (self.root * v).sum(dim=-1, keepdim=True)
         return self.scale * (along * self.root - reflect(v))
 
-    def apply_inverse(self, v: Tensor) -> Tensor:
-        root = reflect(self.root)
-        along = 2 * (root * v).sum(dim=-1, keepdim=True)
-        return (along * root - reflect(v)) / self.scale
-
     def apply_twice(self, v: Tensor) -> Tensor:
         along = 2 * (self.point * v).sum(dim=-1, keepdim=True)
         return self.scale.square() * (along * self.point - reflect(v))
