@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError
-from botorch_risk_bench.baselines.hetgp_horizon import AdaptiveHorizon
+from botorch_risk_bench.baselines.repeats import AdaptiveHorizon
 from botorch_risk_bench.experiments.chosen_repeats import ChosenRepeats
 from torch import Tensor
 

@@ -6,14 +6,24 @@ from botorch_risk_bench.baselines.botorch_pareto import (
     mars_log_nei,
 )
 from botorch_risk_bench.baselines.botorch_risk_measure import botorch_risk_measure
-from botorch_risk_bench.baselines.botorch_value_at_risk import value_at_risk_log_nei
-from botorch_risk_bench.baselines.bts_red import bts_red
+from botorch_risk_bench.baselines.botorch_value_at_risk import (
+    rho_knowledge_gradient,
+    value_at_risk_log_nei,
+)
 from botorch_risk_bench.baselines.constrained_log_ei import constrained_log_ei
 from botorch_risk_bench.baselines.contexts import context_free_gp_ucb, stable_opt
-from botorch_risk_bench.baselines.fully_bayesian import fully_bayesian_gp_ucb
-from botorch_risk_bench.baselines.hetgp_horizon import hetgp_horizon
+from botorch_risk_bench.baselines.domain_search import (
+    expected_improvement_search,
+    gchk,
+    max_value_entropy_search,
+    maximum_variance_search,
+    minimum_regret_search,
+    straddle_search,
+    upper_confidence_bound_search,
+)
 from botorch_risk_bench.baselines.hyperparameters import (
     a_gp_ucb,
+    fully_bayesian_gp_ucb,
     gp_ucb,
     portfolio_exp3,
     pseudo_data_gp_ucb,
@@ -26,21 +36,9 @@ from botorch_risk_bench.baselines.known_environment import (
     contextual_gp_ucb,
     random_pairs,
 )
-from botorch_risk_bench.baselines.level_set_search import (
-    gchk,
-    maximum_variance_search,
-    straddle_search,
-)
-from botorch_risk_bench.baselines.maximum_search import (
-    expected_improvement_search,
-    max_value_entropy_search,
-    minimum_regret_search,
-    upper_confidence_bound_search,
-)
 from botorch_risk_bench.baselines.mean_variance import heteroscedastic_gp_ucb, mean_variance_log_nei
-from botorch_risk_bench.baselines.random_decisions import random_decisions
-from botorch_risk_bench.baselines.random_pareto_search import random_pareto_search
-from botorch_risk_bench.baselines.rho_knowledge_gradient import rho_knowledge_gradient
+from botorch_risk_bench.baselines.random_decisions import random_decisions, random_pareto_search
+from botorch_risk_bench.baselines.repeats import bts_red, hetgp_horizon
 
 __all__ = [
     "AskTell",

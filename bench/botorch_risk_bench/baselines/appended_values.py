@@ -28,10 +28,6 @@ def resampled_values(turn: Turn, n_w: int) -> Tensor:
     The levels `(j + u) / n_w`, `u` uniform, of the points of the distribution in their own order
     (systematic resampling), another set for each query.
 
-    Args:
-        turn: The query.
-        n_w: How many.
-
     Returns:
         `R x n_w x d_w`.
     """

@@ -98,13 +98,7 @@ class AskTell(ReportedMethod):
         check_fields(self)
 
     def propose(self, view: View) -> Tensor:
-        r"""What each replicate's optimiser asks for.
-
-        Raises:
-            BotorchTensorDimensionError: If its answer has another shape than `q x d_x`.
-            InputDataError: If its answer is not finite, outside the bounds, or not a whole number
-                where one is needed.
-        """
+        r"""What each replicate's optimiser asks for."""
         box: Box = getattr(view.space, "box", view.space)
         here = replace(box, bounds=box.bounds.cpu())
         told = zip(

@@ -33,10 +33,16 @@ from botorch_risk_bench.baselines.appended_values import (
     resampled_values,
     without_numerical_warnings,
 )
+from botorch_risk_bench.baselines.documented import documented
 
 AcquisitionOfValues = Callable[..., AcquisitionFunction]
 
 
+@documented(
+    "risk_level=0.1, reference_point=[-1.0, -1.0], num_initial=4",
+    1,
+    options="`num_initial` and `batch_size`; further arguments of `BoTorchDecision`.",
+)
 def conditional_value_at_risk_log_nehvi(
     bounds: Tensor,
     seeds: int | Sequence[int],
@@ -59,35 +65,6 @@ def conditional_value_at_risk_log_nehvi(
     2, 3 and 4 of them.
 
     Expected hypervolume improvement under noise is from [Daulton2021nehvi]_.
-
-    Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
-        seeds: One seed per replicate.
-        environment: The known distribution of W.
-        risk_level: Lower-tail probability in (0, 1); BoTorch's `alpha` is 1 minus it.
-        reference_point: A value of each risk; only what is above all of them counts.
-        n_w: How many values of W stand for its distribution.
-        num_samples: Samples of the outcomes at these values, jointly.
-        options: `max_iterations`, `num_restarts` and `raw_samples` of the acquisition optimiser;
-            `num_initial` and `batch_size`.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If a number is out of its range.
-
-    Example:
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
-        >>> strategy = conditional_value_at_risk_log_nehvi(
-        ...     bounds, 0, environment=weather, risk_level=0.1, reference_point=[-1.0, -1.0],
-        ...     n_w=4, num_initial=4, num_restarts=1, raw_samples=4,
-        ... )
-        >>> X, w = strategy.ask(), weather.points[:4]
-        >>> Y = torch.stack([-(X - w).square(), -(X - 1).square() - w], dim=-1)  # R x q x k x m
-        >>> strategy.tell(torch.cat([X, w.expand(1, 4, 1)], dim=-1), Y)
-        >>> strategy.ask().shape
-        torch.Size([1, 1, 1])
     """
     check_arguments(conditional_value_at_risk_log_nehvi, locals())
     acquisition = IndependentRiskHypervolume(
@@ -96,6 +73,11 @@ def conditional_value_at_risk_log_nehvi(
     return _of_values(acquisition, bounds, seeds, environment, risk_level, **options)
 
 
+@documented(
+    "risk_level=0.1, reference_point=[-1.0, -1.0], num_initial=4",
+    1,
+    options="`num_initial` and `batch_size`; further arguments of `BoTorchDecision`.",
+)
 def mars_log_nei(
     bounds: Tensor,
     seeds: int | Sequence[int],
@@ -116,31 +98,6 @@ def mars_log_nei(
     vectors that the outcomes exceed, all at once, with the given probability. It recommends, and is
     scored, by the conditional value-at-risk of each objective like the others, which it does not
     aim at.
-
-    Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`.
-        seeds: One seed per replicate.
-        environment: The known distribution of W.
-        risk_level: Lower-tail probability in (0, 1), of the scalarised outcome and of the report;
-            BoTorch's `alpha` is 1 minus it.
-        reference_point: A value of each outcome, from which the scalarisation starts.
-        n_w: How many values of W stand for its distribution.
-        num_samples: Samples of the outcomes at these values, jointly.
-        options: As of `conditional_value_at_risk_log_nehvi`.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If a number is out of its range.
-
-    Example:
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
-        >>> strategy = mars_log_nei(
-        ...     bounds, 0, environment=weather, risk_level=0.1, reference_point=[-1.0, -1.0],
-        ... )
-        >>> strategy.ask().shape
-        torch.Size([1, 10, 1])
     """
     check_arguments(mars_log_nei, locals())
     acquisition = ScalarizedRiskImprovement(
@@ -223,9 +180,6 @@ class BoTorchDecision:
         acquisition: `acquisition(model, X_baseline, X_pending=)`.
         n_w: How many values of W stand for its distribution.
         max_iterations: Iterations of the acquisition optimiser.
-
-    Raises:
-        ValueError: If a number is below 1.
     """
 
     acquisition: AcquisitionOfValues

@@ -25,10 +25,20 @@ from botorch_risk.strategies.risk_search import DecisionThenValue, RiskRecipe
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.appended_values import resampled, without_numerical_warnings
+from botorch_risk_bench.baselines.documented import documented
 
 ObjectiveOfRisk = Callable[..., MCAcquisitionObjective]
 
 
+@documented(
+    "risk_measure=WorstCase(), objective=partial(CVaR, alpha=0.5), n_w=2, num_initial=4",
+    1,
+    "from functools import partial",
+    "from botorch.acquisition.risk_measures import CVaR",
+    "from botorch_risk.risk import WorstCase",
+    objective="BoTorch's, called with `n_w=`, such as `functools.partial(CVaR, alpha=0.8)`.",
+    options="Further arguments of `EnvironmentRisk`.",
+)
 def botorch_risk_measure(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
@@ -51,37 +61,6 @@ def botorch_risk_measure(
     the recommendation are as in `risk_search`. w is observed.
 
     Risks of joint samples as in [Cakmak2020risk]_.
-
-    Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
-        environment: The known distribution of W.
-        risk_measure: What is recommended by; larger is better.
-        objective: BoTorch's, called with `n_w=`, such as `functools.partial(CVaR, alpha=0.8)`.
-        n_w: How many values of W stand for its distribution.
-        acquisition: As in `risk_search`.
-        num_initial: The number of points of the initial design.
-        batch_size: The number `q` of points of each later round.
-        reporting: The rule of the recommendation, as in `EnvironmentRisk`.
-        options: Further arguments of `EnvironmentRisk`.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        UnsupportedError: If the distribution of W depends on the decision.
-        ValueError: If `n_w` is below 1.
-
-    Example:
-        >>> from functools import partial
-        >>> from botorch.acquisition.risk_measures import CVaR
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> from botorch_risk.risk import ConditionalValueAtRisk
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> strategy = botorch_risk_measure(
-        ...     unit, 0, environment=DiscreteEnvironment(unit), num_initial=4, n_w=2,
-        ...     risk_measure=ConditionalValueAtRisk(0.5), objective=partial(CVaR, alpha=0.5),
-        ... )
-        >>> strategy.ask().shape
-        torch.Size([1, 4, 1])
     """
     check_arguments(botorch_risk_measure, locals())
     if not isinstance(environment, IndependentEnvironment):

@@ -20,8 +20,15 @@ from botorch_risk.strategies.monte_carlo import in_spreads
 from botorch_risk.strategies.risk_search import risk_search
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
+from botorch_risk_bench.baselines.documented import documented
 
 
+@documented(
+    "risk_measure=Expectation(), num_initial=4",
+    1,
+    "from botorch_risk.risk import Expectation",
+    options="Further arguments of `risk_search`.",
+)
 def constrained_log_ei(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
@@ -40,31 +47,6 @@ def constrained_log_ei(
 
     Expected improvement times the probability of feasibility is from [Gelbart2014unknown]_, its
     logarithm from [Ament2023logei]_.
-
-    Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
-        environment: The known distribution of W, or of the perturbation of the decision.
-        risk_measure: Of the first outcome; larger is better.
-        constraints: What has to hold.
-        options: Further arguments of `risk_search`.
-
-    Raises:
-        TypeError: If a part is no environment or no risk measure.
-        UnsupportedError: If w is to be chosen where it perturbs the decision, with constraints.
-        ValueError: If a number is out of its range.
-
-    Example:
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> from botorch_risk.risk import Expectation
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> weather = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
-        >>> strategy = constrained_log_ei(
-        ...     bounds, 0, environment=weather, risk_measure=Expectation(), num_initial=4,
-        ...     constraints=[RiskConstraint.chance(weather, 1.8, outcome=1, delta=0.1)],
-        ... )
-        >>> strategy.ask().shape
-        torch.Size([1, 4, 1])
     """
     check_arguments(constrained_log_ei, locals())
     return risk_search(

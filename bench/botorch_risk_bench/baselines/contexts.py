@@ -21,8 +21,15 @@ from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.risk_search import DecisionThenValue, largest_bound, risk_search
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
+from botorch_risk_bench.baselines.documented import documented
 
 
+@documented(
+    "num_initial=4",
+    1,
+    n_w="Points of the box of contexts.",
+    options="Further arguments of `risk_search`.",
+)
 def stable_opt(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
@@ -32,26 +39,7 @@ def stable_opt(
     beta: Beta = PAPER_BETA,
     **options: Any,
 ) -> Strategy:
-    r"""The worst context within a standard deviation of the mean [Bogunovic2018stableopt]_.
-
-    Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
-        context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
-        n_w: Points of the box of contexts.
-        beta: Squared width of the bound: a number, or a function of the round from 1.
-        options: Further arguments of `risk_search`.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If `n_w` is below 1, or `beta` negative or not finite.
-
-    Example:
-        >>> import torch
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> stable_opt(unit, seeds=[0, 1], context_bounds=unit, num_initial=4).ask().shape
-        torch.Size([2, 4, 1])
-    """
+    r"""The worst context within a standard deviation of the mean [Bogunovic2018stableopt]_."""
     check_arguments(stable_opt, locals())
     check_num_points(n_w)
     box = ObservedContexts(context_bounds, partial(StandardDeviationBox, n_w=n_w))
@@ -60,6 +48,7 @@ def stable_opt(
     )
 
 
+@documented("num_initial=4", 1, options="Further arguments of `risk_search`.")
 def context_free_gp_ucb(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
@@ -73,25 +62,6 @@ def context_free_gp_ucb(
     r"""GP-UCB on the decision alone, to which the context is noise.
 
     [Srinivas2010gpucb]_ as used in Sec. 4 of [Huang2024kde]_.
-
-    Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
-        context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
-        beta: Squared width of the bound: a number, or a function of the round from 1.
-        num_initial: The number of points of the initial design.
-        batch_size: The number `q` of points of each later round.
-        options: Further arguments of `EnvironmentRisk`.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If `beta` is negative or not finite.
-
-    Example:
-        >>> import torch
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> context_free_gp_ucb(unit, seeds=[0, 1], context_bounds=unit, num_initial=4).ask().shape
-        torch.Size([2, 4, 1])
     """
     check_arguments(context_free_gp_ucb, locals())
     check_beta(beta)

@@ -1,26 +1,45 @@
-r"""Baselines of TRUVAR: scores of the points of a finite domain (its Appendix B)."""
+r"""Baselines of TRUVAR: searches by a score of the points of a finite domain (its Appendix B)."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from botorch.acquisition.max_value_entropy_search import qMaxValueEntropy
+from botorch.exceptions.errors import UnsupportedError
+from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal, Sets
+from botorch_risk.acquisition.level_set import straddle
+from botorch_risk.acquisition.truncated_variance.covering import top_candidates
+from botorch_risk.acquisition.truncated_variance.gain import inverse_variance
+from botorch_risk.acquisition.truncated_variance.goals import LevelSet, LevelSetGoal, Sets
 from botorch_risk.acquisition.truncated_variance.sampling import (
     Cost,
     Noise,
     NoiseLevels,
     SamplingTerms,
 )
+from botorch_risk.arguments import (
+    check_arguments,
+    check_counts,
+    check_finite,
+    check_nonnegative,
+    check_positive,
+    check_probability,
+)
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.posterior.marginals import Marginals
+from botorch_risk.repeats.log_expected_improvement import log_expected_improvement
 from botorch_risk.strategies.method import State, View
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.truvar import FiniteDomain, SampleDomain, Sampler
+from botorch_risk_bench.baselines.documented import documented
 
 
 class Score(ABC):
@@ -104,7 +123,6 @@ def take_best(
     Args:
         score: Values the points.
         domain: `|D| x d` points.
-        seeds: One seed per replicate.
         noise: The known noise variance of an outcome; inferred by the model if `None`.
         levels: Noise levels, of which `initial_level` alone is used.
         cost: What a sample costs.
@@ -117,3 +135,306 @@ def take_best(
     space = FiniteDomain(domain, None if levels is None else len(levels), initial_level)
     method = SampleDomain(TakeBest(score), terms, **options)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
+
+
+# The next outcome, in standard deviations from its mean: an equidistant rule for a normal
+# distribution.
+_REACH, _NUM_OUTCOMES = 6.0, 49
+# Means after an outcome that are held at once.
+_CHUNK_ENTRIES = ChunkSize(cpu=2**16)
+
+
+def expected_regret_reduction(
+    posterior: DomainPosterior, noise: Tensor, num_recommended: int = 100
+) -> Tensor:
+    r"""By how much a sample at each point reduces the expected regret of the recommended point.
+
+        score(x) = regret - E_y[ regret | x, y ],   regret = E[ max f - f(x*) ]
+                 = E_y[ max_{x'} mean(x' | x, y) ] - max_{x'} mean(x')
+
+    where `x*` is the point of highest posterior mean, the one that is recommended. The expected
+    maximum of f is the same before and after the sample, and drops out: what is left of the
+    minimum regret of a recommended point [Metzen2016mrs]_ is the knowledge gradient. There is
+    nothing to draw from the posterior, and y is integrated numerically over 6 standard
+    deviations either side.
+
+    Args:
+        posterior: Over the domain.
+        noise: `R x |D|` noise variances of the next sample, for `R` replicates (1 if the posterior
+            has no batch shape).
+        num_recommended: Points `x'` that may be recommended: those with the largest
+            `mean + 2 sigma`.
+
+    Returns:
+        `batch_shape x |D|` scores >= 0; 0 where the outcome is known already.
+    """
+    R, size = noise.shape
+    mask = top_candidates(posterior, min(num_recommended, size)).reshape(R, size)
+    columns = mask.nonzero()[:, 1].reshape(R, -1)  # R x c
+    mean = posterior.mean.reshape(R, size)
+    # A sample of a point that is known without noise has no effect: its slope is 0, not 0 / 0.
+    precision = inverse_variance(posterior.variance.reshape(R, size) + noise, posterior)
+    # How the means of recommendable points move with y, R x |D| x c.
+    every = slice(None)
+    covariance = posterior.covariance_between(None, columns)(every, every, every)
+    slope = covariance * precision.sqrt().unsqueeze(-1)
+    height, best = mean.gather(-1, columns).sort(dim=-1, descending=True, stable=True)
+    slope = slope.gather(-1, best.unsqueeze(-2).expand_as(slope))
+    behind = (height - height[:, :1]).unsqueeze(-2)  # R x 1 x c, 0 for the present recommendation
+    ahead = slope - slope[..., :1]
+    outcomes = torch.linspace(-_REACH, _REACH, _NUM_OUTCOMES, dtype=mean.dtype)
+    weights = torch.exp(-0.5 * outcomes.square()) / math.sqrt(2 * math.pi)
+    weights = weights / weights.sum()
+    score = torch.zeros_like(mean)
+    rows = _CHUNK_ENTRIES.rows(mean.device, columns.shape[-1])
+    for r, heights in enumerate(behind):  # one replicate at a time, in a core's cache
+        for total, slopes in zip(score[r].split(rows), ahead[r].split(rows), strict=True):
+            means = torch.empty_like(slopes)
+            for z, weight in zip(outcomes.tolist(), weights.tolist(), strict=True):
+                total += weight * torch.add(heights, slopes, alpha=z, out=means).amax(dim=-1)
+    return score.reshape(*posterior.batch_shape, size)
+
+
+@documented("noise=1e-4, num_initial=4", 1, options="Those of `take_best`.")
+def expected_improvement_search(
+    domain: Tensor, seeds: int | Sequence[int], **options: Any
+) -> Strategy:
+    r"""Expected improvement over the best outcome so far, on its logarithm.
+
+    Source: [Jones1998ego]_; a baseline of [Bogunovic2016truvar]_, Appendix B.
+    """
+    return take_best(ExpectedImprovement(), domain, seeds, **options)
+
+
+@dataclass(frozen=True)
+class ExpectedImprovement(Score):
+    r"""Expected improvement, where a variance that is 0 up to rounding counts as 0."""
+
+    def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
+        r"""The logarithm of the expected improvement."""
+        variance = posterior.variance
+        known = variance <= posterior.resolution.unsqueeze(-1)
+        moments = Marginals(posterior.mean, variance.where(~known, 0.0))
+        _, best = posterior.outcome_range
+        return log_expected_improvement(moments, best.unsqueeze(-1))
+
+
+@documented(
+    "noise=1e-4, num_initial=4",
+    1,
+    fraction="Of the theory's squared width, > 0.",
+    delta="Probability, in (0, 1), that some bound fails; the paper gives none.",
+    options="Those of `take_best`.",
+)
+def upper_confidence_bound_search(
+    domain: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    fraction: float = 0.2,
+    delta: float = 0.1,
+    **options: Any,
+) -> Strategy:
+    r"""GP-UCB with a fraction of the theory's width; see `TheoryBound`.
+
+    The width is from Lemma C.1 of [Bogunovic2016truvar]_, after [Srinivas2010gpucb]_.
+    """
+    check_arguments(upper_confidence_bound_search, locals())
+    return take_best(TheoryBound(fraction, delta), domain, seeds, **options)
+
+
+@dataclass(frozen=True)
+class TheoryBound(Score):
+    r"""An upper confidence bound.
+
+        score(x) = mean(x) + sqrt(beta_t) sigma(x)
+        beta_t = fraction 2 log(|D| t^2 pi^2 / (6 delta))
+
+    The width is from Lemma C.1 of TRUVAR, where t counts the samples, this one included; the
+    paper divides it by five. (It prints `beta_t sigma`, and means the square root.)
+    """
+
+    fraction: float = 0.2
+    delta: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_positive(fraction=self.fraction)
+        check_probability(delta=self.delta)
+
+    def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
+        t = posterior.num_samples.to(posterior.mean) + 1
+        size = len(view.space.domain)
+        theory = 2 * (t.square() * size * math.pi**2 / (6 * self.delta)).log()
+        width = (self.fraction * theory).sqrt().unsqueeze(-1)
+        return posterior.mean + width * posterior.variance.sqrt()
+
+
+@documented("noise=1e-4, num_initial=4", 1, options="Those of `take_best`.")
+def minimum_regret_search(domain: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
+    r"""The least expected regret of the recommended point, one sample ahead.
+
+    The score is `expected_regret_reduction`. Where no sample within six standard deviations of its
+    mean changes the recommendation, so that all scores are 0, the point of largest variance is
+    taken.
+
+    Source: [Metzen2016mrs]_.
+    """
+    return take_best(RegretReduction(), domain, seeds, **options)
+
+
+@dataclass(frozen=True)
+class RegretReduction(Score):
+    r"""The expected reduction of regret; the variance where that is 0 everywhere."""
+
+    def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
+        score = expected_regret_reduction(posterior, noise)
+        decided = score.amax(dim=-1, keepdim=True) <= 0
+        return score.where(~decided, posterior.variance)
+
+
+@documented(
+    "noise=1e-4, num_initial=4",
+    1,
+    batch_size="The number of points of a round, 1.",
+    options="Those of `take_best`.",
+)
+def max_value_entropy_search(
+    domain: Tensor, seeds: int | Sequence[int], *, batch_size: int = 1, **options: Any
+) -> Strategy:
+    r"""BoTorch's max-value entropy search, seed by seed, in the place of entropy search.
+
+    Source: [Wang2017mes]_.
+    """
+    check_arguments(max_value_entropy_search, locals())
+    check_counts(batch_size=batch_size)
+    if batch_size > 1:
+        raise UnsupportedError(f"Expected a `batch_size` of 1. Got {batch_size}.")
+    return take_best(MaxValueEntropy(), domain, seeds, **options)
+
+
+@dataclass(frozen=True)
+class MaxValueEntropy(Score):
+    r"""`qMaxValueEntropy` over the domain, of a model of each replicate that is not batched."""
+
+    def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
+        scores, domain = [], view.space.domain
+        for row, stream in enumerate(view.history.streams("acquisition")):
+            model = view.method.model_of(view, row)  # type: ignore[attr-defined]
+            with manual_seed(stream % 2**31), torch.no_grad():
+                acqf = qMaxValueEntropy(model, domain)
+                parts = [acqf(X) for X in domain.unsqueeze(-2).split(2**9)]
+            scores.append(torch.cat(parts))
+        return torch.stack(scores)
+
+
+_SETS = ("unclassified", "high", "low")
+
+
+@documented("noise=1e-4, threshold=0.5, num_initial=4", 1, options="Those of `take_best`.")
+def straddle_search(
+    domain: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    threshold: float,
+    beta: float = 1.96**2,
+    **options: Any,
+) -> Strategy:
+    r"""The straddle heuristic for a level set.
+
+        score(x) = sqrt(beta) sigma(x) - |mean(x) - h|
+
+    Source: [Bryan2008straddle]_; a baseline of [Bogunovic2016truvar]_, Appendix B.
+    """
+    check_arguments(straddle_search, locals())
+    return take_best(StraddleScore(threshold, beta), domain, seeds, **options)
+
+
+@dataclass(frozen=True)
+class StraddleScore(Score):
+    r"""The straddle of a threshold."""
+
+    threshold: float
+    beta: float = 1.96**2
+
+    def __post_init__(self) -> None:
+        check_finite(threshold=self.threshold)
+        check_nonnegative(beta=self.beta)
+
+    def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
+        moments = Marginals(posterior.mean, posterior.variance)
+        return straddle(moments, self.threshold, self.beta)
+
+    def level_set(self, view: View) -> tuple[LevelSetGoal, Sets]:
+        r"""What the present bounds classify: nothing is kept of earlier ones."""
+        goal, mean = LevelSet(self.threshold), view.belief.posterior.mean
+        nothing = torch.zeros_like(mean, dtype=torch.bool)
+        return goal, goal.classify((~nothing, nothing, nothing), *self.bounds(view))
+
+    def bounds(self, view: View) -> tuple[Tensor, Tensor]:
+        posterior = view.belief.posterior
+        reach = (self.beta * posterior.variance).sqrt()
+        return posterior.mean - reach, posterior.mean + reach
+
+
+@documented("noise=1e-4, threshold=0.5, num_initial=4", 1, options="Those of `take_best`.")
+def gchk(
+    domain: Tensor,
+    seeds: int | Sequence[int],
+    *,
+    threshold: float,
+    beta: float = 9.0,
+    **options: Any,
+) -> Strategy:
+    r"""The algorithm of Gotovos, Casati, Hitz and Krause: the most ambiguous unclassified point.
+
+    The straddle with `sqrt(beta) = 3`, over the points that no bounds so far have classified; a
+    replicate without such points asks for nothing.
+
+    Source: [Gotovos2013lse]_, as in [Bogunovic2016truvar]_, Appendix B.
+    """
+    check_arguments(gchk, locals())
+    return take_best(Unclassified(StraddleScore(threshold, beta)), domain, seeds, **options)
+
+
+@dataclass(frozen=True)
+class Unclassified(Score):
+    r"""The straddle of points that are not classified; the state is the sets so far."""
+
+    of: StraddleScore
+
+    def start(self, space: FiniteDomain, num_replicates: int) -> State:
+        every = torch.ones(
+            num_replicates, len(space.domain), dtype=torch.bool, device=space.domain.device
+        )
+        return dict(zip(_SETS, (every, ~every, ~every), strict=True))
+
+    def learn(self, view: View) -> State:
+        r"""Classifies by the bounds of this round."""
+        goal, before = self.level_set(view)
+        sets = goal.classify(before, *self.of.bounds(view))
+        return {**view.state, **dict(zip(_SETS, sets, strict=True))}
+
+    def level_set(self, view: View) -> tuple[LevelSetGoal, Sets]:
+        r"""What all bounds so far have classified."""
+        unclassified, high, low = (view.state[name] for name in _SETS)
+        return LevelSet(self.of.threshold), (unclassified, high, low)
+
+    def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
+        r"""The straddle, minus infinity at points that are classified."""
+        return self.of(view, posterior, noise).where(view.state["unclassified"], -torch.inf)
+
+
+@documented("noise=1e-4, num_initial=4", 1, options="Those of `take_best`.")
+def maximum_variance_search(domain: Tensor, seeds: int | Sequence[int], **options: Any) -> Strategy:
+    r"""Uncertainty sampling, the paper's VAR: the point of largest posterior variance.
+
+    Source: [Gotovos2013lse]_, as in [Bogunovic2016truvar]_, Appendix B.
+    """
+    return take_best(Variance(), domain, seeds, **options)
+
+
+@dataclass(frozen=True)
+class Variance(Score):
+    r"""The posterior variance."""
+
+    def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
+        return posterior.variance

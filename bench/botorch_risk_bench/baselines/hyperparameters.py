@@ -11,22 +11,28 @@ from functools import partial
 from typing import Any
 
 import torch
+from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model
+from gpytorch.constraints import Positive
+from gpytorch.kernels import ScaleKernel
 from torch import Tensor
 
-from botorch_risk.acquisition.widths import Beta, beta_of_round
+from botorch_risk.acquisition.widths import Beta, beta_of_round, check_beta
 from botorch_risk.arguments import check_arguments, check_counts
-from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori, PseudoData
+from botorch_risk.fit.estimators import Estimator, FullyBayesian, MaximumAPosteriori, PseudoData
 from botorch_risk.strategies.acquire import Acquire
 from botorch_risk.strategies.method import Method, View, best_observed
 from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.uhe_bo import PAPER_BETA, acquire_gp_ucb
-from botorch_risk_bench.baselines.shrinkage import divide_lengthscales, expansion_factor
+from botorch_risk_bench.baselines.documented import documented
 
 
+@documented(
+    "num_initial=4", 1, options="Further arguments of `Acquire`, such as `model` and `estimator`."
+)
 def gp_ucb(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
@@ -39,23 +45,6 @@ def gp_ucb(
     r"""GP-UCB with hyperparameters at their maximum a posteriori.
 
     Algorithm 1 of [Srinivas2010gpucb]_; the MAP baseline of [Ha2023uhe]_, Appendix C.
-
-    Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
-        seeds: One seed per replicate.
-        beta: Squared width of the bound: a number, or a function of the round from 1.
-        num_initial: The number of points of the initial design.
-        batch_size: The number `q` of points of each later round.
-        options: Further arguments of `Acquire`, such as `model` and `estimator`.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If `beta` is negative or not finite, a number below 1, or a seed repeats.
-
-    Example:
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> gp_ucb(bounds, seeds=[0, 1], num_initial=4).ask().shape
-        torch.Size([2, 4, 1])
     """
     check_arguments(gp_ucb, locals())
     method = acquire_gp_ucb(beta, **options)
@@ -64,82 +53,51 @@ def gp_ucb(
     )
 
 
+@documented("num_initial=4", 1, options="Further arguments of `gp_ucb`.")
 def pseudo_data_gp_ucb(
     bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any
 ) -> Strategy:
-    r"""Pseudo-data without random points: an ablation of UHE-BO, [Ha2023uhe]_, Sec. 5.2.
-
-    Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
-        seeds: One seed per replicate.
-        options: Further arguments of `gp_ucb`.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-
-    Example:
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> pseudo_data_gp_ucb(bounds, seeds=[0, 1], num_initial=4).ask().shape
-        torch.Size([2, 4, 1])
-    """
+    r"""Pseudo-data without random points: an ablation of UHE-BO, [Ha2023uhe]_, Sec. 5.2."""
     return gp_ucb(bounds, seeds, **{"estimator": PseudoData(), **options})
 
 
+@documented(
+    "num_initial=4",
+    1,
+    options="Further arguments of `gp_ucb`; `reward_scale` and `exploration` of `RandomOrAcquire`.",
+)
 def random_exp3(bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any) -> Strategy:
-    r"""Random points by EXP3 without pseudo-data: the ablation of Fig. 4 of [Ha2023uhe]_.
-
-    Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
-        seeds: One seed per replicate.
-        options: Further arguments of `gp_ucb`; `reward_scale` and `exploration` of
-            `RandomOrAcquire`.
-
-    Example:
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> random_exp3(bounds, seeds=[0, 1], num_initial=4).ask().shape
-        torch.Size([2, 4, 1])
-    """
+    r"""Random points by EXP3 without pseudo-data: the ablation of Fig. 4 of [Ha2023uhe]_."""
     return _with_random_points(bounds, seeds, **options)
 
 
+@documented("num_initial=4", 1, options="Further arguments of `gp_ucb`.")
 def ra_bo(bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any) -> Strategy:
     r"""RA-BO: a random point and the acquisition's in turn, Sec. 6 of [Ha2023uhe]_.
 
     With pseudo-data, as in its Theorem 6.4.
-
-    Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
-        seeds: One seed per replicate.
-        options: Further arguments of `gp_ucb`.
-
-    Example:
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> ra_bo(bounds, seeds=[0, 1], num_initial=4).ask().shape
-        torch.Size([2, 4, 1])
     """
     options = {"estimator": PseudoData(), **options}
     return _with_random_points(bounds, seeds, arms="alternate", **options)
 
 
+@documented("num_initial=4", 1, options="Further arguments of `random_exp3`.")
 def portfolio_exp3(bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any) -> Strategy:
     r"""EXP3 over random sampling and GP-UCB, one evaluation an arm [Hoffman2011portfolio]_.
 
     As in Appendix C of [Ha2023uhe]_, with the reward that it does not state: the scaled outcome
     itself.
-
-    Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
-        seeds: One seed per replicate.
-        options: Further arguments of `random_exp3`.
-
-    Example:
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> portfolio_exp3(bounds, seeds=[0, 1], num_initial=4).ask().shape
-        torch.Size([2, 4, 1])
     """
     return _with_random_points(bounds, seeds, steps=1, **options)
 
 
+@documented(
+    "num_initial=4",
+    1,
+    regret_exponent="Of the reference regret, which sets g, in [0.5, 1).",
+    widen="Whether the bound grows with the norm.",
+    options="Further arguments of `gp_ucb`.",
+)
 def a_gp_ucb(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
@@ -152,27 +110,9 @@ def a_gp_ucb(
 ) -> Strategy:
     r"""A-GP-UCB: the function class grows with every round [Berkenkamp2019agpucb]_.
 
-    Lengthscales are the estimate over g(t), `baselines.shrinkage.expansion_factor`. In
+    Lengthscales are the estimate over g(t), `expansion_factor`. In
     theory the bound on the norm, of which sqrt(beta) is a multiple, grows with them, as
     `g(t)^(d / 2)`; UHE-BO's comparison keeps the width constant, as does the default.
-
-    Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
-        seeds: One seed per replicate.
-        regret_exponent: Of the reference regret, which sets g.
-        widen: Whether the bound grows with the norm.
-        beta: Squared width of the bound before it is widened: a number, or a function of the round.
-        estimator: Estimates the lengthscales that are divided.
-        options: Further arguments of `gp_ucb`.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If `regret_exponent` is not in [0.5, 1).
-
-    Example:
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> a_gp_ucb(bounds, seeds=[0, 1], num_initial=4).ask().shape
-        torch.Size([2, 4, 1])
     """
     check_arguments(a_gp_ucb, locals())
     dimension = decision_box(bounds).num_columns
@@ -199,6 +139,13 @@ class ShorterLengthscales:
         return divide_lengthscales(fitted, expansion_factor(t, dimension, self.regret_exponent))
 
 
+@documented(
+    "num_initial=4",
+    1,
+    threshold="The least standard deviation at the next point, kappa.",
+    max_halvings="The most halvings in one round.",
+    options="Further arguments of `Acquire`.",
+)
 def wang_de_freitas_gp_ucb(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
@@ -214,25 +161,6 @@ def wang_de_freitas_gp_ucb(
 
     In the form of UHE-BO's comparison: in each round, from the estimate on, while the posterior
     standard deviation at the maximiser is below `threshold` in units of the standardised outcome.
-
-    Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
-        seeds: One seed per replicate.
-        threshold: The least standard deviation at the next point, kappa.
-        max_halvings: The most halvings in one round.
-        num_initial: The number of points of the initial design.
-        batch_size: The number `q` of points of each later round.
-        beta: Squared width of the bound: a number, or a function of the round from 1.
-        options: Further arguments of `Acquire`.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If `threshold` or `max_halvings` is negative.
-
-    Example:
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> wang_de_freitas_gp_ucb(bounds, seeds=[0, 1], num_initial=4).ask().shape
-        torch.Size([2, 4, 1])
     """
     check_arguments(wang_de_freitas_gp_ucb, locals())
     method = HalveLengthscales(acquire_gp_ucb(beta, **options), threshold, max_halvings)
@@ -305,3 +233,140 @@ def _with_random_points(
     return Strategy(
         decision_box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size
     )
+
+
+@documented(
+    "num_initial=4",
+    1,
+    sample_every="Rounds between samplings; in between each process is conditioned on new data.",
+    estimator="Samples the hyperparameters; `FullyBayesian()` if omitted.",
+    options="Further arguments of `Acquire`.",
+)
+def fully_bayesian_gp_ucb(
+    bounds: Tensor | Box,
+    seeds: int | Sequence[int],
+    *,
+    sample_every: int = 1,
+    beta: Beta = PAPER_BETA,
+    estimator: Estimator | None = None,
+    num_initial: int = 10,
+    batch_size: int = 1,
+    **options: Any,
+) -> Strategy:
+    r"""GP-UCB averaged over hyperparameters that MCMC has sampled, seed by seed.
+
+    Needs NumPyro, the extra `bayesian`; see `botorch_risk.fit.FullyBayesian`. One point a round.
+
+    The MCMC baseline of [Ha2023uhe]_, Appendix C.
+    """
+    check_arguments(fully_bayesian_gp_ucb, locals())
+    acquire = Acquire(UpperBound(beta), estimator=estimator or FullyBayesian(), **options)
+    method = SampleSometimes(acquire, sample_every)
+    return Strategy(
+        decision_box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size
+    )
+
+
+@dataclass(frozen=True)
+class UpperBound:
+    r"""BoTorch's upper confidence bound of a round."""
+
+    beta: Beta
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
+
+    def __call__(self, model: Any, t: int) -> AcquisitionFunction:
+        return UpperConfidenceBound(model, beta=beta_of_round(self.beta, t))
+
+
+@dataclass
+class Samples:
+    r"""Models whose hyperparameters were sampled in one round, and these with all data."""
+
+    sampled_in: int
+    sampled: list[Any]
+    models: list[Any]
+
+
+@dataclass(frozen=True)
+class SampleSometimes(Method):
+    r"""Estimates hyperparameters in some rounds and conditions on the data in those between."""
+
+    inner: Acquire
+    sample_every: int = 1
+
+    def __post_init__(self) -> None:
+        check_counts(sample_every=self.sample_every)
+
+    def believe(self, view: View) -> Samples:
+        r"""The sampled models, conditioned on what was observed since."""
+        due = view.round - (view.round - 1) % self.sample_every
+        before: Samples | None = view.previous
+        if before is not None and before.sampled_in == due:
+            sampled = before.sampled
+        else:
+            sampled = [self._sampled(part, due) for part in self.inner.parts(view)]
+        parts = zip(self.inner.parts(view), sampled, strict=True)
+        return Samples(due, sampled, [self._conditioned(part, m, due) for part, m in parts])
+
+    def propose(self, view: View) -> Tensor:
+        r"""Where the acquisition function is largest, replicate by replicate."""
+        parts = zip(self.inner.parts(view), view.belief.models, strict=True)
+        return torch.cat([self.inner.maximize(part, model) for part, model in parts])
+
+    def recommend(self, view: View) -> Tensor:
+        r"""The evaluated point with the best observed mean."""
+        return best_observed(view)
+
+    def _sampled(self, view: View, due: int) -> Any:
+        X, Y = view.history.before(due).complete()
+        X, Y = view.space.unit(X)[0], Y[0].nanmean(dim=-1, keepdim=True)
+        return self.inner.estimator(self.inner.model(X, Y), view.seeds, due)
+
+    def _conditioned(self, view: View, model: Any, due: int) -> Any:
+        since = (view.history.rounds >= due) & view.history.has_outcome[0].cpu()
+        if not since.any():
+            return model
+        X = view.space.unit(view.history.X[0])
+        with torch.no_grad():
+            model.posterior(X[since][:1])  # its caches are what is conditioned
+        return model.condition_on_observations(X[since], view.history.mean[0][since].unsqueeze(-1))
+
+
+@torch.no_grad()
+def divide_lengthscales(model: SingleTaskGP, factor: float | Tensor) -> SingleTaskGP:
+    r"""Divides a fitted model's lengthscales, in place.
+
+    What constraint they had is replaced: they may leave the range in which they were fitted.
+    """
+    kernel = model.covar_module
+    correlation = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
+    lengthscale = correlation.lengthscale.clone()
+    factor = torch.as_tensor(factor).to(lengthscale)
+    if not (factor > 0).all():
+        raise ValueError(f"Expected `factor` > 0. Got {factor}.")
+    correlation.register_constraint("raw_lengthscale", Positive())
+    correlation.lengthscale = lengthscale / (factor[..., None, None] if factor.dim() else factor)
+    model.train()  # caches of the posterior go
+    return model.eval()
+
+
+def expansion_factor(t: int, d: int, regret_exponent: float = 0.9) -> float:
+    r"""By how much A-GP-UCB divides the lengthscales in round t, after [Berkenkamp2019agpucb]_.
+
+        g(t) = t ** ((2 regret_exponent - 1) / (2 d))
+
+    With lengthscales divided by g the squared norm of a function grows at most by `g^d`, Lemma 4 of
+    [Bull2011rates]_, and the information gain as `g^d`. The bound on the regret, `sqrt(t gain)
+    (norm + sqrt(gain))`, then grows as `sqrt(t) g^d`, and g is such that this is the reference
+    `t^regret_exponent`, leaving out logarithms. [Berkenkamp2019agpucb]_ matches the two
+    by a one-step prediction from the data instead, its Eq. (16), whose solution UHE-BO looks for on
+    a grid; this is the simplest form of the idea, a function of t alone.
+    """
+    if not (t >= 1 and d >= 1 and 0.5 <= regret_exponent < 1):
+        raise ValueError(
+            "Expected `t` and `d` of at least 1 and `regret_exponent` in [0.5, 1). "
+            f"Got {t=}, {d=}, {regret_exponent=}."
+        )
+    return t ** ((2 * regret_exponent - 1) / (2 * d))

@@ -21,8 +21,15 @@ from botorch_risk.strategies.risk_search import risk_search
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.v_ucb import LacedValue
+from botorch_risk_bench.baselines.documented import documented
 
 
+@documented(
+    "num_initial=4",
+    2,
+    environment="Its points of positive weight are the adversary's choices.",
+    options="Further arguments of `risk_search`.",
+)
 def adversarial_stable_opt(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
@@ -39,26 +46,6 @@ def adversarial_stable_opt(
     Eq. (5) of [Nguyen2021vucb]_, after [Bogunovic2018stableopt]_; the minima are over the support
     of the distribution, whose probabilities do not matter. What V-UCB becomes as its level goes to
     0 (Corollary 2.2). `stable_opt` is for contexts that are observed, with an unknown distribution.
-
-    Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
-        environment: Its points of positive weight are the adversary's choices.
-        beta: Squared width of the bound: a number, or a function of the round from 1.
-        w_is_chosen: Whether w can be chosen; otherwise the environment draws it.
-        options: Further arguments of `risk_search`.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        UnsupportedError: If W depends on the decision in another way than by a perturbation.
-        ValueError: If `beta` is negative or not finite, or another number out of its range.
-
-    Example:
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> known = {"environment": DiscreteEnvironment(unit)}
-        >>> adversarial_stable_opt(unit, seeds=[0, 1], num_initial=4, **known).ask().shape
-        torch.Size([2, 4, 2])
     """
     check_arguments(adversarial_stable_opt, locals())
     return risk_search(
@@ -73,6 +60,7 @@ def adversarial_stable_opt(
     )
 
 
+@documented("risk_level=0.1, num_initial=4", 2, options="Further arguments of `risk_search`.")
 def contextual_gp_ucb(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
@@ -87,32 +75,13 @@ def contextual_gp_ucb(
         w_t ~ W,  x_t = argmax_x u_{t-1}(x, w_t)
 
     It learns about all w alike; it reports by the value-at-risk as V-UCB does.
-
-    Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
-        environment: The known distribution of W.
-        risk_level: Lower-tail probability in (0, 1) of the report.
-        beta: Squared width of the bounds: a number, or a function of the round from 1.
-        options: Further arguments of `risk_search`.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        UnsupportedError: If the distribution depends on the decision.
-        ValueError: If the level is outside (0, 1), or `beta` negative or not finite.
-
-    Example:
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> known = {"environment": DiscreteEnvironment(unit), "risk_level": 0.1}
-        >>> contextual_gp_ucb(unit, seeds=[0, 1], num_initial=4, **known).ask().shape
-        torch.Size([2, 4, 2])
     """
     check_arguments(contextual_gp_ucb, locals())
     choose = BestDecision(beta)
     return drawn_contexts(choose, bounds, seeds, environment, risk_level, beta=beta, **options)
 
 
+@documented("risk_level=0.1, num_initial=4", 2, options="Further arguments of `risk_search`.")
 def random_pairs(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
@@ -121,27 +90,7 @@ def random_pairs(
     risk_level: float,
     **options: Any,
 ) -> Strategy:
-    r"""Uniformly random decisions with w from its distribution, reported as V-UCB's are.
-
-    Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
-        environment: The known distribution of W.
-        risk_level: Lower-tail probability in (0, 1) of the report.
-        options: Further arguments of `risk_search`.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        UnsupportedError: If the distribution depends on the decision.
-        ValueError: If the level is outside (0, 1), or `beta` negative or not finite.
-
-    Example:
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> known = {"environment": DiscreteEnvironment(unit), "risk_level": 0.1}
-        >>> random_pairs(unit, seeds=[0, 1], num_initial=4, **known).ask().shape
-        torch.Size([2, 4, 2])
-    """
+    r"""Uniformly random decisions with w from its distribution, reported as V-UCB's are."""
     check_arguments(random_pairs, locals())
     return drawn_contexts(random_pair, bounds, seeds, environment, risk_level, **options)
 

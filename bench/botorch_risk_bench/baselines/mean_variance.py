@@ -27,8 +27,10 @@ from botorch_risk.strategies.mixed import require_continuous
 from botorch_risk.strategies.rahbo import rahbo
 from botorch_risk.strategies.space import Box, unit_cube
 from botorch_risk.strategies.strategy import Strategy
+from botorch_risk_bench.baselines.documented import documented
 
 
+@documented("num_repeats=4, risk_aversion=1.0, num_initial=4", 1, options="Those of `rahbo`.")
 def heteroscedastic_gp_ucb(
     bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any
 ) -> Strategy:
@@ -38,20 +40,6 @@ def heteroscedastic_gp_ucb(
 
     It explores as if `risk_aversion` were 0, and reports by the same rule and the same
     `risk_aversion` as RAHBO, so that a comparison shows what the acquisition gains.
-
-    Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
-        seeds: One seed per replicate.
-        options: Those of `rahbo`.
-
-    Raises:
-        TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
-
-    Example:
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> options = {"num_repeats": 4, "risk_aversion": 1.0, "num_initial": 4}
-        >>> heteroscedastic_gp_ucb(bounds, seeds=[0, 1], **options).ask().shape
-        torch.Size([2, 4, 1])
     """
     return rahbo(bounds, seeds, acquisition=risk_neutral, **options)
 
@@ -61,6 +49,7 @@ def risk_neutral(model: MeanVarianceGP, t: int, weights: Weights) -> PointwiseAc
     return risk_averse(model, t, replace(weights, risk_aversion=0.0))
 
 
+@documented("num_repeats=4, risk_aversion=1.0, num_initial=4", 1, options="Those of `rahbo`.")
 def mean_variance_log_nei(
     bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any
 ) -> Strategy:
@@ -70,27 +59,6 @@ def mean_variance_log_nei(
     `optimize_acqf`: the time grows with the number of seeds. It reports by the same rule as RAHBO.
 
     LogNEI is from [Ament2023logei]_.
-
-    Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
-        seeds: One seed per replicate.
-        options: Those of `rahbo`.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        UnsupportedError: If the box has integers or categories.
-        ValueError: If a weight or a number is out of its range.
-
-    Example:
-        >>> bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)
-        >>> strategy = mean_variance_log_nei(
-        ...     bounds, 0, num_repeats=4, risk_aversion=1.0, num_initial=5,
-        ...     num_restarts=2, raw_samples=16,
-        ... )
-        >>> X = strategy.ask()
-        >>> strategy.tell(X, (3 * X).sin() + 0.1 * torch.randn(1, 5, 4, dtype=torch.double))
-        >>> strategy.ask().shape
-        torch.Size([1, 1, 1])
     """
     like: Any = rahbo(bounds, seeds, **options)
     require_continuous(like.space, "qLogNEI")

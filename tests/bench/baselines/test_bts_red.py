@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from botorch_risk_bench.baselines import bts_red
-from botorch_risk_bench.baselines.bts_red import ThompsonSamplingByNoise
+from botorch_risk_bench.baselines.repeats import ThompsonSamplingByNoise
 from botorch_risk_bench.experiments.chosen_repeats import ChosenRepeats
 
 from botorch_risk.test_functions import HeteroscedasticSine

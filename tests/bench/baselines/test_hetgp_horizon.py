@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from botorch_risk_bench.baselines import hetgp_horizon
-from botorch_risk_bench.baselines.hetgp_horizon import AdaptiveHorizon, _Ahead
+from botorch_risk_bench.baselines.repeats import AdaptiveHorizon, _Ahead
 from botorch_risk_bench.experiments.chosen_repeats import ChosenRepeats
 
 from botorch_risk.strategies import MeanVariance

@@ -8,7 +8,7 @@ import pytest
 import torch
 from botorch_risk_bench import baselines
 from botorch_risk_bench.baselines import hyperparameters
-from botorch_risk_bench.baselines.shrinkage import divide_lengthscales, expansion_factor
+from botorch_risk_bench.baselines.hyperparameters import divide_lengthscales, expansion_factor
 from torch import Tensor
 
 from botorch_risk.acquisition.named import gp_ucb

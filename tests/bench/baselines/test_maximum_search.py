@@ -15,7 +15,7 @@ from botorch_risk_bench.baselines import (
     minimum_regret_search,
     upper_confidence_bound_search,
 )
-from botorch_risk_bench.baselines.minimum_regret import expected_regret_reduction
+from botorch_risk_bench.baselines.domain_search import expected_regret_reduction
 from scipy import integrate, stats
 from torch import Tensor
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.models import SingleTaskGP
-from botorch_risk_bench.baselines.minimum_regret import expected_regret_reduction
+from botorch_risk_bench.baselines.domain_search import expected_regret_reduction
 from scipy.integrate import quad
 from scipy.stats import norm
 

@@ -12,8 +12,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import AppendFeatures
 from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch_risk_bench.baselines import rho_knowledge_gradient
-from botorch_risk_bench.baselines.botorch_value_at_risk import Query
-from botorch_risk_bench.baselines.rho_knowledge_gradient import _VisitedKnowledgeGradient
+from botorch_risk_bench.baselines.botorch_value_at_risk import Query, _VisitedKnowledgeGradient
 
 from botorch_risk.test_functions import ValueAtRiskBranin
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from botorch.models import SingleTaskGP
 from botorch.models.utils.gpytorch_modules import get_matern_kernel_with_gamma_prior
-from botorch_risk_bench.baselines.shrinkage import divide_lengthscales, expansion_factor
+from botorch_risk_bench.baselines.hyperparameters import divide_lengthscales, expansion_factor
 
 from botorch_risk.fit import fit_exact_gp
 
