@@ -24,10 +24,7 @@ from botorch_risk_bench.baselines.documented import documented
 
 
 @documented(
-    "risk_measure=Expectation(), num_initial=4",
-    1,
-    "from botorch_risk.risk import Expectation",
-    options="Further arguments of `risk_search`.",
+    "risk_measure=Expectation(), num_initial=4", 1, "from botorch_risk.risk import Expectation"
 )
 def constrained_log_ei(
     bounds: Tensor | Box,

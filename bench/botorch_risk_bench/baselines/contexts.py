@@ -24,12 +24,7 @@ from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.documented import documented
 
 
-@documented(
-    "num_initial=4",
-    1,
-    n_w="Points of the box of contexts.",
-    options="Further arguments of `risk_search`.",
-)
+@documented("num_initial=4", 1, n_w="Points of the box of contexts.")
 def stable_opt(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
@@ -48,7 +43,7 @@ def stable_opt(
     )
 
 
-@documented("num_initial=4", 1, options="Further arguments of `risk_search`.")
+@documented("num_initial=4", 1)
 def context_free_gp_ucb(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],

@@ -22,6 +22,7 @@ _MEANING = {
     "n_w": "How many values of W stand for its distribution.",
     "num_initial": "The number of points of the initial design.",
     "num_samples": "Samples of the outcomes at these values of W, jointly.",
+    "options": "Further arguments of `risk_search`.",
     "reference_point": "A value of each risk; only what is above all of them counts.",
     "reporting": "The rule of the recommendation, as in `EnvironmentRisk`.",
     "risk_level": "Lower-tail probability in (0, 1); BoTorch's `alpha` is 1 minus it.",

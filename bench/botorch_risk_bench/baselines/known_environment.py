@@ -25,10 +25,7 @@ from botorch_risk_bench.baselines.documented import documented
 
 
 @documented(
-    "num_initial=4",
-    2,
-    environment="Its points of positive weight are the adversary's choices.",
-    options="Further arguments of `risk_search`.",
+    "num_initial=4", 2, environment="Its points of positive weight are the adversary's choices."
 )
 def adversarial_stable_opt(
     bounds: Tensor | Box,
@@ -60,7 +57,7 @@ def adversarial_stable_opt(
     )
 
 
-@documented("risk_level=0.1, num_initial=4", 2, options="Further arguments of `risk_search`.")
+@documented("risk_level=0.1, num_initial=4", 2)
 def contextual_gp_ucb(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
@@ -81,7 +78,7 @@ def contextual_gp_ucb(
     return drawn_contexts(choose, bounds, seeds, environment, risk_level, beta=beta, **options)
 
 
-@documented("risk_level=0.1, num_initial=4", 2, options="Further arguments of `risk_search`.")
+@documented("risk_level=0.1, num_initial=4", 2)
 def random_pairs(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
