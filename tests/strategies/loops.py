@@ -2,14 +2,17 @@ r"""A short loop of a strategy on a problem of the contract list."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Strategy
-from tests.strategies.cases import NUM_REPEATS, PROBLEM
+from tests.devices import home
+from tests.strategies.cases import NUM_REPEATS, PROBLEM, StrategyCase
+
+SEEDS = (0, 1, 2)
 
 
 def evaluate(strategy: Strategy, X: Tensor, index: int, problem: Any = PROBLEM) -> Tensor:
@@ -41,9 +44,56 @@ def play(strategy: Strategy, rounds: int, first: int = 0, problem: Any = PROBLEM
     return asked
 
 
+class Loop(NamedTuple):
+    r"""What was asked for in each round and told of it, and what followed from that.
+
+    Args:
+        asked: The points, `R x q x d`.
+        told: The rows and their outcomes.
+        states: The state after each round.
+        reported: The recommendation after each round.
+    """
+
+    asked: list[Tensor]
+    told: list[tuple[Tensor, Tensor]]
+    states: list[dict[str, Any]]
+    reported: list[Tensor]
+
+
+_PLAYED: dict[tuple[int, torch.device], tuple[StrategyCase, Loop]] = {}
+
+
+def undisturbed(case: StrategyCase) -> Loop:
+    r"""Four rounds of a case with the replicates `SEEDS`, played once for all tests."""
+    key = (id(case), home())
+    if key not in _PLAYED:
+        _PLAYED[key] = case, _played(case)  # which keeps the case, and with it its id
+    return _PLAYED[key][1]
+
+
+def _played(case: StrategyCase) -> Loop:
+    loop, strategy = Loop([], [], [], []), case.build(SEEDS)
+    for index in range(4):
+        X = strategy.ask()
+        rows = meet(strategy, X, index, case.problem)
+        Y = evaluate(strategy, rows, index, case.problem)
+        strategy.tell(rows, Y)
+        loop.asked.append(X)
+        loop.told.append((rows, Y))
+        loop.states.append(strategy.state_dict())
+        if index < 3:
+            strategy.ask()  # a loop recommends after it has asked, which the last bits may show
+        loop.reported.append(strategy.recommend())
+    return loop
+
+
 def recommended(strategy: Strategy) -> list[Tensor]:
-    r"""What each replicate hands over, `p x d_x`: one decision, a set, or nothing."""
-    reported = strategy.recommend()
+    r"""What each replicate recommends, `p x d_x`: one decision, a set, or nothing."""
+    return decisions_of(strategy.recommend())
+
+
+def decisions_of(reported: Tensor) -> list[Tensor]:
+    r"""The decisions of a recommendation, replicate by replicate."""
     sets = reported if reported.dim() == 3 else reported.unsqueeze(-2)
     return [decisions[~decisions.isnan().any(dim=-1)] for decisions in sets]
 

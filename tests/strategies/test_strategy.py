@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,9 +26,16 @@ from tests.strategies.cases import (
     StrategyCase,
     every,
 )
-from tests.strategies.loops import evaluate, meet, play, recommended
+from tests.strategies.loops import (
+    SEEDS,
+    decisions_of,
+    evaluate,
+    meet,
+    play,
+    recommended,
+    undisturbed,
+)
 
-SEEDS = (0, 1)
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 16}
 OF_A_DOMAIN = [case for case in STRATEGIES if case.of_a_domain]
 OF_MEAN_AND_VARIANCE = [case for case in STRATEGIES if "risk_aversion" in case.options][:4]
@@ -70,17 +76,13 @@ def refuses(other: Any, state: dict[str, Any], name: str) -> None:
 
 @every
 def test_a_state_of_other_bounds_is_refused(case: StrategyCase) -> None:
-    strategy = case.build(SEEDS)
-    play(strategy, 1, problem=case.problem)
     other = with_boxes(case, lambda box: 2 * box).build(SEEDS)
-    refuses(other, strategy.state_dict(), "bounds|domain")
+    refuses(other, undisturbed(case).states[0], "bounds|domain")
 
 
 @every
 def test_a_state_of_another_initial_design_is_refused(case: StrategyCase) -> None:
-    strategy = case.build(SEEDS)
-    play(strategy, 1, problem=case.problem)
-    refuses(case.build(SEEDS, num_initial=5), strategy.state_dict(), "num_initial")
+    refuses(case.build(SEEDS, num_initial=5), undisturbed(case).states[0], "num_initial")
 
 
 OPTIONS = {
@@ -105,27 +107,14 @@ def another_option(case: StrategyCase) -> tuple[str, Any]:
 
 @every
 def test_a_state_of_other_options_is_refused(case: StrategyCase) -> None:
-    strategy = case.build(SEEDS)
-    play(strategy, 1, problem=case.problem)
     name, other = another_option(case)
-    refuses(other, strategy.state_dict(), name)
+    refuses(other, undisturbed(case).states[0], name)
 
 
 @pytest.mark.parametrize("name", ["num_repeats", "risk_aversion"])
 @pytest.mark.parametrize("case", OF_MEAN_AND_VARIANCE, ids=lambda case: case.name)
 def test_a_state_of_other_repeats_or_aversion_is_refused(case: StrategyCase, name: str) -> None:
-    strategy = case.build(SEEDS)
-    play(strategy, 1, problem=case.problem)
-    refuses(case.build(SEEDS, **{name: 5}), strategy.state_dict(), name)
-
-
-@every
-def test_a_state_is_json_and_continues_bit_for_bit(case: StrategyCase) -> None:
-    strategy, resumed = case.build(SEEDS), case.build(SEEDS)
-    play(strategy, 2, problem=case.problem)
-    resumed.load_state_dict(json.loads(json.dumps(strategy.state_dict())))
-    assert same(strategy.ask(), resumed.ask())
-    assert same(strategy.recommend(), resumed.recommend())
+    refuses(case.build(SEEDS, **{name: 5}), undisturbed(case).states[0], name)
 
 
 # What is told.
@@ -145,11 +134,8 @@ def failing_linear_algebra() -> Iterator[None]:
 
 @every
 def test_a_tell_that_fails_changes_nothing(case: StrategyCase) -> None:
-    strategy, undisturbed = case.build(SEEDS), case.build(SEEDS)
-    for index in range(2):
-        X = meet(undisturbed, undisturbed.ask(), index, case.problem)
-        Y = evaluate(undisturbed, X, index, case.problem)
-        undisturbed.tell(X, Y)
+    loop, strategy = undisturbed(case), case.build(SEEDS)
+    for X, Y in loop.told[:2]:
         strategy.ask()
         before, told = copy.deepcopy(strategy.state_dict()), True
         with failing_linear_algebra():
@@ -160,13 +146,13 @@ def test_a_tell_that_fails_changes_nothing(case: StrategyCase) -> None:
         if not told:
             assert same(strategy.state_dict(), before)
             strategy.tell(X, Y)
-    assert same(strategy.ask(), undisturbed.ask())
-    assert same(strategy.recommend(), undisturbed.recommend())
+    assert same(strategy.ask(), loop.asked[2])
+    assert same(strategy.recommend(), loop.reported[1])
 
 
 def of_repeats() -> Strategy:
     options = {"num_repeats": NUM_REPEATS, "risk_aversion": 1.0, "num_initial": 4, **FAST}
-    return rahbo(PROBLEM.bounds, SEEDS, **options)
+    return rahbo(PROBLEM.bounds, (0, 1), **options)
 
 
 def test_outcomes_that_overflow_leave_the_loop_as_it_was() -> None:
@@ -183,30 +169,28 @@ def test_outcomes_that_overflow_leave_the_loop_as_it_was() -> None:
 
 @every
 def test_the_rest_of_a_partly_told_initial_design_is_asked_again(case: StrategyCase) -> None:
-    strategy, whole = case.build(SEEDS), case.build(SEEDS)
-    asked = strategy.ask()
-    X, Y = first_round(case, strategy)
+    loop, strategy = undisturbed(case), case.build(SEEDS)
+    X, Y = loop.told[0]
+    assert same(strategy.ask(), loop.asked[0])
     strategy.tell(X[:, :2], Y[:, :2])
-    assert same(strategy.ask(), asked[:, 2:])
+    assert same(strategy.ask(), loop.asked[0][:, 2:])
     strategy.tell(X[:, 2:], Y[:, 2:])
-    whole.tell(X, Y)
-    torch.testing.assert_close(strategy.ask(), whole.ask(), equal_nan=True)
+    torch.testing.assert_close(strategy.ask(), loop.asked[1], equal_nan=True)
 
 
 @every
 def test_a_replicate_without_outcomes_recommends_nothing_and_disturbs_nobody(
     case: StrategyCase,
 ) -> None:
-    r"""It is told, and asked further; the point that it would hand over is NaN."""
-    strategy, whole = case.build(SEEDS), case.build(SEEDS)
-    X, Y = first_round(case, strategy)
+    r"""It is told, and asked further; the point that it would recommend is NaN."""
+    loop, strategy = undisturbed(case), case.build(SEEDS)
+    X, Y = loop.told[0]
     holed = Y.clone()
     holed[1] = torch.nan
-    whole.tell(X, Y)
     strategy.tell(X, holed)
-    torch.testing.assert_close(strategy.ask()[0], whole.ask()[0], atol=1e-6, rtol=0)
-    reported = recommended(strategy)
-    torch.testing.assert_close(reported[0], recommended(whole)[0], atol=1e-6, rtol=0)
+    torch.testing.assert_close(strategy.ask()[0], loop.asked[1][0], atol=1e-6, rtol=0)
+    expected = decisions_of(loop.reported[0])[0]
+    torch.testing.assert_close(recommended(strategy)[0], expected, atol=1e-6, rtol=0)
     assert strategy.recommend()[1].isnan().all()
 
 
@@ -218,7 +202,7 @@ def test_the_number_of_repeats_may_vary(case: StrategyCase, num_repeats: int) ->
     X = meet(strategy, strategy.ask(), 1, case.problem)
     Y = evaluate(strategy, X, 1, case.problem)
     strategy.tell(X, torch.cat([Y, Y + 0.1], dim=2)[:, :, :num_repeats])
-    assert strategy.ask().shape[:2] == (2, 1)
+    assert strategy.ask().shape[:2] == (3, 1)
 
 
 # Rows without an outcome have no weight.
@@ -240,6 +224,7 @@ def deviations_from_the_rows_that_are_there(case: StrategyCase) -> float:
     rows = meet(strategy, asked, 1, case.problem)
     outcomes = evaluate(strategy, rows, 1, case.problem)
     strategy.tell(rows, outcomes)
+    reported = recommended(strategy)
     for replicate, missing in MISSING.items():
         kept = [row for row in range(8) if row not in missing]
         alone = case.build([replicate], num_initial=len(kept))
@@ -250,7 +235,7 @@ def deviations_from_the_rows_that_are_there(case: StrategyCase) -> float:
         alone.tell(rows[part], outcomes[part])
         pairs += [
             (alone.ask(), strategy.ask()[part]),
-            (recommended(alone)[0], recommended(strategy)[replicate]),
+            (recommended(alone)[0], reported[replicate]),
         ]
         deviations += [(one - many).abs().nan_to_num().max().item() for one, many in pairs]
     return max(deviations)
@@ -310,7 +295,7 @@ def test_hyperparameters_are_fitted_unless_they_are_known(case: StrategyCase) ->
 
 @on_a_domain
 def test_points_between_those_of_the_domain_are_taken(case: StrategyCase) -> None:
-    strategy, resumed = case.build(SEEDS), case.build(SEEDS)
+    strategy, resumed = case.build((0, 1)), case.build((0, 1))
     strategy.tell(*first_round(case, strategy))
     X = torch.tensor([[[0.1234]], [[0.8765]]], dtype=torch.double)
     strategy.tell(X, (6 * X).sin().expand(2, 1, NUM_REPEATS))
@@ -335,8 +320,8 @@ def test_a_loop_in_inference_mode_runs_or_is_refused_in_one_line(case: StrategyC
         except UnsupportedError as error:
             assert "Expected gradients" in str(error)
             return
-    plain = case.build(SEEDS)
-    expected = [*play(plain, 2, problem=case.problem), plain.ask(), plain.recommend()]
+    loop = undisturbed(case)
+    expected = [*loop.asked[:3], loop.reported[1]]
     for left, right in zip(expected, found, strict=True):
         torch.testing.assert_close(left, right, equal_nan=True)
 
