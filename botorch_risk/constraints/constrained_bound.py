@@ -1,7 +1,5 @@
 r"""Confidence bounds of an objective and of constraints that hold under a risk, together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -28,22 +26,43 @@ _BEND, _FINE_BEND = 1e-2, 1e-3  # while exploring, and for a recommendation
 
 @construct_from_own_arguments
 class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
-    r"""The optimistic value of an objective where constraints may hold.
+    r"""The optimistic value of an objective if constraints may hold.
 
         score(x) = bound.upper(x) - penalty spread sum_i max(0, limit_i - upper_i(x)) / spread_i
 
     `upper_i` bounds the risk of the i-th constraint from above: exploring is optimistic about the
-    feasible set, and a point is left alone only when it is infeasible with confidence. `optimism`
+    feasible set, and a point is avoided only when it is infeasible with confidence. `optimism`
     says how far; at 0, where a constraint counts by its posterior mean, there is no such guarantee,
     and fewer rounds go to points that turn out to be infeasible. Reporting is pessimistic: `lower`
-    takes the lower bounds, any point that may fail by them is worse than any that does not, and
+    uses the lower bounds, any point that may fail by them is worse than any that does not, and
     `feasible(X)` says where all of them reach their limits.
 
     The spreads are the standard deviations of the observed outcomes. The penalty is exact, that is
     without effect on the best point of the optimistic set, if no gain in the objective outweighs
-    it. For a maximiser that takes constraints, see `feasibility_functions`.
+    it. For a maximiser with constraints of its own, see `feasibility_functions`.
 
     Single-outcome objective, q = 1: use `sequential=True`.
+
+    Args:
+        model: The model of all outcomes, as a rule a `ModelListGP`.
+        bound: A confidence bound of the objective, with `lower`, `mean` and `upper`:
+            `RiskUpperConfidenceBound`, `RiskAverseUpperConfidenceBound`. This acquisition function
+            conditions it on pending points from now on.
+        risk_constraints: Each a `RiskConstraint` or a `NoisyChanceConstraint` on an outcome of
+            the model.
+        beta: Squared width of the bounds of the constraints, a number or `batch_shape`: the
+            confidence in the model.
+        optimism: Squared width of their upper bounds alone, likewise a number or `batch_shape`.
+            Default: `beta`.
+        penalty: What a violation of one spread costs, in spreads of the objective.
+        objective_outcome: Which outcome of the model the objective is, for its spread.
+        X_pending: `batch_shape x n' x d` decisions under evaluation.
+
+    Raises:
+        TypeError: If a constraint is of another kind.
+        UnsupportedError: If the objective has no bounds.
+        ValueError: If an outcome does not exist, there is no constraint, or a weight is
+            negative.
 
     Example:
         >>> from botorch.models import ModelListGP, SingleTaskGP
@@ -80,29 +99,6 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         optimism: float | Tensor | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        r"""Puts the bounds together.
-
-        Args:
-            model: The model of all outcomes, as a rule a `ModelListGP`.
-            bound: A confidence bound of the objective, with `lower`, `mean` and `upper`:
-                `RiskUpperConfidenceBound`, `RiskAverseUpperConfidenceBound`. It is conditioned on
-                pending points by this acquisition function from now on.
-            risk_constraints: Each a `RiskConstraint` or a `NoisyChanceConstraint` on an outcome of
-                the model.
-            beta: Squared width of the bounds of the constraints, a number or `batch_shape`: the
-                confidence in the model.
-            optimism: Squared width of their upper bounds alone, likewise a number or `batch_shape`.
-                Default: `beta`.
-            penalty: What a violation of one spread costs, in spreads of the objective.
-            objective_outcome: Which outcome of the model the objective is, for its spread.
-            X_pending: `batch_shape x n' x d` decisions under evaluation.
-
-        Raises:
-            TypeError: If a constraint is of another kind.
-            UnsupportedError: If the objective has no bounds.
-            ValueError: If an outcome does not exist, there is no constraint, or a weight is
-                negative.
-        """
         super().__init__(model=model)
         if not isinstance(bound, PointwiseAcquisitionFunction) or not all(
             callable(getattr(bound, side, None)) for side in ("lower", "mean", "upper")
@@ -138,7 +134,6 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
             part.set_X_pending(X_pending)
 
     def check_points(self, X: Tensor) -> None:
-        r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
         for part in self._parts:
             part.check_points(X)
 
@@ -148,52 +143,25 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         return list({id(each): each for each in parts}.values())
 
     def evaluate(self, X: Tensor) -> Tensor:
-        r"""Optimistic values at `batch_shape x m x d_x` decisions, `batch_shape x m`."""
         return self.upper(X)
 
     def upper(self, X: Tensor) -> Tensor:
-        r"""Optimistic value in the optimistic feasible set, with a penalty outside of it.
-
-        Args:
-            X: `batch_shape x m x d_x` decisions that do not interact.
-
-        Returns:
-            `batch_shape x m` values.
-        """
+        r"""The optimistic value in the optimistic feasible set, with a penalty outside of it."""
         return self._value(X, "upper")
 
     def lower(self, X: Tensor) -> Tensor:
-        r"""Pessimistic value in the pessimistic feasible set, and far below it outside.
-
-        Args:
-            X: `batch_shape x m x d_x` decisions that do not interact.
-
-        Returns:
-            `batch_shape x m` values.
-        """
+        r"""The pessimistic value in the pessimistic feasible set, and far below it outside."""
         return self._value(X, "lower")
 
     def mean(self, X: Tensor) -> Tensor:
-        r"""The value by the posterior mean, and far below it where a constraint fails by that.
-
-        Args:
-            X: `batch_shape x m x d_x` decisions that do not interact.
-
-        Returns:
-            `batch_shape x m` values.
-        """
+        r"""The value by the posterior mean, and far below it if a constraint fails by that."""
         return self._value(X, "mean")
 
     def slacks(self, X: Tensor, side: Side = "lower") -> Tensor:
         r"""By how much the bounds of the constraints exceed their limits.
 
-        Args:
-            X: `batch_shape x m x d_x` decisions that do not interact.
-            side: Which bound.
-
-        Returns:
-            `num_constraints x batch_shape x m` values in units of each outcome; negative where the
-            constraint fails by this bound.
+        `num_constraints x batch_shape x m` values in units of each outcome; negative if the
+        constraint fails by this bound.
         """
         pairs = zip(self._bounds_of(side), self.risk_constraints, strict=True)
         return torch.stack([getattr(one, side)(X) - each.limit for one, each in pairs])
@@ -202,25 +170,13 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         return self.upper_bounds if side == "upper" else self.constraint_bounds
 
     def worst_slack(self, slacks: Tensor) -> Tensor:
-        r"""The smallest slack, each in standard deviations of the outcome as it was observed.
-
-        Args:
-            slacks: `num_constraints x batch_shape x m`.
-
-        Returns:
-            `batch_shape x m` values; NaN where a slack is.
-        """
+        r"""The smallest slack, each in standard deviations of the outcome as it was observed."""
         return (slacks / _per_point(self.spreads, slacks)).amin(dim=0)
 
     def feasible(self, X: Tensor, side: Side = "lower") -> Tensor:
-        r"""Where all constraints hold by a bound: with confidence, by default.
+        r"""Where all constraints hold by a bound, `batch_shape x m` booleans.
 
-        Args:
-            X: `batch_shape x m x d_x` decisions that do not interact.
-            side: `"lower"`: with confidence; `"mean"`; `"upper"`: possibly.
-
-        Returns:
-            `batch_shape x m` booleans.
+        The side is `"lower"`: with confidence; `"mean"`; or `"upper"`: possibly.
         """
         with torch.no_grad():
             return (self.slacks(X, side) >= 0).all(dim=0)
@@ -228,10 +184,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
     def feasibility_functions(self, side: Side = "upper") -> list[tuple[Callable[..., Any], bool]]:
         r"""The constraints as BoTorch's `nonlinear_inequality_constraints`.
 
-        `optimize_acqf` takes them with `batch_limit=1` and feasible initial conditions.
-
-        Args:
-            side: Which bound has to reach its limit.
+        `optimize_acqf` accepts them with `batch_limit=1` and feasible initial conditions.
         """
 
         def of(one: Any, limit: float) -> Callable[[Tensor], Tensor]:
@@ -241,16 +194,10 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         return [(of(one, each.limit), True) for one, each in pairs]
 
     def cautious_mean(self, X: Tensor) -> Tensor:
-        r"""The value by the posterior mean, with a penalty where a lower bound misses its limit.
+        r"""The value by the posterior mean, with a penalty if a lower bound misses its limit.
 
-        Continuous, for a maximiser: what `recommend_everywhere` climbs. Where it is largest the
+        Continuous, for the maximiser in `recommend_everywhere`. Where it is largest the
         constraints hold with confidence, by up to a thousandth of the spread of each, if they can.
-
-        Args:
-            X: `batch_shape x m x d_x` decisions that do not interact.
-
-        Returns:
-            `batch_shape x m` values.
         """
         return self._smooth(self.bound.mean(X), self.slacks(X, "lower"), _FINE_BEND)
 

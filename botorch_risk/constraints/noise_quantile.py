@@ -1,7 +1,5 @@
 r"""A model of the value that a noisy outcome exceeds with a given probability."""
 
-from __future__ import annotations
-
 from statistics import NormalDist
 from typing import Any
 
@@ -17,12 +15,21 @@ from botorch_risk.posterior.t_batch import as_points
 
 
 class NoiseQuantileModel(Model):
-    r"""The lower quantile of what one evaluation returns, with the noise that was learnt.
+    r"""The lower quantile of the outcome of one evaluation, with the noise that was learnt.
 
         q(x) = f(x) - z sqrt(noise(x)),   z = the standard normal quantile of 1 - delta
 
     so that P(f(x) + noise >= q(x)) = 1 - delta for Gaussian noise; with `minimized`, the same of
     -f. The noise is the predicted one, f is uncertain: the posterior is Gaussian.
+
+    Args:
+        model: A `MeanVarianceGP`.
+        delta: The probability that one evaluation is worse, in (0, 1).
+        minimized: Whether a small outcome is good.
+
+    Raises:
+        UnsupportedError: If the model does not learn its noise.
+        ValueError: If `delta` is out of its range.
 
     Example:
         >>> import torch
@@ -35,17 +42,6 @@ class NoiseQuantileModel(Model):
     """
 
     def __init__(self, model: Model, delta: float, minimized: bool = False) -> None:
-        r"""Wraps a model.
-
-        Args:
-            model: A `MeanVarianceGP`.
-            delta: The probability that one evaluation is worse, in (0, 1).
-            minimized: Whether a small outcome is good.
-
-        Raises:
-            UnsupportedError: If the model does not learn its noise.
-            ValueError: If `delta` is out of its range.
-        """
         super().__init__()
         if not isinstance(model, MeanVarianceGP):
             raise UnsupportedError(
@@ -72,7 +68,7 @@ class NoiseQuantileModel(Model):
         r"""The joint distribution of the quantiles at `batch_shape x q x d` points.
 
         Raises:
-            UnsupportedError: If noise is asked for, which the quantile holds already.
+            UnsupportedError: If noise is requested, which the quantile holds already.
         """
         if observation_noise is not False:
             raise UnsupportedError(

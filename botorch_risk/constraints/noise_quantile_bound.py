@@ -1,6 +1,4 @@
-r"""Confidence bounds of what a noisy outcome exceeds with a given probability."""
-
-from __future__ import annotations
+r"""Confidence bounds of the quantile of a noisy outcome."""
 
 from typing import Any
 
@@ -31,6 +29,19 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
 
     with z the standard normal quantile of 1 - delta. Single-outcome, q = 1: use `sequential=True`.
 
+    Args:
+        model: A fitted mean-variance model.
+        delta: The probability that one evaluation is worse, in (0, 1).
+        beta: Squared width of the bound of f, a number or `batch_shape`.
+        noise_beta: Squared width of the bound of the noise, a number or `batch_shape`; `None`
+            for the predicted noise.
+        minimized: Whether small outcomes are good: the quantile is then that of the negative.
+        X_pending: `batch_shape x n' x d` points under evaluation.
+
+    Raises:
+        UnsupportedError: If the model is not a `MeanVarianceGP`.
+        ValueError: If `delta` or a beta is out of its range.
+
     Example:
         >>> import torch
         >>> from botorch_risk.models import MeanVarianceGP
@@ -55,21 +66,6 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
         minimized: bool = False,
         X_pending: Tensor | None = None,
     ) -> None:
-        r"""Builds the bounds.
-
-        Args:
-            model: A fitted mean-variance model.
-            delta: The probability that one evaluation is worse, in (0, 1).
-            beta: Squared width of the bound of f, a number or `batch_shape`.
-            noise_beta: Squared width of the bound of the noise, a number or `batch_shape`; `None`
-                for the predicted noise.
-            minimized: Whether small outcomes are good: the quantile is then taken of the negative.
-            X_pending: `batch_shape x n' x d` points under evaluation.
-
-        Raises:
-            UnsupportedError: If the model is not a `MeanVarianceGP`.
-            ValueError: If `delta` or a beta is out of its range.
-        """
         require_mean_variance_gp(model)
         super().__init__(model=model)
         self.z = normal_quantile(delta)
@@ -82,24 +78,20 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def _condition(self, X_pending: Tensor | None) -> Any:
-        r"""The model given its own means at pending points."""
         model: Any = self.model
         return model if X_pending is None else model.condition_on_pending(X_pending)
 
     def evaluate(self, X: Tensor) -> Tensor:
-        r"""Optimistic values at `batch_shape x m x d` points, `batch_shape x m`."""
         return self.upper(X)
 
     def upper(self, X: Tensor) -> Tensor:
-        r"""Upper bound of the quantile at `batch_shape x m x d` points, `batch_shape x m`."""
         return self._bound(X, side=1)
 
     def lower(self, X: Tensor) -> Tensor:
-        r"""Lower bound of the quantile at `batch_shape x m x d` points, `batch_shape x m`."""
         return self._bound(X, side=-1)
 
     def mean(self, X: Tensor) -> Tensor:
-        r"""The quantile with predicted f and noise at `batch_shape x m x d` points."""
+        r"""The quantile with predicted f and noise."""
         return self._bound(X, side=0)
 
     def _bound(self, X: Tensor, side: int) -> Tensor:

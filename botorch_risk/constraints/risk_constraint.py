@@ -24,27 +24,19 @@ from botorch_risk.risk import RiskMeasure, ValueAtRisk
 
 @runtime_checkable
 class OutcomeConstraint(Protocol):
-    r"""What holds where a risk of an outcome is at least `limit`."""
+    r"""A constraint that holds if a risk of an outcome is at least `limit`."""
 
     @property
-    def outcome(self) -> int:
-        r"""Which outcome of the model."""
-        ...
+    def outcome(self) -> int: ...
 
     @property
-    def threshold(self) -> float:
-        r"""In units of the outcome."""
-        ...
+    def threshold(self) -> float: ...
 
     @property
-    def at_most(self) -> bool:
-        r"""Whether small outcomes are good."""
-        ...
+    def at_most(self) -> bool: ...
 
     @property
-    def limit(self) -> float:
-        r"""What the risk has to reach."""
-        ...
+    def limit(self) -> float: ...
 
     def bound(self, model: Model, beta: float | Tensor) -> Any:
         r"""Confidence bounds of the risk: an object with `lower`, `mean` and `upper`."""
@@ -58,22 +50,21 @@ class RiskConstraint:
         risk_measure([f(x, w_j)]_j) >= threshold
         risk_measure([-f(x, w_j)]_j) >= -threshold,   with `at_most`
 
-    The chance constraint P(f(x, W) <= c) >= 1 - delta is a value-at-risk; `RiskConstraint.chance`
-    writes it down, ties included. The chance level is a property of the constraint, the confidence
+    The chance constraint P(f(x, W) <= c) >= 1 - delta is a value-at-risk, ties included:
+    `RiskConstraint.chance`. The chance level is a property of the constraint, the confidence
     in the model is `beta` of the bounds.
 
     Args:
         environment: What a decision may meet. For an outcome that only the decision decides:
-            `InputPerturbation` with one perturbation, 0. In a strategy that learns the
-            distribution of W: its `ObservedContexts`.
+            `InputPerturbation` with one perturbation, 0.
         risk_measure: Reduces the outcomes; larger is better.
         threshold: In units of the outcome.
         outcome: Which outcome of the model.
-        at_most: Whether small outcomes are good. The measure is then taken of the negative outcome,
+        at_most: Whether small outcomes are good. The measure is then of the negative outcome,
             so that `ConditionalValueAtRisk(0.1)` is the mean of the largest tenth.
 
     Raises:
-        TypeError: If a part is no environment or no measure.
+        TypeError: If a part is not an environment or a measure.
         ValueError: If the threshold is not finite or the outcome negative.
 
     Example:
@@ -109,19 +100,14 @@ class RiskConstraint:
     ) -> RiskConstraint:
         r"""P(f(x, W) <= threshold) >= 1 - delta, or >= threshold without `at_most`.
 
-        Args:
-            environment: What a decision may meet.
-            threshold: In units of the outcome.
-            outcome: Which outcome of the model.
-            delta: The probability that the threshold may be missed, in (0, 1).
-            at_most: Whether small outcomes are good.
+        `delta` is the probability that the threshold may be missed, in (0, 1).
         """
         # Where the values below the threshold have a probability of delta exactly, it holds.
         return cls(environment, ValueAtRisk(delta, strict=True), threshold, outcome, at_most)
 
     @property
     def limit(self) -> float:
-        r"""What the risk has to reach."""
+        r"""The value that the risk has to reach."""
         return -self.threshold if self.at_most else self.threshold
 
     @property
@@ -139,12 +125,7 @@ class RiskConstraint:
         return self.environment
 
     def bound(self, model: Model, beta: float | Tensor) -> RiskUpperConfidenceBound:
-        r"""Confidence bounds of the risk, in which larger is better.
-
-        Args:
-            model: The model of all outcomes, or a list of models.
-            beta: Squared width of the pointwise bounds.
-        """
+        r"""Confidence bounds of the risk, in which larger is better, of squared width `beta`."""
         alone = single_outcome(model, self.outcome)
         transform = None
         if self.at_most:
@@ -156,12 +137,12 @@ class RiskConstraint:
 
 @dataclass(frozen=True)
 class NoisyChanceConstraint:
-    r"""One evaluation, noise and all, has to meet a threshold with a given probability.
+    r"""One evaluation, noise included, has to meet a threshold with a given probability.
 
         P(f(x) + noise(x) <= threshold) >= 1 - delta
 
-    for a `MeanVarianceGP`, which learns the Gaussian noise beside f. `delta` is the chance level;
-    the confidence in the model is `beta`, for f, and `noise_beta`, for the noise.
+    for a `MeanVarianceGP`, which learns the Gaussian noise as well as f. `delta` is the chance
+    level; the confidence in the model is `beta`, for f, and `noise_beta`, for the noise.
 
     Args:
         threshold: In units of the outcome.
@@ -197,16 +178,11 @@ class NoisyChanceConstraint:
 
     @property
     def limit(self) -> float:
-        r"""What the quantile has to reach."""
+        r"""The value that the quantile has to reach."""
         return -self.threshold if self.at_most else self.threshold
 
     def bound(self, model: Model, beta: float | Tensor) -> NoiseQuantileBound:
-        r"""Confidence bounds of the quantile, in which larger is better.
-
-        Args:
-            model: The model of all outcomes, or a list of models.
-            beta: Squared width of the bounds of f.
-        """
+        r"""Confidence bounds of the quantile, in which larger is better; `beta` is for f."""
         alone = single_outcome(model, self.outcome)
         return NoiseQuantileBound(alone, self.delta, beta, self.noise_beta, self.at_most)
 
@@ -222,13 +198,13 @@ def under(environment: Environment, constraints: Sequence[Any]) -> list[Any]:
 
 
 def check_threshold(threshold: float, outcome: int) -> None:
-    r"""Raises ValueError unless the threshold is finite and the outcome may exist."""
+    r"""Raise ValueError unless the threshold is finite and the outcome may exist."""
     check_finite(threshold=threshold)
     check_counts(0, outcome=outcome)
 
 
 def check_constraints(constraints: Sequence[Any]) -> None:
-    r"""Raises TypeError unless it is a constraint of an outcome."""
+    r"""Raise TypeError unless each is a constraint of an outcome."""
     for each in constraints:
         if not isinstance(each, OutcomeConstraint):
             raise TypeError(

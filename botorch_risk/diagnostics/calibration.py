@@ -1,7 +1,5 @@
 r"""How often the bands of a model hold a function that is known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,28 +14,18 @@ from botorch_risk.seeding import generators
 
 
 class Calibration(NamedTuple):
-    r"""How a model's predictions of held-out values compare with the truth.
+    r"""Predictions of held-out values compared with the truth.
 
     Args:
         levels: Probabilities of central intervals, `L`.
         coverage: The share of held-out values of f within each, `batch_shape x L`.
         root_mean_square: Root mean square of `(f - mean) / standard deviation`, `batch_shape`:
-            above 1 where the model is too sure of itself.
+            above 1 if the model is too confident.
         error: Root mean square error of the mean, `batch_shape`.
         noise_coverage: The share of true noise variances within their intervals,
             `batch_shape x L`; `None` unless the noise is given and the model has learnt it.
         reading_coverage: The probability of a new reading within its interval, `batch_shape x L`;
             `None` unless the noise is given.
-
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> X = torch.linspace(0, 1, 6, dtype=torch.double).unsqueeze(-1)
-        >>> model = SingleTaskGP(X, (9 * X).sin(), torch.full_like(X, 1e-4))
-        >>> model.covar_module.lengthscale = 2.0  # far too long
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> found = calibration(model, lambda X: (9 * X[..., 0]).sin(), bounds, seeds=0)
-        >>> found.coverage < found.levels, found.root_mean_square > 1
-        (tensor([True, True, True]), tensor(True))
     """
 
     levels: Tensor
@@ -58,21 +46,21 @@ def calibration(
     num_points: int = 1000,
     levels: Sequence[float] = (0.5, 0.8, 0.95),
 ) -> Calibration:
-    r"""Compares a model's predictions with the truth at uniform points of the domain.
+    r"""Compare a model's predictions with the truth at uniform points of the domain.
 
     Args:
         model: A fitted model with one output, of batch shape `[R]` or of none.
         function: f without noise, from points `... x d` to values `...`.
         bounds: The bounds of the domain, `2 x d`, in the units of the model's inputs.
         seeds: One seed for each replicate, which has points of its own.
-        noise_variance: The true variance of a reading, likewise. Its noise is taken to be normal.
+        noise_variance: The true variance of a reading, likewise, for Gaussian noise.
         num_points: Held-out points for each replicate.
         levels: Probabilities of central intervals.
 
     Raises:
         UnsupportedError: If the model has several outputs, or is an ensemble.
-        ValueError: If a seed is no integer or repeats, there is no point, or a level is not within
-            (0, 1).
+        ValueError: If a seed is not an integer or repeats, there is no point, or a level is not
+            within (0, 1).
 
     Example:
         >>> from botorch.models import SingleTaskGP
@@ -118,7 +106,6 @@ def _points(model: Model, bounds: Tensor, seeds: int | Sequence[int], num_points
 
 
 def _predicted_noise(model: Model, X: Tensor) -> Tensor:
-    r"""The noise variance of one reading as the model has it, `batch_shape x m`."""
     if isinstance(model, MeanVarianceGP):
         return model.predicted_noise(X).squeeze(-1)
     noisy: Any = model.posterior(X, observation_noise=True)
@@ -127,15 +114,9 @@ def _predicted_noise(model: Model, X: Tensor) -> Tensor:
 
 
 def _within(offset: Tensor, spread: Tensor, width: Tensor) -> Tensor:
-    r"""The probability that a standard normal value lies within `offset -+ width spread`.
+    r"""The average probability, `batch_shape x L`, that a standard normal value lies within a band.
 
-    Args:
-        offset: `batch_shape x m`.
-        spread: `batch_shape x m`.
-        width: `L`.
-
-    Returns:
-        The average over m, `batch_shape x L`.
+    The bands are `offset -+ width spread`, with `batch_shape x m` offsets and spreads.
     """
     half = spread.unsqueeze(-1) * width
     centre = offset.unsqueeze(-1)

@@ -1,7 +1,5 @@
 r"""The share of left-out rows within the bands of a model, at every level."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,19 +19,10 @@ class Coverage(NamedTuple):
     Args:
         levels: Probabilities of the bands, `L`.
         outcomes: The share of outcomes within each, `L`.
-        sample_variances: The share of sample variances, `L`; `None` where there are none.
-        lower: Below which a right model is with probability 2.5 %, `L`. It takes rows to be
-            independent, and is of the outcomes or the sample variances, whichever are more.
+        sample_variances: The share of sample variances, `L`; `None` without repeats.
+        lower: Below which a right model is with probability 2.5 %, `L`. It assumes independent
+            rows, and counts the outcomes or the sample variances, whichever are more.
         upper: Above which it is with probability 2.5 %, likewise.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.diagnostics import leave_one_out
-        >>> X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
-        >>> shares = coverage(leave_one_out(SingleTaskGP(X, (6 * X).sin())))
-        >>> bool((shares.lower <= shares.upper).all())
-        True
     """
 
     levels: ndarray
@@ -78,7 +67,6 @@ def coverage(check: LeaveOneOut, levels: Sequence[float] | None = None) -> Cover
 
 
 def _finite(residuals: Tensor) -> ndarray:
-    r"""Those that are known, in one row."""
     values: ndarray = residuals.flatten().cpu().numpy()
     return values[np.isfinite(values)]
 

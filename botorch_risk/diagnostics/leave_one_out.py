@@ -1,6 +1,4 @@
-r"""What a model predicts at each evaluated point from all the others."""
-
-from __future__ import annotations
+r"""Predict each evaluated point from all the others."""
 
 import copy
 from dataclasses import dataclass
@@ -19,24 +17,18 @@ from botorch_risk.models.learnt_noise import LearntNoise
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    r"""Predictions of each row by the model without that row; NaN where it has no outcome.
+    r"""Predictions of each row by the model without that row; NaN if it has no outcome.
 
     Attributes:
-        observed: `batch_shape x n` outcomes, the means of the repeats where there are any.
+        observed: `batch_shape x n` outcomes, the means of the repeats if there are any.
         counts: `batch_shape x n` numbers of repeats.
         mean: `batch_shape x n` predicted means.
         standard_deviation: `batch_shape x n`, of the prediction of `observed`: the uncertainty of
             f and the noise of a mean of as many repeats.
         noise: `batch_shape x n` predicted noise variances of one repeat.
-        sample_variances: `batch_shape x n` of the repeats; NaN where they are not used.
+        sample_variances: `batch_shape x n` of the repeats; NaN if they are not used.
         noise_residuals: `batch_shape x n`, of the sample variances, standardised on the scale on
             which the noise is modelled; NaN likewise.
-
-    Example:
-        >>> X = torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1)
-        >>> check = leave_one_out(SingleTaskGP(X, (6 * X).sin()))
-        >>> check.counts.unique()
-        tensor([1.], dtype=torch.float64)
     """
 
     observed: Tensor
@@ -54,7 +46,7 @@ class LeaveOneOut:
 
 
 def leave_one_out(model: MeanVarianceGP | SingleTaskGP) -> LeaveOneOut:
-    r"""Predicts each evaluated point from the others, in closed form and without fitting again.
+    r"""Predict each evaluated point from the others, in closed form and without fitting again.
 
     The hyperparameters were fitted to all rows, so that a model that was fitted to few rows looks
     a little better than it is. In a `MeanVarianceGP` the row is left out of both processes. The
@@ -63,14 +55,8 @@ def leave_one_out(model: MeanVarianceGP | SingleTaskGP) -> LeaveOneOut:
 
     Source: [Rasmussen2006gp]_, Eq. (5.12).
 
-    Args:
-        model: A fitted model with one output.
-
-    Returns:
-        The predictions.
-
     Raises:
-        UnsupportedError: If BoTorch's `efficient_loo_cv` does not know the model, or its outcome
+        UnsupportedError: If BoTorch's `efficient_loo_cv` does not support the model, or its outcome
             transform is not linear.
 
     Example:
@@ -86,7 +72,7 @@ def leave_one_out(model: MeanVarianceGP | SingleTaskGP) -> LeaveOneOut:
 
 
 def _of_readings(model: Any) -> LeaveOneOut:
-    r"""One reading a row, and the noise that the model has for it."""
+    r"""One reading per row, and the noise that the model has for it."""
     rows = _without_each_row(model)
     missing = torch.full_like(rows.observed, torch.nan)
     return LeaveOneOut(
@@ -140,7 +126,7 @@ def _of_repeats(model: MeanVarianceGP) -> LeaveOneOut:
 
 @dataclass(frozen=True)
 class _Rows:
-    r"""Each row of a process and what the others say of it, `batch_shape x n`."""
+    r"""Each row of a process and its prediction from the others, `batch_shape x n`."""
 
     observed: Tensor
     mean: Tensor

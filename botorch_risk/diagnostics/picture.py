@@ -24,18 +24,12 @@ _POINT, _SECOND, _LINE = COLORS[0], COLORS[1], "0.35"
 
 
 def plot_leave_one_out(check: LeaveOneOut) -> Figure:
-    r"""Draws what each row looks like to a model without it; a batch is drawn as a whole.
+    r"""Draw each row next to its prediction by a model without it; a batch is drawn as a whole.
 
     Four panels: outcomes against their predictions with 95 % bands; standardised residuals against
     the predicted noise; standard deviations of the repeats against the predicted ones, with the
     range in which 95 % of them lie; the share of rows within central bands of all levels. The last
-    two say something of the noise only if rows have repeats. The title is the verdict.
-
-    Args:
-        check: From `leave_one_out`.
-
-    Returns:
-        The figure.
+    two concern the noise only if rows have repeats. The title is the verdict.
 
     Raises:
         MissingExtraError: If matplotlib is missing.
@@ -117,7 +111,6 @@ def _draw_coverage(axes: Axes, check: LeaveOneOut) -> None:
 
 
 def _label_decades(axis: Any) -> None:
-    r"""Plain numbers at 1, 2 and 5 times the powers of ten."""
     ticker = require_extra("matplotlib.ticker")
     axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))

@@ -1,7 +1,5 @@
 r"""Whether a model can be trusted, in a sentence."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -15,20 +13,11 @@ SURPRISE = 0.01  # probability under a right model at which it is called wrong
 
 
 class Verdict(NamedTuple):
-    r"""What the residuals of a model say.
+    r"""A judgement of the residuals of a model.
 
     Args:
-        trusted: Whether nothing speaks against the model, and there are rows enough to tell.
+        trusted: Whether nothing speaks against the model, and there are enough rows to tell.
         sentence: The finding, with its numbers and what may help.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.diagnostics import leave_one_out
-        >>> X = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
-        >>> trusted, sentence = verdict(leave_one_out(SingleTaskGP(X, (6 * X).sin())))
-        >>> print(sentence)
-        5 rows are too few to tell; take 8 or more.
     """
 
     trusted: bool
@@ -36,18 +25,12 @@ class Verdict(NamedTuple):
 
 
 def verdict(check: LeaveOneOut) -> Verdict:
-    r"""Judges the standardised residuals of a model; a batch is judged as a whole.
+    r"""Judge the standardised residuals of a model; a batch is judged as a whole.
 
     Each test is at 1 %: the sum of the squared residuals against chi-square, of the outcomes and of
     the sample variances, and the rank correlation of the size of the residuals with the predicted
     noise. Residuals of neighbours are correlated and hyperparameters are fitted to the same rows,
     so that these are rules of thumb.
-
-    Args:
-        check: From `leave_one_out`.
-
-    Returns:
-        The verdict.
 
     Example:
         >>> import torch
@@ -108,7 +91,6 @@ def _of_noise(residuals: ndarray) -> Verdict:
 
 
 def _of_trend(residuals: ndarray, noise: ndarray) -> Verdict:
-    r"""Nothing to say unless the size of the residuals goes with the predicted noise."""
     if np.ptp(noise) == 0:
         return Verdict(True, "")
     trend = spearmanr(np.abs(residuals), noise)

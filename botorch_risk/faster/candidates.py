@@ -1,7 +1,5 @@
 r"""Quasi-Newton ascent as the `gen_candidates` of BoTorch's `optimize_acqf`."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -39,23 +37,23 @@ def gen_candidates_quasi_newton(
     timeout_sec: float | None = None,
     best_only: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    r"""Climbs from all starts of BoTorch's `optimize_acqf` at once, and gives up those overtaken.
+    r"""Climb from all starts of BoTorch's `optimize_acqf` at once, and give up those overtaken.
 
-    In place of `gen_candidates_scipy`, BoTorch's default:
+    It replaces `gen_candidates_scipy`, BoTorch's default:
 
         optimize_acqf(acqf, bounds, ..., gen_candidates=gen_candidates_quasi_newton)
 
-    It takes any acquisition function, any q and box bounds, and ends by tolerances of the size of
-    BoTorch's, in the unit cube. It is faster because it evaluates less: a start is given up once it
-    climbs the hill of a better one, or can hardly end above it, when even 30 times the rise that
+    It supports any acquisition function, any q and box bounds, and ends by tolerances of the size
+    of BoTorch's, in the unit cube. It is faster because it evaluates less: a start is given up once
+    it climbs the hill of a better one, or can hardly end above it, when even 30 times the rise that
     its curvature promises would not do. That is a guess; bench/speed/README.md says how often it
-    loses the best end. Where a single start climbs for long it gains nothing.
+    loses the best end. If a single start climbs for long it gains nothing.
 
     Source: [Bertsekas1982projected]_; giving up starts is our own.
 
     Args:
         initial_conditions: Starts, `b x q x d` or `q x d`.
-        acquisition_function: Takes `b' x q x d` points, some of them, and returns `b'` values.
+        acquisition_function: Maps `b' x q x d` points, some of them, to `b'` values.
         lower_bounds: A number, one for each column (`d`), or none.
         upper_bounds: Likewise a number, one for each column (`d`), or none.
         inequality_constraints: None: they are refused.
@@ -64,13 +62,13 @@ def gen_candidates_quasi_newton(
         options: `maxiter`, the most steps from a start, 2,000 if omitted. The rest is for SciPy and
             is ignored.
         fixed_features: Columns to hold fixed, at a number or at a tensor of shape `b` or `b x q`.
-        timeout_sec: After how many seconds to return what has been found.
+        timeout_sec: After how many seconds to return the best so far.
         best_only: Whether only the best end matters. With `return_best_only=False` in
-            `optimize_acqf`, which hands over the ends of all starts, pass
+            `optimize_acqf`, which returns the ends of all starts, pass
             `functools.partial(gen_candidates_quasi_newton, best_only=False)`.
 
     Returns:
-        The ends, in the shape of the starts, and their values, `b`. Where a value is not finite it
+        The ends, in the shape of the starts, and their values, `b`; a value that is not finite
         is minus infinity.
 
     Raises:
@@ -147,7 +145,7 @@ def _as_bound(bound: Bound, starts: Tensor) -> ndarray:
 
 
 class _Rows:
-    r"""Starts as rows of a box of unit length where it is bounded, and back."""
+    r"""Starts as rows of a box, of unit length where it is bounded, and back."""
 
     def __init__(self, acqf: Any, starts: Tensor, lower: ndarray, upper: ndarray) -> None:
         self.acqf, self.like = acqf, starts
@@ -181,7 +179,6 @@ class _Rows:
         return -value / self.unit, -slope / self.unit
 
     def _differentiate(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Values `rows` and gradients of points `rows x q x d`."""
         acqf = self.acqf
         is_pointwise = isinstance(acqf, PointwiseAcquisitionFunction) and X.shape[-2] == 1
         if not is_pointwise or acqf.model.batch_shape:

@@ -33,7 +33,7 @@ def fit_gpytorch_mll_closed_form(
     max_iterations: int = 200,
     tolerance: float = 1e-7,
 ) -> OptimizationResult:
-    r"""Maximises a marginal likelihood in closed form, called by BoTorch's own function.
+    r"""Maximise a marginal likelihood in closed form, called by BoTorch's own function.
 
     What `fit_exact_gp` does, for code that calls BoTorch's:
 
@@ -41,16 +41,17 @@ def fit_gpytorch_mll_closed_form(
 
     All of a batch converge on their own, the outputs of a multi-output model too. A fit that fails
     is a warning to BoTorch, which draws other starts from the priors and tries again. For models
-    that the closed form does not know (see `fit_exact_gp`) and for other losses a `BotorchWarning`
-    says so and `fit_gpytorch_mll_scipy` fits. A `ModelListGP` is fitted model by model.
+    that the closed form does not support (see `fit_exact_gp`) and for other losses a
+    `BotorchWarning` says so and `fit_gpytorch_mll_scipy` fits. A `ModelListGP` is fitted model by
+    model.
 
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
     Args:
         mll: The loss, in training mode.
-        closure: BoTorch's slot for a loss with gradients, which the closed form cannot take.
-        rough_start: Whether to start a second time at shorter lengthscales and less noise. Pass
-            it, as the other options, by `optimizer_kwargs`.
+        closure: BoTorch's slot for a loss with gradients, which the closed form refuses.
+        rough_start: As of `fit_exact_gp`, and so are the next two; pass them by
+            `optimizer_kwargs`.
         max_iterations: The most steps from a start.
         tolerance: The largest entry of the gradient per point of a start that has converged.
 
@@ -91,12 +92,12 @@ class WarmStartedFit:
         ...
         fit_gpytorch_mll(mll, optimizer=fit)
 
-    A fit then begins where the last one ended, with its curvature, and takes 3 to 6
-    evaluations of the likelihood, not 25. Now and then, and where the optimum has moved far, it
+    A fit then begins where the last one ended, with its curvature, and needs 3 to 6
+    evaluations of the likelihood, not 25. Now and then, and if the optimum has moved far, it
     starts afresh as well: see `previous` of `fit_exact_gp`. One object serves several models, the
-    processes of a `MeanVarianceGP` or the models of a `ModelListGP`: which fit came before is
-    recognised by the targets, whose first rows are the earlier ones but for location and scale.
-    Nothing is kept of models that the closed form does not know.
+    processes of a `MeanVarianceGP` or the models of a `ModelListGP`: it recognises the earlier fit
+    by the targets, whose first rows are the earlier ones except for location and scale.
+    Models that the closed form does not support are not remembered.
 
     Args:
         rough_start: As in `fit_gpytorch_mll_closed_form`, for the fits that start afresh.
@@ -129,17 +130,7 @@ class WarmStartedFit:
         max_iterations: int = 200,
         tolerance: float = 1e-7,
     ) -> OptimizationResult:
-        r"""Fits as `fit_gpytorch_mll_closed_form` does, from where the last fit ended.
-
-        Args:
-            mll: The loss, in training mode.
-            closure: Not supported.
-            max_iterations: The most steps from a start.
-            tolerance: The largest entry of the gradient per point of a start that has converged.
-
-        Raises:
-            UnsupportedError: If a closure is given.
-        """
+        r"""Fit as `fit_gpytorch_mll_closed_form` does, from where the last fit ended."""
         parts = _read(mll, closure)
         if isinstance(parts, str):
             return _fitted_by_scipy(mll, parts, max_iterations, tolerance)
@@ -183,7 +174,7 @@ class _Fit:
 
 
 def _read(mll: MarginalLogLikelihood, closure: Callable[..., Any] | None) -> ExactGPParts | str:
-    r"""The parts of the model, or what the closed form does not know of it or of the loss."""
+    r"""The parts of the model, or why the closed form does not support it or the loss."""
     if closure is not None:
         raise UnsupportedError(
             f"Expected no `closure`: the closed form has its own loss and gradient. Got {closure}."
@@ -215,7 +206,7 @@ def _fitted(mll: MarginalLogLikelihood, **options: Any) -> tuple[OptimizationRes
 
 
 def _as_botorch(result: FitResult, seconds: float) -> OptimizationResult:
-    r"""In BoTorch's words; a warning is how it learns that a fit has failed."""
+    r"""The result in BoTorch's words; a warning is how it learns that a fit has failed."""
     statuses = [status.value for status in result.status]
     message = ", ".join(f"{statuses.count(each)} {each}" for each in dict.fromkeys(statuses))
     if result.has_failed:

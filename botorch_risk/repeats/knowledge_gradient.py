@@ -1,7 +1,5 @@
 r"""The worth of readings for mean minus variance: where to measure next, and how often."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -33,15 +31,6 @@ class Readings(NamedTuple):
         row: `batch_shape`, the row of a measured point in the model's data; -1 of a new one.
         log_rate: `batch_shape`, the logarithm of the expected gain per cost, the gain in units of
             the outcome.
-
-    Example:
-        >>> train_X = torch.linspace(0, 1, 6, dtype=torch.double).unsqueeze(-1)
-        >>> spread = torch.tensor([-0.2, -0.1, 0.1, 0.2], dtype=torch.double)
-        >>> model = MeanVarianceGP(train_X, (6 * train_X).sin() + (train_X + 0.1) * spread)
-        >>> acqf = LogRiskAverseKnowledgeGradient(model, num_repeats=(2, 5), moving_cost=2.0)
-        >>> readings = acqf.choose(train_X[:1])
-        >>> readings.X, readings.num_repeats, readings.row
-        (tensor([0.4000], dtype=torch.float64), tensor(5), tensor(2))
     """
 
     X: Tensor
@@ -64,10 +53,26 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         mean_k(a) = mean(a) + c(a, x) / sqrt(v(x) + ucb_var(x) / k) Z
         log-noise_k(a) likewise, from the sample variance, of log variance trigamma((k - 1) / 2)
 
-    so that the noise is a martingale, log-normal in one Z, and the mean Gaussian in another. Where
+    so that the noise is a martingale, log-normal in one Z, and the mean Gaussian in another. If
     x has c readings, k more raise the precision of its log noise from p(c) to p(c + k): a third
     reading says more about the noise than the first two. Single-outcome, q = 1: use
     `sequential=True`. `choose` compares the maximiser with more readings at measured points.
+
+    Args:
+        model: A fitted mean-variance model that learns its noise with the log link, of batch
+            shape `[]` or `[R]`.
+        risk_aversion: Weight of the variance, >= 0.
+        num_repeats: The numbers of readings to choose from, each at least 1.
+        moving_cost: The cost of starting at a new point, >= 0.
+        returning_cost: The cost of starting again at a measured point, >= 0.
+        reading_cost: The cost of a reading, > 0.
+        num_compared: How many of the measured points may become the best one.
+        X_pending: `batch_shape x n' x d` points under evaluation.
+
+    Raises:
+        UnsupportedError: If the model does not learn its noise with the log link, or has more
+            than one batch dimension.
+        ValueError: If a weight, a cost or a number is out of its range.
 
     Example:
         >>> train_X = torch.rand(10, 1, dtype=torch.double)
@@ -91,24 +96,6 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         num_compared: int = 8,
         X_pending: Tensor | None = None,
     ) -> None:
-        r"""Builds the acquisition function.
-
-        Args:
-            model: A fitted mean-variance model that learns its noise with the log link, of batch
-                shape `[]` or `[R]`.
-            risk_aversion: Weight of the variance, >= 0.
-            num_repeats: The numbers of readings to choose from, each at least 1.
-            moving_cost: What it costs to start at a new point, >= 0.
-            returning_cost: What it costs to start again at a measured point, >= 0.
-            reading_cost: What a reading costs, > 0.
-            num_compared: How many of the measured points may become the best one.
-            X_pending: `batch_shape x n' x d` points under evaluation.
-
-        Raises:
-            UnsupportedError: If the model does not learn its noise with the log link, or has more
-                than one batch dimension.
-            ValueError: If a weight, a cost or a number is out of its range.
-        """
         _require_log_noise(model)
         super().__init__(model=model)
         counts = torch.as_tensor(list(num_repeats))
@@ -129,7 +116,6 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def _condition(self, X_pending: Tensor | None) -> RankOneGain:
-        r"""What is believed of the measured points."""
         model: Any = self.model
         if X_pending is not None:
             model = model.condition_on_pending(X_pending)
@@ -138,8 +124,8 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
     def evaluate(self, X: Tensor) -> Tensor:
         r"""The best log rate at `batch_shape x m x d` points as new ones, `batch_shape x m`.
 
-        By ten nodes of the log noise, as an optimiser asks for it again and again: where the gain
-        is below exp(-8) of the prior's deviation it is rough, and `log_rates` is not.
+        With ten nodes of the log noise, as an optimiser calls it many times: if the gain
+        is below exp(-8) of the prior's deviation it is rough; `log_rates` is exact.
         """
         X = as_points(X, self.model)
         self.check_points(X)
@@ -148,11 +134,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
     def log_rates(self, X: Tensor) -> Tensor:
         r"""Log rates of each number of readings at points as new ones.
 
-        Args:
-            X: `batch_shape x m x d` points that do not interact.
-
-        Returns:
-            `batch_shape x m x len(num_repeats)` logarithms of the gain per cost.
+        `batch_shape x m x len(num_repeats)` logarithms of the gain per cost.
         """
         X = as_points(X, self.model)
         self.check_points(X)
@@ -166,8 +148,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
     def log_rates_of_measured(self) -> Tensor:
         r"""Log rates of more readings at the points of the model, minus infinity without any.
 
-        Returns:
-            `batch_shape x n x len(num_repeats)`.
+        `batch_shape x n x len(num_repeats)`.
         """
         model: Any = self.model
         X = model.train_X.reshape(-1, *model.train_X.shape[-2:])
@@ -181,8 +162,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
     def choose(self, X: Tensor) -> Readings:
         r"""The best of new points and more readings at measured ones.
 
-        Args:
-            X: `batch_shape x m x d` new points, such as the maximiser with m = 1.
+        The new points are `batch_shape x m x d`, such as the maximiser with m = 1.
         """
         model: Any = self.model
         X = as_points(X, model)
@@ -214,16 +194,9 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
         steps: Sequence[int] | None = None,
         tails: bool = False,
     ) -> Tensor:
-        r"""Log rates of numbers of readings at points with some readings so far.
+        r"""Log rates `B x m x len(steps)` of numbers of readings at points with some so far.
 
-        Args:
-            X: `B x m x d` points.
-            counts: `B x m` numbers of readings so far; `None` of new points.
-            steps: The numbers of readings to come; all to choose from if omitted.
-            tails: Whether small gains are exact.
-
-        Returns:
-            `B x m x len(steps)`.
+        `counts`, `B x m`, is `None` for new points. `tails` asks for exact small gains.
         """
         start = self.moving_cost if counts is None else self.returning_cost
         counts = X.new_zeros(()) if counts is None else counts
@@ -233,7 +206,7 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
 
 
 def _require_log_noise(model: Any) -> None:
-    r"""Refuses models without learnt noise, or with it on another scale."""
+    r"""Refuse models without learnt noise, or with it on another scale."""
     if (
         not isinstance(model, MeanVarianceGP)
         or not isinstance(model.noise, LearntNoise)

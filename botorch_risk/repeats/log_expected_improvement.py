@@ -1,7 +1,5 @@
 r"""Expected improvement from marginal moments, where it is too small for its own logarithm."""
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -11,23 +9,12 @@ from botorch_risk.posterior.marginals import Marginals
 
 
 def log_expected_improvement(moments: Marginals, best: Tensor) -> Tensor:
-    r"""The logarithm of the expected improvement.
+    r"""The logarithm of the expected improvement, `batch_shape x m`.
 
         log( sigma (phi(u) + u Phi(u)) ),   u = (mean - best) / sigma
 
     The improvement itself is 0 in floating point about 38 standard deviations below the best.
-
-    Args:
-        moments: Mean and variance, `batch_shape x m` each.
-        best: The value to improve on, broadcastable to them.
-
-    Returns:
-        `batch_shape x m`; minus infinity where the variance is 0.
-
-    Example:
-        >>> moments = Marginals(torch.tensor([0.0, -90.0]), torch.ones(2))
-        >>> log_expected_improvement(moments, torch.zeros(1))
-        tensor([-9.1894e-01, -4.0599e+03])
+    Minus infinity where the variance is 0.
     """
     sigma = moments.variance.sqrt()
     u = (moments.mean - best) / sigma.where(sigma > 0, 1.0)

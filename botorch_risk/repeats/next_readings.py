@@ -1,6 +1,4 @@
-r"""Where to measure next and how often, for a loop of one's own."""
-
-from __future__ import annotations
+r"""Where to measure next and how often, for a user's own loop."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,10 +34,6 @@ def next_readings(
         raw_samples: Raw points of the acquisition optimiser.
         options: Further arguments of `LogRiskAverseKnowledgeGradient`: `risk_aversion`,
             `num_repeats` to choose from, `moving_cost`, `returning_cost`, `reading_cost`.
-
-    Returns:
-        The points, the numbers of readings, the rows of points that are measured already, and the
-        logarithm of the gain per cost; of the batch shape of the model.
 
     Raises:
         UnsupportedError: If the model does not learn its noise with the log link.

@@ -1,4 +1,4 @@
-r"""What readings at a point are expected to gain, by rank-one updates of mean and noise."""
+r"""The expected gain of readings at a point, by rank-one updates of mean and noise."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RankOneGain:
     @classmethod
     @torch.no_grad()
     def of(cls, model: Any, risk_aversion: float, num_compared: int) -> RankOneGain:
-        r"""Takes the best measured point and those with the best chances."""
+        r"""Compare the best measured point and those with the best chances."""
         mean, noise = (
             ConditionedProcess.of(PriorProcess(each.model, each, each.current_cache()))
             for each in (model.mean_marginals, model.noise.marginals)
@@ -71,16 +71,10 @@ class RankOneGain:
     def log_gains(
         self, X: Tensor, steps: Sequence[int], counts: Tensor, tails: bool = False
     ) -> Tensor:
-        r"""The logarithm of the expected gain by each number of readings.
+        r"""The logarithm of the expected gain by each number of readings, `B x m x len(steps)`.
 
-        Args:
-            X: `B x m x d` points.
-            steps: Numbers of readings.
-            counts: Numbers of readings so far, broadcastable to `B x m`.
-            tails: Whether small gains are exact, at three times the cost.
-
-        Returns:
-            `B x m x len(steps)`.
+        `counts`, broadcastable to `B x m`, are the readings so far. `tails` makes small gains
+        exact, at three times the cost.
         """
         f, g = self.mean.at(X), self.noise.at(X)
         cross_f = _with_own_column(self.mean.covariance(f, self.mean_at), f.variance)
@@ -105,12 +99,8 @@ class RankOneGain:
     ) -> Tensor:
         r"""The logarithm of the expected gain, `B x m`.
 
-        Args:
-            f: The points under the process of f.
-            g: The same under the process of the log noise.
-            step_f: `B x m x (a + 1)`, by what one deviation of the outcome moves each mean.
-            step_g: The same of the log noise.
-            tails: Whether small gains are exact.
+        `step_f` and `step_g`, `B x m x (a + 1)`, are the moves of each mean and log noise by one
+        deviation of the outcome.
         """
         means, noises = _with_own(self.mean_at.mean, f.mean), _with_own(self.noise_at.mean, g.mean)
         variances = _with_own(self.noise_at.variance, g.variance)
@@ -154,12 +144,7 @@ def _with_own_column(compared: Tensor, own: Tensor) -> Tensor:
 
 
 def _log_mean(at: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
-    r"""The logarithm of the mean of exp(at(Z)) over a standard normal Z, summed round its peak.
-
-    Args:
-        at: Logarithms `... x nodes` at nodes, `nodes` or `... x nodes`.
-        like: A tensor of the dtype and on the device of the result.
-    """
+    r"""The logarithm of the mean of exp(at(Z)) over a standard normal Z, summed round its peak."""
     coarse = torch.arange(-_REACH, _REACH + 1).to(like)  # a step of 1 is exact for a wide peak
     wide = at(coarse) - coarse.square() / 2
     peak = coarse[wide.detach().argmax(dim=-1)].unsqueeze(-1)
@@ -175,11 +160,10 @@ def _log_mean(at: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
 
 
 def _gauss_hermite(like: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Nodes and weights of a standard normal."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NUM_NODES)
     return torch.as_tensor(nodes).to(like), torch.as_tensor(weights / weights.sum()).to(like)
 
 
 def _tiny(variance: Tensor) -> Tensor:
-    r"""A variance that is none beside the prior's: what is known is compared as it is."""
+    r"""A variance that is nothing next to the prior's: what is known is compared as it is."""
     return torch.finfo(variance.dtype).eps ** 1.5 * variance.detach().unsqueeze(-1)

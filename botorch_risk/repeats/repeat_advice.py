@@ -1,7 +1,5 @@
 r"""Advice on repeats: where, and how many, are worth their cost."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch
@@ -14,18 +12,13 @@ from botorch_risk.posterior.t_batch import as_points
 
 
 class RepeatAdvice(NamedTuple):
-    r"""What repeats at some points would buy.
+    r"""The worth of repeats at some points.
 
     Attributes:
         num_repeats: `batch_shape x m`, the number of repeats with the best rate.
         rate: `batch_shape x m`, the width of the interval of mean minus variance that one
             evaluation removes at that number, in units of the outcome. Spend the next
             evaluations where it is largest.
-
-    Example:
-        >>> advice = RepeatAdvice(torch.tensor([3, 5]), torch.tensor([0.2, 0.7]))
-        >>> int(advice.rate.argmax())
-        1
     """
 
     num_repeats: Tensor
@@ -43,19 +36,19 @@ def repeat_advice(
 ) -> RepeatAdvice:
     r"""Repeat here or try a new point, and how many repeats?
 
-    What an evaluation buys is certainty about mean minus variance at its point: the width
+    An evaluation buys certainty about mean minus variance at its point: the width
 
         w(x) = ucb_f(x) - lcb_f(x) + risk_aversion (ucb_var(x) - lcb_var(x))
 
     bounds the regret of playing or reporting x. k repeats shrink both parts, the first
     because the mean of k repeats has the variance `rho^2 / k`, the second because their
     sample variance has a relative variance of about `2 / (k - 1)`; the closed form is
-    exact where the outcome comes as expected. The advice is the k with the largest
+    exact if the outcome comes as expected. The advice is the k with the largest
 
         (w(x) - w_k(x)) / (setup_cost + k).
 
     Ask it at the point that you would report now and at the candidate of your acquisition
-    function. Where noise dominates, the reported point wins and k is large; where the model
+    function. If noise dominates, the reported point wins and k is large; if the model
     is uncertain, the candidate wins and few repeats are enough. If starting a new point costs
     extra, give that as `setup_cost`, in evaluations.
 

@@ -1,6 +1,4 @@
-r"""Points that are the same for a whole t-batch and that no gradient flows to."""
-
-from __future__ import annotations
+r"""Find points that are the same for a whole t-batch and that no gradient flows to."""
 
 from typing import Any
 
@@ -13,17 +11,7 @@ def constant_rows(X: Tensor) -> int:
 
     BoTorch's noisy acquisition functions put the evaluated points in front of the candidates.
     What depends on these points alone need not be computed again for each entry and each step.
-
-    Args:
-        X: Points, `batch_shape x q x d`.
-
-    Returns:
-        A number below `q`: of a single entry without gradient, all points but the last.
-
-    Example:
-        >>> evaluated, candidates = torch.rand(4, 2), torch.rand(5, 1, 2, requires_grad=True)
-        >>> constant_rows(torch.cat([evaluated.expand(5, 4, 2), candidates], dim=-2))
-        4
+    The number is below `q`: of a single entry without gradient, all points but the last.
     """
     most = X.shape[-2] - 1
     if X.requires_grad:
@@ -39,10 +27,7 @@ def rows_without_gradient(X: Tensor) -> int:
     r"""How many leading points a concatenation took from a tensor without gradient.
 
     The node that made the tensor shows it: its first input has no gradient, and its backward pass
-    says how wide that input is. For any other tensor that takes a gradient the answer is 0.
-
-    Args:
-        X: Points, `batch_shape x q x d`, that require a gradient.
+    says how wide that input is. For any other tensor with a gradient the answer is 0.
     """
     node: Any = X.grad_fn
     if node is None or node.name() != "CatBackward0" or node.next_functions[0][0] is not None:

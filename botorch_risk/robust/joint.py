@@ -35,28 +35,15 @@ _KEPT = 4  # lists of constant points whose factors are remembered
 class JointProcess:
     r"""Joint samples of an exact GP with one output; see the module.
 
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> train_X = torch.rand(9, 2, dtype=torch.double)
-        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
-        >>> posterior = JointProcess(model).posterior(train_X, train_X.expand(3, 9, 2))
-        >>> posterior.rsample(torch.Size([64])).shape
-        torch.Size([64, 3, 18, 1])
+    `serves` has to hold for the model; `posterior_transform` scales the outcome.
     """
 
     def __init__(self, model: Model, posterior_transform: PosteriorTransform | None = None) -> None:
-        r"""Wraps a model.
-
-        Args:
-            model: A model for which `serves` holds.
-            posterior_transform: Scales the outcome.
-        """
         self.predictor = MarginalPredictor(model, posterior_transform)
         self._data: ConditionedProcess | None = None
         self._blocks: list[Block] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        r"""What follows from the model is rebuilt, never stored."""
         return {**self.__dict__, "_data": None, "_blocks": []}
 
     @staticmethod
@@ -65,15 +52,7 @@ class JointProcess:
         return has_closed_form(model, posterior_transform) and not model.batch_shape
 
     def posterior(self, constant: Tensor, X: Tensor) -> JointPosterior:
-        r"""The joint distribution at constant points and at others.
-
-        Args:
-            constant: `N x d` points that every entry of the batch is sampled with.
-            X: `batch_shape x Q x d`.
-
-        Returns:
-            A posterior over the `N + Q` points of every entry.
-        """
+        r"""The joint distribution at `N x d` constant points and `batch_shape x Q x d` others."""
         return JointPosterior(self._block(constant), X)
 
     def _block(self, constant: Tensor) -> Block:
@@ -97,18 +76,13 @@ class JointProcess:
 
 
 class JointPosterior(Posterior):
-    r"""The joint posterior at a block of constant points and at candidates.
+    r"""The joint posterior at a block of constant points and at candidates `batch_shape x Q x d`.
 
-    Samples of the candidates are differentiable in them.
+    Samples of the candidates are differentiable in them. Nothing is computed before a sample is
+    drawn.
     """
 
     def __init__(self, block: Block, X: Tensor) -> None:
-        r"""Keeps the points; nothing is computed before a sample is drawn.
-
-        Args:
-            block: The constant points.
-            X: `batch_shape x Q x d` candidates.
-        """
         self.block, self.X = block, X
 
     @property
@@ -125,12 +99,10 @@ class JointPosterior(Posterior):
 
     @property
     def base_sample_shape(self) -> torch.Size:
-        r"""One standard normal number for each point."""
         return self.X.shape[:-2] + torch.Size([len(self.block.points) + self.X.shape[-2]])
 
     @property
     def batch_range(self) -> tuple[int, int]:
-        r"""All dimensions but the points."""
         return 0, -1
 
     def _extended_shape(self, sample_shape: torch.Size = torch.Size()) -> torch.Size:  # noqa: B008
@@ -143,25 +115,13 @@ class JointPosterior(Posterior):
         return self.rsample_from_base_samples(shape, base)
 
     def rsample_from_base_samples(self, sample_shape: torch.Size, base_samples: Tensor) -> Tensor:
-        r"""Samples made of standard normal numbers.
-
-        Args:
-            sample_shape: That of the samples.
-            base_samples: `sample_shape x batch_shape x (N + Q)`.
-
-        Returns:
-            `sample_shape x batch_shape x (N + Q) x 1`.
-        """
+        r"""Samples from standard normal numbers, `sample_shape x batch_shape x (N + Q)`."""
         constant, rest = self.parts(sample_shape, base_samples)
         shape = (*rest.shape[:-1], constant.shape[-1])
         return torch.cat([constant.expand(shape), rest], dim=-1).unsqueeze(-1)
 
     def parts(self, sample_shape: torch.Size, base_samples: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Samples of the constant points, once for the batch where they can be, and of the others.
-
-        Args:
-            sample_shape: That of the samples.
-            base_samples: `sample_shape x batch_shape x (N + Q)`.
+        r"""Samples of the constant points, once for the batch if they can be, and of the others.
 
         Returns:
             `sample_shape x 1 ... 1 x N`, or with the batch shape if the numbers differ in the
@@ -219,12 +179,7 @@ def _within(process: PriorProcess, prior: Points, Q: int) -> Tensor:
 
 
 def collapsed(base_samples: Tensor, sample_dims: int) -> Tensor:
-    r"""Base samples without the copies that a t-batch shares.
-
-    Args:
-        base_samples: `sample_shape x batch_shape x ...`.
-        sample_dims: The number of dimensions of `sample_shape`.
-    """
+    r"""Base samples without the copies that a t-batch shares."""
     for dim in range(sample_dims, base_samples.dim() - 1):
         if base_samples.stride(dim) == 0:
             base_samples = base_samples.narrow(dim, 0, 1)
@@ -235,19 +190,15 @@ def collapsed(base_samples: Tensor, sample_dims: int) -> Tensor:
 def _get_sampler(
     posterior: JointPosterior, sample_shape: torch.Size, *, seed: int | None = None
 ) -> NormalMCSampler:
-    r"""As of any Gaussian posterior."""
     return normal_sampler(posterior, sample_shape, seed)
 
 
 def normal_sampler(
     posterior: Posterior, sample_shape: torch.Size, seed: int | None = None
 ) -> NormalMCSampler:
-    r"""Sobol points, as BoTorch takes for Gaussian posteriors; in too many dimensions, random ones.
+    r"""Sobol points, as BoTorch uses for Gaussian posteriors; in too many dimensions, random ones.
 
-    Args:
-        posterior: Its last base dimension holds the standard normal numbers.
-        sample_shape: That of the samples.
-        seed: Of the numbers.
+    The last base dimension of the posterior holds the standard normal numbers.
     """
     kind: type[NormalMCSampler] = SobolQMCNormalSampler
     if posterior.base_sample_shape[-1] > SobolEngine.MAXDIM:

@@ -42,11 +42,7 @@ class Block:
     def samples(self, base: Tensor) -> Tensor:
         r"""Samples made of normal numbers; the same tensor if these are the same as before.
 
-        Args:
-            base: `sample_shape x ... x at least N`, of which the first `N` count.
-
-        Returns:
-            `sample_shape x ... x N`.
+        Of `base: sample_shape x ... x at least N` the first `N` count.
         """
         own = base[..., : len(self.points)]
         if own.is_inference():  # such a tensor does not tell whether it was written to
@@ -61,7 +57,7 @@ class Block:
     @classmethod
     @torch.no_grad()
     def of(cls, data: ConditionedProcess, points: Tensor) -> Block:
-        r"""Conditions on points, `N x d`."""
+        r"""Condition on points, `N x d`."""
         at = data.at(points)
         mean, whitened = at.mean[0], at.whitened[0]  # N, n x N
         if not len(points):
@@ -86,14 +82,9 @@ class Block:
 
 
 def determining_points(covariance: Tensor, tolerance: Tensor) -> Tensor:
-    r"""Points that determine all others to within a variance, by a pivoted Cholesky factor.
+    r"""Indices of points that determine all others, by a pivoted Cholesky factor of `N x N`.
 
-    Args:
-        covariance: `N x N`.
-        tolerance: The largest variance that may be left of any other point.
-
-    Returns:
-        The indices of `r` points, ascending.
+    `tolerance` is the largest variance that may be left of any other point.
     """
     left = covariance.diagonal().clone()
     factor = covariance.new_empty(len(left), 0)
@@ -119,9 +110,7 @@ def jitter_of(like: Tensor) -> float:
 def safe_root(covariance: Tensor, scale: Tensor) -> Tensor:
     r"""Cholesky factors `batch_shape x Q x Q`; with a jitter only for entries that need it.
 
-    Args:
-        covariance: `batch_shape x Q x Q`.
-        scale: The prior variance, that the jitter is relative to.
+    The jitter is relative to `scale`, the prior variance.
     """
     jitter = jitter_of(covariance) * scale
     factor, info = torch.linalg.cholesky_ex(covariance)

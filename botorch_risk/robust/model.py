@@ -37,21 +37,34 @@ class RobustModel(ModelOfRisks):
 
         sample(x) = risk_measure([f(x, w_j)]_j, weights_j),   f drawn jointly at all (x, w_j)
 
-    BoTorch's Monte-Carlo acquisition functions take it as any model of the decision alone: the
+    BoTorch's Monte-Carlo acquisition functions use it as any model of the decision alone: the
     samples that objectives and constraints see are `sample_shape x batch_shape x q x m`, reduced
     already. The model that it wraps is not changed, shares its parameters, and keeps its own
     transforms.
 
-    The joint distribution at `q n_w` points takes memory quadratic in `n_w`, and time up to cubic.
+    The joint distribution at `q n_w` points needs memory quadratic in `n_w`, and time up to cubic.
     For a smooth density of one variable 32 midpoints or nodes of a quadrature do more than 1,024
     random values. For many there are sample paths, which are linear: BoTorch's
     `get_matheron_path_model(robust_model)`.
 
     For an exact GP with one output and no batch shape, decisions in front that a whole t-batch
     shares (the evaluated points of a noisy acquisition function) are sampled once, and
-    hyperparameters take no gradient. Any other model goes through its own `posterior`.
+    hyperparameters have no gradient. Any other model goes through its own `posterior`.
 
     Risks of joint samples as in [Cakmak2020risk]_.
+
+    Args:
+        model: A fitted model of (x, w), or of x for environments that perturb x. Its input
+            transforms must keep the number of points.
+        reductions: One for each output of this model.
+        memory_limit: The most memory that a joint distribution may use, in GiB.
+
+    Raises:
+        TypeError: If a part is not an environment or a risk measure.
+        UnsupportedError: If the model is a list, is reduced already, or makes several points
+            of one; if a measure needs points and its environment has none.
+        ValueError: If there is no reduction, the model lacks an outcome, or the limit is not
+            positive.
 
     Example:
         >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
@@ -74,21 +87,6 @@ class RobustModel(ModelOfRisks):
         reductions: Sequence[Reduction],
         memory_limit: float = MEMORY_LIMIT,
     ) -> None:
-        r"""Wraps a model.
-
-        Args:
-            model: A fitted model of (x, w), or of x for environments that perturb x. Its input
-                transforms must keep the number of points.
-            reductions: One for each output of this model.
-            memory_limit: The most memory that a joint distribution may take, in GiB.
-
-        Raises:
-            TypeError: If a part is no environment or no risk measure.
-            UnsupportedError: If the model is a list, is reduced already, or makes several points
-                of one; if a measure needs points and its environment has none.
-            ValueError: If there is no reduction, the model lacks an outcome, or the limit is not
-                positive.
-        """
         super().__init__()
         _check_model(model)
         check_outcomes([each.outcome for each in reductions], model.num_outputs)
@@ -101,12 +99,10 @@ class RobustModel(ModelOfRisks):
         self._shared: list[tuple[Tensor, Any, SharedRisks]] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        r"""What follows from the model is rebuilt, never stored."""
         return {**self.__dict__, "_joint": None, "_shared": []}
 
     @property
     def reductions(self) -> tuple[Reduction, ...]:
-        r"""What each output is."""
         return self.risks.reductions
 
     @property
@@ -143,15 +139,15 @@ class RobustModel(ModelOfRisks):
             X: Decisions, `batch_shape x q x d_x`.
             output_indices: Which risks; all if omitted.
             observation_noise: Must be `False`: a risk is not observed.
-            posterior_transform: Of the outcomes at every (x, w), before their risk is taken: with
-                BoTorch's weight of -1 the risk is taken of the negative outcome. For underlying
+            posterior_transform: Of the outcomes at every (x, w), before their risk: with
+                BoTorch's weight of -1 the risk is that of the negative outcome. For underlying
                 models with one output.
 
         Raises:
             BotorchTensorDimensionError: If decisions and environments do not make the inputs of the
                 model.
-            UnsupportedError: If noise is asked for, a transform is given for several outcomes, or
-                the joint distribution would take more memory than the limit.
+            UnsupportedError: If noise is requested, a transform is given for several outcomes, or
+                the joint distribution would use more memory than the limit.
         """
         if observation_noise is not False:
             raise UnsupportedError(
@@ -181,18 +177,9 @@ class RobustModel(ModelOfRisks):
     def risk_of_mean(
         self, X: Tensor, posterior_transform: PosteriorTransform | None = None
     ) -> Tensor:
-        r"""The risks of the posterior mean, which a recommendation is made by.
-
-        Args:
-            X: `batch_shape x m x d_x` decisions that do not interact.
-            posterior_transform: As of `posterior`.
-
-        Returns:
-            `batch_shape x m x num_outputs`.
+        r"""The risks of the posterior mean, `batch_shape x m x num_outputs`, for a recommendation.
 
         Raises:
-            BotorchTensorDimensionError: If decisions and environments do not make the inputs of the
-                model.
             UnsupportedError: If the model is an ensemble, or a list cannot be divided.
         """
         self._check_transform(posterior_transform)
@@ -227,7 +214,6 @@ class RobustModel(ModelOfRisks):
 
     @property
     def _process_model(self) -> Any:
-        r"""The process of the outcomes, where a model learns the noise beside it."""
         return self.model._modules.get("mean_model", self.model)
 
     def _num_shared(self, X: Tensor) -> int:
@@ -259,7 +245,7 @@ class RobustModel(ModelOfRisks):
             )
 
     def _check_memory(self, inputs: Tensor, num_constant: int) -> None:
-        r"""Raises UnsupportedError, with the n_w that fits, for what would not fit."""
+        r"""Raise UnsupportedError, with the n_w that fits, if the memory does not suffice."""
         q, n_w = inputs.shape[-3:-1]
         batch = inputs.shape[:-3].numel()
         if self._is_ensemble:
@@ -280,27 +266,14 @@ class RobustModel(ModelOfRisks):
             )
 
     def subset_output(self, idcs: list[int]) -> RobustModel:
-        r"""The model of some of the risks."""
         return RobustModel(self.model, [self.reductions[i] for i in idcs], self.memory_limit)
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> RobustModel:
-        r"""The risks after observations of outcomes.
-
-        Args:
-            X: Inputs of the underlying model, (x, w): `batch_shape x n' x d`.
-            Y: Outcomes, `batch_shape x n' x m`.
-            kwargs: As the underlying model takes them.
-        """
+        r"""The risks after observations of outcomes at inputs (x, w) of the underlying model."""
         return self._around(condition(self.model, X, Y, **kwargs))
 
     def fantasize(self, X: Tensor, sampler: Any, **kwargs: Any) -> RobustModel:
-        r"""The risks after imagined observations of outcomes.
-
-        Args:
-            X: Inputs of the underlying model, (x, w): `batch_shape x n' x d`.
-            sampler: Draws the outcomes.
-            kwargs: As the underlying model takes them.
-        """
+        r"""The risks after imagined observations at inputs (x, w) of the underlying model."""
         widths = self.input_widths
         if widths is not None and X.shape[-1] not in widths:
             raise BotorchTensorDimensionError(
@@ -316,7 +289,7 @@ class RobustModel(ModelOfRisks):
 
 
 def _check_model(model: Model) -> None:
-    r"""Raises UnsupportedError for models whose posterior is not one value a point."""
+    r"""Raise UnsupportedError for models whose posterior is not one value per point."""
     refuse_reduced(model)
     if isinstance(model, ModelList):
         raise UnsupportedError(

@@ -1,7 +1,5 @@
 r"""Models of risks of several outcomes as one model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,20 +18,13 @@ from botorch_risk.robust.risk_posterior import RiskPosterior
 
 
 class RobustModelList(ModelList):
-    r"""A `ModelList` whose posterior takes the samplers of a single Gaussian one.
+    r"""A `ModelList` whose posterior works with the samplers of a single Gaussian one.
 
-    BoTorch's `ModelList` asks for a list of samplers, one a model, where `ModelListGP` takes one
-    sampler for all. A list of `RobustModel`s is to be passed wherever a `ModelListGP` was.
+    BoTorch's `ModelList` needs a list of samplers, one per model, but `ModelListGP` one
+    sampler for all. Pass a list of `RobustModel`s wherever a `ModelListGP` was passed.
     """
 
     def posterior(self, X: Tensor, *args: Any, **kwargs: Any) -> Posterior:
-        r"""The joint distribution of the risks of `batch_shape x q x d_x` decisions.
-
-        Args:
-            X: Decisions.
-            args: As of `ModelList.posterior`.
-            kwargs: As of `ModelList.posterior`.
-        """
         X = as_floating(X, "X")
         posterior = super().posterior(X, *args, **kwargs)
         if type(posterior) is PosteriorList and all(map(_is_gaussian, posterior.posteriors)):
@@ -50,20 +41,15 @@ def _is_gaussian(posterior: Posterior) -> bool:
 class JoinedPosterior(Posterior):
     r"""Independent posteriors whose standard normal numbers are one list, decision by decision.
 
-    All numbers of a decision stand together, the first posterior's first. So the decisions in front
+    All numbers of a decision are adjacent, the first posterior's first. So the decisions in front
     have the first numbers, whatever follows them. BoTorch's noisy acquisition functions rely on
     that: they draw for the evaluated decisions, and later copy these draws to the front when
     candidates have joined them.
+
+    The posteriors have the same t-batch, and equally many numbers for each of the `q` decisions.
     """
 
     def __init__(self, posteriors: Sequence[Posterior], q: int) -> None:
-        r"""Joins posteriors of the same t-batch.
-
-        Args:
-            posteriors: Each takes standard normal numbers, equally many for each decision, which
-                stand decision by decision.
-            q: The number of decisions.
-        """
         self.posteriors: list[Any] = list(posteriors)
         self._q = q
         self._events = [each.base_sample_shape[each.batch_range[1] :] for each in self.posteriors]
@@ -83,12 +69,10 @@ class JoinedPosterior(Posterior):
 
     @property
     def base_sample_shape(self) -> torch.Size:
-        r"""The numbers of all, one after the other."""
         return self.batch_shape + torch.Size([sum(event.numel() for event in self._events)])
 
     @property
     def batch_range(self) -> tuple[int, int]:
-        r"""All dimensions but the numbers."""
         return 0, -1
 
     def _extended_shape(self, sample_shape: torch.Size = torch.Size()) -> torch.Size:  # noqa: B008
@@ -100,15 +84,7 @@ class JoinedPosterior(Posterior):
         return torch.cat([each.rsample(sample_shape) for each in self.posteriors], dim=-1)
 
     def rsample_from_base_samples(self, sample_shape: torch.Size, base_samples: Tensor) -> Tensor:
-        r"""Samples made of standard normal numbers.
-
-        Args:
-            sample_shape: That of the samples.
-            base_samples: `sample_shape x base_sample_shape`.
-
-        Returns:
-            `sample_shape x batch_shape x q x m`.
-        """
+        r"""Samples `sample_shape x batch_shape x q x m` from standard normal numbers."""
         # What a t-batch shares is reordered once, and stays shared.
         numbers = collapsed(base_samples, len(sample_shape))
         by_decision = numbers.unflatten(-1, (self._q, -1))
@@ -122,12 +98,10 @@ class JoinedPosterior(Posterior):
 
     @property
     def mean(self) -> Tensor:
-        r"""Means, `batch_shape x q x m`."""
         return torch.cat([each.mean for each in self.posteriors], dim=-1)
 
     @property
     def variance(self) -> Tensor:
-        r"""Variances, `batch_shape x q x m`."""
         return torch.cat([each.variance for each in self.posteriors], dim=-1)
 
 
@@ -135,5 +109,4 @@ class JoinedPosterior(Posterior):
 def _get_sampler(
     posterior: JoinedPosterior, sample_shape: torch.Size, *, seed: int | None = None
 ) -> NormalMCSampler:
-    r"""One sampler for all."""
     return normal_sampler(posterior, sample_shape, seed)

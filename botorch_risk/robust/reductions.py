@@ -1,6 +1,4 @@
-r"""Which risks of which outcomes are taken, over which environments."""
-
-from __future__ import annotations
+r"""Which risks of which outcomes are computed, over which environments."""
 
 import itertools
 from collections.abc import Sequence
@@ -24,20 +22,7 @@ class Reduction(NamedTuple):
         outcome: Which outcome of the underlying model.
         environment: What a decision may meet.
         risk_measure: Reduces the outcomes.
-        minimized: Whether a small outcome is good: the risk is then taken of its negative.
-
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> from botorch_risk.robust import RobustModel
-        >>> from botorch_risk.risk import Expectation, WorstCase
-        >>> axis = torch.linspace(0, 1, 4, dtype=torch.double)
-        >>> X, weather = torch.cartesian_prod(axis, axis), DiscreteEnvironment(axis.unsqueeze(-1))
-        >>> risks = [Reduction(0, weather, Expectation()), Reduction(0, weather, WorstCase())]
-        >>> model = RobustModel(SingleTaskGP(X, X.sum(dim=-1, keepdim=True)), risks)
-        >>> expectation, worst_case = model.posterior(X[:1, :1]).mean.squeeze()
-        >>> bool(worst_case < expectation)
-        True
+        minimized: Whether a small outcome is good: the risk is then that of its negative.
     """
 
     outcome: int
@@ -63,21 +48,11 @@ class Expansion(NamedTuple):
 class Reductions(Module):
     r"""Risks of outcomes at the points of one or more environments.
 
-    Two risks over the same environment share its points; those over two environments are taken
+    Two risks over the same environment share its points; those over two environments come
     from one joint sample at the points of both.
     """
 
     def __init__(self, reductions: Sequence[Reduction]) -> None:
-        r"""Binds the measures to their environments.
-
-        Args:
-            reductions: At least one.
-
-        Raises:
-            UnsupportedError: If a measure needs points and its environment has none.
-            ValueError: If there is no reduction.
-            TypeError: If a part is no environment or no measure.
-        """
         super().__init__()
         if not reductions:
             raise ValueError("Expected at least one reduction. Got none.")
@@ -95,15 +70,10 @@ class Reductions(Module):
         return any(getattr(each, "batch_shape", ()) for each in self.environments)
 
     def expand(self, X: Tensor, chosen: Sequence[int], widths: Sequence[int] | None) -> Expansion:
-        r"""What decisions may meet.
-
-        Args:
-            X: Decisions, `batch_shape x q x d_x`.
-            chosen: Which risks.
-            widths: How many columns the inputs of the model may have, if known.
+        r"""What decisions `batch_shape x q x d_x` may meet, for the chosen risks.
 
         Raises:
-            BotorchTensorDimensionError: If decisions and environments make others.
+            BotorchTensorDimensionError: If the inputs of the model have none of the `widths`.
         """
         made = [environment.expand(X) for environment in self.environments]  # type: ignore[operator]
         for environment, (inputs, _) in zip(self.environments, made, strict=True):

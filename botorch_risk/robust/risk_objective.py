@@ -1,6 +1,4 @@
-r"""A risk as an objective, where BoTorch's own risk measures are."""
-
-from __future__ import annotations
+r"""A risk as an objective, instead of BoTorch's own risk measures."""
 
 from typing import Any
 
@@ -20,13 +18,23 @@ class RiskObjective(MCAcquisitionObjective):
 
     For a model whose input transform makes `n_w` points of one, as BoTorch's `VaR` and `CVaR`: with
     any weights, and any measure. `robust` is faster, and the only way with constraints or several
-    outcomes: BoTorch would hand these the samples of all `q n_w` points.
+    outcomes: BoTorch would pass these the samples of all `q n_w` points.
 
     BoTorch's `VaR(alpha, n_w)` is `ValueAtRisk(1 - alpha, strict=True)`. Its `CVaR(alpha, n_w)`
-    averages the `n_w - ceil(alpha n_w) + 1` lowest values, one more than `(1 - alpha) n_w` where
+    averages the `n_w - ceil(alpha n_w) + 1` lowest values, one more than `(1 - alpha) n_w` if
     that is a whole number: for k values in all it is `ConditionalValueAtRisk(k / n_w)`.
 
     Risks of joint samples as in [Cakmak2020risk]_.
+
+    Args:
+        environment: The points that the model's input transform makes of each, and their
+            weights, in the same order.
+        risk_measure: Reduces the samples.
+
+    Raises:
+        UnsupportedError: If the measure needs points and the environment has none.
+        TypeError: If a part is not an environment or a measure.
+        ValueError: If a part of BoTorch has no counterpart.
 
     Example:
         >>> import torch
@@ -50,33 +58,18 @@ class RiskObjective(MCAcquisitionObjective):
     """
 
     def __init__(self, environment: Environment, risk_measure: RiskMeasure) -> None:
-        r"""Binds the measure to the environment.
-
-        Args:
-            environment: The points that the model's input transform makes of each, and their
-                weights, in the same order.
-            risk_measure: Reduces the samples.
-
-        Raises:
-            UnsupportedError: If the measure needs points and the environment has none.
-            TypeError: If a part is no environment or no measure.
-            ValueError: If a part of BoTorch has no counterpart.
-        """
         super().__init__()
         environment, risk_measure = parts_of(environment, risk_measure)
         self.environment = environment
         self.risk_measure = risk_measure.bind(environment)
 
     def forward(self, samples: Tensor, X: Tensor | None = None) -> Tensor:
-        r"""Risks of samples.
+        r"""Risks of samples, `sample_shape x batch_shape x q`.
 
         Args:
             samples: `sample_shape x batch_shape x (q n_w) x 1`, the `n_w` of each decision next to
                 each other.
-            X: The `batch_shape x q x d_x` decisions; needed where the environment depends on them.
-
-        Returns:
-            `sample_shape x batch_shape x q` values.
+            X: The `batch_shape x q x d_x` decisions; needed if the environment depends on them.
 
         Raises:
             UnsupportedError: If there are several outcomes.

@@ -38,15 +38,9 @@ class Column:
 
 
 def reduce_columns(values: Tensor, weights: Sequence[Tensor], columns: Sequence[Column]) -> Tensor:
-    r"""The risks of decisions.
+    r"""The risks of decisions, `... x q x len(columns)`, of outcomes `... x q x n_w x m`.
 
-    Args:
-        values: Outcomes, `... x q x n_w x m`.
-        weights: For each risk, broadcastable to `... x q x n_w`.
-        columns: The risks.
-
-    Returns:
-        `... x q x len(columns)`.
+    The weights, one tensor for each risk, are broadcastable to `... x q x n_w`.
     """
     risks = []
     for column, weight in zip(columns, weights, strict=True):
@@ -60,9 +54,16 @@ class RiskPosterior(TransformedPosterior):
     r"""The joint distribution of the risks of `q` decisions.
 
     Samples are `sample_shape x batch_shape x q x m` with `m` risks, each reduced from joint samples
-    of the outcomes at the `n_w` values that each decision may meet. Mean and variance are taken of
+    of the outcomes at the `n_w` values that each decision may meet. Mean and variance come from
     128 samples in antithetic pairs: exact for the mean of an expectation, else with an error of a
     few percent of the standard deviation.
+
+    Args:
+        posterior: Of `q n_w` outcomes of each entry of the batch.
+        columns: The risks.
+        weights: For each risk, the weights of the decisions that are not shared.
+        q: The number of decisions, with those that are shared.
+        shared: The decisions in front, if all entries share them.
     """
 
     def __init__(
@@ -73,15 +74,6 @@ class RiskPosterior(TransformedPosterior):
         q: int,
         shared: SharedRisks | None = None,
     ) -> None:
-        r"""Wraps the posterior of the outcomes.
-
-        Args:
-            posterior: Of `q n_w` outcomes of each entry of the batch.
-            columns: The risks.
-            weights: For each risk, the weights of the decisions that are not shared.
-            q: The number of decisions, with those that are shared.
-            shared: The decisions in front, where all entries share them.
-        """
         super().__init__(posterior=posterior, sample_transform=self._reduce)
         self.columns, self.weights, self.q, self.shared = columns, weights, q, shared
 
@@ -99,15 +91,7 @@ class RiskPosterior(TransformedPosterior):
         return reduce_columns(values, self.weights, self.columns)
 
     def rsample_from_base_samples(self, sample_shape: torch.Size, base_samples: Tensor) -> Tensor:
-        r"""Samples made of standard normal numbers, as BoTorch's samplers do.
-
-        Args:
-            sample_shape: That of the samples.
-            base_samples: `sample_shape x batch_shape x (q n_w)`.
-
-        Returns:
-            `sample_shape x batch_shape x q x m`.
-        """
+        r"""Samples from standard normal numbers, as BoTorch's samplers do."""
         shape = self._extended_shape(sample_shape)
         if 0 in shape:  # an empty t-batch, of which GPyTorch cannot tell the shape
             return torch.zeros(shape, dtype=self.dtype, device=self.device)
@@ -121,7 +105,6 @@ class RiskPosterior(TransformedPosterior):
         return torch.cat([known, risks], dim=-2)
 
     def rsample(self, sample_shape: torch.Size | None = None) -> Tensor:
-        r"""Random samples, `sample_shape x batch_shape x q x m`."""
         shape = torch.Size([1]) if sample_shape is None else sample_shape
         if not isinstance(self._posterior, JointPosterior) and 0 not in self.batch_shape:
             return super().rsample(shape)
@@ -130,12 +113,10 @@ class RiskPosterior(TransformedPosterior):
 
     @property
     def mean(self) -> Tensor:
-        r"""Means of the risks, `batch_shape x q x m`."""
         return self._moment_samples().mean(dim=0)
 
     @property
     def variance(self) -> Tensor:
-        r"""Variances of the risks, `batch_shape x q x m`."""
         samples = self._moment_samples()
         return (samples - samples.mean(dim=0)).square().mean(dim=0)
 
@@ -150,12 +131,7 @@ class RiskPosterior(TransformedPosterior):
 
 
 class SharedRisks:
-    r"""Risks of decisions that all entries of a batch share, kept while their samples are the same.
-
-    Args:
-        weights: For each risk.
-        count: The number of decisions.
-    """
+    r"""Risks of decisions that a whole batch shares, kept while their samples are the same."""
 
     def __init__(self, weights: Sequence[Tensor], count: int) -> None:
         self.weights, self.count = weights, count

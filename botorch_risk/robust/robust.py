@@ -1,7 +1,5 @@
 r"""Risk in the Monte-Carlo acquisition functions of BoTorch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -33,26 +31,13 @@ from botorch_risk.robust.reductions import Reduction
 
 
 class Robust(NamedTuple):
-    r"""A model of risks, and what an acquisition function takes beside it.
+    r"""A model of risks, and the options of an acquisition function on it.
 
     Attributes:
         model: Its posterior is the joint distribution of the risks of decisions.
-        options: Keyword arguments of the acquisition function: `objective`, where there are
+        options: Keyword arguments of the acquisition function: `objective`, if there are
             constraints or several outcomes, and `constraints`, in standard deviations of each
             outcome as it was observed.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> from botorch_risk.risk import WorstCase
-        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
-        >>> outcomes = SingleTaskGP(X, torch.stack([X.prod(dim=-1), X.sum(dim=-1)], dim=-1))
-        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 4, dtype=torch.double)[:, None])
-        >>> limit = RiskConstraint.chance(environment, 1.8, outcome=1, delta=0.1)
-        >>> model, options = robust(outcomes, environment, WorstCase(), constraints=[limit])
-        >>> model.num_outputs, sorted(options)
-        (2, ['constraints', 'objective'])
     """
 
     model: Model
@@ -67,15 +52,15 @@ def robust(
     objectives: Sequence[int] | None = None,
     memory_limit: float = MEMORY_LIMIT,
 ) -> Robust:
-    r"""Makes any Monte-Carlo acquisition function of BoTorch one of a risk.
+    r"""Turn any Monte-Carlo acquisition function of BoTorch into one of a risk.
 
     The reduction happens in the posterior: the samples that objectives and constraints see are
     `sample_shape x batch_shape x q x m`, one risk each. In the objective it would come too late,
-    for BoTorch hands `constraints` the samples of all `q n_w` points, which ends in an error, or at
-    q = 1 silently in a wrong value. The user's model is not changed.
+    for BoTorch passes `constraints` the samples of all `q n_w` points, which ends in an error, or
+    at q = 1 silently in a wrong value. The user's model is not changed.
 
-    For outcomes without risk, a cost of x for example, put the model that this returns into
-    BoTorch's `ModelList` beside another one.
+    For outcomes without risk, a cost of x for example, put the returned model into
+    BoTorch's `ModelList` together with another one.
 
     Args:
         model: A fitted model of (x, w), or of x for environments that perturb x; or a list of such
@@ -87,12 +72,12 @@ def robust(
         constraints: What has to hold under a risk.
         objectives: Which outcomes of the model are to be large. Default: all that have no
             constraint.
-        memory_limit: The most memory, in GiB, that one joint distribution may take.
+        memory_limit: The most memory, in GiB, that one joint distribution may use.
 
     Returns:
         The model of the risks, with one output for each objective and each constraint, in the order
-        of the outcomes; and the options that pick them. For one objective without constraints there
-        are none.
+        of the outcomes; and the options that select them. One objective without constraints needs
+        no options.
 
     Raises:
         TypeError: If `model` is not a model, or an entry of a sequence is not an environment or a
@@ -184,7 +169,7 @@ def _objective_roles(
 
 
 def _check_alone(constraint: NoisyChanceConstraint, objectives: Sequence[int]) -> None:
-    r"""Refuses what would be drawn twice, independently."""
+    r"""Refuse a constraint whose samples would be drawn twice, independently."""
     if constraint.outcome in objectives:
         raise UnsupportedError(
             "Expected a `NoisyChanceConstraint` on an outcome that is no objective: the samples of "
@@ -230,7 +215,7 @@ def _outcome_of(role: _Role) -> int:
 
 
 def _shortfall(column: int, limit: float, spread: Tensor) -> Callable[[Tensor], Tensor]:
-    r"""What BoTorch calls a constraint: negative where the risk is above the limit.
+    r"""A constraint in BoTorch's sense: negative if the risk is above the limit.
 
     In standard deviations of the outcome as it was observed: BoTorch's `eta`, which smooths the
     step from feasible to infeasible, has no unit then.
@@ -239,8 +224,6 @@ def _shortfall(column: int, limit: float, spread: Tensor) -> Callable[[Tensor], 
 
 
 def _select(column: int) -> Callable[[Tensor, Tensor | None], Tensor]:
-    r"""The objective's column of the samples."""
-
     def select(samples: Tensor, X: Tensor | None = None) -> Tensor:
         return samples[..., column]
 

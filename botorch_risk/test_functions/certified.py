@@ -1,7 +1,5 @@
 r"""Problems of a decision and an environmental variable whose optimum under a risk is proved."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path
@@ -53,6 +51,17 @@ class CertifiedProblem(EnvironmentalTestProblem):
     than 1e-6: see bench/studies/open_benchmark. As everywhere in BoTorch, `optimal_value` and
     `optimizers` belong to `f`, where they are known; here they are not.
 
+    Args:
+        form: The function, a key of `FORMS`.
+        risk: One of `RISKS`: levels of 0.1, mean minus variance, balls round the distribution
+            of W of radius 0.3 in total variation and 0.1 in maximum mean discrepancy (kernel
+            of lengthscale 0.2).
+        noise_std: Standard deviation of the noise that `forward` adds.
+        dtype: The dtype of the bounds and of the distribution's points.
+
+    Raises:
+        ValueError: If there is no certificate of the function under the risk.
+
     Example:
         >>> problem = CertifiedProblem("branin", "value-at-risk")
         >>> value = problem.objective(problem.optimal_decision)
@@ -67,19 +76,6 @@ class CertifiedProblem(EnvironmentalTestProblem):
         noise_std: float | None = 0.1,
         dtype: torch.dtype = torch.double,
     ) -> None:
-        r"""Builds the problem.
-
-        Args:
-            form: The function, a key of `FORMS`.
-            risk: One of `RISKS`: levels of 0.1, mean minus variance, balls round the distribution
-                of W of radius 0.3 in total variation and 0.1 in maximum mean discrepancy (kernel
-                of lengthscale 0.2).
-            noise_std: Standard deviation of the noise that `forward` adds.
-            dtype: The dtype of the bounds and of the distribution's points.
-
-        Raises:
-            ValueError: If there is no certificate of the function under the risk.
-        """
         known = certificates()
         if risk not in known.get(form, {}):
             pairs = "; ".join(f"{name}: {', '.join(risks)}" for name, risks in known.items())
@@ -113,12 +109,7 @@ class CertifiedProblem(EnvironmentalTestProblem):
 
 
 def environment_of(num_variables: int, dtype: torch.dtype = torch.double) -> DiscreteEnvironment:
-    r"""The distribution of W: 33 points of one variable, 9 x 9 of two.
-
-    Example:
-        >>> environment_of(2).points.shape
-        torch.Size([81, 2])
-    """
+    r"""The distribution of W: 33 points of one variable, 9 x 9 of two."""
     line = bell_shaped_environment()
     if num_variables == 1:
         return DiscreteEnvironment(line.points.to(dtype), line.weights.to(dtype))
@@ -129,12 +120,7 @@ def environment_of(num_variables: int, dtype: torch.dtype = torch.double) -> Dis
 
 
 def measure_of(risk: str, environment: DiscreteEnvironment) -> RiskMeasure:
-    r"""The measure of one of `RISKS`, over the points of an environment.
-
-    Example:
-        >>> measure_of("worst-case", environment_of(1))
-        WorstCase(over='support')
-    """
+    r"""The measure of one of `RISKS`, over the points of an environment."""
     kernel = RBFKernel().to(torch.double)
     kernel.lengthscale = 0.2
     measures: tuple[RiskMeasure, ...] = (
@@ -151,6 +137,6 @@ def measure_of(risk: str, environment: DiscreteEnvironment) -> RiskMeasure:
 
 @cache
 def certificates() -> dict[str, dict[str, dict[str, Any]]]:
-    r"""What is proved, by function and risk: the value, the decision and the number of boxes."""
+    r"""The proofs, by function and risk: the value, the decision and the number of boxes."""
     found: dict[str, dict[str, dict[str, Any]]] = json.loads(OPTIMA.read_text(encoding="utf-8"))
     return found

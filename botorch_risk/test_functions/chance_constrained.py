@@ -1,7 +1,5 @@
 r"""Base class for problems with constraints that have to hold with a given probability."""
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Callable, Sequence
 
@@ -38,17 +36,14 @@ class ChanceConstrainedTestProblem(EnvironmentalTestProblem, ConstrainedSyntheti
 
     A subclass defines `_evaluate_true`, `_evaluate_slack_true`, its box and its optimum.
 
-    Example:
-        >>> class Line(ChanceConstrainedTestProblem):  # x is to be large, and x + w at most 1
-        ...     num_decision, num_environment, num_constraints = 1, 1, 1
-        ...     _bounds, _optimal_value = [(0.0, 1.0)] * 2, 1.0
-        ...     optimal_expectation, _optimal_decision = 0.25, (0.25,)
-        ...     def _evaluate_true(self, X):
-        ...         return X[..., 0]
-        ...     def _evaluate_slack_true(self, X):
-        ...         return 1 - X.sum(dim=-1, keepdim=True)
-        >>> Line().is_feasible_decision(torch.tensor([[0.2], [0.3]]))  # W <= 0.75 nearly always
-        tensor([ True, False])
+    Args:
+        noise_std: Standard deviation of the noise of the objective. Default: none.
+        constraint_noise_std: Standard deviation of the noise of the slacks, one for all or one
+            each. Default: none.
+        dtype: The dtype of the bounds and of the distribution's points.
+
+    Raises:
+        InputDataError: If there are not as many standard deviations as constraints.
     """
 
     environment: DiscreteEnvironment
@@ -62,17 +57,6 @@ class ChanceConstrainedTestProblem(EnvironmentalTestProblem, ConstrainedSyntheti
         constraint_noise_std: float | list[float] | None = None,
         dtype: torch.dtype = torch.double,
     ) -> None:
-        r"""Builds the problem.
-
-        Args:
-            noise_std: Standard deviation of the noise of the objective. Default: none.
-            constraint_noise_std: Standard deviation of the noise of the slacks, one for all or one
-                each. Default: none.
-            dtype: The dtype of the bounds and of the distribution's points.
-
-        Raises:
-            InputDataError: If there are not as many standard deviations as constraints.
-        """
         self.dim = self.num_decision + self.num_environment
         self.continuous_inds = list(range(self.dim))
         ConstrainedSyntheticTestFunction.__init__(
@@ -86,34 +70,17 @@ class ChanceConstrainedTestProblem(EnvironmentalTestProblem, ConstrainedSyntheti
         return self.bounds.new_tensor(self._optimal_decision)
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
-        r"""The expectation of f, or another measure of risk, feasible or not.
-
-        Args:
-            X: Decisions, `... x d_x`.
-            risk: From values `... x n_w` and their weights to a `...` tensor. Default: the
-                expectation.
-
-        Returns:
-            A `...` tensor.
-
-        Raises:
-            ValueError: If `X` has not `d_x` columns or is not within the bounds.
-        """
+        r"""The expectation of f, or another measure of risk, feasible or not."""
         return self._risk_of(X, self._evaluate_true, Expectation() if risk is None else risk)
 
     def constraint_risks(self, X: Tensor, risk: Risk | None = None) -> Tensor:
-        r"""What each slack is at least with a probability of 1 - delta, or another risk of it.
+        r"""The risk of each slack, `... x num_constraints`, at `... x d_x` decisions.
 
-        Args:
-            X: Decisions, `... x d_x`.
-            risk: From values `... x n_w` and their weights to a `...` tensor. Default: the
-                value-at-risk, ties included, which is negative where the chance is missed.
-
-        Returns:
-            A `... x num_constraints` tensor.
+        By default the value-at-risk, ties included: what a slack is at least with a probability of
+        1 - delta, negative if the chance is missed.
 
         Raises:
-            ValueError: If `X` has not `d_x` columns or is not within the bounds.
+            ValueError: If `X` does not have `d_x` columns or is not within the bounds.
         """
         measure = ValueAtRisk(self.delta, strict=True) if risk is None else risk
 
@@ -124,28 +91,15 @@ class ChanceConstrainedTestProblem(EnvironmentalTestProblem, ConstrainedSyntheti
         return torch.stack(each, dim=-1)
 
     def is_feasible_decision(self, X: Tensor) -> Tensor:
-        r"""Whether each constraint holds with a probability of at least 1 - delta.
-
-        Args:
-            X: Decisions, `... x d_x`.
-
-        Returns:
-            A `...` tensor of booleans.
-        """
+        r"""Whether each constraint holds with a probability of at least 1 - delta."""
         return (self.constraint_risks(X) >= 0).all(dim=-1)
 
     def sample_outcomes(
         self, X: Tensor, num_repeats: int, generator: Generator | Sequence[Generator]
     ) -> Tensor:
-        r"""Repeats of the objective and of all slacks.
+        r"""Repeats of objective and slacks, `batch_shape x q x k x (1 + num_constraints)`.
 
-        Args:
-            X: Pairs (x, w), `batch_shape x q x d`.
-            num_repeats: The number `k` of repeats.
-            generator: One CPU generator, or one for each entry of the leading batch dimension.
-
-        Returns:
-            `batch_shape x q x k x (1 + num_constraints)`, the objective first.
+        The arguments are those of `RepeatedTestProblem.sample_repeats`; the objective is first.
         """
         values = [self.evaluate_true(X).unsqueeze(-1), self.evaluate_slack_true(X)]
         slack_std = self.constraint_noise_std or 0.0

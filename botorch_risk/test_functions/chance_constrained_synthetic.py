@@ -1,7 +1,5 @@
 r"""Classical constrained functions whose constraints have to hold with a given probability."""
 
-from __future__ import annotations
-
 import math
 
 import torch

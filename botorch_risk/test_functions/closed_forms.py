@@ -4,8 +4,6 @@ Each takes the coordinates of (x, w) one by one and uses nothing but operators a
 what can be proved of a formula, such as bounds by interval arithmetic, is proved of what runs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,12 +14,6 @@ from typing import Any
 @dataclass(frozen=True)
 class ClosedForm:
     r"""A formula with its numbers of variables.
-
-    Example:
-        >>> import torch
-        >>> x, w = torch.rand(2, 7, dtype=torch.double)
-        >>> FORMS["branin"]([x, w]).shape
-        torch.Size([7])
 
     Args:
         name: The name.
@@ -38,7 +30,6 @@ class ClosedForm:
     scale: float
 
     def __call__(self, coordinates: Sequence[Any]) -> Any:
-        r"""The outcome in units of its standard deviation."""
         return self.formula(coordinates) / self.scale
 
 

@@ -1,7 +1,5 @@
 r"""Functions whose slopes lead a greedy search away from their optimum."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -22,6 +20,9 @@ class Deceptive(ConstantNoiseProblem):
     as -f to be minimised, with these pieces; Appendix C of [Ha2023uhe]_ prints the third and the
     fourth without their "+ 1" and "+ 4/5", which would leave jumps.
 
+    Raises:
+        ValueError: If `dim` is less than 1.
+
     Example:
         >>> Deceptive(dim=2)(torch.tensor([[1 / 3, 2 / 3], [0.0, 1.0]]))
         tensor([1.0000, 0.6400])
@@ -32,16 +33,6 @@ class Deceptive(ConstantNoiseProblem):
     def __init__(
         self, dim: int = 2, noise_std: float | None = None, dtype: torch.dtype = torch.double
     ) -> None:
-        r"""Builds the problem.
-
-        Args:
-            dim: The number of inputs.
-            noise_std: Standard deviation of the noise that `forward` adds.
-            dtype: The dtype of the bounds.
-
-        Raises:
-            ValueError: If `dim` is less than 1.
-        """
         if dim < 1:
             raise ValueError(f"Expected `dim` to be at least 1. Got {dim=}.")
         self.dim = dim
@@ -70,8 +61,11 @@ class H1(ConstantNoiseProblem):
         f(x) = (sin(x_1 - x_2 / 8)^2 + sin(x_2 + x_1 / 8)^2)
                / sqrt((x_1 - 8.6998)^2 + (x_2 - 6.7665)^2 + 1)
 
-    From [Soest2003h1]_. The maximum is 2. The usual box is [-100, 100]^2; UHE-BO does not
-    say which it took, and [-25, 25]^2 is in use too.
+    From [Soest2003h1]_. The maximum is 2. The box is `[-half_width, half_width]^2`; the usual one
+    is [-100, 100]^2. UHE-BO does not say which it used, and [-25, 25]^2 is in use too.
+
+    Raises:
+        ValueError: If the box does not hold the optimum.
 
     Example:
         >>> H1()(torch.tensor([[8.6998, 6.7665], [0.0, 0.0]]))
@@ -89,16 +83,6 @@ class H1(ConstantNoiseProblem):
         noise_std: float | None = None,
         dtype: torch.dtype = torch.double,
     ) -> None:
-        r"""Builds the problem.
-
-        Args:
-            half_width: The box is `[-half_width, half_width]^2`.
-            noise_std: Standard deviation of the noise that `forward` adds.
-            dtype: The dtype of the bounds.
-
-        Raises:
-            ValueError: If the box does not hold the optimum.
-        """
         if not 8.6998 <= half_width < float("inf"):
             raise ValueError(f"Expected a box that holds the optimum. Got {half_width=}.")
         self._bounds = [(-half_width, half_width)] * 2

@@ -1,7 +1,5 @@
 r"""Base class for problems of a decision and an environmental variable."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
@@ -53,15 +51,7 @@ class EnvironmentalTestProblem(ConstantNoiseProblem, ABC):
         return self.bounds[:, : self.num_decision]
 
     def draw_contexts(self, X: Tensor, generator: Generator | Sequence[Generator]) -> Tensor:
-        r"""The values of W that decisions meet.
-
-        Args:
-            X: Decisions, `q x d_x`, or `R x q x d_x`.
-            generator: A CPU generator, or one for each of `R` replicates.
-
-        Returns:
-            `q x d_w`, or `R x q x d_w`.
-        """
+        r"""The values of W, `(R x) q x d_w`, that decisions `(R x) q x d_x` meet."""
         return self.environment.sample(X.shape[-2], generator)
 
     @abstractmethod
@@ -100,14 +90,7 @@ def risk_over(
 ) -> Tensor:
     r"""A measure of risk of a function over an environment, in float64 and in bounded memory.
 
-    Args:
-        environment: The distribution of w.
-        X: Decisions, `... x d_x`.
-        function: From pairs (x, w), `... x d`, to a `...` tensor.
-        risk: From values `... x n_w` and their weights to a `...` tensor.
-
-    Returns:
-        A `...` tensor.
+    `function` maps pairs (x, w), `... x d`, to a `...` tensor.
     """
     rows = X.reshape(-1, X.shape[-1]).double()
     chunk = max(1, MAX_EVALUATIONS // environment.points.shape[-2])
@@ -119,12 +102,7 @@ def risk_over(
 def bell_shaped_environment(dtype: torch.dtype = torch.double) -> DiscreteEnvironment:
     r"""33 equidistant values of [0, 1], bounds included, with a normal density's weights.
 
-        P(W = w) is proportional to exp(-(w - 0.5)^2 / (2 * 0.15^2))
-
-    Example:
-        >>> environment = bell_shaped_environment()
-        >>> round((environment.points.squeeze(-1) * environment.weights).sum().item(), 12)
-        0.5
+    P(W = w) is proportional to exp(-(w - 0.5)^2 / (2 * 0.15^2))
     """
     w = torch.linspace(0, 1, 33, dtype=torch.double)
     masses = torch.exp(-((w - 0.5) / 0.15).square() / 2)

@@ -1,7 +1,5 @@
 r"""Base class for problems whose expectation over an environmental variable is maximised."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -30,20 +28,6 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
     `optimal_expectation` belong to its expectation.
 
     A subclass names the distribution and defines `_evaluate_true`.
-
-    Example:
-        >>> from torch.distributions import Normal
-        >>> class Target(ExpectationTestProblem):
-        ...     num_decision, num_environment, _num_points, _optimal_value = 1, 1, 66, 0.0
-        ...     optimal_expectation, _optimal_decision = -0.01, (0.5,)
-        ...     @property
-        ...     def marginals(self):
-        ...         return Normal(torch.tensor(0.5, dtype=torch.double), 0.1)
-        ...     def _evaluate_true(self, X):
-        ...         return -(X[..., 0] - X[..., 1]).square()
-        >>> problem = Target()
-        >>> problem.objective(problem.optimal_decision)  # minus the variance of W
-        tensor(-0.0100, dtype=torch.float64)
     """
 
     environment: ContinuousEnvironment
@@ -53,12 +37,6 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
     _rule: Rule = "quadrature"
 
     def __init__(self, noise_std: float | None = None, dtype: torch.dtype = torch.double) -> None:
-        r"""Builds the problem.
-
-        Args:
-            noise_std: Standard deviation of the noise that `forward` adds. Default: none.
-            dtype: The dtype of the bounds and of the distribution's points.
-        """
         self.dim = self.num_decision + self.num_environment
         self.continuous_inds = list(range(self.dim))
         self._bounds = [(0.0, 1.0)] * self.dim
@@ -83,19 +61,12 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
         return self.bounds.new_tensor(self._optimal_decision)
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
-        r"""The expectation, or another measure of risk, under the distribution of W.
+        r"""The expectation to six digits, or another measure of risk, differentiable in `X`.
 
-        Args:
-            X: Decisions, `... x d_x`, in the unit cube.
-            risk: From values `... x n_w` and their weights to a `...` tensor, such as a measure
-                of `botorch_risk.risk`; taken over the points of `environment`, hence less exact.
-                Default: the expectation, to six digits or more.
-
-        Returns:
-            A `...` tensor, differentiable in `X`.
+        Another measure is that over the points of `environment`, hence less exact.
 
         Raises:
-            ValueError: If `X` has not `d_x` columns or is not in the unit cube.
+            ValueError: If `X` does not have `d_x` columns or is not in the unit cube.
         """
         self._check_decisions(X)
         rows = X.reshape(-1, self.num_decision).double()
@@ -109,16 +80,13 @@ class ExpectationTestProblem(EnvironmentalTestProblem, ABC):
     def sample_environment(
         self, num_samples: int, generator: Generator | Sequence[Generator], clipped: bool = True
     ) -> Tensor:
-        r"""What the environment does next.
+        r"""The next values of the environment, `n x d_w`, or `R x n x d_w`.
 
         Args:
             num_samples: How many values of W to draw, `n`.
             generator: A CPU generator, or one for each of `R` replicates.
             clipped: Whether to clip the values to the bounds, which `f` needs. The public program
                 of the paper lets its models see them before.
-
-        Returns:
-            `n x d_w`, or `R x n x d_w`.
         """
         if clipped:
             return self.environment.sample(num_samples, generator)

@@ -1,7 +1,5 @@
 r"""Classical functions some of whose inputs are environmental variables."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 
@@ -34,6 +32,9 @@ class EnvironmentalAckley(ExpectationTestProblem):
 
         exp(-c |z|) = 2 / sqrt(pi) * integral exp(-v^2 - c^2 |z|^2 / (4 v^2)) dv.
 
+    Raises:
+        ValueError: If `num_environment` is neither 1 nor 4.
+
     Example:
         >>> problem = EnvironmentalAckley()
         >>> problem.objective(problem.optimal_decision).item()
@@ -51,16 +52,6 @@ class EnvironmentalAckley(ExpectationTestProblem):
         noise_std: float | None = None,
         dtype: torch.dtype = torch.double,
     ) -> None:
-        r"""Builds the problem.
-
-        Args:
-            num_environment: 1 or 4.
-            noise_std: Standard deviation of the noise that `forward` adds. Default: none.
-            dtype: The dtype of the bounds and of the distribution's points.
-
-        Raises:
-            ValueError: If `num_environment` is neither.
-        """
         optima = {1: -10.95227124, 4: -16.19957151}
         if num_environment not in optima:
             raise ValueError(f"Expected 1 or 4 environmental variables. Got {num_environment=}.")
@@ -171,6 +162,9 @@ class EnvironmentalHartmann(ExpectationTestProblem):
     Hartmann and Complicated Hartmann of Sec. B.2 of [Huang2024kde]_. The second of the weights
     printed there, 2.0, must be 1.2.
 
+    Raises:
+        ValueError: If `distribution` is neither.
+
     Example:
         >>> problem = EnvironmentalHartmann("complicated")
         >>> problem.objective(problem.optimal_decision).item()
@@ -192,16 +186,6 @@ class EnvironmentalHartmann(ExpectationTestProblem):
         noise_std: float | None = None,
         dtype: torch.dtype = torch.double,
     ) -> None:
-        r"""Builds the problem.
-
-        Args:
-            distribution: The distribution of W, "normal" or "complicated".
-            noise_std: Standard deviation of the noise that `forward` adds. Default: none.
-            dtype: The dtype of the bounds and of the distribution's points.
-
-        Raises:
-            ValueError: If `distribution` is neither.
-        """
         optima: dict[str, tuple[float, tuple[float, ...]]] = {
             "normal": (2.61356484, (0.19703704, 0.14966287, 0.48391305, 0.27257225, 0.31350574)),
             "complicated": (
@@ -219,7 +203,6 @@ class EnvironmentalHartmann(ExpectationTestProblem):
 
     @property
     def marginals(self) -> Distribution:
-        r"""Normal, or the mixture of eight."""
         if self.distribution == "normal":
             return _normal(0.5, 0.1)
         normals = [(0.1, 0.02), (0.3, 0.075), (0.4, 0.1), (0.5, 0.1), (0.7, 0.075), (0.8, 0.03)]

@@ -1,7 +1,5 @@
 r"""Problems that are known at every point of a finite domain."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -19,8 +17,19 @@ class FiniteDomainProblem(RepeatedTestProblem):
         outcome(x) = f(x) + sqrt(noise variance) N(0, 1)
 
     Points are looked up exactly. A row of NaN in `X` asks for nothing and has NaN for its value
-    and its outcomes. Where the noise can be chosen, the last column of `X` is the number of the
+    and its outcomes. If the noise can be chosen, the last column of `X` is the number of the
     level, from 0.
+
+    Args:
+        domain: `|D| x d` distinct points.
+        values: `|D|` values of f; or `R x |D|`, a function for each of `R` replicates, and
+            then `X` has a leading dimension `R`.
+        noise: The noise variance, in squared units of f; several are levels to choose from.
+
+    Raises:
+        BotorchTensorDimensionError: If the shapes do not fit.
+        InputDataError: If a value is not finite or a point repeats.
+        ValueError: If a noise variance is negative or not finite.
 
     Example:
         >>> domain = torch.cartesian_prod(torch.arange(3.0), torch.arange(2.0))
@@ -38,19 +47,6 @@ class FiniteDomainProblem(RepeatedTestProblem):
     def __init__(
         self, domain: Tensor, values: Tensor, noise: float | Sequence[float] = 0.0
     ) -> None:
-        r"""Builds the problem.
-
-        Args:
-            domain: `|D| x d` distinct points.
-            values: `|D|` values of f; or `R x |D|`, a function for each of `R` replicates, and
-                then `X` has a leading dimension `R`.
-            noise: The noise variance, in squared units of f; several are levels to choose from.
-
-        Raises:
-            BotorchTensorDimensionError: If the shapes do not fit.
-            InputDataError: If a value is not finite or a point repeats.
-            ValueError: If a noise variance is negative or not finite.
-        """
         domain, values = as_floating(domain, "domain"), as_floating(values)
         if domain.dim() != 2 or values.dim() not in (1, 2) or values.shape[-1] != len(domain):
             raise BotorchTensorDimensionError(
@@ -83,14 +79,11 @@ class FiniteDomainProblem(RepeatedTestProblem):
         return self.values.amax(dim=-1)
 
     def evaluate_true(self, X: Tensor) -> Tensor:
-        r"""The values at points of the domain, with or without a noise level.
+        r"""The values at points of the domain, a `...` tensor with NaN at rows of NaN.
 
         Args:
             X: `... x d` points, or `... x (d + 1)` with levels; `R x ...` if each replicate
                 has its own function.
-
-        Returns:
-            A `...` tensor, NaN at rows of NaN.
 
         Raises:
             BotorchTensorDimensionError: If the shape does not fit.
@@ -109,14 +102,7 @@ class FiniteDomainProblem(RepeatedTestProblem):
         return found.where(index >= 0, torch.nan)
 
     def objective(self, X: Tensor) -> Tensor:
-        r"""Minus the regret, `f(x) - max f`, so that functions of a family share their optimum, 0.
-
-        Args:
-            X: As in `evaluate_true`.
-
-        Returns:
-            A `...` tensor, NaN at rows of NaN.
-        """
+        r"""Minus the regret, `f(x) - max f`: functions of a family share their optimum, 0."""
         return self.evaluate_true(X) - self.maximum.unsqueeze(-1)
 
     def _evaluate_true(self, X: Tensor) -> Tensor:

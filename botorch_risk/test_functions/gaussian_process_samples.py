@@ -1,7 +1,5 @@
 r"""Functions drawn from a Gaussian process, one for each seed, with their true maxima."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,6 +25,17 @@ class GaussianProcessSample(FiniteDomainProblem):
     points with lengthscale 0.1. The kernel is a product over the inputs, so the draw is exact up
     to rounding and takes no time.
 
+    Args:
+        seeds: An integer for one function, `values: |D|`; or one seed for each of `R`
+            replicates, `values: R x |D|`.
+        noise: As in `FiniteDomainProblem`.
+        side: The number of grid points along an input, >= 2.
+        lengthscale: Of the kernel, > 0.
+
+    Raises:
+        ValueError: If `side`, `lengthscale` or a noise variance is out of its range, or a seed
+            repeats.
+
     Example:
         >>> GaussianProcessSample([0, 1]).values.shape
         torch.Size([2, 2500])
@@ -39,19 +48,6 @@ class GaussianProcessSample(FiniteDomainProblem):
         side: int = 50,
         lengthscale: float = LENGTHSCALE,
     ) -> None:
-        r"""Draws the functions.
-
-        Args:
-            seeds: An integer for one function, `values: |D|`; or one seed for each of `R`
-                replicates, `values: R x |D|`.
-            noise: As in `FiniteDomainProblem`.
-            side: The number of grid points along an input, >= 2.
-            lengthscale: Of the kernel, > 0.
-
-        Raises:
-            ValueError: If `side`, `lengthscale` or a noise variance is out of its range, or a seed
-                repeats.
-        """
         check_counts(2, side=side)
         check_positive(lengthscale=lengthscale)
         axis = torch.linspace(0, 1, side, dtype=torch.double)
@@ -71,13 +67,17 @@ class PosteriorMeanFunctions:
     The synthetic functions for optimisation in Sec. 4 of [Bogunovic2016truvar]_: 200 points
     uniform at random, values drawn from a GP with a squared exponential kernel of lengthscale 0.1
     and variance 1. The experiment's noise variance, 1e-6, is added to the
-    diagonal of the kernel matrix, which close points would make singular.
+    diagonal of the kernel matrix, which close points would make singular. The maxima are found by
+    a dense grid and ascent from it.
 
     Attributes:
         centers: `R x n x 2` points.
         weights: `R x n`; `f(x) = sum_i weights_i k(x, centers_i)`.
         maximum: `R` global maxima over the square.
         maximizer: `R x 2`, where they are.
+
+    Raises:
+        ValueError: If a seed is not an integer or repeats, or a number is out of its range.
 
     Example:
         >>> functions = PosteriorMeanFunctions(seeds=[0, 1])
@@ -92,16 +92,6 @@ class PosteriorMeanFunctions:
         num_centers: int = 200,
         lengthscale: float = LENGTHSCALE,
     ) -> None:
-        r"""Draws the functions and finds their maxima by a dense grid and ascent from it.
-
-        Args:
-            seeds: One seed for each of `R` functions.
-            num_centers: The number of points n.
-            lengthscale: Of the kernel.
-
-        Raises:
-            ValueError: If a seed is no integer or repeats, or a number is out of its range.
-        """
         check_counts(num_centers=num_centers)
         check_positive(lengthscale=lengthscale)
         self.lengthscale, listed = lengthscale, as_seeds(seeds)
@@ -136,10 +126,7 @@ class PosteriorMeanFunctions:
     def on_grid(
         self, side: int = 50, noise: float | Sequence[float] = JITTER
     ) -> FiniteDomainProblem:
-        r"""The functions on the points of a uniform grid.
-
-        The largest value on a grid is below `maximum`.
-        """
+        r"""The functions on a uniform grid, whose largest value is below `maximum`."""
         return FiniteDomainProblem(unit_grid(side), self._grid_values(side), noise)
 
     def _grid_values(self, side: int) -> Tensor:
@@ -151,7 +138,7 @@ class PosteriorMeanFunctions:
         return ((first * self.weights.unsqueeze(-2)) @ second.mT).flatten(start_dim=-2)
 
     def _maxima(self) -> tuple[Tensor, Tensor]:
-        r"""Ascends from the highest local maxima of a grid, all at once."""
+        r"""Ascend from the highest local maxima of a grid, all at once."""
         height = self._grid_values(_SEARCH_SIDE).unflatten(-1, (_SEARCH_SIDE, _SEARCH_SIDE))
         around = torch.nn.functional.max_pool2d(height, kernel_size=3, stride=1, padding=1)
         peaks = height.where(height == around, -torch.inf).flatten(start_dim=-2)

@@ -1,7 +1,5 @@
 r"""The true optimum of a smooth function on a box, for problems of few inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,7 +15,7 @@ START_DISTANCE = 0.05  # between two starts in any one input, as a fraction of i
 def local_maxima(
     function: Callable[[Tensor], Tensor], bounds: Sequence[tuple[float, float]]
 ) -> tuple[Tensor, Tensor]:
-    r"""Climbs with L-BFGS-B from the best points of a dense grid that lie apart.
+    r"""Climb with L-BFGS-B from the best points of a dense grid that lie apart.
 
     Deterministic and in float64. The grid resolves up to three inputs well.
 
@@ -28,11 +26,6 @@ def local_maxima(
     Returns:
         The points, `n x d`, and their values, `n`, best first. Several starts may have
         reached the same point.
-
-    Example:
-        >>> X, values = local_maxima(lambda X: -(X - 0.3).square().sum(-1), [(0.0, 1.0)])
-        >>> X[0], values[0]
-        (tensor([0.3000], dtype=torch.float64), tensor(-0., dtype=torch.float64))
     """
     X = torch.stack([_climb(function, start, bounds) for start in _starts(function, bounds)])
     values = function(X)
@@ -59,8 +52,6 @@ def _starts(
 def _climb(
     function: Callable[[Tensor], Tensor], start: Tensor, bounds: Sequence[tuple[float, float]]
 ) -> Tensor:
-    r"""The local maximum, a `d`-tensor, above the `d`-tensor `start`."""
-
     def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
         X = torch.from_numpy(x).unsqueeze(0).requires_grad_()  # 1 x d
         value = -function(X).sum()

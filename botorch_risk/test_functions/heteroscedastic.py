@@ -1,7 +1,5 @@
 r"""Problems whose noise depends on the point, with a known optimum of mean minus variance."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from typing import Literal, get_args
@@ -29,6 +27,13 @@ class HeteroscedasticTestProblem(RepeatedTestProblem, SyntheticTestFunction, ABC
     under risk. A subclass defines `_evaluate_true` and `_noise_variance`, both
     differentiable, and treats its parameters as fixed once it is built.
 
+    Args:
+        risk_aversion: The weight of the variance (the paper's alpha) in the objective.
+        dtype: The dtype of the bounds and optimizers.
+
+    Raises:
+        ValueError: If `risk_aversion` is negative or not finite.
+
     Example:
         >>> class Line(HeteroscedasticTestProblem):
         ...     dim, continuous_inds, _bounds, _optimal_value = 1, [0], [(0.0, 1.0)], 1.0
@@ -42,32 +47,13 @@ class HeteroscedasticTestProblem(RepeatedTestProblem, SyntheticTestFunction, ABC
     """
 
     def __init__(self, risk_aversion: float = 1.0, dtype: torch.dtype = torch.double) -> None:
-        r"""Builds the problem.
-
-        Args:
-            risk_aversion: The weight of the variance (the paper's alpha) in the objective.
-            dtype: The dtype of the bounds and optimizers.
-
-        Raises:
-            ValueError: If `risk_aversion` is negative or not finite.
-        """
         _validate_risk_aversion(risk_aversion)
         super().__init__(dtype=dtype)
         self.risk_aversion = risk_aversion
         self._optima: dict[float, tuple[list[float], float]] = {}
 
     def noise_variance(self, X: Tensor) -> Tensor:
-        r"""The variance of one outcome.
-
-        Args:
-            X: The points, `... x d`, within the bounds.
-
-        Returns:
-            A `...` tensor, in squared units of the objective.
-
-        Raises:
-            ValueError: If `X` is not within the bounds.
-        """
+        r"""The variance of one outcome at `... x d` points, in squared units of the objective."""
         self._validate(X)
         return self._noise_variance(X)
 
@@ -76,18 +62,11 @@ class HeteroscedasticTestProblem(RepeatedTestProblem, SyntheticTestFunction, ABC
         return self.mean_variance(X, self.risk_aversion)
 
     def mean_variance(self, X: Tensor, risk_aversion: float) -> Tensor:
-        r"""The objective under risk.
+        r"""The objective under risk, `... x d -> ...`.
 
             mean_variance(x) = f(x) - risk_aversion * noise_variance(x)
 
         Eq. (2) of [Makarova2021rahbo]_.
-
-        Args:
-            X: The points, `... x d`, within the bounds.
-            risk_aversion: The weight of the variance (the paper's alpha), at least 0.
-
-        Returns:
-            A `...` tensor.
 
         Raises:
             ValueError: If `risk_aversion` is negative or not finite, or `X` is not within
@@ -98,16 +77,9 @@ class HeteroscedasticTestProblem(RepeatedTestProblem, SyntheticTestFunction, ABC
         return self._mean_variance(X, risk_aversion)
 
     def optimal_mean_variance(self, risk_aversion: float) -> tuple[Tensor, float]:
-        r"""The optimum of `mean_variance`, found by `local_maxima` in float64 and kept.
+        r"""The optimizer of `mean_variance`, a `d`-tensor, and its value, found by `local_maxima`.
 
-        Among equal optima, the one with the least noise is given.
-
-        Args:
-            risk_aversion: The weight of the variance (the paper's alpha), at least 0.
-
-        Returns:
-            The optimizer, a `d`-tensor with the dtype and device of the bounds, and the
-            value there.
+        Among equal optima, the one with the least noise.
 
         Raises:
             ValueError: If `risk_aversion` is negative or not finite.
@@ -138,6 +110,18 @@ class SigmoidNoiseProblem(HeteroscedasticTestProblem, ABC):
 
     The text of the paper calls the sigmoid the variance of the noise; the authors' program,
     from which their figures come, uses it as the standard deviation. Both are offered.
+
+    Args:
+        noise_scale: The height of each sigmoid, at least 0. The authors' configurations
+            use 1 and 2; the paper gives none.
+        sigmoid_is: Whether the sigmoid is the "standard_deviation" of the noise,
+            as in the authors' program, or its "variance", as in the paper's text.
+        risk_aversion: The weight of the variance (the paper's alpha) in the objective.
+        dtype: The dtype of the bounds and optimizers.
+
+    Raises:
+        ValueError: If `noise_scale` or `risk_aversion` is negative or not finite, or
+            `sigmoid_is` unknown.
     """
 
     def __init__(
@@ -147,20 +131,6 @@ class SigmoidNoiseProblem(HeteroscedasticTestProblem, ABC):
         risk_aversion: float = 1.0,
         dtype: torch.dtype = torch.double,
     ) -> None:
-        r"""Builds the problem.
-
-        Args:
-            noise_scale: The height of each sigmoid, at least 0. The authors' configurations
-                use 1 and 2; the paper gives none.
-            sigmoid_is: What the sigmoid stands for: the "standard_deviation" of the noise,
-                as in the authors' program, or its "variance", as in the paper's text.
-            risk_aversion: The weight of the variance (the paper's alpha) in the objective.
-            dtype: The dtype of the bounds and optimizers.
-
-        Raises:
-            ValueError: If `noise_scale` or `risk_aversion` is negative or not finite, or
-                `sigmoid_is` unknown.
-        """
         if not 0.0 <= noise_scale < math.inf:
             raise ValueError(f"Expected `noise_scale` to be finite and >= 0. Got {noise_scale=}.")
         if sigmoid_is not in get_args(SigmoidIs):

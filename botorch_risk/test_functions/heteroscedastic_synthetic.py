@@ -1,7 +1,5 @@
 r"""Problems of two to six inputs whose largest mean is noisy, each with another shape of noise."""
 
-from __future__ import annotations
-
 import torch
 from botorch.test_functions.synthetic import Hartmann, SixHumpCamel
 from torch import Tensor
@@ -18,6 +16,9 @@ class HeteroscedasticHartmann(HeteroscedasticTestProblem):
 
     With six inputs the second maximum of f, at `x_1 = 0.40`, is quiet.
 
+    Raises:
+        ValueError: If `dim` is neither 3 nor 6, or `risk_aversion` is negative or not finite.
+
     Example:
         >>> problem = HeteroscedasticHartmann(dim=3)
         >>> optimizer, value = problem.optimal_mean_variance(risk_aversion=1.0)
@@ -30,16 +31,6 @@ class HeteroscedasticHartmann(HeteroscedasticTestProblem):
     def __init__(
         self, dim: int = 3, risk_aversion: float = 1.0, dtype: torch.dtype = torch.double
     ) -> None:
-        r"""Builds the problem.
-
-        Args:
-            dim: 3 or 6.
-            risk_aversion: The weight of the variance in the objective.
-            dtype: The dtype of the bounds and optimizers.
-
-        Raises:
-            ValueError: If `dim` is another, or `risk_aversion` is negative or not finite.
-        """
         if dim not in (3, 6):
             raise ValueError(f"Expected `dim` to be 3 or 6. Got {dim}.")
         self.dim = dim

@@ -1,7 +1,5 @@
 r"""BoTorch's own test functions as problems that the experiment loop can run."""
 
-from __future__ import annotations
-
 from typing import cast
 
 from botorch.test_functions.synthetic import SyntheticTestFunction
@@ -13,6 +11,8 @@ from botorch_risk.test_functions.constant_noise import ConstantNoiseProblem
 class MaximizedTestFunction(ConstantNoiseProblem):
     r"""One of BoTorch's own test functions, maximised, with what the experiment loop asks for.
 
+    A function that is to be minimised is negated, whatever its `negate` says.
+
     Example:
         >>> from botorch.test_functions import Branin
         >>> problem = MaximizedTestFunction(Branin())
@@ -22,12 +22,6 @@ class MaximizedTestFunction(ConstantNoiseProblem):
     """
 
     def __init__(self, function: SyntheticTestFunction) -> None:
-        r"""Takes the dimension, bounds, noise and optimum of the function.
-
-        Args:
-            function: The function; it is negated if it is one to be minimised, whatever its
-                `negate` says.
-        """
         bounds = cast(Tensor, function.bounds)
         sign = -1.0 if function._is_minimization_by_default else 1.0
         self.dim, self._bounds = function.dim, bounds.T.tolist()

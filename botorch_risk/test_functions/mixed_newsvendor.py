@@ -1,7 +1,5 @@
 r"""A newsvendor who chooses a price, a number of lots and a supplier: a mixed problem."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -62,12 +60,6 @@ class MixedNewsvendor(EnvironmentalTestProblem):
     _optimal_decision = (7.16059160, 3.0, 1.0)
 
     def __init__(self, noise_std: float | None = None, dtype: torch.dtype = torch.double) -> None:
-        r"""Builds the problem.
-
-        Args:
-            noise_std: Standard deviation of the noise that `forward` adds. Default: none.
-            dtype: The dtype of the bounds and of the distribution's points.
-        """
         super().__init__(noise_std=noise_std, dtype=dtype)
         self.environment = bell_shaped_environment(dtype)
 
@@ -77,19 +69,11 @@ class MixedNewsvendor(EnvironmentalTestProblem):
         return self.bounds.new_tensor(self._optimal_decision)
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
-        r"""The conditional value-at-risk, or another measure of risk.
-
-        Args:
-            X: Decisions, `... x 3`.
-            risk: From values `... x n_w` and their weights to a `...` tensor. Default: the
-                conditional value-at-risk at `risk_level`.
-
-        Returns:
-            A `...` tensor.
+        r"""The conditional value-at-risk at `risk_level`, or another measure of risk.
 
         Raises:
-            ValueError: If `X` has not three columns, is not within the bounds, or the number of
-                lots or the supplier is no whole number.
+            ValueError: If `X` does not have three columns, is not within the bounds, or the number
+                of lots or the supplier is not a whole number.
         """
         self._check_decisions(X)
         measure = ConditionalValueAtRisk(self.risk_level) if risk is None else risk

@@ -1,7 +1,5 @@
 r"""The newsvendor problem: how much to buy before the demand is known."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.distributions import Distribution, TransformedDistribution, Uniform

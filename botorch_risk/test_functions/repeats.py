@@ -1,7 +1,5 @@
 r"""Base class for problems whose experiments are run `k` times at each point."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -36,14 +34,9 @@ class RepeatedTestProblem(BaseTestProblem, ABC):
     num_objectives: int = 1
 
     def forward(self, X: Tensor, noise: bool = True) -> Tensor:
-        r"""One outcome at each point, from torch's global random state.
+        r"""One outcome at each of `batch_shape x d` points, from torch's global random state.
 
-        Args:
-            X: The points, `batch_shape x d`, within the bounds.
-            noise: If False, the mean of the outcome instead of a draw.
-
-        Returns:
-            A `batch_shape` tensor.
+        Without `noise` it is the mean of the outcome.
         """
         if not noise:
             return self.evaluate_true(X)
@@ -53,18 +46,15 @@ class RepeatedTestProblem(BaseTestProblem, ABC):
     def sample_repeats(
         self, X: Tensor, num_repeats: int, generator: Generator | Sequence[Generator]
     ) -> Tensor:
-        r"""Repeats of the experiment at each point.
+        r"""Repeats of the experiment at each point, `batch_shape x q x k`.
 
         Args:
             X: The points, `batch_shape x q x d`, within the bounds.
             num_repeats: The number of repeats, `k >= 1`.
             generator: One CPU generator; or one for each entry of the leading batch
-                dimension, and then the draws of a replicate do not depend on which others
-                run beside it. Draws are made on the CPU in float64, so they depend neither
+                dimension, and then the draws of a replicate do not depend on the other
+                replicates. Draws are made on the CPU in float64, so they depend neither
                 on the device nor on the dtype of `X`.
-
-        Returns:
-            A `batch_shape x q x k` tensor with the dtype and device of `X`.
 
         Raises:
             BotorchTensorDimensionError: If `X` has fewer than two dimensions, or its leading

@@ -1,7 +1,5 @@
 r"""Seeded draws of several noisy outcomes at each point."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -19,24 +17,8 @@ def draw_outcomes(
 
         outcome_i = values_i + noise_std_i * N(0, 1)
 
-    Args:
-        values: The outcomes without noise, `batch_shape x q x m`.
-        noise_std: The standard deviation of each outcome, `m` numbers.
-        num_repeats: The number of repeats, `k >= 1`.
-        generator: One CPU generator, or one for each entry of the leading batch dimension; see
-            `RepeatedTestProblem.sample_repeats`.
-
-    Returns:
-        `batch_shape x q x k x m`.
-
-    Raises:
-        BotorchTensorDimensionError: If the generators do not fit.
-        ValueError: If `num_repeats` is less than 1.
-
-    Example:
-        >>> values = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-        >>> draw_outcomes(values, [0.0, 0.1], 5, torch.Generator()).shape
-        torch.Size([2, 5, 2])
+    `batch_shape x q x k x m`, of `batch_shape x q x m` values and `m` standard deviations. The
+    other arguments, and the errors, are those of `RepeatedTestProblem.sample_repeats`.
     """
     if num_repeats < 1:
         raise ValueError(f"Expected at least one repeat. Got {num_repeats=}.")

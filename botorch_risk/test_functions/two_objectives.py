@@ -1,7 +1,5 @@
 r"""Two objectives under risk whose Pareto front is known in closed form."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch
@@ -12,11 +10,7 @@ from torch import Generator, Tensor
 
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk
-from botorch_risk.test_functions.environmental import (
-    Risk,
-    bell_shaped_environment,
-    risk_over,
-)
+from botorch_risk.test_functions.environmental import Risk, bell_shaped_environment, risk_over
 from botorch_risk.test_functions.several_outcomes import draw_outcomes
 
 TARGETS = ((0.2, 0.2), (0.8, 0.3))  # a and b
@@ -72,16 +66,6 @@ class EnvironmentalSchaffer(MultiObjectiveTestProblem):
     def __init__(
         self, noise_std: float | list[float] | None = None, dtype: torch.dtype = torch.double
     ) -> None:
-        r"""Builds the problem.
-
-        Args:
-            noise_std: Standard deviation of the noise of both objectives, or of each. Default:
-                none.
-            dtype: The dtype of the bounds and of the distribution's points.
-
-        Raises:
-            InputDataError: If there are not two standard deviations in a list.
-        """
         super().__init__(noise_std=noise_std, dtype=dtype)
         self.environment = bell_shaped_environment(dtype)
 
@@ -91,48 +75,25 @@ class EnvironmentalSchaffer(MultiObjectiveTestProblem):
         return self.bounds[:, : self.num_decision]
 
     def draw_contexts(self, X: Tensor, generator: Generator | Sequence[Generator]) -> Tensor:
-        r"""The values of W that decisions meet.
-
-        Args:
-            X: Decisions, `q x 2`, or `R x q x 2`.
-            generator: A CPU generator, or one for each of `R` replicates.
-
-        Returns:
-            `q x 1`, or `R x q x 1`.
-        """
+        r"""The values of W, `(R x) q x 1`, that decisions `(R x) q x 2` meet."""
         return self.environment.sample(X.shape[-2], generator)
 
     def sample_outcomes(
         self, X: Tensor, num_repeats: int, generator: Generator | Sequence[Generator]
     ) -> Tensor:
-        r"""Repeats of both objectives.
-
-        Args:
-            X: Pairs (x, w), `batch_shape x q x 3`.
-            num_repeats: The number `k` of repeats.
-            generator: One CPU generator, or one for each entry of the leading batch dimension.
-
-        Returns:
-            `batch_shape x q x k x 2`.
-        """
+        r"""Repeats of both objectives, `batch_shape x q x k x 2`, as of `sample_repeats`."""
         deviations = self.noise_std if isinstance(self.noise_std, list) else [self.noise_std] * 2
         return draw_outcomes(
             self.evaluate_true(X), [each or 0.0 for each in deviations], num_repeats, generator
         )
 
     def risks(self, X: Tensor, risk: Risk | None = None) -> Tensor:
-        r"""The risk of each objective.
+        r"""The risk of each objective, `... x 2`, at `... x 2` decisions in the unit square.
 
-        Args:
-            X: Decisions, `... x 2`, in the unit square.
-            risk: From values `... x n_w` and their weights to a `...` tensor. Default: the
-                conditional value-at-risk at `risk_level`.
-
-        Returns:
-            A `... x 2` tensor.
+        By default the conditional value-at-risk at `risk_level`.
 
         Raises:
-            ValueError: If `X` has not two columns or is not in the unit square.
+            ValueError: If `X` does not have two columns or is not in the unit square.
         """
         if X.shape[-1] != self.num_decision or not ((X >= 0) & (X <= 1)).all():
             raise ValueError(
@@ -150,16 +111,7 @@ class EnvironmentalSchaffer(MultiObjectiveTestProblem):
     def hypervolume_of(self, X: Tensor) -> Tensor:
         r"""The hypervolume that the risks of sets of decisions dominate above `ref_point`.
 
-        Args:
-            X: Decisions, `... x p x 2`, in the unit square; NaN where a set has fewer than p.
-
-        Returns:
-            A `...` tensor; 0 of no decision.
-
-        Example:
-            >>> problem = EnvironmentalSchaffer()
-            >>> problem.hypervolume_of(problem.pareto_set(100))
-            tensor(1.4937, dtype=torch.float64)
+        The sets are `... x p x 2`, with NaN if a set has fewer than p. 0 without a decision.
         """
         measure = Hypervolume(self.ref_point)
         there = [rows[~rows.isnan().any(dim=-1)] for rows in X.reshape(-1, *X.shape[-2:])]
@@ -167,14 +119,10 @@ class EnvironmentalSchaffer(MultiObjectiveTestProblem):
         return X.new_tensor(volumes).reshape(X.shape[:-2])
 
     def pareto_set(self, n: int, risk: Risk | None = None) -> Tensor:
-        r"""Equidistant decisions of the Pareto set, its ends included.
+        r"""`n` equidistant decisions of the Pareto set, its ends included, `n x 2`.
 
-        Args:
-            n: How many.
-            risk: As in `risks`; positively homogeneous and translation-equivariant.
-
-        Returns:
-            `n x 2`, the best of the first objective first.
+        The best of the first objective is first. A `risk` has to be positively homogeneous and
+        translation-equivariant.
         """
         _, (p, q), _ = self._distances(risk)
         share = torch.linspace(0, 1, n, dtype=torch.double).to(p).unsqueeze(-1)
@@ -186,9 +134,6 @@ class EnvironmentalSchaffer(MultiObjectiveTestProblem):
 
     def hypervolume(self, risk: Risk | None = None) -> float:
         r"""The largest hypervolume of risks above `ref_point`, in closed form.
-
-        Args:
-            risk: As in `risks`; positively homogeneous and translation-equivariant.
 
         Raises:
             UnsupportedError: If a point of the front is not above `ref_point`.

@@ -1,7 +1,5 @@
 r"""Base class for problems whose value-at-risk over an environmental variable is maximised."""
 
-from __future__ import annotations
-
 from abc import ABC
 from typing import ClassVar, Literal, get_args
 
@@ -9,11 +7,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal
 
-from botorch_risk.environments import (
-    BoundedMarginals,
-    ContinuousEnvironment,
-    DiscreteEnvironment,
-)
+from botorch_risk.environments import BoundedMarginals, ContinuousEnvironment, DiscreteEnvironment
 from botorch_risk.environments.uniforms import tensor_grid
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.test_functions.environmental import (
@@ -38,22 +32,21 @@ class ValueAtRiskTestProblem(EnvironmentalTestProblem, ABC):
       proportional to `prod_i exp(-(w(i) - 0.5)^2 / 0.1^2)`;
     - `"continuous"`: independent `N(0.5, 0.125^2)` coordinates, cut at two standard deviations.
 
-    The objective is exact for a discrete distribution. For a continuous one it takes the whole
-    distribution into account and is right to about six digits, while `environment` holds quantile
+    The objective is exact for a discrete distribution. For a continuous one it uses the whole
+    distribution and is right to about six digits, while `environment` holds quantile
     midpoints. As everywhere in BoTorch, `optimal_value` and `optimizers` belong to `f`;
     `optimal_decision` and `optimal_value_at_risk` belong to the objective.
 
     A subclass defines `_evaluate_true` and names the optima for both distributions.
 
-    Example:
-        >>> class Stock(ValueAtRiskTestProblem):
-        ...     num_decision, num_environment, _optimal_value = 1, 1, 0.5
-        ...     _optima = {"discrete": (0.2071, (0.4141,)), "continuous": (0.1760, (0.3520,))}
-        ...     def _evaluate_true(self, X):
-        ...         return torch.minimum(X[..., 0], X[..., 1]) - X[..., 0] / 2  # demand w, price 1
-        >>> X = torch.tensor([[0.3], [0.4], [0.6]], dtype=torch.double)
-        >>> Stock(noise_std=None).objective(X)
-        tensor([0.1500, 0.2000, 0.1141], dtype=torch.float64)
+    Args:
+        distribution: The distribution of W.
+        noise_std: Standard deviation of the noise that `forward` adds; the paper's variance
+            is 0.01.
+        dtype: The dtype of the bounds and of the distribution's points.
+
+    Raises:
+        ValueError: If `distribution` is unknown.
     """
 
     risk_level: float = 0.1
@@ -67,17 +60,6 @@ class ValueAtRiskTestProblem(EnvironmentalTestProblem, ABC):
         noise_std: float | None = 0.1,
         dtype: torch.dtype = torch.double,
     ) -> None:
-        r"""Builds the problem.
-
-        Args:
-            distribution: The distribution of W.
-            noise_std: Standard deviation of the noise that `forward` adds; the paper's variance
-                is 0.01.
-            dtype: The dtype of the bounds and of the distribution's points.
-
-        Raises:
-            ValueError: If `distribution` is unknown.
-        """
         if distribution not in get_args(DistributionOfW):
             raise ValueError(
                 f"Expected `distribution` to be one of {get_args(DistributionOfW)}. "
@@ -98,19 +80,10 @@ class ValueAtRiskTestProblem(EnvironmentalTestProblem, ABC):
         return self.bounds.new_tensor(self._optimal_decision)
 
     def objective(self, X: Tensor, risk: Risk | None = None) -> Tensor:
-        r"""The value-at-risk under the distribution of W, or another measure of risk.
-
-        Args:
-            X: Decisions, `... x d_x`, in the unit cube.
-            risk: From values `... x n_w` and their weights to a `...` tensor, such as a measure
-                of `botorch_risk.risk`; over the points of `environment`. Default: the
-                value-at-risk, without a gradient.
-
-        Returns:
-            A `...` tensor.
+        r"""The value-at-risk without a gradient, or another measure over the environment.
 
         Raises:
-            ValueError: If `X` has not `d_x` columns or is not in the unit cube.
+            ValueError: If `X` does not have `d_x` columns or is not in the unit cube.
         """
         self._check_decisions(X)
         rows = X.reshape(-1, self.num_decision).double()
@@ -167,9 +140,7 @@ def _truncated_normal(d_w: int) -> BoundedMarginals:
 def _quantile(values: Tensor, level: float) -> Tensor:
     r"""Quantile of a function that is linear between equally probable nodes.
 
-    Args:
-        values: At the nodes of equally probable lines, `lines x (cells + 1)`.
-        level: Lower-tail probability.
+    `values`, `lines x (cells + 1)`, are those at the nodes of equally probable lines.
     """
     ends = (
         torch.minimum(values[:, :-1], values[:, 1:]),

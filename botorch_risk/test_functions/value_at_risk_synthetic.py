@@ -1,7 +1,5 @@
 r"""Classical functions some of whose inputs are random, and whose value-at-risk is maximised."""
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -88,6 +86,9 @@ class ValueAtRiskHartmann(ValueAtRiskTestProblem):
 
     Source: [Nguyen2021vucb]_, Sec. 4.1.
 
+    Raises:
+        ValueError: If `num_decision` or `distribution` is unknown.
+
     Example:
         >>> problem = ValueAtRiskHartmann(num_decision=2)
         >>> problem.objective(problem.optimal_decision).item()
@@ -106,17 +107,6 @@ class ValueAtRiskHartmann(ValueAtRiskTestProblem):
         noise_std: float | None = 0.1,
         dtype: torch.dtype = torch.double,
     ) -> None:
-        r"""Builds the problem.
-
-        Args:
-            num_decision: 1 or 2.
-            distribution: The distribution of W.
-            noise_std: Standard deviation of the noise that `forward` adds.
-            dtype: The dtype of the bounds and of the distribution's points.
-
-        Raises:
-            ValueError: If `num_decision` or `distribution` is unknown.
-        """
         optima: dict[int, dict[DistributionOfW, Optimum]] = {
             1: {"discrete": (0.44710348, (0.21168817,)), "continuous": (0.4037292, (0.25832157,))},
             2: {
