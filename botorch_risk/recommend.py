@@ -25,8 +25,7 @@ class ConfidenceBound(Protocol):
     of PyTorch keeps as its parameter, buffer or submodule.
     """
 
-    def check_points(self, X: Tensor) -> None:
-        r"""Raise BotorchTensorDimensionError unless these are points `batch_shape x n x d`."""
+    def check_points(self, X: Tensor) -> None: ...
 
     def lower(self, X: Tensor) -> Tensor:
         r"""Lower bounds `batch_shape x n` of the objective at points `batch_shape x n x d`."""

@@ -103,8 +103,6 @@ def _offered(evaluated: Tensor, found: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Reported:
-    r"""The score of a recommendation, as an acquisition function."""
-
     bound: Any  # a `ConfidenceBound` that keeps its model
 
     @property

@@ -55,7 +55,6 @@ class Exp3:
 
     @classmethod
     def start(cls, num_replicates: int, num_arms: int) -> Exp3:
-        r"""All weights 1."""
         return cls(torch.zeros(num_replicates, num_arms, dtype=torch.double))
 
     def probabilities(self, gamma: float) -> Tensor:

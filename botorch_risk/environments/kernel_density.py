@@ -142,7 +142,6 @@ class KernelDensityEnvironment(IndependentEnvironment):
 
     @property
     def density(self) -> KernelDensity:
-        r"""The estimate itself, from which the points are drawn."""
         return KernelDensity(self.observed, self.bandwidth, self.bounds, self.at_bounds)
 
     def condition(
@@ -209,7 +208,6 @@ def _bandwidth(
 
 
 def _range(observed: Tensor, bounds: Tensor | None) -> Tensor:
-    r"""The range that the floor is relative to, `batch_shape x d_w`."""
     if bounds is not None:
         return (bounds[1] - bounds[0]).expand_as(observed[..., 0, :])
     spread = observed.amax(dim=-2) - observed.amin(dim=-2)

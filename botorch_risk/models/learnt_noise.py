@@ -228,7 +228,6 @@ class LearntNoise(NoiseProcess):
     def _observe(
         self, variances: Tensor, counts: Tensor, expected: Tensor, noise: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        r"""Observations from sample variances; the expectation where a row has one repeat."""
         repeated = counts > 1
         self.sampling.require_observable(repeated, counts)
         if not bool((~repeated | (variances.isfinite() & (variances >= 0))).all()):

@@ -183,7 +183,6 @@ class SampleVariances:
 
     @classmethod
     def choose(cls, link: str, noise_kind: str | None, ceiling: float | None) -> SampleVariances:
-        r"""Check the choices of a user."""
         if link not in LINKS:
             raise ValueError(f"Expected `variance_link` in {sorted(LINKS)}. Got {link!r}.")
         if link == "log":

@@ -42,7 +42,6 @@ class NoiseLimits:
             )
 
     def apply(self, variance: Tensor) -> Tensor:
-        r"""Clamp a variance to the limits."""
         if self.floor is None and self.ceiling is None:
             return variance
         return variance.clamp(min=self.floor, max=self.ceiling)
@@ -168,7 +167,6 @@ class NoiseProcess(Module, ABC):
         return noise / counts
 
     def load(self, state_dict: Mapping[str, Any], **options: Any) -> None:
-        r"""Load the state of a process of the same structure."""
         self.load_state_dict(state_dict, strict=options["strict"], assign=options["assign"])
 
 

@@ -26,7 +26,6 @@ class Scale:
     spread: ndarray
 
     def standardized(self, values: ndarray, replicates: ndarray) -> ndarray:
-        r"""Values of points, in standard deviations from the mean of their replicate."""
         standard: ndarray = (values - self.center[replicates]) / self.spread[replicates]
         return standard
 

@@ -161,7 +161,6 @@ class _Target:
         return self.bounds[0] + (self.bounds[1] - self.bounds[0]) * X
 
     def draw(self, num_samples: int, stream: str) -> Tensor:
-        r"""Draws of W, `R x n x d_w`."""
         W = self.sampler(num_samples, generators(self.seeds, "LNSO", stream)).to(self.bounds)
         if W.dim() != 3 or W.shape[:2] != (len(self.seeds), num_samples):
             raise BotorchTensorDimensionError(
@@ -188,7 +187,6 @@ class _Target:
         return values.reshape(shape)
 
     def value_at_risk(self, X: Tensor, num_samples: int) -> Tensor:
-        r"""Over the same draws for all of `R x m x d_x`, `R x m`."""
         values = self.values(X, self.draw(num_samples, "comparison"))
         return self.measure(values, values.new_tensor([1 / num_samples]).expand(num_samples))
 
@@ -247,12 +245,10 @@ class _Networks:
         return gradient.squeeze(-2)
 
     def take(self, index: Tensor) -> _Networks:
-        r"""The networks of some starts, `R x k`, to be trained."""
         parameters = [_rows(part, index).clone().requires_grad_() for part in self.parameters]
         return _Networks(parameters, _rows(self.shift, index), _rows(self.scale, index))
 
     def put(self, index: Tensor, other: _Networks, where: Tensor) -> _Networks:
-        r"""Replace the networks at the starts `R x k` by others, within a mask."""
         parameters = []
         for old, new in zip(self.parameters, other.parameters, strict=True):
             kept = where[..., None, None]
@@ -296,12 +292,10 @@ class _Training:
 
 
 def _rows(values: Tensor, index: Tensor) -> Tensor:
-    r"""The values `R x S x ...` at the starts `R x k`."""
     index = index.reshape(*index.shape, *(1 for _ in values.shape[2:]))
     return values.gather(1, index.expand(*index.shape[:2], *values.shape[2:]))
 
 
 def _best(X: Tensor, values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    r"""The rows of `R x m x d_x` with the `count` largest values, and these."""
     top, index = values.topk(count, dim=-1)
     return X.gather(-2, index.unsqueeze(-1).expand(*index.shape, X.shape[-1])), top

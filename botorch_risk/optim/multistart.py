@@ -145,7 +145,6 @@ def _box(bounds: Tensor, fixed_features: Mapping[int, float]) -> Tensor:
 
 
 def _sobol_points(seeds: Sequence[int], count: int, box: Tensor, pick: int) -> ndarray:
-    r"""Raw points in the unit cube, `R x count x d`."""
     d = box.shape[-1]
     streams = [derive_seed(seed, "raw points", pick) for seed in seeds]
     return torch.stack([sobol_points(stream, count, d) for stream in streams]).numpy()
@@ -241,7 +240,6 @@ class _PendingPoints:
         self._before: Tensor | None = acqf.X_pending
 
     def set(self, X: Tensor) -> None:
-        r"""Make `R x p x d` points pending, together with those from before."""
         X = X if self._batch_dims else X.squeeze(0)
         if self._before is not None:
             before = self._before.expand(*X.shape[:-2], *self._before.shape[-2:])

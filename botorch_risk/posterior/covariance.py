@@ -81,7 +81,6 @@ class DenseCovariance:
         self._current = [0] * len(matrix)
 
     def _rebase(self, process: ConditionedProcess, domain: ConditionedPoints) -> None:
-        r"""Compute the matrix from the factor."""
         batch, size = domain.mean.shape
         self._matrix = domain.mean.new_empty(batch, size, size)
         self._row, self._current = domain.mean, [size] * batch  # no row waits for an update
@@ -99,9 +98,7 @@ class CovarianceBlocks(Protocol):
         r"""Whether a block always holds all replicates."""
         ...
 
-    def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor:
-        r"""The block of some entries of both lists, for some replicates. Read only."""
-        ...
+    def __call__(self, replicates: slice, rows: slice, columns: slice) -> Tensor: ...
 
 
 @dataclass(frozen=True)

@@ -260,7 +260,6 @@ class DomainPosterior:
         noise: float | Tensor | None,
         index: Tensor | None = None,
     ) -> None:
-        r"""Check an observation in the units of this posterior, then condition on it."""
         process = self._current().process
         noise = process.process.inferred_noise(X) if noise is None else noise
         if noise is None:
@@ -285,7 +284,6 @@ class DomainPosterior:
             self._state.condition(observation)
 
     def _current(self) -> ConditionedDomain:
-        r"""The state, built again if the hyperparameters have changed."""
         if not self._state.process.process.cache.state.is_current():
             if not torch.equal(self.model.train_targets, self._targets):
                 raise InputDataError(

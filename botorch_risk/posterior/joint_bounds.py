@@ -104,7 +104,6 @@ class JointBounds:
 
 
 def _transformed(cache: PosteriorCache, predictor: MarginalPredictor) -> PosteriorCache:
-    r"""The factors, in units behind the posterior transform."""
     transform, units = predictor.posterior_transform, cache.units
     if transform is None or units is None:
         return cache

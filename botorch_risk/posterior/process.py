@@ -157,7 +157,6 @@ class ConditionedPoints(NamedTuple):
     variance: Tensor
 
     def take(self, index: Tensor) -> ConditionedPoints:
-        r"""The points of a `B x a` index."""
         spread = index.unsqueeze(-2).expand(-1, self.whitened.shape[-2], -1)
         return ConditionedPoints(
             self.prior.take(index),
@@ -167,7 +166,6 @@ class ConditionedPoints(NamedTuple):
         )
 
     def part(self, replicates: slice, points: slice) -> ConditionedPoints:
-        r"""Some of the points of some replicates, as views."""
         inputs = self.prior.inputs.expand(*self.mean.shape, -1)
         prior = Points(inputs, *self.prior[1:])
         return ConditionedPoints(

@@ -219,7 +219,6 @@ def _projected_gradient(rows: _Rows) -> ndarray:
 
 
 def _is_flat(rows: _Rows, gradient_tolerance: float, decrease_tolerance: float) -> ndarray:
-    r"""Whether neither the gradient nor the metric promises more."""
     flat = _projected_gradient(rows) <= gradient_tolerance
     if np.isfinite(decrease_tolerance) and flat.any():
         # Twice what a Newton step with this metric would gain: a small gradient in a long, flat
@@ -231,7 +230,6 @@ def _is_flat(rows: _Rows, gradient_tolerance: float, decrease_tolerance: float) 
 
 
 def _is_tired(rows: _Rows, worthwhile: float, patience: float) -> ndarray:
-    r"""Whether the last evaluations of rows have gained nothing worthwhile."""
     gained = rows.milestone - rows.value > worthwhile
     rows.milestone = np.where(gained, rows.value, rows.milestone)
     rows.since = np.where(gained, 0, rows.since + 1)
@@ -240,7 +238,6 @@ def _is_tired(rows: _Rows, worthwhile: float, patience: float) -> ndarray:
 
 
 def _are_overtaken(rows: _Rows, leaders: Leaders, noise: float) -> ndarray:
-    r"""Whether rows can hardly end below the lowest value so far of their group."""
     gradient = np.where(rows.held, 0.0, rows.gradient)
     promise = (gradient * np.matmul(rows.metric, gradient[:, :, None])[:, :, 0]).sum(axis=1)
     # A metric that has seen few steps promises too little.

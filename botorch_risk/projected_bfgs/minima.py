@@ -42,10 +42,8 @@ class Minima:
     metric: ndarray
 
     def of(self, index: ndarray) -> Minima:
-        r"""The rows of an index, in its order."""
         return Minima(*(getattr(self, f.name)[index] for f in fields(self)))
 
     def joined(self, other: Minima) -> Minima:
-        r"""These rows and others after them."""
         pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         return Minima(*(np.concatenate(pair) for pair in pairs))

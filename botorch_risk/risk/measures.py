@@ -67,8 +67,7 @@ class RiskMeasure(ABC):
         return risk
 
     @abstractmethod
-    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
-        r"""The risk of checked values."""
+    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor: ...
 
     def following(self, previous: RiskMeasure) -> RiskMeasure:
         r"""The measure with what one of an earlier round has factored; here, itself."""
@@ -104,8 +103,7 @@ class PickingRiskMeasure(RiskMeasure, ABC):
     """
 
     @abstractmethod
-    def _index(self, values: Tensor, weights: Tensor) -> Tensor:
-        r"""Which of the checked values is the risk, `...`."""
+    def _index(self, values: Tensor, weights: Tensor) -> Tensor: ...
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         return values.gather(-1, self._index(values, weights).unsqueeze(-1)).squeeze(-1)

@@ -103,7 +103,6 @@ class _Ball:
         return {**self.__dict__, "_shared": None}
 
     def worst_distribution(self, values: Tensor, centres: Tensor) -> Tensor:
-        r"""Worst distributions `b x n_w` of rows of values."""
         lowest, lowest_index = values.min(dim=-1, keepdim=True)
         spread = (values.amax(dim=-1, keepdim=True) - lowest).clamp_min(1e-300)
         costs, images = (values - lowest) / spread, centres @ self.root.T

@@ -91,7 +91,6 @@ class BallProgram:
         return replace(self, **_rows(self, rows))
 
     def put(self, rows: Tensor, other: BallProgram) -> None:
-        r"""Store the answers of some rows."""
         self.distribution[rows], self.value[rows], self.bound[rows] = (
             other.distribution,
             other.value,
@@ -135,8 +134,6 @@ class _Iterate:
 
 @dataclass
 class _Direction:
-    r"""A Newton step of an iterate."""
-
     x: Tensor
     s: Tensor
     z: Tensor
@@ -195,7 +192,6 @@ def _certify(program: BallProgram, iterate: _Iterate, image: Tensor, slack: Tens
 def _advance(
     shared: BallRows, program: BallProgram, iterate: _Iterate, image: Tensor, fraction: float
 ) -> _Iterate:
-    r"""One step of predictor and corrector."""
     x, s, z, cone = iterate.x, iterate.s, iterate.z, iterate.cone
     newton = _NewtonSystem(shared, program, iterate, image)
     # The predictor aims at complementarity 0, as if the equations were linear.

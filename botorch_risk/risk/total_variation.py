@@ -62,8 +62,10 @@ def total_variation_worst_distribution(
     order = values.argsort(dim=-1, descending=True)
     weights = weights.expand_as(values).gather(-1, order)
     above = weights.cumsum(dim=-1) - weights  # probability of the values sorted before
+    # Each gives up what those above it have left of the distance: a greedy choice is the best one.
     taken = torch.minimum((moved - above).clamp_min(0.0), weights)
     left = weights - taken
+    # The last is the smallest value. It may give probability up too, and has it back here.
     left = torch.cat([left[..., :-1], left[..., -1:] + taken.sum(dim=-1, keepdim=True)], dim=-1)
     return torch.zeros_like(left).scatter(-1, order, left)
 
@@ -73,8 +75,8 @@ class TotalVariationBall(RiskMeasure):
     r"""The worst expectation over distributions near the weights in total variation.
 
     What DRBO-KDE maximises, [Huang2024kde]_, Eq. (5): see `total_variation_worst_case`. Radius 0 is
-    the expectation, radius 2 the worst case over all
-    points. Points of weight 0 matter: they mark where probability may go.
+    the expectation, radius 2 the worst case over all points. Points of weight 0 matter: they mark
+    where probability may go.
 
     Args:
         radius: The l1 distance, the paper's delta.

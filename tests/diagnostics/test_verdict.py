@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.models import SingleTaskGP
-from botorch_risk_bench.experiments.plots import save_png
+from botorch_risk_bench.reports.plots import save_png
 from scipy.stats import norm
 from torch import Tensor
 
