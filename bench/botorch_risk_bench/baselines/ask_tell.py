@@ -149,7 +149,6 @@ def ask_tell(
 
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
         optimizer: Makes the optimiser, `optimizer(box, seed)`; `box.bounds` are `2 x d_x`.
         environment: The known distribution of W, if there is one.
         risk_measure: What is recommended by, beside an environment; larger is better.

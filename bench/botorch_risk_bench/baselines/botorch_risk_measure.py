@@ -79,11 +79,7 @@ def botorch_risk_measure(
 
 @dataclass(frozen=True)
 class Quietly:
-    r"""Decides without warnings of covariances that equal values of W make singular to rounding.
-
-    Args:
-        decide: From a turn to decisions.
-    """
+    r"""Decides without warnings of covariances that equal values of W make singular to rounding."""
 
     decide: Chooser
 

@@ -159,7 +159,6 @@ def expected_regret_reduction(
     deviations either side.
 
     Args:
-        posterior: Over the domain.
         noise: `R x |D|` noise variances of the next sample, for `R` replicates (1 if the posterior
             has no batch shape).
         num_recommended: Points `x'` that may be recommended: those with the largest

@@ -38,7 +38,6 @@ class Block:
 
     Args:
         strategy: The label of the strategy.
-        num_rounds: The number of rounds after the initial design.
     """
 
     experiment: str
@@ -166,7 +165,7 @@ class Campaign:
 
     @classmethod
     def read(cls, path: str | Path) -> Campaign:
-        r"""The campaign of a file."""
+        r"""The campaign of a `.yaml` or `.json` file, or of a `.py` file that sets `CAMPAIGN`."""
         path = Path(path)
         if not path.is_file():
             raise ValueError(f"Expected a file with a campaign. Got no such file: {path}.")
@@ -316,9 +315,6 @@ def best_block_size(num_seeds: int, num_series: int, num_workers: int) -> int:
 
     Returns:
         The smallest of the best block sizes.
-
-    Raises:
-        ValueError: If a number is below 1.
 
     Example:
         >>> best_block_size(20, num_series=40, num_workers=2), best_block_size(20, 1, 4)

@@ -56,12 +56,6 @@ class Processes:
 
     A script that runs a campaign has to do so under `if __name__ == "__main__":`.
 
-    Args:
-        num_workers: The number of processes.
-
-    Raises:
-        ValueError: If it is below 1.
-
     Example:
         >>> Processes(0)
         Traceback (most recent call last):
@@ -133,7 +127,6 @@ class Submitit:
 
     Args:
         folder: Where jobs and their results are, on a file system that all nodes share.
-        num_workers: The number of jobs at a time.
         cluster: "slurm", or "local" for processes of this machine.
         parameters: Of the jobs, such as `{"slurm_partition": "cpu", "timeout_min": 240}`.
         poll_seconds: How often to look for results.

@@ -48,7 +48,6 @@ def play_rounds(
     Args:
         strategy: A fresh strategy; its state is loaded from the journal.
         journal: Where rounds are recorded.
-        num_rounds: The number of rounds after the initial design.
         num_repeats: The number `k` of repeats at each point.
 
     Returns:

@@ -71,7 +71,6 @@ def binomial_interval(count: int, num_trials: int) -> tuple[float, float]:
 
     Args:
         count: In how many trials the event was seen.
-        num_trials: The number of trials.
 
     Raises:
         ValueError: If there is no trial or the count is not in 0, .., `num_trials`.
@@ -119,10 +118,6 @@ def format_with_error(mean: float, error: float) -> str:
     r"""`mean ± error` to two significant digits of the error, never in scientific notation.
 
     Without an error that is a positive number the mean has four significant digits.
-
-    Args:
-        mean: The mean.
-        error: Its error, in the same units.
     """
     if not (math.isfinite(mean) and 0 < error < math.inf):
         return f"{_positional(mean, 4)} ± {_positional(error, 2)}"
@@ -135,9 +130,6 @@ def note_on_comparisons(number: int) -> str:
     r"""Writes the note below a table of differences: how many it holds, each with its own interval.
 
     Of twenty differences that are all 0, one interval of 95 % misses the 0 on average.
-
-    Args:
-        number: The number of differences.
     """
     if number == 1:
         return "1 comparison."

@@ -57,7 +57,6 @@ def classify_by_mean(posterior: DomainPosterior, goal: LevelSetGoal) -> LevelSet
     fraction of the largest mean.
 
     Args:
-        posterior: Over the domain.
         goal: `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
     """
     mean = posterior.mean
@@ -73,7 +72,6 @@ def classify_by_confidence(
     Eqs. (6) and (7) of [Bogunovic2016truvar]_ from scratch.
 
     Args:
-        posterior: Over the domain.
         goal: `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
         beta: Squared width of the bounds, one for all or `batch_shape`.
 

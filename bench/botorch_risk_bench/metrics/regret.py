@@ -1,7 +1,8 @@
 r"""Regret of the risk objective.
 
-Values are of the RISK objective without noise, one per round: the number of repeats at a point does
-not enter. NaN marks a round that a replicate did not play. References are to [Makarova2021rahbo]_.
+Values, `batch_shape x T`, are of the RISK objective without noise, one per round: the number of
+repeats at a point does not enter. NaN marks a round that a replicate did not play. References are
+to [Makarova2021rahbo]_.
 """
 
 from __future__ import annotations
@@ -49,37 +50,17 @@ def cumulative_regret(values: Tensor, optimal_value: float | Tensor) -> Tensor:
 
     Eq. (3) of [Makarova2021rahbo]_. From its first round that was not played, a replicate's regret
     is NaN: leaving the round out would reward the failure.
-
-    Args:
-        values: The risk objective at the points queried, `batch_shape x T`.
-        optimal_value: Its optimum, a number or one for each replicate, `batch_shape`.
-
-    Returns:
-        A `batch_shape x T` tensor.
-
-    Raises:
-        BotorchTensorDimensionError: If `optimal_value` is neither a number nor `batch_shape`.
     """
     return instantaneous_regret(values, optimal_value).cumsum(dim=-1)  # Eq. (3)
 
 
 def simple_regret(recommended_values: Tensor, optimal_value: float | Tensor) -> Tensor:
-    r"""The regret of the point that would be handed over after each round.
+    r"""The regret of the point that is recommended after each round.
 
         optimal_value - value of the recommended point
 
     The accuracy of Eq. (4) of [Makarova2021rahbo]_. It is not the least regret so far, which
     cannot be reported without the true values, and it may rise from one round to the next.
-
-    Args:
-        recommended_values: The risk objective at the points recommended, `batch_shape x T`.
-        optimal_value: Its optimum, a number or one for each replicate, `batch_shape`.
-
-    Returns:
-        A `batch_shape x T` tensor, NaN where `recommended_values` is.
-
-    Raises:
-        BotorchTensorDimensionError: If `optimal_value` is neither a number nor `batch_shape`.
     """
     return instantaneous_regret(recommended_values, optimal_value)  # Eq. (4)
 

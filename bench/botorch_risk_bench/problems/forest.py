@@ -112,7 +112,6 @@ class ForestTuning(RepeatedTestProblem):
             labels: The class of each row, `num_rows`.
             splitter: How the rows are split for the repeats of one point. By default,
                 `StratifiedSplitter()`.
-            dtype: The dtype of the bounds.
 
         Raises:
             InputDataError: If the features and labels do not match, are not finite, or have
@@ -142,9 +141,6 @@ class ForestTuning(RepeatedTestProblem):
 
         Returns:
             The mean and the standard deviation over the repeats, two `...` tensors.
-
-        Raises:
-            ValueError: If `num_repeats` is less than 2 or `X` is not within the bounds.
         """
         if num_repeats < 2:
             raise ValueError(f"Expected at least two repeats. Got {num_repeats=}.")

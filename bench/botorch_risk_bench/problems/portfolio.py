@@ -79,11 +79,6 @@ class PortfolioOptimization(ExpectationTestProblem):
     - The papers', 3,000 back-tests and their fitted hyperparameters: give its path. It is in the
       public repository `lamda-bbo/sbokde`, folder `Benchmark/port_evals`, in 30 files of 100, and
       not part of this package.
-
-    Example:
-        >>> problem = PortfolioOptimization(distribution="normal")
-        >>> problem.objective(problem.optimal_decision).item()
-        20.20459...
     """
 
     num_decision = 3
@@ -106,8 +101,6 @@ class PortfolioOptimization(ExpectationTestProblem):
                 bundled table if omitted.
             distribution: The distribution of W, "uniform" or "normal".
             noise_std: Standard deviation of the noise that `forward` adds. Default: none.
-            dtype: The dtype of the bounds and of the distribution's points. The surrogate needs
-                float64 inside, and has it.
 
         Raises:
             InputDataError: If the table does not hold the 3,000 back-tests.
@@ -161,11 +154,6 @@ class ValueAtRiskPortfolio(ValueAtRiskTestProblem):
     [Nguyen2021vucb]_, Sec. 4.2. The 100 points are a grid of ten by ten, bounds included, which
     the paper leaves open. The noise variance, 0.01, is in units of the return. On the bundled table
     of back-tests or, with its path, on the paper's; see `PortfolioOptimization`.
-
-    Example:
-        >>> problem = ValueAtRiskPortfolio()
-        >>> problem.objective(problem.optimal_decision).item()
-        17.0440...
     """
 
     num_decision = 3
@@ -183,7 +171,6 @@ class ValueAtRiskPortfolio(ValueAtRiskTestProblem):
         Args:
             table: The path of the paper's table; the bundled one if omitted.
             noise_std: Standard deviation of the noise that `forward` adds.
-            dtype: The dtype of the bounds and of the distribution's points.
 
         Raises:
             InputDataError: If the table does not hold the 3,000 back-tests.

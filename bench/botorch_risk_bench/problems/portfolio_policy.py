@@ -76,7 +76,6 @@ class PortfolioPolicy(RepeatedTestProblem):
                 Look-backs may reach further back.
             table: The path of a table of your own, in the form of the bundled one: a heading, then
                 a row for each week of its date, such as 1990-01-05, and at least 10 prices.
-            dtype: The dtype of the bounds and of the returns.
 
         Raises:
             InputDataError: If the table has too few stocks, prices that are not positive, or no
@@ -101,15 +100,8 @@ class PortfolioPolicy(RepeatedTestProblem):
     def returns(self, X: Tensor) -> Tensor:
         r"""The returns of all years, by their first weeks.
 
-        Args:
-            X: Policies, `... x 3`, within the bounds.
-
         Returns:
             `... x num_windows`.
-
-        Raises:
-            ValueError: If `X` is not within the bounds, or a number of weeks or of stocks is not
-                whole.
         """
         self._validate(X)
         return self._returns(X)
@@ -120,15 +112,7 @@ class PortfolioPolicy(RepeatedTestProblem):
         return self._moments(X)[1]
 
     def mean_variance(self, X: Tensor, risk_aversion: float) -> Tensor:
-        r"""Mean minus weighted variance of a reading, `... x 3 -> ...`, exactly.
-
-        Args:
-            X: Policies, `... x 3`, within the bounds.
-            risk_aversion: The weight of the variance, at least 0.
-
-        Raises:
-            ValueError: If `risk_aversion` is negative or not finite, or `X` as in `returns`.
-        """
+        r"""Mean minus weighted variance of a reading, `... x 3 -> ...`, exactly."""
         _check_risk_aversion(risk_aversion)
         self._validate(X)
         mean, variance = self._moments(X)
@@ -155,14 +139,8 @@ class PortfolioPolicy(RepeatedTestProblem):
         All 490 pairs of look-back and holdings are tried at 36 leverages, 0.05 apart; the leverage
         of the best 32 pairs is then found to 1e-6 by grids that are laid ever closer.
 
-        Args:
-            risk_aversion: The weight of the variance, at least 0.
-
         Returns:
             The policy, a `3`-tensor with the dtype and device of the bounds, and its value.
-
-        Raises:
-            ValueError: If `risk_aversion` is negative or not finite.
         """
         _check_risk_aversion(risk_aversion)
         if risk_aversion not in self._optima:

@@ -37,14 +37,6 @@ class RobotPushing(SimulatedTestProblem):
     `bounds` are wider by the largest error. Hands that start inside the object push it out.
 
     Needs pymunk, the extra `simulations`. One push takes one or two milliseconds.
-
-    Example:
-        >>> problem = RobotPushing()
-        >>> X = torch.tensor([[-3.0, 2.0, 10.0], [4.0, 4.0, 1.0]], dtype=torch.double)
-        >>> problem(X)  # doctest: +SKIP
-        tensor([-2.0374, -3.6056], dtype=torch.float64)
-        >>> problem.perturbation.expand(X)[0].shape
-        torch.Size([2, 64, 3])
     """
 
     dim = 3
@@ -60,7 +52,6 @@ class RobotPushing(SimulatedTestProblem):
         Args:
             goal: Where the object should come to rest.
             noise_std: Standard deviation of the noise of an outcome; 0.1 in the paper.
-            dtype: The dtype of the bounds.
         """
         self._bounds = [(-6.0, 6.0), (-6.0, 6.0), (1.0, 30.0)]
         self.continuous_inds = [0, 1, 2]
@@ -110,11 +101,6 @@ class ValueAtRiskRobotPushing(EnvironmentalTestProblem):
 
     Sec. 4.2 of [Nguyen2021vucb]_; `f_0` is `RobotPushing`, and W its perturbation. The largest
     value-at-risk is not known.
-
-    Example:
-        >>> problem = ValueAtRiskRobotPushing()
-        >>> problem.decision_bounds.shape, problem.environment.points.shape
-        (torch.Size([2, 3]), torch.Size([64, 2]))
     """
 
     num_decision = 3
@@ -126,7 +112,6 @@ class ValueAtRiskRobotPushing(EnvironmentalTestProblem):
 
         Args:
             noise_std: Standard deviation of the noise of an outcome.
-            dtype: The dtype of the bounds and of the points of W.
         """
         push = RobotPushing(dtype=dtype)
         error = push.perturbation

@@ -33,7 +33,6 @@ class SimulatedTestProblem(ConstantNoiseProblem, ABC):
 
         Args:
             noise_std: Standard deviation of the noise of an outcome. Default: none.
-            dtype: The dtype of the bounds.
         """
         super().__init__(noise_std=noise_std, dtype=dtype)
         self._simulated: dict[tuple[float, ...], float] = {}

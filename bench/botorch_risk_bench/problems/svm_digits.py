@@ -23,11 +23,6 @@ class SVMValidationError(FiniteDomainProblem):
     value is the mean over five splits. It is the stand-in for the "SVM on grid" data of
     [Bogunovic2016truvar]_, Sec. 4, a grid of the same shape which is not public. The table, of
     scikit-learn's digits, is part of the package; `bench/reproduction/truvar/svm_table.py` made it.
-
-    Example:
-        >>> problem = SVMValidationError()
-        >>> problem.domain.shape, round(-problem.maximum.item(), 4)
-        (torch.Size([1400, 3]), 0.0308)
     """
 
     def __init__(self, table: str | PathLike[str] | None = None) -> None:

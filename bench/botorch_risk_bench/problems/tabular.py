@@ -59,7 +59,6 @@ class TabularProblem(EnvironmentalTestProblem):
             risk: One of `botorch_risk.test_functions.certified.RISKS`, with the levels and radii of
                 `CertifiedProblem`.
             noise_std: Standard deviation of the noise that `forward` adds.
-            dtype: The dtype of the bounds and of the distribution's points.
 
         Raises:
             ValueError: If there is no such table or risk.
