@@ -33,17 +33,17 @@ demo: $(VENV)/.bench  ## portfolios on real prices, from risk-neutral to averse 
 	$(BIN)/python -m botorch_risk_bench.reports.demo $(ARGS)
 
 test: $(VENV)/.dev  ## everything but the tests marked slow (under 10 minutes on 2 cores)
-	$(BIN)/python -m pytest -n 2 -q -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(ARGS)
 
 test-all: $(VENV)/.all  ## every test, slow ones included; a skip for want of anything but a GPU or the papers' table fails
-	$(BIN)/python -m pytest -p tests.only_known_skips -n 2 -q $(ARGS)
+	$(BIN)/python -m pytest -p tests.only_known_skips -n 2 --dist worksteal -q $(ARGS)
 
 canary:  ## the tests with the newest versions of all dependencies, in an environment of its own
 	$(PYTHON) -m venv --clear $(VENV)/canary
 	$(VENV)/canary/bin/python -m pip install --quiet --disable-pip-version-check -e ".[dev]" -e "./bench[dask,simulations,slurm]"
 	$(VENV)/canary/bin/python -m pip list --format=freeze
 	$(VENV)/canary/bin/python -m pytest -q tests/test_private_names.py
-	$(VENV)/canary/bin/python -m pytest -n 2 -q -m "not slow" $(ARGS)
+	$(VENV)/canary/bin/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -134,20 +134,6 @@ def test_every_argument_that_is_a_risk_level_points_it_out(name: str) -> None:
     assert [str(each.message) for each in seen].count(SAID) == 1
 
 
-def test_one_point_has_its_value_whatever_the_measure() -> None:
-    values, weights = torch.tensor([[1.5], [2.0]]), torch.ones(1)
-    measures = [
-        Expectation(),
-        ValueAtRisk(0.3),
-        ConditionalValueAtRisk(0.3),
-        WorstCase(),
-        MeanVariance(1.0),
-        TotalVariationBall(0.5),
-    ]
-    for measure in measures:
-        assert torch.equal(measure(values, weights), values[:, 0])
-
-
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.1, float("nan")])
 def test_risk_level_outside_the_unit_interval(level: float) -> None:
     with pytest.raises(ValueError, match=r"`risk_level` in \(0, 1\). Got risk_level="):

@@ -132,14 +132,6 @@ def test_programs_end_when_they_are_certified(monkeypatch: pytest.MonkeyPatch) -
     assert steps[-1] < 16  # those that are certified take no part
 
 
-def test_constant_values_and_one_point() -> None:
-    values, weights, points = tensors(0)
-    risk = worst_case(0 * values + 3, weights, matrix_of(points), 0.1)
-    torch.testing.assert_close(risk, torch.full_like(risk, 3.0))
-    one = worst_case(values[:, :1], torch.ones(1), torch.ones(1, 1, dtype=torch.float64), 0.1)
-    assert torch.equal(one, values[:, 0])
-
-
 def test_points_that_are_nearly_one_exchange_all_their_mass_within_a_tiny_ball() -> None:
     r"""No direction is left out that takes up a share of the radius, however small it is."""
     matrix = torch.diag(torch.tensor([1.0, 1.0, 4e-13, 4e-13], dtype=torch.double))

@@ -51,15 +51,6 @@ def test_replicates_draw_alone_what_they_draw_together():
     assert torch.equal(reversed_order.flip(0), together)
 
 
-def test_repeats_do_not_depend_on_the_device(device):
-    problem = HeteroscedasticBranin()
-    X = random_points(problem, 2, 4)
-    on_cpu = problem.sample_repeats(X, 6, generators([0, 1], "noise"))
-    there = problem.to(device).sample_repeats(X.to(device), 6, generators([0, 1], "noise"))
-    assert there.device == device
-    torch.testing.assert_close(there.cpu(), on_cpu)
-
-
 def test_refuses_shapes_that_do_not_fit():
     problem = HeteroscedasticSine()
     with pytest.raises(BotorchTensorDimensionError, match=r"`batch_shape x q x d`. Got X.shape"):
