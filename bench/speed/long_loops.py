@@ -23,7 +23,7 @@ from torch import Tensor
 from bench.speed.timing import environment
 from botorch_risk.fit import PseudoData
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import MeanVariance, rahbo, sbo_kde, uhe_bo
+from botorch_risk.strategies import MeanVarianceSearch, rahbo, sbo_kde, uhe_bo
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 SEEDS, NUM_REPEATS, WINDOW = [0, 1], 3, 10
@@ -78,7 +78,7 @@ def outcomes(X: Tensor, num_repeats: int, index: int) -> Tensor:
 def rounds(strategy: Any, num_rounds: int) -> tuple[Tensor, Tensor]:
     r"""CPU seconds of each round, and of the fits in it; round 0 is the initial design."""
     with_contexts = strategy.space.num_columns > UNIT.shape[-1]
-    num_repeats = NUM_REPEATS if isinstance(strategy.method, MeanVariance) else 1
+    num_repeats = NUM_REPEATS if isinstance(strategy.method, MeanVarianceSearch) else 1
     whole, in_fits = [], []
     for index in range(num_rounds + 1):
         with timed_fits() as fits:

@@ -17,7 +17,7 @@ from botorch_risk.strategies.environment import EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.kde import drbo_kde, drbo_mmd, risk_kde, sbo_kde
-from botorch_risk.strategies.mean_variance import MeanVariance, Weights
+from botorch_risk.strategies.mean_variance import MeanVarianceSearch, Weights
 from botorch_risk.strategies.measured_box import MeasuredBox
 from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.monte_carlo import MonteCarloDecision
@@ -60,7 +60,7 @@ __all__ = [
     "History",
     "HypervolumeImprovement",
     "LacedValue",
-    "MeanVariance",
+    "MeanVarianceSearch",
     "MeasuredBox",
     "Method",
     "MonteCarloDecision",

@@ -24,7 +24,7 @@ from botorch_risk.models.repeats import RepeatedOutcomes, pool_repeated_rows
 from botorch_risk.recommend import Rule, recommend
 from botorch_risk.repeats.knowledge_gradient import LogRiskAverseKnowledgeGradient
 from botorch_risk.strategies.history import History
-from botorch_risk.strategies.mean_variance import MeanVariance, Weights
+from botorch_risk.strategies.mean_variance import MeanVarianceSearch, Weights
 from botorch_risk.strategies.measured_box import MeasuredBox
 from botorch_risk.strategies.method import Method, State, View, rows_at
 from botorch_risk.strategies.space import Box, decision_box
@@ -51,7 +51,7 @@ class RepeatsRule(Protocol):
     """
 
     def __call__(
-        self, view: View, reporting: MeanVariance, measured: Tensor
+        self, view: View, reporting: MeanVarianceSearch, measured: Tensor
     ) -> tuple[Tensor, Tensor]:
         r"""The next measurement.
 
@@ -91,7 +91,7 @@ class FixedRepeats:
         check_counts(num_repeats=self.num_repeats)
 
     def __call__(
-        self, view: View, reporting: MeanVariance, measured: Tensor
+        self, view: View, reporting: MeanVarianceSearch, measured: Tensor
     ) -> tuple[Tensor, Tensor]:
         X = reporting.propose(view).squeeze(-2)
         return X, torch.full_like(X[..., 0], self.num_repeats)
@@ -138,7 +138,7 @@ class WorthOfReadings:
         check_positive(reading_cost=self.reading_cost)
 
     def __call__(
-        self, view: View, reporting: MeanVariance, measured: Tensor
+        self, view: View, reporting: MeanVarianceSearch, measured: Tensor
     ) -> tuple[Tensor, Tensor]:
         acquisition = LogRiskAverseKnowledgeGradient(
             view.belief, risk_aversion=reporting.weights.risk_aversion, **vars(self)
@@ -173,7 +173,7 @@ class AdaptiveRepeats(Method):
 
     Example:
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> reporting = MeanVariance(Weights(1.0), num_restarts=1, raw_samples=8)
+        >>> reporting = MeanVarianceSearch(Weights(1.0), num_restarts=1, raw_samples=8)
         >>> method = AdaptiveRepeats(FixedRepeats(4), reporting, budget=20)
         >>> space = MeasuredBox(Box(bounds), 3)
         >>> strategy = Strategy(space, method, seeds=0, num_initial=5)
@@ -185,7 +185,7 @@ class AdaptiveRepeats(Method):
     """
 
     rule: RepeatsRule
-    reporting: MeanVariance
+    reporting: MeanVarianceSearch
     budget: int | None = None
 
     def __post_init__(self) -> None:
@@ -318,7 +318,7 @@ def adaptive_repeats(
             where the noise is learnt.
         num_initial: The number of points of the initial design.
         batch_size: 1; points are chosen one by one.
-        options: Further arguments of `MeanVariance`.
+        options: Further arguments of `MeanVarianceSearch`.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -340,7 +340,7 @@ def adaptive_repeats(
     # One reading shows no noise.
     check_counts(2 if options.get("known_noise") is None else 1, initial_repeats=initial_repeats)
     chosen = rule or WorthOfReadings(num_repeats, moving_cost, returning_cost, reading_cost)
-    reporting = MeanVariance(Weights(risk_aversion, beta, noise_beta), rule=report, **options)
+    reporting = MeanVarianceSearch(Weights(risk_aversion, beta, noise_beta), rule=report, **options)
     strategy = Strategy(
         MeasuredBox(decision_box(bounds), initial_repeats),
         AdaptiveRepeats(chosen, reporting, budget),

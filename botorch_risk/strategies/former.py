@@ -71,6 +71,9 @@ _FORMER: dict[str, Callable[[dict[str, Any]], Any]] = {
     "botorch_risk.adversarial_stable_opt": lambda old: (
         _recipe(_WORST, old["beta"]) if "beta" in old else old
     ),
+    "botorch_risk.MeanVariance": lambda old: (  # a method, or the measure of risk
+        {**old, "class": "botorch_risk.MeanVarianceSearch"} if "weights" in old else old
+    ),
     "botorch_risk.EnvironmentRisk": lambda old: {"uses_w": True, "uses_previous": False, **old},
 }
 

@@ -71,7 +71,7 @@ def risk_averse(model: MeanVarianceGP, t: int, weights: Weights) -> PointwiseAcq
 
 
 @dataclass(frozen=True)
-class MeanVariance(Method):
+class MeanVarianceSearch(Method):
     r"""A method on a `MeanVarianceGP` of all data so far, Algorithm 1 of [Makarova2021rahbo]_.
 
     Inputs are scaled to the unit cube. Both processes are fitted in closed form, all replicates at
@@ -102,7 +102,7 @@ class MeanVariance(Method):
     Example:
         >>> from botorch_risk.strategies import Box, Strategy
         >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> method = MeanVariance(Weights(risk_aversion=1.0), num_repeats=3)
+        >>> method = MeanVarianceSearch(Weights(risk_aversion=1.0), num_repeats=3)
         >>> strategy = Strategy(Box(bounds), method, seeds=0, num_initial=8)
         >>> X = strategy.ask()
         >>> strategy.tell(X, X + 2 * X * torch.tensor([-1.0, 0.0, 1.0]))  # mean x, variance 4 x^2

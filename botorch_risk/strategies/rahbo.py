@@ -12,7 +12,7 @@ from botorch_risk.acquisition.mean_variance import NoisePosteriorStandardDeviati
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
-from botorch_risk.strategies.mean_variance import MeanVariance, Weights, risk_averse
+from botorch_risk.strategies.mean_variance import MeanVarianceSearch, Weights, risk_averse
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
@@ -43,7 +43,7 @@ def rahbo(
         noise_beta: Squared width of the bound of the noise (beta^var_t, squared).
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
-        options: Further arguments of `MeanVariance`.
+        options: Further arguments of `MeanVarianceSearch`.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -61,7 +61,7 @@ def rahbo(
     """
     check_arguments(rahbo, locals())
     weights = Weights(risk_aversion, beta, noise_beta)
-    method = MeanVariance(weights, num_repeats=num_repeats, **options)
+    method = MeanVarianceSearch(weights, num_repeats=num_repeats, **options)
     return Strategy(
         decision_box(bounds), method, seeds, num_initial=num_initial, batch_size=batch_size
     )

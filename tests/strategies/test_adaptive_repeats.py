@@ -15,7 +15,7 @@ from botorch_risk.models import RepeatedOutcomes
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.strategies import (
     FixedRepeats,
-    MeanVariance,
+    MeanVarianceSearch,
     SingleExperiment,
     View,
     adaptive_repeats,
@@ -41,7 +41,7 @@ class Scripted:
     def __init__(self, *steps: tuple[list[float | int], list[int]]) -> None:
         self.steps = steps
 
-    def __call__(self, view: View, reporting: MeanVariance, measured: Tensor) -> Any:
+    def __call__(self, view: View, reporting: MeanVarianceSearch, measured: Tensor) -> Any:
         where, counts = self.steps[view.round - 1]
         X = torch.stack(
             [

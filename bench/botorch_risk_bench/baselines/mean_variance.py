@@ -21,7 +21,7 @@ from botorch_risk.acquisition.mean_variance import MeanVarianceObjective
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
-from botorch_risk.strategies.mean_variance import MeanVariance, Weights, risk_averse
+from botorch_risk.strategies.mean_variance import MeanVarianceSearch, Weights, risk_averse
 from botorch_risk.strategies.method import ReportedMethod, View
 from botorch_risk.strategies.mixed import require_continuous
 from botorch_risk.strategies.rahbo import rahbo
@@ -73,9 +73,9 @@ def mean_variance_log_nei(
 
 @dataclass(frozen=True)
 class MeanVarianceLogNEI(ReportedMethod):
-    r"""Proposes by qLogNEI, and reports as `MeanVariance` does."""
+    r"""Proposes by qLogNEI, and reports as `MeanVarianceSearch` does."""
 
-    report: MeanVariance
+    report: MeanVarianceSearch
 
     def propose(self, view: View) -> Tensor:
         r"""The maximiser of qLogNEI, seed by seed."""

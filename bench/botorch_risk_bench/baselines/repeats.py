@@ -14,7 +14,7 @@ from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.adaptive_repeats import adaptive_repeats
 from botorch_risk.strategies.history import History
-from botorch_risk.strategies.mean_variance import MeanVariance
+from botorch_risk.strategies.mean_variance import MeanVarianceSearch
 from botorch_risk.strategies.method import View, rows_at
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
@@ -84,7 +84,7 @@ class ThompsonSamplingByNoise:
 
     @torch.no_grad()
     def __call__(
-        self, view: View, reporting: MeanVariance, measured: Tensor
+        self, view: View, reporting: MeanVarianceSearch, measured: Tensor
     ) -> tuple[Tensor, Tensor]:
         model, weights = view.belief, reporting.weights
         candidates = self._candidates(view, reporting, measured)
@@ -99,7 +99,7 @@ class ThompsonSamplingByNoise:
         counts = (self.max_repeats * upper / largest).ceil()
         return chosen, counts.clamp(self.min_repeats, self.max_repeats)
 
-    def _candidates(self, view: View, reporting: MeanVariance, measured: Tensor) -> Tensor:
+    def _candidates(self, view: View, reporting: MeanVarianceSearch, measured: Tensor) -> Tensor:
         r"""Decisions `R x n x d`."""
         space, count = view.space.box, self.num_candidates
         uniform = space.random_points(view.seeds, count, "candidates", view.round)
@@ -191,7 +191,7 @@ class AdaptiveHorizon:
         check_counts(0, max_horizon=self.max_horizon)
 
     def __call__(
-        self, view: View, reporting: MeanVariance, measured: Tensor
+        self, view: View, reporting: MeanVarianceSearch, measured: Tensor
     ) -> tuple[Tensor, Tensor]:
         new = reporting.propose(view)  # R x 1 x d
         space = view.space.box
@@ -270,7 +270,7 @@ class _Ahead:
     step: int
 
     @classmethod
-    def of(cls, view: View, reporting: MeanVariance, new: Tensor, step: int) -> _Ahead:
+    def of(cls, view: View, reporting: MeanVarianceSearch, new: Tensor, step: int) -> _Ahead:
         model, weights = view.belief, reporting.weights
         X = torch.cat([model.train_X, view.space.unit(new)], dim=-2)
         counts = torch.cat([model.train_counts.squeeze(-1), torch.zeros_like(new[..., 0])], dim=-1)

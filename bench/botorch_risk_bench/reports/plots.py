@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from botorch_risk.plot_style import COLORS, LINE_STYLES, STYLE
-from botorch_risk.strategies import MeanVariance
+from botorch_risk.strategies import MeanVarianceSearch
 from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.experiments.definition import ExperimentDefinition
 from botorch_risk_bench.experiments.problem import decision_bounds, decision_space
@@ -202,7 +202,7 @@ def plot_final_model(
     if bounds.shape[-1] != 1 or label not in store.labels():
         return None
     method = definition.build(label, decision_space(problem), seeds).method
-    if not isinstance(method, MeanVariance):
+    if not isinstance(method, MeanVarianceSearch):
         return None
     strategy = final_strategy(store, definition, label)
     unit = torch.linspace(0, 1, 300).to(bounds).reshape(1, -1, 1).expand(len(seeds), -1, 1)

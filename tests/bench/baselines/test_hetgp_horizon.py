@@ -8,7 +8,7 @@ from botorch_risk_bench.baselines import hetgp_horizon
 from botorch_risk_bench.baselines.repeats import AdaptiveHorizon, _Ahead
 from botorch_risk_bench.experiments.chosen_repeats import ChosenRepeats
 
-from botorch_risk.strategies import MeanVariance
+from botorch_risk.strategies import MeanVarianceSearch
 from botorch_risk.strategies.mean_variance import Weights
 from botorch_risk.test_functions import HeteroscedasticSine
 from tests.strategies.loops import play
@@ -33,7 +33,7 @@ def test_steps_ahead_are_those_of_conditioned_models() -> None:
     strategy = hetgp_horizon(PROBLEM.bounds, [0, 1], risk_aversion=0.7, num_initial=6)
     play(strategy, 1, problem=MEASURED)
     ((_, view),) = strategy.views
-    reporting = MeanVariance(Weights(0.7))
+    reporting = MeanVarianceSearch(Weights(0.7))
     new = torch.tensor([[[0.4]], [[1.6]]]).double()
     ahead = _Ahead.of(view, reporting, new, step=2)
     row = torch.tensor([6, 6])  # the new point
