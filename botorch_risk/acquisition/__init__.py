@@ -13,9 +13,6 @@ from botorch_risk.acquisition.mean_variance import (
     RiskAverseUpperConfidenceBound,
     qRiskAverseUpperConfidenceBound,
 )
-from botorch_risk.acquisition.multi_output_mean_variance_objective import (
-    MultiOutputMeanVarianceObjective,
-)
 from botorch_risk.acquisition.named import (
     adversarial_stable_opt,
     contextual_gp_ucb,
@@ -47,12 +44,7 @@ from botorch_risk.acquisition.truncated_variance import (
 )
 from botorch_risk.acquisition.widths import (
     bayesian_beta,
-    continuous_domain_beta,
-    finite_domain_beta,
-    heteroscedastic_beta,
-    information_gain,
     maximum_mean_discrepancy_radius,
-    rkhs_beta,
     total_variation_radius,
 )
 
@@ -62,7 +54,6 @@ __all__ = [
     "LevelSet",
     "Maximize",
     "MeanVarianceObjective",
-    "MultiOutputMeanVarianceObjective",
     "NoiseLevels",
     "NoisePosteriorStandardDeviation",
     "PointwiseAcquisition",
@@ -80,20 +71,15 @@ __all__ = [
     "adversarial_stable_opt",
     "bayesian_beta",
     "contextual_gp_ucb",
-    "continuous_domain_beta",
     "covering_mask",
     "drbo_kde",
     "drbo_mmd",
-    "finite_domain_beta",
     "gp_ucb",
-    "heteroscedastic_beta",
-    "information_gain",
     "lacing_mask",
     "maximum_mean_discrepancy_radius",
     "qRiskAverseUpperConfidenceBound",
     "risk_bound",
     "risk_kde",
-    "rkhs_beta",
     "sbo_kde",
     "select_lacing_value",
     "stable_opt",

@@ -15,7 +15,6 @@ from botorch_risk.acquisition import (
     NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
-    heteroscedastic_beta,
     qRiskAverseUpperConfidenceBound,
 )
 from botorch_risk.models import MeanVarianceGP
@@ -191,21 +190,6 @@ def test_observed_values_are_of_points_of_the_model_alone(data: RepeatedData) ->
     acqf = RiskAverseUpperConfidenceBound(mean_variance_gp(data))
     with pytest.raises(InputDataError, match=r"that the model was built from, .* Got 1 others"):
         acqf.observed(torch.cat([data.X[:2], data.X[:1] + 0.1]))
-
-
-def test_lemma_one(data: RepeatedData) -> None:
-    model = mean_variance_gp(data).mean_model.eval()
-    (X,) = model.train_inputs
-    K = model.covar_module(X).to_dense().detach()
-    S = model.likelihood.noise.diag()
-    ratio = torch.det(S + K).sqrt() / (0.1 * torch.det(S).sqrt())
-    expected = math.sqrt(2 * math.log(ratio)) + 1.5
-    beta = heteroscedastic_beta(model, delta=0.1, rkhs_norm=1.5)
-    torch.testing.assert_close(beta.sqrt().item(), expected)
-    with pytest.raises(ValueError, match="`delta` in \\(0, 1\\)"):
-        heteroscedastic_beta(model, delta=1.0, rkhs_norm=1.0)
-    with pytest.raises(ValueError, match="`rkhs_norm`"):
-        heteroscedastic_beta(model, delta=0.1, rkhs_norm=-1.0)
 
 
 @pytest.mark.parametrize("bound", [*BOTH_BOUNDS, qRiskAverseUpperConfidenceBound])

@@ -20,7 +20,6 @@ from botorch_risk_bench.baselines import context_free_gp_ucb, stable_opt
 from botorch_risk_bench.experiments import get_experiment
 from torch import Tensor
 
-from botorch_risk.acquisition import continuous_domain_beta
 from botorch_risk.constraints import RiskConstraint
 from botorch_risk.environments import (
     EmpiricalGrid,
@@ -164,15 +163,6 @@ def test_beta_may_follow_the_round() -> None:
     with pytest.raises(ValueError, match=r"`beta` to be finite and >= 0. Got -1"):
         bad = build("sbo_kde", beta=lambda t: -1.0)
         play(bad, 2)
-
-
-def test_theorem_1_as_a_schedule() -> None:
-    schedule = partial(
-        continuous_domain_beta, d_x=2, side_length=1.0, slope_factor=1.0, slope_scale=1.0
-    )
-    strategy = build("sbo_kde", beta=schedule)
-    play(strategy, 2)
-    assert strategy.belief.beta == schedule(2)
 
 
 def test_a_state_replaces_what_was_learnt_in_the_same_round() -> None:
