@@ -194,15 +194,6 @@ def construct_from_own_arguments(kind: Kind) -> Kind:
 
     Args:
         kind: The class, whose `__init__` names all its arguments.
-
-    Example:
-        >>> from botorch.acquisition.input_constructors import get_acqf_input_constructor
-        >>> @construct_from_own_arguments
-        ... class Distance(AcquisitionFunction):
-        ...     def __init__(self, model, target=0.0):
-        ...         super().__init__(model)
-        >>> get_acqf_input_constructor(Distance)(model=None)
-        {'model': None, 'target': 0.0}
     """
     own = inspect.signature(kind)
 

@@ -47,7 +47,6 @@ class Acquire(Method):
         raw_samples: Raw points of the acquisition optimiser.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If a number is out of its range.
 
     Example:

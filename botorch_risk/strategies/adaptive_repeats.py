@@ -33,22 +33,7 @@ from botorch_risk.strategies.strategy import Strategy
 
 @runtime_checkable
 class RepeatsRule(Protocol):
-    r"""How a point and the number of its readings are chosen.
-
-    Example:
-        >>> class ReadTheFirstAgain:
-        ...     def __call__(self, view, reporting, measured):
-        ...         first = measured[:, 0]  # R x d
-        ...         return first, torch.full_like(first[:, 0], 4)
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> strategy = adaptive_repeats(
-        ...     bounds, 0, risk_aversion=1.0, rule=ReadTheFirstAgain(), num_initial=5
-        ... )
-        >>> X = strategy.ask()  # decisions with their numbers of readings
-        >>> strategy.tell(X, (3 * X[..., :1]).sin() + torch.tensor([-0.1, 0.0, 0.1]))
-        >>> strategy.ask()[..., -1], torch.equal(strategy.ask()[0, 0, 0], X[0, 0, 0])
-        (tensor([[4.]], dtype=torch.float64), True)
-    """
+    r"""How a point and the number of its readings are chosen."""
 
     def __call__(
         self, view: View, reporting: MeanVarianceSearch, measured: Tensor
@@ -74,7 +59,6 @@ class FixedRepeats:
     Algorithm 1 of [Makarova2021rahbo]_.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If there is no reading.
 
     Example:
@@ -111,7 +95,6 @@ class WorthOfReadings:
         num_compared: How many of the measured points may become the best one.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If a number is out of its range.
 
     Example:
@@ -167,21 +150,8 @@ class AdaptiveRepeats(Method):
             Readings count once they are told, however many were asked for; missing ones do not.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         UnsupportedError: If the reporting rule needs bounds that were recorded.
         ValueError: If the budget is below 1.
-
-    Example:
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> reporting = MeanVarianceSearch(Weights(1.0), num_restarts=1, raw_samples=8)
-        >>> method = AdaptiveRepeats(FixedRepeats(4), reporting, budget=20)
-        >>> space = MeasuredBox(Box(bounds), 3)
-        >>> strategy = Strategy(space, method, seeds=0, num_initial=5)
-        >>> while not (X := strategy.ask()).isnan().any():
-        ...     readings = torch.linspace(-0.1, 0.1, int(X[0, 0, -1]), dtype=torch.double)
-        ...     strategy.tell(X, (3 * X[..., :1]).sin() + readings)
-        >>> strategy.history.X[..., -1]  # 3 readings each at first, then 4 and what is left of 20
-        tensor([[3., 3., 3., 3., 3., 4., 1.]], dtype=torch.float64)
     """
 
     rule: RepeatsRule
@@ -229,7 +199,6 @@ class AdaptiveRepeats(Method):
         return torch.cat([X, counts.unsqueeze(-1)], dim=-1).unsqueeze(-2)
 
     def learn(self, view: View) -> State:
-        r"""Keeps hyperparameters for the rounds without a fit."""
         return self.reporting.learn(view)
 
     def recommend(self, view: View) -> Tensor:
@@ -321,7 +290,6 @@ def adaptive_repeats(
         options: Further arguments of `MeanVarianceSearch`.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         UnsupportedError: If the batch size is not 1, or the reporting rule needs recorded bounds.
         ValueError: If a number or a cost is out of its range.
 

@@ -38,10 +38,6 @@ def describe(value: Any) -> Any:
 
     A record or an object is its class and its parts, a function its qualified name, a large tensor
     the digest of its values.
-
-    Example:
-        >>> describe({"beta": 4.0, "bounds": torch.tensor([[0.0], [1.0]])})
-        {'beta': 4.0, 'bounds': [[0.0], [1.0]]}
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -73,10 +69,6 @@ def difference(expected: Any, found: Any, name: str = "arguments") -> str | None
     r"""Where two descriptions differ first, in words; None if they are equal.
 
     Names that an older version stored count as today's.
-
-    Example:
-        >>> difference({"beta": 4.0}, {"beta": 7.0})
-        'Expected beta=4.0. Got beta=7.0.'
     """
     return _difference(as_today(expected), as_today(found), name)
 
@@ -107,12 +99,7 @@ def _is_equal(expected: Any, found: Any) -> bool:
 
 
 def to_json(value: Tensor) -> dict[str, Any]:
-    r"""A tensor in terms of JSON, to the last bit.
-
-    Example:
-        >>> from_json(to_json(torch.tensor([0.1, float("nan")])))
-        tensor([0.1000,    nan])
-    """
+    r"""A tensor in terms of JSON, to the last bit."""
     name = str(value.dtype).removeprefix("torch.")
     data = base64.b64encode(_bytes(value)).decode()
     return {"dtype": name, "shape": list(value.shape), "base64": data}

@@ -29,20 +29,6 @@ class Classification:
         unclassified: `R x |D|`, all others.
         probability: `R x |D|` posterior probabilities that `f` is at or above the level. A level
             that is a share of the unknown maximum is that share of the largest posterior mean.
-
-    Example:
-        >>> from botorch_risk.acquisition import LevelSet
-        >>> from botorch_risk.strategies import truvar
-        >>> domain = torch.linspace(0, 1, 30, dtype=torch.double).unsqueeze(-1)
-        >>> strategy = truvar(domain, 0, goal=LevelSet(0.5), noise=1e-4, num_initial=3)
-        >>> for _ in range(8):
-        ...     X = strategy.ask()
-        ...     strategy.tell(X, X.clone())
-        >>> found = strategy.classify()
-        >>> found.high.sum().item(), found.low.sum().item(), found.unclassified.sum().item()
-        (15, 15, 0)
-        >>> torch.equal(found.probability >= 0.5, found.high)
-        True
     """
 
     high: Tensor

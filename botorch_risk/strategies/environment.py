@@ -69,7 +69,6 @@ class EnvironmentRisk(Method):
         uses_previous: Whether the recipe takes the bound of the round before, `previous`.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If the reporting rule is unknown, or there is no outcome.
 
     Example:
@@ -165,7 +164,6 @@ class EnvironmentRisk(Method):
             return view.belief.lower(decisions).masked_fill(missing, torch.nan)
 
     def recommend(self, view: View) -> Tensor:
-        r"""The decision of each replicate by the reporting rule."""
         return self.recommendation(view).point
 
     def recommendation(self, view: View) -> Recommendation:

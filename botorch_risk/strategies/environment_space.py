@@ -43,7 +43,6 @@ class EnvironmentSpace:
         w_is_chosen: Whether the strategy chooses w; otherwise it is observed with the outcome.
 
     Raises:
-        TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
         UnsupportedError: If W depends on the decision in another way than by a perturbation, an
             integer or a category is perturbed, or w is chosen whose distribution is to be learnt.
         ValueError: If it is a transform of BoTorch without a counterpart.
@@ -88,7 +87,6 @@ class EnvironmentSpace:
 
     @property
     def bounds(self) -> Tensor:
-        r"""The lower and the upper bounds of the decisions, `2 x d_x`."""
         return self.box.bounds
 
     @property
@@ -103,7 +101,6 @@ class EnvironmentSpace:
 
     @property
     def num_columns(self) -> int:
-        r"""The number of columns of a row of the history."""
         d_x = self.bounds.shape[-1]
         return self.environment.num_inputs(d_x) + (d_x if self.perturbs else 0)
 
@@ -151,7 +148,6 @@ class EnvironmentSpace:
         return self.row(decisions, choose(inputs, even, uniforms).squeeze(-2))
 
     def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
-        r"""Uniform decisions."""
         return self.box.random_points(seeds, num_points, *stream)
 
     def row(self, X: Tensor, inputs: Tensor) -> Tensor:

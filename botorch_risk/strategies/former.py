@@ -18,12 +18,7 @@ _BITS = re.compile(r"^(\(.*\) torch\.\w+) [0-9a-f]{16}$")
 
 
 def as_today(description: Any) -> Any:
-    r"""A stored name or description, as today's version gives it.
-
-    Example:
-        >>> as_today({"class": "botorch_risk.strategies.acquire.Acquire"})
-        {'class': 'botorch_risk.Acquire'}
-    """
+    r"""A stored name or description, as today's version gives it."""
     if isinstance(description, str):
         return _BITS.sub(r"\1", MODULES.sub("botorch_risk.", description))
     if isinstance(description, Mapping):

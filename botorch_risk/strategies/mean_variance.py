@@ -34,17 +34,7 @@ class Weights:
             predicted noise.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If a weight is negative or not finite.
-
-    Example:
-        >>> X = torch.linspace(0, 1, 6, dtype=torch.double).unsqueeze(-1)
-        >>> model = MeanVarianceGP(X, X + (X + 0.1) * torch.tensor([-0.3, 0.0, 0.3]))
-        >>> with torch.no_grad():
-        ...     neutral = Weights(risk_aversion=0.0).lower(model).lower(X)
-        ...     averse = Weights(risk_aversion=1.0).lower(model).lower(X)
-        >>> bool((averse < neutral).all())
-        True
     """
 
     risk_aversion: float
@@ -96,7 +86,6 @@ class MeanVarianceSearch(Method):
         raw_samples: Raw points of the acquisition optimiser.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If a number is out of its range.
 
     Example:
@@ -176,7 +165,6 @@ class MeanVarianceSearch(Method):
             return self.weights.lower(view.belief).lower(X).masked_fill(missing, torch.nan)
 
     def learn(self, view: View) -> State:
-        r"""Keeps hyperparameters for the rounds without a fit."""
         if self.refit_every == 1 or not self._fits_in(view.round):
             return view.state
         # Fixed noise is a level for each row and comes with the data; an inferred level is kept.

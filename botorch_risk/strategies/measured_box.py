@@ -25,7 +25,6 @@ class MeasuredBox:
         initial_repeats: The number of readings at each point of the initial design.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If the number is below 1.
 
     Example:
@@ -43,16 +42,13 @@ class MeasuredBox:
 
     @property
     def bounds(self) -> Tensor:
-        r"""The lower and the upper bounds of the decisions, `2 x d`."""
         return self.box.bounds
 
     @property
     def num_columns(self) -> int:
-        r"""The number of columns of a row of the history."""
         return self.box.num_columns + 1
 
     def of(self, replicates: Sequence[int]) -> MeasuredBox:
-        r"""The same space: replicates share it."""
         return self
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
@@ -77,11 +73,9 @@ class MeasuredBox:
         return torch.cat([decisions, counts], dim=-1)
 
     def unit(self, X: Tensor) -> Tensor:
-        r"""Decisions on the unit cube."""
         return self.box.unit(X)
 
     def from_unit(self, X: Tensor) -> Tensor:
-        r"""Points of the unit cube as decisions."""
         return self.box.from_unit(X)
 
     def maximize(
@@ -92,5 +86,4 @@ class MeasuredBox:
         num_restarts: int,
         raw_samples: int,
     ) -> Tensor:
-        r"""Where an acquisition function on the unit cube is largest, `R x q x d` decisions."""
         return self.box.maximize(acquisition, seeds, q, num_restarts, raw_samples)

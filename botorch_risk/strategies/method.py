@@ -43,19 +43,6 @@ class View:
         previous: What it believed of the same replicates before the last rows came, if known.
             `believe` may use it up.
         fits: Where the fits of `belief` ended, by their names; `fit` fills it.
-
-    Example:
-        >>> from botorch_risk.strategies import Box, RandomPoints, Strategy
-        >>> class Watched(RandomPoints):
-        ...     def propose(self, view):
-        ...         print(view.round, view.seeds, view.decisions.shape, view.Y.squeeze())
-        ...         return super().propose(view)
-        >>> box = Box(torch.tensor([[0.0], [1.0]]))
-        >>> strategy = Strategy(box, Watched(), seeds=[7], num_initial=2)
-        >>> strategy.tell(strategy.ask(), torch.tensor([[[1.0, 3.0], [4.0, 5.0]]]))  # R x q x k
-        >>> strategy.ask().shape
-        1 [7] torch.Size([1, 2, 1]) tensor([2.0000, 4.5000])
-        torch.Size([1, 1, 1])
     """
 
     space: Any
@@ -68,7 +55,6 @@ class View:
 
     @property
     def seeds(self) -> list[int]:
-        r"""The seeds of these replicates."""
         return list(self.history.seeds)
 
     @property

@@ -46,26 +46,7 @@ class MonteCarloDecision:
             acquisition function takes: a model and keyword arguments.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If there is no iteration.
-
-    Example:
-        >>> from botorch.acquisition.logei import qLogNoisyExpectedImprovement
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> from botorch_risk.risk import Expectation
-        >>> from botorch_risk.strategies import Box, EnvironmentRisk, EnvironmentSpace, Strategy
-        >>> from botorch_risk.strategies import RiskRecipe
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> weather = DiscreteEnvironment(torch.tensor([[0.2], [0.4]], dtype=torch.double))
-        >>> measure = Expectation()
-        >>> decide = MonteCarloDecision(qLogNoisyExpectedImprovement, measure, max_iterations=5)
-        >>> method = EnvironmentRisk(RiskRecipe(measure), decide, num_restarts=1, raw_samples=4)
-        >>> space = EnvironmentSpace(Box(bounds), weather, w_is_chosen=False)
-        >>> strategy = Strategy(space, method, seeds=0, num_initial=5)
-        >>> X = torch.cat([strategy.ask(), weather.points[[0, 1, 0, 1, 0]].unsqueeze(0)], dim=-1)
-        >>> strategy.tell(X, -(X[..., :1] - X[..., 1:]).square())
-        >>> (strategy.ask() - 0.3).abs() < 0.2
-        tensor([[[True]]])
     """
 
     acquisition: AcquisitionOfRisk

@@ -47,7 +47,6 @@ class HypervolumeImprovement:
         num_samples: Samples of the risks.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If there is no sample.
 
     Example:

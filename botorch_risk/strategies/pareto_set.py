@@ -66,7 +66,6 @@ class ObjectiveRisksRecipe:
             feasible with confidence.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If the squared width is negative or not finite.
 
     Example:
@@ -120,16 +119,6 @@ class ParetoSearch(Method):
 
     Args:
         search: Fits the processes and chooses rows; its recipe is an `ObjectiveRisksRecipe`.
-
-    Raises:
-        TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
-
-    Example:
-        >>> from botorch_risk.risk import Expectation, WorstCase
-        >>> from botorch_risk.strategies import random_decision
-        >>> recipe = ObjectiveRisksRecipe((Expectation(), WorstCase()))
-        >>> ParetoSearch(EnvironmentRisk(recipe, random_decision, num_outcomes=2)).num_outcomes
-        2
     """
 
     search: EnvironmentRisk
@@ -216,12 +205,6 @@ def pareto_optimal(X: Tensor, values: Tensor, slack: Tensor | None = None) -> Te
 
     Raises:
         InputDataError: If no decision has all its values.
-
-    Example:
-        >>> X = torch.tensor([[0.1], [0.2], [0.1], [0.3]])
-        >>> pareto_optimal(X, torch.tensor([[3.0, 0.0], [0.0, 1.0], [3.0, 0.0], [2.0, 0.0]]))
-        tensor([[0.1000],
-                [0.2000]])
     """
     index = X.unique(dim=0, return_inverse=True)[1]
     rows = torch.arange(len(X), device=X.device)

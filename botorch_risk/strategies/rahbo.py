@@ -46,7 +46,6 @@ def rahbo(
         options: Further arguments of `MeanVarianceSearch`.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If a weight is negative or not finite, or a number out of its range.
 
     Example:
@@ -86,7 +85,6 @@ def rahbo_us(
         options: Further arguments of `rahbo` but `known_noise`.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If `num_uncertainty` is negative or the noise is known.
 
     Example:

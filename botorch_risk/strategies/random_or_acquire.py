@@ -41,7 +41,6 @@ class RandomOrAcquire(Method):
         exploration: A constant gamma; Algorithm 1's schedule if omitted.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If a number is out of its range or a choice is unknown.
 
     Example:

@@ -33,7 +33,6 @@ class RandomPoints(Method):
             unit of its variance.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If the weight is negative or not finite.
 
     Example:
@@ -90,7 +89,6 @@ def random_search(
         options: `num_initial` and `batch_size` of `Strategy`.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If the weight is negative or not finite, a number below 1, or a seed repeats.
 
     Example:

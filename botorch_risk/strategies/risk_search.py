@@ -42,7 +42,6 @@ class RiskRecipe:
         optimism: Squared width of their upper bounds alone; None for `constraint_beta`.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If a squared width is negative or not finite.
 
     Example:
@@ -110,21 +109,6 @@ class DecisionThenValue:
 
     Args:
         decide: Chooses the decision, `R x 1 x d_x`.
-
-    Raises:
-        TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
-
-    Example:
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> from botorch_risk.risk import Expectation
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> weather = DiscreteEnvironment(torch.tensor([[0.2], [0.9]], dtype=torch.double))
-        >>> method = EnvironmentRisk(RiskRecipe(Expectation()), DecisionThenValue(largest_bound))
-        >>> strategy = Strategy(EnvironmentSpace(Box(bounds), weather), method, 0, num_initial=6)
-        >>> X = strategy.ask()  # pairs (x, w), of which those with 0.9 fail
-        >>> strategy.tell(X, (3 * X[..., :1]).sin().where(X[..., 1:] < 0.5, torch.nan))
-        >>> strategy.ask()[..., 1]  # the value of W that is less well known
-        tensor([[0.9000]], dtype=torch.float64)
     """
 
     decide: Chooser
@@ -133,7 +117,6 @@ class DecisionThenValue:
         check_fields(self)
 
     def __call__(self, turn: Turn) -> Tensor:
-        r"""The next row, or decision if w is not chosen."""
         X = self.decide(turn)
         if not turn.space.w_is_chosen:
             return X
@@ -141,39 +124,12 @@ class DecisionThenValue:
 
 
 def largest_bound(turn: Turn) -> Tensor:
-    r"""The decision of the largest confidence bound, `R x 1 x d_x`.
-
-    Example:
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> from botorch_risk.risk import Expectation
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> weather = DiscreteEnvironment(torch.tensor([[0.2], [0.4]], dtype=torch.double))
-        >>> method = EnvironmentRisk(RiskRecipe(Expectation(), beta=0.0), largest_bound)
-        >>> space = EnvironmentSpace(Box(bounds), weather, w_is_chosen=False)
-        >>> strategy = Strategy(space, method, seeds=0, num_initial=6)
-        >>> X = torch.cat([strategy.ask(), weather.points[[0, 1] * 3].unsqueeze(0)], dim=-1)
-        >>> strategy.tell(X, -(X[..., :1] - X[..., 1:]).square())
-        >>> round(strategy.ask().item(), 1)  # the best decision by the posterior mean
-        0.3
-    """
+    r"""The decision of the largest confidence bound, `R x 1 x d_x`."""
     return turn.maximize(turn.bound)
 
 
 def random_decision(turn: Turn) -> Tensor:
-    r"""A uniformly random decision, `R x 1 x d_x`.
-
-    Example:
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> from botorch_risk.risk import Expectation
-        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> weather = DiscreteEnvironment(torch.tensor([[0.2], [0.4]], dtype=torch.double))
-        >>> method = EnvironmentRisk(RiskRecipe(Expectation()), DecisionThenValue(random_decision))
-        >>> strategy = Strategy(EnvironmentSpace(Box(bounds), weather), method, 0, num_initial=6)
-        >>> X = strategy.ask()  # pairs (x, w)
-        >>> strategy.tell(X, X.sum(dim=-1, keepdim=True))
-        >>> torch.isin(strategy.ask()[..., 1], weather.points)  # a random decision, a chosen w
-        tensor([[True]])
-    """
+    r"""A uniformly random decision, `R x 1 x d_x`."""
     X: Tensor = turn.space.box.random_points(turn.streams("decision"), 1)
     return X
 

@@ -48,7 +48,6 @@ class SingleExperiment:
         strategy: A strategy of one seed. It stays usable, and its `belief` is the fitted model.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         UnsupportedError: If the space perturbs decisions: it is told in the order of asking.
         ValueError: If the strategy has several seeds.
 
@@ -145,7 +144,6 @@ class SingleExperiment:
         return Classification(*(getattr(found, each.name)[0] for each in fields(found)))
 
     def state_dict(self) -> dict[str, Any]:
-        r"""The state of the strategy, as JSON."""
         return self.strategy.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

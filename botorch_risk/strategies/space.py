@@ -107,7 +107,6 @@ class Box:
 
     Raises:
         BotorchTensorDimensionError: If `bounds` is not `2 x d`.
-        TypeError: If an argument has the wrong type.
         ValueError: If the bounds are reversed or not finite, or a column of whole numbers is none
             of the box, comes twice or has fewer than two values.
 
@@ -154,7 +153,6 @@ class Box:
 
     @property
     def num_columns(self) -> int:
-        r"""The number of columns of a row of the history."""
         return self.bounds.shape[-1]
 
     @property
@@ -177,7 +175,6 @@ class Box:
         return [lower + step for step in range(int(upper - lower) + 1)]
 
     def of(self, replicates: Sequence[int]) -> Box:
-        r"""The same space: replicates share it."""
         return self
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
@@ -243,7 +240,6 @@ class Box:
         num_restarts: int,
         raw_samples: int,
     ) -> Tensor:
-        r"""Where an acquisition function on the unit cube is largest, `R x q x d` decisions."""
         options: dict[str, Any] = {"num_restarts": num_restarts, "raw_samples": raw_samples}
         if self.discrete:
             X, _ = optimize_acqf_replicates(
@@ -329,14 +325,7 @@ def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) 
         An `R x num_points x d` tensor in the units, dtype and device of `bounds`.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If `num_points` is not positive or a seed repeats.
-
-    Example:
-        >>> bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
-        >>> design = initial_design(bounds, seeds=[0, 1], num_points=4)
-        >>> torch.equal(design[1:], initial_design(bounds, seeds=1, num_points=4))
-        True
     """
     check_arguments(initial_design, locals())
     check_counts(num_points=num_points)

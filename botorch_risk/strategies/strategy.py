@@ -44,7 +44,6 @@ class Strategy:
         batch_size: The number `q` of points of each later round.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If a number is below 1, or a seed repeats.
 
     Example:

@@ -39,22 +39,7 @@ ModelFactory = Callable[[Tensor, Tensor, Tensor | None], Model]
 
 
 class Sampler(ABC):
-    r"""How the next points of a finite domain are chosen.
-
-    Example:
-        >>> from botorch_risk.strategies import Strategy
-        >>> class LeastKnown(Sampler):
-        ...     def choose(self, view, terms):
-        ...         best = view.belief.posterior.variance.argmax(dim=-1)  # R
-        ...         return view.space.domain[best].unsqueeze(-2)
-        >>> space = FiniteDomain(torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1))
-        >>> strategy = Strategy(space, SampleDomain(LeastKnown()), seeds=0, num_initial=3)
-        >>> for _ in range(3):
-        ...     X = strategy.ask()
-        ...     strategy.tell(X, (6 * X).sin())
-        >>> strategy.history.X.unique()  # all points, each once
-        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000], dtype=torch.float64)
-    """
+    r"""How the next points of a finite domain are chosen."""
 
     def start(self, space: FiniteDomain, num_replicates: int) -> State:
         r"""What is to be kept beyond the data, before there are any."""
@@ -107,7 +92,6 @@ class SampleDomain(Method):
         dense: Whether the posterior holds the covariance of the domain.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If `refit_every` is below 1.
 
     Example:
@@ -286,22 +270,6 @@ class TruncateVariance(Sampler):
         candidates: Which points may be sampled.
         weights: `|D|` weights of the points in the sum.
         anticipate: Whether to anticipate changes of the set.
-
-    Raises:
-        TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
-
-    Example:
-        >>> import torch
-        >>> from botorch_risk.acquisition import LevelSet
-        >>> space = FiniteDomain(torch.linspace(0, 1, 30, dtype=torch.double).unsqueeze(-1))
-        >>> method = SampleDomain(TruncateVariance(LevelSet(0.5)), SamplingTerms(noise=1e-4))
-        >>> strategy = Strategy(space, method, seeds=0, num_initial=3)
-        >>> for _ in range(8):
-        ...     X = strategy.ask()
-        ...     strategy.tell(X, X.clone())
-        >>> known = strategy.classify()
-        >>> known.high.sum(), known.low.sum(), known.unclassified.sum()
-        (tensor(15), tensor(15), tensor(0))
     """
 
     goal: Goal
@@ -369,7 +337,6 @@ def truvar_state(strategy: Strategy) -> TruncatedVarianceState:
     What Algorithm 2 of [Bogunovic2016truvar]_ updates.
 
     Raises:
-        TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
         UnsupportedError: If it is a strategy of another method.
 
     Example:
@@ -436,7 +403,6 @@ def truvar(
     Raises:
         BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
         InputDataError: If it is not finite.
-        TypeError: If an argument has the wrong type.
         ValueError: If both a noise and levels are given, levels have no costs, or a number is out
             of its range.
 
@@ -473,7 +439,6 @@ class FiniteDomain:
     Raises:
         BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
         InputDataError: If it is not finite.
-        TypeError: If an argument has the wrong type.
         ValueError: If there is no such level.
 
     Example:
@@ -508,11 +473,9 @@ class FiniteDomain:
 
     @property
     def num_columns(self) -> int:
-        r"""The number of columns of a row of the history."""
         return self.domain.shape[-1] + (self.num_levels is not None)
 
     def of(self, replicates: Sequence[int]) -> FiniteDomain:
-        r"""The same space: replicates share it."""
         return self
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:

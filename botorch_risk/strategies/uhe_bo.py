@@ -54,7 +54,6 @@ def uhe_bo(
         options: Further arguments of `Acquire`, such as `model`.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If `beta` is negative or not finite, `exploration` not positive, or the scale
             unknown.
 

@@ -31,22 +31,7 @@ class LacedValue:
             V-UCB Unif.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         ValueError: If the rule is unknown.
-
-    Example:
-        >>> import torch
-        >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-        >>> w = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
-        >>> parts = {"environment": DiscreteEnvironment(w), "risk_measure": ValueAtRisk(0.1)}
-        >>> choose = LacedValue("uniform")
-        >>> strategy = risk_search(unit, [0, 1], choose=choose, w_is_chosen=True, **parts)
-        >>> X = strategy.ask()  # pairs (x, w)
-        >>> strategy.tell(X, X.sum(dim=-1, keepdim=True))
-        >>> torch.isin(strategy.ask()[..., 1], w)
-        tensor([[True],
-                [True]])
     """
 
     rule: LacingRule = "probability"
@@ -55,7 +40,6 @@ class LacedValue:
         check_fields(self)
 
     def __call__(self, turn: Turn) -> Tensor:
-        r"""The next row, or decision if w is not chosen."""
         bound: Any = turn.bound
         X = turn.maximize(bound)
         if not turn.space.w_is_chosen:
@@ -96,7 +80,6 @@ def v_ucb(
         options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
 
     Raises:
-        TypeError: If an argument has the wrong type.
         UnsupportedError: If the distribution is continuous without a density and w is to be chosen
             by it.
         ValueError: If the level is outside (0, 1) or the rule unknown.

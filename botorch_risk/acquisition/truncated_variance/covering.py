@@ -35,17 +35,6 @@ class Selection(NamedTuple):
         row: `batch_shape x q` rows of the domain; -1 where a batch has ended.
         level: `batch_shape x q` noise levels, from 0.
         value: `batch_shape x q` gains per cost; 0 where a batch has ended.
-
-    Example:
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.acquisition import Maximize, TruncatedVarianceReduction
-        >>> domain = torch.linspace(0, 1, 9, dtype=torch.double).unsqueeze(-1)
-        >>> X = domain[[0, 4, 8]]
-        >>> posterior = DomainPosterior(SingleTaskGP(X, torch.full_like(X, 1e-4).cos() * X), domain)
-        >>> state = TruncatedVarianceState.initial(domain, Maximize()).update(posterior)
-        >>> selection = TruncatedVarianceReduction(posterior, state, noise=1e-4).select(q=2)
-        >>> selection.row, selection.X.squeeze(-1), selection.value > 0
-        (tensor([6, 7]), tensor([0.7500, 0.8750], dtype=torch.float64), tensor([True, True]))
     """
 
     X: Tensor

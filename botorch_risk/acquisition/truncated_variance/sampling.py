@@ -23,15 +23,6 @@ class Cost(Protocol):
     r"""What a sample costs, given where the last one was taken.
 
     `c(x)` in Eq. (3) of [Bogunovic2016truvar]_; as in its Sec. 4 it may depend on the last point.
-
-    Example:
-        >>> def travel(X, previous, level):
-        ...     depth = 4 * (X[..., 1].abs() + 1)
-        ...     if previous is None:  # no travel before the first sample
-        ...         return depth
-        ...     return depth + 0.25 * (X[..., 0] - previous[..., 0]).abs()
-        >>> travel(torch.zeros(3, 2), torch.ones(1, 2), None)
-        tensor([4.2500, 4.2500, 4.2500])
     """
 
     def __call__(self, X: Tensor, previous: Tensor | None, level: int | None) -> Tensor | float:

@@ -370,17 +370,6 @@ class Status(NamedTuple):
         largest_deviation: `batch_shape`, the largest posterior standard deviation in `M_t`; the
             epoch ends when `sqrt(beta)` times it is at the target.
         cost: `batch_shape`, what all samples have cost so far.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.acquisition import LevelSet
-        >>> domain = torch.linspace(0, 1, 40, dtype=torch.double).unsqueeze(-1)
-        >>> posterior = DomainPosterior(SingleTaskGP(domain[::4], (6 * domain[::4]).sin()), domain)
-        >>> state = TruncatedVarianceState.initial(domain, LevelSet(0.5)).update(posterior)
-        >>> now = status(state, posterior)
-        >>> now.num_unclassified, now.epoch, now.cost
-        (tensor(3), tensor(2), tensor(0., dtype=torch.float64))
     """
 
     num_unclassified: Tensor
@@ -401,17 +390,6 @@ def status(state: TruncatedVarianceState, posterior: DomainPosterior) -> Status:
 
     Raises:
         InputDataError: If the posterior is of another domain.
-
-    Example:
-        >>> import torch
-        >>> from botorch.models import SingleTaskGP
-        >>> from botorch_risk.acquisition.truncated_variance import LevelSet
-        >>> domain = torch.linspace(0, 1, 40, dtype=torch.double).unsqueeze(-1)
-        >>> X = domain[[4, 18, 33]]
-        >>> posterior = DomainPosterior(SingleTaskGP(X, (6 * X).sin()), domain)
-        >>> state = TruncatedVarianceState.initial(domain, LevelSet(0.5)).update(posterior)
-        >>> status(state, posterior).epoch
-        tensor(1)
     """
     state.check_domain(posterior)
     inside = posterior.variance.where(state.unclassified, 0.0)
