@@ -22,7 +22,8 @@ from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceS
 from botorch_risk.acquisition.truncated_variance.tiles import Candidates, gain_on_domain, map_rows
 from botorch_risk.posterior.domain import DomainPosterior
 
-# Values that differ by less than this fraction are ties.
+# Values that differ by less than this fraction are ties. At the end of an epoch many candidates
+# bring all variances to the target, and their sums differ by rounding alone.
 _TIE = 1e-9
 
 
@@ -83,16 +84,18 @@ class GreedyCovering:
         for pick in range(q):
             values = self._values(posterior, self._mask, previous).flatten(1)  # B x (|D| K)
             best, choice = self._best(values, posterior, previous)
-            going = going & (best > 0)
+            going = going & (best > 0)  # what gains nothing is not worth its cost
             picks.append((choice, best.where(going, 0.0), going))
             if pick + 1 == q or not bool(going.any()):
                 break
+            # Hallucinations go into a copy, made once and only for a batch of several points.
             posterior = posterior.copy() if pick == 0 else posterior
             row = choice // count
             noise = self.terms.domain_noise(posterior).flatten(1).gather(-1, choice[:, None])
             previous = domain_points(posterior, row.unsqueeze(-1)).reshape(
                 *posterior.batch_shape, -1
             )
+            # A replicate whose batch has ended keeps its variances.
             posterior.hallucinate(previous, noise, index=row, within=going)
         return self._selection(picks, q, posterior)
 
@@ -167,6 +170,7 @@ class GreedyCovering:
         best = values.amax(dim=-1)
         tied = values >= (best - _TIE * best.abs()).unsqueeze(-1)
         if bool((tied.sum(dim=-1) > 1).any()):
+            # Without truncation the sums differ again; only tied points are valued.
             rows = tied.unflatten(-1, (-1, self.terms.num_levels)).any(dim=-1)
             whole = self._values(posterior, rows, previous, truncate=False).flatten(1)
             whole = whole.where(tied, -torch.inf)
@@ -272,6 +276,8 @@ def top_candidates(
     elif score == "expected_improvement":
         _, best = posterior.outcome_range
         improvement = mean - best.unsqueeze(-1)
+        # Without variance z is infinite, or 0 at the best outcome, and the value is max(0,
+        # improvement), where a division by 0 would give NaN.
         z = improvement / deviation.clamp_min(torch.finfo(mean.dtype).tiny)
         normal = torch.distributions.Normal(torch.zeros_like(z), 1.0)
         values = improvement * normal.cdf(z) + deviation * normal.log_prob(z).exp()

@@ -56,6 +56,7 @@ class Targets(NamedTuple):
         if truncate:
             target = state.target_variance(posterior).to(variance).reshape(-1, 1)
             cap = variance - target
+            # A cap of rounding size is no gain: it would keep an epoch going on noise of the sums.
             within = within & (cap > posterior.resolution.reshape(-1, 1))
         # Where most points count it is faster to read whole rows than to pick columns.
         count = int(within.sum(dim=-1).max())
@@ -75,6 +76,8 @@ def padded_index(mask: Tensor) -> tuple[Tensor, Tensor]:
     r"""The true entries of a `B x n` mask in order, `B x a`, and which of them are no padding."""
     count = mask.sum(dim=-1, keepdim=True)
     size = int(count.max())
+    # A stable sort of what is false puts the true entries in front in their order, for all
+    # replicates at once; `nonzero` would return lists of different lengths.
     order = torch.argsort((~mask).to(torch.uint8), dim=-1, stable=True)[:, :size]
     valid = torch.arange(size, device=mask.device) < count
     return order, valid
@@ -172,6 +175,7 @@ def anticipated_gain(
 def inverse_variance(variance: Tensor, posterior: DomainPosterior) -> Tensor:
     r"""One over a variance of outcomes, `B x ...`; 0 where there is neither variance nor noise."""
     known = variance > posterior.resolution.reshape(-1, *[1] * (variance.dim() - 1))
+    # The 1 under the reciprocal keeps its gradient finite: infinity times the 0 outside is NaN.
     return torch.where(known, variance, 1.0).reciprocal().where(known, 0.0)
 
 

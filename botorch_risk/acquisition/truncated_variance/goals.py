@@ -43,7 +43,7 @@ class Goal(ABC):
         Returns:
             The next sets.
         """
-        if not monotone:
+        if not monotone:  # the same shapes and device, with every point undecided again
             within, high, low = sets
             sets = within | True, high & False, low & False
         return self._classify(sets, lower, upper)
@@ -108,7 +108,7 @@ class Maximize(Goal):
     def accuracy(self, sets: Sets, values: Tensor) -> Tensor:
         r"""How far points of M are from the maximum; infinity if a maximiser is missing."""
         within, _, _ = sets
-        gap = values.amax(dim=-1, keepdim=True) - values
+        gap = values.amax(dim=-1, keepdim=True) - values  # exactly 0 at every maximiser
         wrong = (gap == 0) & ~within
         error = gap.where(within, 0.0).amax(dim=-1)
         return error.where(~wrong.any(dim=-1), torch.inf)
@@ -243,6 +243,7 @@ class RelativeLevelSet(LevelSetGoal):
         pessimistic = lower.where(within, -torch.inf).amax(dim=-1, keepdim=True)
         optimistic = upper.where(within, -torch.inf).amax(dim=-1, keepdim=True)
         undecided = _undecided(sets)
+        # The level itself lies between these two: a class is certain only beyond both.
         above = undecided & (lower > self._of(optimistic))
         below = undecided & (upper < self._of(pessimistic))
         possible = _possible_maximizers(within, lower, upper)

@@ -188,7 +188,7 @@ class SamplingTerms:
                 )
             noise = inferred.unsqueeze(-1)
         else:
-            noise = posterior.units.noise_factor * noise
+            noise = posterior.units.noise_factor * noise  # a weight w scales variances by w^2
         check_noise(noise.detach(), posterior.prior_variance)
         return noise.expand(posterior.batch_shape.numel(), X.shape[-2], self.num_levels)
 
@@ -205,7 +205,7 @@ class SamplingTerms:
         """
         trial, d = posterior.copy(), posterior.domain.shape[-1]
         X = X.expand(*trial.batch_shape, *X.shape[-2:])
-        for point in X.unbind(dim=-2):
+        for point in X.unbind(dim=-2):  # each a rank-one update, given the ones before
             x, level = self.split(point.unsqueeze(-2), d)
             noise = self.noise_of(x.reshape(-1, *x.shape[-2:]), level.reshape(-1, 1), trial)
             trial.hallucinate(x, noise)
@@ -225,6 +225,7 @@ class SamplingTerms:
         paid = []
         for x, its_level in zip(X.unbind(dim=-2), level.unbind(dim=-1), strict=True):
             taken = x.isfinite().all(dim=-1, keepdim=True)
+            # A cost function never sees NaN: who takes no sample stays where it was, at no cost.
             filled = x.where(taken, X.nan_to_num()[:, 0] if previous is None else previous)
             last = None if previous is None else previous.unsqueeze(-2)
             cost = self.cost_at(filled.unsqueeze(-2), last).squeeze(-2)

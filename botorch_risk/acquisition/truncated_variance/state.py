@@ -45,6 +45,7 @@ class PracticalWidth:
 
     def beta(self, epoch: Tensor, start: Tensor, domain_size: int) -> Tensor:
         r"""The squared width in each replicate's epoch, float64."""
+        # In float64, as the state keeps it for later rounds whatever the dtype of the model.
         return self.a * (math.log(domain_size) + 2 * start.double().log())
 
 
@@ -91,6 +92,7 @@ class GuaranteedWidth:
         r"""The squared width in each replicate's epoch, float64."""
         costs = torch.tensor(self.epoch_costs, dtype=torch.float64, device=epoch.device)
         known = epoch.clamp_max(len(costs))
+        # C_(1) + .. + C_(i), the last known cost standing for every epoch beyond.
         total = costs.cumsum(dim=0)[known - 1] + (epoch - known) * costs[-1]
         constant = domain_size * math.pi**2 / (6 * self.delta * self.min_cost**2)
         return 2 * (math.log(constant) + 2 * total.log())  # Eq. (14)
@@ -253,6 +255,7 @@ class TruncatedVarianceState:
     def target_variance(self, posterior: DomainPosterior) -> Tensor:
         r"""The variance `eta_(i)^2 / beta_(i)` below which there is no gain, `batch_shape`."""
         target = self.eta.square() * posterior.prior_variance.double()
+        # Bounds without a width are exact: nothing is left to reduce, whatever the target.
         return torch.where(self.beta > 0, target / self.beta, torch.inf)
 
     def confidence_bounds(self, posterior: DomainPosterior) -> tuple[Tensor, Tensor]:
@@ -324,8 +327,10 @@ class TruncatedVarianceState:
         r"""Ends as many epochs as the variances in `M_t` allow (lines 5 and 6)."""
         prior = posterior.prior_variance.double()
         largest = posterior.variance.where(self.unclassified, 0.0).amax(dim=-1).double()
+        # A variance that is 0 up to rounding would never reach a target of that size.
         largest = (largest - posterior.resolution.double()).clamp_min(0.0)
         start, state = posterior.num_samples + 1, self
+        # Each turn multiplies a target by r < 1, so that it ends at the smallest one at the latest.
         while True:
             target = ((1 + state.slack) * state.eta).square() * prior
             ends = (state.beta * largest <= target) & (state.eta > 0) & ~state.finished
@@ -345,6 +350,7 @@ class TruncatedVarianceState:
 
 def _fingerprint(domain: Tensor) -> str:
     r"""A hash that distinguishes domains."""
+    # In float64 on the CPU, so that a state goes on where the domain is on another device.
     data = domain.detach().cpu().double().contiguous().numpy().tobytes()
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
