@@ -213,8 +213,8 @@ def _range(observed: Tensor, bounds: Tensor | None) -> Tensor:
     spread = observed.amax(dim=-2) - observed.amin(dim=-2)
     if not (spread > torch.finfo(observed.dtype).eps * observed.abs().amax(dim=-2)).all():
         raise InputDataError(
-            "Expected `bounds`, or values of W that differ in every dimension, to tell a bandwidth "
-            f"from. Got values that range over {spread.tolist()}."
+            "Expected `bounds`, or values of W that differ in every dimension, to derive a "
+            f"bandwidth from. Got values that range over {spread.tolist()}."
         )
     return spread
 

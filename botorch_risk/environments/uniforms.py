@@ -108,7 +108,7 @@ def normalized(masses: Tensor) -> Tensor:
         worst = total.flatten()[(total - 1).abs().argmax()].item()
         raise ValueError(
             "Expected enough nodes for the quadrature to resolve the density. "
-            f"Got {masses.shape[-1]}, over which it sums to {worst}; take more, or another rule."
+            f"Got {masses.shape[-1]}, over which it sums to {worst}; use more, or another rule."
         )
     return masses / total
 

@@ -161,7 +161,7 @@ def fit_loss(
     except NotInClosedFormError as error:
         if num_restarts or observed is not None:
             raise UnsupportedError(
-                "Expected a model that the closed form knows for `num_restarts` and `observed`. "
+                "Expected a model that the closed form supports for `num_restarts` and `observed`. "
                 f"Got {error}."
             ) from error
         return _fit_by_botorch(make_mll(), max_iterations, tolerance, str(error))

@@ -252,9 +252,7 @@ def fit_pseudo_data(
 def _draw(model: Any, bounds: Tensor, num_pseudo: int | None, **options: Any) -> PseudoPoints:
     r"""Pseudo-points of a model's data; its inputs are in their own units in training mode."""
     if isinstance(model, MultiTaskGPyTorchModel) or len(model.train_inputs) != 1:
-        raise UnsupportedError(
-            f"Expected a model of one task. Got {type(model).__name__}, with a task for an input."
-        )
+        raise UnsupportedError(f"Expected a model with a single task. Got {type(model).__name__}.")
     was_training = model.training
     model.train()
     X = model.train_inputs[0].expand(*model.train_targets.shape, -1)

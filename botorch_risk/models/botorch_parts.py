@@ -70,9 +70,9 @@ def as_environment(environment: Any) -> Environment:
             f"Expected an `Environment` of `botorch_risk.environments`. Got {environment!r}."
         )
     raise ValueError(
-        "Expected of BoTorch's transforms `InputPerturbation`, additive and of all columns by a "
-        f"tensor, or `AppendFeatures` of a tensor. Got another {_name(environment)}; derive from "
-        "`botorch_risk.environments.Environment`, whose `expand` says what a decision may meet."
+        "Expected BoTorch's `InputPerturbation`, additive and over all columns by a tensor, or "
+        f"`AppendFeatures` with a tensor. Got another {_name(environment)}; subclass "
+        "`botorch_risk.environments.Environment`, whose `expand` returns what a decision may meet."
     )
 
 

@@ -130,16 +130,16 @@ class FastMarginals(Model):
         self, X: Tensor, output_indices: list[int] | None, observation_noise: bool | Tensor
     ) -> str | None:
         if X.shape[-2:-1] != (1,):
-            return "points were asked for jointly (q > 1)"
+            return "points were requested jointly (q > 1)"
         if observation_noise is not False:
-            return "the observation noise was asked for"
+            return "the observation noise was requested"
         if output_indices is not None and output_indices != list(range(len(self._predictors))):
-            return "some of its outputs were asked for"
+            return "some of its outputs were requested"
         return None if self._predictors else self._no_closed_form
 
     def _warn(self, reason: str) -> None:
         if not self._has_warned:
-            message = f"The model's own `posterior` answers, at its own speed: {reason}."
+            message = f"The model's own `posterior` is used, at its own speed: {reason}."
             warnings.warn(message, BotorchWarning, stacklevel=3)
             self._has_warned = True
 

@@ -15,15 +15,7 @@ from gpytorch.kernels import Kernel
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from botorch_risk.models.fixed_noise import (
-    condition,
-    fixed_noise_gp,
-    load_noise,
-    load_process,
-    noise_kernel,
-    set_fixed_noise,
-    transform_variance,
-)
+from botorch_risk.models import fixed_noise
 from botorch_risk.models.noise_observations import NoiseObservations, SampleVariances, worthless
 from botorch_risk.models.noise_process import NoiseLimits, NoiseProcess
 from botorch_risk.models.repeats import RepeatedOutcomes
@@ -98,19 +90,19 @@ class LearntNoise(NoiseProcess):
             targets, noise, sets_scale = data.on(sampling.link, noise)
         if noise is None and not bool(data.informs.all()):
             raise UnsupportedError(
-                "Expected repeats in the same rows of every replicate where one noise level of "
+                "Expected repeats in the same rows of every replicate if one noise level of "
                 "the sample variances is inferred. Use the log link, or another noise."
             )
         transform = sampling.link.outcome_transform(sets_scale, noise, data.resolution)
         options: dict[str, Any] = {
-            "covar_module": covar_module or noise_kernel(data.X, input_transform),
+            "covar_module": covar_module or fixed_noise.noise_kernel(data.X, input_transform),
             "outcome_transform": transform,
             "input_transform": input_transform,
         }
         if noise is None:
             model = SingleTaskGP(data.X, targets, **options)
         else:
-            model = fixed_noise_gp(data.X, targets, noise, **options)
+            model = fixed_noise.fixed_noise_gp(data.X, targets, noise, **options)
         return cls(model, sampling, limits, beta, data.counts, data.resolution, evidence)
 
     @property
@@ -173,7 +165,7 @@ class LearntNoise(NoiseProcess):
             upper = self.limits.apply(self.bounds(X, self.beta)[1].unsqueeze(-1))
             noise = self.sampling.noise(upper, self.counts)
         if noise is not None:
-            set_fixed_noise(self.model, noise)
+            fixed_noise.set_fixed_noise(self.model, noise)
 
     @property
     def num_alternations(self) -> int:
@@ -190,7 +182,7 @@ class LearntNoise(NoiseProcess):
             evidence, centre + width * mean, width.square().unsqueeze(-1) * covariance
         )
         self.model.set_train_data(targets=(targets - centre) / width, strict=False)
-        set_fixed_noise(self.model, noise.unsqueeze(-1))
+        fixed_noise.set_fixed_noise(self.model, noise.unsqueeze(-1))
 
     def conditioned(self, X: Tensor, counts: Tensor, variances: Tensor | None) -> LearntNoise:
         upper = self.limits.apply(self.bounds(X, self.beta)[1].unsqueeze(-1))
@@ -198,8 +190,10 @@ class LearntNoise(NoiseProcess):
         targets = self.model.posterior(X).mean
         if variances is not None:
             targets, noise = self._observe(variances, counts.expand_as(variances), targets, noise)
-        options = {} if noise is None else {"noise": transform_variance(self.model, noise)}
-        model = condition(self.model, X, targets, **options)
+        options = (
+            {} if noise is None else {"noise": fixed_noise.transform_variance(self.model, noise)}
+        )
+        model = fixed_noise.condition(self.model, X, targets, **options)
         process = LearntNoise(
             model,
             self.sampling,
@@ -214,9 +208,9 @@ class LearntNoise(NoiseProcess):
 
     def load(self, state_dict: Mapping[str, Any], **options: Any) -> None:
         state = {key.removeprefix("model."): value for key, value in state_dict.items()}
-        load_process(self.model, state, **options)
+        fixed_noise.load_process(self.model, state, **options)
         # Pointwise noise is of the hyperparameters before the last fit, so it is not derived again.
-        if self.sampling.is_pointwise and not load_noise(self.model, state):
+        if self.sampling.is_pointwise and not fixed_noise.load_noise(self.model, state):
             self.refresh_pointwise_noise()
 
     def _quantiles(
@@ -256,7 +250,9 @@ class LearntNoise(NoiseProcess):
         if noise is not None:
             return noise
         level = self.model.likelihood.noise.unsqueeze(-1)
-        return (level / transform_variance(self.model, torch.ones_like(level))).squeeze(-1)
+        return (level / fixed_noise.transform_variance(self.model, torch.ones_like(level))).squeeze(
+            -1
+        )
 
 
 def _check_evidence(evidence: str, link: str, outcomes: RepeatedOutcomes) -> None:
@@ -264,7 +260,7 @@ def _check_evidence(evidence: str, link: str, outcomes: RepeatedOutcomes) -> Non
         raise ValueError(f"Expected `noise_evidence` 'spread' or 'readings'. Got {evidence!r}.")
     if evidence == "readings" and (link != "log" or outcomes.known_variances):
         raise UnsupportedError(
-            "Expected the log link and noise that is to be learnt where `noise_evidence` is "
+            "Expected the log link and noise that is to be learnt if `noise_evidence` is "
             f"'readings'. Got {link=}, {outcomes.known_variances=}."
         )
 
@@ -339,7 +335,9 @@ class ReadingEvidence:
             observed=(outcomes.counts > 0).squeeze(-1),
             residual=mean_model.train_targets - mean,
             covariance=covariance,
-            unit=transform_variance(mean_model, torch.ones_like(resolution)).squeeze(-1),
+            unit=fixed_noise.transform_variance(mean_model, torch.ones_like(resolution)).squeeze(
+                -1
+            ),
         )
 
     def observations(self, h: Tensor) -> tuple[Tensor, Tensor]:

@@ -197,7 +197,7 @@ class SampleVariances:
             raise ValueError(f"Expected `sample_variance_noise` in {_CHOICES}. Got {noise_kind!r}.")
         if noise_kind == "bound" and ceiling is None:
             raise ValueError(
-                "Expected `max_noise_variance` where `sample_variance_noise='bound'`. Got None."
+                "Expected `max_noise_variance` with `sample_variance_noise='bound'`. Got None."
             )
         return cls(LINKS[link], noise_kind, ceiling)
 
@@ -226,11 +226,11 @@ class SampleVariances:
         r"""Raise UnsupportedError for sample variances that the process cannot use."""
         if self.noise_kind == "given":
             raise UnsupportedError(
-                "Expected no `variances` where noise levels came with the readings: build the "
+                "Expected no `variances` if noise levels came with the readings: build the "
                 "model again from all readings. Got variances."
             )
         if self.noise_kind == "inferred" and not bool(repeated.all()):
             raise UnsupportedError(
-                "Expected at least two repeats in every row where one noise level of the sample "
+                "Expected at least two repeats in every row if one noise level of the sample "
                 f"variances is inferred. Got {counts.min().item():.0f}."
             )

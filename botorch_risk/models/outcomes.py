@@ -34,8 +34,8 @@ def refuse_reduced(model: Model) -> None:
     for part in parts:
         if isinstance(part, ModelOfRisks):
             raise UnsupportedError(
-                f"Expected a model of outcomes. Got a {type(part).__name__}, of their risks: it "
-                "would be reduced twice."
+                f"Expected a model of outcomes. Got a {type(part).__name__}, whose risks would be "
+                "reduced twice."
             )
 
 

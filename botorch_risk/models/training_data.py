@@ -69,8 +69,8 @@ def _as_outcomes(
         return RepeatedOutcomes.from_repeats(train_Y, train_Yvar)
     if train_Yvar is not None:
         raise ValueError(
-            "Expected `train_Yvar` beside readings, not beside `RepeatedOutcomes`, which hold the "
-            "noise already. Got both."
+            "Expected `train_Yvar` together with readings. Got it with `RepeatedOutcomes`, which "
+            "hold the noise already."
         )
     return train_Y
 

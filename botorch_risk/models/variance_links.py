@@ -331,6 +331,6 @@ def scale_of_observed(
     if type(transform) is Standardize:
         return StandardDeviationScale(observed)
     raise UnsupportedError(
-        "Expected `Standardize` or no `outcome_transform` where a replicate misses rows, since "
+        "Expected `Standardize` or no `outcome_transform` if a replicate misses rows, since "
         f"fillers would enter its statistics. Got {type(transform).__name__}."
     )

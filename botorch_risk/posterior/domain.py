@@ -12,23 +12,13 @@ from botorch.exceptions.errors import InputDataError
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_risk.posterior import domain_arguments as arguments
 from botorch_risk.posterior.cache import PosteriorCache
 from botorch_risk.posterior.covariance import (
     CovarianceBlocks,
     DenseCovariance,
     HeldBlocks,
     MadeBlocks,
-)
-from botorch_risk.posterior.domain_arguments import (
-    Units,
-    check_model,
-    check_noise,
-    check_observed,
-    checked_domain,
-    checked_index,
-    checked_point,
-    guard_memory,
-    per_replicate,
 )
 from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess, PriorProcess
@@ -98,16 +88,16 @@ class DomainPosterior:
         max_bytes: int = 2**32,
         observed: Tensor | None = None,
     ) -> None:
-        check_model(model, posterior_transform)
+        arguments.check_model(model, posterior_transform)
         self.model: Any = model
         self.batch_shape: torch.Size = self.model.batch_shape
-        self.domain = checked_domain(domain, model)
-        self._observed = check_observed(observed, self.model)
+        self.domain = arguments.checked_domain(domain, model)
+        self._observed = arguments.check_observed(observed, self.model)
         self.dense = dense
         self._B: int = self.batch_shape.numel()
         if dense:
-            guard_memory(self._B, self.domain, max_bytes)
-        self.units = Units.of(posterior_transform)
+            arguments.guard_memory(self._B, self.domain, max_bytes)
+        self.units = arguments.Units.of(posterior_transform)
         self._predictor = MarginalPredictor(model, posterior_transform)
         self._observations: list[Observation] = []
         self._build()
@@ -202,7 +192,7 @@ class DomainPosterior:
                 1e-4 of the prior variance in float32.
             ValueError: If the noise is missing, negative or not finite.
         """
-        rows = checked_index(index, self._B, self.domain)
+        rows = arguments.checked_index(index, self._B, self.domain)
         domain = self.domain.expand(self._B, *self.domain.shape[-2:])
         X = domain[torch.arange(self._B, device=rows.device), rows].unsqueeze(-2)
         self._record(X, *self.units.apply(y, noise, self.domain), rows)
@@ -221,7 +211,7 @@ class DomainPosterior:
             BotorchTensorDimensionError: If `X` is not one point of the domain's columns.
             InputDataError, ValueError: As for `observe`, or if `X` is not finite.
         """
-        point = checked_point(X, self.batch_shape, self.domain)
+        point = arguments.checked_point(X, self.batch_shape, self.domain)
         self._record(point, *self.units.apply(y, noise, self.domain))
 
     def hallucinate(
@@ -242,7 +232,7 @@ class DomainPosterior:
             index: `batch_shape` rows of the points in the domain, if they are on it.
             within: `batch_shape` booleans: which replicates get a sample; all by default.
         """
-        point = checked_point(X, self.batch_shape, self.domain)
+        point = arguments.checked_point(X, self.batch_shape, self.domain)
         y = self.at(point).mean.detach().reshape(self._B)
         if within is not None:
             y = y.where(within.reshape(self._B), torch.nan)
@@ -264,10 +254,10 @@ class DomainPosterior:
         noise = process.process.inferred_noise(X) if noise is None else noise
         if noise is None:
             raise ValueError("Expected `noise`, as the noise of the model is fixed. Got None.")
-        variance = per_replicate("noise", noise, self._B, self.domain)
-        check_noise(variance, self.prior_variance)
+        variance = arguments.per_replicate("noise", noise, self._B, self.domain)
+        arguments.check_noise(variance, self.prior_variance)
         outcome = process.at(X).mean if y is None else y
-        outcome = per_replicate("y", outcome, self._B, self.domain)
+        outcome = arguments.per_replicate("y", outcome, self._B, self.domain)
         if outcome.isinf().any():
             raise InputDataError(f"Expected finite `y`, NaN where missing. Got {y}.")
         if index is None:  # off the domain

@@ -9,16 +9,8 @@ import torch
 from torch import Tensor
 
 from botorch_risk.arguments import check_nonnegative
+from botorch_risk.risk import mmd
 from botorch_risk.risk.measures import Optimism, RiskMeasure
-from botorch_risk.risk.mmd import (
-    Kernel,
-    check_size,
-    eigen,
-    kernel_matrix_of,
-    require_bound,
-    same_points,
-    without_copies,
-)
 
 _FIRST_ROWS = 16  # of the root of the sensitivity, which belong to the smallest eigenvalues
 
@@ -66,7 +58,7 @@ class MinimaxApproximation(RiskMeasure):
     monotone: ClassVar[bool] = False
     optimism: ClassVar[Optimism] = "of_values"
     radius: float
-    kernel: Kernel
+    kernel: mmd.Kernel
     sensitivity: Sensitivity = "kernel"
     _kernel_matrix: Tensor | None = field(default=None, repr=False, compare=False)
     _root: Tensor | None = field(default=None, repr=False, compare=False)
@@ -88,10 +80,10 @@ class MinimaxApproximation(RiskMeasure):
         `MaximumMeanDiscrepancyBall.bind`.
         """
         points = environment.points
-        if same_points(self._points, points):
+        if mmd.same_points(self._points, points):
             return self
-        matrix = without_copies(kernel_matrix_of(self.kernel, environment))
-        eigen(matrix)  # checks it
+        matrix = mmd.without_copies(mmd.kernel_matrix_of(self.kernel, environment))
+        mmd.eigen(matrix)  # checks it
         metric = matrix if self.sensitivity == "kernel" else torch.eye(matrix.shape[-1]).to(matrix)
         root = _sensitivity_root(metric)
         return replace(self, _kernel_matrix=matrix, _root=root, _points=points.clone())
@@ -131,7 +123,7 @@ class MinimaxApproximation(RiskMeasure):
         For smooth kernels S is so large that `min v` is the maximum nearly everywhere. A few rows
         of the root of S, a sum of squares, bound it from below and mostly show that.
         """
-        root = require_bound(self._root, self)
+        root = mmd.require_bound(self._root, self)
         centred = torch.atleast_2d(values - values.mean(dim=-1, keepdim=True)).double()
 
         def below_mean(root: Tensor, rows: Tensor, mean: Tensor) -> Tensor:
@@ -157,8 +149,8 @@ class MinimaxApproximation(RiskMeasure):
         As large as the weights are, `batch_shape x ... x n_w`, and not as the values: rows that
         share their weights share one product with the kernel matrix.
         """
-        matrix = require_bound(self._kernel_matrix, self)
-        check_size(matrix, values)
+        matrix = mmd.require_bound(self._kernel_matrix, self)
+        mmd.check_size(matrix, values)
         centre = weights.double().reshape(*[1] * (values.dim() - weights.dim()), *weights.shape)
         centre = centre.expand(*matrix.shape[:-2], *centre.shape[matrix.dim() - 2 :])
         image = _matvec(matrix, centre)
@@ -177,7 +169,7 @@ def _sensitivity_root(metric: Tensor) -> Tensor:
     basis = torch.linalg.qr(basis).Q[:, 1:]  # of the vectors with sum 0
     if n_w == 1:
         return basis.T
-    values, vectors = eigen(basis.T @ metric @ basis)
+    values, vectors = mmd.eigen(basis.T @ metric @ basis)
     floor = n_w * torch.finfo(metric.dtype).eps * values[..., -1:]
     return (vectors / values.clamp_min(floor).sqrt().unsqueeze(-2)).mT @ basis.T
 

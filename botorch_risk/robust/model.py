@@ -260,7 +260,7 @@ class RobustModel(ModelOfRisks):
             raise UnsupportedError(
                 f"Expected a joint distribution of at most {self.memory_limit:g} GiB. Got "
                 f"{needed:.3g} GiB for {batch} x {q + shared} decisions, each with {n_w} values of "
-                f"the environment. {fits} values fit: take fewer (a quadrature, midpoints), "
+                f"the environment. {fits} values fit: use fewer (a quadrature, midpoints), "
                 "fewer decisions at once (BoTorch's `batch_limit`, `init_batch_limit`), sample "
                 "paths (BoTorch's `get_matheron_path_model`), or raise `memory_limit`."
             )
@@ -300,6 +300,6 @@ def _check_model(model: Model) -> None:
     if transform is not None and transform.is_one_to_many:
         raise UnsupportedError(
             "Expected a model without an input transform to several points, which the environment "
-            f"takes the place of. Got {type(transform).__name__}: build the model of (x, w) "
-            "without it, or use `RiskObjective` beside it."
+            f"replaces. Got {type(transform).__name__}: build the model of (x, w) "
+            "without it, or use `RiskObjective` with it."
         )

@@ -109,23 +109,23 @@ def branin_product(z: Sequence[Any]) -> Any:
 
 
 def shifted_camel(z: Sequence[Any]) -> Any:
-    r"""The camel function where a decision of two lands up to 0.15 beside its aim."""
+    r"""The camel function of two decisions that miss their targets by up to 0.15."""
     return camel([z[0] + 0.3 * (z[2] - 0.5), z[1] + 0.3 * (z[3] - 0.5)])
 
 
 def shifted_hill(z: Sequence[Any]) -> Any:
-    r"""Gramacy and Lee's hill and hollow where a decision lands up to 0.2 beside its aim."""
+    r"""Gramacy and Lee's hill and hollow, of decisions that miss their targets by up to 0.2."""
     a, b = 4 * z[0] - 2 + 1.6 * (z[2] - 0.5), 4 * z[1] - 2 + 1.6 * (z[3] - 0.5)
     return a * (-(a.square() + b.square())).exp()
 
 
 def shifted_mccormick(z: Sequence[Any]) -> Any:
-    r"""McCormick's function where the first of two decisions lands up to 0.15 beside its aim."""
+    r"""McCormick's function, of whose decisions the first misses its target by up to 0.15."""
     return mccormick([z[0] + 0.3 * (z[2] - 0.5), z[1]])
 
 
 def shifted_ridge(z: Sequence[Any]) -> Any:
-    r"""A sharp peak beside a broad one, where a decision lands up to 0.1 beside its aim.
+    r"""A sharp peak next to a broad one, of decisions that miss their targets by up to 0.1.
 
     Without the shift the sharp peak is the better one.
     """

@@ -301,7 +301,7 @@ def test_bad_input() -> None:
         with pytest.raises(BotorchTensorDimensionError, match="`2 x 2`"):
             build(bounds=BOUNDS[:, :1], seeds=0)
     tasks = MultiTaskGP(torch.cat([X, (X[:, :1] > 0.5).double()], dim=-1), Y, task_feature=-1)
-    with pytest.raises(UnsupportedError, match="a model of one task"):
+    with pytest.raises(UnsupportedError, match="a model with a single task"):
         PseudoDataMarginalLogLikelihood(tasks.likelihood, tasks, BOUNDS, seeds=0)
     repeated = RepeatedData.make()
     two = MeanVarianceGP(repeated.X, repeated.Y)

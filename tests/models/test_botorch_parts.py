@@ -107,7 +107,7 @@ def test_strategies_take_botorchs_objects() -> None:
     ],
 )
 def test_a_transform_without_counterpart_is_refused_in_one_line(transform: Any) -> None:
-    with pytest.raises(ValueError, match=r"derive from `botorch_risk.environments.Environment`"):
+    with pytest.raises(ValueError, match=r"subclass `botorch_risk.environments.Environment`"):
         robust(gp(), transform, WorstCase())
 
 

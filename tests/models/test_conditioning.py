@@ -238,7 +238,7 @@ def test_long_tables_and_lists_are_the_same_model(options):
 
 def test_noise_levels_come_beside_readings():
     X, Y = repeats()
-    with pytest.raises(ValueError, match="`train_Yvar` beside readings"):
+    with pytest.raises(ValueError, match="`train_Yvar` together with readings"):
         MeanVarianceGP(X, RepeatedOutcomes.from_repeats(Y), torch.ones_like(Y))
     with pytest.raises(InputDataError, match="finite noise variances > 0"):
         MeanVarianceGP(X, Y, torch.zeros_like(Y))

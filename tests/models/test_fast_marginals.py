@@ -227,7 +227,7 @@ def test_the_model_answers_the_rest_and_that_is_said_once(
 ) -> None:
     model = make_model()
     view = FastMarginals(model)
-    with pytest.warns(BotorchWarning, match=f"own `posterior` answers.*{reason}"):
+    with pytest.warns(BotorchWarning, match=f"own `posterior` is used.*{reason}"):
         first = view.posterior(**arguments)
     second, own = view.posterior(**arguments), model.posterior(**arguments)
     assert torch.equal(first.variance, second.variance)

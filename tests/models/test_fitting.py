@@ -207,7 +207,7 @@ def test_transforms_that_learn_from_fillers_are_refused():
     X, Y = repeats(batch_shape=(2,))
     outcomes = RepeatedOutcomes.from_repeats(with_gaps(Y, "rows"), allow_missing=True)
     chained = ChainedOutcomeTransform(first=Standardize(1, batch_shape=torch.Size([2])))
-    with pytest.raises(UnsupportedError, match="where a replicate misses rows"):
+    with pytest.raises(UnsupportedError, match="if a replicate misses rows"):
         MeanVarianceGP(X, outcomes, outcome_transform=chained)
     whole = ChainedOutcomeTransform(first=Standardize(1, batch_shape=torch.Size([2])))
     assert MeanVarianceGP(X, Y, outcome_transform=whole).batch_shape == (2,)

@@ -333,7 +333,7 @@ def test_bad_choices():
         ),
         (
             {"variance_link": "identity", "sample_variance_noise": "bound"},
-            "`max_noise_variance` where",
+            "`max_noise_variance` with",
         ),
         ({"noise_beta": -1.0}, "`noise_beta` to be finite and >= 0. Got -1.0"),
         ({"noise_beta": float("nan")}, "`noise_beta` to be finite and >= 0. Got nan"),

@@ -243,7 +243,7 @@ def test_known_noise_levels_weigh_the_mean_and_are_interpolated(link, batch_shap
         torch.testing.assert_close(plain.posterior(test_X).mean, model.posterior(test_X).mean)
         again = model.condition_on_observations(test_X[:1], Y[:1])
         assert again.posterior(test_X).mean.isfinite().all()
-        with pytest.raises(UnsupportedError, match="no `variances` where noise levels came"):
+        with pytest.raises(UnsupportedError, match="no `variances` if noise levels came"):
             model.condition_on_observations(test_X[:1], Y[:1], variances=levels[:1])
 
 
