@@ -115,17 +115,13 @@ def test_a_level_that_may_be_the_alpha_of_botorch_is_pointed_out_once(
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        name
-        for name, value in public_objects().items()
-        if "risk_level" in hints_of(value) and first_call(value)
-    ],
+    "name", [name for name, value in public_objects().items() if "risk_level" in hints_of(value)]
 )
 def test_every_argument_that_is_a_risk_level_points_it_out(name: str) -> None:
     value = public_objects()[name]
     arguments = first_call(value)
-    assert arguments is not None
+    if arguments is None:  # it has no example to call again
+        return
     _warn_of_alpha.cache_clear()
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
