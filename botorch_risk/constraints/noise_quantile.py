@@ -10,6 +10,7 @@ from botorch.posteriors.gpytorch import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
+from botorch_risk.arguments import check_probability
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.posterior.t_batch import as_points
 
@@ -86,6 +87,5 @@ class NoiseQuantileModel(Model):
 
 def normal_quantile(delta: float) -> float:
     r"""The quantile of 1 - delta; raises ValueError unless delta is in (0, 1)."""
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"Expected `delta` in (0, 1). Got {delta=}.")
+    check_probability(delta=delta)
     return NormalDist().inv_cdf(1.0 - delta)

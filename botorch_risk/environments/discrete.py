@@ -7,7 +7,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
-from botorch_risk.arguments import as_floating, as_tensor, check_bounds
+from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_nonnegative
 from botorch_risk.environments.environment import IndependentEnvironment, check_values, inside
 from botorch_risk.environments.uniforms import check_num_points, seeded_uniforms, tensor_grid
 from botorch_risk.seeding import as_seeds
@@ -172,8 +172,7 @@ class StandardDeviationBox(IndependentEnvironment):
         observed = as_floating(observed, "observed").detach()
         bounds = as_tensor("bounds", bounds)
         check_values("observed", observed)
-        if not 0 <= num_deviations < math.inf:
-            raise ValueError(f"Expected finite `num_deviations` >= 0. Got {num_deviations=}.")
+        check_nonnegative(num_deviations=num_deviations)
         batch_shape, d_w = observed.shape[:-2], observed.shape[-1]
         deviation = num_deviations * observed.std(dim=-2, correction=0)
         mean = observed.mean(dim=-2)

@@ -14,6 +14,7 @@ from botorch.posteriors import Posterior
 from torch import Tensor
 from torch.nn import Module
 
+from botorch_risk.arguments import check_positive
 from botorch_risk.models.fixed_noise import is_one_to_many
 from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes
 from botorch_risk.posterior.marginals import MarginalPredictor
@@ -33,8 +34,8 @@ class NoiseLimits:
 
     def __post_init__(self) -> None:
         for name, limit in (("min", self.floor), ("max", self.ceiling)):
-            if limit is not None and not 0 < limit < float("inf"):
-                raise ValueError(f"Expected `{name}_noise_variance` > 0 and finite. Got {limit}.")
+            if limit is not None:
+                check_positive(**{f"{name}_noise_variance": limit})
         if self.floor is not None and self.ceiling is not None and self.floor > self.ceiling:
             raise ValueError(
                 "Expected `min_noise_variance` <= `max_noise_variance`. "

@@ -14,6 +14,7 @@ from botorch_risk.acquisition.pointwise import (
     construct_from_own_arguments,
     map_replicates,
 )
+from botorch_risk.arguments import check_counts, check_positive
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.learnt_noise import LearntNoise
 from botorch_risk.models.variance_links import LogLink
@@ -103,15 +104,13 @@ class LogRiskAverseKnowledgeGradient(PointwiseAcquisitionFunction):
             raise ValueError(
                 f"Expected whole `num_repeats` of at least 1, one or more. Got {num_repeats}."
             )
-        if num_compared < 1:
-            raise ValueError(f"Expected `num_compared` to be at least 1. Got {num_compared}.")
+        check_counts(num_compared=num_compared)
+        check_positive(reading_cost=reading_cost)
         self.register_buffer("num_repeats", counts.long().to(model.train_X.device))
         self.risk_aversion = float(as_nonnegative("risk_aversion", risk_aversion))
         self.moving_cost = float(as_nonnegative("moving_cost", moving_cost))
         self.returning_cost = float(as_nonnegative("returning_cost", returning_cost))
-        self.reading_cost = float(as_nonnegative("reading_cost", reading_cost))
-        if not self.reading_cost > 0:
-            raise ValueError(f"Expected `reading_cost` > 0. Got {reading_cost}.")
+        self.reading_cost = float(reading_cost)
         self.num_compared = num_compared
         self.set_X_pending(X_pending)
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.mean_variance import require_mean_variance_gp
 from botorch_risk.acquisition.pointwise import as_nonnegative
+from botorch_risk.arguments import check_counts
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.posterior.t_batch import as_points
 
@@ -75,8 +76,7 @@ def repeat_advice(
         torch.Size([2])
     """
     require_mean_variance_gp(model)
-    if max_repeats < 2:
-        raise ValueError(f"Expected `max_repeats` to be at least 2. Got {max_repeats}.")
+    check_counts(2, max_repeats=max_repeats)
     X = as_points(X, model)
     alpha, cost = (
         as_nonnegative(name, value).to(X)

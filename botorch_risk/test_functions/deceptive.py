@@ -3,6 +3,7 @@ r"""Functions whose slopes lead a greedy search away from their optimum."""
 import torch
 from torch import Tensor
 
+from botorch_risk.arguments import check_counts
 from botorch_risk.test_functions.constant_noise import ConstantNoiseProblem
 
 
@@ -33,8 +34,7 @@ class Deceptive(ConstantNoiseProblem):
     def __init__(
         self, dim: int = 2, noise_std: float | None = None, dtype: torch.dtype = torch.double
     ) -> None:
-        if dim < 1:
-            raise ValueError(f"Expected `dim` to be at least 1. Got {dim=}.")
+        check_counts(dim=dim)
         self.dim = dim
         self.continuous_inds = list(range(dim))
         self._bounds = [(0.0, 1.0)] * dim

@@ -8,6 +8,7 @@ import torch
 from botorch.test_functions.synthetic import Branin, SyntheticTestFunction
 from torch import Tensor
 
+from botorch_risk.arguments import check_nonnegative
 from botorch_risk.test_functions.global_search import local_maxima
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
 
@@ -47,7 +48,7 @@ class HeteroscedasticTestProblem(RepeatedTestProblem, SyntheticTestFunction, ABC
     """
 
     def __init__(self, risk_aversion: float = 1.0, dtype: torch.dtype = torch.double) -> None:
-        _validate_risk_aversion(risk_aversion)
+        check_nonnegative(risk_aversion=risk_aversion)
         super().__init__(dtype=dtype)
         self.risk_aversion = risk_aversion
         self._optima: dict[float, tuple[list[float], float]] = {}
@@ -72,7 +73,7 @@ class HeteroscedasticTestProblem(RepeatedTestProblem, SyntheticTestFunction, ABC
             ValueError: If `risk_aversion` is negative or not finite, or `X` is not within
                 the bounds.
         """
-        _validate_risk_aversion(risk_aversion)
+        check_nonnegative(risk_aversion=risk_aversion)
         self._validate(X)
         return self._mean_variance(X, risk_aversion)
 
@@ -84,7 +85,7 @@ class HeteroscedasticTestProblem(RepeatedTestProblem, SyntheticTestFunction, ABC
         Raises:
             ValueError: If `risk_aversion` is negative or not finite.
         """
-        _validate_risk_aversion(risk_aversion)
+        check_nonnegative(risk_aversion=risk_aversion)
         if risk_aversion not in self._optima:
             X, values = local_maxima(lambda X: self._mean_variance(X, risk_aversion), self._bounds)
             tied = values >= values[0] - TIE_TOLERANCE * values[0].abs().clamp_min(1.0)
@@ -131,8 +132,7 @@ class SigmoidNoiseProblem(HeteroscedasticTestProblem, ABC):
         risk_aversion: float = 1.0,
         dtype: torch.dtype = torch.double,
     ) -> None:
-        if not 0.0 <= noise_scale < math.inf:
-            raise ValueError(f"Expected `noise_scale` to be finite and >= 0. Got {noise_scale=}.")
+        check_nonnegative(noise_scale=noise_scale)
         if sigmoid_is not in get_args(SigmoidIs):
             raise ValueError(
                 f"Expected `sigmoid_is` to be one of {get_args(SigmoidIs)}. Got {sigmoid_is=}."
@@ -214,8 +214,3 @@ class HeteroscedasticBranin(SigmoidNoiseProblem):
         first = self.noise_scale * torch.sigmoid(2.0 * (X[..., 0] - 3.2)) + 0.2
         second = self.noise_scale * torch.sigmoid(2.0 * X[..., 1]) + 0.2
         return first * second
-
-
-def _validate_risk_aversion(risk_aversion: float) -> None:
-    if not 0.0 <= risk_aversion < math.inf:
-        raise ValueError(f"Expected `risk_aversion` to be finite and >= 0. Got {risk_aversion=}.")

@@ -8,6 +8,8 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.test_functions.base import BaseTestProblem, validate_inputs
 from torch import Generator, Tensor
 
+from botorch_risk.arguments import check_counts
+
 
 class RepeatedTestProblem(BaseTestProblem, ABC):
     r"""A maximised problem whose outcome is a random draw, with a distribution that depends on `x`.
@@ -65,8 +67,7 @@ class RepeatedTestProblem(BaseTestProblem, ABC):
             raise BotorchTensorDimensionError(
                 f"Expected `X` to have shape `batch_shape x q x d`. Got {X.shape=}."
             )
-        if num_repeats < 1:
-            raise ValueError(f"Expected at least one repeat. Got {num_repeats=}.")
+        check_counts(num_repeats=num_repeats)
         self._validate(X)
         shape = (*X.shape[:-1], num_repeats)  # batch_shape x q x k
         if isinstance(generator, Generator):

@@ -6,6 +6,8 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Generator, Tensor
 
+from botorch_risk.arguments import check_counts
+
 
 def draw_outcomes(
     values: Tensor,
@@ -20,8 +22,7 @@ def draw_outcomes(
     `batch_shape x q x k x m`, of `batch_shape x q x m` values and `m` standard deviations. The
     other arguments, and the errors, are those of `RepeatedTestProblem.sample_repeats`.
     """
-    if num_repeats < 1:
-        raise ValueError(f"Expected at least one repeat. Got {num_repeats=}.")
+    check_counts(num_repeats=num_repeats)
     shape = (*values.shape[:-1], num_repeats, values.shape[-1])
     if isinstance(generator, Generator):
         draws = torch.randn(shape, generator=generator, dtype=torch.double)

@@ -143,7 +143,7 @@ def test_the_box_is_cut_at_the_bounds():
 
 @pytest.mark.parametrize("num_deviations", [-1.0, math.nan, math.inf])
 def test_refuses_a_box_that_is_none(num_deviations):
-    with pytest.raises(ValueError, match=r"Expected finite `num_deviations` >= 0. Got num_dev"):
+    with pytest.raises(ValueError, match=r"Expected `num_deviations` to be finite and >= 0. Got"):
         StandardDeviationBox(THREE, 8, seeds=0, num_deviations=num_deviations)
 
 

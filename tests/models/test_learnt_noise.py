@@ -337,8 +337,8 @@ def test_bad_choices():
         ),
         ({"noise_beta": -1.0}, "`noise_beta` to be finite and >= 0. Got -1.0"),
         ({"noise_beta": float("nan")}, "`noise_beta` to be finite and >= 0. Got nan"),
-        ({"min_noise_variance": 0.0}, "`min_noise_variance` > 0"),
-        ({"max_noise_variance": float("inf")}, "`max_noise_variance` > 0 and finite"),
+        ({"min_noise_variance": 0.0}, "`min_noise_variance` to be finite and > 0"),
+        ({"max_noise_variance": float("inf")}, "`max_noise_variance` to be finite and > 0"),
         (
             {"min_noise_variance": 2.0, "max_noise_variance": 1.0},
             "`min_noise_variance` <= `max_noise_variance`",

@@ -103,13 +103,13 @@ def test_bad_input() -> None:
     for name, value in (
         ("moving_cost", -1.0),
         ("returning_cost", math.nan),
-        ("reading_cost", -1.0),
         ("risk_aversion", math.inf),
     ):
         with pytest.raises(ValueError, match=f"Expected `{name}` to be finite and >= 0"):
             LogRiskAverseKnowledgeGradient(model, **{name: value})
-    with pytest.raises(ValueError, match=r"Expected `reading_cost` > 0. Got 0"):
-        LogRiskAverseKnowledgeGradient(model, reading_cost=0.0)
+    for cost in (-1.0, 0.0):
+        with pytest.raises(ValueError, match="Expected `reading_cost` to be finite and > 0"):
+            LogRiskAverseKnowledgeGradient(model, reading_cost=cost)
     for counts in ([], [0, 2], [2.5]):
         with pytest.raises(ValueError, match="Expected whole `num_repeats` of at least 1"):
             LogRiskAverseKnowledgeGradient(model, num_repeats=counts)

@@ -48,7 +48,7 @@ def test_bad_input() -> None:
     model = mean_variance_gp(data)
     with pytest.raises(ValueError, match="Expected `moving_cost` to be finite and >= 0"):
         next_readings(model, UNIT, moving_cost=-1.0)
-    with pytest.raises(ValueError, match="Expected `reading_cost` > 0"):
+    with pytest.raises(ValueError, match="Expected `reading_cost` to be finite and > 0"):
         next_readings(model, UNIT, reading_cost=0.0)
     with pytest.raises(UnsupportedError, match="learns its noise"):
         next_readings(SingleTaskGP(data.X, data.Y[:, :1]), UNIT)  # type: ignore[arg-type]

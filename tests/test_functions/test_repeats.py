@@ -58,7 +58,7 @@ def test_refuses_shapes_that_do_not_fit():
     for X in (torch.ones(3, 1), torch.ones(2, 3, 1)):
         with pytest.raises(BotorchTensorDimensionError, match=r"one generator .* Got .* 3 gen"):
             problem.sample_repeats(X, 2, generators([0, 1, 2]))
-    with pytest.raises(ValueError, match=r"Expected at least one repeat. Got num_repeats=0"):
+    with pytest.raises(ValueError, match=r"Expected `num_repeats` to be at least 1. Got 0"):
         problem.sample_repeats(torch.ones(3, 1), 0, torch.Generator())
 
 
@@ -126,7 +126,7 @@ def test_replicates_draw_alone_all_outcomes_that_they_draw_together() -> None:
 
 
 def test_refuses_what_does_not_fit() -> None:
-    with pytest.raises(ValueError, match="at least one repeat"):
+    with pytest.raises(ValueError, match="`num_repeats` to be at least 1"):
         draw_outcomes(VALUES, [0.0, 0.0], 0, torch.Generator())
     for values in (VALUES, VALUES[0]):
         with pytest.raises(BotorchTensorDimensionError, match="one generator for each entry"):
