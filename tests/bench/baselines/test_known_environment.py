@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
-from botorch_risk_bench.baselines import adversarial_stable_opt, contextual_gp_ucb, random_pairs
+from botorch_risk_bench.baselines import (
+    adversarial_stable_opt,
+    context_free_gp_ucb,
+    contextual_gp_ucb,
+    random_pairs,
+    stable_opt,
+)
+from torch import Tensor
 
 from tests.strategies.cases import PAIRS
 from tests.strategies.loops import play
@@ -55,3 +63,36 @@ def test_w_is_drawn_from_its_distribution() -> None:
     w = strategy.ask()[:, 0, PAIRS.bounds.shape[-1] :]
     points, weights = PAIRS.environment.points, PAIRS.environment.weights
     torch.testing.assert_close(w.mean(dim=0), weights @ points, atol=0.03, rtol=0)
+
+
+WITH_SIX = {"num_initial": 6, "num_restarts": 2, "raw_samples": 16}
+
+
+def after(make: Any, contexts: Tensor) -> Any:
+    r"""The strategy after an initial design that has met these contexts; outcomes are the same."""
+    strategy = make(PAIRS.bounds, [0, 1], context_bounds=PAIRS.contexts, **WITH_SIX)
+    X = strategy.ask()
+    strategy.tell(torch.cat([X, contexts.to(X)], dim=-1), (5 * X).sin())
+    return strategy
+
+
+def test_gp_ucb_without_contexts_takes_no_notice_of_them() -> None:
+    contexts = torch.rand(2, 6, 1, dtype=torch.double)
+    one, two = (after(context_free_gp_ucb, each) for each in (contexts, contexts.flip(1)))
+    assert torch.equal(one.ask(), two.ask())
+    assert torch.equal(one.recommend(), two.recommend())
+
+
+def test_stable_opt_guards_against_the_contexts_that_it_has_met() -> None:
+    contexts = torch.rand(2, 6, 1, dtype=torch.double)
+    one, two = (after(stable_opt, each) for each in (contexts, contexts.flip(1)))
+    assert not torch.equal(one.ask(), two.ask())
+    assert one.ask().shape == (2, 1, PAIRS.bounds.shape[-1])
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="at least one point"):
+        stable_opt(PAIRS.bounds, 0, context_bounds=PAIRS.contexts, n_w=0)
+    for make in (stable_opt, context_free_gp_ucb):
+        with pytest.raises(ValueError, match="`beta`"):
+            make(PAIRS.bounds, 0, context_bounds=PAIRS.contexts, beta=-1.0)

@@ -3,12 +3,12 @@ r"""Random decisions, recommended by a risk."""
 from __future__ import annotations
 
 import torch
-from botorch_risk_bench.baselines import random_decisions
+from botorch_risk_bench.baselines import random_decisions, random_pareto_search
 from scipy.stats import kstest
 
-from botorch_risk.risk import ConditionalValueAtRisk
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation, WorstCase
 from botorch_risk.strategies import risk_search
-from tests.strategies.cases import PAIRS
+from tests.strategies.cases import OBJECTIVES, PAIRS
 from tests.strategies.loops import evaluate, meet, play
 
 
@@ -27,3 +27,15 @@ def test_decisions_are_uniform_and_recommendations_are_those_of_the_risk() -> No
         each.tell(first, evaluate(each, first, 0, PAIRS))
         chosen = each.recommend()
         assert torch.equal(chosen, search.recommend())
+
+
+def test_decisions_are_random_whatever_was_observed() -> None:
+    options = {"environment": OBJECTIVES.environment, "num_initial": 4}
+    first, second = (
+        random_pareto_search(OBJECTIVES.bounds, [0, 1], risk_measures=measures, **options)
+        for measures in ([Expectation(), Expectation()], [WorstCase(), Expectation()])
+    )
+    asked = [torch.cat(play(each, 5, problem=OBJECTIVES), dim=-2) for each in (first, second)]
+    assert torch.equal(*asked)
+    later = asked[0][:, 4:]
+    assert len(later.flatten().unique()) == later.numel()

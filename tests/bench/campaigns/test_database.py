@@ -2,7 +2,10 @@ r"""Files that are no store, or another experiment's, are refused and left alone
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from botorch_risk_bench.campaigns.database import (
     transaction,
     write_identity,
 )
+from botorch_risk_bench.campaigns.whole_files import replacing
 
 from tests.bench.played import change
 
@@ -221,3 +225,53 @@ def test_of_many_gaps_the_first_are_named() -> None:
 def test_a_key_of_another_type_is_no_key(key: tuple[object, ...]) -> None:
     with pytest.raises(StoreError, match=r"an intact store\. Got a row with the key"):
         check_no_gaps("rounds", BEGUN, [key, *ROUNDS], HERE)
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    for text in ("first", "second"):
+        with replacing(path) as written:
+            written.write_text(text)
+            assert written.parent == tmp_path  # on the same disk
+        assert path.read_text() == text
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("error", [ValueError, OSError, KeyboardInterrupt])
+def test_an_error_leaves_the_file_as_it_was(error: type[BaseException], tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("of last week")
+    with pytest.raises(error, match="in the middle"), replacing(path) as written:
+        written.write_text("half")
+        raise error("in the middle")
+    assert path.read_text() == "of last week"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_permissions_and_links_stay(tmp_path: Path) -> None:
+    path, link = tmp_path / "a.csv", tmp_path / "link.csv"
+    path.touch(mode=0o640)
+    path.chmod(0o640)
+    link.symlink_to(path)
+    with replacing(link) as written:
+        written.write_text("new")
+    assert link.is_symlink() and path.read_text() == "new"
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_new_file_has_the_permissions_of_any_other(tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+    with replacing(tmp_path / "a.csv") as written:
+        written.write_text("new")
+    assert (tmp_path / "a.csv").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+@pytest.mark.skipif(os.name != "posix", reason="/dev/stdout")
+def test_what_is_no_file_is_written_directly() -> None:
+    script = """
+from botorch_risk_bench.campaigns.whole_files import replacing
+with replacing("/dev/stdout") as written:
+    written.write_text("shown")
+"""
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert shown.stdout == b"shown"

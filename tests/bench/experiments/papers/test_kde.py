@@ -27,7 +27,7 @@ def test_every_strategy_starts_alike_and_knows_the_bounds_of_the_contexts(name: 
     starts = []
     for label in definition.strategies:
         strategy: Any = definition.build(label, bounds, [0, 5])
-        assert torch.equal(strategy.space.context_bounds, contexts)
+        assert torch.equal(strategy.space.environment.context_bounds, contexts)
         starts.append(strategy.ask())
     assert all(torch.equal(X, starts[0]) for X in starts)
 

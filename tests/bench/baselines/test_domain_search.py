@@ -11,18 +11,24 @@ from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch_risk_bench.baselines import (
     expected_improvement_search,
+    gchk,
     max_value_entropy_search,
+    maximum_variance_search,
     minimum_regret_search,
+    straddle_search,
     upper_confidence_bound_search,
 )
 from botorch_risk_bench.baselines.domain_search import expected_regret_reduction
 from scipy import integrate, stats
+from scipy.integrate import quad
+from scipy.stats import norm
 from torch import Tensor
 
+from botorch_risk.posterior import DomainPosterior
 from botorch_risk.posterior.marginals import Marginals
 from botorch_risk.repeats.log_expected_improvement import log_expected_improvement
 from botorch_risk.strategies import Strategy
-from tests.acquisition.lake import build_model, build_posterior, grid, refit, truth
+from tests.acquisition.lake import NOISE, build_model, build_posterior, grid, refit, truth
 
 SEEDS = (0, 1, 2)
 KINDS: list[Any] = [
@@ -186,3 +192,105 @@ def test_errors() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             build(upper_confidence_bound_search, 0, **options)
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])
+def test_without_noise_a_known_point_tells_nothing(dense: bool) -> None:
+    r"""Its slope is 0 / 0; NaN would be the largest score."""
+    posterior = build_posterior(torch.tensor([[3, 13], [0, 8]]), dense=dense)
+    known = torch.tensor([7, 30])
+    for row in (known, known.flip(0)):
+        posterior.observe(row, truth(grid()[row]).squeeze(-1), 0.0)
+    score = expected_regret_reduction(posterior, torch.zeros(2, 36).double())
+    assert (score >= 0).all()
+    assert (score[:, known] == 0).all()
+    assert (score.amax(dim=-1) > 0).all()
+    noisy = expected_regret_reduction(posterior, torch.full((2, 36), 1e-12).double())
+    torch.testing.assert_close(score, noisy, rtol=1e-4, atol=1e-6)
+
+
+def knowledge_gradient(rows: list[int], recommended: np.ndarray, x: int, noise: float) -> float:
+    r"""How much the largest posterior mean rises by a sample at x, by quadrature."""
+    domain = grid().numpy()
+    X, y = domain[rows], truth(grid()[rows]).flatten().numpy()
+    mean, covariance = refit(X, y, np.full(len(rows), NOISE), domain)
+    slope = covariance[recommended, x] / np.sqrt(covariance[x, x] + noise)
+
+    def largest(z: float) -> float:
+        return float((mean[recommended] + slope * z).max() * norm.pdf(z))
+
+    return quad(largest, -8, 8, limit=400)[0] - mean[recommended].max()
+
+
+def test_equals_the_knowledge_gradient() -> None:
+    rows, noise = [3, 13, 30], 0.05
+    posterior = build_posterior(torch.tensor(rows))
+    score = expected_regret_reduction(posterior, torch.full((1, 36), noise).double()).flatten()
+    few = expected_regret_reduction(posterior, torch.full((1, 36), noise).double(), 4).flatten()
+    bound = posterior.mean + 2 * posterior.variance.sqrt()
+    top = bound.flatten().topk(4).indices.numpy()
+    for x in (0, 7, 14, 29, 35):
+        every = knowledge_gradient(rows, np.arange(36), x, noise)
+        assert score[x].item() == pytest.approx(every, rel=0.02, abs=1e-4)
+        assert few[x].item() == pytest.approx(
+            knowledge_gradient(rows, top, x, noise), rel=0.02, abs=1e-4
+        )
+
+
+def test_with_one_point_to_recommend_no_outcome_changes_the_recommendation() -> None:
+    posterior, noise = build_posterior(torch.tensor([3, 13])), torch.full((1, 36), 1e-3).double()
+    assert expected_regret_reduction(posterior, noise, 1).abs().max() < 1e-12
+    assert expected_regret_reduction(posterior, noise, 2).max() > 1e-3
+
+
+def test_nothing_to_learn_anywhere() -> None:
+    domain = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+    model = SingleTaskGP(domain[:1], domain[:1].sin(), torch.full((1, 1), 1e-4).double())
+    posterior = DomainPosterior(model, domain)
+    for row in range(5):
+        posterior.observe(row, float(row), 0.0)
+    score = expected_regret_reduction(posterior, torch.zeros(1, 5).double())
+    assert score.tolist() == [0.0] * 5
+
+
+THRESHOLD = 0.7
+KNOWN: dict[str, Any] = {"model": build_model, "estimator": None, "noise": 1e-3, "num_initial": 4}
+
+
+def mean_and_variance() -> tuple[Tensor, Tensor]:
+    X = grid()[ROWS]
+    noise = torch.full((4,), 1e-3).double().numpy()
+    mean, covariance = refit(X.numpy(), truth(X)[:, 0].numpy(), noise, grid().numpy())
+    return torch.from_numpy(mean), torch.from_numpy(covariance).diagonal()
+
+
+def next_point(make: Any, **options: Any) -> Any:
+    strategy = make(grid(), 0, **KNOWN, **options)
+    X = grid()[ROWS].unsqueeze(0)
+    strategy.tell(X, truth(X))
+    return strategy
+
+
+def test_the_straddle() -> None:
+    mean, variance = mean_and_variance()
+    for beta in (1.96**2, 9.0):
+        score = (beta * variance).sqrt() - (mean - THRESHOLD).abs()
+        strategy = next_point(straddle_search, threshold=THRESHOLD, beta=beta)
+        assert torch.equal(strategy.ask()[0, 0], grid()[score.argmax()])
+
+
+def test_gchk_leaves_out_what_three_deviations_classify() -> None:
+    mean, variance = mean_and_variance()
+    reach = 3 * variance.sqrt()
+    open_points = (mean - reach <= THRESHOLD) & (mean + reach >= THRESHOLD)
+    strategy = next_point(gchk, threshold=THRESHOLD)
+    assert torch.equal(strategy.state["unclassified"][0], open_points)
+    assert torch.equal(strategy.state["high"][0], mean - reach > THRESHOLD)
+    score = (reach - (mean - THRESHOLD).abs()).where(open_points, -torch.inf)
+    assert torch.equal(strategy.ask()[0, 0], grid()[score.argmax()])
+
+
+def test_uncertainty_sampling() -> None:
+    _, variance = mean_and_variance()
+    strategy = next_point(maximum_variance_search)
+    assert torch.equal(strategy.ask()[0, 0], grid()[variance.argmax()])
