@@ -6,21 +6,17 @@ new name needs no line. `python -m tests.limits` writes `limits.txt` again.
 
 from __future__ import annotations
 
-import contextlib
-import doctest
-import inspect
-import io
 import math
-import sys
 import warnings
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from types import FrameType, UnionType
+from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 from botorch.exceptions.errors import BotorchError
 
+from tests.calls import called, first_call
 from tests.public_objects import Public, hints_of, public_objects
 
 FILE = Path(__file__).with_suffix(".txt")
@@ -33,15 +29,9 @@ REFUSALS = (ValueError, TypeError, BotorchError)  # what a user can act on
 WITHOUT_LIMITS = {
     "acquisition.TruncatedVarianceState": "a state, whose classmethod checks",
     "ax.BestArm": "a result",
-    "campaigns.Block": "a part of a campaign, which checks",
-    "campaigns.Serial": "one worker, whatever it says",
-    "fit.warn_of_failed_fits": "its number is of `warnings.warn`",
-    "metrics.format_with_error": "prints any number",
-    "metrics.note_on_comparisons": "prints any number",
     "optim.optimize_acqf_replicates.seeds": "its example is of two replicates",
     "projected_bfgs.minimize_rows": "the innermost loop, whose callers check",
     "strategies.History": "a state, whose strategy checks",
-    "strategies.View": "a view of a strategy, which checks",
     "constraint_noise_std": "BoTorch's, of any test problem",
     "dim": "PyTorch's, with PyTorch's error",
     "lower_bounds": "BoTorch's, where NaN is no bound",
@@ -49,10 +39,6 @@ WITHOUT_LIMITS = {
     "optimal_value": "the unknown one is NaN, and so are regrets",
     "upper_bounds": "BoTorch's, where NaN is no bound",
 }
-
-
-class _Found(KeyboardInterrupt):
-    r"""Ends an example, which is a foreign function, once its call is known."""
 
 
 def limits_of(value: Public) -> Iterator[tuple[str, str]]:
@@ -77,39 +63,6 @@ def probes(hint: Any) -> tuple[float, ...]:
     if float in parts:
         return NUMBERS
     return INTEGERS if int in parts else ()
-
-
-def first_call(value: Public) -> dict[str, Any] | None:
-    r"""The arguments of its first call in its example, by their names; `None` without one."""
-    function = value.__init__ if isinstance(value, type) else value
-    code = getattr(function, "__code__", None)
-    names, found = inspect.signature(value).parameters, {}
-
-    def watch(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code is code:
-            sys.setprofile(None)
-            found.update({name: frame.f_locals[name] for name in names if name in frame.f_locals})
-            raise _Found
-
-    namespace = dict(vars(sys.modules[value.__module__]))
-    for test in doctest.DocTestFinder().find(value, globs=namespace):
-        runner = doctest.DocTestRunner(verbose=False)
-        sys.setprofile(watch)
-        try:
-            with contextlib.redirect_stdout(io.StringIO()):
-                runner.run(test, clear_globs=False)
-        except _Found:
-            return found
-        finally:
-            sys.setprofile(None)
-    return None
-
-
-def called(value: Public, arguments: dict[str, Any]) -> Any:
-    r"""What it gives for arguments by their names, those behind stars included."""
-    bound = inspect.signature(value).bind_partial()
-    bound.arguments.update(arguments)
-    return value(*bound.args, **bound.kwargs)
 
 
 def _taken(value: Public, arguments: dict[str, Any], name: str, number: float) -> str:

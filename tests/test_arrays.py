@@ -22,7 +22,7 @@ from botorch_risk.recommend_everywhere import recommend_everywhere
 from botorch_risk.repeats import next_readings, repeat_advice
 from botorch_risk.risk.mmd import UncertifiedWorstCaseError
 from botorch_risk.strategies import Strategy
-from tests.limits import called, first_call
+from tests.calls import called, first_call
 from tests.public_objects import Public, hints_of, holds_tensor, public_objects
 
 PUBLIC: dict[str, Any] = {
@@ -100,7 +100,7 @@ def test_other_forms_of_the_numbers_are_taken_or_refused(
 
 
 def test_most_public_names_with_tensors_are_called_again() -> None:
-    assert len({case.values[0] for case in CASES}) > 100
+    assert len({case.values[0] for case in CASES}) > 80
 
 
 @pytest.mark.parametrize("values", [[[1.0], [2.0, 3.0]], "abc", ["a"], [None], object(), {"a": 1}])

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Module
 
+from tests.calls import called, first_call
 from tests.defaults import modules
-from tests.limits import called, first_call
 from tests.public_objects import hints_of, is_record, public_objects
 
 # A record holds what it is given; these share on purpose.

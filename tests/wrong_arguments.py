@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from botorch.exceptions.errors import BotorchError
 from torch import Tensor
 
-from tests.limits import called, first_call
+from tests.calls import called, first_call
 from tests.public_objects import Public, hints_of
 
 

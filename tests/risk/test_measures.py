@@ -26,7 +26,7 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.risk.measures import _warn_of_alpha
-from tests.limits import called, first_call
+from tests.calls import called, first_call
 from tests.public_objects import hints_of, public_objects
 
 SAID = (

@@ -1,0 +1,85 @@
+r"""A call of each public name, which tests repeat with other arguments: that of its example.
+
+The inner parts, which show no example, have their calls in `CALLS`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import inspect
+import io
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import torch
+
+from tests.public_objects import Public
+
+CALLS = {
+    "AdaptiveRepeats": "AdaptiveRepeats(FixedRepeats(4), MeanVarianceSearch(Weights(1)), budget=9)",
+    "BoundedMarginals": "BoundedMarginals(torch.distributions.Normal(0, 1), torch.eye(2)[:, 1:])",
+    "KernelDensity": "KernelDensity(torch.tensor([[0.1], [0.4]]), torch.tensor([0.2]))",
+    "PortfolioOptimization": "PortfolioOptimization()",
+    "RobotPushing": "RobotPushing()",
+    "ValueAtRiskPortfolio": "ValueAtRiskPortfolio()",
+    "ValueAtRiskRobotPushing": "ValueAtRiskRobotPushing()",
+    "Weights": "Weights(risk_aversion=1.0)",
+    "cumulative_regret": "cumulative_regret(torch.tensor([0.5, 1.0]), 1.0)",
+    "initial_design": "initial_design(torch.tensor([[0.0], [1.0]]), [0, 1], 4)",
+    "instantaneous_regret": "instantaneous_regret(torch.tensor([0.5, 1.0]), 1.0)",
+    "leave_one_out_bandwidth": "leave_one_out_bandwidth(torch.rand(9, 1), torch.tensor([1e-3]))",
+    "level_set_scores": "level_set_scores(torch.tensor([True, False]), torch.tensor([True, True]))",
+    "mean_and_standard_error": "mean_and_standard_error(torch.tensor([1.0, 3.0]))",
+    "paired_difference": "paired_difference(torch.tensor([1.0, 5.0]), torch.tensor([0.0, 3.0]))",
+    "share_of_targets": "share_of_targets(torch.tensor([3.0, 0.5]), torch.tensor([1.0]))",
+    "simple_regret": "simple_regret(torch.tensor([0.5, 1.0]), 1.0)",
+}
+
+
+class _Found(KeyboardInterrupt):
+    r"""Ends an example, which is a foreign function, once its call is known."""
+
+
+def first_call(value: Public) -> dict[str, Any] | None:
+    r"""The arguments of its first call in its example, by their names; `None` without one."""
+    function = value.__init__ if isinstance(value, type) else value
+    code = getattr(function, "__code__", None)
+    names, found = inspect.signature(value).parameters, {}
+
+    def watch(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code is code:
+            sys.setprofile(None)
+            found.update({name: frame.f_locals[name] for name in names if name in frame.f_locals})
+            raise _Found
+
+    for test in _examples(value):
+        runner = doctest.DocTestRunner(verbose=False)
+        sys.setprofile(watch)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                runner.run(test, clear_globs=False)
+        except _Found:
+            return found
+        finally:
+            sys.setprofile(None)
+    return None
+
+
+def _examples(value: Public) -> Iterator[doctest.DocTest]:
+    r"""Those of its docstring, and else its line of the table."""
+    namespace = {**vars(sys.modules[value.__module__]), "torch": torch}
+    if value.__name__ in CALLS:
+        source = f">>> {CALLS[value.__name__]}"
+        yield doctest.DocTestParser().get_doctest(source, namespace, value.__name__, None, 0)
+    else:
+        yield from doctest.DocTestFinder().find(value, globs=namespace)
+
+
+def called(value: Public, arguments: dict[str, Any]) -> Any:
+    r"""What it gives for arguments by their names, those behind stars included."""
+    bound = inspect.signature(value).bind_partial()
+    bound.arguments.update(arguments)
+    return value(*bound.args, **bound.kwargs)
