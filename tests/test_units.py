@@ -39,7 +39,7 @@ from botorch_risk.recommend_everywhere import recommend_everywhere
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.robust import robust
 from botorch_risk.strategies import Strategy, pareto_search, risk_search
-from botorch_risk.strategies.monte_carlo import in_spreads
+from botorch_risk.strategies.risk_search import in_spreads
 
 SMALL, LARGE = 2.0**-27, 2.0**27
 UNITS = [(SMALL, LARGE), (LARGE, SMALL)]  # of the objective and of the constraint
@@ -142,12 +142,7 @@ def of_botorch(units: tuple[float, float]) -> Found:
 
 def of_strategy(make: Callable[..., Strategy], units: tuple[float, float], **options: Any) -> Found:
     strategy = make(
-        BOX,
-        0,
-        environment=WEATHER,
-        constraints=[chance(units[1])],
-        num_initial=12,
-        **options,
+        BOX, 0, environment=WEATHER, constraints=[chance(units[1])], num_initial=12, **options
     )
     X = strategy.ask()
     if X.shape[-1] == 1:
@@ -205,11 +200,7 @@ CASES: dict[str, Callable[[tuple[float, float]], Found]] = {
         of_strategy, risk_search, risk_measure=TAIL, w_is_chosen=True, **FEW
     ),
     "strategies.MonteCarloDecision": functools.partial(
-        of_strategy,
-        risk_search,
-        risk_measure=TAIL,
-        acquisition=qLogNoisyExpectedImprovement,
-        **FEW,
+        of_strategy, risk_search, risk_measure=TAIL, acquisition=qLogNoisyExpectedImprovement, **FEW
     ),
     "baselines.random_decisions": functools.partial(
         of_strategy, random_decisions, risk_measure=TAIL, **FEW

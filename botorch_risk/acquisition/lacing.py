@@ -1,7 +1,5 @@
 r"""Selects the value of the environment to query beside a decision."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, get_args
 

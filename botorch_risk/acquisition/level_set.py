@@ -1,7 +1,5 @@
 r"""Acquisition functions for level-set estimation: where is the function above a level?"""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import torch

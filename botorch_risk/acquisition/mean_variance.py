@@ -1,7 +1,5 @@
 r"""Confidence bounds of mean minus weighted noise variance (RAHBO)."""
 
-from __future__ import annotations
-
 from abc import ABC
 from typing import Any
 

@@ -7,8 +7,6 @@ model, the contexts so far with their bounds, and the round `t`, in this order; 
 model, the environment and `t`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 r"""Acquisition functions of one point at a time, and what all of ours share."""
 
-from __future__ import annotations
-
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 r"""Widths of confidence bounds: what the theory prescribes for a round or a model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -11,7 +11,7 @@ import torch
 from ax.api.client import Client
 from ax.core.experiment import Experiment
 
-from botorch_risk.ax.chosen_context import OfDecisions
+from botorch_risk.ax.acquisition import OfDecisions
 from botorch_risk.ax.fitted import completed_arms, confidence_bound, encoded, fitted_adapter
 from botorch_risk.ax.observed import ObservedAdapter
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound

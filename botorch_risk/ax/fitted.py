@@ -1,7 +1,5 @@
 r"""What a strategy of this package knows: its models, fitted to all data so far."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +14,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.ax.generator import RiskGenerator
-from botorch_risk.ax.known_names import check_names
+from botorch_risk.ax.nodes import check_names
 from botorch_risk.ax.observed import ObservedAdapter
 
 

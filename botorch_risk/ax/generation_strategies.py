@@ -1,7 +1,5 @@
 r"""Generation strategies for Ax, from its own nodes."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -22,10 +20,9 @@ from botorch_risk.acquisition import (
 from botorch_risk.acquisition.lacing import LacingRule
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.arguments import check_counts
-from botorch_risk.ax.chosen_context import ChosenContextAcquisition
+from botorch_risk.ax.acquisition import ChosenContextAcquisition, PerturbedInputsAcquisition
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.ax.nodes import after_sobol, generator_spec
-from botorch_risk.ax.perturbed_inputs import PerturbedInputsAcquisition
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.botorch_parts import check_risk_measure

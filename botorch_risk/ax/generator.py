@@ -1,7 +1,5 @@
 r"""Ax's modular generator, with readings counted and draws addressed by a seed."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

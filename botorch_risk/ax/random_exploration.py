@@ -2,16 +2,180 @@ r"""Random trials among those of a generation strategy, as often as EXP3 finds t
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import get_args
+
+import numpy as np
+import torch
 from ax.adapter.registry import Generators
+from ax.core.experiment import Experiment
 from ax.exceptions.core import UnsupportedError
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generation_strategy.transition_criterion import TransitionCriterion
 from ax.utils.common.serialization import serialize_init_args
+from torch import Tensor
 
-from botorch_risk.ax.exp3_criterion import Exp3Criterion
-from botorch_risk.bandits import RewardScale
+from botorch_risk.arguments import check_integers, check_positive
+from botorch_risk.ax.observed import STORED_DECIMALS
+from botorch_risk.bandits import Exp3, RewardScale, draw_arms, exploration_rate, scale_reward
 from botorch_risk.seeding import derive_seed
+
+RANDOM, INNER = 0, 1  # the arms of the bandit
+
+
+class Exp3Criterion(TransitionCriterion):
+    r"""Met where EXP3 draws another node for the next trial, Algorithm 1 of [Ha2023uhe]_.
+
+    The weights of the bandit are not stored: they follow from the experiment's trials. A draw knows
+    the rewards of the pairs that were completed when it was made, to the second, which is what
+    Ax's SQL storage keeps.
+
+    Args:
+        transition_to: The node to move to.
+        random_node: The name of the node of random trials.
+        inner_node: The name of the node that trials are otherwise from.
+        reward_scale: The scale of rewards.
+        exploration: A constant rate of EXP3; Algorithm 1's schedule if omitted.
+        seed: Of the draws.
+
+    Raises:
+        ValueError: If `reward_scale` is unknown or `exploration` is not positive.
+
+    Example:
+        >>> Exp3Criterion("Random", "Random", "risk_averse").transition_to
+        'Random'
+    """
+
+    def __init__(
+        self,
+        transition_to: str,
+        random_node: str,
+        inner_node: str,
+        reward_scale: RewardScale = "min_max",
+        exploration: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        if reward_scale not in get_args(RewardScale):
+            raise ValueError(
+                f"Expected `reward_scale` to be one of {get_args(RewardScale)}. Got "
+                f"{reward_scale!r}."
+            )
+        if exploration is not None:
+            check_positive(exploration=exploration)
+        check_integers(seed=seed)
+        super().__init__(transition_to=transition_to)
+        self.random_node = random_node
+        self.inner_node = inner_node
+        self.reward_scale = reward_scale
+        self.exploration = exploration
+        self.seed = seed
+
+    def is_met(self, experiment: Experiment, curr_node: GenerationNode) -> bool:
+        r"""Whether the next trial is from the node that this leads to."""
+        return self.next_node(experiment) == self.transition_to
+
+    def next_node(self, experiment: Experiment) -> str:
+        r"""The node of the next trial: drawn for the first of a pair, inner for the second."""
+        initial, trials = self._evaluations(experiment)
+        if len(trials) % 2:
+            return self.inner_node  # Alg. 1, line 11
+        probabilities = self._probabilities(initial, trials)[-1]
+        (arm,) = draw_arms(probabilities, self.seed, "arm", len(trials) + 1).tolist()
+        return self.random_node if arm == RANDOM else self.inner_node
+
+    def _evaluations(self, experiment: Experiment) -> tuple[list[_Evaluation], list[_Evaluation]]:
+        r"""Of the trials before the first of the two nodes, and of the trials of these nodes."""
+        outcomes = _best_outcomes(experiment)
+        initial: list[_Evaluation] = []
+        drawn: list[_Evaluation] = []
+        for index, trial in sorted(experiment.trials.items()):
+            nodes = {run._generation_node_name for run in trial.generator_runs}
+            evaluation = _Evaluation(
+                is_random=self.random_node in nodes,
+                created=_seconds(trial.time_created),
+                completed=_seconds(trial.time_completed),
+                outcome=outcomes.get(index, math.nan),
+            )
+            if nodes & {self.random_node, self.inner_node}:
+                drawn.append(evaluation)
+            elif not drawn:
+                initial.append(evaluation)
+        return initial, drawn
+
+    def _probabilities(self, initial: list[_Evaluation], drawn: list[_Evaluation]) -> list[Tensor]:
+        r"""The probabilities of the arms in each draw so far and in the next one, `1 x 2` each."""
+        pairs = list(zip(drawn[::2], drawn[1::2], strict=False))
+        found: list[Tensor] = []
+        gains: list[tuple[float, Tensor]] = []  # of the log weights, and when they were known
+        for now in [*(first.created for first, _ in pairs), math.inf]:
+            start = Exp3.start(num_replicates=1, num_arms=2).log_weights
+            known = sum((gain for done, gain in gains if done <= now), start)
+            found.append(Exp3(known).probabilities(self._rate(2 * len(found) + 1)))  # line 7
+            if len(gains) < len(pairs):
+                before = [*initial, *drawn[: 2 * len(gains) + 2]]
+                gains.append(self._gain(pairs[len(gains)], found[-1], initial, before))
+        return found
+
+    def _gain(
+        self,
+        pair: tuple[_Evaluation, _Evaluation],
+        probabilities: Tensor,
+        initial: list[_Evaluation],
+        before: list[_Evaluation],
+    ) -> tuple[float, Tensor]:
+        r"""When a pair is complete, NaN if it is not, and what it adds to the log weights."""
+        done = float(np.max([each.completed for each in pair]))
+        outcomes, scale, so_far = (
+            torch.tensor(
+                [[each.outcome if each.completed <= done else math.nan for each in some]],
+                dtype=torch.double,
+            )
+            for some in (pair, initial, before)
+        )
+        reward = outcomes.nan_to_num(nan=-torch.inf).amax(dim=-1)  # Alg. 1, line 19
+        reward = reward.masked_fill(reward == -torch.inf, torch.nan)
+        value = scale_reward(reward, scale, so_far, self.reward_scale).value
+        arm = torch.tensor([RANDOM if pair[0].is_random else INNER])
+        bandit = Exp3.start(num_replicates=1, num_arms=2).update(  # Alg. 1, line 20
+            arm, value, probabilities, self._rate(len(before) - len(initial)), value.isfinite()
+        )
+        return done, bandit.log_weights
+
+    def _rate(self, t: int) -> float:
+        return self.exploration or exploration_rate(t / 2, num_arms=2)  # Alg. 1, line 5
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    r"""What the bandit knows of a trial; times in seconds, NaN while it is running."""
+
+    is_random: bool
+    created: float
+    completed: float
+    outcome: float
+
+
+def _seconds(time: datetime | None) -> float:
+    return math.nan if time is None else math.floor(time.timestamp())
+
+
+def _best_outcomes(experiment: Experiment) -> dict[int, float]:
+    r"""The best outcome of each trial that has one; larger is better."""
+    config = experiment.optimization_config
+    if config is None or not config.objective.is_single_objective:
+        raise UnsupportedError(
+            f"Expected an experiment of one objective for random exploration. Got {config}."
+        )
+    (metric,) = config.objective.metric_names
+    table = experiment.lookup_data().df
+    table = table[table["metric_name"] == metric].dropna(subset="mean")
+    means = table.groupby("trial_index")["mean"].agg("min" if config.objective.minimize else "max")
+    sign = -1.0 if config.objective.minimize else 1.0
+    return {int(index): sign * value for index, value in means.round(STORED_DECIMALS).items()}
 
 
 def with_random_exploration(

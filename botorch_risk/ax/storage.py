@@ -1,7 +1,5 @@
 r"""Names by which Ax finds, fits and stores the classes of this package."""
 
-from __future__ import annotations
-
 import inspect
 from types import ModuleType
 from typing import Any
@@ -19,13 +17,15 @@ from botorch.fit import fit_gpytorch_mll
 from gpytorch.mlls import MarginalLogLikelihood
 
 from botorch_risk import acquisition, constraints, repeats, risk
-from botorch_risk.ax.acquisition import RiskAcquisition
-from botorch_risk.ax.chosen_context import ChosenContextAcquisition
+from botorch_risk.ax.acquisition import (
+    ChosenContextAcquisition,
+    PerturbedInputsAcquisition,
+    RiskAcquisition,
+)
 from botorch_risk.ax.contextual import ContextualRiskModel
-from botorch_risk.ax.exp3_criterion import Exp3Criterion
 from botorch_risk.ax.generator import RiskGenerators
-from botorch_risk.ax.known_names import KnownNames
-from botorch_risk.ax.perturbed_inputs import PerturbedInputsAcquisition
+from botorch_risk.ax.nodes import KnownNames
+from botorch_risk.ax.random_exploration import Exp3Criterion
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.risk import RiskMeasure
 

@@ -8,26 +8,27 @@ from botorch_risk.strategies.acquire import Acquire
 from botorch_risk.strategies.adaptive_repeats import (
     AdaptiveRepeats,
     FixedRepeats,
+    MeasuredBox,
     RepeatsRule,
     WorthOfReadings,
     adaptive_repeats,
 )
-from botorch_risk.strategies.classification import Classification
 from botorch_risk.strategies.environment import EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.kde import drbo_kde, drbo_mmd, risk_kde, sbo_kde
-from botorch_risk.strategies.mean_variance import MeanVarianceSearch, Weights
-from botorch_risk.strategies.measured_box import MeasuredBox
-from botorch_risk.strategies.method import Method, State, View
-from botorch_risk.strategies.monte_carlo import MonteCarloDecision
-from botorch_risk.strategies.pareto_search import HypervolumeImprovement, pareto_search
-from botorch_risk.strategies.pareto_set import ObjectiveRisksRecipe, ParetoSearch
-from botorch_risk.strategies.rahbo import rahbo, rahbo_us
-from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
+from botorch_risk.strategies.method import Classification, Method, State, View
+from botorch_risk.strategies.pareto_search import (
+    HypervolumeImprovement,
+    ObjectiveRisksRecipe,
+    ParetoSearch,
+    pareto_search,
+)
+from botorch_risk.strategies.rahbo import MeanVarianceSearch, Weights, rahbo, rahbo_us
 from botorch_risk.strategies.random_search import RandomPoints, random_search
 from botorch_risk.strategies.risk_search import (
     DecisionThenValue,
+    MonteCarloDecision,
     RiskRecipe,
     largest_bound,
     random_decision,
@@ -44,7 +45,7 @@ from botorch_risk.strategies.truvar import (
     truvar,
     truvar_state,
 )
-from botorch_risk.strategies.uhe_bo import uhe_bo
+from botorch_risk.strategies.uhe_bo import RandomOrAcquire, uhe_bo
 from botorch_risk.strategies.v_ucb import LacedValue, v_ucb
 
 __all__ = [

@@ -1,7 +1,5 @@
 r"""Maximises a user-supplied acquisition function in each round."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,8 +17,12 @@ from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.strategies.method import Method, View, best_observed
-from botorch_risk.strategies.mixed import AcquisitionOfDecisions, maximize_by_botorch
-from botorch_risk.strategies.space import Box, unit_cube
+from botorch_risk.strategies.space import (
+    AcquisitionOfDecisions,
+    Box,
+    maximize_by_botorch,
+    unit_cube,
+)
 
 AcquisitionFactory = Callable[[Any, int], AcquisitionFunction]
 ModelFactory = Callable[[Tensor, Tensor], SingleTaskGP]

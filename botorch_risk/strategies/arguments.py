@@ -1,7 +1,5 @@
 r"""What a strategy was built with, as JSON, and tensors as JSON."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import functools

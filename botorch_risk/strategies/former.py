@@ -4,8 +4,6 @@ Version 0.1.0 named parts by their modules, had a method and a space of their ow
 are observed, and bounds of a known distribution by the name of their acquisition function.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -5,8 +5,6 @@ name. `ask` returns decisions; `tell` takes them with the contexts that they met
 columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

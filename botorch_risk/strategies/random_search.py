@@ -1,7 +1,5 @@
 r"""Uniformly random points: the baseline that every method has to beat."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,24 +1,18 @@
 r"""One experiment of a laboratory, whose readings come as a plain table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
-from botorch.exceptions.errors import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from botorch_risk.arguments import check_fields
 from botorch_risk.models.repeats import group_equal_rows
-from botorch_risk.strategies.classification import Classification
 from botorch_risk.strategies.environment_space import EnvironmentSpace
+from botorch_risk.strategies.method import Classification
 from botorch_risk.strategies.space import as_data
 from botorch_risk.strategies.strategy import Strategy
 

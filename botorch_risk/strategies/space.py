@@ -3,19 +3,21 @@ r"""What a point is: the protocol of spaces, and the box of decisions."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from botorch.exceptions.errors import (
-    BotorchTensorDimensionError,
-    InputDataError,
-)
+from botorch.acquisition import AcquisitionFunction
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models.transforms.input import InputTransform
+from botorch.optim import optimize_acqf_mixed_alternating
+from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
+from botorch_risk.acquisition.pointwise import PointwiseAcquisition
 from botorch_risk.arguments import (
     as_floating,
     check_arguments,
@@ -25,9 +27,107 @@ from botorch_risk.arguments import (
 )
 from botorch_risk.models.standardized_gp import one_hot_inputs
 from botorch_risk.optim.multistart import optimize_acqf_replicates
-from botorch_risk.optim.pointwise import PointwiseAcquisition
 from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points
-from botorch_risk.strategies.mixed import AcquisitionOfDecisions, decoded
+
+
+class AcquisitionOfDecisions(AcquisitionFunction):
+    r"""An acquisition function of encoded points, as one of decisions.
+
+    A model of one-hot columns cannot be searched column by column: of the columns of a category
+    one is 1 and the others are 0.
+
+    Args:
+        acqf: An acquisition function of encoded points. What it has pending stays pending.
+        encode: From decisions `... x d` to encoded points.
+    """
+
+    def __init__(self, acqf: Any, encode: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(model=acqf.model)
+        self.acqf, self.encode = acqf, encode
+        self._before: Tensor | None = None
+        if "X_pending" in dir(acqf):  # it takes pending points
+            self._before = acqf.X_pending
+            super().set_X_pending(None)
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""Values `batch_shape x m` of decisions `batch_shape x m x d`, each by itself."""
+        inputs = self.encode(X)
+        if isinstance(self.acqf, PointwiseAcquisition):
+            return self.acqf.evaluate(inputs)
+        values: Tensor = self.acqf(inputs.movedim(-2, 0).unsqueeze(-2))
+        return values.movedim(0, -1)
+
+    def forward(self, X: Tensor) -> Tensor:
+        r"""Values of decisions `batch_shape x q x d` as BoTorch's optimisers ask for them."""
+        values: Tensor = self.acqf(self.encode(X))
+        return values
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        r"""Makes decisions pending, beside what was pending before; None leaves that alone."""
+        super().set_X_pending(X_pending)
+        pending = self._before
+        if X_pending is not None:
+            pending = self.encode(X_pending)
+            if self._before is not None:
+                before = self._before.expand(*pending.shape[:-2], *self._before.shape[-2:])
+                pending = torch.cat([before, pending], dim=-2)
+        self.acqf.set_X_pending(pending)
+
+
+def maximize_by_botorch(
+    acqf: AcquisitionFunction, box: Any, seed: int, q: int = 1, **options: Any
+) -> Tensor:
+    r"""Decisions `q x d` by BoTorch's `optimize_acqf_mixed_alternating`, a function of the seed.
+
+    Args:
+        acqf: An acquisition function of decisions, for one replicate.
+        box: A `Box` with integers or categories.
+        seed: A seed of 31 bits.
+        q: How many decisions, one after the other.
+        options: Further arguments, such as `num_restarts`.
+    """
+    before = random.getstate()  # BoTorch draws among many categories by Python's generator
+    random.seed(seed)
+    try:
+        with manual_seed(seed):
+            X, _ = optimize_acqf_mixed_alternating(
+                acqf, box.bounds, box.discrete_dims, box.cat_dims, q=q, **options
+            )
+    finally:
+        random.setstate(before)
+    return X
+
+
+def require_continuous(box: Any, name: str) -> None:
+    r"""Raises an `UnsupportedError` if a box has integers or categories."""
+    if box.discrete:
+        raise UnsupportedError(
+            f"Expected a box without integers and categories for {name}, which BoTorch's "
+            f"`optimize_acqf` maximises. Got {box.integers=}, {box.categories=}."
+        )
+
+
+def decoded(X: Tensor, cat_dims: Mapping[int, Sequence[float]], num_columns: int) -> Tensor:
+    r"""One column, from 0 to 1, in place of the one-hot columns of a category.
+
+    Args:
+        X: Encoded points, `... x d'`.
+        cat_dims: The values of the categories.
+        num_columns: The number `d` of columns of a decision.
+
+    Returns:
+        Points of the unit cube, `... x d`, the values of a category evenly spaced.
+    """
+    columns, first = [], 0
+    for column in range(num_columns):
+        count = len(cat_dims.get(column, (0,)))
+        part = X[..., first : first + count]
+        if column in cat_dims:
+            part = part.argmax(dim=-1, keepdim=True).to(X) / (count - 1)
+        columns.append(part)
+        first += count
+    return torch.cat(columns, dim=-1)
+
 
 # How far outside the bounds a point may be by rounding, in units of their range.
 _ROUNDING = 1e-6

@@ -1,7 +1,5 @@
 r"""A sequential strategy: a loop's memory round one method."""
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,10 +12,17 @@ from torch import Tensor
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.seeding import as_seeds, derive_seed
 from botorch_risk.strategies.arguments import describe, difference, from_json, to_json
-from botorch_risk.strategies.classification import Classification
 from botorch_risk.strategies.former import fits_as_today
 from botorch_risk.strategies.history import History
-from botorch_risk.strategies.method import Method, State, View, Views, fits_of, with_rows
+from botorch_risk.strategies.method import (
+    Classification,
+    Method,
+    State,
+    View,
+    Views,
+    fits_of,
+    with_rows,
+)
 from botorch_risk.strategies.space import Space, as_data
 
 

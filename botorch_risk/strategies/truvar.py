@@ -29,9 +29,8 @@ from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.domain_arguments import check_domain
 from botorch_risk.seeding import generators
-from botorch_risk.strategies.classification import Classification
 from botorch_risk.strategies.history import History
-from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.method import Classification, Method, State, View
 from botorch_risk.strategies.space import Space, as_data, check_columns, check_within
 from botorch_risk.strategies.strategy import Strategy
 

@@ -1,22 +1,148 @@
 r"""UHE-BO: random points by EXP3, hyperparameters by pseudo-data [Ha2023uhe]_."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from botorch_risk.acquisition.named import gp_ucb
 from botorch_risk.acquisition.widths import Beta, check_beta
-from botorch_risk.arguments import check_arguments
-from botorch_risk.bandits import RewardScale
+from botorch_risk.arguments import check_arguments, check_counts, check_fields, check_positive
+from botorch_risk.bandits import Exp3, RewardScale, draw_arms, exploration_rate, scale_reward
 from botorch_risk.fit.estimators import Estimator, PseudoData
 from botorch_risk.strategies.acquire import Acquire
-from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
-from botorch_risk.strategies.space import Box, decision_box
+from botorch_risk.strategies.method import Method, State, View
+from botorch_risk.strategies.space import Box, Space, decision_box
 from botorch_risk.strategies.strategy import Strategy
+
+Arms = Literal["exp3", "alternate"]
+RANDOM = 0  # the paper's arm 1
+
+
+@dataclass(frozen=True)
+class RandomOrAcquire(Method):
+    r"""Random points among a method's own, Algorithm 1 of [Ha2023uhe]_.
+
+    Arms last two evaluations. At odd t EXP3 draws one for each replicate: the first is a random
+    point, then the method's; the second is the method's point twice. At even t the arm earns the
+    larger of its two outcomes, on the scale of the initial design. With a batch of q points an
+    evaluation is one of q points. A last odd evaluation earns nothing, and neither does an arm
+    whose outcomes are all missing.
+
+    The arms are functions of the weights, t and the seeds, so that the state is the weights
+    (`log_weights`, `R x 2`) and two counts: `num_rewards`, and `num_saturated` of the rewards
+    beyond the outcomes of the initial design, both `R`. The rate of Algorithm 1, more than 1 at
+    t = 1, is clipped there; the update takes the rate of the even t and the probability of the odd
+    one.
+
+    Args:
+        inner: Chooses the points that are not random. It must not need a state.
+        arms: Who chooses: EXP3, or `"alternate"`, a random point first in every arm (RA-BO).
+        steps: How many evaluations an arm lasts. Its first is random, the rest are not.
+        reward_scale: The scale of rewards; see `botorch_risk.bandits.scale_reward`.
+        exploration: A constant gamma; Algorithm 1's schedule if omitted.
+
+    Raises:
+        ValueError: If a number is out of its range or a choice is unknown.
+
+    Example:
+        >>> from botorch.acquisition import UpperConfidenceBound
+        >>> from botorch_risk.strategies import Acquire, Box, Strategy
+        >>> inner = Acquire(lambda model, t: UpperConfidenceBound(model, beta=4.0))
+        >>> bounds = torch.tensor([[0.0], [2.0]], dtype=torch.double)
+        >>> strategy = Strategy(Box(bounds), RandomOrAcquire(inner), seeds=0, num_initial=5)
+        >>> for _ in range(3):
+        ...     X = strategy.ask()
+        ...     strategy.tell(X, (3 * X).sin())
+        >>> strategy.state["log_weights"].shape, strategy.state["num_rewards"].tolist()
+        (torch.Size([1, 2]), [1])
+    """
+
+    inner: Method
+    arms: Arms = "exp3"
+    steps: int = 2
+    reward_scale: RewardScale = "min_max"
+    exploration: float | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_counts(steps=self.steps)
+        if self.exploration is not None:
+            check_positive(exploration=self.exploration)
+
+    def start(self, space: Space, num_replicates: int) -> State:
+        if self.inner.start(space, num_replicates):
+            raise ValueError(f"Expected a method without a state. Got {self.inner}.")
+        none = torch.zeros(num_replicates, dtype=torch.long)
+        weights = Exp3.start(num_replicates, num_arms=2).log_weights
+        return {"log_weights": weights, "num_rewards": none, "num_saturated": none.clone()}
+
+    def believe(self, view: View) -> tuple[list[int], View | None]:
+        r"""Which replicates do not take a random point now, and the inner method's view of them."""
+        chosen = self.chosen(view, view.round) != RANDOM
+        if view.round != self._start(view.round):
+            chosen = torch.ones_like(chosen)  # Alg. 1, line 11
+        replicates = chosen.nonzero().flatten().tolist()
+        return replicates, view.of(replicates, self.inner) if replicates else None
+
+    def propose(self, view: View) -> Tensor:
+        r"""Random points, and the inner method's for the replicates that do without."""
+        X = view.space.random_points(view.seeds, view.batch_size, "random point", view.round)
+        replicates, inner = view.belief
+        if inner is not None:
+            X[replicates] = self.inner.propose(inner)
+        return X
+
+    def learn(self, view: View) -> State:
+        r"""Rewards the arm that ends with the last rows."""
+        t = view.round - 1
+        if self.arms != "exp3" or t < 1 or t % self.steps:
+            return view.state
+        outcomes = view.history.mean.cpu().double()  # R x n
+        last = outcomes[:, view.history.rounds > t - self.steps]
+        reward = last.nan_to_num(nan=-torch.inf).amax(dim=-1)  # Alg. 1, line 19
+        reward = reward.masked_fill(reward == -torch.inf, torch.nan)
+        initial = outcomes[:, view.history.rounds == 0]
+        value, saturated = scale_reward(reward, initial, outcomes, self.reward_scale)
+        rewarded = value.isfinite()
+        bandit = Exp3(view.state["log_weights"]).update(  # Alg. 1, line 20
+            self.chosen(view, t), value, self._probabilities(view, t), self._gamma(t), rewarded
+        )
+        return {
+            "log_weights": bandit.log_weights,
+            "num_rewards": view.state["num_rewards"] + rewarded,
+            "num_saturated": view.state["num_saturated"] + (saturated & rewarded),
+        }
+
+    def recommend(self, view: View) -> Tensor:
+        everyone = list(range(len(view.seeds)))
+        return self.inner.recommend(view.of(everyone, self.inner))
+
+    def chosen(self, view: View, t: int) -> Tensor:
+        r"""The arm of each replicate at evaluation t, `R`: 0 for random, 1 for the inner method.
+
+        Args:
+            view: What is known; it holds the weights of evaluation t.
+            t: Counts evaluations from 1; as long as the arm lasts.
+        """
+        if self.arms != "exp3":
+            return torch.full((len(view.seeds),), RANDOM)
+        return draw_arms(self._probabilities(view, t), view.seeds, "arm", self._start(t))
+
+    def _start(self, t: int) -> int:
+        r"""The evaluation at which the arm of evaluation t was drawn."""
+        return t - (t - 1) % self.steps
+
+    def _gamma(self, t: int) -> float:
+        return self.exploration or exploration_rate(t / self.steps, num_arms=2)  # Alg. 1, line 5
+
+    def _probabilities(self, view: View, t: int) -> Tensor:
+        bandit = Exp3(view.state["log_weights"])
+        return bandit.probabilities(self._gamma(self._start(t)))  # Alg. 1, line 7
+
 
 PAPER_BETA = 1.96**2
 

@@ -1,7 +1,5 @@
 r"""V-UCB, value-at-risk optimisation under a known environment [Nguyen2021vucb]_."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

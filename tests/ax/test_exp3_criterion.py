@@ -12,7 +12,7 @@ import torch
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from botorch_risk.ax import Exp3Criterion
-from botorch_risk.ax.exp3_criterion import _Evaluation
+from botorch_risk.ax.random_exploration import _Evaluation
 from botorch_risk.bandits import RewardScale
 from botorch_risk.strategies import Box, RandomOrAcquire, RandomPoints, Strategy
 from tests.ax.laboratory import exploring, laboratory, node_of

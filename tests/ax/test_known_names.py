@@ -15,7 +15,7 @@ from botorch_risk.ax import (
     value_at_risk,
     with_random_exploration,
 )
-from botorch_risk.ax.known_names import KnownNames
+from botorch_risk.ax.nodes import KnownNames
 from tests.ax.laboratory import HUMIDITY, TABLE, complete, laboratory, play
 
 WEATHER = {"purty": ([0.0, 1.0], [0.5, 0.5])}

@@ -6,8 +6,7 @@ import pytest
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from botorch_risk.ax import RiskGenerators
-from botorch_risk.ax.known_names import KnownNames
-from botorch_risk.ax.nodes import after_sobol
+from botorch_risk.ax.nodes import KnownNames, after_sobol
 
 SPEC = GeneratorSpec(RiskGenerators.RISK)
 

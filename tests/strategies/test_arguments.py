@@ -78,7 +78,7 @@ def test_the_first_difference_is_named_with_both_values() -> None:
     [
         ("botorch_risk.risk.measures.ValueAtRisk", "botorch_risk.ValueAtRisk"),
         ("botorch_risk.acquisition.truncated_variance.goals.Maximize", "botorch_risk.Maximize"),
-        ("botorch_risk.strategies.mean_variance.risk_averse", "botorch_risk.risk_averse"),
+        ("botorch_risk.strategies.rahbo.risk_averse", "botorch_risk.risk_averse"),
         ("botorch_risk.strategies.kde._kde", "botorch_risk._kde"),
         ("botorch_risk.bandits.exp3.Exp3.draw", "botorch_risk.Exp3.draw"),
         (

@@ -25,7 +25,7 @@ from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.robust import robust
 from botorch_risk.strategies import Acquire, Box, RandomOrAcquire, Strategy, risk_search
-from botorch_risk.strategies.mixed import AcquisitionOfDecisions, decoded, maximize_by_botorch
+from botorch_risk.strategies.space import AcquisitionOfDecisions, decoded, maximize_by_botorch
 from botorch_risk.test_functions import MixedNewsvendor
 from tests.strategies.cases import OVEN, SEASONS
 from tests.strategies.loops import play

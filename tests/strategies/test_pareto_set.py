@@ -16,7 +16,7 @@ from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Strategy
-from botorch_risk.strategies.pareto_set import ObjectiveRisksRecipe, pareto_optimal
+from botorch_risk.strategies.pareto_search import ObjectiveRisksRecipe, pareto_optimal
 from tests import oracles
 from tests.strategies.cases import OBJECTIVES
 from tests.strategies.loops import play, recommended

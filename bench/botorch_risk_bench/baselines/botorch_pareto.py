@@ -23,8 +23,7 @@ from botorch_risk.gradients import require_gradients
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.strategies.environment import Turn, input_range
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.pareto_search import quasi_random_sampler
-from botorch_risk.strategies.pareto_set import of_measures
+from botorch_risk.strategies.pareto_search import of_measures, quasi_random_sampler
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.appended_values import (

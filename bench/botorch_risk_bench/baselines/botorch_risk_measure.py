@@ -20,8 +20,12 @@ from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import Chooser, EnvironmentRisk, Reporting, Turn
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.monte_carlo import AcquisitionOfRisk, MonteCarloDecision
-from botorch_risk.strategies.risk_search import DecisionThenValue, RiskRecipe
+from botorch_risk.strategies.risk_search import (
+    AcquisitionOfRisk,
+    DecisionThenValue,
+    MonteCarloDecision,
+    RiskRecipe,
+)
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.appended_values import resampled, without_numerical_warnings

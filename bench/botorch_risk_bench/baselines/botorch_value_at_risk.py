@@ -30,8 +30,7 @@ from botorch_risk.seeding import derive_seed, generators
 from botorch_risk.strategies.environment import EnvironmentRisk, Turn, input_range
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import Method, State, View
-from botorch_risk.strategies.mixed import require_continuous
-from botorch_risk.strategies.space import Box, Space, decision_box
+from botorch_risk.strategies.space import Box, Space, decision_box, require_continuous
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.v_ucb import LacedValue
 from botorch_risk_bench.baselines.appended_values import (

@@ -23,10 +23,9 @@ from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.fit.estimators import Estimator, FullyBayesian, MaximumAPosteriori, PseudoData
 from botorch_risk.strategies.acquire import Acquire
 from botorch_risk.strategies.method import Method, View, best_observed
-from botorch_risk.strategies.random_or_acquire import RandomOrAcquire
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
-from botorch_risk.strategies.uhe_bo import PAPER_BETA, acquire_gp_ucb
+from botorch_risk.strategies.uhe_bo import PAPER_BETA, RandomOrAcquire, acquire_gp_ucb
 from botorch_risk_bench.baselines.documented import documented
 
 

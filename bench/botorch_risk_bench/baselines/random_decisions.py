@@ -14,7 +14,7 @@ from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.environment import EnvironmentRisk, Reporting
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.pareto_set import of_measures
+from botorch_risk.strategies.pareto_search import of_measures
 from botorch_risk.strategies.risk_search import DecisionThenValue, RiskRecipe, random_decision
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy

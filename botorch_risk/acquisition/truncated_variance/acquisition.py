@@ -1,7 +1,5 @@
 r"""Truncated variance reduction: optimisation and level sets, costs, the choice of the noise."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 r"""Greedy covering of a finite domain by truncated variance reduction."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -12,14 +10,16 @@ from torch.nn.functional import pad
 
 from botorch_risk.acquisition.pointwise import as_nonnegative
 from botorch_risk.acquisition.truncated_variance.gain import (
+    Candidates,
     Targets,
     anticipated_gain,
     anticipated_set,
+    gain_on_domain,
     inverse_variance,
+    map_rows,
 )
 from botorch_risk.acquisition.truncated_variance.sampling import SamplingTerms
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
-from botorch_risk.acquisition.truncated_variance.tiles import Candidates, gain_on_domain, map_rows
 from botorch_risk.posterior.domain import DomainPosterior
 
 # Values that differ by less than this fraction are ties. At the end of an epoch many candidates
@@ -148,11 +148,7 @@ class GreedyCovering:
         return values.scatter_reduce(-2, spread, scored, "amax")
 
     def _anticipated(
-        self,
-        posterior: DomainPosterior,
-        candidates: Candidates,
-        inverse: Tensor,
-        targets: Targets,
+        self, posterior: DomainPosterior, candidates: Candidates, inverse: Tensor, targets: Targets
     ) -> Tensor:
         r"""Gains `B x m x K` with the M that is expected after the sample."""
 

@@ -4,8 +4,6 @@ A goal says which points confidence bounds rule out or classify, when nothing is
 accurate the sets are.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 r"""Noise and cost of samples, and the choice between noise levels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

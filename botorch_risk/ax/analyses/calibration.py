@@ -1,7 +1,5 @@
 r"""How often the bands of a model hold what it has not seen, as a card."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd
@@ -10,8 +8,7 @@ from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.analysis.plotly.utils import LEGEND_POSITION
 from plotly import graph_objects as go
 
-from botorch_risk.ax.analyses.fitted_analysis import Fitted, FittedAnalysis
-from botorch_risk.ax.analyses.traces import band
+from botorch_risk.ax.analyses.fitted_analysis import Fitted, FittedAnalysis, band
 from botorch_risk.ax.fitted import model_of
 from botorch_risk.diagnostics import coverage, leave_one_out, verdict
 from botorch_risk.robust import RobustModel

@@ -1,7 +1,5 @@
 r"""The distribution of the observed contexts, as a card."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""The noise of a reading along one parameter, as a card."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,8 +19,7 @@ from ax.exceptions.core import UnsupportedError, UserInputError
 from plotly import graph_objects as go
 from torch import Tensor
 
-from botorch_risk.ax.analyses.fitted_analysis import Fitted, FittedAnalysis
-from botorch_risk.ax.analyses.traces import band
+from botorch_risk.ax.analyses.fitted_analysis import Fitted, FittedAnalysis, band
 from botorch_risk.ax.best_arm import recommended_arm
 from botorch_risk.ax.fitted import encoded, model_of
 from botorch_risk.models import MeanVarianceGP

@@ -1,7 +1,5 @@
 r"""The risk of the arms against their mean, as a card."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd
@@ -14,8 +12,13 @@ from botorch.utils.multi_objective.pareto import is_non_dominated
 from plotly import graph_objects as go
 from torch import Tensor
 
-from botorch_risk.ax.analyses.fitted_analysis import Fitted, FittedAnalysis
-from botorch_risk.ax.analyses.trade_off import TradeOff, check_has_risk, trade_off
+from botorch_risk.ax.analyses.fitted_analysis import (
+    Fitted,
+    FittedAnalysis,
+    TradeOff,
+    check_has_risk,
+    trade_off,
+)
 from botorch_risk.ax.best_arm import Rule, check_rule, recommended_arm
 from botorch_risk.ax.fitted import completed_arms, confidence_bound, encoded
 

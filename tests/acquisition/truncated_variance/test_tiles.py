@@ -8,21 +8,16 @@ from typing import Any
 import pytest
 import torch
 
-from botorch_risk.acquisition import (
-    TruncatedVarianceReduction,
-)
+from botorch_risk.acquisition import TruncatedVarianceReduction
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.posterior import DomainPosterior
-from tests.acquisition.truncated_variance.cases import (
-    LEVELS,
-    build,
-)
+from tests.acquisition.truncated_variance.cases import LEVELS, build
 
 
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("HELD_ENTRIES", ChunkSize(cpu=50)), ("MADE_ENTRIES", ChunkSize(cpu=25))):
-        monkeypatch.setattr(f"botorch_risk.acquisition.truncated_variance.tiles._{name}", value)
-    monkeypatch.setattr("botorch_risk.acquisition.truncated_variance.tiles._SMALLEST_SIDE", 5)
+        monkeypatch.setattr(f"botorch_risk.acquisition.truncated_variance.gain._{name}", value)
+    monkeypatch.setattr("botorch_risk.acquisition.truncated_variance.gain._SMALLEST_SIDE", 5)
 
 
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "on demand"])

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from botorch_risk.ax.analyses.traces import band
+from botorch_risk.ax.analyses.fitted_analysis import band
 
 
 def test_the_outline_of_the_area() -> None:

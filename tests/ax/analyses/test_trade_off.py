@@ -10,7 +10,7 @@ from botorch.acquisition import UpperConfidenceBound
 from botorch.models import SingleTaskGP
 
 from botorch_risk.ax import under_uncertain_context, value_at_risk
-from botorch_risk.ax.analyses.trade_off import check_has_risk, trade_off
+from botorch_risk.ax.analyses.fitted_analysis import check_has_risk, trade_off
 from botorch_risk.ax.fitted import completed_arms, confidence_bound, encoded, model_of
 from botorch_risk.risk import ConditionalValueAtRisk, WorstCase
 from tests import oracles

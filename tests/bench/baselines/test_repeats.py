@@ -9,7 +9,7 @@ from botorch_risk_bench.baselines.repeats import AdaptiveHorizon, ThompsonSampli
 from botorch_risk_bench.experiments.chosen_repeats import ChosenRepeats
 
 from botorch_risk.strategies import MeanVarianceSearch
-from botorch_risk.strategies.mean_variance import Weights
+from botorch_risk.strategies.rahbo import Weights
 from botorch_risk.test_functions import HeteroscedasticSine
 from tests.strategies.loops import play
 
