@@ -174,6 +174,12 @@ class StrategyCase:
         return self.problem is OBJECTIVES
 
     @property
+    def learns_contexts(self) -> bool:
+        r"""Whether the distribution of the context is learnt."""
+        environment = self.options.get("environment")
+        return "context_bounds" in self.options or isinstance(environment, ObservedContexts)
+
+    @property
     def of_a_domain(self) -> bool:
         r"""Whether it may end, and recommend what it has not evaluated."""
         return self.problem is DOMAIN

@@ -217,7 +217,7 @@ def deviations_from_the_rows_that_are_there(case: StrategyCase) -> float:
     holed, deviations = Y.clone(), []
     for replicate, rows in MISSING.items():
         holed[replicate, rows] = torch.nan
-        if "context_bounds" in case.options:  # a context would count without its outcome
+        if case.learns_contexts:  # a context would count without its outcome
             X[replicate, rows] = torch.nan
     strategy.tell(X, holed)
     asked = strategy.ask()
