@@ -26,23 +26,7 @@ _ROUNDING = 1e-6  # how far outside the bounds an answer may be, in units of the
 
 @runtime_checkable
 class AskTellOptimizer(Protocol):
-    r"""An optimiser of another package, which maximises.
-
-    Example:
-        >>> class BesideTheBest:
-        ...     def __init__(self, box, seed):
-        ...         self.step = 0.1
-        ...     def tell(self, X, Y):
-        ...         self.best = X[Y.nanmean(dim=-1).argmax()]
-        ...     def ask(self, num_points):
-        ...         return (self.best + self.step).expand(num_points, -1)
-        >>> bounds = torch.tensor([[0.0], [1.0]])
-        >>> strategy = ask_tell(bounds, 0, optimizer=BesideTheBest, num_initial=2)
-        >>> X = strategy.ask().sort(dim=-2).values
-        >>> strategy.tell(X, 1 - X)
-        >>> torch.equal(strategy.ask()[:, 0], X[:, 0] + 0.1)
-        True
-    """
+    r"""An optimiser of another package, which maximises."""
 
     def tell(self, X: Tensor, Y: Tensor) -> None:
         r"""Takes all outcomes so far, once.
@@ -76,20 +60,6 @@ class AskTell(ReportedMethod):
 
     Raises:
         TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
-
-    Example:
-        >>> class Middle:
-        ...     def __init__(self, box, seed):
-        ...         self.bounds = box.bounds
-        ...     def tell(self, X, Y): ...
-        ...     def ask(self, num_points):
-        ...         return self.bounds.mean(dim=0).expand(num_points, -1)
-        >>> method, box = AskTell(RandomPoints(), Middle), Box(torch.tensor([[0.0], [1.0]]))
-        >>> strategy = Strategy(box, method, seeds=0, num_initial=2)
-        >>> X = strategy.ask()
-        >>> strategy.tell(X, X)
-        >>> strategy.ask()
-        tensor([[[0.5000]]])
     """
 
     optimizer: MakeOptimizer

@@ -48,7 +48,7 @@ _SETUP = {
 
 
 def documented(
-    call: str, columns: int, *imports: str, num_points: int = 4, **meaning: str
+    call: str, columns: int, *imports: str, **meaning: str
 ) -> Callable[[Function], Function]:
     r"""Appends to a docstring what the arguments mean, and an example."""
 
@@ -64,7 +64,7 @@ def documented(
             *(f">>> {each}" for each in imports),
             *setup,
             f">>> {function.__name__}({arguments}).ask().shape",
-            f"torch.Size([2, {num_points}, {columns}])",
+            f"torch.Size([2, 4, {columns}])",
         ]
         parts = [inspect.cleandoc(function.__doc__ or ""), "\nArgs:", *said, _RAISES, "\nExample:"]
         function.__doc__ = "\n".join([*parts, *(f"    {line}" for line in example)]) + "\n"
