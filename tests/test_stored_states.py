@@ -28,7 +28,7 @@ from botorch_risk_bench.campaigns import (
 from botorch_risk.strategies.arguments import from_json
 from tests.ax.laboratory import play
 from tests.strategies import trajectories
-from tests.strategies.cases import StrategyCase, every
+from tests.strategies.cases import STRATEGIES
 
 # At kinks of a risk a line search may end early, and BoTorch tries again.
 pytestmark = [
@@ -39,20 +39,21 @@ pytestmark = [
 STORED = Path(__file__).with_name("stored")
 ASKED: dict[str, list[Any]] = json.loads((STORED / "ax" / "asked.json").read_text())
 TRAJECTORIES = trajectories.stored()
+CASES = {case.name: case for case in STRATEGIES}  # of which a new one has nothing stored
 
 
-@every
-def test_a_state_is_taken_up(case: StrategyCase) -> None:
-    stored = TRAJECTORIES[case.name]["state"]
-    strategy = case.build(trajectories.SEEDS)
+@pytest.mark.parametrize("name", TRAJECTORIES)
+def test_a_state_is_taken_up(name: str) -> None:
+    stored = TRAJECTORIES[name]["state"]
+    strategy = CASES[name].build(trajectories.SEEDS)
     strategy.load_state_dict(stored)
     assert strategy.state_dict()["history"] == stored["history"]
 
 
 @pytest.mark.slow
-@every
-def test_every_round_asks_for_what_it_asked_for_then(case: StrategyCase) -> None:
-    stored, strategy = TRAJECTORIES[case.name], case.build(trajectories.SEEDS)
+@pytest.mark.parametrize("name", TRAJECTORIES)
+def test_every_round_asks_for_what_it_asked_for_then(name: str) -> None:
+    stored, strategy = TRAJECTORIES[name], CASES[name].build(trajectories.SEEDS)
     rounds = torch.tensor(stored["state"]["rounds"])
     X, Y = (from_json(stored["state"]["history"][name]) for name in ("X", "Y"))
     for index in rounds.unique():
