@@ -41,7 +41,6 @@ def resampled(environment: Any, n_w: int, shifts: Tensor) -> Tensor:
 
     Args:
         environment: An `IndependentEnvironment`.
-        n_w: How many values.
         shifts: u in [0, 1), `batch_shape x 1`.
     """
     levels = (torch.arange(n_w, dtype=torch.double) + shifts) / n_w

@@ -57,9 +57,6 @@ class AskTell(ReportedMethod):
     Args:
         report: The method that recommends.
         optimizer: Makes the optimiser of a replicate, `optimizer(box, seed)`.
-
-    Raises:
-        TypeError, ValueError: If an argument has the wrong type or a choice is unknown.
     """
 
     optimizer: MakeOptimizer
@@ -120,16 +117,8 @@ def ask_tell(
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
         optimizer: Makes the optimiser, `optimizer(box, seed)`; `box.bounds` are `2 x d_x`.
-        environment: The known distribution of W, if there is one.
         risk_measure: What is recommended by, beside an environment; larger is better.
-        num_initial: The number of points of the initial design.
-        batch_size: The number `q` of points of each later round.
         options: Of what recommends, `EnvironmentRisk`, or `RandomPoints` without an environment.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        UnsupportedError: If W depends on the decision in another way than by a perturbation.
-        ValueError: If an environment comes without a risk measure, or the other way round.
 
     Example:
         >>> class Middle:

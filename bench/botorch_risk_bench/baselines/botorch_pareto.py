@@ -112,8 +112,6 @@ class IndependentRiskHypervolume:
     Args:
         reference_point: A value of each risk.
         alpha: BoTorch's risk level, 1 minus the lower-tail probability.
-        n_w: How many values of W the model appends.
-        num_samples: Samples of the outcomes.
     """
 
     reference_point: tuple[float, ...]
@@ -177,8 +175,6 @@ class BoTorchDecision:
 
     Args:
         acquisition: `acquisition(model, X_baseline, X_pending=)`.
-        n_w: How many values of W stand for its distribution.
-        max_iterations: Iterations of the acquisition optimiser.
     """
 
     acquisition: AcquisitionOfValues

@@ -99,7 +99,6 @@ class AppendedValues:
 
     Args:
         objective: Called with `n_w=`.
-        n_w: How many values.
     """
 
     objective: ObjectiveOfRisk

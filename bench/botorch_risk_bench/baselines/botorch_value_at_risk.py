@@ -51,7 +51,6 @@ class Query:
         visited: The decisions with an outcome, `n x d_x`.
         pending: Pairs under evaluation, `pick x d`; None if there are none.
         objective: BoTorch's value-at-risk over the appended values.
-        num_samples: Samples of the outcomes at these values, jointly.
     """
 
     model: SingleTaskGP
@@ -152,15 +151,9 @@ class BoTorchValueAtRisk(Method):
         acquisition: From what is known of a replicate to an acquisition function, of decisions or
             of pairs.
         report: Recommends decisions, by the batched model of the other strategies.
-        risk_level: Lower-tail probability in (0, 1); BoTorch's `alpha` is 1 minus it.
         of_pairs: Whether the acquisition function is of pairs; otherwise w is drawn.
-        n_w: How many values of W stand for its distribution.
-        num_samples: Samples of the outcomes at these values, jointly.
         refit_every: Rounds from one estimate of the hyperparameters to the next, which is from all
             data of its round; in between they stay.
-        max_iterations: Iterations of the acquisition optimiser.
-        num_restarts: Starts of the acquisition optimiser.
-        raw_samples: Raw points of the acquisition optimiser.
     """
 
     acquisition: AcquisitionOfQuery

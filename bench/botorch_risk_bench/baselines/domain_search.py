@@ -62,7 +62,6 @@ class Score(ABC):
         r"""Scores of the domain, `R x |D|`; minus infinity where nothing is to be sampled.
 
         Args:
-            view: What is known.
             posterior: That of the view, or given the points of the batch that were chosen before.
             noise: Noise variances of a sample, `R x |D|`.
         """
@@ -121,13 +120,11 @@ def take_best(
     r"""A strategy that samples the point of the largest score.
 
     Args:
-        score: Values the points.
         domain: `|D| x d` points.
         noise: The known noise variance of an outcome; inferred by the model if `None`.
         levels: Noise levels, of which `initial_level` alone is used.
         cost: What a sample costs.
         initial_level: The noise level of all points.
-        num_initial: The number of random points at the start.
         batch_size: The most points of a later round.
         options: Further arguments of `SampleDomain`: `model`, `estimator`, `refit_every`, `dense`.
     """

@@ -102,11 +102,7 @@ def drawn_contexts(
     beta: Beta = bayesian_beta,
     **options: Any,
 ) -> Strategy:
-    r"""A strategy whose w is drawn from its distribution, reported by the value-at-risk.
-
-    Raises:
-        UnsupportedError: If the distribution depends on the decision.
-    """
+    r"""A strategy whose w is drawn from its distribution, reported by the value-at-risk."""
     if not isinstance(environment, IndependentEnvironment):
         raise UnsupportedError(
             f"Expected an `IndependentEnvironment`. Got {type(environment).__name__}."

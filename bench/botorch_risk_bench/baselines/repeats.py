@@ -62,8 +62,6 @@ class ThompsonSamplingByNoise:
     The sample is drawn at candidates: uniform points, and points near the best one measured.
 
     Args:
-        min_repeats: The least number of readings.
-        max_repeats: The largest number of readings.
         num_candidates: How many uniform points; half as many lie near the best one.
         reach: The standard deviation of those, in units of the range of each input.
     """
@@ -174,8 +172,6 @@ class AdaptiveHorizon:
 
     Args:
         target_ratio: The share of distinct points among readings that is aimed at, in (0, 1].
-        step: The number of readings of a step, at least 1.
-        max_horizon: The longest horizon.
         num_candidates: How many new points are considered when steps are counted ahead.
     """
 
@@ -254,9 +250,6 @@ class _Ahead:
         slope: `R x p`, by how much the objective falls as the log noise grows.
         counts: `R x p` numbers of readings.
         weight: `R x p`, 1 at points that may be the best.
-        is_measured: `R x p`.
-        link: Of the noise.
-        step: The number of readings of a step.
     """
 
     mean: Tensor

@@ -34,11 +34,7 @@ _FIXED, _PER_REPLICATE = 0.95, 0.05
 
 @dataclass(frozen=True, order=True)
 class Block:
-    r"""Seeds of one strategy on one experiment in one setting, which run as one batch.
-
-    Args:
-        strategy: The label of the strategy.
-    """
+    r"""Seeds of one strategy on one experiment in one setting, which run as one batch."""
 
     experiment: str
     strategy: str
@@ -136,9 +132,6 @@ class Campaign:
             current folder as well, or `.py` files, each with a sequence `EXPERIMENTS` of
             `ExperimentDefinition`.
         own: Experiments of no module, which a store does not keep.
-
-    Raises:
-        ValueError: If there is no series, `block_size` is below 1, or a seed would run twice.
 
     Example:
         >>> campaign = Campaign("first", [Series(("sine", "branin"), ("RAHBO",), num_seeds=4)])
@@ -312,9 +305,6 @@ def best_block_size(num_seeds: int, num_series: int, num_workers: int) -> int:
         num_seeds: The number of seeds of each series.
         num_series: The number of experiments x settings x strategies.
         num_workers: The number of workers.
-
-    Returns:
-        The smallest of the best block sizes.
 
     Example:
         >>> best_block_size(20, num_series=40, num_workers=2), best_block_size(20, 1, 4)

@@ -93,9 +93,6 @@ class Dask:
             `tcp://127.0.0.1:port`; certificates as in Dask's configuration. If omitted, a
             cluster is started for the campaign.
 
-    Raises:
-        ValueError: If `num_workers` is below 1, or the address is neither loopback nor TLS.
-
     Example:
         >>> Dask(address="tcp://10.0.0.7:8786")
         Traceback (most recent call last):
@@ -130,9 +127,6 @@ class Submitit:
         cluster: "slurm", or "local" for processes of this machine.
         parameters: Of the jobs, such as `{"slurm_partition": "cpu", "timeout_min": 240}`.
         poll_seconds: How often to look for results.
-
-    Raises:
-        ValueError: If `num_workers` is below 1, or `poll_seconds` not positive.
 
     Example:
         >>> Submitit(Path("jobs"), 40, parameters={"slurm_partition": "cpu"}).cluster

@@ -40,8 +40,6 @@ class FormerStore(NamedTuple):
     Attributes:
         campaign: The strategies as far as they were run.
         experiment: What distinguishes the experiment from any other.
-        device: The kind of device that it ran on.
-        version: The version of the package.
         reports: The completed rounds of each strategy.
     """
 

@@ -48,7 +48,6 @@ def play_rounds(
     Args:
         strategy: A fresh strategy; its state is loaded from the journal.
         journal: Where rounds are recorded.
-        num_repeats: The number `k` of repeats at each point.
 
     Returns:
         The number of each round that has been completed.
@@ -57,7 +56,6 @@ def play_rounds(
         BotorchTensorDimensionError: If the strategy or the problem returns other shapes
             than expected.
         UnsupportedError: If the strategy takes several outcomes and the problem has one.
-        ValueError: If `num_rounds` or `num_repeats` is below 1.
 
     Example:
         >>> from botorch_risk.strategies import random_search
@@ -103,17 +101,11 @@ def evaluate(
     Args:
         X: The points of the round, `R x q x d`; where the problem has contexts, decisions, or
             decisions with contexts that the strategy has chosen in the last columns.
-        num_repeats: The number `k` of repeats at each point.
-        index: The number of the round.
         num_outcomes: The number `m` of outcomes that the strategy takes.
 
     Returns:
         The points, with the contexts that they met in the last columns where the problem has
         any, and the outcomes `R x q x k`, or `R x q x k x m` if there are several, on the CPU.
-
-    Raises:
-        BotorchTensorDimensionError: If `X` or the outcomes do not have these shapes.
-        UnsupportedError: If the problem has one outcome and the strategy takes several.
     """
     X, d_x = X.cpu(), decision_bounds(problem).shape[-1]
     contexts = X[..., :0]

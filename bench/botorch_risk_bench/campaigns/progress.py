@@ -18,10 +18,8 @@ class Bar:
     r"""Progress in rounds of seeds, with the time that is left; a context manager.
 
     Args:
-        name: What is run.
         total: The number of rounds of all seeds.
         done: How many of them are there already.
-        show: Whether to show anything.
     """
 
     def __init__(self, name: str, total: int, done: int, show: bool = True) -> None:

@@ -122,10 +122,6 @@ def records_by_series(
 
     Args:
         experiment: The experiment; if the campaign has none of this name, the list is empty.
-
-    Raises:
-        NoResultsError: If the strategies of a series have begun no seed in common.
-        StoreError: If rounds are missing.
     """
     begun, found = store.begun(experiment, setting), []
     for series in store.campaign.series:

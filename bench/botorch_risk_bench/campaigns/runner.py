@@ -46,10 +46,6 @@ class Options:
         retry_failed: Whether to run them again with the others.
         progress: Whether to show how far the campaign is.
 
-    Raises:
-        ValueError: If there is no device, the devices are of several kinds, or a number is out of
-            its range.
-
     Example:
         >>> Options(devices=["cuda:0", "cuda:1"]).report_seconds
         30.0
@@ -269,10 +265,8 @@ def run_campaign(
     workers or on interruptions, on one kind of processor and with the same versions.
 
     Args:
-        campaign: What is run.
         path: The store, on a disk of this machine; created, or gone on with.
         engine: Where blocks run; two processes of this machine by default.
-        options: How.
         extend: Whether an existing store may be of a campaign that this one goes on from.
         part: What is run of it now; all by default.
 
@@ -332,13 +326,11 @@ def run_experiment(
         device: Where the strategies compute. The problem stays on the CPU.
         num_jobs: The number of processes, each with one strategy at a time.
         own: Experiments beside those that the package has.
-        progress: Whether to show a bar.
 
     Raises:
         RuntimeError: If a strategy fails; the message has the cause.
         StoreError: If the store is another experiment's, or another process runs it and does not
             end within ten seconds.
-        ValueError: If a strategy or a device is unknown, or a number is below 1.
 
     Example:
         >>> from tempfile import TemporaryDirectory

@@ -22,9 +22,6 @@ class ChosenRepeats:
         Args:
             problem: A `RepeatedTestProblem` that knows its objective.
             max_repeats: The most readings in one round.
-
-        Raises:
-            ValueError: If the number is below 1.
         """
         if max_repeats < 1:
             raise ValueError(f"Expected `max_repeats` to be at least 1. Got {max_repeats}.")

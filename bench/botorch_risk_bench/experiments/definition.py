@@ -39,16 +39,12 @@ class ExperimentDefinition:
             `functools.partial` of one with its further arguments.
         num_initial: The number of points of the initial design, which is round 0.
         num_rounds: The default number of rounds after it.
-        num_repeats: The number `k` of repeats at each point.
         objective: The risk objective in words, with its unit, for tables and pictures.
         optimal_value: Reads the largest true objective off the problem. None means that
             it is unknown; regret is then measured against the best value seen.
         threshold: The level `h`, if the set where `f >= h` is sought rather than a maximum.
         settings: JSON values that further tell this experiment from others (a noise
             scale, a risk aversion). They are stored, and compared on resumption.
-
-    Raises:
-        ValueError: If a number is below 1 or there is no strategy.
 
     Example:
         >>> from botorch_risk.strategies import random_search

@@ -37,7 +37,6 @@ class Problem(Protocol):
         Args:
             X: Points in the units of the bounds, `R x q x d`. A row of NaN asks for nothing, where
                 the strategy is one that may finish.
-            num_repeats: The number `k` of repeats at each point.
             generators: One CPU generator per replicate; the noise of a replicate comes
                 from its own generator alone.
 

@@ -36,9 +36,6 @@ def experiments(own: Iterable[ExperimentDefinition] = ()) -> dict[str, Experimen
 def get_experiment(name: str, own: Iterable[ExperimentDefinition] = ()) -> ExperimentDefinition:
     r"""The experiment of this name.
 
-    Args:
-        own: Further experiments.
-
     Raises:
         ValueError: If there is none; the message says which there are.
     """

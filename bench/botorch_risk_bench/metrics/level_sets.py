@@ -75,9 +75,6 @@ def classify_by_confidence(
         goal: `LevelSet(threshold)` or `RelativeLevelSet(fraction)`.
         beta: Squared width of the bounds, one for all or `batch_shape`.
 
-    Raises:
-        ValueError: If `beta` is negative or not finite.
-
     Example:
         >>> from botorch.models import SingleTaskGP
         >>> from botorch_risk.acquisition import LevelSet

@@ -48,7 +48,6 @@ class ClassifierTuning(SimulatedTestProblem, ABC):
                 which the class names.
             labels: The class of each row, `num_rows`.
             seed: Of the split and of the classifier.
-            noise_std: Standard deviation of the noise that `forward` adds.
 
         Raises:
             InputDataError: If only one of the table and the labels is given, or they do not match.

@@ -49,9 +49,6 @@ class CoastalTerrain(FiniteDomainProblem):
             noise: The noise variance of a measurement in km^2.
             smoothing: The standard deviation in km of the normal distribution over which the map
                 is averaged; 0 for the map as it is.
-
-        Raises:
-            ValueError: If `half` is neither, or `smoothing` or `noise` negative or not finite.
         """
         if half not in get_args(Half):
             raise ValueError(f"Expected `half` to be one of {get_args(Half)}. Got {half=}.")

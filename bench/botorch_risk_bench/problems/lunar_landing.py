@@ -31,10 +31,6 @@ class LunarLanding(SimulatedTestProblem):
         Args:
             num_terrains: How many flights a point is averaged over.
             seed: Of the first terrain; the others follow.
-            noise_std: Standard deviation of the noise of an outcome. Default: none.
-
-        Raises:
-            ValueError: If there is no terrain.
         """
         if num_terrains < 1:
             raise ValueError(f"Expected at least one terrain. Got {num_terrains=}.")
@@ -61,9 +57,6 @@ def action(state: Sequence[float], w: Sequence[float]) -> int:
         state: Horizontal and vertical position and speed, angle and its speed, contacts of both
             legs with the ground.
         w: The parameters.
-
-    Returns:
-        Gymnasium's action.
     """
     x, y, speed_x, speed_y, angle, turn, left_leg, right_leg = state
     lean = min(max(w[0] * x + w[1] * speed_x, -w[2]), w[2])

@@ -28,11 +28,7 @@ class Surrogate(NamedTuple):
 
     Args:
         lengthscale: One for each of the five inputs.
-        outputscale: Signal variance.
-        noise: Noise variance.
-        constant: Mean.
         outcome_mean: Mean of the outcomes in their own units.
-        outcome_std: Their standard deviation.
     """
 
     lengthscale: tuple[float, ...]
@@ -100,11 +96,9 @@ class PortfolioOptimization(ExpectationTestProblem):
                 line and 3,000 rows: five inputs in the order above, and the negated return. The
                 bundled table if omitted.
             distribution: The distribution of W, "uniform" or "normal".
-            noise_std: Standard deviation of the noise that `forward` adds. Default: none.
 
         Raises:
             InputDataError: If the table does not hold the 3,000 back-tests.
-            ValueError: If `distribution` is neither.
         """
         optima = OPTIMA["bundled" if table is None else "papers"]
         if distribution not in optima:
@@ -170,7 +164,6 @@ class ValueAtRiskPortfolio(ValueAtRiskTestProblem):
 
         Args:
             table: The path of the paper's table; the bundled one if omitted.
-            noise_std: Standard deviation of the noise that `forward` adds.
 
         Raises:
             InputDataError: If the table does not hold the 3,000 back-tests.

@@ -80,7 +80,6 @@ class PortfolioPolicy(RepeatedTestProblem):
         Raises:
             InputDataError: If the table has too few stocks, prices that are not positive, or no
                 year of 52 weeks within `years` with another before it.
-            ValueError: If `risk_aversion` is negative or not finite.
         """
         _check_risk_aversion(risk_aversion)
         super().__init__(dtype=dtype)

@@ -80,9 +80,6 @@ class RobotPushing(SimulatedTestProblem):
                 `decision_bounds`.
             risk: From values `... x 64` and their weights to a `...` tensor, such as a measure of
                 `botorch_risk.risk`. Default: the outcome of a hand that is placed exactly.
-
-        Returns:
-            A `...` tensor.
         """
         if risk is None:
             return self.evaluate_true(X)
@@ -108,11 +105,6 @@ class ValueAtRiskRobotPushing(EnvironmentalTestProblem):
     risk_level = 0.1
 
     def __init__(self, noise_std: float | None = 0.1, dtype: torch.dtype = torch.double) -> None:
-        r"""Builds the problem.
-
-        Args:
-            noise_std: Standard deviation of the noise of an outcome.
-        """
         push = RobotPushing(dtype=dtype)
         error = push.perturbation
         errors = error.perturbations[:, :2]
@@ -137,14 +129,7 @@ def place_of_rest(r_x: float, r_y: float, duration: float) -> tuple[float, float
 
     Args:
         r_x: The first coordinate of the hand's start.
-        r_y: The second.
         duration: Of the push, in units of 0.1 s.
-
-    Returns:
-        The object's centre.
-
-    Raises:
-        ImportError: If pymunk is missing.
     """
     distance = math.hypot(r_x, r_y)
     if distance == 0.0:

@@ -29,11 +29,6 @@ class SimulatedTestProblem(ConstantNoiseProblem, ABC):
     """
 
     def __init__(self, noise_std: float | None = None, dtype: torch.dtype = torch.double) -> None:
-        r"""Builds the problem.
-
-        Args:
-            noise_std: Standard deviation of the noise of an outcome. Default: none.
-        """
         super().__init__(noise_std=noise_std, dtype=dtype)
         self._simulated: dict[tuple[float, ...], float] = {}
 

@@ -58,10 +58,6 @@ class TabularProblem(EnvironmentalTestProblem):
             table: One of `TABLES`.
             risk: One of `botorch_risk.test_functions.certified.RISKS`, with the levels and radii of
                 `CertifiedProblem`.
-            noise_std: Standard deviation of the noise that `forward` adds.
-
-        Raises:
-            ValueError: If there is no such table or risk.
         """
         if table not in TABLES or risk not in RISKS:
             raise ValueError(

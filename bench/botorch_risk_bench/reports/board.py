@@ -51,9 +51,7 @@ class Regrets:
     r"""The simple regrets of all that campaigns have played, where optima are known.
 
     Args:
-        name: The campaign.
         strategies: The labels, in the campaign's order.
-        experiments: Their regrets.
         unknown: The names of experiments whose optimum is unknown.
     """
 
@@ -146,7 +144,6 @@ class BoardEntry:
 
     Args:
         name: The experiment, with its setting.
-        group: The group that it is in.
         regret: The simple regret after the initial design and each round, by strategy, `R x T`.
     """
 
@@ -171,9 +168,7 @@ class Board:
     r"""Experiments that all strategies have run on the same seeds.
 
     Args:
-        name: The campaign.
         strategies: The labels; the first one is what the others are compared with.
-        seeds: The seeds.
         entries: The experiments, whose regrets have a row for each of the seeds.
         left_out: What is not on the board, with the reason.
     """

@@ -34,9 +34,6 @@ def constraint_markdown(
 
     Returns:
         Markdown; shares with exact binomial intervals, means with Student-t intervals, 95 %.
-
-    Raises:
-        ValueError: If the problem has no constraints that it knows the truth of.
     """
     problem: Any = definition.problem()
     has_constraints = isinstance(problem, ProblemWithConstraints)

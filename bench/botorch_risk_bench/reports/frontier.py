@@ -100,11 +100,6 @@ def plot_frontier(
     Args:
         possible: Mean and standard deviation of many decisions, `n x 2`.
         reported: Of the recommended decisions, `R x 2` for each label, in the order of the colours.
-        xlabel: The deviation, with its unit.
-        ylabel: The mean, with its unit.
-
-    Raises:
-        BotorchTensorDimensionError: If the scores have not two columns.
     """
     for scores in (possible, *reported.values()):
         if scores.dim() != 2 or scores.shape[-1] != 2:

@@ -113,9 +113,6 @@ def plot_model(
         noise_sd: The standard deviation of the noise, `n`.
         X: The evaluated points, `m`.
         Y: Their repeats, `m x k`.
-
-    Raises:
-        ValueError: If the shapes do not fit each other.
     """
     x, mean, lower, upper, noise_sd = map(np.asarray, (x, mean, lower, upper, noise_sd))
     X, Y = np.asarray(X), np.asarray(Y)
@@ -159,9 +156,6 @@ def plot_classes(
         high: Which are above the level, `n`.
         low: Which are below it, `n`; the others are open.
         path: The points measured, in their order, `m x 2`; rows of NaN are left out.
-
-    Raises:
-        ValueError: If the shapes do not fit each other.
     """
     domain, path = np.asarray(domain), np.asarray(path)
     high, low = np.asarray(high, dtype=bool), np.asarray(low, dtype=bool)

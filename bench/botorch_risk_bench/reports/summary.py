@@ -67,9 +67,6 @@ def regret_curves(
             is known, else the best true objective of any evaluated or recommended point in the
             stores.
 
-    Returns:
-        The curves by the label of the strategy.
-
     Raises:
         NoResultsError: If no strategy has completed a round after the initial design, or if
             the true risk objective is unknown. It is a ValueError.
@@ -109,9 +106,6 @@ def summary_markdown(store: ExperimentRecords) -> str:
 
     Returns:
         Markdown; the mean and its Student-t interval, 95 %, over the replicates.
-
-    Raises:
-        NoResultsError: If there is nothing to summarise (see `regret_curves`).
     """
     identity, curves = store.identity, regret_curves(store)
     last = min(curve.num_rounds for curve in curves.values())
@@ -146,15 +140,8 @@ def write_table(store: CampaignStore, path: str | Path) -> int:
     if it is unknown, and `regret` what the known optimum is above it, empty if there is none.
     The file depends on nothing but the results: workers and interruptions leave no trace in it.
 
-    Args:
-        path: The file to write.
-
     Returns:
         The number of lines below the header.
-
-    Raises:
-        StoreError: If a row is missing, or is not the one that was recorded. A file that is there
-            already stays as it is then.
     """
     optima = {
         (name, setting): identity.get("optimal_value")
@@ -178,9 +165,6 @@ def campaign_markdown(store: CampaignStore) -> str:
 
     Returns:
         Markdown; of what has not been played yet, or has no known risk objective, the reason.
-
-    Raises:
-        StoreError: If a row is missing, or is not the one that was recorded.
     """
     parts = []
     for name, settings in store.identity["experiments"].items():

@@ -30,8 +30,6 @@ def known_process(
     r"""A GP with known hyperparameters, of batch shape `[R]` for `R x n x d` points.
 
     Args:
-        kernel: The kernel, without batch shape.
-        mean: The prior mean.
         X: `R x n x d`.
         Y: `R x n x 1`.
         noise: `R x n x 1` variances.
