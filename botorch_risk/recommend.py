@@ -169,7 +169,7 @@ def recommend(
     r"""Recommend the best of some points by a reporting rule.
 
     The rule decides the simple regret as much as the method that chose the points does, so
-    a comparison uses one rule for all methods and names it. The objective is that of the bound:
+    a comparison uses one rule for all methods and names it. The objective is the bound's:
     mean minus variance, or a risk of the environment.
 
     - `"lower_confidence_bound"`: the largest lower bound of this model (the captions of the figures

@@ -1,4 +1,4 @@
-r"""Selects the value of the environment to query beside a decision."""
+r"""Select the value of the environment to query with a decision."""
 
 from collections.abc import Sequence
 from typing import Literal, get_args
@@ -144,7 +144,7 @@ def select_lacing_value(
     *,
     seeds: int | Sequence[int],
 ) -> Tensor:
-    r"""Chooses a value of W to query beside each decision.
+    r"""Choose a value of W to query with each decision.
 
     The choice is among the lacing values for value-at-risk, and within `covering_mask` for a
     coherent measure; for the worst case this is StableOpt's `argmin_w l(x, w)`, Eq. (5) of

@@ -417,7 +417,7 @@ class MeanVarianceObjective(MCAcquisitionObjective):
 
         objective(f, x) = f(x) - risk_aversion * v(x)
 
-    v is the predicted noise variance, or its lower confidence bound where `noise_beta` is
+    v is the predicted noise variance, or its lower confidence bound if `noise_beta` is
     given, which is optimistic about noise that is not known yet. Eq. (2) of
     [Makarova2021rahbo]_ for other acquisition functions than the paper's:
     `qLogNoisyExpectedImprovement` with it proposes points that improve the mean-variance value.

@@ -251,7 +251,7 @@ def sbo_kde(
 ) -> RiskUpperConfidenceBound:
     r"""SBO-KDE: the expectation over a kernel density of the contexts, [Huang2024kde]_, Alg. 1.
 
-    Arguments and errors are those of `risk_kde`.
+    For arguments and errors see `risk_kde`.
 
     Args:
         model: A fitted model of (x, w) with one output.
@@ -294,7 +294,7 @@ def drbo_kde(
 
     Algorithm 2 of [Huang2024kde]_; the radius is `radius_scale * total_variation_radius(t, d_w)`,
     at most 2, and the infimum is over the points of the density and as many Sobol points of the
-    box. Arguments and errors are those of `risk_kde`, and:
+    box. For further arguments and errors see `risk_kde`.
 
     Args:
         model: A fitted model of (x, w) with one output.
@@ -351,7 +351,8 @@ def drbo_mmd(
         t: The round, >= 1.
         num_points: Points of the grid, rounded up to a power of `d_w`; the paper has 1,024 with
             the minimax approximation.
-        kernel: Of the discrepancy. Default: that of `previous`, or `discrepancy_kernel(bounds)`.
+        kernel: Of the discrepancy. Default: the kernel of `previous`, or
+            `discrepancy_kernel(bounds)`.
         radius_scale: Factor of the radius, >= 0.
         minimax: Whether to maximise the minimax approximation of the worst case, after
             [Tay2022sensitivity]_. `evaluate` is then the approximation at the upper bounds, as
@@ -443,8 +444,8 @@ def v_ucb(
 ) -> RiskUpperConfidenceBound:
     r"""V-UCB's choice of x: value-at-risk of the upper bound, [Nguyen2021vucb]_, Algorithm 1.
 
-    `select_lacing_value` then finds the w to query. Arguments and errors are those of
-    `risk_bound`, and:
+    `select_lacing_value` then finds the w to query. For further arguments and errors see
+    `risk_bound`.
 
     Args:
         model: A fitted model of (x, w) with one output; of x if the environment perturbs it.
@@ -476,8 +477,8 @@ def adversarial_stable_opt(
     r"""StableOpt as it was published: the worst w in a known set, Eq. (5) of [Nguyen2021vucb]_.
 
     The adversary's w, at the least lower bound, is `select_lacing_value(..., rule="uniform")`.
-    Arguments and errors are those of `risk_bound`; the adversary chooses among the points of
-    positive weight.
+    The adversary chooses among the points of positive weight. For arguments and errors see
+    `risk_bound`.
 
     Example:
         >>> import torch

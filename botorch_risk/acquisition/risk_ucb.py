@@ -115,7 +115,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
                 conditioned on its own mean at each, at the environment's average.
             optimism: What `evaluate` and `forward` score by. `"of_risk"`: `upper`, an upper bound
                 of the risk. `"of_values"`: the risk of the pointwise upper bounds, which is no
-                bound of the risk where the measure is not monotone; for approximations of a
+                bound of the risk if the measure is not monotone; for approximations of a
                 monotone one, such as the minimax approximation of a worst case.
 
         Raises:
@@ -232,7 +232,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         return self._reduce(X, reduce)
 
     def _picked_bound(self, X: Tensor, side: int) -> Tensor:
-        r"""The bound where the risk is one of the values: only that one has a gradient."""
+        r"""The bound if the risk is one of the values: only that one has a gradient."""
         risk, inputs = self._pick(X, side)
         _, bounds_at = self._conditioned
         (value,) = bounds_at(inputs, [(2 * side - 1) * per_point(self.beta, X).sqrt()])
@@ -250,9 +250,9 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         return risk, inputs
 
     def _picked_gradient(self, X: Tensor) -> tuple[Tensor, Tensor] | None:
-        r"""The upper bound and its gradient where the risk is one of the values, all at once.
+        r"""The upper bound and its gradient if the risk is one of the values, all at once.
 
-        `None` where it is not, where the environment moves with the decisions, or in many chunks.
+        `None` if it is not, if the environment moves with the decisions, or in many chunks.
         """
         if (
             not isinstance(self.risk_measure, PickingRiskMeasure)

@@ -55,10 +55,10 @@ class RiskAcquisition(Acquisition):
                 model = processes[0] if len(processes) == 1 else ModelListGP(*processes)
             elif self._outcome_constraints is not None:
                 raise UnsupportedError(
-                    "Expected `RiskUpperConfidenceBound` for outcome constraints beside contexts, "
+                    "Expected `RiskUpperConfidenceBound` for outcome constraints with contexts, "
                     f"which hold under a risk. Got {botorch_acqf_class.__name__}."
                 )
-        if "threshold" in options:  # of the metric, where Ax may minimise it
+        if "threshold" in options:  # of the metric, which Ax may minimise
             weight = self._objective_weights[self._objective_weights != 0].sum().item()
             options["threshold"] *= weight
         acqf = super()._construct_botorch_acquisition(botorch_acqf_class, options, model)
@@ -173,7 +173,7 @@ class ChosenContextAcquisition(RiskAcquisition):
     def optimize(  # type: ignore[override]
         self, n: int, *, fixed_features: dict[int, float] | None = None, **options: Any
     ) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Decisions that maximise the bound, each with the context to try beside it.
+        r"""Decisions that maximise the bound, each with the context to try.
 
         A context that is fixed for this candidate stays as it is.
         """

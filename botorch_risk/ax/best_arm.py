@@ -27,7 +27,7 @@ class BestArm:
     Args:
         trial_index: The first trial of the arm.
         parameters: Its parameters.
-        mean: The posterior mean of its risk, of the negative metric where that is minimised.
+        mean: The posterior mean of its risk, of the negative metric if that is minimised.
         lower: A lower confidence bound.
         upper: An upper confidence bound.
         runner_up: The arm that the rule has second, if there is one.
@@ -50,7 +50,7 @@ class BestArm:
 def best_arm(client: Client, rule: Rule = "lower_confidence_bound") -> BestArm:
     r"""The completed arm to recommend, not the luckiest one.
 
-    Ax's own best parameterization compares predicted means, or the observed ones where it mistrusts
+    Ax's own best parameterization compares predicted means, or the observed ones if it mistrusts
     the model, and takes the model of the last candidate; this is by the risk that the strategy
     optimises, noise, context and constraints included, with all data so far. With constraints it is
     the best of the arms that meet them with confidence, or the least infeasible one, as `recommend`

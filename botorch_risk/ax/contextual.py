@@ -1,4 +1,4 @@
-r"""A model of the risk over contexts that Ax observes beside an outcome."""
+r"""Model the risk over contexts that Ax observes with an outcome."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ObservedDataset(SupervisedDataset):
         Y: `n x 1` means.
         counts: `n x 1` numbers of readings; no arm is there twice then.
         contexts: `n x d_w`, what each arm met.
-        every_context: `t x d_w`, all contexts so far, also where the evaluation failed.
+        every_context: `t x d_w`, all contexts so far, also if the evaluation failed.
         options: `Yvar`, squared standard errors of the means, NaN where there is a single reading;
             `feature_names`, `outcome_names` and the like of BoTorch's dataset.
 
@@ -167,7 +167,7 @@ class ContextualRiskModel(RobustModel):
         """
         if getattr(training_data, "contexts", None) is None:
             raise ValueError(
-                f"Expected contexts beside {training_data.outcome_names}. Got a "
+                f"Expected contexts with {training_data.outcome_names}. Got a "
                 f"{type(training_data).__name__} without."
             )
         data: Any = training_data

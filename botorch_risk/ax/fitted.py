@@ -25,7 +25,7 @@ def fitted_adapter(
 ) -> ObservedAdapter:
     r"""The adapter of the last node of a strategy, fitted to all data so far.
 
-    Nothing is fitted again where the data are the same.
+    Nothing is fitted again if the data are the same.
 
     Args:
         experiment: With a completed trial.

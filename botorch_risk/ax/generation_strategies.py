@@ -113,7 +113,7 @@ def under_uncertain_context(
 
     Raises:
         ValueError: If there is no context, bounds are not in order, or there is no initial trial.
-        TypeError: If `risk_measure` is none.
+        TypeError: If `risk_measure` is not a measure of risk.
 
     Example:
         >>> under_uncertain_context("purity", {"humidity": (0.0, 1.0)}).name
@@ -192,7 +192,7 @@ def value_at_risk(
         InputDataError: If a value is not finite.
         ValueError: If there is no context, values and probabilities do not match, `rule` is
             unknown, or there is no initial trial.
-        TypeError: If `risk_measure` is none.
+        TypeError: If `risk_measure` is not a measure of risk.
 
     Example:
         >>> value_at_risk({"wind": ([0.0, 0.5, 1.0], [0.2, 0.6, 0.2])}).name
@@ -238,7 +238,7 @@ def under_perturbed_inputs(
     seed: int = 0,
     acquisition_options: dict[str, Any] | None = None,
 ) -> GenerationStrategy:
-    r"""Decisions that stay good where they are carried out inexactly.
+    r"""Find decisions that stay good when they are carried out inexactly.
 
     Trials are evaluated as they are asked for; the arm that is used later meets a normal error of
     the parameters that are named. Trials after a Sobol sequence maximise a bound of the risk over
@@ -257,7 +257,7 @@ def under_perturbed_inputs(
 
     Raises:
         ValueError: If there is no deviation, one is not positive, or there is no initial trial.
-        TypeError: If a risk measure is none.
+        TypeError: If a risk measure is of another kind.
 
     Example:
         >>> under_perturbed_inputs({"heat": 0.05}).name

@@ -29,7 +29,7 @@ class KnownNames(TransitionCriterion):
     Args:
         transition_to: The node to move to.
         metrics: Names of objectives.
-        contexts: Names of metrics that are observed beside the outcome. Ax adds a tracking metric
+        contexts: Names of metrics that are observed with the outcome. Ax adds a tracking metric
             when a trial is completed with it, so that they are looked for from the first trial on.
         parameters: Names of parameters.
 

@@ -1,4 +1,4 @@
-r"""What Ax observed beside an outcome: the number of its readings, and the context."""
+r"""What Ax observed with an outcome: the number of its readings, and the context."""
 
 import functools
 import math
@@ -37,12 +37,12 @@ def count_name(metric: str) -> str:
 
 
 class ObservedAdapter(TorchAdapter):
-    r"""Ax's adapter of torch generators, with what was observed beside an outcome.
+    r"""Ax's adapter of torch generators, with what was observed next to an outcome.
 
     Of a metric `y` whose number of readings is the tracking metric `y_count`, arms that come back
     are one row with all their readings. A mean without a count is a single reading, unless all are:
     their standard errors, if they have any, are then known noise, as everywhere in Ax. A model that
-    does not learn the noise from counts takes standard errors where all rows have one.
+    does not learn the noise from counts uses standard errors if all rows have one.
 
     Ax stores outcomes with ten decimals. They are rounded to these here, so that an experiment that
     was saved and loaded goes on as if it had not been; a warning says where that matters.
@@ -132,7 +132,7 @@ class ObservedAdapter(TorchAdapter):
 
     @property
     def _context_bounds(self) -> list[tuple[float, float]]:
-        r"""The bounds of each context; none where the model has none, or clips by itself."""
+        r"""The bounds of each context; None if the model has no contexts, or clips by itself."""
         spec = getattr(self.generator, "surrogate_spec", None)
         for config in [] if spec is None else spec.model_configs:
             options = config.model_options
@@ -170,7 +170,7 @@ def _warn_of_small_outcomes(exact: Any, stored: Any) -> None:
 
 
 def with_known_noise(dataset: SupervisedDataset) -> SupervisedDataset:
-    r"""A dataset whose standard errors are all known; where one is not, without any of them.
+    r"""A dataset whose standard errors are all known; if one is not, without any of them.
 
     A model then learns one noise level of all rows.
 
@@ -210,7 +210,7 @@ def with_contexts(
     known = contexts.isfinite().all(dim=-1)
     if not known.any():
         raise UserInputError(
-            f"Expected the contexts {list(names)} as tracking metrics beside "
+            f"Expected the contexts {list(names)} as tracking metrics next to "
             f"{dataset.outcome_names[0]!r}. Got none in {len(contexts)} trials."
         )
     if not known.all():
@@ -267,7 +267,7 @@ def with_counts(dataset: SupervisedDataset, counts: Tensor) -> SupervisedDataset
     if without.any():
         row = int(without.int().argmax())
         raise UserInputError(
-            f"Expected a standard error beside the mean {dataset.Y[row].item()} of {name!r}, which "
+            f"Expected a standard error of the mean {dataset.Y[row].item()} of {name!r}, which "
             f"stands for {counts[row].item():g} readings: complete the trial with (mean, sem), as "
             "`readings` makes them. Got none."
         )

@@ -1,4 +1,4 @@
-r"""Random trials among those of a generation strategy, as often as EXP3 finds that they pay."""
+r"""Mix random trials into a generation strategy, as often as EXP3 finds that they pay."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RANDOM, INNER = 0, 1  # the arms of the bandit
 
 
 class Exp3Criterion(TransitionCriterion):
-    r"""Met where EXP3 draws another node for the next trial, Algorithm 1 of [Ha2023uhe]_.
+    r"""Met if EXP3 draws another node for the next trial, Algorithm 1 of [Ha2023uhe]_.
 
     The weights of the bandit are not stored: they follow from the experiment's trials. A draw knows
     the rewards of the pairs that were completed when it was made, to the second, which is what

@@ -1,4 +1,4 @@
-r"""Chooses after every round where to measure next and how often."""
+r"""Choose after every round where to measure next and how often."""
 
 from __future__ import annotations
 
@@ -359,7 +359,7 @@ def adaptive_repeats(
             mean, Eq. (16) of [Makarova2021rahbo]_.
         report: The reporting rule of `recommend`.
         initial_repeats: The number of readings at each point of the initial design, at least 2
-            where the noise is learnt.
+            if the noise is learnt.
         num_initial: The number of points of the initial design.
         batch_size: 1; points are chosen one by one.
         options: Further arguments of `MeanVarianceSearch`.

@@ -42,7 +42,7 @@ class Chooser(Protocol):
 
 @dataclass(frozen=True)
 class EnvironmentRisk(Method):
-    r"""Chooses decisions, and w where it can, by a Gaussian process of (x, w).
+    r"""Choose decisions, and w if it can be chosen, by a Gaussian process of (x, w).
 
     Each round fits it with BoTorch's default kernel and priors (V-UCB's authors: maximum
     likelihood, every third round), and learns the distribution of W from all contexts so far

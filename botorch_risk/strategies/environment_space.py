@@ -65,7 +65,7 @@ class EnvironmentSpace:
         if self.is_learnt:
             if self.w_is_chosen:
                 raise UnsupportedError(
-                    "Expected a known distribution of w where w is chosen: what is chosen does not "
+                    "Expected a known distribution of w if w is chosen: what is chosen does not "
                     "show how w is distributed. Got `ObservedContexts`; learn from earlier "
                     "contexts, `environment=contexts.learnt(observed, seeds)`, or pass "
                     "`w_is_chosen=False`."

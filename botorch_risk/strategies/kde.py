@@ -1,6 +1,6 @@
 r"""SBO-KDE, DRBO-KDE and DRBO-MMD: contexts whose distribution is learnt as they are observed.
 
-Each is `risk_search` with an environment and a risk, those of the acquisition function of the same
+Each is `risk_search` with the environment and the risk of the acquisition function of the same
 name. `ask` returns decisions; `tell` takes them with the contexts that they met in the last
 columns.
 """
@@ -80,7 +80,7 @@ def sbo_kde(
 ) -> Strategy:
     r"""SBO-KDE: the expectation over a kernel density of the contexts, [Huang2024kde]_, Alg. 1.
 
-    Arguments and errors are those of `risk_kde`.
+    For arguments and errors see `risk_kde`.
 
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
@@ -123,7 +123,7 @@ def drbo_kde(
 
     A ball in total variation. Its radius in round t is `radius_scale * t^(-2 / (4 + d_w))`, in the
     paper's l1 units; the infimum is over the points of the density and as many Sobol points of the
-    whole box. Arguments and errors are those of `risk_kde`, and:
+    whole box. For further arguments and errors see `risk_kde`.
 
     Args:
         bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.

@@ -278,7 +278,7 @@ class Method(ABC):
 
     @abstractmethod
     def recommend(self, view: View) -> Tensor:
-        r"""The decision to hand over if the experiment ended now, `R x d_x`.
+        r"""The decision to recommend if the experiment ended now, `R x d_x`.
 
         Of several objectives, a set of decisions, `R x p x d_x`, NaN where one has fewer.
         """

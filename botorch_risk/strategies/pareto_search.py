@@ -131,7 +131,7 @@ class ParetoSearch(Method):
     r"""Recommends the evaluated decisions that are Pareto optimal by the risks of the mean.
 
     A decision that was evaluated several times counts once. With constraints, the decisions are
-    those that meet them with confidence; where there is none, it is the one whose worst bound
+    those that meet them with confidence; if no decision does, it is the one whose worst bound
     misses least, in standard deviations of the outcome, and a warning says so.
 
     Args:
@@ -363,7 +363,7 @@ def pareto_search(
 
     Raises:
         TypeError: If a part is no environment or no risk measure.
-        UnsupportedError: If w is to be chosen where it perturbs the decision.
+        UnsupportedError: If w is to be chosen although it perturbs the decision.
         ValueError: If the numbers of measures, objectives and reference values do not match, or a
             number is out of its range.
 
@@ -404,7 +404,7 @@ def pareto_search(
     space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
     if w_is_chosen and space.perturbs:
         raise UnsupportedError(
-            "Expected `w_is_chosen=False` where the environment perturbs the decision. "
+            "Expected `w_is_chosen=False` if the environment perturbs the decision. "
             f"Got {type(environment).__name__}."
         )
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)

@@ -74,7 +74,7 @@ class MeanVarianceSearch(Method):
         weights: How points are chosen and reported.
         acquisition: From the model, the round from 1 and the weights to the acquisition function;
             RAHBO's if omitted.
-        num_repeats: The number k of repeats at each point, at least 2 where the noise is learnt.
+        num_repeats: The number k of repeats at each point, at least 2 if the noise is learnt.
         rule: The reporting rule of `recommend`.
         refit_every: After how many rounds the hyperparameters are fitted again; `None` keeps those
             of the initial design, as in the paper's experiments.
@@ -121,7 +121,7 @@ class MeanVarianceSearch(Method):
                 check_positive(**{name: getattr(self, name)})
         if self.num_repeats < (1 if self.known_noise is not None else 2):
             raise ValueError(
-                "Expected `num_repeats` to be at least 2, or 1 where the noise is known. "
+                "Expected `num_repeats` to be at least 2, or 1 if the noise is known. "
                 f"Got {self.num_repeats=}."
             )
         if self.refit_every is not None:

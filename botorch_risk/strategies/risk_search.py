@@ -330,7 +330,7 @@ def risk_search(
             `ConstrainedUpperConfidenceBound`.
         acquisition: The class of a Monte-Carlo acquisition function of BoTorch, or a function with
             its arguments: `acquisition(model, X_baseline, X_pending=, objective=, constraints=)`,
-            the last two where `robust` has them. Default: the largest confidence bound.
+            the last two if `robust` has them. Default: the largest confidence bound.
         choose: How rows are chosen, in place of `acquisition`. Default: `DecisionThenValue`.
         w_is_chosen: Whether w is chosen; otherwise the environment draws it, and it is observed
             with the outcome.
@@ -341,8 +341,8 @@ def risk_search(
 
     Raises:
         TypeError: If a part is no environment or no risk measure.
-        UnsupportedError: If w is to be chosen where its distribution is learnt, or where it
-            perturbs the decision, with constraints.
+        UnsupportedError: If w is to be chosen although its distribution is learnt, or although it
+            perturbs the decision and there are constraints.
         ValueError: If a number is out of its range, or both `acquisition` and `choose` are given.
 
     Example:
@@ -374,7 +374,7 @@ def risk_search(
     space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
     if w_is_chosen and space.perturbs and recipe.num_outcomes > 1:
         raise UnsupportedError(
-            "Expected `w_is_chosen=False` where the environment perturbs the decision, with "
+            "Expected `w_is_chosen=False` if the environment perturbs the decision, with "
             f"constraints. Got {type(environment).__name__}."
         )
     if acquisition is not None:

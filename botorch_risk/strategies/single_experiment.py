@@ -75,8 +75,8 @@ class SingleExperiment:
     def ask(self) -> Tensor:
         r"""The next points to measure, `q x d` in the units of the bounds.
 
-        Until the initial design is complete, what is left of it. Fewer rows where the method asks
-        for fewer, and none where it has finished.
+        Until the initial design is complete, what is left of it. Fewer rows if the method asks
+        for fewer, and no row once it has finished.
         """
         history = self.strategy.history
         if history.round:
@@ -118,7 +118,7 @@ class SingleExperiment:
             raise
 
     def recommend(self) -> Tensor:
-        r"""The decision to hand over if the experiment ended now, `d_x`.
+        r"""Recommend a decision, as if the experiment ended now, `d_x`.
 
         Methods of several objectives recommend a set of decisions, `p x d_x`.
 

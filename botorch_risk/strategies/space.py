@@ -63,7 +63,7 @@ class AcquisitionOfDecisions(AcquisitionFunction):
         return values
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Makes decisions pending, beside what was pending before; None leaves that alone."""
+        r"""Add pending decisions to earlier ones; None leaves the earlier ones alone."""
         super().set_X_pending(X_pending)
         pending = self._before
         if X_pending is not None:

@@ -36,9 +36,9 @@ class Strategy:
     alike continues bit for bit.
 
     The initial design comes first, as one batch; `ask` proposes again the rows of it that `tell`
-    has not had. A replicate that has no outcome yet, or none of one kind where there are several,
-    is given random points and recommends NaN. Replicates with different numbers of outcomes are
-    separate batches.
+    has not had. A replicate that has no outcome yet, or no outcome of one kind if there are
+    several, is given random points and recommends NaN. Replicates with different numbers of
+    outcomes are separate batches.
 
     Args:
         space: What a point is, such as `Box(bounds)`.
@@ -193,7 +193,7 @@ class Strategy:
         Raises:
             BotorchTensorDimensionError: If `Y` has another shape.
             InputDataError: If a value is infinite, or an outcome comes without its point.
-            ValueError: If a row is none of the history or comes twice.
+            ValueError: If a row is not in the history or comes twice.
         """
         index = list(rows)
         if len(set(index)) < len(index) or not set(index) <= set(range(self._history.num_rows)):
@@ -206,7 +206,7 @@ class Strategy:
         self._commit(history, self._state)
 
     def recommend(self) -> Tensor:
-        r"""The decision of each replicate to hand over if the experiment ended now, `R x d_x`.
+        r"""Recommend a decision for each replicate, as if the experiment ended now, `R x d_x`.
 
         NaN for a replicate without any outcome. Methods of several objectives recommend a set of
         decisions, `R x p x d_x`, NaN where a replicate has fewer than p.

@@ -115,7 +115,7 @@ def test_the_distribution_is_learnt_also_from_trials_without_an_outcome() -> Non
     with pytest.warns(BotorchWarning):
         found = with_contexts(noisy, W, every, ["w"])
     assert found.Yvar is not None and torch.equal(found.Yvar, X[[0, 2], 1:])
-    with pytest.raises(UserInputError, match=r"contexts \['w'\] as tracking metrics beside 'y'"):
+    with pytest.raises(UserInputError, match=r"contexts \['w'\] as tracking metrics next to 'y'"):
         with_contexts(dataset, torch.full((3, 1), torch.nan), every, ["w"])
 
 
@@ -129,7 +129,7 @@ def test_bad_input() -> None:
     with pytest.raises(TypeError, match="Expected a `RiskMeasure`"):
         under_uncertain_context("y", HUMIDITY, risk_measure="mean")  # type: ignore[arg-type]
     plain = SupervisedDataset(torch.rand(3, 2), torch.rand(3, 1), **NAMES)
-    with pytest.raises(ValueError, match=r"beside \['y'\]. Got a SupervisedDataset without"):
+    with pytest.raises(ValueError, match=r"contexts with \['y'\]. Got a SupervisedDataset without"):
         ContextualRiskModel.construct_inputs(
             plain, context_bounds=[[0.0, 1.0]], risk_measure=Expectation()
         )

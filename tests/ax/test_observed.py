@@ -98,7 +98,7 @@ def test_a_count_is_a_whole_number(count: float) -> None:
 
 def test_several_readings_have_a_standard_error() -> None:
     X, Y = torch.eye(2, dtype=torch.double), torch.ones(2, 1, dtype=torch.double)
-    with pytest.raises(UserInputError, match=r"a standard error beside the mean 1.0 of 'y', which"):
+    with pytest.raises(UserInputError, match=r"a standard error of the mean 1.0 of 'y', which"):
         with_counts(SupervisedDataset(X, Y, **NAMES), torch.tensor([[1.0], [3.0]]))
 
 

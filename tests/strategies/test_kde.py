@@ -285,7 +285,7 @@ def test_a_constraint_holds_under_what_was_learnt() -> None:
 
 
 def test_w_that_is_chosen_does_not_show_its_distribution() -> None:
-    with pytest.raises(UnsupportedError, match="known distribution of w where w is chosen"):
+    with pytest.raises(UnsupportedError, match="known distribution of w if w is chosen"):
         risk_kde(
             DECISIONS, 0, context_bounds=CONTEXTS, risk_measure=Expectation(), w_is_chosen=True
         )

@@ -163,5 +163,5 @@ def test_errors() -> None:
         build(risk_measure=[CVAR, len])
     with pytest.raises(ValueError, match="beta"):
         build(constraint_beta=-1.0)
-    with pytest.raises(UnsupportedError, match="`w_is_chosen=False` where the environment pert"):
+    with pytest.raises(UnsupportedError, match="`w_is_chosen=False` if the environment pert"):
         build(environment=InputPerturbation(torch.zeros(1, 1)), w_is_chosen=True)

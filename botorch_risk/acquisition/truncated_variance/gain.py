@@ -109,7 +109,7 @@ def gain(covariance: Tensor, inverse: Tensor, targets: Targets) -> Tensor:
 def anticipated_set(posterior: DomainPosterior, state: TruncatedVarianceState) -> Tensor:
     r"""The points that may be in the set `M` after a sample, `batch_shape x |D|`.
 
-    The points of `M_t`; and where sets are formed from scratch (`monotone=False`) all points that
+    The points of `M_t`; and if sets are formed from scratch (`monotone=False`) all points that
     the present bounds leave open, since a new epoch has wider ones: points come back. A sample
     at its mean narrows bounds only, so that there are no others.
 
@@ -134,7 +134,7 @@ def anticipated_gain(
     posterior: DomainPosterior,
     state: TruncatedVarianceState,
 ) -> Tensor:
-    r"""The gain where the set `M` after the sample is anticipated (Appendix A).
+    r"""The gain if the set `M` after the sample is anticipated (Appendix A).
 
     The outcome is replaced by its mean, so that only the variances change. The second sum of
     Eq. (3) then runs over the points that would be in M; the first runs over all that may be,
@@ -163,7 +163,7 @@ def anticipated_gain(
     )
     beta = state.beta.to(variance).reshape(-1, 1, 1)
     target = state.target_variance(posterior).to(variance).reshape(-1, 1, 1)
-    # No sample reduces a variance below 0, but rounding does where noise is next to nothing.
+    # No sample reduces a variance below 0, but rounding does if noise is next to nothing.
     reduction = torch.minimum(covariance.square() * inverse.unsqueeze(-1), variance)
     # Rounding may leave a variance below 0; the floor keeps the gradient of the root finite.
     half_width = (beta * (variance - reduction)).clamp_min(torch.finfo(mean.dtype).tiny).sqrt()
@@ -184,7 +184,7 @@ def inverse_variance(variance: Tensor, posterior: DomainPosterior) -> Tensor:
 
 
 def weighted_sum(values: Tensor, weights: Tensor) -> Tensor:
-    r"""`B x m` sums of `B x m x a` values, one matrix-vector product where `B` is 1."""
+    r"""`B x m` sums of `B x m x a` values, one matrix-vector product if `B` is 1."""
     if len(values) == 1:
         return (values[0] @ weights[0]).unsqueeze(0)
     return (values @ weights.unsqueeze(-1)).squeeze(-1)

@@ -68,7 +68,7 @@ class Goal(ABC):
 
         Args:
             smallest: The smallest outcome of each replicate, `batch_shape`.
-            largest: The largest outcome, `batch_shape`; equal to the smallest where there is one
+            largest: The largest outcome, `batch_shape`; equal to the smallest if there is one
                 outcome, which says nothing.
         """
 

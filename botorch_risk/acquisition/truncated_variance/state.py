@@ -315,7 +315,7 @@ class TruncatedVarianceState:
         )
 
     def check_domain(self, posterior: DomainPosterior) -> None:
-        r"""Raises InputDataError unless the posterior is of the domain of this state."""
+        r"""Raise InputDataError if the posterior has another domain than this state."""
         shape = torch.Size([*posterior.batch_shape, posterior.domain.shape[-2]])
         if shape != self.unclassified.shape or _fingerprint(posterior.domain) != self.fingerprint:
             raise InputDataError(

@@ -89,7 +89,7 @@ def check_has_risk(bound: Any) -> None:
 def trade_off(bound: Any, X: Tensor, minimize: bool) -> TradeOff:
     r"""The mean and the risk of points.
 
-    The risk is the standard deviation of the noise of one reading where the noise is learnt. Under
+    The risk is the standard deviation of the noise of one reading if the noise is learnt. Under
     contexts it is the strategy's risk measure, of the posterior mean at each value; for the
     expectation, which is the mean itself, the standard deviation over the contexts.
 
@@ -119,7 +119,7 @@ def trade_off(bound: Any, X: Tensor, minimize: bool) -> TradeOff:
             label = "standard deviation of a reading"
             return TradeOff(mean, noise.sqrt(), feasible, "noise_sd", label, (sign, -1))
         lower, upper, weights = objective.pointwise_bounds(X)
-        values = (lower + upper) / 2  # of the negative metric where it is minimised
+        values = (lower + upper) / 2  # of the negative metric if it is minimised
         mean = (weights * values).sum(dim=-1)
         if isinstance(objective.risk_measure, Expectation):
             spread = (weights * (values - mean.unsqueeze(-1)).square()).sum(dim=-1).sqrt()
@@ -175,7 +175,7 @@ class FittedAnalysis(Analysis, ABC):
         generation_strategy: GenerationStrategy | None = None,
         adapter: Adapter | None = None,
     ) -> str | None:
-        r"""Why the card cannot be drawn, or None where it can."""
+        r"""Why the card cannot be drawn, or None if it can."""
         try:
             self._part(self._fitted(experiment, generation_strategy, adapter))
         except NOT_APPLICABLE as error:
@@ -216,7 +216,7 @@ class FittedAnalysis(Analysis, ABC):
 
     @abstractmethod
     def _part(self, fitted: Fitted) -> Any:
-        r"""What the card shows; raises an error of Ax where the model has no such part."""
+        r"""What the card shows; raises an error of Ax if the model has no such part."""
 
     @abstractmethod
     def _card(self, fitted: Fitted, part: Any) -> PlotlyAnalysisCard: ...
