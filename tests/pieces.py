@@ -210,7 +210,3 @@ LEARNS_NOISE = {
     "repeat_advice",
 }  # fmt: skip
 OF_DATA_ALONE = {"fit", "pseudo_data"}  # no query points
-RISK_BOUNDS = {
-    "expectation", "value_at_risk", "conditional_value_at_risk", "worst_case", "total_variation",
-    "kernel_density",
-}  # fmt: skip

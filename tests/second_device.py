@@ -58,9 +58,7 @@ _KERNELS = Counter(
 
 _READ_BY_THE_HOST = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 _INDEXING = {"index", "index_put", "index_put_", "_unsafe_index", "_index_put_impl_"}
-# The host looks at the status of a factorisation.
 _CHECKED_BY_THE_HOST = {"_linalg_check_errors", "_linalg_eigh", "_linalg_svd"}
-# CUDA takes a scalar of the CPU where it takes a number.
 _TAKES_HOST_SCALARS = {"fill_", "masked_fill", "masked_fill_", "index_fill", "index_fill_"}
 
 

@@ -121,13 +121,9 @@ def test_numbers_of_any_library_are_numbers() -> None:
 
 
 X = decisions(5)
-
 UNIT = [[0.0, 0.0], [1.0, 1.0]]
-
 BOUND = RiskUpperConfidenceBound(gp(), ENVIRONMENT, Expectation(), beta=4.0)
-
 CHANCE = RiskConstraint.chance(ENVIRONMENT, 4.0, outcome=1, delta=0.3)
-
 MODELS: dict[str, Callable[[], Any]] = {"one": gp, "list": two_outcomes, "batched": batched}
 
 

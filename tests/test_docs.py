@@ -1,8 +1,14 @@
-r"""Every block of the documentation runs and prints what it says, and its loops go on."""
+r"""Pages of the documentation: their blocks run and print what they say, their links lead on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
@@ -38,17 +44,135 @@ from botorch_risk.risk import (
 )
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import rahbo
-from tests.doc_pages import (
-    DOCS,
-    blocks,
-    broken_links,
-    clicks,
-    is_as_said,
-    links,
-    names_after,
-    pictures,
-    run,
-)
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+FENCE = re.compile(r"^```(\S+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?")
+
+
+@dataclass(frozen=True)
+class Block:
+    r"""A block of Python, and what the page says that it prints; `None` where it does not say."""
+
+    code: str
+    output: str | None
+
+
+def blocks(path: Path) -> list[Block]:
+    r"""The Python blocks of a page, in order."""
+    text = path.read_text(encoding="utf-8")
+    found, fences = [], list(FENCE.finditer(text))
+    for fence, after in zip_longest(fences, fences[1:]):
+        if fence[1] != "python":
+            continue
+        shown = after is not None and after[1] == "text"
+        shown = shown and not text[fence.end() : after.start()].strip()
+        found.append(Block(fence[2], after[2] if after is not None and shown else None))
+    return found
+
+
+def run(
+    path: Path, folder: Path, first: int | None = None
+) -> tuple[dict[str, Any], list[tuple[Block, str]]]:
+    r"""Runs the blocks of a page, or its first ones, in a folder.
+
+    Returns the names that they leave, and each block with what it prints.
+    """
+    names: dict[str, Any] = {"__name__": "page"}
+    printed: list[str] = []
+    names["print"] = lambda *values: printed.append(" ".join(map(str, values)))
+    results, here = [], Path.cwd()
+    torch.manual_seed(0)
+    os.chdir(folder)
+    try:
+        for block in blocks(path)[:first]:
+            exec(compile(block.code, str(path), "exec", dont_inherit=True), names)
+            results.append((block, "\n".join(printed)))
+            printed.clear()
+    finally:
+        os.chdir(here)
+    return names, results
+
+
+def is_as_said(said: str, printed: str) -> bool:
+    r"""Whether two outputs have the same words, and numbers that are near to each other."""
+    texts = [" ".join(NUMBER.sub("#", text).split()) for text in (said, printed)]
+    numbers = [[float(each) for each in NUMBER.findall(text)] for text in (said, printed)]
+    return texts[0] == texts[1] and all(
+        math.isclose(*pair, rel_tol=0.15, abs_tol=0.15) for pair in zip(*numbers, strict=True)
+    )
+
+
+def names_after(path: Path, folder: Path, first: int | None = None) -> SimpleNamespace:
+    r"""What the blocks of a page leave behind, once they have printed what the page says."""
+    names, results = run(path, folder, first)
+    for block, printed in results:
+        assert bool(printed) == (block.output is not None), f"{block.code}\nprints\n{printed}"
+        assert is_as_said(block.output or "", printed), f"{block.code}\nprints\n{printed}"
+    return SimpleNamespace(**names)
+
+
+def written_links(path: Path) -> list[str]:
+    r"""Where a page leads, by links, tables of contents and cards, as it is written."""
+    text = re.sub(
+        r"^```python\n.*?^```$", "", path.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
+    found = [*re.findall(r"\]\(([^)#\s]+)", text), *re.findall(r"^:link: (\S+)$", text, re.M)]
+    for body in re.findall(r"^```{toctree}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE):
+        entries = [line.rpartition("<")[2].rstrip(">") for line in body.splitlines()]
+        found += [entry for entry in entries if entry and not entry.startswith(":")]
+    return [each for each in found if "://" not in each]
+
+
+def links(path: Path) -> list[Path]:
+    r"""The files that a page leads to."""
+    return [target for each in written_links(path) for target in _targets(path.parent, each)]
+
+
+def broken_links(path: Path) -> list[str]:
+    r"""The links of a page that lead to no file."""
+    generated = {"api/*"}  # by `make docs`
+    return [
+        each
+        for each in written_links(path)
+        if each not in generated and not list(_targets(path.parent, each))
+    ]
+
+
+def pictures(path: Path) -> list[tuple[str, Path]]:
+    r"""The pictures of a page: what stands for each where it cannot be seen, and its file."""
+    text = path.read_text(encoding="utf-8")
+    found = re.findall(r"!\[(.*?)\]\((\S+?)\)", text)
+    found += [(alt, at) for at, alt in re.findall(r'<img src="(\S+)" alt="(.*?)"', text)]
+    return [(alt, (path.parent / at).resolve()) for alt, at in found]
+
+
+def _targets(folder: Path, link: str) -> Iterator[Path]:
+    r"""What a link leads to; a page may go without its suffix, and a toctree may hold a glob."""
+    base = ROOT / link[1:] if link.startswith("/") else folder / link
+    for suffix in ("", ".md", ".ipynb"):
+        for each in sorted(ROOT.glob(os.path.relpath(base, ROOT) + suffix)):
+            if each.is_file():
+                yield each.resolve()
+
+
+@cache
+def clicks(start: Path) -> dict[Path, int]:
+    r"""How many links every page is away from a page, along the shortest path."""
+    found, edge = {start.resolve(): 0}, [start.resolve()]
+    while edge:
+        reached = {
+            target: found[page] + 1
+            for page in edge
+            if page.suffix == ".md"
+            for target in links(page)
+            if target not in found
+        }
+        found |= reached
+        edge = list(reached)
+    return found
+
 
 # Pages whose blocks a test of their own runs.
 ELSEWHERE = {
@@ -57,6 +181,7 @@ ELSEWHERE = {
     "faster_loops": "tests/test_docs.py",
     "xopt": "tests/test_xopt_guide.py",
 }
+
 # At kinks of a risk a line search may end early; BoTorch tries again.
 pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 QUICK = {"num_restarts": 2, "raw_samples": 16}
@@ -202,8 +327,10 @@ CONTINUATIONS: dict[str, list[Callable[[SimpleNamespace], None]]] = {
     "many_seeds": [many_seeds],
     "own_csv": [three_readings],
 }
+
 # The tasks of a newcomer: few clicks from the first page.
 FOR_NEWCOMERS = ("own_csv", "contexts", "constraints", "level_sets", "ax", "compare")
+
 PAGES = sorted(
     page.stem for page in DOCS.glob("*.md") if blocks(page) and page.stem not in ELSEWHERE
 )

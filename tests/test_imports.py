@@ -61,7 +61,6 @@ def test_an_unknown_name_is_an_error() -> None:
 
 
 ROOT = Path(__file__).parents[1]
-
 FOLDERS = ("botorch_risk", "bench", "docs", "tutorials", "tests")
 
 FILES = sorted(
@@ -73,7 +72,6 @@ FILES = sorted(
 
 # What loads a file: the first group up to the parenthesis that closes the call, nested once.
 LOADS = re.compile(r"torch\.load\(((?:[^()]|\([^()]*\))*)\)")
-
 PICKLES = re.compile(r"\b(pickle|cloudpickle|dill|joblib)\.loads?\(|allow_pickle=True")
 
 
@@ -109,7 +107,6 @@ def test_nothing_is_unpickled(folder: str) -> None:
 
 
 NEEDS_A_TABLE = ("bench.reproduction.kde.portfolio", "bench.reproduction.vucb.portfolio")
-
 NEEDS_JAX = ("bench.speed.jax_loop", "bench.speed.peers")
 
 COMMANDS = sorted(

@@ -17,11 +17,8 @@ import yaml
 from tests.release_check import lower_bounds
 
 ROOT = Path(__file__).parents[1]
-
 MARK = "import pytest\n@pytest.mark.{mark}\ndef test_{name}(): assert {truth}\n"
-
 UNKNOWN = MARK.format(mark="skip('no NumPyro')", name="it", truth=True)
-
 WHOLE = "import pytest\npytest.importorskip('no_such_package')\n"
 
 KNOWN = (

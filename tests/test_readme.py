@@ -13,13 +13,9 @@ import yaml
 import botorch_risk
 
 ROOT = Path(__file__).parents[1]
-
 README = ROOT / "README.md"
-
 TEXT = README.read_text(encoding="utf-8")
-
 LOOP = next(iter(re.findall(r"```diff\n(.*?)```", TEXT, flags=re.DOTALL)))
-
 CLAIMS = re.findall(r"`mean (-?[\d.]+), standard deviation of a reading ([\d.]+)`", TEXT)
 
 
@@ -91,7 +87,6 @@ def test_the_speed_is_the_stored_one() -> None:
 
 
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 

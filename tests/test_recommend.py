@@ -42,7 +42,6 @@ from tests.models.risks import (
 )
 
 bound_of = RiskAverseUpperConfidenceBound
-
 WEIGHTS = {"risk_aversion": 0.7, "beta": 3.0, "noise_beta": 2.0}
 
 
@@ -219,7 +218,6 @@ def test_bad_input_for_a_risk() -> None:
 
 
 X = decisions(9)
-
 CHANCE = RiskConstraint.chance(ENVIRONMENT, 4.0, outcome=1, delta=0.3)
 
 ACQUISITIONS: dict[str, Callable[[Any], Any]] = {

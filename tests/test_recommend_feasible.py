@@ -195,9 +195,7 @@ def test_decisions_that_are_called_feasible_are(
 
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-
 ENVIRONMENT = DiscreteEnvironment(torch.linspace(0, 1, 6, dtype=torch.float64)[:, None])
-
 GRID = torch.linspace(0, 1, 1001, dtype=torch.float64)[:, None]
 
 

@@ -60,7 +60,6 @@ def test_a_docstring_is_rewritten_up_to_its_sections(found: dict[str, Any]) -> N
 
 
 CHECK = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "check_site.py"))["check"]
-
 GOOD = '<h1 id="top">A</h1><a href="b/other.html#there">b</a><pre>\\frac</pre><a href="#top">up</a>'
 
 

@@ -23,7 +23,6 @@ MAX_BYTES = 1_000_000
 PLACES = re.compile(r"[/\\](home|root|Users)[/\\]|site-packages")
 
 LINK = re.compile(r"\]\(([^)#]+)")
-
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 

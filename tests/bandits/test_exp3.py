@@ -116,9 +116,7 @@ def test_bad_input() -> None:
 
 
 INITIAL = torch.tensor([[0.0, 2.0, 4.0], [1.0, math.nan, 3.0]]).double()
-
 SO_FAR = torch.cat([INITIAL, torch.tensor([[8.0], [2.0]]).double()], dim=-1)
-
 REWARDS = torch.tensor([6.0, 1.5]).double()
 
 

@@ -15,11 +15,8 @@ from torch.distributions import Beta, Cauchy, Gamma, Independent, Normal, Unifor
 from botorch_risk.environments import BoundedMarginals, ContinuousEnvironment, Mixture
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-
 QUARTERS = torch.tensor([[0.25], [0.75]], dtype=torch.double)
-
 HALF = torch.tensor(0.5, dtype=torch.double)
-
 COMPONENTS = [Normal(0.1 * HALF, 0.02), Normal(HALF, 0.1 * HALF), Cauchy(1.6 * HALF, 0.04 * HALF)]
 
 

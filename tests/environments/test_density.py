@@ -19,7 +19,6 @@ from botorch_risk.environments import (
 )
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
-
 OBSERVED = torch.tensor([[0.02], [0.1], [0.4], [0.45], [0.9]], dtype=torch.double)
 
 

@@ -20,7 +20,6 @@ from botorch_risk.environments import (
 )
 
 THREE = torch.tensor([[0.0], [0.5], [1.0]], dtype=torch.double)
-
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 
 

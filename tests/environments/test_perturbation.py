@@ -18,7 +18,6 @@ from botorch_risk.environments import (
 )
 
 THREE = torch.tensor([[0.0], [0.5], [1.0]], dtype=torch.double)
-
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 
 
@@ -57,11 +56,8 @@ def test_range_holds_the_perturbations_of_both_corners() -> None:
 
 
 SHIFTS = 0.1 * torch.randn(4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-
 W = torch.tensor([[0.0], [0.3], [1.0]], dtype=torch.float64)
-
 WEIGHTS = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
-
 CHANCES = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
 
 

@@ -25,7 +25,6 @@ from botorch_risk.fit import fit_exact_gp, set_gamma_priors
 from botorch_risk.fit.priors import draw, log_density
 
 BATCH = torch.Size([3])
-
 SHAPE = torch.Size([3, 1, 2])
 
 PRIORS = {

@@ -25,9 +25,7 @@ from tests.models.examples import (
 )
 
 NOISE = oracles.Process(np.array([0.4, 0.7]), 0.8, 0.1)
-
 MEAN = oracles.Process(np.array([0.3, 0.5]), 1.4, -0.2)
-
 LEVEL = 0.2
 
 CASES = [

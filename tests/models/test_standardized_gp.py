@@ -108,7 +108,6 @@ def test_a_slope_is_given_more_variance_than_its_means_have():
 
 # A price, a kind from -1 to 1, a grade from 2 to 3, and w.
 BOUNDS = torch.tensor([[0.0, -1.0, 2.0, 5.0], [4.0, 1.0, 3.0, 7.0]], dtype=torch.double)
-
 W = torch.linspace(5, 7, 6, dtype=torch.double).unsqueeze(-1)
 
 

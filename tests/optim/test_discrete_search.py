@@ -20,11 +20,8 @@ from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.optim.discrete_columns import discrete_columns
 
 BOUNDS = torch.tensor([[0.0, 1.0, -2.0, 0.0], [1.0, 8.0, 2.0, 3.0]], dtype=torch.double)
-
 STEPS = {1: [1.0, 2.0, 3.0, 5.0, 8.0]}
-
 KINDS = {3: [0.0, 1.0, 3.0]}
-
 Values = Mapping[int, Sequence[float]]
 
 

@@ -12,7 +12,6 @@ from botorch_risk.repeats import LogRiskAverseKnowledgeGradient, next_readings, 
 from tests.contracts import RepeatedData, correlation_of, mean_variance_gp
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
-
 FEW = {"num_restarts": 4, "raw_samples": 64}
 
 

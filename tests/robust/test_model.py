@@ -44,7 +44,6 @@ from tests.models.risks import (
 )
 
 MEASURES = [Expectation(), ValueAtRisk(0.3), ConditionalValueAtRisk(0.5), TotalVariationBall(0.3)]
-
 ENVIRONMENTS = {"discrete": ENVIRONMENT, "dependent": DecisionDependent(), "shifts": shifts()}
 
 

@@ -17,7 +17,6 @@ from tests.strategies.loops import evaluate, meet
 NUM_ROUNDS, MILESTONES = 300, (20, 60, 120, 180, 240, 300)
 SEEDS = (0, 1)
 KINDS = (rahbo, sbo_kde, drbo_kde, v_ucb, truvar, uhe_bo)
-# Mixed spaces take the same rounds; their decisions are checked by the contract.
 CASES = [case for case in STRATEGIES if case.make in KINDS and not case.name.endswith("-mixed")]
 # What a finite domain's posterior keeps of an observation, to be built again: four numbers for each
 # replicate, and the tensors that they are views of.

@@ -27,7 +27,6 @@ from botorch_risk.test_functions import (
 from tests import oracles
 
 KINDS = [ChanceConstrainedGramacy, ChanceConstrainedBranin]
-
 every = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -122,15 +121,12 @@ def test_bad_input_is_refused() -> None:
 
 
 PROBLEMS = {"gramacy": ChanceConstrainedGramacy, "branin": ChanceConstrainedBranin}
-
 W = np.arange(33) / 32
-
 MASSES = np.exp(-((W - 0.5) ** 2) / (2 * 0.15**2))
 
 MASSES /= MASSES.sum()
 
 BOXES = {"gramacy": [(0, 1), (0, 1)], "branin": [(-5, 10), (0, 15)]}
-
 every_synthetic = pytest.mark.parametrize("name", PROBLEMS)
 
 

@@ -16,9 +16,7 @@ from botorch_risk.test_functions import (
 )
 
 DOMAIN = unit_grid(4)
-
 VALUES = torch.arange(16, dtype=torch.double).square()
-
 NAN = torch.nan
 
 

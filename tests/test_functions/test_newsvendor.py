@@ -37,7 +37,6 @@ def test_demand_is_burrs():
 
 
 W = np.arange(33) / 32
-
 MASSES = np.exp(-((W - 0.5) ** 2) / (2 * 0.15**2))
 
 MASSES /= MASSES.sum()

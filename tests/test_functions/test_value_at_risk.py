@@ -87,9 +87,7 @@ PROBLEMS = {
 }
 
 ONE_DIMENSIONAL = [name for name in PROBLEMS if name != "hartmann_1_2"]
-
 every = pytest.mark.parametrize("name", PROBLEMS)
-
 kinds = pytest.mark.parametrize("kind", ["discrete", "continuous"])
 
 
