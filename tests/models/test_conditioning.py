@@ -1,4 +1,4 @@
-r"""Models conditioned on observations, hallucinated ones included."""
+r"""Training data in any form, and models that are conditioned on more of it."""
 
 from __future__ import annotations
 

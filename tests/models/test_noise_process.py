@@ -1,4 +1,4 @@
-r"""The process of the noise, noise observations and noise that is known."""
+r"""The process of the noise: its observations, and noise that is known."""
 
 from __future__ import annotations
 

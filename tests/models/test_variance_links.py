@@ -1,4 +1,4 @@
-r"""Links between noise variances and what is modelled, and the scales of outcomes."""
+r"""Links between sample variances and the noise process, and scales of observations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Kernel profiles and the moments that they integrate to."""
+r"""Kernel profiles, and the mean and variance that they give with gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Processes: their covariances, and bounds of joint memory."""
+r"""Processes and their covariances in the units of the outcome, and bounds of several at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Inputs of a model and its t-batches."""
+r"""Points against the inputs of a model, and BoTorch's t-batches as further points."""
 
 from __future__ import annotations
 

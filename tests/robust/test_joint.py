@@ -1,4 +1,4 @@
-r"""Joint posteriors of risks, in blocks and with constant rows."""
+r"""Joint samples of many points, in blocks, beside points that a t-batch shares."""
 
 from __future__ import annotations
 

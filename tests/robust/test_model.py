@@ -1,4 +1,4 @@
-r"""Models of risks, one or a list, and what reduces them."""
+r"""Models of risks, and the reductions that they apply."""
 
 from __future__ import annotations
 

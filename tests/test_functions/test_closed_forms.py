@@ -1,4 +1,4 @@
-r"""Expectations in closed form, and the search for optima."""
+r"""Formulas on the unit cube, and the search for their maxima."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Bases of problems: repeats, constant noise, outcomes, maximisation."""
+r"""Bases of test problems: repeats, constant noise, several outcomes, maximisation."""
 
 from __future__ import annotations
 
