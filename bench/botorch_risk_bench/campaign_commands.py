@@ -51,7 +51,7 @@ MemoryLimit = Annotated[int | None, typer.Option(help="Of a worker, in MiB; on L
 
 @contextmanager
 def one_line_errors(*kinds: type[Exception]) -> Iterator[None]:
-    r"""Turns errors of these kinds into one line on the error stream and the exit code 2."""
+    r"""Report errors of these kinds in one line on stderr, with exit code 2."""
     try:
         yield
     except kinds as error:
@@ -70,7 +70,7 @@ def _where_and_how(
     device: Device = ["cpu"],  # noqa: B006
     memory_limit: MemoryLimit = None,
 ) -> tuple[Any, Any]:
-    r"""The engine and the options of these options of the command line."""
+    r"""Build the engine and the options of a campaign from the command line."""
     from botorch_risk_bench.campaigns import Options
 
     limit = None if memory_limit is None else memory_limit * 2**20
@@ -79,7 +79,7 @@ def _where_and_how(
 
 
 def _with_engine(command: Callable[..., None]) -> Callable[..., None]:
-    r"""Gives a command `engine` and `options`, and the command line what they are made of."""
+    r"""Pass `engine` and `options` to a command, and let the command line set them."""
     shared = inspect.signature(_where_and_how, eval_str=True)
     signature = inspect.signature(command, eval_str=True)
     own = [each for each in signature.parameters.values() if each.annotation is not Any]
@@ -115,7 +115,7 @@ def run(
     seeds: Annotated[int | None, typer.Option(help="The most seeds, for a trial.")] = None,
     rounds: Annotated[int | None, typer.Option(help="The most rounds, for a trial.")] = None,
 ) -> None:
-    r"""Runs the campaign of a file; started again, it goes on where it was."""
+    r"""Run the campaign of a file; started again, it resumes."""
     from botorch_risk_bench.campaigns import Campaign
 
     with one_line_errors(ValueError):
@@ -133,7 +133,7 @@ def resume(
         bool, typer.Option("--failed", help="Run just the blocks that have failed.")
     ] = False,
 ) -> None:
-    r"""Goes on with a campaign whose description is in its store, with the modules it names."""
+    r"""Resume a campaign from its store, which holds its description and names its modules."""
     from botorch_risk_bench.campaigns import CampaignStore
 
     with one_line_errors(ValueError), CampaignStore(path) as store:
@@ -148,7 +148,7 @@ def resume(
 
 @app.command()
 def status(path: Store) -> None:
-    r"""Shows how far each series is, what failed and why, and what it has taken."""
+    r"""Show how far each series is, what failed and why, and the time it took."""
     from botorch_risk_bench.campaigns import CampaignStore
 
     with one_line_errors(ValueError), CampaignStore(path) as store:
@@ -183,7 +183,7 @@ def table(
         Path | None, typer.Option(help="Write every round there, comma-separated.")
     ] = None,
 ) -> None:
-    r"""Shows the regret of each experiment; with --to, writes a line for each round."""
+    r"""Show the regret of each experiment; with --to, write one line per round."""
     from botorch_risk_bench.campaigns import CampaignStore
     from botorch_risk_bench.reports import campaign_markdown, write_table
 
@@ -210,7 +210,7 @@ def board(
         Path | None, typer.Option(help="A folder for board.md and .png, and regrets.json.gz.")
     ] = None,
 ) -> None:
-    r"""Shows which strategy reaches how many targets in which experiments, and how soon."""
+    r"""Show which strategy reaches how many targets in which experiments, and how soon."""
     from functools import reduce
     from operator import add
 
@@ -237,7 +237,7 @@ def board(
 
 @app.command()
 def plan(campaign: Description, workers: Workers = 2) -> None:
-    r"""Shows the blocks of a campaign, and the block size that would end it soonest."""
+    r"""Show the blocks of a campaign, and the block size that would finish it soonest."""
     from botorch_risk_bench.campaigns import Campaign, best_block_size
 
     with one_line_errors(ValueError):

@@ -42,7 +42,7 @@ StorePath = Annotated[Path, typer.Argument(help="The file that `run --out` wrote
 
 @app.command("list")
 def list_experiments(context: Context) -> None:
-    r"""Lists the experiments and their strategies."""
+    r"""List the experiments and their strategies."""
     from botorch_risk_bench.experiments.registry import experiments
 
     for definition in experiments(context.obj or ()).values():
@@ -67,7 +67,7 @@ def run(
     ),
     jobs: Annotated[int, typer.Option(help="The number of processes.")] = 1,
 ) -> None:
-    r"""Runs strategies of an experiment, or resumes them from `--out`."""
+    r"""Run strategies of an experiment, or resume them from `--out`."""
     from botorch_risk_bench.campaigns import run_experiment
 
     own = context.obj or ()
@@ -78,7 +78,7 @@ def run(
 
 @app.command()
 def status(path: StorePath) -> None:
-    r"""Shows how far each strategy has come."""
+    r"""Show how far each strategy has come."""
     from botorch_risk_bench.campaigns import CampaignStore, ExperimentRecords
     from botorch_risk_bench.reports.summary import failed_points
 
@@ -103,7 +103,7 @@ def plot(
     to: Annotated[Path, typer.Option(help="The folder of the pictures.")] = Path("."),
     log: Annotated[bool, typer.Option(help="Logarithmic axis for simple regret.")] = False,
 ) -> None:
-    r"""Writes summary.md and pictures: regret by round, or F1 by cost for level sets.
+    r"""Write summary.md and pictures: regret by round, or F1 by cost for level sets.
 
     The pictures are cumulative_regret.png and simple_regret.png, and for a single input the
     models too; of several objectives, simple_regret.png alone, of the hypervolume; where a level
@@ -128,10 +128,10 @@ def plot(
 
 
 def main(own: Iterable[ExperimentDefinition] = ()) -> None:
-    r"""Runs the command line.
+    r"""Run the command line.
 
     Args:
-        own: Experiments beside those that the package has.
+        own: Experiments besides those of the package.
     """
     app(obj=tuple(own))
 

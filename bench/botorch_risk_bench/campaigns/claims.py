@@ -1,8 +1,8 @@
 r"""One process at a time writes to a store, on a disk where locks hold.
 
-The lock is the operating system's, on a small file beside the store, so that no end of a process
-leaves it locked. The file names its holder, and is removed when the writing ends. Neither this
-lock nor those of SQLite hold on network file systems.
+The operating system locks a small file next to the store, so a process that ends in any way
+releases it. The file names its holder and is removed when the writing ends. Neither this lock nor
+those of SQLite hold on network file systems.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SHARED = {
 
 @contextmanager
 def claim(path: Path, wait_seconds: float) -> Iterator[None]:
-    r"""Keeps other processes from writing to a store for as long as the context lasts."""
+    r"""Keep other processes from writing to a store while the context lasts."""
     path = path.resolve()
     lock = path.with_name(f"{path.name}.lock")
     deadline = time.monotonic() + wait_seconds
@@ -51,7 +51,7 @@ def claim(path: Path, wait_seconds: float) -> Iterator[None]:
 
 
 def _locked(lock: Path, path: Path) -> IO[str] | None:
-    r"""The lock file, open and locked; None if another process holds it."""
+    r"""Open and lock the file; None if another process holds it."""
     try:
         file = lock.open("a+", encoding="utf-8")
         if _try_lock(file):
@@ -74,7 +74,7 @@ def _holder(lock: Path) -> str:
 
 
 def _try_lock(file: IO[str]) -> bool:
-    r"""Whether this process now holds the exclusive lock of an open file."""
+    r"""Try to take the exclusive lock of an open file."""
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -91,7 +91,7 @@ def _try_lock(file: IO[str]) -> bool:
 
 
 def check_local(path: Path, mounts: Path = _MOUNTS) -> None:
-    r"""Raises a StoreError if a file is on a network file system."""
+    r"""Raise a StoreError if a file is on a network file system."""
     found = file_system_of(path, mounts)
     if found in _SHARED:
         raise StoreError(
@@ -101,7 +101,7 @@ def check_local(path: Path, mounts: Path = _MOUNTS) -> None:
 
 
 def file_system_of(path: Path, mounts: Path = _MOUNTS) -> str:
-    r"""The type of the file system that a file is on; empty if it is unknown."""
+    r"""Name the type of the file system of a file; empty if unknown."""
     if not mounts.exists():
         return ""
     target = path.resolve()

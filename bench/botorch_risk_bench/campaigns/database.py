@@ -35,11 +35,11 @@ _EXPECTED = {  # by the code of SQLite's error
 
 
 class StoreError(ValueError):
-    r"""The file is not the store that was expected, or another process is in the way."""
+    r"""The file is not the expected store, or another process holds it."""
 
 
 class NoResultsError(StoreError):
-    r"""The store is intact, but the results asked for have not been played or cannot be known."""
+    r"""The store is intact, but these results have not been played or cannot be known."""
 
 
 def checksum(*values: bytes | str | float | int | None) -> bytes:
@@ -53,10 +53,10 @@ def checksum(*values: bytes | str | float | int | None) -> bytes:
 
 
 def open_database(path: Path, identity: Mapping[str, Any] | None) -> sqlite3.Connection:
-    r"""Opens a store, or creates it if an identity is given and the file is missing or empty.
+    r"""Open a store, or create it if an identity is given and the file is missing or empty.
 
-    Whoever gives an identity is going to write, so a store of the first version is then brought up
-    to date. It is compared in what it knows of the identity.
+    An identity means that the caller will write, so a store of the first version is upgraded. Only
+    the part of the identity that it knows is compared.
     """
     if identity is None and not path.exists():
         raise StoreError(f"Expected {path} to exist. Got no such file.")
@@ -85,14 +85,14 @@ def open_database(path: Path, identity: Mapping[str, Any] | None) -> sqlite3.Con
 
 
 def connect(uri: str) -> sqlite3.Connection:
-    r"""A connection whose SQL knows `checksum`, without implicit transactions."""
+    r"""Connect without implicit transactions, with `checksum` as an SQL function."""
     connection = sqlite3.connect(uri, uri=True, timeout=_TIMEOUT_SECONDS, isolation_level=None)
     connection.create_function("checksum", -1, checksum, deterministic=True)
     return connection
 
 
 def create(connection: sqlite3.Connection, identity: Mapping[str, Any]) -> None:
-    r"""Creates the tables of a store in an empty database."""
+    r"""Create the tables of a store in an empty database."""
     for statement in schema.TABLES:
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
@@ -101,7 +101,7 @@ def create(connection: sqlite3.Connection, identity: Mapping[str, Any]) -> None:
 
 
 def read_identity(connection: sqlite3.Connection, path: Path) -> dict[str, Any]:
-    r"""The identity that a store was created with."""
+    r"""Read the identity that a store was created with."""
     rows = connection.execute("SELECT key, value, checksum FROM identity ORDER BY key").fetchall()
     expected = checksum(*(cell for row in rows for cell in row[:2]))
     if not rows or any(stored != expected for _, _, stored in rows):
@@ -121,7 +121,7 @@ def write_identity(connection: sqlite3.Connection, identity: Mapping[str, Any]) 
 
 
 def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
-    r"""Raises a StoreError that names what differs between two identities."""
+    r"""Raise a StoreError that names the differences between two identities."""
     stored = dict(_leaves(as_today(found)))
     expected = dict(_leaves(json.loads(json.dumps(dict(wanted)))))
     differing = [
@@ -136,7 +136,7 @@ def check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Pa
 
 
 def check_row(what: str, path: Path, values: Sequence[Any], stored: Any) -> None:
-    r"""Raises a StoreError that names the row unless its values fit their checksum."""
+    r"""Raise a StoreError that names the row unless its values fit their checksum."""
     if stored != checksum(*values):
         raise StoreError(
             f"Expected {what} in {path} to be intact. Got values that do not fit their checksum."
@@ -144,7 +144,7 @@ def check_row(what: str, path: Path, values: Sequence[Any], stored: Any) -> None
 
 
 def check_no_gaps(table: str, begun: list[Key], found: Iterable[Key], path: Path) -> None:
-    r"""Raises a StoreError that names the rows that are missing, or that no block has played."""
+    r"""Raise a StoreError that names missing rows, and rows that no block has played."""
     expected = ((key, True) for key in _keys(table, begun))
     there = ((_typed(key, path), False) for key in found)
     missing: list[str] = []
@@ -192,7 +192,7 @@ def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
 
 @contextmanager
 def snapshot(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
-    r"""Reads of one moment, whatever another process writes; within a transaction, of that."""
+    r"""Read one consistent state while other processes write."""
     if connection.in_transaction:
         yield
         return
@@ -206,7 +206,7 @@ def snapshot(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
 
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
-    r"""Raises SQLite's errors as `StoreError`, with the file and the likely cause."""
+    r"""Turn errors of SQLite into `StoreError`, with the file and the likely cause."""
     try:
         yield
     except sqlite3.IntegrityError as error:
@@ -242,7 +242,7 @@ def _check_file(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    r"""The values in nested mappings, and in lists of mappings, by dotted names."""
+    r"""Flatten nested mappings, and lists of mappings, to dotted names."""
     if isinstance(value, dict) and value:
         for key, part in value.items():
             yield from _leaves(part, f"{name}.{key}" if name else key)
@@ -254,6 +254,6 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _abridged(value: Any) -> str:
-    r"""Both ends of a long value, as lists of seeds mostly differ in the last."""
+    r"""Show both ends of a long value, since lists of seeds mostly differ in the last."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:28]}...{text[-28:]}"

@@ -52,7 +52,7 @@ class Block:
 
     @property
     def folder_name(self) -> str:
-        r"""A file name that only this block has."""
+        r"""A file name that is unique to this block."""
         return hashlib.blake2b(repr(self.key).encode(), digest_size=12).hexdigest()
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class Block:
 
 
 class _ByValue(tuple[ExperimentDefinition, ...]):
-    r"""Experiments that other processes receive by value, with the lambdas of a script."""
+    r"""Experiments that are pickled by value, with the lambdas of a script."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return cloudpickle.loads, (cloudpickle.dumps(tuple(self)),)
@@ -120,7 +120,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Campaign:
-    r"""Experiments x settings x strategies x seeds that are run, stopped and resumed together.
+    r"""Experiments x settings x strategies x seeds, run, stopped and resumed together.
 
     Seeds run in blocks, each of which is one batch. Blocks are part of the description, so that
     the results depend neither on the workers nor on their number.
@@ -131,7 +131,7 @@ class Campaign:
         modules: Where experiments of your own are: modules that workers can import, from the
             current folder as well, or `.py` files, each with a sequence `EXPERIMENTS` of
             `ExperimentDefinition`.
-        own: Experiments of no module, which a store does not keep.
+        own: Experiments without a module; a store does not keep them.
 
     Example:
         >>> campaign = Campaign("first", [Series(("sine", "branin"), ("RAHBO",), num_seeds=4)])
@@ -158,7 +158,7 @@ class Campaign:
 
     @classmethod
     def read(cls, path: str | Path) -> Campaign:
-        r"""The campaign of a `.yaml` or `.json` file, or of a `.py` file that sets `CAMPAIGN`."""
+        r"""Read a `.yaml` or `.json` file, or a `.py` file that sets `CAMPAIGN`."""
         path = Path(path)
         if not path.is_file():
             raise ValueError(f"Expected a file with a campaign. Got no such file: {path}.")
@@ -178,7 +178,7 @@ class Campaign:
 
     @classmethod
     def from_json(cls, values: Any) -> Campaign:
-        r"""Inverse of `to_json`; a single experiment or strategy need not be a list."""
+        r"""Invert `to_json`; a single experiment or strategy need not be a list."""
         known = [each.name for each in dataclasses.fields(cls) if each.name != "own"]
         _check_keys("a campaign", values, known)
         names = [each.name for each in dataclasses.fields(Series)]
@@ -207,7 +207,7 @@ class Campaign:
         num_seeds: int | None = None,
         num_rounds: int | None = None,
     ) -> Campaign:
-        r"""Some of its experiments, with at most so many seeds and rounds: for a trial."""
+        r"""Select some experiments with at most so many seeds and rounds, for a trial."""
         known = list(dict.fromkeys(name for each in self.series for name in each.experiments))
         if unknown := [name for name in experiments if name not in known]:
             raise ValueError(f"Expected experiments of {self.name!r} ({known}). Got {unknown}.")
@@ -234,7 +234,7 @@ class Campaign:
         return changed(get_experiment(experiment, known), setting)
 
     def settings(self) -> dict[str, dict[str, Setting]]:
-        r"""The settings of each experiment, by its name."""
+        r"""The settings by experiment."""
         found: dict[str, dict[str, Setting]] = {}
         for series in self.series:
             for experiment in series.experiments:
@@ -248,7 +248,7 @@ class Campaign:
         return found
 
     def blocks(self) -> list[Block]:
-        r"""The units of work, in the order in which they are begun."""
+        r"""The units of work, in the order in which they start."""
         blocks = blocks_of(self.spelled_out(), self.block_size)
         seen: set[tuple[Any, ...]] = set()
         for block in blocks:
@@ -260,7 +260,7 @@ class Campaign:
         return blocks
 
     def spelled_out(self) -> list[Series]:
-        r"""The same runs, a series for each experiment, with its strategies and rounds."""
+        r"""The same runs, as one series per experiment with explicit strategies and rounds."""
         return [
             self._spelled_out(series, name) for series in self.series for name in series.experiments
         ]
@@ -278,7 +278,7 @@ class Campaign:
 
 
 def blocks_of(spelled_out: Sequence[Series], block_size: int) -> list[Block]:
-    r"""The units of work of series whose strategies and rounds are spelled out."""
+    r"""Split series with explicit strategies and rounds into blocks."""
     return [
         Block(
             name,
@@ -296,10 +296,10 @@ def blocks_of(spelled_out: Sequence[Series], block_size: int) -> list[Block]:
 
 
 def best_block_size(num_seeds: int, num_series: int, num_workers: int) -> int:
-    r"""The block size that ends a campaign soonest, by what a batch saves.
+    r"""Find the block size that finishes a campaign soonest.
 
-    Large blocks take less work, small ones keep all workers busy. The work of a round is taken as
-    `.95 + .05 R` for R replicates, as measured for RAHBO's loop.
+    Large blocks take less work, small ones keep all workers busy. A round of R replicates costs
+    `.95 + .05 R`, as measured for RAHBO's loop.
 
     Args:
         num_seeds: The number of seeds of each series.
@@ -338,7 +338,7 @@ def changed(definition: ExperimentDefinition, setting: Setting) -> ExperimentDef
 
 
 def experiments_of(modules: Sequence[str]) -> tuple[ExperimentDefinition, ...]:
-    r"""The experiments of modules and `.py` files, as their `EXPERIMENTS`."""
+    r"""Import modules and `.py` files, and collect their `EXPERIMENTS`."""
     found: list[ExperimentDefinition] = []
     for name in modules:
         try:
@@ -366,7 +366,7 @@ def _module_of(path: Path) -> Any:
 
 
 def _look_in_current_folder() -> None:
-    r"""Lets modules be imported from the current folder, last of all."""
+    r"""Allow imports from the current folder, after all other places."""
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
 

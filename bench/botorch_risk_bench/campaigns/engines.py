@@ -23,23 +23,23 @@ _watched = threading.Event()
 
 
 class Engine(Protocol):
-    r"""What opens executors; one that has broken is replaced by a new one."""
+    r"""Opens executors; a broken one is replaced by a new one."""
 
     @property
     def num_workers(self) -> int:
-        r"""The number of tasks that are in work at a time."""
+        r"""The number of concurrent tasks."""
         ...
 
     def open(self) -> Executor: ...
 
     def is_alive(self, executor: Executor) -> bool:
-        r"""Whether an executor can still be given tasks, as far as is known."""
+        r"""Whether an executor still accepts tasks, as far as is known."""
         ...
 
 
 @dataclass(frozen=True)
 class Serial:
-    r"""This process, one task at a time: for a debugger, and to compare with."""
+    r"""This process, one task at a time, for a debugger."""
 
     num_workers: int = 1
 
@@ -54,7 +54,7 @@ class Serial:
 class Processes:
     r"""A pool of processes on this machine, spawned, so that no state is inherited.
 
-    A script that runs a campaign has to do so under `if __name__ == "__main__":`.
+    A script must run its campaign under `if __name__ == "__main__":`.
 
     Example:
         >>> Processes(0)
@@ -84,7 +84,7 @@ class Dask:
     r"""Workers of Dask distributed.
 
     Anyone who reaches a Dask scheduler can run code on its workers. So a cluster of this machine
-    listens on the loopback interface alone, and one elsewhere has to be behind TLS.
+    listens on the loopback interface only, and a remote one must use TLS.
 
     Args:
         num_workers: The number of processes of a cluster on this machine; of one elsewhere, the
@@ -111,7 +111,7 @@ class Dask:
             )
 
     def open(self) -> Executor:
-        r"""An executor of a client of the cluster."""
+        r"""Open an executor on a client of the cluster."""
         return _DaskExecutor(self.num_workers, self.address)
 
     def is_alive(self, executor: Executor) -> bool:
@@ -164,7 +164,7 @@ class _SerialExecutor(Executor):
 
 
 class _DaskExecutor(Executor):
-    r"""Dask's own executor with the client, and perhaps the cluster, that it came from."""
+    r"""Dask's executor with its client, and the cluster if we started it."""
 
     def __init__(self, num_workers: int, address: str | None) -> None:
         distributed = require_extra("distributed", "botorch-risk-bench[dask]")
@@ -200,7 +200,7 @@ class _DaskExecutor(Executor):
 
 
 class _JobExecutor(Executor):
-    r"""Jobs whose results are files, as futures."""
+    r"""Wraps jobs, whose results are files, as futures."""
 
     def __init__(self, submit: Callable[..., Any], poll_seconds: float) -> None:
         self._submit, self._poll_seconds = submit, poll_seconds
@@ -237,7 +237,7 @@ class _JobExecutor(Executor):
 
 
 def _has_ended(job: Any) -> bool:
-    r"""Whether a job has ended; one that cannot be asked has, and its result will say why."""
+    r"""Whether a job has ended; one that does not answer has, and its result says why."""
     try:
         return bool(job.done())
     except Exception:
@@ -245,7 +245,7 @@ def _has_ended(job: Any) -> bool:
 
 
 def _is_safe(address: str) -> bool:
-    r"""Whether others cannot talk to an address: it is this machine's own, or behind TLS."""
+    r"""Whether an address is on this machine or behind TLS."""
     parts = urlsplit(address)
     if parts.scheme == "tls":
         return True
@@ -258,11 +258,11 @@ def _is_safe(address: str) -> bool:
 
 
 def end_with(parent: int) -> None:
-    r"""Ends this process as soon as its parent has ended, however that came about.
+    r"""End this process as soon as its parent has ended in any way.
 
-    A parent that is killed cannot end its workers, so they look after it, five times a second. The
-    end is immediate, as if killed too: what has been committed stays, and the rest is done again.
-    Where a process keeps the number of a parent that has ended, on Windows, nothing happens.
+    A killed parent cannot end its workers, so they check for it five times a second. The end is
+    immediate, like a kill: committed work stays, and the rest is done again. On Windows, where a
+    process keeps the number of an ended parent, nothing happens.
     """
     if parent == os.getpid() or _watched.is_set():
         return

@@ -1,7 +1,7 @@
-r"""Stores of one experiment, as version 0.1 wrote them beside those of campaigns.
+r"""Read stores of a single experiment, which version 0.1 wrote.
 
-They have a row for each strategy and one for each of its rounds, with tensors as the bytes of
-`torch.save`, and each value and row with a checksum.
+They have one row per strategy and one per round, with tensors as the bytes of `torch.save`. Each
+value and each row has a checksum.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ROUND = (
 
 
 class FormerStore(NamedTuple):
-    r"""The same as a campaign, and what its workers would have reported.
+    r"""The store as a campaign and the reports of its workers.
 
     Attributes:
         campaign: The strategies as far as they were run.
@@ -51,10 +51,9 @@ class FormerStore(NamedTuple):
 
 
 def read_former(path: Path) -> FormerStore | None:
-    r"""The content of a store of one experiment; None of any other file.
+    r"""Read a store of one experiment; None for any other file.
 
-    Outcomes of a round that was not completed are left out: they are drawn again, from the same
-    streams.
+    Outcomes of an incomplete round are skipped: they are drawn again from the same streams.
     """
     if not path.is_file() or _application_of(path) != _APPLICATION_ID:
         return None
@@ -87,7 +86,7 @@ def read_former(path: Path) -> FormerStore | None:
 
 
 def _application_of(path: Path) -> bytes:
-    r"""Four bytes of the header of an SQLite file."""
+    r"""Read the application's four bytes from the header of an SQLite file."""
     with path.open("rb") as file:
         return file.read(72)[68:]
 
@@ -100,7 +99,7 @@ def _record(row: tuple[Any, ...], path: Path) -> RoundRecord:
 
 
 def _decoded(blob: bytes | None) -> Any:
-    r"""Tensors and plain Python values; nothing is unpickled that could run code."""
+    r"""Decode tensors and plain Python values, without running pickled code."""
     if blob is None:
         return None
     payload = blob[16:]

@@ -47,13 +47,13 @@ class RoundRecord:
 
 
 class Journal:
-    r"""The rounds of one strategy, for whoever plays them.
+    r"""The rounds of one strategy while it is played.
 
-    With a folder, each round is also there before the next begins: its outcomes as soon as they
-    are evaluated, and then what the strategy made of them. Whoever takes the strategy up finds
-    the rounds of those that have died, and does not play them again. Each process appends to a
-    file of its own, so that a file system of many machines needs no locks; a line that was cut
-    off, or does not fit its checksum, ends what is read of a file.
+    With a folder, each round is on disk before the next begins: its outcomes as soon as they are
+    evaluated, then the recommendation and the state. A process that resumes the strategy reads the
+    rounds of processes that died, and does not play them again. Each process appends to its own
+    file, so a shared file system needs no locks. Reading stops at a line that is cut off or does
+    not fit its checksum.
 
     Args:
         last_round: The last round that a store has, -1 before any.
@@ -88,7 +88,7 @@ class Journal:
         objective: Tensor | None,
         seconds: tuple[float, float],
     ) -> None:
-        r"""Keeps the outcomes of a round before `tell`; `seconds` are of asking and evaluating."""
+        r"""Record outcomes before `tell`, and the seconds of asking and evaluating."""
         given = [each for each in (X, Y, objective) if each is not None]
         if any(each.shape[:2] != X.shape[:2] for each in given) or X.ndim != 3:
             raise StoreError(
@@ -121,7 +121,7 @@ class Journal:
         self.pending, self.last_round, self.state = None, index, state
 
     def take(self) -> list[RoundRecord]:
-        r"""The rounds that were completed since the last call."""
+        r"""Return the rounds completed since the last call."""
         completed, self._completed = self._completed, []
         return completed
 
@@ -131,7 +131,7 @@ class Journal:
                 _write(file, {"round": index, "completed": False, **values})
 
     def _save(self, values: dict[str, Any]) -> None:
-        r"""Replaces the stored state: all states of a long run would be of quadratic size."""
+        r"""Replace the stored state: keeping all states would take quadratic space."""
         if self._file is not None:
             with (
                 replacing(self._file.with_suffix(_STATE)) as written,
@@ -140,7 +140,7 @@ class Journal:
                 _write(file, values)
 
     def _take_up(self, folder: Path) -> None:
-        r"""Goes on from the rounds that workers before this one have left in the folder."""
+        r"""Resume from the rounds that earlier processes left in the folder."""
         lines = {
             (line["round"], line["completed"]): line
             for path in sorted(folder.glob(f"*{_ROUNDS}"))
@@ -194,7 +194,7 @@ def _write(file: IO[str], values: dict[str, Any]) -> None:
 
 
 def _intact(path: Path) -> Iterator[dict[str, Any]]:
-    r"""The lines of a file up to the first that is not as it was written."""
+    r"""Read the lines of a file up to the first damaged one."""
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         digest, _, text = line.partition(" ")
         if digest != checksum(text).hex():

@@ -1,4 +1,4 @@
-r"""The loop of one strategy on one problem: ask, evaluate, commit, tell, commit."""
+r"""The loop of one strategy on one problem: ask, evaluate, record, tell, record."""
 
 from __future__ import annotations
 
@@ -27,19 +27,18 @@ from botorch_risk_bench.experiments.problem import (
 
 
 class FailedOutcomesWarning(RuntimeWarning):
-    r"""Points of which no repeat came back; they are kept as NaN."""
+    r"""All repeats of a point failed; they are kept as NaN."""
 
 
 def play_rounds(
     strategy: Strategy, problem: Problem, journal: Journal, num_rounds: int, num_repeats: int
 ) -> Iterator[int]:
-    r"""Plays the rounds that are not in a journal yet, one with each step of the iterator.
+    r"""Play the rounds that a journal does not have yet, one per step of the iterator.
 
-    It may be left at any step: from the journal's folder and a strategy that is built alike,
-    another iterator plays exactly what this one would have played. If `tell` raises, the outcomes
-    are in the journal already, and the next iterator passes them on without evaluating again. Rows
-    of NaN, by which a strategy asks for nothing in a replicate that is finished, are passed on as
-    they are.
+    You may stop at any step: another iterator with the journal's folder and an equal strategy
+    plays exactly what this one would have played. If `tell` raises, the journal already has the
+    outcomes, and the next iterator passes them on without evaluating again. A strategy asks for
+    nothing in a finished replicate by rows of NaN, which are passed on unchanged.
 
     The time of a round grows with the data, as the fit of the hyperparameters is of order n^3:
     from round 20 to round 240 by 2 to 3 times for `rahbo`, by 11 to 14 for `uhe_bo`
@@ -96,7 +95,7 @@ def evaluate(
     index: int,
     num_outcomes: int = 1,
 ) -> tuple[Tensor, Tensor]:
-    r"""Draws the contexts and outcomes of a round from the streams of its seeds and its number.
+    r"""Draw the contexts and outcomes of a round from the streams of its seeds and its number.
 
     Args:
         X: The points of the round, `R x q x d`; where the problem has contexts, decisions, or
@@ -158,7 +157,7 @@ def _drawn(
 def _outcomes(
     strategy: Strategy, problem: Problem, journal: Journal, index: int, num_repeats: int
 ) -> tuple[Tensor, Tensor]:
-    r"""The points of a round and their outcomes: those in the journal, else new ones."""
+    r"""Take the points of a round and their outcomes from the journal, or evaluate new ones."""
     start = time.perf_counter()
     X = strategy.ask()
     ask_seconds, evaluation_start = _seconds_since(start), time.perf_counter()

@@ -1,4 +1,4 @@
-r"""How far a campaign is: a bar in a terminal, a line now and then where there is none."""
+r"""Show how far a campaign is: a bar in a terminal, otherwise a line now and then."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from botorch_risk_bench.campaigns.store import CampaignStore
 class ExperimentRecords:
     r"""The rounds that all strategies of an experiment have played with the same seeds.
 
-    It is what the functions of `reports` take. Seeds that some strategy has not begun are left
-    out, and rounds that some seed has not completed.
+    The functions of `reports` take it. It leaves out seeds that some strategy has not begun, and
+    rounds that some seed has not completed.
 
     Args:
         experiment: The experiment; by default the only one.
@@ -93,7 +93,7 @@ class ExperimentRecords:
         return found
 
     def _seconds(self, label: str) -> dict[int, tuple[float, float, float | None]]:
-        r"""Of each round: the times of all blocks together."""
+        r"""Sum the times of all blocks, by round."""
         rows = sorted(
             row[4:] for row in self._store.timings(self._experiment, label, self._setting)
         )
@@ -104,7 +104,7 @@ class ExperimentRecords:
         return found
 
     def _batch(self, texts: list[str | None]) -> Tensor | None:
-        r"""The values of all seeds, `R x ...`, NaN where sets have different sizes."""
+        r"""Stack the values of all seeds, `R x ...`, padded with NaN if sets differ in size."""
         if any(text is None for text in texts):
             return None
         dtype = getattr(torch, self._identity["dtype"].removeprefix("torch."))
@@ -116,9 +116,9 @@ class ExperimentRecords:
 def records_by_series(
     store: CampaignStore, experiment: str, setting: str = "default"
 ) -> list[ExperimentRecords]:
-    r"""The rounds of an experiment, one by one for each series that has begun.
+    r"""Read the rounds of an experiment separately for each series that has begun.
 
-    So strategies with more seeds than others keep them all.
+    A strategy with more seeds than others keeps them all.
 
     Args:
         experiment: The experiment; if the campaign has none of this name, the list is empty.

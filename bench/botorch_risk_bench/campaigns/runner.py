@@ -1,4 +1,4 @@
-r"""Runs a campaign: hands blocks to workers, commits what they report, replaces the dead."""
+r"""Run campaigns: send blocks to workers, commit their reports, replace dead workers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_DEATHS = 3
 
 @dataclass(frozen=True)
 class Options:
-    r"""How a campaign is run; nothing of it but the kind of device changes the results.
+    r"""How a campaign is run; only the kind of device changes the results.
 
     Args:
         report_seconds: How often a worker reports, at the end of a round. What it had played
@@ -226,7 +226,7 @@ class _Runner:
             ) from error
 
     def _lose_all(self) -> None:
-        r"""Takes all tasks of an executor for lost that has died without a word."""
+        r"""Give up all tasks of an executor that died without a message."""
         for block, device in self.running.values():
             self.devices.append(device)
             self.waiting.appendleft(block)
@@ -258,17 +258,17 @@ def run_campaign(
     extend: bool = False,
     part: Campaign | None = None,
 ) -> int:
-    r"""Runs a campaign, or goes on with it, until all blocks are done or have failed.
+    r"""Run or resume a campaign until all blocks are done or have failed.
 
-    It can be stopped at any moment, and so can every worker: what is run again goes on from the
-    last round that was committed. The results do not depend on the engine, on the number of
-    workers or on interruptions, on one kind of processor and with the same versions.
+    You can stop it, and any worker, at any moment: the next run resumes from the last committed
+    round. With the same versions on the same kind of processor, the results do not depend on the
+    engine, the number of workers or interruptions.
 
     Args:
-        path: The store, on a disk of this machine; created, or gone on with.
+        path: The store, on a disk of this machine; created or resumed.
         engine: Where blocks run; two processes of this machine by default.
-        extend: Whether an existing store may be of a campaign that this one goes on from.
-        part: What is run of it now; all by default.
+        extend: Whether an existing store may belong to a campaign that this one extends.
+        part: The part to run now; all by default.
 
     Returns:
         The number of these blocks that have failed, also in runs before this.
@@ -309,23 +309,23 @@ def run_experiment(
     own: Sequence[ExperimentDefinition] = (),
     progress: bool = True,
 ) -> None:
-    r"""Runs strategies of one experiment, or resumes them: a campaign with one block for each.
+    r"""Run or resume strategies of one experiment: a campaign with one block per strategy.
 
     All strategies start from the same initial designs and see the same noise streams, so that
-    differences between them are paired by seed. What the store has of other strategies, or of
-    more rounds, stays there. Every round is kept before the next begins, in a folder beside the
-    store until the run ends. A strategy that has failed before is tried again.
+    differences between them are paired by seed. The store keeps its other strategies and further
+    rounds. Each round is on disk before the next begins, in a folder next to the store until the
+    run ends. A strategy that has failed before is tried again.
 
     Args:
         name: The experiment.
-        path: The store, created or gone on with.
+        path: The store, created or resumed.
         num_seeds: The number of replicates.
         first_seed: Seeds are `first_seed, first_seed + 1, ...`.
         strategies: Their labels; all of the experiment's by default.
         num_rounds: The number of rounds after the initial design; the experiment's own by default.
         device: Where the strategies compute. The problem stays on the CPU.
         num_jobs: The number of processes, each with one strategy at a time.
-        own: Experiments beside those that the package has.
+        own: Experiments besides those of the package.
 
     Raises:
         RuntimeError: If a strategy fails; the message has the cause.

@@ -1,4 +1,4 @@
-r"""The tables of a store, and how a store of the first version comes to have them."""
+r"""The tables of a store, and the upgrade from the first version."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    r"""Adds the checksums that the first version lacks."""
+    r"""Add the checksums that the first version lacks."""
     if version_of(connection) == VERSION:
         return
     for table in _WITHOUT_CHECKSUMS:
@@ -64,7 +64,7 @@ def upgrade(connection: sqlite3.Connection) -> None:
 
 
 def read_as_current(connection: sqlite3.Connection) -> None:
-    r"""Lets a connection that does not write read the first version like this one."""
+    r"""Let a reading connection see the first version like this one."""
     if version_of(connection) == VERSION:
         return
     for table in _WITHOUT_CHECKSUMS:

@@ -4,15 +4,14 @@ r"""One SQLite file for a campaign, with one writer: each report of a worker is 
     blocks      one row each: its strategy's kind, its last completed round, its state then
     rounds      one row for each experiment, strategy, setting, seed and round
     timings     what each round of a block took
-    failures    blocks that cannot go on, with the cause
-    reports     where and when rounds were played, and what that took
+    failures    blocks that have failed, with the cause
+    reports     the machine, the time and the memory of each report
 
-What is not a number is JSON, with as many digits as tell a number from any other; nothing is
-unpickled, and nothing is imported that the campaign names. Rows have checksums of all their
-columns, which are compared when they are read, and the rounds of a block have no gaps: what is read
-is what was recorded, or a `StoreError` names what is missing. Stores from before all tables had
-checksums are read as they are, and brought up to date when they are written. So are stores of one
-experiment (`former.py`), each of whose strategies is a block.
+Values other than numbers are JSON, to the last bit. Reading unpickles nothing, and imports nothing
+that the campaign names. Each row has a checksum of all its columns, which is compared on reading,
+and the rounds of a block have no gaps: a reader gets the recorded values, or a `StoreError` that
+names what is missing. Stores from before all tables had checksums are read unchanged, and upgraded
+on writing. So are stores of a single experiment (`former.py`); each of its strategies is a block.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class Progress:
     Args:
         last_round: The last completed round, -1 before any.
         state: The strategy's state then, as JSON.
-        failure: Why it cannot go on, if it cannot.
+        failure: Why it has failed, if it has.
     """
 
     last_round: int = -1
@@ -90,14 +89,14 @@ class CampaignStore:
         extend: bool = False,
         device: str = "cpu",
     ) -> None:
-        r"""Opens the store.
+        r"""Open the store.
 
         Args:
             path: The file, on no network file system: SQLite's locks do not hold there.
             campaign: If given, a missing file is created and an existing one has to be of this
                 campaign; if not, the file has to be there.
-            extend: Whether the file may be of a campaign that this one goes on from: with the same
-                blocks, no fewer rounds, and perhaps more series.
+            extend: Whether this campaign may extend that of the file: with the same blocks, no
+                fewer rounds, and perhaps more series.
             device: The kind of device on which all of it runs.
 
         Raises:
@@ -149,7 +148,7 @@ class CampaignStore:
         self._connection.close()
 
     def claim(self, wait_seconds: float = WAIT_SECONDS) -> AbstractContextManager[None]:
-        r"""Keeps other processes from writing for as long as the context lasts."""
+        r"""Keep other processes from writing while the context lasts."""
         return claim(self.path, wait_seconds)
 
     @property
@@ -163,7 +162,7 @@ class CampaignStore:
             return read_identity(self._connection, self.path)
 
     def identity_in(self, experiment: str, setting: str) -> dict[str, Any]:
-        r"""What an experiment was in a setting when the campaign began, as JSON values."""
+        r"""What an experiment was in a setting when the campaign started, as JSON values."""
         known = self.identity["experiments"]
         if setting not in known.get(experiment, {}):
             names = [f"{name}, {each}" for name, settings in known.items() for each in settings]
@@ -175,7 +174,7 @@ class CampaignStore:
         return identity
 
     def blocks(self) -> list[Block]:
-        r"""The units of work, as `Campaign.blocks` has them, without importing anything.
+        r"""The units of work, as in `Campaign.blocks`, without importing anything.
 
         A store from before strategies and rounds were spelled out in it has of an experiment of
         its own `modules`, where the campaign leaves them open, what was begun.
@@ -205,7 +204,7 @@ class CampaignStore:
         )
 
     def begun(self, experiment: str, setting: str) -> dict[str, set[int]]:
-        r"""The seeds of which each strategy has played rounds."""
+        r"""The seeds that each strategy has begun."""
         found: dict[str, set[int]] = {}
         for _, label, _, first, num_seeds, _ in self._check_complete(experiment, None, setting):
             found.setdefault(label, set()).update(range(first, first + num_seeds))
@@ -222,7 +221,7 @@ class CampaignStore:
         return Progress(found[6], found[7], failure)
 
     def commit(self, report: Report) -> int:
-        r"""Takes a report, all or nothing; what is there already is compared, and stays."""
+        r"""Commit a report, all or nothing; rows that exist are compared, and stay."""
         block = report.block
         new: set[int] = set()
         with transaction(self._connection, self.path):
@@ -256,28 +255,28 @@ class CampaignStore:
                 yield row
 
     def rows(self, *series: str) -> Iterator[tuple[Any, ...]]:
-        r"""The rounds in the order of their keys, each as its columns `ROW`."""
+        r"""Read the rounds in the order of their keys."""
         self._check_complete(*series)
         where = f"WHERE {IS_KEY} " if series else ""
         return self._intact("rounds", f"{where}ORDER BY {KEY}, seed, round", *series)
 
     def timings(self, *series: str) -> Iterator[tuple[Any, ...]]:
-        r"""What each round of the blocks of a series has taken, each as its columns."""
+        r"""Read the time of each round of the blocks of a series."""
         self._check_complete(*series)
         return self._intact("timings", f"WHERE {IS_KEY}" if series else "", *series)
 
     def reports(self) -> Iterator[tuple[Any, ...]]:
-        r"""Where and when rounds were played, and what that took, each as its columns."""
+        r"""Read the machine, the time and the memory of each report."""
         return self._intact("reports")
 
     def _intact(self, table: str, clause: str = "", *values: Any) -> Iterator[tuple[Any, ...]]:
-        r"""The rows of a table, each compared with its checksum."""
+        r"""Read the rows of a table, and compare each with its checksum."""
         for row in self.select(f"SELECT {COLUMNS[table]}, checksum FROM {table} {clause}", *values):
             check_row(NAMED[table].format(*row), self.path, row[:-1], row[-1])
             yield row[:-1]
 
     def _check_complete(self, *series: str | None) -> list[tuple[Any, ...]]:
-        r"""The blocks of a series that have begun, if each of their rounds is there."""
+        r"""Check that no round is missing; return the blocks of a series that have begun."""
         given = zip(KEY.split(", "), series, strict=False)
         where = {f"{name} = ?": value for name, value in given if value is not None}
         clause = f"WHERE {' AND '.join(where)}" if where else ""
@@ -291,14 +290,14 @@ class CampaignStore:
         return begun
 
     def _write(self, table: str, *row: Any) -> None:
-        r"""Writes a row in place of one that has its key."""
+        r"""Write a row, in place of one with the same key."""
         marks = ", ".join("?" * (len(row) + 1))
         self._connection.execute(
             f"INSERT OR REPLACE INTO {table} VALUES ({marks})", (*row, checksum(*row))
         )
 
     def _insert(self, block: Block, row: Row) -> bool:
-        r"""Whether a row is new; if not, it must be the one that is there."""
+        r"""Write a row and return whether it is new; an existing one must be equal."""
         values = (*block.series, *row)
         clause = f"WHERE {IS_KEY} AND seed = ? AND round = ?"
         stored = next(self._intact("rounds", clause, *values[:5]), None)
@@ -313,7 +312,7 @@ class CampaignStore:
         return stored is None
 
     def _extend(self, campaign: Campaign, new: dict[str, Any]) -> None:
-        r"""Makes the store this campaign's if it goes on from the one that it is of."""
+        r"""Hand the store to a campaign that extends its own."""
         stored = self.identity
         blocks = {block.key: block for block in campaign.blocks()}
         for old in self.blocks():
@@ -334,7 +333,7 @@ class CampaignStore:
             write_identity(self._connection, new)
 
     def _replace_file(self) -> None:
-        r"""Writes what is in memory in place of the file, and goes on with that."""
+        r"""Replace the file by the database in memory."""
         with replacing(self.path) as written, closing(sqlite3.connect(written)) as target:
             self._connection.backup(target)
         self.close()
@@ -364,7 +363,7 @@ def identity_of(campaign: Campaign, device: str) -> dict[str, Any]:
 def described(
     campaign: Campaign, spelled_out: Sequence[Series], device: str, experiments: dict[str, Any]
 ) -> dict[str, Any]:
-    r"""The identity of a campaign with what distinguishes its experiments, by name and setting."""
+    r"""The identity of a campaign, given those of its experiments by name and setting."""
     series = [dataclasses.asdict(each) for each in spelled_out]
     return {
         "campaign": campaign.to_json(),

@@ -1,4 +1,4 @@
-r"""What a worker does: it plays some rounds of a block, and reports them."""
+r"""What a worker does: play some rounds of a block and report them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from botorch_risk_bench.experiments.registry import get_experiment
 
 @dataclass(frozen=True)
 class Task:
-    r"""A block, how far it is, and how to go on.
+    r"""A block, how far it is, and how to play it.
 
     Args:
         setting: What its setting changes.
@@ -61,7 +61,7 @@ class Task:
 
 
 class Row(NamedTuple):
-    r"""One round of one seed; what is not a number is JSON, to the last bit."""
+    r"""One round of one seed; values other than numbers are JSON, to the last bit."""
 
     seed: int
     round: int
@@ -74,7 +74,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    r"""Why a block cannot go on."""
+    r"""Why a block has failed."""
 
     round: int
     cause: str
@@ -91,8 +91,8 @@ class Report:
         seconds: Of each new round by its number: asking, evaluating, telling.
         last_round: The last round that is completed.
         state: The strategy's state then, as JSON.
-        failure: Why it cannot go on, if it cannot.
-        refused: Why this worker takes no part in the campaign, if it does not.
+        failure: Why the block has failed, if it has.
+        refused: Why this worker refuses the campaign, if it does.
         host: The machine and its processor.
         cpu_seconds: The CPU time that the process has spent on this report.
         peak_bytes: The most memory that the process has had so far.
@@ -134,9 +134,9 @@ _live: list[_Live] = []  # at most one: a block most often comes back to the wor
 
 
 def advance(task: Task) -> Report:
-    r"""Plays a block until `report_seconds` are over, at least one round of it.
+    r"""Play a block for `report_seconds`, and at least one round of it.
 
-    Whatever goes wrong in the problem or in the strategy is reported, with the rounds before it.
+    Errors of the problem or the strategy are reported, with the rounds before them.
     """
     host = f"{platform.node()}, {_processor()}"
     if (own := versions()) != dict(task.versions):
@@ -175,7 +175,7 @@ def advance(task: Task) -> Report:
 
 
 def rows_of(record: RoundRecord, seeds: tuple[int, ...]) -> list[Row]:
-    r"""A completed round, seed by seed."""
+    r"""Split a completed round by seed."""
     recommendation = record.recommendation
     if recommendation is None:
         raise ValueError(f"Expected a completed round. Got round {record.index}, pending.")
@@ -224,7 +224,7 @@ def _begin(task: Task) -> _Live:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    r"""One thread a worker: more would only fight over the cores."""
+    r"""Use one thread per worker: more would only fight over the cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -235,7 +235,7 @@ def _one_thread() -> Iterator[None]:
 
 @contextmanager
 def _memory(limit: int | None) -> Iterator[None]:
-    r"""Lets allocations beyond a limit fail, which the worker survives."""
+    r"""Make allocations beyond a limit fail; the worker survives."""
     if limit is None:
         yield
         return
@@ -262,7 +262,7 @@ def _peak_bytes() -> int:
 
 @cache
 def _processor() -> str:
-    r"""The kind of processor: results are the same to the last bit on one kind only."""
+    r"""Name the kind of processor: results agree to the last bit on one kind only."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
             names = [line.partition(":")[2].strip() for line in lines if "model name" in line]

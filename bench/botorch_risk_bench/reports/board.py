@@ -28,7 +28,7 @@ Runs = Mapping[str, Mapping[int, list[float]]]  # simple regret by strategy, see
 
 @dataclass(frozen=True)
 class ExperimentRegrets:
-    r"""The regrets of an experiment in a setting, as far as it was played.
+    r"""The regrets of an experiment in a setting, as far as played.
 
     Args:
         settings: What else distinguishes the experiment, as JSON values.
@@ -48,7 +48,7 @@ class ExperimentRegrets:
 
 @dataclass(frozen=True)
 class Regrets:
-    r"""The simple regrets of all that campaigns have played, where optima are known.
+    r"""The simple regrets of campaigns, for experiments with a known optimum.
 
     Args:
         strategies: The labels, in the campaign's order.
@@ -86,7 +86,7 @@ class Regrets:
         return cls(store.campaign.name, tuple(labels), tuple(found), tuple(unknown))
 
     def __add__(self, other: Regrets) -> Regrets:
-        r"""The regrets of both."""
+        r"""Join the regrets of two campaigns."""
         merged = {(each.experiment, each.setting): each for each in self.experiments}
         for each in other.experiments:
             mine = merged.get((each.experiment, each.setting))
@@ -110,14 +110,14 @@ class Regrets:
         )
 
     def write(self, path: str | Path) -> None:
-        r"""Writes them as compressed JSON, without loss."""
+        r"""Write compressed JSON, without loss."""
         text = json.dumps(dataclasses.asdict(self), sort_keys=True)
         with replacing(path) as written:
             written.write_bytes(gzip.compress(text.encode(), mtime=0))
 
     @classmethod
     def read(cls, path: str | Path) -> Regrets:
-        r"""Inverse of `write`."""
+        r"""Read what `write` wrote."""
         try:
             values = json.loads(gzip.decompress(Path(path).read_bytes()))
             experiments = tuple(
@@ -131,7 +131,7 @@ class Regrets:
 
 
 def _with_numbers(runs: Mapping[str, Mapping[str, list[float]]]) -> Runs:
-    r"""Seeds as numbers: the keys of JSON are texts."""
+    r"""Read seeds as numbers: keys of JSON are text."""
     return {
         label: {int(seed): list(map(float, values)) for seed, values in by_seed.items()}
         for label, by_seed in runs.items()
@@ -204,10 +204,10 @@ class Board:
 def read_board(
     played: CampaignStore | Regrets, by: str | None = None, strategies: Sequence[str] = ()
 ) -> Board:
-    r"""The board of what a campaign has played so far.
+    r"""Compare the strategies of a campaign on what it has played so far.
 
-    An experiment is on it if its optimum is known and all strategies have completed a round after
-    the initial design. Seeds are those that all of them have completed, rounds likewise.
+    The board shows an experiment if its optimum is known and all strategies have completed a round
+    after the initial design. It uses the seeds and rounds that all of them have completed.
 
     Args:
         played: The store of the campaign, or the regrets of one or more.
@@ -216,7 +216,7 @@ def read_board(
 
     Raises:
         StoreError: If no experiment can be on it, with the reasons.
-        ValueError: If a strategy is none of the campaign's.
+        ValueError: If the campaign has no such strategy.
 
     Example:
         >>> runs = {"ours": {0: [1.0, 0.2]}, "random": {0: [1.0, 0.9]}}
@@ -263,7 +263,7 @@ def _completed(runs: Mapping[int, list[float]]) -> Mapping[int, list[float]]:
 
 
 def _as_tensors(runs: list[Mapping[int, list[float]]], seeds: Sequence[int]) -> list[Tensor]:
-    r"""`R x T` of each strategy, as far as all of them are."""
+    r"""Cut all strategies to the shortest, `R x T` each."""
     last = min(len(each[seed]) for each in runs for seed in seeds)
     return [
         torch.tensor([each[seed][:last] for seed in seeds], dtype=torch.double) for each in runs

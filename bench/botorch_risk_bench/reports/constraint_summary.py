@@ -1,4 +1,4 @@
-r"""How often a recommendation holds its constraints, as a Markdown page."""
+r"""Show how often recommendations meet their constraints."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from botorch_risk_bench.reports.summary import cell, table
 def constraint_markdown(
     stores: Iterable[ExperimentRecords], definition: ExperimentDefinition
 ) -> str:
-    r"""A page with what the last recommendations of each strategy were worth.
+    r"""Summarise the last recommendations of each strategy in a Markdown page.
 
-    - *made*: a decision was recommended that is feasible with confidence, in the model's view;
-    - *violated*: of those, the share that is infeasible in truth;
-    - the regret of those that are feasible in truth.
+    - *made*: the model called the recommended decision feasible with confidence;
+    - *violated*: the share of these that is infeasible in truth;
+    - the regret of recommendations that are feasible in truth.
 
     Args:
         stores: Stores of the experiment, of different seeds or strategies.

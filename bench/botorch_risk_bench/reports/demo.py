@@ -1,8 +1,8 @@
-r"""What risk aversion buys and what it costs: portfolios on real prices, from data to decision.
+r"""Show what risk aversion buys and costs: portfolios on real prices, from data to decision.
 
 Run by `make demo`. RAHBO chooses and recommends policies for three risk aversions and for none,
-from the same initial designs, by readings of the years 1991 to 2006. What it recommends is then
-measured on all years of 2007 to 2022, none of which it has seen.
+from the same initial designs, by readings of the years 1991 to 2006. Its recommendations are then
+measured on all years from 2007 to 2022, which it has not seen.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CAVEAT = (
 
 
 def main(quick: bool = False, out: Path = Path("results/demo"), jobs: int = 2) -> None:
-    r"""Finds policies from risk-neutral to averse, and measures them on later years."""
+    r"""Find policies from risk-neutral to averse, and measure them on later years."""
     seeds, rounds = (2, 3) if quick else (NUM_SEEDS, NUM_ROUNDS)
     out.mkdir(parents=True, exist_ok=True)
     store = out / f"{EXPERIMENT}{'-quick' if quick else ''}.sqlite"

@@ -1,4 +1,4 @@
-r"""What risk aversion buys and what it costs: the picture, and the sentence that says it."""
+r"""Show what risk aversion buys and costs, in a picture and a sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from botorch_risk_bench.reports.plots import COLORS
 
 
 def recommended(store: ExperimentRecords, labels: Sequence[str]) -> dict[str, Tensor]:
-    r"""What strategies recommend after the last round that all have, `R x d` each."""
+    r"""The recommendations after the last round that all strategies have, `R x d` each."""
     made = {
         label: [
             record.recommendation
@@ -33,7 +33,7 @@ def recommended(store: ExperimentRecords, labels: Sequence[str]) -> dict[str, Te
 
 
 def efficient(scores: Tensor) -> Tensor:
-    r"""The decisions of which none other has a higher mean at no more deviation.
+    r"""The decisions that no other decision beats in mean at no more deviation.
 
     Args:
         scores: Mean and standard deviation of each decision, `n x 2`.
@@ -60,7 +60,7 @@ def mean_variance(scores: Tensor, risk_aversion: float) -> Tensor:
 
 
 def bought_and_paid(averse: Tensor, neutral: Tensor, unit: str = "", digits: int = 0) -> str:
-    r"""Half a sentence: how much deviation was bought for how much of the mean, paired by seed.
+    r"""Say in half a sentence how much less deviation cost how much of the mean, paired by seed.
 
     Args:
         averse: Mean and standard deviation of what a risk-averse method recommends, `R x 2`.
@@ -92,10 +92,10 @@ def plot_frontier(
     ylabel: str = "mean",
     title: str = "",
 ) -> Figure:
-    r"""Mean against standard deviation: what is possible, its efficient edge, what was recommended.
+    r"""Plot mean against standard deviation: possible, efficient and recommended decisions.
 
-    A dot is a decision that is possible, the line is the best of them at each deviation. A disc is
-    what was recommended; its area is the number of seeds that recommend it.
+    A dot is a possible decision, and the line joins the best ones by deviation. A disc is a
+    recommended decision; its area is the number of seeds that recommend it.
 
     Args:
         possible: Mean and standard deviation of many decisions, `n x 2`.
@@ -125,7 +125,7 @@ def plot_frontier(
 
 
 def _write_labels(axes: Axes, reported: Mapping[str, Tensor]) -> None:
-    r"""Labels on the right of their groups and of groups beside them, each below the one before."""
+    r"""Write labels to the right of their groups, each below the one before."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     means = {label: scores[:, 0].mean().item() for label, scores in reported.items()}
     box = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8}

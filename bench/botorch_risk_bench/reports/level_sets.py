@@ -1,4 +1,4 @@
-r"""How well strategies know a level set for what they have paid: as numbers and as a page."""
+r"""Show how well strategies know a level set for what they have paid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from botorch_risk_bench.reports.summary import cell, comparison_table, table
 
 
 class LevelSetCurves(NamedTuple):
-    r"""How well a level set was known for what it had cost.
+    r"""How well a level set was known, and the cost so far.
 
     Attributes:
         cost: `R x (T + 1)`, what all samples had cost after the initial design and each round.
@@ -30,9 +30,9 @@ class LevelSetCurves(NamedTuple):
 
 
 def common_costs(curves: Mapping[str, LevelSetCurves], num_costs: int) -> Tensor:
-    r"""Evenly spaced costs that all runs have reached, `num_costs`.
+    r"""Space `num_costs` costs evenly over the range that all runs have reached.
 
-    From the largest of what the first samples cost to the smallest of the strategies' median ends.
+    The range runs from the largest cost of the first samples to the smallest median final cost.
     """
     first = max(curve.cost[:, 0].max() for curve in curves.values())
     last = min(curve.cost[:, -1].median() for curve in curves.values())
@@ -40,7 +40,7 @@ def common_costs(curves: Mapping[str, LevelSetCurves], num_costs: int) -> Tensor
 
 
 def score_at_cost(curve: LevelSetCurves, costs: Tensor) -> Tensor:
-    r"""F1 scores `R x n` for what had been paid by `n` costs; NaN before the first sample."""
+    r"""F1 scores `R x n` at `n` costs; NaN before the first sample."""
     asked = costs.expand(len(curve.cost), -1).contiguous()
     last = torch.searchsorted(curve.cost.contiguous(), asked, right=True)
     found = curve.f1.gather(-1, (last - 1).clamp_min(0))
@@ -50,7 +50,7 @@ def score_at_cost(curve: LevelSetCurves, costs: Tensor) -> Tensor:
 def level_set_curves(
     store: ExperimentRecords, definition: ExperimentDefinition, label: str
 ) -> LevelSetCurves:
-    r"""Cost and F1 score of a strategy on a finite domain, round by round.
+    r"""Cost and F1 score of a strategy on a finite domain, by round.
 
     All methods are scored by the posterior mean ([Bogunovic2016truvar]_, Sec. 4).
     """
@@ -85,7 +85,7 @@ def store_curves(
 
 
 def level_set_markdown(curves: Mapping[str, LevelSetCurves], identity: Mapping[str, Any]) -> str:
-    r"""A page with the F1 scores on the way: at a quarter, a half and all of the common costs."""
+    r"""Tabulate F1 scores at a quarter, a half and all of the common costs."""
     costs = common_costs(curves, 5)[[1, 2, 4]]
     scores = {label: score_at_cost(curve, costs) for label, curve in curves.items()}
     header = ["strategy", *(f"at cost {cost:.4g}" for cost in costs.tolist())]

@@ -1,8 +1,7 @@
 r"""Pictures: regret and scores with Student-t intervals, a model of one input, classes of a domain.
 
-They return a `matplotlib.figure.Figure` to be changed or
-saved. Colours are those of Okabe and Ito, which colour-blind readers can tell apart;
-line styles tell the strategies apart in print.
+Each function returns a `matplotlib.figure.Figure` to change or save. Colour-blind readers can tell
+the colours of Okabe and Ito apart; line styles tell the strategies apart in print.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def plot_regret(
     log_scale: bool = False,
     title: str = "",
 ) -> Figure:
-    r"""The mean regret of each strategy with a band: the Student-t interval, 95 %.
+    r"""Plot the mean regret of each strategy with its 95 % Student-t interval.
 
     Args:
         curves: Regret by label, `R x T` each; lengths may differ.
@@ -69,9 +68,9 @@ def plot_regret(
 def plot_scores(
     curves: Mapping[str, LevelSetCurves], ylabel: str = "F1 score", title: str = ""
 ) -> Figure:
-    r"""The mean F1 score of each strategy against what had been paid, with 95 % intervals.
+    r"""Plot the mean F1 score of each strategy against cost, with 95 % intervals.
 
-    Costs are those that all runs have reached.
+    The costs are those that all runs have reached.
 
     Args:
         ylabel: What is shown.
@@ -103,7 +102,7 @@ def plot_model(
     ylabel: str = "outcome",
     title: str = "",
 ) -> Figure:
-    r"""A model of one input: mean, confidence band, noise band and the evaluated points.
+    r"""Plot a model of one input: mean, confidence band, noise band and evaluated points.
 
     Args:
         x: The grid, `n`.
@@ -147,7 +146,7 @@ def plot_classes(
     ylabel: str = "",
     title: str = "",
 ) -> Figure:
-    r"""A domain of two inputs, coloured by class, with the path of the measurements on it.
+    r"""Plot a domain of two inputs by class, with the path of the measurements.
 
     A grid is drawn as cells, any other domain as dots.
 
@@ -189,7 +188,7 @@ def plot_classes(
 def plot_final_model(
     store: ExperimentRecords, definition: ExperimentDefinition, label: str, replicate: int = 0
 ) -> Figure | None:
-    r"""Mean, bands and evaluated points of one replicate; None if there is nothing to draw."""
+    r"""Plot the final model of one replicate; None if there is nothing to draw."""
     problem = definition.problem()
     bounds = decision_bounds(problem)
     seeds = store.identity["seeds"]
@@ -224,15 +223,15 @@ def plot_final_model(
 
 
 def save_png(figure: Figure, path: str | Path) -> Path:
-    r"""Saves a figure as a PNG of moderate size and returns its path."""
+    r"""Save a figure as a PNG of moderate size and return its path."""
     figure.savefig(path, dpi=130, format="png")
     return Path(path)
 
 
 def draw_band(axes: Axes, x: Sequence[float], values: Tensor, position: int, label: str) -> Tensor:
-    r"""The mean of `R x T` values with its Student-t interval, 95 %; returns the mean.
+    r"""Draw the mean of `R x T` values with its 95 % Student-t interval, and return the mean.
 
-    The label says of how many replicates it is at the end, if some have no value there.
+    The label counts the replicates that have a value at the end, if some have none.
     """
     value = mean_and_standard_error(values)
     count = int(value.num_replicates[-1])

@@ -1,4 +1,4 @@
-r"""What a strategy knew after each round, from the outcomes that are stored.
+r"""Restore what a strategy knew after each round from the stored outcomes.
 
 The store keeps the last state of a strategy and the outcomes of all rounds. Since a strategy is
 a function of its seeds and its data, telling the outcomes to a fresh one restores every state
@@ -16,9 +16,9 @@ from botorch_risk_bench.experiments.problem import decision_space
 
 
 def replay(store: ExperimentRecords, definition: ExperimentDefinition, label: str) -> Iterator[Any]:
-    r"""The strategy after the initial design and after each completed round.
+    r"""Yield the strategy after the initial design and after each completed round.
 
-    It is one object, which moves on. Selecting the points took most of the time, and is left out.
+    It is the same object each time. Selecting points, which takes most of the time, is skipped.
     """
     space = decision_space(definition.problem())
     strategy: Any = definition.build(label, space, store.identity["seeds"])
@@ -30,9 +30,9 @@ def replay(store: ExperimentRecords, definition: ExperimentDefinition, label: st
 
 
 def final_strategy(store: ExperimentRecords, definition: ExperimentDefinition, label: str) -> Any:
-    r"""The strategy after its last completed round, from its outcomes.
+    r"""Restore the strategy after its last completed round from its outcomes.
 
-    So it does not matter which version of the package has stored its state.
+    So a state that another version of the package stored does not matter.
     """
     strategy = None
     for strategy in replay(store, definition, label):  # noqa: B007 it moves on

@@ -1,4 +1,4 @@
-r"""Regret with error bars: as numbers, as a page and as comma-separated values."""
+r"""Report regret with error bars: as numbers, as a page and as comma-separated values."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ def regret_curves(
 
 
 def summary_markdown(store: ExperimentRecords) -> str:
-    r"""A page with the final regret, paired differences and the regret by round.
+    r"""Tabulate the final regret, paired differences and the regret by round.
 
-    Everything is taken at the last round that all listed strategies have completed.
+    All values are of the last round that all listed strategies have completed.
 
     Returns:
         Markdown; the mean and its Student-t interval, 95 %, over the replicates.
@@ -134,11 +134,11 @@ def summary_markdown(store: ExperimentRecords) -> str:
 
 
 def write_table(store: CampaignStore, path: str | Path) -> int:
-    r"""Writes a line for each round of each seed, in the order of their keys.
+    r"""Write one line per round and seed, in the order of their keys.
 
-    The columns are `COLUMNS`; `objective` is the true risk objective of the recommendation, empty
-    if it is unknown, and `regret` what the known optimum is above it, empty if there is none.
-    The file depends on nothing but the results: workers and interruptions leave no trace in it.
+    The columns are `COLUMNS`; `objective` is the true risk objective of the recommendation, and
+    `regret` the known optimum minus it. Unknown values are empty. The file depends on the results
+    only: workers and interruptions leave no trace in it.
 
     Returns:
         The number of lines below the header.
@@ -161,10 +161,10 @@ def write_table(store: CampaignStore, path: str | Path) -> int:
 
 
 def campaign_markdown(store: CampaignStore) -> str:
-    r"""A page with the regret of each experiment in each setting.
+    r"""Tabulate the regret of each experiment in each setting.
 
     Returns:
-        Markdown; of what has not been played yet, or has no known risk objective, the reason.
+        Markdown; for an experiment that cannot be tabulated, the reason.
     """
     parts = []
     for name, settings in store.identity["experiments"].items():
@@ -180,7 +180,7 @@ def campaign_markdown(store: CampaignStore) -> str:
 
 
 def _on_rounds(identity: Mapping[str, Any], names: Sequence[str]) -> str:
-    r"""What round 0 is, and what is left out of the regrets."""
+    r"""Say what round 0 is, and what the regrets leave out."""
     design = f"The initial design of {identity['num_initial']} points is round 0"
     if "cumulative" not in names:
         return (
@@ -194,7 +194,7 @@ def _on_rounds(identity: Mapping[str, Any], names: Sequence[str]) -> str:
 
 
 def failed_points(records: Sequence[RoundRecord]) -> int:
-    r"""The number of points, over all replicates, of which no repeat came back."""
+    r"""Count the points, over all replicates, whose repeats have all failed."""
     return sum(
         int((record.Y.isnan().flatten(2).all(dim=-1) & ~record.X.isnan().any(dim=-1)).sum())
         for record in records
