@@ -23,7 +23,14 @@ def engine(name: str, folder: Path) -> Engine:
     return Dask(2) if name == "dask" else Processes(2)
 
 
-@pytest.mark.parametrize("name", ["processes", "dask", "jobs"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "processes",
+        pytest.param("dask", marks=pytest.mark.slow),
+        pytest.param("jobs", marks=pytest.mark.slow),
+    ],
+)
 def test_every_engine_gives_the_serial_table(name: str, tmp_path: Path) -> None:
     pytest.importorskip({"dask": "distributed", "jobs": "submitit"}.get(name, "torch"))
     campaign = small(strategies="averse", settings={"default": {}})
