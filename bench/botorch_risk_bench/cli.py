@@ -89,7 +89,7 @@ def status(path: StorePath) -> None:
         typer.echo(f"{name}: {len(seeds)} replicates, seeds from {seeds[0]}")
         for label in records.labels():
             rounds = records.rounds(label)
-            seconds = sum(part or 0.0 for record in rounds for part in record.seconds)
+            seconds = sum(part for record in rounds for part in record.seconds)
             typer.echo(
                 f"    {label}: {len(rounds) - 1} rounds after the initial design, "
                 f"{seconds:.1f} s, {failed_points(rounds)} failed points"

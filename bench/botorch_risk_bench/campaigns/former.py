@@ -79,7 +79,7 @@ def read_former(path: Path) -> FormerStore | None:
             series.append(Series(name, label, len(seeds), seeds[0], block.num_rounds))
             if records:
                 played = [row for record in records for row in rows_of(record, block.seeds)]
-                took = {record.index: tuple(x or 0.0 for x in record.seconds) for record in records}
+                took = {record.index: record.seconds for record in records}
                 text = json.dumps(_decoded(state))
                 reports.append(Report(block, kind, played, took, last, text))
     return FormerStore(Campaign(name, series, len(seeds)), identity, device, package, reports)

@@ -2,7 +2,6 @@ r"""The rounds of one strategy while it runs: in memory, and in a folder that ou
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import uuid
@@ -23,8 +22,19 @@ _ROUNDS, _STATE = ".jsonl", ".state"
 
 
 @dataclass(frozen=True)
+class Outcomes:
+    r"""The outcomes of a round, before the strategy is told; see `RoundRecord`."""
+
+    index: int
+    seconds: tuple[float, float]
+    X: Tensor
+    Y: Tensor
+    objective: Tensor | None
+
+
+@dataclass(frozen=True)
 class RoundRecord:
-    r"""One round of one strategy; what `tell` adds is None while it is pending.
+    r"""One completed round of one strategy.
 
     Args:
         index: The number of the round; 0 is the initial design.
@@ -38,11 +48,11 @@ class RoundRecord:
     """
 
     index: int
-    seconds: tuple[float, float, float | None]
+    seconds: tuple[float, float, float]
     X: Tensor
     Y: Tensor
     objective: Tensor | None
-    recommendation: Tensor | None
+    recommendation: Tensor
     recommended_objective: Tensor | None
 
 
@@ -73,7 +83,7 @@ class Journal:
     ) -> None:
         self.kind = ""
         self.last_round, self.state = last_round, state
-        self.pending: RoundRecord | None = None
+        self.pending: Outcomes | None = None
         self._completed: list[RoundRecord] = []
         self._file = None if folder is None else folder / f"{uuid.uuid4().hex}{_ROUNDS}"
         if self._file is not None:
@@ -95,9 +105,9 @@ class Journal:
                 f"Expected round {index} to have `X: R x q x d`, `Y: R x q x k (x m)` and "
                 f"`objective: R x q`. Got the shapes {[tuple(each.shape) for each in given]}."
             )
-        record = RoundRecord(index, (*seconds, None), X, Y, objective, None, None)
-        self._append({"seconds": seconds, **_encoded(record, _OUTCOMES)}, index)
-        self.pending = record
+        outcomes = Outcomes(index, seconds, X, Y, objective)
+        self._append({"seconds": seconds, **_encoded(outcomes, _OUTCOMES)}, index)
+        self.pending = outcomes
 
     def record_tell(
         self,
@@ -109,12 +119,7 @@ class Journal:
     ) -> None:
         if self.pending is None or self.pending.index != index:
             raise StoreError(f"Expected the outcomes of round {index} before `tell`. Got none.")
-        record = dataclasses.replace(
-            self.pending,
-            seconds=(*self.pending.seconds[:2], seconds),
-            recommendation=recommendation,
-            recommended_objective=recommended_objective,
-        )
+        record = _told(self.pending, seconds, recommendation, recommended_objective)
         self._append({"seconds": seconds, "completed": True, **_encoded(record, _COMPLETED)}, index)
         self._save({"round": index, "kind": self.kind, "state": state})
         self._completed.append(record)
@@ -158,26 +163,29 @@ class Journal:
             self.pending = _pending(line)
 
 
-def _pending(line: dict[str, Any]) -> RoundRecord:
-    seconds = (*line["seconds"], None)
-    X, Y, objective = (_decoded(line, name) for name in _OUTCOMES)
-    return RoundRecord(line["round"], seconds, X, Y, objective, None, None)
+def _pending(line: dict[str, Any]) -> Outcomes:
+    return Outcomes(
+        line["round"], tuple(line["seconds"]), *(_decoded(line, name) for name in _OUTCOMES)
+    )
+
+
+def _told(
+    outcomes: Outcomes, seconds: float, recommendation: Tensor, value: Tensor | None
+) -> RoundRecord:
+    took = (*outcomes.seconds, seconds)
+    given = outcomes.X, outcomes.Y, outcomes.objective
+    return RoundRecord(outcomes.index, took, *given, recommendation, value)
 
 
 def _completed(lines: dict[tuple[int, bool], dict[str, Any]], index: int) -> RoundRecord | None:
     outcomes, result = lines.get((index, False)), lines.get((index, True))
     if outcomes is None or result is None:
         return None
-    recommendation, objective = (_decoded(result, name) for name in _COMPLETED)
-    return dataclasses.replace(
-        _pending(outcomes),
-        seconds=(*outcomes["seconds"], result["seconds"]),
-        recommendation=recommendation,
-        recommended_objective=objective,
-    )
+    made = (_decoded(result, name) for name in _COMPLETED)
+    return _told(_pending(outcomes), result["seconds"], *made)
 
 
-def _encoded(record: RoundRecord, names: tuple[str, ...]) -> dict[str, Any]:
+def _encoded(record: Outcomes | RoundRecord, names: tuple[str, ...]) -> dict[str, Any]:
     values = {name: getattr(record, name) for name in names}
     return {name: None if value is None else to_json(value) for name, value in values.items()}
 

@@ -87,28 +87,27 @@ class ExperimentRecords:
             X, Y, objective, recommendation, value = (
                 self._batch([row[column] for row in played]) for column in range(5, 10)
             )
-            if X is not None and Y is not None:
-                record = RoundRecord(index, seconds[index], X, Y, objective, recommendation, value)
-                found.append(record)
+            record = RoundRecord(index, seconds[index], X, Y, objective, recommendation, value)
+            found.append(record)
         return found
 
-    def _seconds(self, label: str) -> dict[int, tuple[float, float, float | None]]:
+    def _seconds(self, label: str) -> dict[int, tuple[float, float, float]]:
         r"""Sum the times of all blocks, by round."""
         rows = sorted(
             row[4:] for row in self._store.timings(self._experiment, label, self._setting)
         )
-        found: dict[int, tuple[float, float, float | None]] = {}
+        found: dict[int, tuple[float, float, float]] = {}
         for index, blocks in groupby(rows, key=lambda row: row[0]):
             _, ask, evaluate, tell = map(sum, zip(*blocks, strict=True))
             found[index] = ask, evaluate, tell
         return found
 
-    def _batch(self, texts: list[str | None]) -> Tensor | None:
+    def _batch(self, texts: list[Any]) -> Any:
         r"""Stack the values of all seeds, `R x ...`, padded with NaN if sets differ in size."""
         if any(text is None for text in texts):
             return None
         dtype = getattr(torch, self._identity["dtype"].removeprefix("torch."))
-        values = [torch.tensor(json.loads(text or ""), dtype=dtype) for text in texts]
+        values = [torch.tensor(json.loads(text), dtype=dtype) for text in texts]
         size = max(value.shape[0] if value.dim() else 0 for value in values)
         return torch.stack([_padded(value, size) for value in values])
 

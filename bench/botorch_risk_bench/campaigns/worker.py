@@ -101,7 +101,7 @@ class Report:
     block: Block
     kind: str = ""
     rows: list[Row] = field(default_factory=list)
-    seconds: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    seconds: dict[int, tuple[float, float, float]] = field(default_factory=dict)
     last_round: int = -1
     state: str | None = None
     failure: Failure | None = None
@@ -164,7 +164,7 @@ def advance(task: Task) -> Report:
         block=task.block,
         kind=journal.kind,
         rows=[row for record in records for row in rows_of(record, task.block.seeds)],
-        seconds={record.index: tuple(map(_number, record.seconds)) for record in records},
+        seconds={record.index: record.seconds for record in records},
         last_round=last,
         state=None if state is None else json.dumps(state),
         failure=failure,
@@ -176,17 +176,14 @@ def advance(task: Task) -> Report:
 
 def rows_of(record: RoundRecord, seeds: tuple[int, ...]) -> list[Row]:
     r"""Split a completed round by seed."""
-    recommendation = record.recommendation
-    if recommendation is None:
-        raise ValueError(f"Expected a completed round. Got round {record.index}, pending.")
     return [
         Row(
             seed,
             record.index,
-            _json(record.X, r) or "",
-            _json(record.Y, r) or "",
+            json.dumps(record.X[r].tolist()),
+            json.dumps(record.Y[r].tolist()),
             _json(record.objective, r),
-            _json(recommendation, r) or "",
+            json.dumps(record.recommendation[r].tolist()),
             _json(record.recommended_objective, r),
         )
         for r, seed in enumerate(seeds)
@@ -195,10 +192,6 @@ def rows_of(record: RoundRecord, seeds: tuple[int, ...]) -> list[Row]:
 
 def _json(value: Tensor | None, replicate: int) -> str | None:
     return None if value is None else json.dumps(value[replicate].tolist())
-
-
-def _number(value: float | None) -> float:
-    return float(value or 0.0)
 
 
 def _name(task: Task, last_round: int) -> tuple[Any, ...]:

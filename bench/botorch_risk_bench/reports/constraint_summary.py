@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from botorch_risk.recommend import InfeasibleRecommendationWarning
-from botorch_risk_bench.campaigns.journal import RoundRecord
 from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.experiments.definition import ExperimentDefinition
 from botorch_risk_bench.experiments.problem import ProblemWithConstraints
@@ -46,9 +45,7 @@ def constraint_markdown(
     parts: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
     for store in stores:
         for label in store.labels():
-            last = _last(store.rounds(label))
-            if last is None:
-                continue
+            last = store.rounds(label)[-1].recommendation
             feasible = problem.is_feasible_decision(last)
             regret = optimum - problem.objective(last)
             row = (_made(store, definition, label), feasible, regret)
@@ -58,12 +55,6 @@ def constraint_markdown(
         for label, found in parts.items()
     ]
     return table(["strategy", "made", "violated", "regret where feasible"], rows) + "\n"
-
-
-def _last(records: list[RoundRecord]) -> Tensor | None:
-    r"""The recommendations of the last completed round, `R x d_x`."""
-    made = [record.recommendation for record in records if record.recommendation is not None]
-    return made[-1] if made else None
 
 
 def _made(store: ExperimentRecords, definition: ExperimentDefinition, label: str) -> Tensor:

@@ -18,14 +18,7 @@ from botorch_risk_bench.reports.plots import COLORS
 
 def recommended(store: ExperimentRecords, labels: Sequence[str]) -> dict[str, Tensor]:
     r"""The recommendations after the last round that all strategies have, `R x d` each."""
-    made = {
-        label: [
-            record.recommendation
-            for record in store.rounds(label)
-            if record.recommendation is not None
-        ]
-        for label in labels
-    }
+    made = {label: [record.recommendation for record in store.rounds(label)] for label in labels}
     last = min(map(len, made.values()))
     if last == 0:
         raise ValueError(f"Expected a completed round of {labels} in {store.path}. Got none.")

@@ -76,7 +76,7 @@ def store_curves(
     store: ExperimentRecords, definition: ExperimentDefinition
 ) -> dict[str, LevelSetCurves]:
     r"""Cost and F1 score of the strategies that have completed a round, by their label."""
-    begun = [label for label in store.labels() if _has_played(store, label)]
+    begun = [label for label in store.labels() if store.rounds(label, first=1)]
     if not begun:
         raise ValueError(
             f"Expected a completed round after the initial design in {store.path}. Got none."
@@ -105,8 +105,3 @@ def level_set_markdown(curves: Mapping[str, LevelSetCurves], identity: Mapping[s
         ]
         parts += [f"## Paired differences to {first}, seed by seed", comparison_table(header, rows)]
     return "\n\n".join(parts) + "\n"
-
-
-def _has_played(store: ExperimentRecords, label: str) -> bool:
-    r"""Whether a round after the initial design is completed."""
-    return any(record.recommendation is not None for record in store.rounds(label, first=1))

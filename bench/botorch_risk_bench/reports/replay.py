@@ -23,8 +23,6 @@ def replay(store: ExperimentRecords, definition: ExperimentDefinition, label: st
     space = decision_space(definition.problem())
     strategy: Any = definition.build(label, space, store.identity["seeds"])
     for record in store.rounds(label):
-        if record.recommendation is None:
-            return
         strategy.tell(record.X, record.Y)
         yield strategy
 

@@ -74,7 +74,7 @@ def regret_curves(
     completed: dict[str, tuple[list[Tensor], list[Tensor]]] = {}
     for each in (store, *others):
         for label in each.labels():
-            records = [record for record in each.rounds(label) if record.recommendation is not None]
+            records = each.rounds(label)
             if len(records) > 1:
                 completed[label] = _true_values(records)
     if not completed:
@@ -212,18 +212,13 @@ def _true_values(records: list[RoundRecord]) -> tuple[list[Tensor], list[Tensor]
         for record in records
         if record.recommended_objective is not None
     ]
-    of_sets = not at_X and all(_is_set(record.recommendation) for record in records)
+    of_sets = not at_X and all(record.recommendation.dim() == 3 for record in records)
     if len(recommended) != len(records) or not (of_sets or len(at_X) == len(records)):
         raise NoResultsError(
             "Expected a problem that knows its true objective. Got it in "
             f"{len(recommended if of_sets else at_X)} of {len(records)} rounds."
         )
     return at_X, recommended
-
-
-def _is_set(recommendation: Tensor | None) -> bool:
-    r"""Whether sets of decisions, `R x p x d`, were recommended."""
-    return recommendation is not None and recommendation.dim() == 3
 
 
 def _by_round(values: list[Tensor], optimum: float, like: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from botorch_risk_bench.campaigns import StoreError
-from botorch_risk_bench.campaigns.journal import Journal, RoundRecord
+from botorch_risk_bench.campaigns.journal import Journal, Outcomes, RoundRecord
 
 STATE = {"weights": [0.1, float("inf")]}
 
@@ -19,7 +19,7 @@ def play(journal: Journal, index: int, completed: bool = True) -> None:
         journal.record_tell(index, X[:, 0], None, {**STATE, "round": index}, 3.0)
 
 
-def equal(left: RoundRecord, right: RoundRecord) -> bool:
+def equal(left: Outcomes | RoundRecord, right: Outcomes | RoundRecord) -> bool:
     for name, value in vars(left).items():
         other = getattr(right, name)
         if isinstance(value, torch.Tensor):

@@ -130,11 +130,3 @@ def test_a_limit_of_memory_is_a_failure_with_a_cause() -> None:
     assert report.failure is not None
     assert "(limit: 4,294,967,296 bytes)" in report.failure.cause
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
-
-
-def test_pending_rounds_have_no_rows() -> None:
-    record = worker.RoundRecord(
-        2, (0.0, 0.0, None), torch.zeros(1, 1, 1), torch.zeros(1, 1, 1), None, None, None
-    )
-    with pytest.raises(ValueError, match="Got round 2, pending"):
-        rows_of(record, (0,))
