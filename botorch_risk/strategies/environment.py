@@ -60,8 +60,8 @@ class EnvironmentRisk(Method):
             outcomes the model is a `ModelListGP`.
         choose: How rows are chosen.
         reporting: The rule of `botorch_risk.recommend`, or `"posterior_mean_everywhere"`
-            for `recommend_everywhere`. Lower bounds are recorded in the round of the query, and
-            by the first model for the initial design.
+            for `recommend_everywhere`. If the rule asks for recorded lower bounds, they are those
+            of the round of the query, and of the first model for the initial design.
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
         num_outcomes: How many outcomes are observed at each point.
@@ -155,8 +155,10 @@ class EnvironmentRisk(Method):
             chosen.append(self.choose(Turn(self, view, pick, pending)))
         return torch.cat(chosen, dim=-2)
 
-    def record(self, view: View, rows: Tensor) -> Tensor:
-        r"""The lower bound of the risk at the decisions of new rows."""
+    def record(self, view: View, rows: Tensor) -> Tensor | None:
+        r"""The lower bound of the risk at the decisions of new rows, if the report asks for it."""
+        if self.reporting != "recorded_lower_confidence_bound":
+            return None
         missing = rows.isnan().any(dim=-1)
         decisions = rows[..., : view.space.bounds.shape[-1]]
         decisions = decisions.where(~missing.unsqueeze(-1), view.space.bounds[0])

@@ -83,13 +83,19 @@ def test_missing_outcomes_leave_the_other_replicates_untouched(name: str) -> Non
 
 
 def test_no_bound_is_recorded_of_a_row_that_is_missing() -> None:
-    strategy = build("vucb_prob")
-    play(strategy, 1)
-    ((_, view),) = strategy.views
-    rows = strategy.ask().clone()
-    rows[1] = torch.nan
-    method: Any = strategy.method
-    assert method.record(view, rows).isnan().flatten().tolist() == [False, True, False]
+    r"""And of no row at all unless the report asks for bounds."""
+    for reporting in ("recorded_lower_confidence_bound", "posterior_mean"):
+        strategy = build("vucb_prob", reporting=reporting)
+        play(strategy, 1)
+        ((_, view),) = strategy.views
+        rows = strategy.ask().clone()
+        rows[1] = torch.nan
+        method: Any = strategy.method
+        found = method.record(view, rows)
+        if reporting == "posterior_mean":
+            assert found is None
+        else:
+            assert found.isnan().flatten().tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("name", ["vucb_prob", "vucb_unif"])
