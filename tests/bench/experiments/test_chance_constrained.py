@@ -22,13 +22,11 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 @pytest.mark.parametrize("definition", EXPERIMENTS, ids=lambda definition: definition.name)
-def test_every_strategy_starts_from_the_same_decisions(definition: Any) -> None:
-    assert get_experiment(definition.name) is definition
+def test_every_strategy_takes_all_outcomes_and_the_optimum_is_feasible(definition: Any) -> None:
     problem: Any = definition.problem()
     assert isinstance(problem, ProblemWithConstraints)
     bounds = decision_bounds(problem)
     built = [definition.build(label, bounds, [0, 5]) for label in definition.strategies]
-    assert all(torch.equal(each.ask(), built[0].ask()) for each in built)
     assert {each.method.num_outcomes for each in built} == {1 + problem.num_constraints}
     best = problem.optimal_decision
     assert problem.is_feasible_decision(best)

@@ -5,29 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from botorch_risk_bench.cli import app
 from botorch_risk_bench.experiments import get_experiment
-from botorch_risk_bench.experiments.mixed import EXPERIMENTS
-from botorch_risk_bench.experiments.problem import decision_bounds, decision_space
 from botorch_risk_bench.reports.replay import final_strategy
 from typer.testing import CliRunner
 
 from tests.bench.played import records_in
-
-
-@pytest.mark.parametrize("definition", EXPERIMENTS, ids=lambda definition: definition.name)
-def test_every_strategy_starts_from_the_same_decisions(definition: Any) -> None:
-    assert get_experiment(definition.name) is definition
-    problem: Any = definition.problem()
-    d_x = decision_bounds(problem).shape[-1]
-    starts = [
-        definition.build(label, decision_space(problem), [0, 5]).ask()[..., :d_x]
-        for label in definition.strategies
-    ]
-    assert all(torch.equal(X, starts[0]) for X in starts)
-    assert (problem.objective(starts[0]) <= definition.optimal_value(problem) + 1e-9).all()
 
 
 def test_the_mixed_newsvendor_from_the_command_line(tmp_path: Path) -> None:

@@ -18,18 +18,15 @@ NAMES = [definition.name for definition in kde.EXPERIMENTS]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_strategy_starts_alike_and_knows_the_bounds_of_the_contexts(name: str) -> None:
+def test_every_strategy_knows_the_bounds_of_the_contexts(name: str) -> None:
     definition = get_experiment(name)
     problem: Any = definition.problem()
     bounds, contexts = decision_bounds(problem), problem.bounds[:, problem.num_decision :]
     assert definition.optimal_value is not None
     assert definition.optimal_value(problem) == problem.optimal_expectation
-    starts = []
     for label in definition.strategies:
         strategy: Any = definition.build(label, bounds, [0, 5])
         assert torch.equal(strategy.space.environment.context_bounds, contexts)
-        starts.append(strategy.ask())
-    assert all(torch.equal(X, starts[0]) for X in starts)
 
 
 def test_the_experiments_of_the_papers_table_are_not_among_those_that_anybody_can_run() -> None:

@@ -6,7 +6,6 @@ import warnings
 from pathlib import Path
 
 import pytest
-import torch
 from botorch.exceptions.warnings import BotorchWarning
 from botorch_risk_bench.experiments import get_experiment
 from botorch_risk_bench.experiments.papers import truvar
@@ -16,15 +15,6 @@ from botorch_risk.test_functions import GaussianProcessSample
 from tests.bench.played import play, records_in
 
 NAMES = ("coast", "coast-travel", "noise-levels", "synthetic-maximum", "svm")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_strategy_starts_from_the_same_points(name: str) -> None:
-    definition = get_experiment(name)
-    bounds = definition.problem().bounds
-    starts = [definition.build(label, bounds, [0, 5]).ask() for label in definition.strategies]
-    for X in starts:
-        assert torch.equal(X[..., : starts[0].shape[-1]][..., :2], starts[0][..., :2])
 
 
 @pytest.mark.parametrize(
