@@ -18,7 +18,11 @@ from torch import Tensor
 from botorch_risk import strategies
 from botorch_risk.acquisition import LevelSet, Maximize
 from botorch_risk.constraints import RiskConstraint
-from botorch_risk.environments import DiscreteEnvironment, ObservedContexts
+from botorch_risk.environments import (
+    DiscreteEnvironment,
+    KernelDensityEnvironment,
+    ObservedContexts,
+)
 from botorch_risk.fit.estimators import MaximumAPosteriori
 from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.strategies import (
@@ -382,7 +386,10 @@ STRATEGIES = [
     of_objectives(
         strategies.pareto_search,
         label="-learnt",
-        environment=ObservedContexts(torch.tensor([[0.0], [1.0]], dtype=torch.double)),
+        environment=ObservedContexts(
+            torch.tensor([[0.0], [1.0]], dtype=torch.double),
+            partial(KernelDensityEnvironment, n_w=4),
+        ),
         risk_measure=_CVAR,
         acquisition=HypervolumeImprovement((-5.0, -5.0), num_samples=4),
         **_FEW,
