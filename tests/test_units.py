@@ -231,7 +231,13 @@ def in_plain_units(name: str) -> Found:
 
 
 @pytest.mark.parametrize("units", UNITS, ids=["small and large", "large and small"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name.startswith("ax.") else [])
+        for name in CASES
+    ],
+)
 @pytest.mark.filterwarnings("ignore::botorch_risk.recommend.InfeasibleRecommendationWarning")
 @pytest.mark.filterwarnings("ignore:No observation of outcome")
 @pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
