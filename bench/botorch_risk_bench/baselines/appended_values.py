@@ -1,4 +1,4 @@
-r"""Parts of baselines that take a risk as BoTorch does, over values of W appended to a decision."""
+r"""Take a risk as BoTorch does, over values of W appended to a decision."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from botorch_risk.strategies.environment import Turn
 
 
 def resampled_values(turn: Turn, n_w: int) -> Tensor:
-    r"""Values of W in proportion to their weights, as BoTorch's risk measures know none.
+    r"""Draw values of W in proportion to their weights, since BoTorch's risk measures have none.
 
     The levels `(j + u) / n_w`, `u` uniform, of the points of the distribution in their own order
     (systematic resampling), another set for each query.
@@ -49,7 +49,7 @@ def resampled(environment: Any, n_w: int, shifts: Tensor) -> Tensor:
 
 
 def model_with_values(X: Tensor, Y: Tensor, w_set: Tensor, input_range: Tensor) -> SingleTaskGP:
-    r"""A model that appends values of W to each decision, before its hyperparameters are estimated.
+    r"""Build a model that appends values of W to each decision, before its fit.
 
     Args:
         X: Pairs (x, w), `n x d`.
@@ -71,7 +71,7 @@ def maximize_singly(
     raw_samples: int,
     max_iterations: int,
 ) -> Tensor:
-    r"""By `optimize_acqf`, in pieces that keep the memory small, without a second try; `1 x d`."""
+    r"""Call `optimize_acqf` in batches that bound the memory, without a retry; `1 x d`."""
     batch_limits = {"batch_limit": 4, "init_batch_limit": 16}
     return optimize_acqf(
         acquisition,
@@ -86,7 +86,7 @@ def maximize_singly(
 
 @contextmanager
 def without_numerical_warnings() -> Iterator[None]:
-    r"""Silences what close values of w bring about: covariances that are singular to rounding."""
+    r"""Silence warnings of covariances that close values of w make singular to rounding."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NumericalWarning)
         warnings.simplefilter("ignore", OptimizationWarning)

@@ -29,7 +29,7 @@ class AskTellOptimizer(Protocol):
     r"""An optimiser of another package, which maximises."""
 
     def tell(self, X: Tensor, Y: Tensor) -> None:
-        r"""Takes all outcomes so far, once.
+        r"""Take all outcomes so far, once.
 
         Args:
             X: The points, `n x d`: the decision, then what was observed of W if there is any.
@@ -48,7 +48,7 @@ r"""From the decisions, a `Box` on the CPU, and a seed to an optimiser."""
 
 @dataclass(frozen=True)
 class AskTell(ReportedMethod):
-    r"""Decisions of another package; what is recommended is another method's choice.
+    r"""Decisions of another package; another method recommends.
 
     Each round makes a new optimiser, with a seed of that round, and tells it all outcomes: so what
     it asks for is a function of the seeds and the data, and an interrupted run continues bit for
@@ -65,7 +65,7 @@ class AskTell(ReportedMethod):
         check_fields(self)
 
     def propose(self, view: View) -> Tensor:
-        r"""What each replicate's optimiser asks for."""
+        r"""Ask the optimiser of each replicate."""
         box: Box = getattr(view.space, "box", view.space)
         here = replace(box, bounds=box.bounds.cpu())
         told = zip(

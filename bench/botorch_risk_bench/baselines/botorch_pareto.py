@@ -136,7 +136,7 @@ class IndependentRiskHypervolume:
 
 @dataclass(frozen=True)
 class ScalarizedRiskImprovement:
-    r"""Builds qLogNEI with `MARS`, as BoTorch's tutorial does; arguments as of the class above."""
+    r"""Builds qLogNEI with `MARS`, as BoTorch's tutorial does."""
 
     reference_point: tuple[float, ...]
     alpha: float
@@ -167,7 +167,7 @@ class ScalarizedRiskImprovement:
 
 @dataclass(frozen=True)
 class BoTorchDecision:
-    r"""The decision of the largest value of an acquisition function that knows W by some values.
+    r"""Maximises an acquisition function over a sample of values of W.
 
     Each seed has its own unbatched models, one for each outcome, fitted by `fit_gpytorch_mll` in
     every round, and its own call of `optimize_acqf`. The models append `n_w` values of W to each
@@ -215,7 +215,6 @@ class BoTorchDecision:
 
 
 def _fitted(turn: Turn, row: int, outcome: int, w_set: Tensor) -> Any:
-    r"""The model of one outcome of one replicate."""
     X, Y = turn.view.history.means_of(outcome)
     model = model_with_values(X[row], Y[row], w_set, input_range(turn.space))
     fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))

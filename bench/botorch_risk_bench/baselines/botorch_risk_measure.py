@@ -83,7 +83,7 @@ def botorch_risk_measure(
 
 @dataclass(frozen=True)
 class Quietly:
-    r"""Decides without warnings of covariances that equal values of W make singular to rounding."""
+    r"""Decides without warnings of covariances that equal values of W make singular."""
 
     decide: Chooser
 

@@ -1,4 +1,4 @@
-r"""Baselines of V-UCB that are made of BoTorch's parts, seed by seed."""
+r"""Baselines of V-UCB made of BoTorch's parts, seed by seed."""
 
 from __future__ import annotations
 
@@ -93,7 +93,6 @@ def value_at_risk_log_nei(
 
 
 def log_nei(query: Query) -> AcquisitionFunction:
-    r"""QLogNEI of decisions."""
     pending = query.pending
     return qLogNoisyExpectedImprovement(
         query.model,
@@ -130,7 +129,7 @@ def of_botorch(
 
 @dataclass
 class Fits:
-    r"""Models of a round: the view of the method that reports, and models of some rows."""
+    r"""The models of a round, and the view of the reporting method."""
 
     report: View
     fitted_in: int
@@ -184,7 +183,7 @@ class BoTorchValueAtRisk(Method):
         return Fits(report, due)
 
     def propose(self, view: View) -> Tensor:
-        r"""Pairs one after the other, seed by seed."""
+        r"""Choose pairs one after the other, seed by seed."""
         chosen: list[Tensor] = []
         for pick in range(view.batch_size):
             pending = torch.cat(chosen, dim=-2) if chosen else None
@@ -235,7 +234,7 @@ class BoTorchValueAtRisk(Method):
         return torch.cat([X, W.where(kept, nearest)], dim=-1)
 
     def _model(self, view: View, row: int, w_set: Tensor) -> SingleTaskGP:
-        r"""The model of all data of one replicate, its hyperparameters of the last estimate."""
+        r"""Build the model of one replicate from all data and the last estimate."""
         fits: Fits = view.belief
         if row not in fits.models:
             require_gradients("fit_gpytorch_mll")

@@ -43,23 +43,21 @@ from botorch_risk_bench.baselines.documented import documented
 
 
 class Score(ABC):
-    r"""Values the points of a finite domain; the largest is sampled next."""
+    r"""Scores the points of a finite domain; the largest score is sampled next."""
 
     def start(self, space: FiniteDomain, num_replicates: int) -> State:
-        r"""What is to be kept beyond the data."""
         return {}
 
     def learn(self, view: View) -> State:
-        r"""The state after a round."""
         return view.state
 
     def level_set(self, view: View) -> tuple[LevelSetGoal, Sets] | None:
-        r"""The level that is sought and the sets so far, `R x |D|` each; None if none is sought."""
+        r"""The target level and the sets so far, `R x |D|` each; None without a target level."""
         return None
 
     @abstractmethod
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
-        r"""Scores of the domain, `R x |D|`; minus infinity where nothing is to be sampled.
+        r"""Score the domain, `R x |D|`; minus infinity excludes a point.
 
         Args:
             posterior: That of the view, or given the points of the batch that were chosen before.
@@ -97,7 +95,6 @@ class TakeBest(Sampler):
         return torch.stack(picks, dim=-2)
 
     def learn(self, view: View, paid: Tensor) -> State:
-        r"""What the score keeps of the round."""
         return self.score.learn(view)
 
     def level_set(self, view: View) -> tuple[LevelSetGoal, Sets] | None:
@@ -207,7 +204,6 @@ class ExpectedImprovement(Score):
     r"""Expected improvement, where a variance that is 0 up to rounding counts as 0."""
 
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
-        r"""The logarithm of the expected improvement."""
         variance = posterior.variance
         known = variance <= posterior.resolution.unsqueeze(-1)
         moments = Marginals(posterior.mean, variance.where(~known, 0.0))
@@ -360,7 +356,7 @@ class StraddleScore(Score):
         return straddle(moments, self.threshold, self.beta)
 
     def level_set(self, view: View) -> tuple[LevelSetGoal, Sets]:
-        r"""What the present bounds classify: nothing is kept of earlier ones."""
+        r"""Classify by the present bounds only."""
         goal, mean = LevelSet(self.threshold), view.belief.posterior.mean
         nothing = torch.zeros_like(mean, dtype=torch.bool)
         return goal, goal.classify((~nothing, nothing, nothing), *self.bounds(view))
@@ -393,7 +389,7 @@ def gchk(
 
 @dataclass(frozen=True)
 class Unclassified(Score):
-    r"""The straddle of points that are not classified; the state is the sets so far."""
+    r"""The straddle of unclassified points; the state holds the sets so far."""
 
     of: StraddleScore
 
@@ -410,7 +406,7 @@ class Unclassified(Score):
         return {**view.state, **dict(zip(_SETS, sets, strict=True))}
 
     def level_set(self, view: View) -> tuple[LevelSetGoal, Sets]:
-        r"""What all bounds so far have classified."""
+        r"""Classify by all bounds so far."""
         unclassified, high, low = (view.state[name] for name in _SETS)
         return LevelSet(self.of.threshold), (unclassified, high, low)
 

@@ -82,7 +82,7 @@ def ra_bo(bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any) -> S
 
 @documented("num_initial=4", 1, options="Further arguments of `random_exp3`.")
 def portfolio_exp3(bounds: Tensor | Box, seeds: int | Sequence[int], **options: Any) -> Strategy:
-    r"""EXP3 over random sampling and GP-UCB, one evaluation an arm [Hoffman2011portfolio]_.
+    r"""EXP3 over random sampling and GP-UCB, one evaluation per arm [Hoffman2011portfolio]_.
 
     As in Appendix C of [Ha2023uhe]_, with the reward that it does not state: the scaled outcome
     itself.
@@ -170,7 +170,7 @@ def wang_de_freitas_gp_ucb(
 
 @dataclass(frozen=True)
 class HalveLengthscales(Method):
-    r"""Maximises an acquisition function again with half the lengthscales while it is too sure."""
+    r"""Halves the lengthscales and maximises again while the model is too certain."""
 
     inner: Acquire
     threshold: float = 0.1
@@ -191,7 +191,6 @@ class HalveLengthscales(Method):
         return torch.cat([self._maximize(part, model) for part, model in parts])
 
     def recommend(self, view: View) -> Tensor:
-        r"""The evaluated point with the best observed mean."""
         return best_observed(view)
 
     def _maximize(self, view: View, model: Any) -> Tensor:
@@ -281,7 +280,7 @@ class UpperBound:
 
 @dataclass
 class Samples:
-    r"""Models whose hyperparameters were sampled in one round, and these with all data."""
+    r"""Models with sampled hyperparameters, and the same models with all data."""
 
     sampled_in: int
     sampled: list[Any]
@@ -290,7 +289,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class SampleSometimes(Method):
-    r"""Estimates hyperparameters in some rounds and conditions on the data in those between."""
+    r"""Samples hyperparameters in some rounds, and conditions on new data in between."""
 
     inner: Acquire
     sample_every: int = 1
@@ -315,7 +314,6 @@ class SampleSometimes(Method):
         return torch.cat([self.inner.maximize(part, model) for part, model in parts])
 
     def recommend(self, view: View) -> Tensor:
-        r"""The evaluated point with the best observed mean."""
         return best_observed(view)
 
     def _sampled(self, view: View, due: int) -> Any:
@@ -352,7 +350,7 @@ def divide_lengthscales(model: SingleTaskGP, factor: float | Tensor) -> SingleTa
 
 
 def expansion_factor(t: int, d: int, regret_exponent: float = 0.9) -> float:
-    r"""By how much A-GP-UCB divides the lengthscales in round t, after [Berkenkamp2019agpucb]_.
+    r"""The factor that divides the lengthscales in round t, after [Berkenkamp2019agpucb]_.
 
         g(t) = t ** ((2 regret_exponent - 1) / (2 d))
 

@@ -1,4 +1,4 @@
-r"""Baselines of V-UCB that are made of this package's parts."""
+r"""Baselines of V-UCB made of this package's parts."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def random_pareto_search(
     num_initial: int = 10,
     batch_size: int = 1,
 ) -> Strategy:
-    r"""Uniformly random decisions, which recommends as `pareto_search` does."""
+    r"""Uniformly random decisions; it recommends as `pareto_search` does."""
     check_arguments(random_pareto_search, locals())
     space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen=False)
     method = of_measures(

@@ -1,4 +1,4 @@
-r"""Baselines of how often to measure, for mean minus variance."""
+r"""Baselines that decide how often to measure, for mean minus variance."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def bts_red(
     max_repeats: int = 20,
     **options: Any,
 ) -> Strategy:
-    r"""Mean-Var-BTS-RED of [Dai2023btsred]_, one point a round.
+    r"""Mean-Var-BTS-RED of [Dai2023btsred]_, one point per round.
 
     Thompson sampling of `f - risk_aversion * rho^2` chooses a point, and the upper bound of its
     noise how often it is measured, so that all sample means are about equally exact:
@@ -57,7 +57,7 @@ def bts_red(
 
 @dataclass(frozen=True)
 class ThompsonSamplingByNoise:
-    r"""A joint sample of mean and noise chooses the point, the bound of its noise the readings.
+    r"""Chooses the point by a joint sample, and the number of readings by the bound of its noise.
 
     The sample is drawn at candidates: uniform points, and points near the best one measured.
 

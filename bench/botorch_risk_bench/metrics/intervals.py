@@ -1,4 +1,4 @@
-r"""Means over replicates with confidence intervals, and how they are written."""
+r"""Means over replicates with confidence intervals, and their format."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def format_with_error(mean: float, error: float) -> str:
 
 
 def note_on_comparisons(number: int) -> str:
-    r"""Writes the note below a table of differences: how many it holds, each with its own interval.
+    r"""Write the note below a table of differences: their number, each with its own interval.
 
     Of twenty differences that are all 0, one interval of 95 % misses the 0 on average.
     """
@@ -137,7 +137,7 @@ def note_on_comparisons(number: int) -> str:
 
 
 def _positional(value: float, digits: int) -> str:
-    r"""Formats a number with significant digits, without an exponent."""
+    r"""Format a number with significant digits, without an exponent."""
     if value == 0 or not math.isfinite(value):
         return f"{value + 0.0:g}"
     return f"{Decimal(f'{value:.{digits - 1}e}'):f}"

@@ -34,7 +34,7 @@ class LevelSets(NamedTuple):
 
 
 class LevelSetScores(NamedTuple):
-    r"""How well an estimate of the points that are high agrees with the truth.
+    r"""How well the points called high agree with the truth.
 
     Attributes:
         f1: `batch_shape`, the harmonic mean of precision and recall; 1 if both sets are empty.

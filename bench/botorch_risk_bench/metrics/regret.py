@@ -15,7 +15,7 @@ from botorch_risk.arguments import as_floating, as_tensor
 
 
 def instantaneous_regret(values: Tensor, optimal_value: float | Tensor) -> Tensor:
-    r"""How far each round's point falls short of the optimum.
+    r"""The distance of each round's objective to the optimum.
 
         r_t = optimal_value - values_t
 

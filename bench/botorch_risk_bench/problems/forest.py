@@ -62,7 +62,6 @@ class StratifiedSplitter:
             )
 
     def __call__(self, labels: np.ndarray, seeds: Sequence[int]) -> Iterable[Split]:
-        r"""One split per seed."""
         from sklearn.model_selection import train_test_split
 
         for seed in seeds:

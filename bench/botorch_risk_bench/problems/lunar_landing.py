@@ -73,7 +73,6 @@ def action(state: Sequence[float], w: Sequence[float]) -> int:
 
 
 def _fly(lander: Any, w: Sequence[float], seed: int) -> float:
-    r"""The reward of one flight."""
     state, _ = lander.reset(seed=seed)
     total, over = 0.0, False
     while not over:

@@ -121,7 +121,6 @@ class PortfolioOptimization(ExpectationTestProblem):
 
     @property
     def marginals(self) -> Distribution:
-        r"""Uniform or normal."""
         zero = torch.zeros((), dtype=torch.double)
         if self.distribution == "uniform":
             return Uniform(zero, zero + 1)

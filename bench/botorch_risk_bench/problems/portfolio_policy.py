@@ -12,6 +12,7 @@ import torch
 from botorch.exceptions.errors import InputDataError
 from torch import Generator, Tensor
 
+from botorch_risk.arguments import check_nonnegative
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
 
@@ -81,7 +82,7 @@ class PortfolioPolicy(RepeatedTestProblem):
             InputDataError: If the table has too few stocks, prices that are not positive, or no
                 year of 52 weeks within `years` with another before it.
         """
-        _check_risk_aversion(risk_aversion)
+        check_nonnegative(risk_aversion=risk_aversion)
         super().__init__(dtype=dtype)
         self.risk_aversion, self.years = risk_aversion, years
         dates, closes = _read(table)
@@ -112,7 +113,7 @@ class PortfolioPolicy(RepeatedTestProblem):
 
     def mean_variance(self, X: Tensor, risk_aversion: float) -> Tensor:
         r"""Mean minus weighted variance of a reading, `... x 3 -> ...`, exactly."""
-        _check_risk_aversion(risk_aversion)
+        check_nonnegative(risk_aversion=risk_aversion)
         self._validate(X)
         mean, variance = self._moments(X)
         return mean - risk_aversion * variance
@@ -141,7 +142,7 @@ class PortfolioPolicy(RepeatedTestProblem):
         Returns:
             The policy, a `3`-tensor with the dtype and device of the bounds, and its value.
         """
-        _check_risk_aversion(risk_aversion)
+        check_nonnegative(risk_aversion=risk_aversion)
         if risk_aversion not in self._optima:
             self._optima[risk_aversion] = self._search(risk_aversion)
         policy, value = self._optima[risk_aversion]
@@ -249,8 +250,3 @@ def _first_weeks(dates: list[str], years: tuple[int, int]) -> range:
             f"Got {years=} of a table from {dates[0]} to {dates[-1]}."
         )
     return range(starts[0], starts[-1] + 1)
-
-
-def _check_risk_aversion(risk_aversion: float) -> None:
-    if not 0.0 <= risk_aversion < math.inf:
-        raise ValueError(f"Expected `risk_aversion` to be finite and >= 0. Got {risk_aversion=}.")

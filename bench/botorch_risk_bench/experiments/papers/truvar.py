@@ -63,7 +63,6 @@ class SyntheticFunctions:
     bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 
     def of_seeds(self, seeds: Sequence[int]) -> FiniteDomainProblem:
-        r"""The functions of some seeds."""
         return PosteriorMeanFunctions(seeds).on_grid()
 
 
