@@ -4,10 +4,15 @@ r"""Whether a model can be trusted: predictions of left-out rows, coverage, a pi
 """
 
 from botorch_risk.diagnostics.calibration import Calibration, calibration
-from botorch_risk.diagnostics.coverage import Coverage, coverage
-from botorch_risk.diagnostics.leave_one_out import LeaveOneOut, leave_one_out
+from botorch_risk.diagnostics.leave_one_out import (
+    Coverage,
+    LeaveOneOut,
+    Verdict,
+    coverage,
+    leave_one_out,
+    verdict,
+)
 from botorch_risk.diagnostics.picture import plot_leave_one_out
-from botorch_risk.diagnostics.verdict import Verdict, verdict
 
 __all__ = [
     "Calibration",

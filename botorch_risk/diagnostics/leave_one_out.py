@@ -1,14 +1,18 @@
 r"""Predict each evaluated point from all the others."""
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from botorch.cross_validation import efficient_loo_cv
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.utils.assorted import fantasize
+from numpy import ndarray
+from scipy.stats import binom, chi2, norm, spearmanr
 from torch import Tensor
 
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
@@ -154,3 +158,171 @@ def _without_each_row(model: Any) -> _Rows:
         observed, noise = transform.untransform(observed, noise)
         mean, variance = transform.untransform(mean, variance)
     return _Rows(*(part.squeeze(-1) for part in (observed, mean, variance, noise)))
+
+
+FEWEST = 8  # rows without which nothing can be said
+SURPRISE = 0.01  # probability under a right model at which it is called wrong
+
+
+class Verdict(NamedTuple):
+    r"""A judgement of the residuals of a model.
+
+    Args:
+        trusted: Whether nothing speaks against the model, and there are enough rows to tell.
+        sentence: The finding, with its numbers and what may help.
+    """
+
+    trusted: bool
+    sentence: str
+
+
+def verdict(check: LeaveOneOut) -> Verdict:
+    r"""Judge the standardised residuals of a model; a batch is judged as a whole.
+
+    Each test is at 1 %: the sum of the squared residuals against chi-square, of the outcomes and of
+    the sample variances, and the rank correlation of the size of the residuals with the predicted
+    noise. Residuals of neighbours are correlated and hyperparameters are fitted to the same rows,
+    so that these are rules of thumb.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.diagnostics import leave_one_out
+        >>> X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
+        >>> model = SingleTaskGP(X, (6 * X).sin(), torch.full_like(X, 1e-6))
+        >>> model.covar_module.lengthscale = 5.0  # far too long
+        >>> verdict(leave_one_out(model)).trusted
+        False
+    """
+    residuals, noise = (part.flatten().cpu().numpy() for part in (check.residuals, check.noise))
+    known = np.isfinite(residuals)
+    residuals, noise = residuals[known], noise[known]
+    if len(residuals) < FEWEST:
+        return Verdict(False, f"{len(residuals)} rows are too few to tell; take {FEWEST} or more.")
+    findings = [_of_outcomes(residuals)]
+    variances = check.noise_residuals.flatten().cpu().numpy()
+    variances = variances[np.isfinite(variances)]
+    if len(variances) >= FEWEST:
+        findings += [_of_noise(variances), _of_trend(residuals, noise)]
+    trusted = all(one.trusted for one in findings)
+    return Verdict(trusted, " ".join(one.sentence for one in findings if one.sentence))
+
+
+def _of_outcomes(residuals: ndarray) -> Verdict:
+    inside = int((np.abs(residuals) <= norm.ppf(0.975)).sum())
+    found = f"{inside} of {len(residuals)} outcomes lie in their 95 % bands"
+    kind = _surprise(residuals)
+    if kind == "narrow":
+        worst = np.abs(residuals).argmax()
+        if _surprise(np.delete(residuals, worst)) != "narrow":
+            size = abs(residuals[worst])
+            return Verdict(
+                False,
+                f"{found}, but one misses by {size:.1f} standard deviations: look at that reading.",
+            )
+        return Verdict(
+            False,
+            f"{found}, which are too narrow: try another kernel, more rows or more repeats.",
+        )
+    if kind == "wide":
+        return Verdict(
+            False, f"{found}, which are wider than they need be: the noise may be too large."
+        )
+    return Verdict(True, f"{found}: f can be trusted.")
+
+
+def _of_noise(residuals: ndarray) -> Verdict:
+    kind = _surprise(residuals)
+    if kind == "narrow":
+        return Verdict(
+            False, "Sample variances vary more than the noise model allows: more repeats, or rows."
+        )
+    if kind == "wide":
+        return Verdict(True, "Sample variances vary less than the noise model allows.")
+    return Verdict(True, "The noise agrees with the sample variances.")
+
+
+def _of_trend(residuals: ndarray, noise: ndarray) -> Verdict:
+    if np.ptp(noise) == 0:
+        return Verdict(True, "")
+    trend = spearmanr(np.abs(residuals), noise)
+    if trend.pvalue >= SURPRISE:
+        return Verdict(True, "")
+    if trend.statistic > 0:
+        return Verdict(False, "Residuals grow with the predicted noise: it varies too little.")
+    return Verdict(False, "Residuals shrink with the predicted noise: it varies too much.")
+
+
+def _surprise(residuals: ndarray) -> str:
+    r"""Whether residuals are too large ("narrow" bands), too small ("wide"), or fine ("")."""
+    total, count = float(np.square(residuals).sum()), len(residuals)
+    if chi2.sf(total, count) < SURPRISE:
+        return "narrow"
+    return "wide" if chi2.cdf(total, count) < SURPRISE else ""
+
+
+LEVELS = np.linspace(0.02, 0.98, 49)
+
+
+class Coverage(NamedTuple):
+    r"""Shares of rows within central bands; of a right model they are near the levels.
+
+    Args:
+        levels: Probabilities of the bands, `L`.
+        outcomes: The share of outcomes within each, `L`.
+        sample_variances: The share of sample variances, `L`; `None` without repeats.
+        lower: Below which a right model is with probability 2.5 %, `L`. It assumes independent
+            rows, and counts the outcomes or the sample variances, whichever are more.
+        upper: Above which it is with probability 2.5 %, likewise.
+    """
+
+    levels: ndarray
+    outcomes: ndarray
+    sample_variances: ndarray | None
+    lower: ndarray
+    upper: ndarray
+
+
+def coverage(check: LeaveOneOut, levels: Sequence[float] | None = None) -> Coverage:
+    r"""How often the bands of a model hold rows that were left out; a batch counts as a whole.
+
+    Args:
+        check: From `leave_one_out`.
+        levels: Probabilities of central bands, within (0, 1); by default 2, 4, ..., 98 %.
+
+    Raises:
+        ValueError: If a level is out of its range.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.diagnostics import leave_one_out
+        >>> X = torch.linspace(0, 1, 12, dtype=torch.double).unsqueeze(-1)
+        >>> shares = coverage(leave_one_out(SingleTaskGP(X, (6 * X).sin())), levels=[0.5, 0.9])
+        >>> shares.outcomes.shape, shares.sample_variances is None
+        ((2,), True)
+    """
+    wanted = LEVELS if levels is None else np.asarray(levels, dtype=float)
+    if not ((wanted > 0) & (wanted < 1)).all():
+        raise ValueError(f"Expected `levels` within (0, 1). Got {wanted.tolist()}.")
+    outcomes, variances = _finite(check.residuals), _finite(check.noise_residuals)
+    count = max(len(outcomes), len(variances))
+    lower, upper = (binom.ppf(p, count, wanted) / count for p in (0.025, 0.975))
+    return Coverage(
+        levels=wanted,
+        outcomes=_shares(outcomes, wanted),
+        sample_variances=_shares(variances, wanted) if len(variances) else None,
+        lower=lower,
+        upper=upper,
+    )
+
+
+def _finite(residuals: Tensor) -> ndarray:
+    values: ndarray = residuals.flatten().cpu().numpy()
+    return values[np.isfinite(values)]
+
+
+def _shares(residuals: ndarray, levels: ndarray) -> ndarray:
+    r"""The share of standardised residuals within the band of each level, `L`."""
+    within: ndarray = np.abs(residuals)[:, None] <= norm.ppf((1 + levels) / 2)
+    return within.mean(axis=0)

@@ -9,9 +9,7 @@ import numpy as np
 from numpy import ndarray
 from scipy.stats import chi2, norm
 
-from botorch_risk.diagnostics.coverage import coverage
-from botorch_risk.diagnostics.leave_one_out import LeaveOneOut
-from botorch_risk.diagnostics.verdict import verdict
+from botorch_risk.diagnostics.leave_one_out import LeaveOneOut, coverage, verdict
 from botorch_risk.extras import require_extra
 from botorch_risk.plot_style import COLORS, STYLE
 

@@ -14,9 +14,8 @@ from torch import Tensor
 from botorch_risk.acquisition.pointwise import PointwiseAcquisition
 from botorch_risk.arguments import as_floating, check_bounds, check_counts, check_nonnegative
 from botorch_risk.gradients import require_gradients
-from botorch_risk.optim.ascent import Scale, climb
+from botorch_risk.optim.ascent import Scale, alternate, climb
 from botorch_risk.optim.discrete_columns import Values, discrete_columns
-from botorch_risk.optim.discrete_search import alternate
 from botorch_risk.optim.pointwise import PointwiseEvaluator
 from botorch_risk.projected_bfgs.minima import RowStatus
 from botorch_risk.seeding import as_seeds, derive_seed, sobol_points

@@ -10,6 +10,8 @@ import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model, ModelList
+from botorch.sampling.pathwise.paths import SamplePath
+from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths, draw_matheron_paths
 from torch import Tensor
 
 from botorch_risk.gradients import conditioning_on, predicting_with
@@ -22,10 +24,48 @@ from botorch_risk.models.outcomes import (
 )
 from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.posterior.t_batch import as_points, input_widths
-from botorch_risk.robust.constant_rows import constant_rows
 from botorch_risk.robust.joint import JointProcess
-from botorch_risk.robust.reductions import Reduction, Reductions
-from botorch_risk.robust.risk_posterior import RiskPosterior, SharedRisks, reduce_columns
+from botorch_risk.robust.risk_posterior import (
+    Reduction,
+    Reductions,
+    RiskPosterior,
+    SharedRisks,
+    reduce_columns,
+)
+
+
+def constant_rows(X: Tensor) -> int:
+    r"""How many leading points of every entry of a t-batch are constants that all entries share.
+
+    BoTorch's noisy acquisition functions put the evaluated points in front of the candidates.
+    What depends on these points alone need not be computed again for each entry and each step.
+    The number is below `q`: of a single entry without gradient, all points but the last.
+    """
+    most = X.shape[-2] - 1
+    if X.requires_grad:
+        most = min(most, rows_without_gradient(X))
+    if most < 1 or 0 in X.shape:
+        return 0
+    rows = X.detach()[..., :most, :].reshape(-1, most, X.shape[-1])
+    shared = (rows == rows[:1]).all(dim=-1).all(dim=0)
+    return int(shared.long().cumprod(dim=0).sum())
+
+
+def rows_without_gradient(X: Tensor) -> int:
+    r"""How many leading points a concatenation took from a tensor without gradient.
+
+    The node that made the tensor shows it: its first input has no gradient, and its backward pass
+    says how wide that input is. For any other tensor with a gradient the answer is 0.
+    """
+    node: Any = X.grad_fn
+    if node is None or node.name() != "CatBackward0" or node.next_functions[0][0] is not None:
+        return 0
+    with torch.no_grad():
+        first = node(X.detach())[0]
+    if first is None or first.shape != (*X.shape[:-2], first.shape[-2], X.shape[-1]):
+        return 0
+    return int(first.shape[-2])
+
 
 MEMORY_LIMIT = 4.0  # GiB
 _COPIES = 4  # of a joint covariance: itself, its factor, and as much again for the gradient
@@ -303,3 +343,45 @@ def _check_model(model: Model) -> None:
             f"replaces. Got {type(transform).__name__}: build the model of (x, w) "
             "without it, or use `RiskObjective` with it."
         )
+
+
+class RobustPath(SamplePath):
+    r"""Risks of a sample path of the outcome.
+
+    BoTorch's `get_matheron_path_model` and `PathwiseThompsonSampling` draw such paths of a
+    `RobustModel`. The time and memory of an evaluation are linear in the number of points and of
+    values of the environment, and quadratic for a joint distribution.
+
+    The paths are by Matheron's rule [Wilson2020pathwise]_.
+    """
+
+    def __init__(self, robust: RobustModel, path: Any) -> None:
+        super().__init__()
+        self.robust, self.path = robust, path
+
+    def set_ensemble_as_batch(self, ensemble_as_batch: bool) -> None:
+        self.path.set_ensemble_as_batch(ensemble_as_batch)
+
+    def forward(self, X: Tensor, **kwargs: Any) -> Tensor:
+        r"""Risks at decisions, `batch_shape x q`, or `batch_shape x m x q` for `m` risks.
+
+        Decisions are `batch_shape x q x d_x`, or `batch_shape x 1 x q x d_x` for several
+        risks, as BoTorch asks a model with several outputs. A sample shape of the path is
+        a part of the batch shape.
+        """
+        several = self.robust.num_outputs > 1
+        X = X.squeeze(-3) if several else X
+        chosen = range(self.robust.num_outputs)
+        inputs, weights, columns = self.robust.risks.expand(X, chosen, self.robust.input_widths)
+        flat = inputs.flatten(-3, -2)
+        if self.robust.model.num_outputs > 1:
+            values = self.path(flat.unsqueeze(-3), **kwargs).mT
+        else:
+            values = self.path(flat, **kwargs).unsqueeze(-1)
+        risks = reduce_columns(values.unflatten(-2, inputs.shape[-3:-1]), weights, columns)
+        return risks.mT if several else risks.squeeze(-1)
+
+
+@DrawMatheronPaths.register(RobustModel)
+def _draw_paths(model: RobustModel, sample_shape: torch.Size, **options: Any) -> RobustPath:
+    return RobustPath(model, draw_matheron_paths(model.model, sample_shape=sample_shape, **options))

@@ -27,7 +27,7 @@ from botorch_risk.models.outcomes import (
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.robust.model import MEMORY_LIMIT, RobustModel
 from botorch_risk.robust.model_list import RobustModelList
-from botorch_risk.robust.reductions import Reduction
+from botorch_risk.robust.risk_posterior import Reduction
 
 
 class Robust(NamedTuple):

@@ -14,7 +14,7 @@ from botorch.models import SingleTaskGP
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from botorch_risk.posterior.marginals import Marginals
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient, rank_one_gain
-from botorch_risk.repeats.log_expected_improvement import log_expected_improvement
+from botorch_risk.repeats.rank_one_gain import log_expected_improvement
 from tests.contracts import RepeatedData, mean_variance_gp
 
 DATA = RepeatedData.make()

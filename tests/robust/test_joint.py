@@ -16,9 +16,8 @@ from botorch.sampling.get_sampler import get_sampler
 from botorch.sampling.normal import IIDNormalSampler, SobolQMCNormalSampler
 from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 
-from botorch_risk.robust.constant_rows import constant_rows, rows_without_gradient
-from botorch_risk.robust.joint import JointProcess
-from botorch_risk.robust.joint_block import Block, determining_points, safe_root
+from botorch_risk.robust.joint import Block, JointProcess, determining_points, safe_root
+from botorch_risk.robust.model import constant_rows, rows_without_gradient
 from tests.contracts import RepeatedData, of_decision_and_context
 
 KERNELS = {

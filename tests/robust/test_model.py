@@ -29,7 +29,7 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.robust.model import RobustModel
-from botorch_risk.robust.reductions import Reduction, Reductions
+from botorch_risk.robust.risk_posterior import Reduction, Reductions
 from tests.models.risks import (
     ENVIRONMENT,
     DecisionDependent,

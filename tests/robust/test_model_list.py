@@ -15,7 +15,7 @@ from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch_risk.risk import Expectation, WorstCase
 from botorch_risk.robust.model import RobustModel
 from botorch_risk.robust.model_list import JoinedPosterior, RobustModelList
-from botorch_risk.robust.reductions import Reduction
+from botorch_risk.robust.risk_posterior import Reduction
 from tests.models.risks import ENVIRONMENT, EnsembleGP, decisions, gp, two_outputs
 
 

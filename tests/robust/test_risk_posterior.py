@@ -12,10 +12,14 @@ from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.sampling.pathwise import draw_matheron_paths, get_matheron_path_model
 
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, WorstCase
-from botorch_risk.robust.model import RobustModel
-from botorch_risk.robust.paths import RobustPath
-from botorch_risk.robust.reductions import Reduction
-from botorch_risk.robust.risk_posterior import Column, RiskPosterior, SharedRisks, reduce_columns
+from botorch_risk.robust.model import RobustModel, RobustPath
+from botorch_risk.robust.risk_posterior import (
+    Column,
+    Reduction,
+    RiskPosterior,
+    SharedRisks,
+    reduce_columns,
+)
 from tests.models.risks import DISTRIBUTION, ENVIRONMENT, W, decisions, gp, two_outputs
 
 

@@ -35,7 +35,7 @@ from botorch_risk.arguments import (
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.marginals import Marginals
-from botorch_risk.repeats.log_expected_improvement import log_expected_improvement
+from botorch_risk.repeats.rank_one_gain import log_expected_improvement
 from botorch_risk.strategies.method import State, View
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk.strategies.truvar import FiniteDomain, SampleDomain, Sampler

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from botorch_risk.posterior import DomainPosterior
 from botorch_risk.posterior.marginals import Marginals
-from botorch_risk.repeats.log_expected_improvement import log_expected_improvement
+from botorch_risk.repeats.rank_one_gain import log_expected_improvement
 from botorch_risk.strategies import Strategy
 from tests.acquisition.lake import NOISE, build_model, build_posterior, grid, refit, truth
 
