@@ -163,13 +163,6 @@ def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) 
     Raises:
         TypeError: If an argument is of another kind.
         ValueError: If a choice is not among the choices.
-
-    Example:
-        >>> def pause(rule: Literal["short", "long"]) -> None:
-        ...     check_arguments(pause, locals())
-        >>> pause("never")
-        Traceback (most recent call last):
-        ValueError: Expected `rule` to be one of ('short', 'long'). Got 'never'.
     """
     for name, kind in _kinds(function).items():
         if name in arguments and not _is_a(arguments[name], kind):

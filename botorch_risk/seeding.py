@@ -26,10 +26,6 @@ def as_seeds(seeds: int | Sequence[int], num_replicates: int | None = None) -> l
 
     Raises:
         ValueError: If a seed is not an integer or repeats, or their number is not `num_replicates`.
-
-    Example:
-        >>> as_seeds(3), as_seeds([0, 1])
-        ([3], [0, 1])
     """
     each: Any = [seeds] if is_one_seed(seeds) else seeds
     if isinstance(seeds, str) or not isinstance(each, Iterable):
@@ -62,12 +58,6 @@ def derive_seed(seed: int, *stream: int | str) -> int:
 
     Raises:
         ValueError: If a part of the name is neither an integer nor a word.
-
-    Example:
-        >>> derive_seed(0, "noise", 1) == derive_seed(0, "noise", 1)
-        True
-        >>> derive_seed(0, "noise", 1) == derive_seed(0, "noise", 2)
-        False
     """
     names = (part if isinstance(part, str) else _integer(part) for part in stream)
     digest = hashlib.blake2b(repr((_integer(seed), *names)).encode(), digest_size=8).digest()

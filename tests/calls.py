@@ -21,21 +21,57 @@ from tests.public_objects import Public
 CALLS = {
     "AdaptiveRepeats": "AdaptiveRepeats(FixedRepeats(4), MeanVarianceSearch(Weights(1)), budget=9)",
     "BoundedMarginals": "BoundedMarginals(torch.distributions.Normal(0, 1), torch.eye(2)[:, 1:])",
+    "ChanceConstrainedBranin": "ChanceConstrainedBranin()",
+    "EmpiricalGrid": (
+        "EmpiricalGrid(torch.tensor([[0.1], [0.8]]), torch.tensor([[0.0], [0.5], [1.0]]))"
+    ),
+    "EnvironmentalAckley": "EnvironmentalAckley()",
+    "EnvironmentalHartmann": 'EnvironmentalHartmann("complicated")',
+    "GaussianProcessSample": "GaussianProcessSample([0, 1])",
+    "H1": "H1()",
+    "HeteroscedasticCamel": "HeteroscedasticCamel()",
+    "HeteroscedasticHartmann": "HeteroscedasticHartmann(dim=3)",
+    "IndependentEnvironment": "IndependentEnvironment(torch.rand(3, 1), torch.full((3,), 1 / 3))",
     "KernelDensity": "KernelDensity(torch.tensor([[0.1], [0.4]]), torch.tensor([0.2]))",
+    "MaximumAPosteriori": "MaximumAPosteriori(num_restarts=2)",
+    "NoiseQuantileModel": (
+        "NoiseQuantileModel(MeanVarianceGP(torch.rand(9, 1), torch.rand(9, 3)), delta=0.05)"
+    ),
     "PortfolioOptimization": "PortfolioOptimization()",
+    "PosteriorMeanFunctions": "PosteriorMeanFunctions(seeds=[0, 1])",
+    "PseudoData": 'PseudoData(num_pseudo=20, points="sobol")',
     "RobotPushing": "RobotPushing()",
+    "StandardDeviationBox": "StandardDeviationBox(torch.tensor([[0.2], [0.4]]), n_w=64, seeds=0)",
+    "ValueAtRiskGoldsteinPrice": "ValueAtRiskGoldsteinPrice()",
+    "ValueAtRiskHartmann": "ValueAtRiskHartmann(num_decision=2)",
     "ValueAtRiskPortfolio": "ValueAtRiskPortfolio()",
     "ValueAtRiskRobotPushing": "ValueAtRiskRobotPushing()",
     "Weights": "Weights(risk_aversion=1.0)",
+    "as_seeds": "as_seeds(3)",
     "cumulative_regret": "cumulative_regret(torch.tensor([0.5, 1.0]), 1.0)",
+    "derive_seed": 'derive_seed(0, "noise", 1)',
+    "draw_arms": 'draw_arms(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), [7, 8], "arms", 0)',
+    "exploration_rate": "exploration_rate(max_reward=100, num_arms=2)",
+    "group_equal_rows": "group_equal_rows(torch.tensor([[0.5], [0.1], [0.5]]))",
     "initial_design": "initial_design(torch.tensor([[0.0], [1.0]]), [0, 1], 4)",
     "instantaneous_regret": "instantaneous_regret(torch.tensor([0.5, 1.0]), 1.0)",
     "leave_one_out_bandwidth": "leave_one_out_bandwidth(torch.rand(9, 1), torch.tensor([1e-3]))",
     "level_set_scores": "level_set_scores(torch.tensor([True, False]), torch.tensor([True, True]))",
+    "log_marginal_likelihood": (
+        "log_marginal_likelihood(torch.rand(1, 2, 1), torch.rand(1, 2), "
+        "Hyperparameters(torch.ones(1, 1), torch.ones(1, 1), torch.ones(1), torch.ones(1)))"
+    ),
     "mean_and_standard_error": "mean_and_standard_error(torch.tensor([1.0, 3.0]))",
     "paired_difference": "paired_difference(torch.tensor([1.0, 5.0]), torch.tensor([0.0, 3.0]))",
+    "regular_grid": "regular_grid(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), 1024)",
+    "scale_reward": (
+        'scale_reward(torch.ones(1), torch.rand(1, 2), torch.rand(1, 2), "unclipped_min_max")'
+    ),
+    "set_gamma_priors": "set_gamma_priors(SingleTaskGP(torch.rand(5, 1), torch.rand(5, 1)))",
     "share_of_targets": "share_of_targets(torch.tensor([3.0, 0.5]), torch.tensor([1.0]))",
+    "silverman_bandwidth": "silverman_bandwidth(torch.tensor([[0.0], [0.5], [1.0]]))",
     "simple_regret": "simple_regret(torch.tensor([0.5, 1.0]), 1.0)",
+    "unit_grid": "unit_grid(2)",
 }
 
 

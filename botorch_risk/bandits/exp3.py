@@ -120,10 +120,6 @@ def draw_arms(probabilities: Tensor, seeds: int | Sequence[int], *stream: int | 
 
     Raises:
         ValueError: If a seed is not an integer or repeats.
-
-    Example:
-        >>> draw_arms(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), [7, 8], "arms", 0)
-        tensor([1, 0])
     """
     probabilities = as_floating(probabilities, "probabilities")
     uniform = [torch.rand((), generator=g, dtype=torch.double) for g in generators(seeds, *stream)]
@@ -148,10 +144,6 @@ def exploration_rate(max_reward: float, num_arms: int) -> float:
 
     Raises:
         ValueError: If `max_reward` is not positive or there is no arm.
-
-    Example:
-        >>> round(exploration_rate(max_reward=100, num_arms=2), 4), exploration_rate(0.5, 2)
-        (0.0898, 1.0)
     """
     if not max_reward > 0:
         raise ValueError(f"Expected `max_reward` > 0. Got {max_reward=}.")
@@ -207,11 +199,6 @@ def scale_reward(
 
     Raises:
         ValueError: If the scale is unknown.
-
-    Example:
-        >>> initial = torch.tensor([[0.0, 4.0], [3.0, 3.0]])
-        >>> scale_reward(torch.tensor([5.0, 4.0]), initial, initial, "unclipped_min_max").value
-        tensor([1.2500, 1.0000])
     """
     if scale not in get_args(RewardScale):
         raise ValueError(f"Expected `scale` to be one of {get_args(RewardScale)}. Got {scale!r}.")

@@ -31,15 +31,6 @@ class NoiseQuantileModel(Model):
     Raises:
         UnsupportedError: If the model does not learn its noise.
         ValueError: If `delta` is out of its range.
-
-    Example:
-        >>> import torch
-        >>> _ = torch.manual_seed(0)
-        >>> train_X = torch.rand(10, 1, dtype=torch.double)
-        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
-        >>> model = NoiseQuantileModel(MeanVarianceGP(train_X, train_Y), delta=0.05)
-        >>> bool((model.posterior(train_X).mean < model.model.posterior(train_X).mean).all())
-        True
     """
 
     def __init__(self, model: Model, delta: float, minimized: bool = False) -> None:

@@ -81,12 +81,6 @@ class EmpiricalGrid(IndependentEnvironment):
     Raises:
         BotorchTensorDimensionError: If the shapes do not match or are empty.
         InputDataError: If a value is not finite.
-
-    Example:
-        >>> bounds = torch.tensor([[0.0], [1.0]])
-        >>> observed = torch.tensor([[0.1], [0.2], [0.8]])
-        >>> EmpiricalGrid(observed, regular_grid(bounds, 3)).weights
-        tensor([0.6667, 0.0000, 0.3333])
     """
 
     def __init__(self, observed: Tensor, grid: Tensor) -> None:
@@ -116,10 +110,6 @@ def regular_grid(bounds: Tensor, num_points: int) -> Tensor:
     Raises:
         BotorchTensorDimensionError: If `bounds` is not `2 x d_w`.
         ValueError: If the bounds are not in order, or `num_points` is not positive.
-
-    Example:
-        >>> regular_grid(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), 1024).shape
-        torch.Size([1024, 2])
     """
     bounds = as_floating(bounds, "bounds")
     check_bounds(bounds)
@@ -151,12 +141,6 @@ class StandardDeviationBox(IndependentEnvironment):
         InputDataError: If a value is not finite.
         ValueError: If the seeds do not fit, the bounds are not in order, or a number is out
             of its range.
-
-    Example:
-        >>> observed = torch.tensor([[0.2], [0.4]])
-        >>> box = StandardDeviationBox(observed, n_w=64, seeds=0)
-        >>> box.points.min() >= 0.2, box.points.max() <= 0.4
-        (tensor(True), tensor(True))
     """
 
     box: Tensor

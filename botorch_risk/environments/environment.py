@@ -110,14 +110,6 @@ class IndependentEnvironment(Environment):
     Args:
         points: Values of W, `batch_shape x n_w x d_w`.
         weights: Their probabilities, `batch_shape x n_w`.
-
-    Example:
-        >>> class Latest(IndependentEnvironment):  # one of the contexts that were observed last
-        ...     def __init__(self, observed, n_w):
-        ...         super().__init__(observed[-n_w:], torch.full((n_w,), 1 / n_w))
-        >>> weather = Latest(torch.tensor([[0.1], [0.4], [0.6]]), n_w=2)
-        >>> weather.sample(100, torch.Generator()).unique()
-        tensor([0.4000, 0.6000])
     """
 
     independent: ClassVar[bool] = True

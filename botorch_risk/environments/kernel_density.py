@@ -269,10 +269,6 @@ def silverman_bandwidth(observed: Tensor, ddof: int = 0) -> Tensor:
 
     Raises:
         ValueError: If `ddof` is neither 0 nor 1.
-
-    Example:
-        >>> silverman_bandwidth(torch.tensor([[0.0], [0.5], [1.0]]))
-        tensor([0.3471])
     """
     observed = as_floating(observed, "observed")
     t, d_w = observed.shape[-2:]

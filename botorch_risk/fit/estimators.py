@@ -64,10 +64,6 @@ class MaximumAPosteriori:
 
     [Rasmussen2006gp]_, Eq. (5.8). `num_restarts` is the number of starts in addition to those of
     `fit_exact_gp`.
-
-    Example:
-        >>> MaximumAPosteriori(num_restarts=2)
-        MaximumAPosteriori(num_restarts=2)
     """
 
     num_restarts: int = 0
@@ -100,10 +96,6 @@ class PseudoData:
 
     Raises:
         ValueError: If a number is out of its range.
-
-    Example:
-        >>> PseudoData(num_pseudo=20, points="sobol").redraw
-        True
     """
 
     bounds: Tensor | None = None

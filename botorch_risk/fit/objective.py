@@ -317,14 +317,6 @@ def log_marginal_likelihood(
 
     Raises:
         ValueError: If `nu` is another number.
-
-    Example:
-        >>> import torch
-        >>> X, Y = torch.tensor([[[0.0], [1.0]]]), torch.tensor([[1.0, -1.0]])
-        >>> one = torch.ones(1)
-        >>> theta = Hyperparameters(one.view(1, 1), 0.1 * one.view(1, 1), one, 0 * one)
-        >>> log_marginal_likelihood(X, Y, theta).value
-        tensor([-3.7784])
     """
     if nu not in (0.5, 1.5, 2.5, math.inf):
         raise ValueError(f"Expected `nu` of 0.5, 1.5, 2.5 or infinity. Got {nu}.")

@@ -185,13 +185,6 @@ def set_gamma_priors(
     Raises:
         UnsupportedError: If the kernel has no lengthscale.
         ValueError: If a number is not positive or a choice unknown.
-
-    Example:
-        >>> import torch
-        >>> X = torch.rand(5, 1, dtype=torch.double)
-        >>> model = set_gamma_priors(SingleTaskGP(X, X.sin()))
-        >>> model.covar_module.lengthscale_prior.rate.item()
-        10.0
     """
     if reading not in ("rate", "scale") or density_of not in ("log", "natural"):
         raise ValueError(

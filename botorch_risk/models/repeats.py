@@ -286,10 +286,6 @@ def group_equal_rows(X: Tensor) -> tuple[Tensor, Tensor]:
 
     Returns:
         The first row of each of the `n'` groups, and the group of each of the `n` rows.
-
-    Example:
-        >>> group_equal_rows(torch.tensor([[0.5], [0.1], [0.5]]))
-        (tensor([0, 1]), tensor([0, 1, 0]))
     """
     distinct, group = X.unique(dim=0, return_inverse=True)
     positions = torch.arange(len(X), device=X.device)

@@ -7,12 +7,7 @@ from typing import Any
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch.models import SingleTaskGP
-from botorch.models.transforms.input import (
-    ChainedInputTransform,
-    InputTransform,
-    Normalize,
-    NumericToCategoricalEncoding,
-)
+from botorch.models.transforms import input as transforms
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating
@@ -54,7 +49,7 @@ def standardized_gp(train_X: Tensor, train_Y: Tensor, **options: Any) -> SingleT
     return SingleTaskGP(train_X, train_Y, outcome_transform=scale, **options)
 
 
-def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> InputTransform:
+def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> transforms.InputTransform:
     r"""An input transform to the unit cube, with one column for each value of a category.
 
     A category is coded by whole numbers, which a kernel would mistake for an order. One-hot columns
@@ -79,7 +74,7 @@ def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> InputTrans
     """
     bounds = as_floating(bounds, "bounds")
     if not categories:
-        return Normalize(bounds.shape[-1], bounds=bounds)
+        return transforms.Normalize(bounds.shape[-1], bounds=bounds)
     values: dict[int, Tensor] = {}
     for column in categories:
         lower, upper = bounds[:, column]
@@ -89,7 +84,7 @@ def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> InputTrans
                 f"Got {bounds[:, column].tolist()}."
             )
         values[column % bounds.shape[-1]] = torch.arange(int(lower), int(upper) + 1)
-    encoding = NumericToCategoricalEncoding(
+    encoding = transforms.NumericToCategoricalEncoding(
         dim=bounds.shape[-1],
         categorical_features={column: len(each) for column, each in sorted(values.items())},
         encoders={column: partial(_one_hot, values=each) for column, each in values.items()},
@@ -100,7 +95,9 @@ def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> InputTrans
         for column in range(bounds.shape[-1])
     ]
     box = torch.cat(parts, dim=-1)
-    return ChainedInputTransform(one_hot=encoding, unit=Normalize(box.shape[-1], bounds=box))
+    return transforms.ChainedInputTransform(
+        one_hot=encoding, unit=transforms.Normalize(box.shape[-1], bounds=box)
+    )
 
 
 def _one_hot(codes: Tensor, values: Tensor) -> Tensor:

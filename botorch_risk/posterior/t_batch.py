@@ -14,12 +14,7 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.gpytorch import MultiTaskGPyTorchModel
 from botorch.models.model import Model
-from botorch.models.transforms.input import (
-    ChainedInputTransform,
-    InputTransform,
-    Normalize,
-    NumericToCategoricalEncoding,
-)
+from botorch.models.transforms import input as transforms
 from gpytorch.models import ExactGP
 from torch import Tensor
 
@@ -50,13 +45,6 @@ class TBatch:
         shape: The batch shape of the points, broadcast with the model's.
         dims: How many dimensions in front are a t-batch.
         num_points: The number m of points in each entry.
-
-    Example:
-        >>> X = torch.rand(5, 3, 1, 2)  # b x R x 1 x d
-        >>> t_batch = TBatch.of(X, torch.Size([3]))
-        >>> points = t_batch.fold(X)
-        >>> points.shape, t_batch.unfold(points.sum(dim=-1)).shape
-        (torch.Size([3, 5, 2]), torch.Size([5, 3, 1]))
     """
 
     shape: torch.Size
@@ -130,17 +118,17 @@ def original_inputs(model: Any) -> Tensor:
     return original if original.dim() == inputs.dim() else original[..., 0, :, :]
 
 
-def keeps_apart(transform: InputTransform | None, d_w: int) -> bool:
+def keeps_apart(transform: transforms.InputTransform | None, d_w: int) -> bool:
     r"""Whether the last columns of what a transform returns are w, scaled by itself."""
-    if transform is None or type(transform) is Normalize:
+    if transform is None or type(transform) is transforms.Normalize:
         return True
-    if type(transform) is not ChainedInputTransform:
+    if type(transform) is not transforms.ChainedInputTransform:
         return False
     first, *rest = transform.values()
     return (
-        type(first) is NumericToCategoricalEncoding
+        type(first) is transforms.NumericToCategoricalEncoding
         and max(first.ordinal_idx) < len(first.ordinal_idx) + len(first.numerical_idx) - d_w
-        and all(type(part) is Normalize for part in rest)
+        and all(type(part) is transforms.Normalize for part in rest)
     )
 
 

@@ -58,11 +58,6 @@ class ChanceConstrainedBranin(ChanceConstrainedTestProblem):
     with `B` the Branin function. At w = 0.5 the constraint is the disk of [Gelbart2014unknown]_.
     The feasible set is the disk of radius sqrt(20) round (2.5, 7.5), 28 % of the box. The optimum
     is on its circle; without the constraint the expectation reaches 0.820359.
-
-    Example:
-        >>> problem = ChanceConstrainedBranin()
-        >>> problem.objective(problem.optimal_decision).item()
-        0.810970...
     """
 
     num_decision = 2

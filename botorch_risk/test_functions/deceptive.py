@@ -66,10 +66,6 @@ class H1(ConstantNoiseProblem):
 
     Raises:
         ValueError: If the box does not hold the optimum.
-
-    Example:
-        >>> H1()(torch.tensor([[8.6998, 6.7665], [0.0, 0.0]]))
-        tensor([2., 0.])
     """
 
     dim = 2

@@ -34,11 +34,6 @@ class EnvironmentalAckley(ExpectationTestProblem):
 
     Raises:
         ValueError: If `num_environment` is neither 1 nor 4.
-
-    Example:
-        >>> problem = EnvironmentalAckley()
-        >>> problem.objective(problem.optimal_decision).item()
-        -10.95227...
     """
 
     num_decision = 2
@@ -164,11 +159,6 @@ class EnvironmentalHartmann(ExpectationTestProblem):
 
     Raises:
         ValueError: If `distribution` is neither.
-
-    Example:
-        >>> problem = EnvironmentalHartmann("complicated")
-        >>> problem.objective(problem.optimal_decision).item()
-        1.94515...
     """
 
     num_decision = 5

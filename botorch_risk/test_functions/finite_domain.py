@@ -148,13 +148,6 @@ def unit_grid(side: int, dim: int = 2, dtype: torch.dtype = torch.double) -> Ten
 
     Raises:
         ValueError: If there is no point or no input.
-
-    Example:
-        >>> unit_grid(2)
-        tensor([[0., 0.],
-                [0., 1.],
-                [1., 0.],
-                [1., 1.]], dtype=torch.float64)
     """
     check_counts(side=side, dim=dim)
     axis = torch.linspace(0, 1, side, dtype=dtype)

@@ -35,10 +35,6 @@ class GaussianProcessSample(FiniteDomainProblem):
     Raises:
         ValueError: If `side`, `lengthscale` or a noise variance is out of its range, or a seed
             repeats.
-
-    Example:
-        >>> GaussianProcessSample([0, 1]).values.shape
-        torch.Size([2, 2500])
     """
 
     def __init__(
@@ -78,12 +74,6 @@ class PosteriorMeanFunctions:
 
     Raises:
         ValueError: If a seed is not an integer or repeats, or a number is out of its range.
-
-    Example:
-        >>> functions = PosteriorMeanFunctions(seeds=[0, 1])
-        >>> X = torch.rand(2, 5, 2, dtype=torch.double)
-        >>> bool((functions(X) <= functions.maximum.unsqueeze(-1)).all())
-        True
     """
 
     def __init__(

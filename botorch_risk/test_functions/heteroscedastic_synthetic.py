@@ -18,12 +18,6 @@ class HeteroscedasticHartmann(HeteroscedasticTestProblem):
 
     Raises:
         ValueError: If `dim` is neither 3 nor 6, or `risk_aversion` is negative or not finite.
-
-    Example:
-        >>> problem = HeteroscedasticHartmann(dim=3)
-        >>> optimizer, value = problem.optimal_mean_variance(risk_aversion=1.0)
-        >>> bool(value > problem.mean_variance(problem.optimizers, risk_aversion=1.0))
-        True
     """
 
     _optimal_value: float
@@ -61,12 +55,6 @@ class HeteroscedasticCamel(HeteroscedasticTestProblem):
         std(x) = 0.4 exp(x_1)
 
     The noise grows by a factor of 50 along the first input.
-
-    Example:
-        >>> problem = HeteroscedasticCamel()
-        >>> optimizer, value = problem.optimal_mean_variance(risk_aversion=1.0)
-        >>> bool(optimizer[0] < 0)
-        True
     """
 
     dim = 2

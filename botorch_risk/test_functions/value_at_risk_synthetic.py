@@ -55,11 +55,6 @@ class ValueAtRiskGoldsteinPrice(ValueAtRiskTestProblem):
     2.427 is switched off; the paper leaves the scaling open.
 
     Source: [Nguyen2021vucb]_, Sec. 4.1.
-
-    Example:
-        >>> problem = ValueAtRiskGoldsteinPrice()
-        >>> problem.objective(problem.optimal_decision).item()
-        1.79940...
     """
 
     num_decision = 1
@@ -88,11 +83,6 @@ class ValueAtRiskHartmann(ValueAtRiskTestProblem):
 
     Raises:
         ValueError: If `num_decision` or `distribution` is unknown.
-
-    Example:
-        >>> problem = ValueAtRiskHartmann(num_decision=2)
-        >>> problem.objective(problem.optimal_decision).item()
-        1.664261...
     """
 
     _optimal_value = 3.86278  # as in BoTorch
