@@ -20,11 +20,7 @@ from botorch_risk.models import MeanVarianceGP
 from tests.devices import home
 
 DTYPES = [torch.float32, torch.float64]
-BATCH_SHAPES: list[tuple[int, ...]] = [
-    (),
-    (3,),
-    (2, 3),
-]  # not (2,): inputs have 2 columns
+BATCH_SHAPES: list[tuple[int, ...]] = [(), (3,), (2, 3)]  # not (2,): inputs have 2 columns
 BOUNDS = [[0.0, 0.0], [1.0, 1.0]]
 
 

@@ -91,9 +91,7 @@ HARDSHIPS = [
         lambda data: replace(data, Y=torch.cat([data.Y, data.Y[:, :1] * torch.nan], dim=-1)),
     ),
     Hardship(
-        "query points twice",
-        lambda data: replace(data, x=data.x[[0, 0, 1, 1, 2]]),
-        finite=EVERY,
+        "query points twice", lambda data: replace(data, x=data.x[[0, 0, 1, 1, 2]]), finite=EVERY
     ),
     # Layout in memory
     Hardship(
@@ -193,9 +191,7 @@ HARDSHIPS = [
     ),
     # Shapes and types
     Hardship(
-        "inputs in one dimension",
-        lambda data: replace(data, X=data.X[:, 0]),
-        refused="shape|dim",
+        "inputs in one dimension", lambda data: replace(data, X=data.X[:, 0]), refused="shape|dim"
     ),
     Hardship(
         "fewer outcomes than inputs",

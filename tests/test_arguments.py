@@ -86,11 +86,7 @@ def pause(rule: Literal["short", "long"], steps: int | None = None, then: Any = 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        (
-            {"rule": "never"},
-            ValueError,
-            r"Expected `rule` to be one of \('short', 'long'\)\. Got",
-        ),
+        ({"rule": "never"}, ValueError, r"Expected `rule` to be one of \('short', 'long'\)\. Got"),
         ({"rule": 3}, ValueError, r"Expected `rule` to be one of .* Got 3\."),
         ({"rule": "short", "steps": "2"}, TypeError, r"`steps` to be an integer or None. Got '2'"),
     ],

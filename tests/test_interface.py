@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.defaults import present_defaults, stored_defaults
-from tests.limits import (
-    AREAS,
-    WITHOUT_LIMITS,
-    limits_of,
-    present_limits,
-    probes,
-    stored_limits,
-)
+from tests.limits import AREAS, WITHOUT_LIMITS, limits_of, present_limits, probes, stored_limits
 from tests.public_objects import public_objects
 
 

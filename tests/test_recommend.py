@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.acquisition import (
-    LogExpectedImprovement,
-    qKnowledgeGradient,
-    qUpperConfidenceBound,
-)
+from botorch.acquisition import LogExpectedImprovement, qKnowledgeGradient, qUpperConfidenceBound
 from botorch.acquisition.logei import qLogExpectedImprovement, qLogNoisyExpectedImprovement
 from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
 from botorch.acquisition.objective import ScalarizedPosteriorTransform

@@ -15,13 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.devices import (
-    DEVICES,
-    at,
-    available_devices,
-    home,
-    mark_most_of_the_second_device_slow,
-)
+from tests.devices import DEVICES, at, available_devices, home, mark_most_of_the_second_device_slow
 from tests.second_device import SIM, Count, SimTensor, counted
 
 

@@ -6,10 +6,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import as_nonnegative
-from botorch_risk.arguments import (
-    check_counts,
-    check_probability,
-)
+from botorch_risk.arguments import check_counts, check_probability
 
 Beta = float | Tensor | Callable[[int], float]
 

@@ -91,10 +91,7 @@ class RiskGenerator(BoTorchGenerator):
             )
 
     def gen(
-        self,
-        n: int,
-        search_space_digest: SearchSpaceDigest,
-        torch_opt_config: TorchOptConfig,
+        self, n: int, search_space_digest: SearchSpaceDigest, torch_opt_config: TorchOptConfig
     ) -> TorchGenResults:
         r"""The candidates, from draws that the data address."""
         pending = torch_opt_config.pending_observations or []

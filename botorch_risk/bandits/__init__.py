@@ -9,11 +9,4 @@ from botorch_risk.bandits.exp3 import (
     scale_reward,
 )
 
-__all__ = [
-    "Exp3",
-    "RewardScale",
-    "ScaledReward",
-    "draw_arms",
-    "exploration_rate",
-    "scale_reward",
-]
+__all__ = ["Exp3", "RewardScale", "ScaledReward", "draw_arms", "exploration_rate", "scale_reward"]

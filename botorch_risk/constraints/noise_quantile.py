@@ -10,8 +10,17 @@ from botorch.posteriors.gpytorch import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
+from botorch_risk.acquisition.mean_variance import require_mean_variance_gp
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisitionFunction,
+    as_nonnegative,
+    construct_from_own_arguments,
+    per_point,
+    register_weights,
+)
 from botorch_risk.arguments import check_probability
 from botorch_risk.models.heteroscedastic import MeanVarianceGP
+from botorch_risk.models.outcomes import spread_of
 from botorch_risk.posterior.t_batch import as_points
 
 
@@ -80,3 +89,96 @@ def normal_quantile(delta: float) -> float:
     r"""The quantile of 1 - delta; raises ValueError unless delta is in (0, 1)."""
     check_probability(delta=delta)
     return NormalDist().inv_cdf(1.0 - delta)
+
+
+LEAST_NOISE = 1e-12  # of the squared spread of the outcome
+
+
+@construct_from_own_arguments
+class NoiseQuantileBound(PointwiseAcquisitionFunction):
+    r"""Bounds of the lower quantile of one evaluation, with the noise that was learnt.
+
+        upper(x) = mean(x) + sqrt(beta) sigma(x) - z sqrt(lower bound of the noise)
+        lower(x) = mean(x) - sqrt(beta) sigma(x) - z sqrt(upper bound of the noise)
+
+    with z the standard normal quantile of 1 - delta. Single-outcome, q = 1: use `sequential=True`.
+
+    Args:
+        model: A fitted mean-variance model.
+        delta: The probability that one evaluation is worse, in (0, 1).
+        beta: Squared width of the bound of f, a number or `batch_shape`.
+        noise_beta: Squared width of the bound of the noise, a number or `batch_shape`; `None`
+            for the predicted noise.
+        minimized: Whether small outcomes are good: the quantile is then that of the negative.
+        X_pending: `batch_shape x n' x d` points under evaluation.
+
+    Raises:
+        UnsupportedError: If the model is not a `MeanVarianceGP`.
+        ValueError: If `delta` or a beta is out of its range.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.models import MeanVarianceGP
+        >>> _ = torch.manual_seed(0)
+        >>> train_X = torch.rand(10, 1, dtype=torch.double)
+        >>> train_Y = (6 * train_X).sin() + train_X * torch.randn(10, 4, dtype=torch.double)
+        >>> bound = NoiseQuantileBound(MeanVarianceGP(train_X, train_Y), delta=0.05, beta=4.0)
+        >>> bool((bound.lower(train_X) < bound.upper(train_X)).all())
+        True
+    """
+
+    beta: Tensor
+    noise_beta: Tensor | None
+    least_noise: Tensor
+
+    def __init__(
+        self,
+        model: Model,
+        delta: float,
+        beta: float | Tensor = 4.0,
+        noise_beta: float | Tensor | None = None,
+        minimized: bool = False,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        require_mean_variance_gp(model)
+        super().__init__(model=model)
+        self.z = normal_quantile(delta)
+        self.minimized = minimized
+        register_weights(self, beta=beta)
+        self.register_buffer(
+            "noise_beta", None if noise_beta is None else as_nonnegative("noise_beta", noise_beta)
+        )
+        self.register_buffer("least_noise", LEAST_NOISE * spread_of(model, 0).square())
+        self.set_X_pending(X_pending)
+
+    def _condition(self, X_pending: Tensor | None) -> Any:
+        model: Any = self.model
+        return model if X_pending is None else model.condition_on_pending(X_pending)
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        return self.upper(X)
+
+    def upper(self, X: Tensor) -> Tensor:
+        return self._bound(X, side=1)
+
+    def lower(self, X: Tensor) -> Tensor:
+        return self._bound(X, side=-1)
+
+    def mean(self, X: Tensor) -> Tensor:
+        r"""The quantile with predicted f and noise."""
+        return self._bound(X, side=0)
+
+    def _bound(self, X: Tensor, side: int) -> Tensor:
+        X = as_points(X, self.model)
+        model = self._conditioned
+        mean, variance = model.mean_marginals(X)
+        sign = -1.0 if self.minimized else 1.0
+        f = sign * mean + side * per_point(self.beta, X).sqrt() * variance.sqrt()
+        if self.noise_beta is None or side == 0:
+            noise = model.predicted_noise(X).squeeze(-1)
+        else:
+            bounds = model.noise_confidence_bounds(X, per_point(self.noise_beta, X))
+            noise = bounds[0] if side * self.z > 0 else bounds[1]  # more noise helps if z < 0
+        # The root of a bound at 0 has no gradient.
+        least = self.least_noise.to(noise).unsqueeze(-1)
+        return f - self.z * noise.clamp_min(least).sqrt()

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts, check_finite, check_nonnegative
-from botorch_risk.constraints.noise_quantile import normal_quantile
-from botorch_risk.constraints.noise_quantile_bound import NoiseQuantileBound
+from botorch_risk.constraints.noise_quantile import NoiseQuantileBound, normal_quantile
 from botorch_risk.environments import Environment, ObservedContexts
 from botorch_risk.models.botorch_parts import check_risk_measure, parts_of
 from botorch_risk.models.outcomes import single_outcome

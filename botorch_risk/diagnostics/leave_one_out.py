@@ -221,8 +221,7 @@ def _of_outcomes(residuals: ndarray) -> Verdict:
                 f"{found}, but one misses by {size:.1f} standard deviations: look at that reading.",
             )
         return Verdict(
-            False,
-            f"{found}, which are too narrow: try another kernel, more rows or more repeats.",
+            False, f"{found}, which are too narrow: try another kernel, more rows or more repeats."
         )
     if kind == "wide":
         return Verdict(

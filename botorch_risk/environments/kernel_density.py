@@ -281,10 +281,7 @@ def silverman_bandwidth(observed: Tensor, ddof: int = 0) -> Tensor:
 
 
 def leave_one_out_bandwidth(
-    observed: Tensor,
-    floor: Tensor,
-    bounds: Tensor | None = None,
-    at_bounds: AtBounds = "truncate",
+    observed: Tensor, floor: Tensor, bounds: Tensor | None = None, at_bounds: AtBounds = "truncate"
 ) -> Tensor:
     r"""The bandwidth under which each observed value is likely given the others.
 

@@ -1,7 +1,5 @@
 r"""Contexts that are observed with the outcome, from which their distribution is learnt."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 r"""The closed-form fit as an optimizer of BoTorch's `fit_gpytorch_mll`."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections import deque

@@ -49,11 +49,7 @@ def log_density(prior: Prior, shape: torch.Size, batch_shape: torch.Size) -> Log
 
 
 def draw(
-    prior: Prior,
-    shape: torch.Size,
-    batch_shape: torch.Size,
-    generator: Generator,
-    replicate: int,
+    prior: Prior, shape: torch.Size, batch_shape: torch.Size, generator: Generator, replicate: int
 ) -> ndarray | None:
     r"""Draw the `k` values of one replicate from a LogNormal, Gamma or Normal prior, or None."""
     parameters = _parameters(prior, shape, batch_shape)

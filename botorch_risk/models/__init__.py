@@ -5,9 +5,4 @@ from botorch_risk.models.heteroscedastic import MeanVarianceGP
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.standardized_gp import one_hot_inputs
 
-__all__ = [
-    "FastMarginals",
-    "MeanVarianceGP",
-    "RepeatedOutcomes",
-    "one_hot_inputs",
-]
+__all__ = ["FastMarginals", "MeanVarianceGP", "RepeatedOutcomes", "one_hot_inputs"]

@@ -80,11 +80,7 @@ class NoiseOfRows(FixedNoiseGaussianLikelihood):
 
 
 def fixed_noise_gp(
-    X: Tensor,
-    Y: Tensor,
-    noise: Tensor,
-    outcome_transform: OutcomeTransform | None,
-    **options: Any,
+    X: Tensor, Y: Tensor, noise: Tensor, outcome_transform: OutcomeTransform | None, **options: Any
 ) -> SingleTaskGP:
     r"""Build a `SingleTaskGP` whose noise can be replaced and is part of its state.
 

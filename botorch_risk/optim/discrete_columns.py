@@ -69,10 +69,7 @@ class DiscreteColumns:
 
 
 def discrete_columns(
-    discrete_dims: Values | None,
-    cat_dims: Values | None,
-    box: Tensor,
-    fixed: Sequence[int] = (),
+    discrete_dims: Values | None, cat_dims: Values | None, box: Tensor, fixed: Sequence[int] = ()
 ) -> DiscreteColumns | None:
     r"""Check the discrete columns that a user passes; None if none is searched.
 

@@ -173,10 +173,7 @@ class DomainPosterior:
         return prior.inferred_noise(self.domain if X is None else X)
 
     def observe(
-        self,
-        index: int | Tensor,
-        y: float | Tensor | None,
-        noise: float | Tensor | None = None,
+        self, index: int | Tensor, y: float | Tensor | None, noise: float | Tensor | None = None
     ) -> None:
         r"""Condition on an outcome at a point of the domain, in every replicate.
 
@@ -215,11 +212,7 @@ class DomainPosterior:
         self._record(point, *self.units.apply(y, noise, self.domain))
 
     def hallucinate(
-        self,
-        X: Tensor,
-        noise: Tensor,
-        index: Tensor | None = None,
-        within: Tensor | None = None,
+        self, X: Tensor, noise: Tensor, index: Tensor | None = None, within: Tensor | None = None
     ) -> None:
         r"""Condition on the posterior mean at a point: the mean stays, the variance shrinks.
 

@@ -275,12 +275,7 @@ def _propose(rows: _Rows, max_step: float) -> tuple[ndarray, ndarray, ndarray]:
 
 
 def _sufficient(
-    rows: _Rows,
-    value: ndarray,
-    gradient: ndarray,
-    slope: ndarray,
-    precision: float,
-    noise: float,
+    rows: _Rows, value: ndarray, gradient: ndarray, slope: ndarray, precision: float, noise: float
 ) -> ndarray:
     r"""Armijo's rule; where the expected decrease drowns in rounding any decrease will do."""
     # Armijo's margin, 1e-4 of the expected decrease, is lost in the rounding of two values well
@@ -324,12 +319,7 @@ def _backtrack(
 
 
 def _advance(
-    rows: _Rows,
-    accepted: ndarray,
-    trial: ndarray,
-    value: ndarray,
-    gradient: ndarray,
-    free: ndarray,
+    rows: _Rows, accepted: ndarray, trial: ndarray, value: ndarray, gradient: ndarray, free: ndarray
 ) -> None:
     r"""Move the accepted rows and learn the curvature along their steps."""
     # Held coordinates are left out: their gradients turn without any change of theirs, which would

@@ -5,11 +5,4 @@ from botorch_risk.robust.risk_objective import RiskObjective
 from botorch_risk.robust.risk_posterior import Reduction
 from botorch_risk.robust.robust import Robust, robust
 
-__all__ = [
-    "Reduction",
-    "RiskObjective",
-    "Robust",
-    "RobustModel",
-    "RobustPath",
-    "robust",
-]
+__all__ = ["Reduction", "RiskObjective", "Robust", "RobustModel", "RobustPath", "robust"]

@@ -122,10 +122,7 @@ class RobustModel(ModelOfRisks):
     """
 
     def __init__(
-        self,
-        model: Model,
-        reductions: Sequence[Reduction],
-        memory_limit: float = MEMORY_LIMIT,
+        self, model: Model, reductions: Sequence[Reduction], memory_limit: float = MEMORY_LIMIT
     ) -> None:
         super().__init__()
         _check_model(model)

@@ -70,11 +70,7 @@ class CertifiedProblem(EnvironmentalTestProblem):
     """
 
     def __init__(
-        self,
-        form: str,
-        risk: str,
-        noise_std: float | None = 0.1,
-        dtype: torch.dtype = torch.double,
+        self, form: str, risk: str, noise_std: float | None = 0.1, dtype: torch.dtype = torch.double
     ) -> None:
         known = certificates()
         if risk not in known.get(form, {}):

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.arguments import check_counts
-from botorch_risk.test_functions.constant_noise import ConstantNoiseProblem
+from botorch_risk.test_functions.repeats import ConstantNoiseProblem
 
 
 class Deceptive(ConstantNoiseProblem):

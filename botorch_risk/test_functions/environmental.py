@@ -4,10 +4,41 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Generator, Tensor
 
+from botorch_risk.arguments import check_counts
 from botorch_risk.environments import DiscreteEnvironment, IndependentEnvironment
-from botorch_risk.test_functions.constant_noise import ConstantNoiseProblem
+from botorch_risk.test_functions.repeats import ConstantNoiseProblem
+
+
+def draw_outcomes(
+    values: Tensor,
+    noise_std: Sequence[float],
+    num_repeats: int,
+    generator: Generator | Sequence[Generator],
+) -> Tensor:
+    r"""Repeats of several outcomes with Gaussian noise of a known standard deviation each.
+
+        outcome_i = values_i + noise_std_i * N(0, 1)
+
+    `batch_shape x q x k x m`, of `batch_shape x q x m` values and `m` standard deviations. The
+    other arguments, and the errors, are those of `RepeatedTestProblem.sample_repeats`.
+    """
+    check_counts(num_repeats=num_repeats)
+    shape = (*values.shape[:-1], num_repeats, values.shape[-1])
+    if isinstance(generator, Generator):
+        draws = torch.randn(shape, generator=generator, dtype=torch.double)
+    elif values.dim() < 3 or len(generator) != len(values):
+        raise BotorchTensorDimensionError(
+            "Expected one generator for each entry of the leading batch dimension of "
+            f"`R x q x d` points. Got {tuple(values.shape[:-1])} and {len(generator)} generators."
+        )
+    else:
+        each = [torch.randn(shape[1:], generator=g, dtype=torch.double) for g in generator]
+        draws = torch.stack(each)
+    return values.unsqueeze(-2) + values.new_tensor(list(noise_std)) * draws.to(values)
+
 
 Risk = Callable[[Tensor, Tensor], Tensor]
 r"""From values `... x n_w` and weights, broadcastable to them, to a `...` tensor."""
@@ -83,10 +114,7 @@ class EnvironmentalTestProblem(ConstantNoiseProblem, ABC):
 
 
 def risk_over(
-    environment: IndependentEnvironment,
-    X: Tensor,
-    function: Callable[[Tensor], Tensor],
-    risk: Risk,
+    environment: IndependentEnvironment, X: Tensor, function: Callable[[Tensor], Tensor], risk: Risk
 ) -> Tensor:
     r"""A measure of risk of a function over an environment, in float64 and in bounded memory.
 

@@ -77,10 +77,7 @@ class PosteriorMeanFunctions:
     """
 
     def __init__(
-        self,
-        seeds: int | Sequence[int],
-        num_centers: int = 200,
-        lengthscale: float = LENGTHSCALE,
+        self, seeds: int | Sequence[int], num_centers: int = 200, lengthscale: float = LENGTHSCALE
     ) -> None:
         check_counts(num_centers=num_centers)
         check_positive(lengthscale=lengthscale)

@@ -2,15 +2,75 @@ r"""Problems whose noise depends on the point, with a known optimum of mean minu
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
+import numpy as np
 import torch
-from botorch.test_functions.synthetic import Branin, SyntheticTestFunction
+from botorch.test_functions.synthetic import Branin, Hartmann, SixHumpCamel, SyntheticTestFunction
+from scipy.optimize import minimize
 from torch import Tensor
 
 from botorch_risk.arguments import check_nonnegative
-from botorch_risk.test_functions.global_search import local_maxima
 from botorch_risk.test_functions.repeats import RepeatedTestProblem
+
+GRID_SIZE = 2**18  # points of the grid, whatever the dimension
+NUM_STARTS = 16
+START_DISTANCE = 0.05  # between two starts in any one input, as a fraction of its range
+
+
+def local_maxima(
+    function: Callable[[Tensor], Tensor], bounds: Sequence[tuple[float, float]]
+) -> tuple[Tensor, Tensor]:
+    r"""Climb with L-BFGS-B from the best points of a dense grid that lie apart.
+
+    Deterministic and in float64. The grid resolves up to three inputs well.
+
+    Args:
+        function: Differentiable, from points `n x d` to values `n`.
+        bounds: Lower and upper bound of each of the `d` inputs.
+
+    Returns:
+        The points, `n x d`, and their values, `n`, best first. Several starts may have
+        reached the same point.
+    """
+    X = torch.stack([_climb(function, start, bounds) for start in _starts(function, bounds)])
+    values = function(X)
+    order = values.argsort(descending=True, stable=True)
+    return X[order], values[order]
+
+
+def _starts(
+    function: Callable[[Tensor], Tensor], bounds: Sequence[tuple[float, float]]
+) -> list[Tensor]:
+    r"""The best point of a grid, the best one apart from it, and so on; each a `d`-tensor."""
+    size = round(GRID_SIZE ** (1 / len(bounds)))
+    axes = [torch.linspace(lower, upper, size, dtype=torch.double) for lower, upper in bounds]
+    grid = torch.cartesian_prod(*axes).view(-1, len(bounds))
+    reach = START_DISTANCE * (grid.amax(dim=0) - grid.amin(dim=0))
+    values = function(grid)
+    starts: list[Tensor] = []
+    while len(starts) < NUM_STARTS and values.max() > -torch.inf:
+        starts.append(grid[values.argmax()])
+        values[((grid - starts[-1]).abs() < reach).all(dim=-1)] = -torch.inf
+    return starts
+
+
+def _climb(
+    function: Callable[[Tensor], Tensor], start: Tensor, bounds: Sequence[tuple[float, float]]
+) -> Tensor:
+    def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
+        X = torch.from_numpy(x).unsqueeze(0).requires_grad_()  # 1 x d
+        value = -function(X).sum()
+        (gradient,) = torch.autograd.grad(value, X)
+        return value.item(), gradient.squeeze(0).numpy()
+
+    options = {"ftol": 1e-16, "gtol": 1e-10}
+    found = minimize(
+        loss, start.numpy(), jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    )
+    return torch.from_numpy(found.x)
+
 
 SigmoidIs = Literal["standard_deviation", "variance"]
 
@@ -214,3 +274,68 @@ class HeteroscedasticBranin(SigmoidNoiseProblem):
         first = self.noise_scale * torch.sigmoid(2.0 * (X[..., 0] - 3.2)) + 0.2
         second = self.noise_scale * torch.sigmoid(2.0 * X[..., 1]) + 0.2
         return first * second
+
+
+class HeteroscedasticHartmann(HeteroscedasticTestProblem):
+    r"""Hartmann negated, of three or six inputs; `[0, 1]^d`.
+
+        f(x) = -Hartmann(x)
+        std(x) = 0.1 + exp(-|x - x*|^2 / (2 0.2^2)),          d = 3: a bump round the maximiser of f
+        std(x) = 0.1 + 0.7 sigmoid(-20 (x_1 - 0.3)),          d = 6: a step in one input
+
+    With six inputs the second maximum of f, at `x_1 = 0.40`, is quiet.
+
+    Raises:
+        ValueError: If `dim` is neither 3 nor 6, or `risk_aversion` is negative or not finite.
+    """
+
+    _optimal_value: float
+
+    def __init__(
+        self, dim: int = 3, risk_aversion: float = 1.0, dtype: torch.dtype = torch.double
+    ) -> None:
+        if dim not in (3, 6):
+            raise ValueError(f"Expected `dim` to be 3 or 6. Got {dim}.")
+        self.dim = dim
+        self.continuous_inds = list(range(dim))
+        self._bounds = [(0.0, 1.0)] * dim
+        hartmann = Hartmann(dim=dim, negate=True, dtype=torch.double)
+        self._optimal_value = hartmann.optimal_value
+        self._optimizers = [tuple(row) for row in hartmann.optimizers.tolist()]
+        self._peak = hartmann.optimizers[0]
+        super().__init__(risk_aversion, dtype)
+        self._hartmann = hartmann
+
+    def _evaluate_true(self, X: Tensor) -> Tensor:
+        return -self._hartmann.to(X)._evaluate_true(X)
+
+    def _noise_variance(self, X: Tensor) -> Tensor:
+        if self.dim == 3:
+            level = 0.1 + (-(X - self._peak.to(X)).square().sum(dim=-1) / 0.08).exp()
+        else:
+            level = 0.1 + 0.7 * torch.sigmoid(-20 * (X[..., 0] - 0.3))
+        return level.square()
+
+
+class HeteroscedasticCamel(HeteroscedasticTestProblem):
+    r"""The six-hump camel function negated, its two equal maxima unequally noisy.
+
+        f(x) = -SixHumpCamel(x) on [-2, 2] x [-1, 1]
+        std(x) = 0.4 exp(x_1)
+
+    The noise grows by a factor of 50 along the first input.
+    """
+
+    dim = 2
+    continuous_inds: list[int] = [0, 1]  # noqa: RUF012 as in BoTorch
+    _bounds: list[tuple[float, float]] = [(-2.0, 2.0), (-1.0, 1.0)]  # noqa: RUF012
+    _optimal_value = -SixHumpCamel._optimal_value
+    _optimizers: list[tuple[float, ...]] = SixHumpCamel._optimizers
+
+    _camel = SixHumpCamel()  # shared, as its formula holds no state
+
+    def _evaluate_true(self, X: Tensor) -> Tensor:
+        return -self._camel._evaluate_true(X)
+
+    def _noise_variance(self, X: Tensor) -> Tensor:
+        return (0.4 * X[..., 0].exp()).square()

@@ -2,10 +2,12 @@ r"""Base class for problems whose experiments are run `k` times at each point.""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.test_functions.base import BaseTestProblem, validate_inputs
+from botorch.test_functions.synthetic import SyntheticTestFunction
 from torch import Generator, Tensor
 
 from botorch_risk.arguments import check_counts
@@ -95,3 +97,53 @@ class RepeatedTestProblem(BaseTestProblem, ABC):
     @abstractmethod
     def _observe(self, X: Tensor, draws: Tensor) -> Tensor:
         r"""The outcomes, `... x k`, at `X: ... x d` for `draws: ... x k`, one number each."""
+
+
+class ConstantNoiseProblem(RepeatedTestProblem, SyntheticTestFunction, ABC):
+    r"""A maximised function with Gaussian noise of the same standard deviation everywhere.
+
+        outcome(x) = f(x) + noise_std * N(0, 1)
+
+    Without `noise_std` every outcome is `f(x)`. A subclass defines `_evaluate_true`.
+    """
+
+    noise_std: float | None
+
+    def objective(self, X: Tensor) -> Tensor:
+        return self.evaluate_true(X)
+
+    def _observe(self, X: Tensor, draws: Tensor) -> Tensor:
+        values = self._evaluate_true(X).unsqueeze(-1)  # ... x 1
+        if not self.noise_std:
+            return values.expand(draws.shape)
+        return values + self.noise_std * draws.to(X)
+
+
+class MaximizedTestFunction(ConstantNoiseProblem):
+    r"""One of BoTorch's own test functions, maximised, with what the experiment loop asks for.
+
+    A function that is to be minimised is negated, whatever its `negate` says.
+
+    Example:
+        >>> from botorch.test_functions import Branin
+        >>> problem = MaximizedTestFunction(Branin())
+        >>> X = problem.optimizers[:1]
+        >>> problem(X, noise=False)
+        tensor([-0.3979], dtype=torch.float64)
+    """
+
+    def __init__(self, function: SyntheticTestFunction) -> None:
+        bounds = cast(Tensor, function.bounds)
+        sign = -1.0 if function._is_minimization_by_default else 1.0
+        self.dim, self._bounds = function.dim, bounds.T.tolist()
+        self.continuous_inds = list(function.continuous_inds)
+        self.discrete_inds = list(function.discrete_inds)
+        self.categorical_inds = list(function.categorical_inds)
+        self._optimizers = function._optimizers
+        if function._optimal_value is not None:
+            self._optimal_value = sign * function._optimal_value
+        super().__init__(noise_std=function.noise_std, dtype=bounds.dtype)
+        self.function, self._sign = function, sign
+
+    def _evaluate_true(self, X: Tensor) -> Tensor:
+        return self._sign * self.function._evaluate_true(X)

@@ -10,8 +10,12 @@ from torch import Generator, Tensor
 
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.risk import ConditionalValueAtRisk
-from botorch_risk.test_functions.environmental import Risk, bell_shaped_environment, risk_over
-from botorch_risk.test_functions.several_outcomes import draw_outcomes
+from botorch_risk.test_functions.environmental import (
+    Risk,
+    bell_shaped_environment,
+    draw_outcomes,
+    risk_over,
+)
 
 TARGETS = ((0.2, 0.2), (0.8, 0.3))  # a and b
 HAZARDS = ((0.1, 0.9), (0.7, 0.9))  # c and e

@@ -9,9 +9,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from botorch.acquisition import (
-    qKnowledgeGradient,
-)
+from botorch.acquisition import qKnowledgeGradient
 from botorch.acquisition.knowledge_gradient import qMultiFidelityKnowledgeGradient
 from botorch.acquisition.logei import (
     qLogExpectedImprovement,
@@ -25,9 +23,7 @@ from botorch.acquisition.multi_objective.logei import (
 from botorch.generation import MaxPosteriorSampling
 from botorch.models import ModelList, SingleTaskGP
 from botorch.models.transforms.input import AppendFeatures
-from botorch.optim import (
-    optimize_acqf,
-)
+from botorch.optim import optimize_acqf
 from botorch.sampling.pathwise import get_matheron_path_model
 from botorch.utils.multi_objective.box_decompositions.non_dominated import (
     FastNondominatedPartitioning,
@@ -39,15 +35,7 @@ from botorch_risk.risk import ConditionalValueAtRisk
 from botorch_risk.robust import robust
 from tests.devices import home
 from tests.finite_differences import assert_gradient
-from tests.models.risks import (
-    ENVIRONMENT,
-    W,
-    batched,
-    decisions,
-    gp,
-    shifts,
-    two_outcomes,
-)
+from tests.models.risks import ENVIRONMENT, W, batched, decisions, gp, shifts, two_outcomes
 
 MEASURE = ConditionalValueAtRisk(0.3)
 FAST: dict[str, Any] = {"num_restarts": 2, "raw_samples": 8, "options": {"maxiter": 3}}

@@ -15,13 +15,8 @@ from botorch.acquisition import (
     qSimpleRegret,
     qUpperConfidenceBound,
 )
-from botorch.acquisition.logei import (
-    qLogExpectedImprovement,
-    qLogProbabilityOfFeasibility,
-)
-from botorch.acquisition.multi_objective.logei import (
-    qLogNoisyExpectedHypervolumeImprovement,
-)
+from botorch.acquisition.logei import qLogExpectedImprovement, qLogProbabilityOfFeasibility
+from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
 from botorch.acquisition.multi_objective.parego import qLogNParEGO
 from botorch.acquisition.thompson_sampling import PathwiseThompsonSampling
 from botorch.models import ModelListGP
@@ -57,14 +52,7 @@ from tests.acquisition.botorch_checks import (
     with_fidelity,
     with_model,
 )
-from tests.models.risks import (
-    ENVIRONMENT,
-    EnsembleGP,
-    decisions,
-    gp,
-    two_outcomes,
-    two_outputs,
-)
+from tests.models.risks import ENVIRONMENT, EnsembleGP, decisions, gp, two_outcomes, two_outputs
 
 
 @dataclass(frozen=True)
@@ -242,12 +230,7 @@ CELLS: list[Cell] = [
     ),
     cell(OPTIONS, "inequality constraints of x", "works", found(linear)),
     cell(OPTIONS, "nonlinear constraints of x", "works", found(nonlinear)),
-    cell(
-        OPTIONS,
-        "`RiskConstraint`, also in qLogEI",
-        "works",
-        constrained(two_outcomes, CHANCE),
-    ),
+    cell(OPTIONS, "`RiskConstraint`, also in qLogEI", "works", constrained(two_outcomes, CHANCE)),
     cell(
         OPTIONS,
         "`NoisyChanceConstraint` on a `MeanVarianceGP`",

@@ -30,27 +30,14 @@ from botorch_risk.constraints import (
     NoiseQuantileBound,
     RiskConstraint,
 )
-from botorch_risk.environments import (
-    DiscreteEnvironment,
-    Environment,
-    InputPerturbation,
-)
+from botorch_risk.environments import DiscreteEnvironment, Environment, InputPerturbation
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.posterior import DomainPosterior
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
-from botorch_risk.risk import (
-    ConditionalValueAtRisk,
-    Expectation,
-    RiskMeasure,
-)
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure
 from tests import oracles
 from tests.acquisition.worth_of_readings import knowledge_gradient_rate
-from tests.contracts import (
-    RepeatedData,
-    mean_variance_gp,
-    of_decision,
-    of_decision_and_context,
-)
+from tests.contracts import RepeatedData, mean_variance_gp, of_decision, of_decision_and_context
 from tests.devices import home
 
 

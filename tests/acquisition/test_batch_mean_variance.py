@@ -11,10 +11,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.optim import optimize_acqf
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from botorch_risk.acquisition import (
-    RiskAverseUpperConfidenceBound,
-    qRiskAverseUpperConfidenceBound,
-)
+from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, qRiskAverseUpperConfidenceBound
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.seeding import generators
 from botorch_risk.test_functions import HeteroscedasticSine

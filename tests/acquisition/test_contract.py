@@ -121,10 +121,7 @@ def test_replicates_may_share_their_points(
 @dtypes
 @pytest.mark.parametrize("num_pending", [0, 2], ids=["none pending", "two pending"])
 def test_values_and_gradients_are_those_of_autograd(
-    case: AcquisitionCase,
-    dtype: torch.dtype,
-    batch_shape: tuple[int, ...],
-    num_pending: int,
+    case: AcquisitionCase, dtype: torch.dtype, batch_shape: tuple[int, ...], num_pending: int
 ) -> None:
     acqf, data = build(case, batch_shape, dtype=dtype)
     with warnings.catch_warnings():  # BoTorch's of a model of float32, conditioned on the points

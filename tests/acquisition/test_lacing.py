@@ -7,11 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions.errors import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
 from gpytorch.kernels import RBFKernel
 from torch import Tensor

@@ -10,9 +10,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedEr
 from botorch.models import ModelListGP, SingleTaskGP
 from botorch.optim import optimize_acqf
 
-from botorch_risk.acquisition import (
-    MeanVarianceObjective,
-)
+from botorch_risk.acquisition import MeanVarianceObjective
 from botorch_risk.models import MeanVarianceGP
 from tests.contracts import RepeatedData, correlation_of, mean_variance_gp
 

@@ -21,10 +21,7 @@ def test_radii() -> None:
 
 
 def test_bad_arguments() -> None:
-    for call in (
-        lambda: total_variation_radius(0, 1),
-        lambda: maximum_mean_discrepancy_radius(0),
-    ):
+    for call in (lambda: total_variation_radius(0, 1), lambda: maximum_mean_discrepancy_radius(0)):
         with pytest.raises(ValueError, match=r"Expected `t` to be at least 1. Got 0"):
             call()
     with pytest.raises(ValueError, match=r"Expected `d_w` to be at least 1. Got 0"):

@@ -22,10 +22,7 @@ WIND = RangeParameterConfig("wind", (0.0, 10.0), parameter_type="float")
 
 
 def simulator(
-    objective: str = "range",
-    parameters: Any = (ANGLE, WIND),
-    constraints: Any = (),
-    **options: Any,
+    objective: str = "range", parameters: Any = (ANGLE, WIND), constraints: Any = (), **options: Any
 ) -> Client:
     client = Client()
     client.configure_experiment(name="simulator", parameters=parameters)

@@ -17,12 +17,7 @@ from botorch.utils.datasets import SupervisedDataset
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
-from botorch_risk.ax import (
-    ContextualRiskModel,
-    ObservedDataset,
-    best_arm,
-    under_uncertain_context,
-)
+from botorch_risk.ax import ContextualRiskModel, ObservedDataset, best_arm, under_uncertain_context
 from botorch_risk.ax.observed import with_contexts
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound
 from botorch_risk.environments import KernelDensityEnvironment
@@ -140,11 +135,7 @@ def test_bad_input() -> None:
 @pytest.mark.filterwarnings("ignore::botorch_risk.recommend.InfeasibleRecommendationWarning")
 def test_constraints_hold_under_a_risk_over_the_contexts(measure: Any) -> None:
     strategy = under_uncertain_context(
-        "purity",
-        HUMIDITY,
-        risk_measure=MEASURE,
-        constraint_risk_measure=measure,
-        num_initial=4,
+        "purity", HUMIDITY, risk_measure=MEASURE, constraint_risk_measure=measure, num_initial=4
     )
     client = laboratory(strategy=strategy, constraints=["cost <= 1.0"])
     play(client, 5)

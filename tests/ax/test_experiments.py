@@ -33,7 +33,7 @@ CASES: dict[str, dict[str, Any]] = {
         "parameters": [
             HEAT,
             ChoiceParameterConfig("stir", [0.0, 0.5, 2.0], "float", is_ordered=True),
-        ],
+        ]
     },
     "log-scaled": {
         "parameters": [

@@ -15,11 +15,7 @@ from ax.api.configs import StorageConfig
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
-from ax.storage.sqa_store.db import (
-    create_all_tables,
-    get_engine,
-    init_engine_and_session_factory,
-)
+from ax.storage.sqa_store.db import create_all_tables, get_engine, init_engine_and_session_factory
 
 from botorch_risk.acquisition import (
     RiskUpperConfidenceBound,

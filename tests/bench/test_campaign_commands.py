@@ -12,12 +12,7 @@ from botorch_risk_bench.campaign_commands import one_line_errors
 from botorch_risk_bench.cli import app
 from typer.testing import CliRunner, Result
 
-from tests.bench.campaigns.small import (
-    MODULE,
-    as_first_version,
-    run_here,
-    small,
-)
+from tests.bench.campaigns.small import MODULE, as_first_version, run_here, small
 from tests.bench.played import bytes_of, change
 
 

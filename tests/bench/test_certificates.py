@@ -24,7 +24,7 @@ from botorch_risk.risk import (
 )
 from botorch_risk.test_functions import bell_shaped_environment
 from botorch_risk.test_functions.closed_forms import FORMS, ClosedForm
-from botorch_risk.test_functions.global_search import local_maxima
+from botorch_risk.test_functions.heteroscedastic import local_maxima
 
 W = bell_shaped_environment()
 KERNEL = RBFKernel()

@@ -21,13 +21,7 @@ from tests.bench.played import bytes_of, records_in
 
 
 def test_runs_as_a_module() -> None:
-    command = [
-        sys.executable,
-        "-W",
-        "error::RuntimeWarning",
-        "-m",
-        "botorch_risk_bench.cli",
-    ]
+    command = [sys.executable, "-W", "error::RuntimeWarning", "-m", "botorch_risk_bench.cli"]
     result = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
     assert "stopped at any moment" in result.stdout
 

@@ -21,9 +21,7 @@ from botorch_risk.environments import (
     regular_grid,
 )
 from tests import oracles
-from tests.contracts import (
-    BOUNDS,
-)
+from tests.contracts import BOUNDS
 
 
 @dataclass(frozen=True)

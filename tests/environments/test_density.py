@@ -12,11 +12,7 @@ from scipy.integrate import dblquad, quad
 from scipy.stats import gaussian_kde, kstest, norm
 from torch import Tensor
 
-from botorch_risk.environments import (
-    KernelDensity,
-    leave_one_out_bandwidth,
-    silverman_bandwidth,
-)
+from botorch_risk.environments import KernelDensity, leave_one_out_bandwidth, silverman_bandwidth
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 OBSERVED = torch.tensor([[0.02], [0.1], [0.4], [0.45], [0.9]], dtype=torch.double)

@@ -6,10 +6,7 @@ import math
 
 import pytest
 import torch
-from botorch.exceptions.errors import (
-    BotorchTensorDimensionError,
-    InputDataError,
-)
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 
 from botorch_risk.environments import (
     DiscreteEnvironment,

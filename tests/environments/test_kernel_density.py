@@ -176,10 +176,7 @@ def test_refuses_unknown_options():
         ({"n_w": 0, "rule": "quadrature"}, "Expected at least one point or node. Got 0"),
         ({"n_ball": -1}, "Expected at least one point or node. Got -1"),
         ({"ddof": 2}, "Expected `ddof` 0 or 1 .* Got ddof=2"),
-        (
-            {"relative_floor": math.inf},
-            "`relative_floor` > 0. Got ddof=0, relative_floor=inf",
-        ),
+        ({"relative_floor": math.inf}, "`relative_floor` > 0. Got ddof=0, relative_floor=inf"),
         ({"relative_floor": 0.0}, "finite `relative_floor` > 0. Got ddof=0, relative_floor=0.0"),
     ):
         with pytest.raises(ValueError, match=message):

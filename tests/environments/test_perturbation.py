@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from botorch.exceptions.errors import (
-    BotorchTensorDimensionError,
-    UnsupportedError,
-)
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.transforms.input import AppendFeatures, ChainedInputTransform
 from botorch.models.transforms.input import InputPerturbation as BotorchPerturbation
 
-from botorch_risk.environments import (
-    DiscreteEnvironment,
-    InputPerturbation,
-    PerturbedEnvironment,
-)
+from botorch_risk.environments import DiscreteEnvironment, InputPerturbation, PerturbedEnvironment
 
 THREE = torch.tensor([[0.0], [0.5], [1.0]], dtype=torch.double)
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)

@@ -53,13 +53,7 @@ def test_ends_where_botorch_ends(name: str, q: int) -> None:
     acqf, found = acquisition(name), {}
     for gen in (gen_candidates_scipy, gen_candidates_quasi_newton):
         X, value = optimize_acqf(
-            acqf,
-            BOX,
-            q=q,
-            num_restarts=8,
-            raw_samples=64,
-            options={"seed": 0},
-            gen_candidates=gen,
+            acqf, BOX, q=q, num_restarts=8, raw_samples=64, options={"seed": 0}, gen_candidates=gen
         )
         assert X.shape == (q, 2) and bool(((BOX[0] <= X) & (BOX[1] >= X)).all())
         torch.testing.assert_close(acqf(X), value.reshape(1), rtol=1e-9, atol=1e-9)

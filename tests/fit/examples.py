@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable
 
 import torch
-from botorch.exceptions.errors import (
-    ModelFittingError,
-)
+from botorch.exceptions.errors import ModelFittingError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.utils.gpytorch_modules import (

@@ -5,10 +5,7 @@ import pickle
 
 import pytest
 import torch
-from botorch.exceptions.errors import (
-    BotorchTensorDimensionError,
-    UnsupportedError,
-)
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Log, Normalize, Warp
@@ -21,12 +18,7 @@ from gpytorch.priors import NormalPrior, UniformPrior
 from torch import Tensor
 
 from botorch_risk.fit import FitResult, FitStatus, fit_exact_gp
-from tests.fit.examples import (
-    Builder,
-    data,
-    objective,
-    scaled_matern,
-)
+from tests.fit.examples import Builder, data, objective, scaled_matern
 
 # Some models here see raw outcomes or float32 on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
@@ -94,8 +86,7 @@ def test_posterior_is_that_of_a_model_fitted_by_botorch() -> None:
     fit_exact_gp(ours, tolerance=1e-8)
     options = {"gtol": 1e-8, "ftol": 1e-14}
     fit_gpytorch_mll(
-        ExactMarginalLogLikelihood(theirs.likelihood, theirs),
-        optimizer_kwargs={"options": options},
+        ExactMarginalLogLikelihood(theirs.likelihood, theirs), optimizer_kwargs={"options": options}
     )
     assert not ours.training
     mine, reference = ours.posterior(new), theirs.posterior(new)

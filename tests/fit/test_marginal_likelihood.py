@@ -37,12 +37,7 @@ CORRELATIONS = {
     "matern52": lambda r: (1 + 5**0.5 * r + 5 / 3 * r**2) * (-(5**0.5) * r).exp(),
 }
 
-SMOOTHNESS = {
-    "rbf": math.inf,
-    "matern12": 0.5,
-    "matern32": 1.5,
-    "matern52": 2.5,
-}
+SMOOTHNESS = {"rbf": math.inf, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 
 profiles = pytest.mark.parametrize("name", SMOOTHNESS)
 

@@ -81,10 +81,7 @@ def value(mll: ExactMarginalLogLikelihood) -> Tensor:
 def losses(name: str, X: Tensor, Y: Tensor, **options: Any) -> tuple[Any, Any]:
     model = MODELS[name](X, Y)
     pseudo = PseudoDataMarginalLogLikelihood(
-        model.likelihood,
-        model,
-        BOUNDS,
-        **{"seeds": list(range(X[..., 0, 0].numel()))} | options,
+        model.likelihood, model, BOUNDS, **{"seeds": list(range(X[..., 0, 0].numel()))} | options
     )
     return pseudo, ExactMarginalLogLikelihood(model.likelihood, model)
 

@@ -48,12 +48,7 @@ MODELS = [
         oracles.variances_with,
     ),
     ModelCase(
-        "mean_variance_gp",
-        MeanVarianceGP,
-        mean_variance_gp,
-        _itself,
-        _posterior,
-        rahbo_posterior,
+        "mean_variance_gp", MeanVarianceGP, mean_variance_gp, _itself, _posterior, rahbo_posterior
     ),
     ModelCase(
         "noise_of_mean_variance_gp",

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from botorch.acquisition import qKnowledgeGradient
-from botorch.exceptions.errors import (
-    BotorchTensorDimensionError,
-    InputDataError,
-)
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf

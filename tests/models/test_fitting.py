@@ -6,9 +6,7 @@ import copy
 
 import pytest
 import torch
-from botorch.exceptions.errors import (
-    UnsupportedError,
-)
+from botorch.exceptions.errors import UnsupportedError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize

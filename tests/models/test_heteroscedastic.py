@@ -8,9 +8,7 @@ import pickle
 import pytest
 import torch
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
-from botorch.exceptions.errors import (
-    UnsupportedError,
-)
+from botorch.exceptions.errors import UnsupportedError
 from botorch.models.transforms.input import Normalize, Warp
 from botorch.models.transforms.outcome import Log
 from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed

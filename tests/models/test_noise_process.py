@@ -7,9 +7,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions.errors import (
-    UnsupportedError,
-)
+from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import Standardize

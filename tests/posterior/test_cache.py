@@ -11,10 +11,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
 
 from botorch_risk.posterior import MarginalPredictor
-from tests.posterior.examples import (
-    assert_agrees,
-    make_model,
-)
+from tests.posterior.examples import assert_agrees, make_model
 
 
 def set_lengthscale(model):

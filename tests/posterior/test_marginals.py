@@ -22,13 +22,7 @@ from botorch.models.transforms.input import AppendFeatures, InputPerturbation
 from botorch.sampling import SobolQMCNormalSampler
 
 from botorch_risk.posterior import MarginalPredictor
-from tests.posterior.examples import (
-    KERNELS,
-    SHAPES,
-    assert_agrees,
-    log_outcomes,
-    make_model,
-)
+from tests.posterior.examples import KERNELS, SHAPES, assert_agrees, log_outcomes, make_model
 
 
 @pytest.mark.parametrize("batch_shape", SHAPES, ids=str)

@@ -11,10 +11,7 @@ from botorch.models import MultiTaskGP
 
 from botorch_risk.posterior import MarginalPredictor
 from botorch_risk.posterior.t_batch import TBatch, joint_shape
-from tests.posterior.examples import (
-    log_outcomes,
-    make_model,
-)
+from tests.posterior.examples import log_outcomes, make_model
 
 SHAPES = [
     # points, model, folded

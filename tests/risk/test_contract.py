@@ -57,10 +57,7 @@ def close(ours: Tensor, theirs: Tensor, tolerance: float = 1e-6) -> None:
 @batches
 @pytest.mark.parametrize("shared", [False, True], ids=["weights", "shared_weights"])
 def test_equals_the_oracle(
-    case: RiskMeasureCase,
-    dtype: torch.dtype,
-    batch_shape: tuple[int, ...],
-    shared: bool,
+    case: RiskMeasureCase, dtype: torch.dtype, batch_shape: tuple[int, ...], shared: bool
 ) -> None:
     values, weights, points = draw(*batch_shape, shared=shared)
     measure = case.bind(points)

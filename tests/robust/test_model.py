@@ -223,9 +223,7 @@ def test_an_error_says_how_many_values_fit() -> None:
     with pytest.raises(UnsupportedError, match=r"at most 0.0001 GiB.* 1 x 20 .* 3 values fit"):
         model.posterior(X)
     fits = RobustModel(
-        gp(),
-        [Reduction(0, type(ENVIRONMENT)(W[:3]), Expectation())],
-        memory_limit=1e-4,
+        gp(), [Reduction(0, type(ENVIRONMENT)(W[:3]), Expectation())], memory_limit=1e-4
     )
     assert fits.posterior(X).mean.shape == (1, 20, 1)
     ensemble = RobustModel(EnsembleGP(), [Reduction(0, ENVIRONMENT, Expectation())], 1e-4)
@@ -236,9 +234,7 @@ def test_an_error_says_how_many_values_fit() -> None:
 def test_bad_models_are_refused() -> None:
     reduction = Reduction(0, ENVIRONMENT, Expectation())
     several = SingleTaskGP(
-        torch.rand(5, 3).double(),
-        torch.rand(5, 1).double(),
-        input_transform=AppendFeatures(W),
+        torch.rand(5, 3).double(), torch.rand(5, 1).double(), input_transform=AppendFeatures(W)
     )
     with pytest.raises(UnsupportedError, match=r"without an input transform .* AppendFeatures"):
         RobustModel(several, [reduction])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from botorch.acquisition.multi_objective.logei import (
-    qLogNoisyExpectedHypervolumeImprovement,
-)
+from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.posteriors.posterior_list import PosteriorList
 from botorch.sampling.get_sampler import get_sampler
@@ -39,10 +37,7 @@ def test_samples_are_those_of_each_model(front: bool) -> None:
     samples = posterior.rsample_from_base_samples(torch.Size([5]), base)
     first, second = (each.posterior(X) for each in model.models)
     by_decision = base.unflatten(-1, (q, 12))  # four values of W and one output, then two
-    own = (
-        by_decision[..., :4].flatten(-2),
-        by_decision[..., 4:].reshape(5, 3, q * 4, 2),
-    )
+    own = (by_decision[..., :4].flatten(-2), by_decision[..., 4:].reshape(5, 3, q * 4, 2))
     expected = [
         each.rsample_from_base_samples(torch.Size([5]), part)
         for each, part in zip((first, second), own, strict=True)

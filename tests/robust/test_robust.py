@@ -21,18 +21,9 @@ from botorch.sampling.normal import SobolQMCNormalSampler
 from torch import Tensor
 
 from botorch_risk.constraints import NoiseQuantileModel, NoisyChanceConstraint, RiskConstraint
-from botorch_risk.environments import (
-    DiscreteEnvironment,
-    InputPerturbation,
-    PerturbedEnvironment,
-)
+from botorch_risk.environments import DiscreteEnvironment, InputPerturbation, PerturbedEnvironment
 from botorch_risk.models.outcomes import spread_of
-from botorch_risk.risk import (
-    ConditionalValueAtRisk,
-    Expectation,
-    ValueAtRisk,
-    WorstCase,
-)
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation, ValueAtRisk, WorstCase
 from botorch_risk.robust import RobustModel, robust
 from tests.contracts import RepeatedData, mean_variance_gp
 from tests.models.risks import (

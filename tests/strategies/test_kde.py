@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 import torch
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
-from botorch.exceptions.errors import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch_risk_bench.baselines import context_free_gp_ucb, stable_opt
 from botorch_risk_bench.experiments import get_experiment
@@ -37,14 +33,7 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import (
-    LacedValue,
-    drbo_kde,
-    drbo_mmd,
-    risk_kde,
-    risk_search,
-    sbo_kde,
-)
+from botorch_risk.strategies import LacedValue, drbo_kde, drbo_mmd, risk_kde, risk_search, sbo_kde
 from botorch_risk.test_functions import EnvironmentalAckley
 from tests.bench.played import play as play_experiment
 from tests.bench.played import records_in

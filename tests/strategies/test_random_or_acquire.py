@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.acquisition import (
-    LogExpectedImprovement,
-    UpperConfidenceBound,
-    qUpperConfidenceBound,
-)
+from botorch.acquisition import LogExpectedImprovement, UpperConfidenceBound, qUpperConfidenceBound
 from botorch.acquisition.logei import qLogExpectedImprovement
 from botorch.models import SingleTaskGP
 from botorch.models.model import Model

@@ -18,14 +18,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition import LevelSet
 from botorch_risk.strategies import Strategy, rahbo, truvar
-from tests.strategies.cases import (
-    DOMAIN,
-    NUM_REPEATS,
-    PROBLEM,
-    STRATEGIES,
-    StrategyCase,
-    every,
-)
+from tests.strategies.cases import DOMAIN, NUM_REPEATS, PROBLEM, STRATEGIES, StrategyCase, every
 from tests.strategies.loops import (
     SEEDS,
     decisions_of,
@@ -125,10 +118,7 @@ def failing_linear_algebra() -> Iterator[None]:
     def fail(*arguments: Any, **options: Any) -> None:
         raise RuntimeError("the matrix is singular")
 
-    with (
-        mock.patch("torch.linalg.cholesky_ex", fail),
-        mock.patch("torch.linalg.cholesky", fail),
-    ):
+    with mock.patch("torch.linalg.cholesky_ex", fail), mock.patch("torch.linalg.cholesky", fail):
         yield
 
 
@@ -234,10 +224,7 @@ def deviations_from_the_rows_that_are_there(case: StrategyCase) -> float:
         alone.tell(X[part, kept], Y[part, kept])
         pairs = [(alone.ask(), asked[part])]
         alone.tell(rows[part], outcomes[part])
-        pairs += [
-            (alone.ask(), strategy.ask()[part]),
-            (recommended(alone)[0], reported[replicate]),
-        ]
+        pairs += [(alone.ask(), strategy.ask()[part]), (recommended(alone)[0], reported[replicate])]
         deviations += [(one - many).abs().nan_to_num().max().item() for one, many in pairs]
     return max(deviations)
 

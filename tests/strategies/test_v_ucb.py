@@ -6,21 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.exceptions.errors import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch_risk_bench.baselines import adversarial_stable_opt, contextual_gp_ucb, random_pairs
 from torch import Tensor
 from torch.distributions import Normal
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, bayesian_beta, lacing_mask
-from botorch_risk.environments import (
-    ContinuousEnvironment,
-    DiscreteEnvironment,
-    InputPerturbation,
-)
+from botorch_risk.environments import ContinuousEnvironment, DiscreteEnvironment, InputPerturbation
 from botorch_risk.risk import ValueAtRisk, WorstCase
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Strategy, v_ucb
@@ -266,12 +258,7 @@ def test_bad_outcomes_change_nothing(name: str) -> None:
         (X[..., :1], Y, BotorchTensorDimensionError, "`R x q x 2`"),
         (X, Y.masked_fill(Y > -9, torch.inf), InputDataError, "Got infinity"),
         (X * torch.nan, Y, InputDataError, "Got an outcome at NaN"),
-        (
-            outside,
-            Y,
-            InputDataError,
-            r"its distribution\. Got \[0\.1234\] at \(1, 2\)",
-        ),
+        (outside, Y, InputDataError, r"its distribution\. Got \[0\.1234\] at \(1, 2\)"),
     ):
         with pytest.raises(error, match=message):
             strategy.tell(bad_X, bad_Y)

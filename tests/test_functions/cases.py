@@ -101,11 +101,7 @@ def environmental(name: str, build: Any, decision: int, **options: Any) -> Probl
 
 
 def value_at_risk(
-    name: str,
-    build: Any,
-    decision: int,
-    optimum: str = "optimal_value_at_risk",
-    **options: Any,
+    name: str, build: Any, decision: int, optimum: str = "optimal_value_at_risk", **options: Any
 ) -> ProblemCase:
     return ProblemCase(
         name,

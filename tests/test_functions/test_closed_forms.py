@@ -11,7 +11,7 @@ from torch import Tensor
 
 from botorch_risk.test_functions import EnvironmentalBranin
 from botorch_risk.test_functions.closed_forms import FORMS, ClosedForm
-from botorch_risk.test_functions.global_search import local_maxima
+from botorch_risk.test_functions.heteroscedastic import local_maxima
 
 
 def cube(d: int, n: int = 500) -> Tensor:

@@ -9,7 +9,7 @@ from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
 from botorch_risk.test_functions import H1, Deceptive
-from botorch_risk.test_functions.global_search import local_maxima
+from botorch_risk.test_functions.heteroscedastic import local_maxima
 
 
 def deceptive(x: list[float]) -> float:

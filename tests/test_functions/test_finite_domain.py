@@ -63,8 +63,7 @@ def test_noise_has_the_variance_of_its_level():
 
 
 @pytest.mark.parametrize(
-    "X",
-    [[0.5, 0.0, 0.0], [0.0, 0.0, 2.0], [0.0, 0.0, 0.5], [0.0, NAN, 0.0], [0.0, 0.0, NAN]],
+    "X", [[0.5, 0.0, 0.0], [0.0, 0.0, 2.0], [0.0, 0.0, 0.5], [0.0, NAN, 0.0], [0.0, 0.0, NAN]]
 )
 def test_refuses_what_is_not_in_the_domain(X):
     problem = FiniteDomainProblem(DOMAIN, VALUES, noise=(0.1, 1.0))

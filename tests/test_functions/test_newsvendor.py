@@ -9,10 +9,7 @@ from botorch.utils.testing import BaseTestProblemTestCaseMixIn, BotorchTestCase
 from scipy.stats import burr12
 
 from botorch_risk.risk import Expectation
-from botorch_risk.test_functions import (
-    MixedNewsvendor,
-    Newsvendor,
-)
+from botorch_risk.test_functions import MixedNewsvendor, Newsvendor
 from tests import oracles
 
 

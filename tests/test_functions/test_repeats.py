@@ -17,7 +17,7 @@ from botorch_risk.test_functions import (
     HeteroscedasticSine,
     MaximizedTestFunction,
 )
-from botorch_risk.test_functions.several_outcomes import draw_outcomes
+from botorch_risk.test_functions.environmental import draw_outcomes
 
 
 def random_points(problem, *shape, dtype=torch.double):

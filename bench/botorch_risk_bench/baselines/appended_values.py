@@ -1,7 +1,5 @@
 r"""Take a risk as BoTorch does, over values of W appended to a decision."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager

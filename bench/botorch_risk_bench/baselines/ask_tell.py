@@ -1,7 +1,5 @@
 r"""Optimisers of other packages, by asking and telling."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable

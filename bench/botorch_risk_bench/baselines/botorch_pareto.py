@@ -1,7 +1,5 @@
 r"""Risks of several objectives as a BoTorch user would maximise them, seed by seed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 r"""BoTorch's own risk measures, as a BoTorch user would maximise them."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

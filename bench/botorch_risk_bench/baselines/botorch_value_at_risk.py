@@ -1,7 +1,5 @@
 r"""Baselines of V-UCB made of BoTorch's parts, seed by seed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 r"""BoTorch's expected improvement of a risk where constraints hold, replicate by replicate."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Baselines of SBO-KDE and DRBO-KDE."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

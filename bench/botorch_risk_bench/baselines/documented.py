@@ -1,7 +1,5 @@
 r"""What the arguments of baselines mean, said once, and how their examples begin."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 r"""Baselines of TRUVAR: searches by a score of the points of a finite domain (its Appendix B)."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -3,8 +3,6 @@ r"""Baselines of UHE-BO: ways to estimate hyperparameters and to sample at rando
 All are GP-UCB with the same model and the same constant width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 r"""Baselines of V-UCB made of this package's parts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 r"""Baselines of RAHBO: risk-neutral GP-UCB, and qLogNEI of BoTorch."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 r"""Random decisions, reported by a risk or by the risks of several objectives."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

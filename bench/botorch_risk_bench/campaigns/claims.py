@@ -5,8 +5,6 @@ releases it. The file names its holder and is removed when the writing ends. Nei
 those of SQLite hold on network file systems.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import sys

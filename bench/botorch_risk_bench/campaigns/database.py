@@ -1,7 +1,5 @@
 r"""The SQLite file behind a store: its checks, its transactions and its errors."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sqlite3

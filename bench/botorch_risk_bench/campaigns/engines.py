@@ -1,7 +1,5 @@
 r"""Where the blocks of a campaign run: in this process, on its cores, on Dask, through SLURM."""
 
-from __future__ import annotations
-
 import ipaddress
 import multiprocessing
 import os

@@ -4,8 +4,6 @@ They have one row per strategy and one per round, with tensors as the bytes of `
 value and each row has a checksum.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from contextlib import closing

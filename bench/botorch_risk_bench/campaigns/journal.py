@@ -1,7 +1,5 @@
 r"""The rounds of one strategy while it runs: in memory, and in a folder that outlives it."""
 
-from __future__ import annotations
-
 import json
 import os
 import uuid
@@ -76,10 +74,7 @@ class Journal:
     """
 
     def __init__(
-        self,
-        last_round: int = -1,
-        state: dict[str, Any] | None = None,
-        folder: Path | None = None,
+        self, last_round: int = -1, state: dict[str, Any] | None = None, folder: Path | None = None
     ) -> None:
         self.kind = ""
         self.last_round, self.state = last_round, state

@@ -1,7 +1,5 @@
 r"""The loop of one strategy on one problem: ask, evaluate, record, tell, record."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 r"""The rounds of one experiment in a store, as tables and pictures read them."""
 
-from __future__ import annotations
-
 import json
 from itertools import groupby
 from pathlib import Path

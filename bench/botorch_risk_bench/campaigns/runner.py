@@ -1,7 +1,5 @@
 r"""Run campaigns: send blocks to workers, commit their reports, replace dead workers."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

@@ -1,7 +1,5 @@
 r"""The tables of a store, and the upgrade from the first version."""
 
-from __future__ import annotations
-
 import sqlite3
 
 APPLICATION_ID = 0x42525843  # "BRXC", in the header of the file

@@ -1,7 +1,5 @@
 r"""Files that are written as a whole or not at all."""
 
-from __future__ import annotations
-
 import shutil
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 r"""What a worker does: play some rounds of a block and report them."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 r"""Experiments whose constraints have to hold with a given probability."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter

@@ -1,7 +1,5 @@
 r"""A problem whose number of readings at each point is the strategy's to choose."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Definitions of experiments: what is run, by which strategies, and how it is judged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 r"""Experiments on decisions of which some are integers or categories."""
 
-from __future__ import annotations
-
 from functools import partial
 from operator import attrgetter
 from typing import Any

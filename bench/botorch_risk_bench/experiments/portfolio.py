@@ -1,7 +1,5 @@
 r"""Experiments on the policy of a portfolio: one strategy for each risk aversion."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from botorch_risk.strategies import rahbo

@@ -1,7 +1,5 @@
 r"""Protocols of the problems that the experiment loop runs."""
 
-from __future__ import annotations
-
 from typing import Protocol, runtime_checkable
 
 import torch

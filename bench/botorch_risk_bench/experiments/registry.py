@@ -1,7 +1,5 @@
 r"""Finds experiments by their names: the papers' experiments and a user's own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from botorch_risk_bench.experiments import chance_constrained, mixed, portfolio, two_objectives

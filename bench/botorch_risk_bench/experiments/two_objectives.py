@@ -1,7 +1,5 @@
 r"""An experiment with two risks at once, whose best hypervolume is known in closed form."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter

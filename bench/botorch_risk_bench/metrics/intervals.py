@@ -1,7 +1,5 @@
 r"""Means over replicates with confidence intervals, and their format."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from typing import NamedTuple

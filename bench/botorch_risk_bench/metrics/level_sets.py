@@ -4,8 +4,6 @@ On a finite domain. A point is high, the positive class, if
 `f >= h`. References are to [Bogunovic2016truvar]_.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

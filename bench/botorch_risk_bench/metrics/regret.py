@@ -5,8 +5,6 @@ repeats at a point does not enter. NaN marks a round that a replicate did not pl
 to [Makarova2021rahbo]_.
 """
 
-from __future__ import annotations
-
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor

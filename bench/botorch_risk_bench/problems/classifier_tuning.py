@@ -1,7 +1,5 @@
 r"""Tuning classifiers on real data: logistic regression by gradient descent, and boosted trees."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any
 

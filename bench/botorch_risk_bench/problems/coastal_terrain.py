@@ -1,7 +1,5 @@
 r"""A real coastline to be mapped by a boat whose trips cost."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args

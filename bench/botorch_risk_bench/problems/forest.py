@@ -1,7 +1,5 @@
 r"""Tuning a random forest on real data, with a new split and a new forest at every repeat."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 r"""Landing on the moon with a controller of twelve parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Trading under uncertain costs: a surrogate of back-tests."""
 
-from __future__ import annotations
-
 import json
 import math
 from importlib import resources
@@ -17,10 +15,7 @@ from torch.distributions import Distribution, Normal, Uniform
 
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.test_functions.expectation import ExpectationTestProblem
-from botorch_risk.test_functions.value_at_risk import (
-    ValueAtRiskTestProblem,
-    equidistant_grid,
-)
+from botorch_risk.test_functions.value_at_risk import ValueAtRiskTestProblem, equidistant_grid
 
 
 class Surrogate(NamedTuple):

@@ -1,7 +1,5 @@
 r"""The policy of a portfolio on real prices: a return that is bought with risk."""
 
-from __future__ import annotations
-
 import csv
 import math
 from importlib import resources

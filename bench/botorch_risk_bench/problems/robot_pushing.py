@@ -1,7 +1,5 @@
 r"""A robot pushes an object to a goal: a rigid-body simulation in the plane."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,13 +1,11 @@
 r"""Base class for functions that a program computes one point at a time."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor
 
-from botorch_risk.test_functions.constant_noise import ConstantNoiseProblem
+from botorch_risk.test_functions.repeats import ConstantNoiseProblem
 
 
 class SimulatedTestProblem(ConstantNoiseProblem, ABC):

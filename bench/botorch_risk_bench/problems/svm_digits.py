@@ -1,7 +1,5 @@
 r"""Tuning a support vector machine on a grid of configurations that have all been tried."""
 
-from __future__ import annotations
-
 from importlib import resources
 from os import PathLike
 from pathlib import Path

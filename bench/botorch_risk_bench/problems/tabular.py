@@ -1,7 +1,5 @@
 r"""Problems on tables of real data: decisions on a grid, under conditions that are not chosen."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""The board of a campaign as a page and as a picture."""
 
-from __future__ import annotations
-
 import matplotlib
 from matplotlib.figure import Figure
 from torch import Tensor

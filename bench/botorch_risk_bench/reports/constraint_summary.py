@@ -1,7 +1,5 @@
 r"""Show how often recommendations meet their constraints."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
 from typing import Any

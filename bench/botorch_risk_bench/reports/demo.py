@@ -5,8 +5,6 @@ from the same initial designs, by readings of the years 1991 to 2006. Its recomm
 measured on all years from 2007 to 2022, which it has not seen.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 r"""Show what risk aversion buys and costs, in a picture and a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Show how well strategies know a level set for what they have paid."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ Each function returns a `matplotlib.figure.Figure` to change or save. Colour-bli
 the colours of Okabe and Ito apart; line styles tell the strategies apart in print.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ a function of its seeds and its data, telling the outcomes to a fresh one restor
 in between, without asking for anything again: the posterior of each round need not be stored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Report regret with error bars: as numbers, as a page and as comma-separated values."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

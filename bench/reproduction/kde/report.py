@@ -22,11 +22,7 @@ from bench.reproduction.kde.campaign import ALL, NUM_ROUNDS
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
 from bench.reproduction.tables import cell, paired, table
-from botorch_risk.environments import (
-    KernelDensity,
-    leave_one_out_bandwidth,
-    silverman_bandwidth,
-)
+from botorch_risk.environments import KernelDensity, leave_one_out_bandwidth, silverman_bandwidth
 
 REFERENCE = "SBO-KDE"
 PORTFOLIO = ("portfolio-normal", "portfolio-uniform")  # by portfolio.py

@@ -29,9 +29,7 @@ TARGET = Path(problems.__file__).parent / "svm_digits.csv"
 def validation_error(log10_c: float, log10_gamma: float, components: int) -> float:
     X, y = load_digits(return_X_y=True)
     machine = make_pipeline(
-        StandardScaler(),
-        PCA(components, random_state=0),
-        SVC(C=10**log10_c, gamma=10**log10_gamma),
+        StandardScaler(), PCA(components, random_state=0), SVC(C=10**log10_c, gamma=10**log10_gamma)
     )
     splits = ShuffleSplit(n_splits=5, train_size=400, random_state=0)
     return 1 - float(np.mean(cross_val_score(machine, X, y, cv=splits)))

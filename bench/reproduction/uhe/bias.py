@@ -29,10 +29,7 @@ from bench.reproduction.uhe.recovery import (
 )
 from botorch_risk.fit import pseudo_points
 
-TRUTHS = {
-    "well specified": Truth(2.5, (0.15,)),
-    "rough at one end": Truth(2.5, (0.4,), warp=3.0),
-}
+TRUTHS = {"well specified": Truth(2.5, (0.15,)), "rough at one end": Truth(2.5, (0.4,), warp=3.0)}
 NUM_POINTS = 25
 LOG_LENGTHSCALES = torch.linspace(math.log(0.01), math.log(3.0), 120, dtype=torch.double)
 BOX = torch.tensor([[0.0], [1.0]]).double()

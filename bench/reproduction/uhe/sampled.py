@@ -7,13 +7,6 @@ from __future__ import annotations
 
 from botorch_risk_bench.campaigns import Campaign, Series
 
-NAMES = (
-    "uhe-hartmann3",
-    "uhe-deceptive",
-    "uhe-h1",
-    "uhe-branin",
-    "uhe-logistic",
-    "uhe-hartmann6",
-)
+NAMES = ("uhe-hartmann3", "uhe-deceptive", "uhe-h1", "uhe-branin", "uhe-logistic", "uhe-hartmann6")
 
 CAMPAIGN = Campaign("UHE-BO, MCMC", [Series(NAMES, "MCMC", num_seeds=10)], block_size=10)

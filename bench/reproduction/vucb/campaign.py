@@ -9,14 +9,7 @@ from __future__ import annotations
 
 from botorch_risk_bench.campaigns import Campaign, Series
 
-OURS = (
-    "V-UCB-Prob",
-    "V-UCB-Unif",
-    "V-UCB-observed",
-    "StableOpt",
-    "contextual-GP-UCB",
-    "random",
-)
+OURS = ("V-UCB-Prob", "V-UCB-Unif", "V-UCB-observed", "StableOpt", "contextual-GP-UCB", "random")
 FUNCTIONS = ("branin", "goldstein", "hartmann12", "hartmann21")
 DISCRETE = tuple(f"var-{name}-discrete" for name in FUNCTIONS)
 CONTINUOUS = tuple(f"var-{name}-continuous" for name in FUNCTIONS)

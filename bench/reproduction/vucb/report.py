@@ -85,11 +85,7 @@ def main() -> None:
     arguments = report_parser(__doc__, "results/vucb", Path(__file__).parent).parse_args()
     results, to = arguments.results, arguments.to
     page = []
-    groups = {
-        "figure_3": DISCRETE,
-        "figure_4": CONTINUOUS,
-        "figure_5": (PORTFOLIO, "var-robot"),
-    }
+    groups = {"figure_3": DISCRETE, "figure_4": CONTINUOUS, "figure_5": (PORTFOLIO, "var-robot")}
     for group, names in groups.items():
         found = {name: collected(results, name) for name in names}
         there = {name: curves for name, curves in found.items() if curves}

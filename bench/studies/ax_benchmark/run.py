@@ -18,11 +18,7 @@ import torch
 from ax.adapter.registry import Generators
 from ax.api.utils.generation_strategy_dispatch import choose_generation_strategy
 from ax.api.utils.structs import GenerationStrategyDispatchStruct
-from ax.benchmark.benchmark import (
-    benchmark_replication,
-    get_benchmark_runner,
-    get_best_parameters,
-)
+from ax.benchmark.benchmark import benchmark_replication, get_benchmark_runner, get_best_parameters
 from ax.benchmark.benchmark_method import BenchmarkMethod
 from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_node import GenerationNode

@@ -7,11 +7,7 @@ domain), `sampling` (noise and cost), `covering` (greedy batches), `acquisition`
 
 from botorch_risk.acquisition.truncated_variance.acquisition import TruncatedVarianceReduction
 from botorch_risk.acquisition.truncated_variance.covering import Selection, top_candidates
-from botorch_risk.acquisition.truncated_variance.goals import (
-    LevelSet,
-    Maximize,
-    RelativeLevelSet,
-)
+from botorch_risk.acquisition.truncated_variance.goals import LevelSet, Maximize, RelativeLevelSet
 from botorch_risk.acquisition.truncated_variance.sampling import Cost, NoiseLevels
 from botorch_risk.acquisition.truncated_variance.state import (
     GuaranteedWidth,

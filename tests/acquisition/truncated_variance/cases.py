@@ -9,20 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_risk.acquisition import (
-    LevelSet,
-    Maximize,
-    NoiseLevels,
-    TruncatedVarianceState,
-)
+from botorch_risk.acquisition import LevelSet, Maximize, NoiseLevels, TruncatedVarianceState
 from botorch_risk.acquisition.truncated_variance.goals import Goal
 from botorch_risk.posterior import DomainPosterior
-from tests.acquisition.lake import (
-    NOISE,
-    build_posterior,
-    grid,
-    printed_gain,
-)
+from tests.acquisition.lake import NOISE, build_posterior, grid, printed_gain
 
 ROWS = torch.tensor([3, 13, 30])
 LEVELS = NoiseLevels((1e-6, 1e-3, 0.05), costs=(15.0, 10.0, 2.0))

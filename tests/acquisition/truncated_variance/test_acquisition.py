@@ -10,11 +10,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
-from botorch.exceptions.errors import (
-    BotorchTensorDimensionError,
-    InputDataError,
-    UnsupportedError,
-)
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from torch import Tensor
 
@@ -26,13 +22,7 @@ from botorch_risk.acquisition import (
 )
 from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.posterior import DomainPosterior
-from tests.acquisition.lake import (
-    NOISE,
-    build_model,
-    grid,
-    printed_gain,
-    truth,
-)
+from tests.acquisition.lake import NOISE, build_model, grid, printed_gain, truth
 from tests.acquisition.truncated_variance.cases import (
     LEVELS,
     ROWS,

@@ -17,15 +17,8 @@ from botorch_risk.acquisition import (
     TruncatedVarianceReduction,
     top_candidates,
 )
-from tests.acquisition.lake import (
-    NOISE,
-    grid,
-    printed_gain,
-)
-from tests.acquisition.truncated_variance.cases import (
-    ROWS,
-    build,
-)
+from tests.acquisition.lake import NOISE, grid, printed_gain
+from tests.acquisition.truncated_variance.cases import ROWS, build
 
 
 def moments(mean: list[Any], deviation: list[Any], best: Any = 0.0) -> Any:

@@ -17,15 +17,7 @@ from botorch_risk.acquisition import (
 )
 from botorch_risk.acquisition.truncated_variance.goals import Goal
 from botorch_risk.posterior import DomainPosterior
-from tests.acquisition.lake import (
-    NOISE,
-    build_model,
-    build_posterior,
-    grid,
-    kernel,
-    refit,
-    truth,
-)
+from tests.acquisition.lake import NOISE, build_model, build_posterior, grid, kernel, refit, truth
 from tests.acquisition.truncated_variance.cases import (
     ROWS,
     assert_close,

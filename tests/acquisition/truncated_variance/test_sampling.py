@@ -7,22 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_risk.acquisition import (
-    NoiseLevels,
-    TruncatedVarianceReduction,
-)
+from botorch_risk.acquisition import NoiseLevels, TruncatedVarianceReduction
 from botorch_risk.acquisition.truncated_variance.sampling import SamplingTerms
-from tests.acquisition.lake import (
-    NOISE,
-    grid,
-)
-from tests.acquisition.truncated_variance.cases import (
-    LEVELS,
-    assert_close,
-    build,
-    printed,
-    travel,
-)
+from tests.acquisition.lake import NOISE, grid
+from tests.acquisition.truncated_variance.cases import LEVELS, assert_close, build, printed, travel
 
 
 def test_costs() -> None:

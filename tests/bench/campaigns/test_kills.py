@@ -24,10 +24,7 @@ from tests.bench.played import bytes_of
 ROOT = Path(__file__).parents[3]
 PATIENCE_SECONDS = 600.0  # without a new block; all of them take as long as the machine needs
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(os.name != "posix", reason="kills processes"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="kills processes")]
 
 
 def campaign() -> Campaign:

@@ -24,13 +24,7 @@ from botorch_risk_bench.campaigns.database import NoResultsError, snapshot
 from botorch_risk_bench.campaigns.worker import Failure, Report, advance
 from botorch_risk_bench.reports import campaign_markdown, read_board, write_table
 
-from tests.bench.campaigns.small import (
-    MODULE,
-    as_first_version,
-    run_here,
-    small,
-    task,
-)
+from tests.bench.campaigns.small import MODULE, as_first_version, run_here, small, task
 from tests.bench.experiments.noisy_quadratic import QUADRATIC
 from tests.bench.played import bytes_of, change
 

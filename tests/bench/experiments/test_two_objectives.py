@@ -9,12 +9,7 @@ import pytest
 import torch
 from botorch_risk_bench.experiments.registry import get_experiment
 from botorch_risk_bench.reports.replay import final_strategy
-from botorch_risk_bench.reports.summary import (
-    cell,
-    failed_points,
-    regret_curves,
-    summary_markdown,
-)
+from botorch_risk_bench.reports.summary import cell, failed_points, regret_curves, summary_markdown
 
 from tests.bench.played import bytes_of, play, records_in
 

@@ -184,9 +184,7 @@ def test_replay_restores_every_round(tmp_path: Path) -> None:
 def test_a_finished_replicate_has_no_cumulative_regret_from_then_on(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     given = definition(
-        strategies={"TRUVAR": maximizer},
-        optimal_value=lambda problem: 0.0,
-        threshold=None,
+        strategies={"TRUVAR": maximizer}, optimal_value=lambda problem: 0.0, threshold=None
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BotorchWarning)

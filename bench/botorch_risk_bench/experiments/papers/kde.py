@@ -1,7 +1,5 @@
 r"""The experiments of SBO-KDE and DRBO-KDE [Huang2024kde]_ on synthetic problems."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter

@@ -1,7 +1,5 @@
 r"""The Gaussian processes that the papers' experiments prescribe."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Literal

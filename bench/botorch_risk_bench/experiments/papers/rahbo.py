@@ -6,8 +6,6 @@ public and its credit-card data a download; the forest is tuned on scikit-learn'
 where it is flat: standard deviations of .019 to .023 leave little for risk aversion to gain.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -19,11 +17,7 @@ from botorch_risk_bench.problems import ForestTuning
 
 FOREST_RISK_AVERSION = 20.0
 
-METHODS: dict[str, Any] = {
-    "RAHBO": rahbo,
-    "RAHBO-US": rahbo_us,
-    "GP-UCB": heteroscedastic_gp_ucb,
-}
+METHODS: dict[str, Any] = {"RAHBO": rahbo, "RAHBO-US": rahbo_us, "GP-UCB": heteroscedastic_gp_ucb}
 # The paper models the variance itself, with one inferred noise level of the sample variances, and
 # keeps the hyperparameters of the initial design (Sec. 4). The floor is ours, for Eq. (16).
 AS_IN_THE_PAPER: dict[str, Any] = {

@@ -5,8 +5,6 @@ machine on handwritten digits stand in. All experiments run on a finite domain. 
 the kernels is known to every method alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any

@@ -12,8 +12,6 @@ MCMC samples under BoTorch's priors, which its fully Bayesian model has built in
 round.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter

@@ -6,8 +6,6 @@ baselines, `rho-KG-apx` and `qLogNEI-VaR`, can run on each. They are slow, and r
 core.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
