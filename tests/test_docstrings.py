@@ -72,6 +72,14 @@ def test_public_names_have_a_title() -> None:
     assert [name for name, title in titles.items() if not title] == []
 
 
+def test_the_first_sentence_of_a_title_is_whole() -> None:
+    r"""The site's lists cut it at the first full stop, that of `... x n` included."""
+    cut = {
+        name: inspect.cleandoc(value.__doc__ or "").split(". ")[0] for name, value in PUBLIC.items()
+    }
+    assert [name for name, title in cut.items() if title.split("\n\n")[0].count("`") % 2] == []
+
+
 def test_names_that_a_user_begins_with_have_an_example() -> None:
     r"""The names of the README, and those that the page of the papers gives for each of them."""
     first = named_on("README.md", "docs/papers.md") | set(botorch_risk.__all__)

@@ -26,7 +26,7 @@ class UncertifiedWorstCaseError(RuntimeError):
 def maximum_mean_discrepancy_worst_distribution(
     values: Tensor, weights: Tensor, kernel_matrix: Tensor, radius: float
 ) -> Tensor:
-    r"""The distribution of smallest expectation within a discrepancy of the weights, `... x n_w`.
+    r"""The distribution of smallest expectation within a discrepancy of the weights.
 
         min_q {sum_j q_j values_j : (q - weights)' K (q - weights) <= radius^2}
 
@@ -43,6 +43,9 @@ def maximum_mean_discrepancy_worst_distribution(
             leading dimensions of the values, `batch_shape x n_w x n_w`.
         radius: The largest discrepancy. At radius 0 it is the weights, even if the kernel does not
             tell distributions apart.
+
+    Returns:
+        Probabilities, `... x n_w`.
 
     Raises:
         ValueError: If the radius is negative or not finite.

@@ -47,9 +47,12 @@ def total_variation_worst_case(
 def total_variation_worst_distribution(
     values: Tensor, weights: Tensor, radius: float, half_convention: bool = False
 ) -> Tensor:
-    r"""The distribution, `... x n_w`, that attains `total_variation_worst_case`.
+    r"""The distribution that attains `total_variation_worst_case`, [Huang2024kde]_, Eq. (5).
 
-    With the same arguments: [Huang2024kde]_, Eq. (5).
+    The arguments are the same.
+
+    Returns:
+        Probabilities, `... x n_w`.
 
     Example:
         >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
