@@ -409,7 +409,7 @@ STRATEGIES = [
 ]
 
 # Acquisition functions of BoTorch, replicate by replicate: seconds a test for the same code.
-_SLOW = (
+SLOW = (
     baselines.botorch_risk_measure,
     baselines.constrained_log_ei,
     baselines.mean_variance_log_nei,
@@ -422,7 +422,7 @@ _SLOW = (
 every = pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.make in _SLOW else [])
+        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.make in SLOW else [])
         for case in STRATEGIES
     ],
 )
