@@ -13,7 +13,7 @@ The core is what the five papers need. A file imports only from the rows above i
     optim          multi-start over replicates, in a box, a mixed space or a list
     recommend      which point is recommended at the end
 
-Each wing holds one capability beyond the papers, and can be left out without a change in the core:
+Each wing holds one capability beyond the papers, and leaves the core as it is if it is deleted:
 
     robust         risk in BoTorch's Monte-Carlo acquisition functions
     constraints    constraints that hold under a risk

@@ -1,4 +1,4 @@
-r"""What version 0.1.0 stored, before its modules moved, goes on in this version.
+r"""What was stored before the modules moved goes on today.
 
 The files in `stored/` were written then: by `botorch-risk run sine --strategy RAHBO --replicates 2
 --rounds 3`, by `botorch-risk campaign run campaign.yaml`, which was killed in the last of its three

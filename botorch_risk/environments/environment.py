@@ -20,8 +20,9 @@ class Environment(Module, ABC):
     is not in the support, but a ball around the distribution may put mass there. Every draw is made
     when an environment is built; nothing in `expand` is random.
 
-    An acquisition function needs `expand` alone. Strategies also ask what may be observed
-    (`contains`), where (`range`), and in how many columns (`num_inputs`).
+    An acquisition function needs `expand` alone. Strategies take an `IndependentEnvironment` or an
+    `InputPerturbation`; they also ask what may be observed (`contains`), where (`range`), and in
+    how many columns (`num_inputs`).
 
     Attributes:
         independent: Whether `points` and `weights` are the same for every decision.

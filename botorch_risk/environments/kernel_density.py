@@ -34,7 +34,7 @@ Bandwidth = Literal["silverman", "leave_one_out"]
 class KernelDensityEnvironment(IndependentEnvironment):
     r"""The kernel density estimate of observed values of W, and points drawn from it.
 
-    What SBO-KDE and DRBO-KDE learn of W, Sec. 3 and B.1 of [Huang2024kde]_; they use
+    What SBO-KDE and DRBO-KDE learn of W, Sec. 3 and B.1 of [Huang2024kde]_; the paper has
     `rule="monte_carlo"`, `at_bounds="clip"` and 1,024 points, which 256 Sobol points match. A
     bandwidth below the floor (one value, or identical ones) is raised to it, and `at_floor` says
     where.

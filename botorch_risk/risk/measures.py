@@ -42,7 +42,7 @@ class RiskMeasure(ABC):
     """
 
     monotone: ClassVar[bool] = True
-    optimism: ClassVar[Optimism] = "of_risk"  # what a search scores by; see the bound
+    optimism: ClassVar[Optimism] = "of_risk"  # as in `RiskUpperConfidenceBound`, for a search
 
     def __call__(self, values: Tensor, weights: Tensor) -> Tensor:
         r"""The risk of each row of values.

@@ -1,7 +1,7 @@
-r"""What earlier versions stored of a strategy, as this version describes it.
+r"""What the first states said of a strategy, as a state says it today.
 
-Version 0.1.0 named parts by their modules, had a method and a space of their own for contexts that
-are observed, and bounds of a known distribution by the name of their acquisition function.
+They named parts by their modules, had a method and a space of their own for contexts that are
+observed, and named the bound of a known distribution by its acquisition function.
 """
 
 import re

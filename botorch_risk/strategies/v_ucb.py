@@ -74,7 +74,8 @@ def v_ucb(
         risk_level: Lower-tail probability in (0, 1), the paper's alpha.
         beta: Squared width of the bound: a number, or a function of the round from 1.
         rule: Which lacing value is chosen; see `LacedValue`.
-        w_is_chosen: Whether w can be chosen; otherwise the environment draws it.
+        w_is_chosen: Whether w can be chosen; otherwise the environment draws it, as it does all
+            contexts whose distribution is learnt.
         options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
 
     Raises:

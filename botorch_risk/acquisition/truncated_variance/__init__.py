@@ -1,8 +1,8 @@
 r"""Truncated variance reduction (TRUVAR): optimisation and level sets on a finite domain.
 
-Read in this order: `goals` (what the sets are about), `epochs` and `state` (what is remembered
-between samples), `status` (a report of it), `gain` (Eq. 3) and `tiles` (the same on a whole
-domain), `sampling` (noise and cost), `covering` (greedy batches), `acquisition` (the whole).
+Read in this order: `goals` (what the sets are about), `state` (what is remembered between samples,
+its widths and a report of it), `gain` (Eq. 3, at points and on a whole domain), `sampling` (noise
+and cost), `covering` (how a batch is chosen), `acquisition` (the whole).
 """
 
 from botorch_risk.acquisition.truncated_variance.acquisition import TruncatedVarianceReduction
