@@ -108,7 +108,8 @@ class AppendedValues:
         r"""The model with the values, and the objective; draws from torch's generator."""
         appended: Any = copy.deepcopy(model)
         shift = torch.rand(1, dtype=torch.double)
-        values = AppendFeatures(feature_set=resampled(environment, self.n_w, shift))
+        drawn = resampled(environment, self.n_w, shift).to(appended.train_inputs[0])
+        values = AppendFeatures(feature_set=drawn)
         appended.input_transform = ChainedInputTransform(
             append=values, inputs=appended.input_transform
         ).eval()

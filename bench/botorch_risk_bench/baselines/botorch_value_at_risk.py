@@ -225,7 +225,8 @@ class BoTorchValueAtRisk(Method):
         lower, upper = input_range(turn.space)[:, X.shape[-1] :]
         gaps = (W.unsqueeze(-2) - environment.points.to(W).unsqueeze(-3)) / (upper - lower)
         distance = gaps.square().sum(dim=-1)  # R x 1 x n_w
-        distance = distance.masked_fill((environment.weights <= 0).unsqueeze(-2), torch.inf)
+        unsupported = (environment.weights.to(distance) <= 0).unsqueeze(-2)
+        distance = distance.masked_fill(unsupported, torch.inf)
         index = distance.argmin(dim=-1, keepdim=True).expand(*W.shape)
         nearest = environment.points.to(W).expand(len(W), -1, -1).gather(-2, index)
         kept = environment.contains(X, W).unsqueeze(-1)
