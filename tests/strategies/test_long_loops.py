@@ -34,6 +34,7 @@ class Memory(NamedTuple):
 def live_tensors() -> Memory:
     gc.collect()
     tensors = [each for each in gc.get_objects() if issubclass(type(each), Tensor)]
+    tensors = [each for each in tensors if each.device.type == "cpu"]  # the second has no storage
     storages = {each.untyped_storage().data_ptr(): each.untyped_storage() for each in tensors}
     return Memory(
         len(tensors),
