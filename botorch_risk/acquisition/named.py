@@ -104,7 +104,8 @@ def risk_bound(
 def risk_of_round(risk_measure: Any, t: int, environment: Any) -> RiskMeasure:
     r"""The measure of round t, of a measure or of a schedule."""
     if is_schedule(risk_measure):
-        risk_measure = risk_measure(t, environment.points.shape[-1])
+        values = environment.points if environment.independent else environment.perturbations
+        risk_measure = risk_measure(t, values.shape[-1])
     measure: RiskMeasure = risk_measure
     return measure
 

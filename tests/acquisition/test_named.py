@@ -18,6 +18,7 @@ from botorch_risk.acquisition import (
     RiskUpperConfidenceBound,
     drbo_kde,
     drbo_mmd,
+    risk_bound,
     risk_kde,
     sbo_kde,
     stable_opt,
@@ -25,6 +26,7 @@ from botorch_risk.acquisition import (
 from botorch_risk.environments import (
     EmpiricalGrid,
     Environment,
+    InputPerturbation,
     KernelDensityEnvironment,
     StandardDeviationBox,
 )
@@ -143,6 +145,9 @@ def test_a_schedule_gives_the_risk_of_the_round() -> None:
         return ConditionalValueAtRisk(d_w / (2 * t))
 
     found = risk_kde(model, X[..., 1:], UNIT, 2, seeds=SEEDS, risk_measure=tail)
+    assert found.risk_measure == ConditionalValueAtRisk(0.25)
+    moves = InputPerturbation(torch.tensor([[-0.1, 0.0], [0.1, 0.0]], dtype=torch.double))
+    found = risk_bound(model, moves, 4, risk_measure=tail, beta=4.0)
     assert found.risk_measure == ConditionalValueAtRisk(0.25)
     with pytest.raises(TypeError, match=r"Expected a `RiskMeasure`.*Got 0\.5"):
         risk_kde(model, X[..., 1:], UNIT, 2, seeds=SEEDS, risk_measure=lambda t, d_w: 1 / t)
