@@ -53,7 +53,10 @@ def test_a_state_is_taken_up(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TRAJECTORIES)
 def test_every_round_asks_for_what_it_asked_for_then(name: str) -> None:
-    r"""Whatever the processor, except where BoTorch's line searches end at kinks of its samples."""
+    r"""BoTorch's line searches end elsewhere at kinks on another processor than the stored ones'.
+
+    On one processor the code before the modules moved asks for the same to the last bit.
+    """
     stored, strategy = TRAJECTORIES[name], CASES[name].build(trajectories.SEEDS)
     rounds = torch.tensor(stored["state"]["rounds"])
     X, Y = (from_json(stored["state"]["history"][name]) for name in ("X", "Y"))

@@ -131,7 +131,7 @@ def main(own: Iterable[ExperimentDefinition] = ()) -> None:
     r"""Run the command line.
 
     Args:
-        own: Experiments besides those of the package.
+        own: Experiments in addition to the package's.
     """
     app(obj=tuple(own))
 

@@ -62,7 +62,7 @@ class Estimator(Protocol):
 class MaximumAPosteriori:
     r"""The usual estimate, by `fit_exact_gp`: the marginal likelihood times the priors.
 
-    [Rasmussen2006gp]_, Eq. (5.8). `num_restarts` is the number of starts in addition to those of
+    [Rasmussen2006gp]_, Eq. (5.8). `num_restarts` counts starts beyond the ones of
     `fit_exact_gp`.
     """
 
@@ -92,7 +92,7 @@ class PseudoData:
         points: `"uniform"` or `"sobol"`.
         redraw: Whether each round has pseudo-points of its own, as in the paper. Otherwise they
             stay and are only added to, so that the estimate does not jump between rounds.
-        num_restarts: Starts in addition to those of `fit_pseudo_data`.
+        num_restarts: Starts in addition to the starts of `fit_pseudo_data`.
 
     Raises:
         ValueError: If a number is out of its range.

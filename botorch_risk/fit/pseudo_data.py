@@ -300,7 +300,7 @@ def compare_losses(
 ) -> dict[str, Estimates]:
     r"""Fit copies of a model to its data and to pseudo-data, by Eq. (2) of [Ha2023uhe]_.
 
-    The arguments are those of `fit_pseudo_data`; the closed form has to support the model, which is
+    It takes the arguments of `fit_pseudo_data`; the closed form has to support the model, which is
     not changed.
 
     Returns:

@@ -100,7 +100,7 @@ class ChanceConstrainedTestProblem(EnvironmentalTestProblem, ConstrainedSyntheti
     ) -> Tensor:
         r"""Repeats of objective and slacks, `batch_shape x q x k x (1 + num_constraints)`.
 
-        The arguments are those of `RepeatedTestProblem.sample_repeats`; the objective is first.
+        It takes the arguments of `RepeatedTestProblem.sample_repeats`; the objective is first.
         """
         values = [self.evaluate_true(X).unsqueeze(-1), self.evaluate_slack_true(X)]
         slack_std = self.constraint_noise_std or 0.0

@@ -95,7 +95,7 @@ class CampaignStore:
             path: The file, on no network file system: SQLite's locks do not hold there.
             campaign: If given, a missing file is created and an existing one has to be of this
                 campaign; if not, the file has to be there.
-            extend: Whether this campaign may extend that of the file: with the same blocks, no
+            extend: Whether this campaign may extend the one in the file: with the same blocks, no
                 fewer rounds, and perhaps more series.
             device: The kind of device on which all of it runs.
 
@@ -363,7 +363,7 @@ def identity_of(campaign: Campaign, device: str) -> dict[str, Any]:
 def described(
     campaign: Campaign, spelled_out: Sequence[Series], device: str, experiments: dict[str, Any]
 ) -> dict[str, Any]:
-    r"""The identity of a campaign, given those of its experiments by name and setting."""
+    r"""The identity of a campaign, from its experiments' identities by name and setting."""
     series = [dataclasses.asdict(each) for each in spelled_out]
     return {
         "campaign": campaign.to_json(),

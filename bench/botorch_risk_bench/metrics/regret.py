@@ -1,6 +1,6 @@
 r"""Regret of the risk objective.
 
-Values, `batch_shape x T`, are of the RISK objective without noise, one per round: the number of
+Values, `batch_shape x T`, measure the RISK objective without noise, one per round: the number of
 repeats at a point does not enter. NaN marks a round that a replicate did not play. References are
 to [Makarova2021rahbo]_.
 """

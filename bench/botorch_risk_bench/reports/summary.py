@@ -100,7 +100,7 @@ def regret_curves(
 def summary_markdown(store: ExperimentRecords) -> str:
     r"""Tabulate the final regret, paired differences and the regret by round.
 
-    All values are of the last round that all listed strategies have completed.
+    All values belong to the last round that all listed strategies have completed.
 
     Returns:
         Markdown; the mean and its Student-t interval, 95 %, over the replicates.

@@ -374,6 +374,6 @@ def _slices(start: int, stop: int, size: int) -> list[slice]:
 
 
 def _last_column(weights: Tensor) -> int:
-    r"""The last column in which some replicate has a weight, -1 if there is none."""
+    r"""The last column in which some replicate has a weight, -1 if no column has one."""
     columns = (weights != 0).any(dim=0).nonzero()
     return int(columns[-1]) if len(columns) > 0 else -1
