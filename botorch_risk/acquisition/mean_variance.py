@@ -15,10 +15,10 @@ from botorch.models.model import Model, ModelList
 from botorch.utils.transforms import match_batch_shape, t_batch_mode_transform
 from torch import Tensor
 
+from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
     as_nonnegative,
-    construct_from_own_arguments,
     differentiated,
     keep_unregistered,
     per_point,

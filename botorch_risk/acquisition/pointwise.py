@@ -1,13 +1,11 @@
 r"""Acquisition functions of one point at a time, and what all of ours share."""
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.exceptions.errors import UnsupportedError
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
@@ -15,8 +13,6 @@ from torch.nn import Module
 
 from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.posterior.t_batch import TBatch, as_points, check_points
-
-Kind = TypeVar("Kind", bound=type[AcquisitionFunction])
 
 
 @runtime_checkable
@@ -182,28 +178,6 @@ def keep_unregistered(module: Module, name: str, value: Any) -> None:
     of the state of the acquisition function, which they follow from.
     """
     object.__setattr__(module, name, value)
-
-
-def construct_from_own_arguments(kind: Kind) -> Kind:
-    r"""Class decorator that registers the input constructor of an acquisition function.
-
-    BoTorch's `get_acqf_input_constructor`, and Ax, ask for the arguments of a class. This one
-    takes the arguments of `__init__`, with their defaults, and returns them.
-
-    Args:
-        kind: The class, whose `__init__` names all its arguments.
-    """
-    own = inspect.signature(kind)
-
-    def construct_inputs(**arguments: Any) -> dict[str, Any]:
-        bound = own.bind(**arguments)
-        bound.apply_defaults()
-        return dict(bound.arguments)
-
-    construct_inputs.__signature__ = own  # type: ignore[attr-defined]
-    construct_inputs.__name__ = f"construct_inputs_of_{kind.__name__}"
-    acqf_input_constructor(kind)(construct_inputs)
-    return kind
 
 
 def as_nonnegative(name: str, value: float | Tensor) -> Tensor:

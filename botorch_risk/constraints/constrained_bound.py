@@ -9,11 +9,8 @@ from botorch.models.model import Model
 from torch import Tensor
 from torch.nn import ModuleList
 
-from botorch_risk.acquisition.pointwise import (
-    PointwiseAcquisitionFunction,
-    as_nonnegative,
-    construct_from_own_arguments,
-)
+from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
 from botorch_risk.constraints.risk_constraint import OutcomeConstraint, check_constraints
 from botorch_risk.models.outcomes import spread_of, warn_if_out_of_reach
 

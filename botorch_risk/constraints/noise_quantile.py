@@ -10,11 +10,11 @@ from botorch.posteriors.gpytorch import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
+from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.mean_variance import require_mean_variance_gp
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
     as_nonnegative,
-    construct_from_own_arguments,
     per_point,
     register_weights,
 )

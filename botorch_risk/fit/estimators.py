@@ -8,9 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
-from botorch.fit import fit_fully_bayesian_model_nuts
 from botorch.models import SingleTaskGP
-from botorch.models.fully_bayesian import FullyBayesianSingleTaskGP
 from botorch.models.model import Model
 from botorch.models.transforms import Standardize
 from torch import Tensor
@@ -159,6 +157,9 @@ class FullyBayesian:
                 "Expected NumPyro and JAX, which sample the hyperparameters. Install them with "
                 "`pip install 'botorch_risk[bayesian]'`."
             )
+        from botorch.fit import fit_fully_bayesian_model_nuts
+        from botorch.models.fully_bayesian import FullyBayesianSingleTaskGP
+
         if model.batch_shape:
             raise UnsupportedError(
                 "Expected a model of one replicate: MCMC samples them one after the other. "

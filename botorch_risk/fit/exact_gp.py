@@ -6,7 +6,6 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
-from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
 from numpy import ndarray
@@ -297,6 +296,8 @@ def _collect(
 def _fit_by_botorch(
     mll: ExactMarginalLogLikelihood, max_iterations: int, tolerance: float, reason: str
 ) -> FitResult:
+    from botorch.fit import fit_gpytorch_mll  # SciPy's optimisers, which a closed form spares
+
     model = mll.model
     options = {"maxiter": max_iterations, "gtol": tolerance}
     fit_gpytorch_mll(mll, optimizer_kwargs={"options": options})
@@ -339,6 +340,8 @@ def fit_with_loss_like(mll: MarginalLogLikelihood, **options: Any) -> Callable[[
             part = mll.of_process(process)
         else:
             part = type(mll)(process.likelihood, process)
+        from botorch.fit import fit_gpytorch_mll
+
         fit_gpytorch_mll(part, **options)
         return not part.training
 

@@ -8,10 +8,10 @@ import torch
 from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
+from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
     as_nonnegative,
-    construct_from_own_arguments,
     map_replicates,
 )
 from botorch_risk.arguments import check_counts, check_positive

@@ -13,7 +13,7 @@ from botorch_risk.strategies.adaptive_repeats import (
     WorthOfReadings,
     adaptive_repeats,
 )
-from botorch_risk.strategies.environment import EnvironmentRisk
+from botorch_risk.strategies.environment_risk import EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.kde import drbo_kde, drbo_mmd, risk_kde, sbo_kde

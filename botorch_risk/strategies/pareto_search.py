@@ -31,7 +31,7 @@ from botorch_risk.models.botorch_parts import check_risk_measure, parts_of
 from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.robust.robust import robust
-from botorch_risk.strategies.environment import Chooser, EnvironmentRisk
+from botorch_risk.strategies.environment_risk import Chooser, EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.risk_search import (

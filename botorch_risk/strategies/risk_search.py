@@ -31,7 +31,13 @@ from botorch_risk.models.outcomes import single_outcome, spread_of
 from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.robust.robust import robust
-from botorch_risk.strategies.environment import Bound, Chooser, EnvironmentRisk, Reporting, Turn
+from botorch_risk.strategies.environment_risk import (
+    Bound,
+    Chooser,
+    EnvironmentRisk,
+    Reporting,
+    Turn,
+)
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.space import Box, decision_box, maximize_by_botorch
 from botorch_risk.strategies.strategy import Strategy

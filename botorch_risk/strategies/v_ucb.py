@@ -12,7 +12,7 @@ from botorch_risk.arguments import check_arguments, check_fields
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.environments import Environment, IndependentEnvironment, ObservedContexts
 from botorch_risk.risk import ValueAtRisk
-from botorch_risk.strategies.environment import Turn
+from botorch_risk.strategies.environment_risk import Turn
 from botorch_risk.strategies.risk_search import risk_search
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy

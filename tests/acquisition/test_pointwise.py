@@ -11,10 +11,10 @@ from botorch.models import SingleTaskGP
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperConfidenceBound
+from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisition,
     PointwiseAcquisitionFunction,
-    construct_from_own_arguments,
     map_replicates,
 )
 from botorch_risk.environments import DiscreteEnvironment

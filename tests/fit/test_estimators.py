@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
+import botorch.fit
 import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError
@@ -104,7 +105,7 @@ def test_mcmc_lets_jax_forget_what_it_compiled(monkeypatch: pytest.MonkeyPatch) 
     pytest.importorskip("numpyro")
     cleared: list[int] = []
     monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(1))
-    monkeypatch.setattr(estimators, "fit_fully_bayesian_model_nuts", lambda *_, **__: None)
+    monkeypatch.setattr(botorch.fit, "fit_fully_bayesian_model_nuts", lambda *_, **__: None)
     for t in range(2 * estimators.FITS_BETWEEN_CLEARING):
         FullyBayesian()(model_of(), [0], t)
     assert len(cleared) == 2

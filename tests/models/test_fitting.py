@@ -99,7 +99,7 @@ def test_options_of_botorch_are_given_to_botorch(options, monkeypatch):
         given.append(kwargs)
         return fit_gpytorch_mll(mll, **kwargs)
 
-    monkeypatch.setattr("botorch_risk.fit.exact_gp.fit_gpytorch_mll", watched)
+    monkeypatch.setattr("botorch.fit.fit_gpytorch_mll", watched)
     model = small_model()
     twin = copy.deepcopy(model)
     fit(model, **options)

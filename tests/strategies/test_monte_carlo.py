@@ -13,7 +13,7 @@ from torch import Tensor
 
 from botorch_risk.robust import robust
 from botorch_risk.strategies import MonteCarloDecision, Strategy, risk_search
-from botorch_risk.strategies.environment import Turn
+from botorch_risk.strategies.environment_risk import Turn
 from botorch_risk.strategies.risk_search import model_of_replicate
 from tests.strategies.cases import PAIRS
 from tests.strategies.loops import play

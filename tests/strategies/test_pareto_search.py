@@ -18,7 +18,7 @@ from botorch_risk.environments import InputPerturbation
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.robust import robust
 from botorch_risk.strategies import HypervolumeImprovement, Strategy, pareto_search
-from botorch_risk.strategies.environment import Turn
+from botorch_risk.strategies.environment_risk import Turn
 from botorch_risk.strategies.risk_search import model_of_replicate
 from botorch_risk.test_functions import EnvironmentalSchaffer
 from tests.strategies.cases import OBJECTIVES

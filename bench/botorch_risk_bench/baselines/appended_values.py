@@ -17,7 +17,7 @@ from torch import Tensor
 from botorch_risk.environments.environment import choose
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.seeding import generators
-from botorch_risk.strategies.environment import Turn
+from botorch_risk.strategies.environment_risk import Turn
 
 
 def resampled_values(turn: Turn, n_w: int) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 from botorch_risk.arguments import check_arguments, check_fields
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.strategies.environment import EnvironmentRisk
+from botorch_risk.strategies.environment_risk import EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import ReportedMethod, View
 from botorch_risk.strategies.random_search import RandomPoints

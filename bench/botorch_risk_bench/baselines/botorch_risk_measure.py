@@ -16,7 +16,7 @@ from torch import Tensor
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.strategies.environment import Chooser, EnvironmentRisk, Reporting, Turn
+from botorch_risk.strategies.environment_risk import Chooser, EnvironmentRisk, Reporting, Turn
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.risk_search import (
     AcquisitionOfRisk,

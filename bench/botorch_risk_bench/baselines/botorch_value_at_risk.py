@@ -25,7 +25,7 @@ from botorch_risk.environments import Environment
 from botorch_risk.gradients import conditioning_on, require_gradients
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import derive_seed, generators
-from botorch_risk.strategies.environment import EnvironmentRisk, Turn, input_range
+from botorch_risk.strategies.environment_risk import EnvironmentRisk, Turn, input_range
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.space import Box, Space, decision_box, require_continuous

@@ -14,7 +14,7 @@ from botorch_risk.arguments import check_arguments
 from botorch_risk.environments import Environment, ObservedContexts, StandardDeviationBox
 from botorch_risk.environments.uniforms import check_num_points
 from botorch_risk.risk import WorstCase
-from botorch_risk.strategies.environment import EnvironmentRisk
+from botorch_risk.strategies.environment_risk import EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.risk_search import DecisionThenValue, largest_bound, risk_search
 from botorch_risk.strategies.space import Box, decision_box

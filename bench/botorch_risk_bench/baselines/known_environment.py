@@ -14,7 +14,7 @@ from botorch_risk.arguments import check_arguments
 from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import ValueAtRisk, WorstCase
 from botorch_risk.seeding import generators
-from botorch_risk.strategies.environment import Chooser, Turn
+from botorch_risk.strategies.environment_risk import Chooser, Turn
 from botorch_risk.strategies.risk_search import risk_search
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy

@@ -10,7 +10,7 @@ from botorch_risk.arguments import check_arguments
 from botorch_risk.constraints.risk_constraint import RiskConstraint
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.strategies.environment import EnvironmentRisk, Reporting
+from botorch_risk.strategies.environment_risk import EnvironmentRisk, Reporting
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.pareto_search import of_measures
 from botorch_risk.strategies.risk_search import DecisionThenValue, RiskRecipe, random_decision

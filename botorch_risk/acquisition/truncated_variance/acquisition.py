@@ -4,11 +4,11 @@ from functools import partial
 from typing import Any, Literal
 
 import torch
-from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_risk.acquisition.input_constructors import register_input_constructor
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
 from botorch_risk.acquisition.truncated_variance.covering import (
     GreedyCovering,
@@ -215,7 +215,6 @@ class TruncatedVarianceReduction(PointwiseAcquisitionFunction):
         return gain(covariance, inverse, targets) / cost  # Eq. (3)
 
 
-@acqf_input_constructor(TruncatedVarianceReduction)
 def construct_inputs_truncated_variance(
     model: Model,
     state: TruncatedVarianceState,
@@ -246,3 +245,6 @@ def construct_inputs_truncated_variance(
         "anticipate": anticipate,
         "X_pending": X_pending,
     }
+
+
+register_input_constructor(TruncatedVarianceReduction, construct_inputs_truncated_variance)

@@ -41,7 +41,7 @@ from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import pareto_search, random_decision, risk_search
-from botorch_risk.strategies.environment import Turn
+from botorch_risk.strategies.environment_risk import Turn
 from botorch_risk.strategies.pareto_search import HypervolumeImprovement
 from botorch_risk.strategies.risk_search import model_of_replicate
 from tests.strategies.cases import OBJECTIVES, PAIRS

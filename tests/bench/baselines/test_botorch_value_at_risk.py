@@ -18,7 +18,7 @@ from torch import Tensor
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import Strategy
-from botorch_risk.strategies.environment import Turn
+from botorch_risk.strategies.environment_risk import Turn
 from botorch_risk.test_functions import ValueAtRiskBranin, ValueAtRiskHartmann
 
 PROBLEM = ValueAtRiskBranin()

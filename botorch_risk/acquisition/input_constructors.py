@@ -1,0 +1,85 @@
+r"""What BoTorch's `get_acqf_input_constructor`, and Ax, know of our acquisition functions.
+
+BoTorch's registry takes a third of a second to import (it brings SciPy's statistics), and a loop
+that builds its acquisition function itself never asks it. So each class is registered at once
+where the registry is there, and otherwise when it is first imported, by whomever.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, TypeVar
+
+REGISTRY = "botorch.acquisition.input_constructors"
+Kind = TypeVar("Kind", bound=type)
+_waiting: dict[type, Callable[..., dict[str, Any]]] = {}
+
+
+def register_input_constructor(kind: type, construct: Callable[..., dict[str, Any]]) -> None:
+    r"""Tells BoTorch how the arguments of a class follow from those that Ax has.
+
+    Args:
+        kind: The class of an acquisition function.
+        construct: Takes a `model` and any options by name, returns the arguments of `kind`.
+    """
+    if REGISTRY in sys.modules:
+        _register(sys.modules[REGISTRY], kind, construct)
+    else:
+        _waiting[kind] = construct
+
+
+def construct_from_own_arguments(kind: Kind) -> Kind:
+    r"""Class decorator that registers an input constructor: the arguments of `__init__` themselves.
+
+    Args:
+        kind: The class, whose `__init__` names all its arguments.
+    """
+    own = inspect.signature(kind)
+
+    def construct_inputs(**arguments: Any) -> dict[str, Any]:
+        bound = own.bind(**arguments)
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    construct_inputs.__signature__ = own  # type: ignore[attr-defined]
+    construct_inputs.__name__ = f"construct_inputs_of_{kind.__name__}"
+    register_input_constructor(kind, construct_inputs)
+    return kind
+
+
+def _register(registry: ModuleType, kind: type, construct: Callable[..., dict[str, Any]]) -> None:
+    registry.acqf_input_constructor(kind)(construct)
+
+
+class _AfterTheRegistry(MetaPathFinder):
+    r"""Finds BoTorch's registry as Python would, and registers what waits once it has run."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name != REGISTRY:
+            return None
+        sys.meta_path.remove(self)  # the search below does not come here again
+        spec = find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Registering(spec.loader)
+        return spec
+
+
+class _Registering(Loader):
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        while _waiting:
+            _register(module, *_waiting.popitem())
+
+
+if REGISTRY not in sys.modules:
+    sys.meta_path.insert(0, _AfterTheRegistry())
