@@ -13,6 +13,7 @@ from botorch_risk.acquisition.input_constructors import construct_from_own_argum
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
 from botorch_risk.constraints.risk_constraint import OutcomeConstraint, check_constraints
 from botorch_risk.models.outcomes import spread_of, warn_if_out_of_reach
+from botorch_risk.risk import RiskMeasure
 
 Side = Literal["lower", "mean", "upper"]
 _FAR = 1e4  # spreads of the objective by which reporting sets the infeasible apart
@@ -125,6 +126,12 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         self.register_buffer("prices", prices)
         self.register_buffer("far", _FAR * spread)
         self.set_X_pending(X_pending)
+
+    @property
+    def risk_measure(self) -> RiskMeasure:
+        r"""The measure of the objective."""
+        measure: RiskMeasure = self.bound.risk_measure
+        return measure
 
     def _condition(self, X_pending: Tensor | None) -> None:
         for part in self._parts:

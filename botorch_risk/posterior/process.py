@@ -119,10 +119,11 @@ class PriorProcess:
         likelihood = self.model.likelihood
         if type(likelihood) is not GaussianLikelihood:
             return None
-        _, factor = self._units(X)
-        return (factor.square() * likelihood.noise.detach()).expand(
-            self.num_replicates, X.shape[-2]
-        )
+        return likelihood.noise.detach() * self.outcome_factor(X).square()
+
+    def outcome_factor(self, X: Tensor) -> Tensor:
+        r"""One unit of the model's outcomes in the user's units at points, `B x m`."""
+        return self._units(X)[1].expand(self.num_replicates, X.shape[-2])
 
     def _units(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Offset and factor from the model's outcomes to the user's, at each point."""

@@ -69,6 +69,16 @@ class RiskMeasure(ABC):
     @abstractmethod
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor: ...
 
+    def expected(self, mean: Tensor, variance: Tensor, weights: Tensor) -> Tensor | None:
+        r"""The expected risk of normal values, if it follows from their marginals; else None.
+
+        Args:
+            mean: `... x n_w`, in which it is differentiable.
+            variance: `... x n_w`.
+            weights: Probabilities, broadcastable to `... x n_w`.
+        """
+        return None
+
     def following(self, previous: RiskMeasure) -> RiskMeasure:
         r"""The measure with what one of an earlier round has factored; here, itself."""
         return self
@@ -189,6 +199,9 @@ def _ascending(
 @dataclass(frozen=True)
 class Expectation(RiskMeasure):
     r"""The mean, neutral to risk: `risk = sum_j weights_j values_j`."""
+
+    def expected(self, mean: Tensor, variance: Tensor, weights: Tensor) -> Tensor:
+        return self(mean, weights)
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         return (weights * values).sum(dim=-1)

@@ -23,11 +23,11 @@ from botorch.models.model import Model
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.get_sampler import GetSampler
 from botorch.sampling.normal import IIDNormalSampler, NormalMCSampler, SobolQMCNormalSampler
-from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from botorch_risk.posterior.cache import is_same_tensor
+from botorch_risk.posterior.joint_moments import jitter_of, safe_root
 from botorch_risk.posterior.marginals import MarginalPredictor, has_closed_form
 from botorch_risk.posterior.process import ConditionedProcess, Points, PriorProcess
 
@@ -120,27 +120,6 @@ def determining_points(covariance: Tensor, tolerance: Tensor) -> Tensor:
         left[index] = 0.0
         chosen.append(int(index))
     return torch.tensor(sorted(chosen), device=covariance.device, dtype=torch.long)
-
-
-def jitter_of(like: Tensor) -> float:
-    r"""The relative variance below which a point is determined by others, to rounding."""
-    return 1e-8 if like.dtype == torch.float64 else 1e-5
-
-
-def safe_root(covariance: Tensor, scale: Tensor) -> Tensor:
-    r"""Cholesky factors `batch_shape x Q x Q`; with a jitter only for entries that need it.
-
-    The jitter is relative to `scale`, the prior variance.
-    """
-    jitter = jitter_of(covariance) * scale
-    factor, info = torch.linalg.cholesky_ex(covariance)
-    smallest = factor.detach().diagonal(dim1=-2, dim2=-1).square().amin(dim=-1)
-    weak = (info > 0) | ~(smallest >= jitter)
-    if not weak.any():
-        return factor
-    identity = torch.eye(covariance.shape[-1]).to(covariance)
-    root: Tensor = psd_safe_cholesky(covariance + (weak * jitter)[..., None, None] * identity)
-    return root
 
 
 _KEPT = 4  # lists of constant points whose factors are remembered

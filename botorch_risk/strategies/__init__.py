@@ -13,6 +13,15 @@ from botorch_risk.strategies.adaptive_repeats import (
     WorthOfReadings,
     adaptive_repeats,
 )
+from botorch_risk.strategies.decision_then_value import (
+    VALUE_RULES,
+    DecisionThenValue,
+    LacingValue,
+    largest_bound,
+    largest_reduction,
+    least_certain,
+    random_decision,
+)
 from botorch_risk.strategies.environment_risk import EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.history import History
@@ -26,14 +35,7 @@ from botorch_risk.strategies.pareto_search import (
 )
 from botorch_risk.strategies.rahbo import MeanVarianceSearch, Weights, rahbo, rahbo_us
 from botorch_risk.strategies.random_search import RandomPoints, random_search
-from botorch_risk.strategies.risk_search import (
-    DecisionThenValue,
-    MonteCarloDecision,
-    RiskRecipe,
-    largest_bound,
-    random_decision,
-    risk_search,
-)
+from botorch_risk.strategies.risk_search import MonteCarloDecision, RiskRecipe, risk_search
 from botorch_risk.strategies.single_experiment import SingleExperiment
 from botorch_risk.strategies.space import Box, Space, initial_design
 from botorch_risk.strategies.strategy import Strategy
@@ -46,9 +48,10 @@ from botorch_risk.strategies.truvar import (
     truvar_state,
 )
 from botorch_risk.strategies.uhe_bo import RandomOrAcquire, uhe_bo
-from botorch_risk.strategies.v_ucb import LacedValue, v_ucb
+from botorch_risk.strategies.v_ucb import v_ucb
 
 __all__ = [
+    "VALUE_RULES",
     "Acquire",
     "AdaptiveRepeats",
     "Box",
@@ -60,7 +63,7 @@ __all__ = [
     "FixedRepeats",
     "History",
     "HypervolumeImprovement",
-    "LacedValue",
+    "LacingValue",
     "MeanVarianceSearch",
     "MeasuredBox",
     "Method",
@@ -86,6 +89,8 @@ __all__ = [
     "drbo_mmd",
     "initial_design",
     "largest_bound",
+    "largest_reduction",
+    "least_certain",
     "pareto_search",
     "rahbo",
     "rahbo_us",

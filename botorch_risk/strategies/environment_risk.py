@@ -75,11 +75,13 @@ class EnvironmentRisk(Method):
         >>> from functools import partial
         >>> from botorch_risk.acquisition import v_ucb
         >>> from botorch_risk.environments import DiscreteEnvironment
-        >>> from botorch_risk.strategies import Box, LacedValue, Strategy
+        >>> from botorch_risk.strategies import Box, DecisionThenValue, LacingValue, Strategy
+        >>> from botorch_risk.strategies import largest_bound
         >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
         >>> w = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
         >>> recipe = partial(v_ucb, risk_level=0.1)
-        >>> method = EnvironmentRisk(recipe, LacedValue(), num_restarts=2, raw_samples=16)
+        >>> choose = DecisionThenValue(largest_bound, LacingValue())
+        >>> method = EnvironmentRisk(recipe, choose, num_restarts=2, raw_samples=16)
         >>> space = EnvironmentSpace(Box(unit), DiscreteEnvironment(w))
         >>> strategy = Strategy(space, method, seeds=0, num_initial=8)
         >>> X = strategy.ask()  # pairs (x, w)

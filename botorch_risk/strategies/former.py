@@ -56,6 +56,7 @@ def _value_at_risk(old: Mapping[str, Any]) -> Any:
     return _recipe(measure, old["beta"])
 
 
+_LARGEST_BOUND, _LEAST_CERTAIN = "botorch_risk.largest_bound", "botorch_risk.least_certain"
 _WORST = _of_class("WorstCase", over="support")
 
 # By the name of a class or of a function.
@@ -66,6 +67,10 @@ _FORMER: dict[str, Callable[[dict[str, Any]], Any]] = {
     ),
     "botorch_risk.MeanVariance": lambda old: (  # a method, or the measure of risk
         {**old, "class": "botorch_risk.MeanVarianceSearch"} if "weights" in old else old
+    ),
+    "botorch_risk.DecisionThenValue": lambda old: {"value": _LEAST_CERTAIN, **old},
+    "botorch_risk.LacedValue": lambda old: _of_class(  # which chose the decision too
+        "DecisionThenValue", decide=_LARGEST_BOUND, value=_of_class("LacingValue", rule=old["rule"])
     ),
     "botorch_risk.EnvironmentRisk": lambda old: {"uses_w": True, "uses_previous": False, **old},
 }
@@ -84,7 +89,7 @@ def _with_learnt_contexts(old: dict[str, Any]) -> dict[str, Any]:
         recipe=_function("_without_contexts", beta=recipe["beta"])
         if risk_measure is None
         else _recipe(risk_measure, recipe["beta"]),
-        choose=_of_class("DecisionThenValue", decide="botorch_risk.largest_bound"),
+        choose=_of_class("DecisionThenValue", decide=_LARGEST_BOUND, value=_LEAST_CERTAIN),
         reporting="posterior_mean",
         num_outcomes=1,
         uses_w=method.pop("uses_contexts"),

@@ -25,18 +25,23 @@ from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import check_beta
 from botorch_risk.arguments import check_arguments, check_counts, check_fields, check_nonnegative
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
-from botorch_risk.constraints.risk_constraint import RiskConstraint, check_constraints, under
+from botorch_risk.constraints.risk_constraint import (
+    OutcomeConstraint,
+    RiskConstraint,
+    check_constraints,
+    under,
+)
 from botorch_risk.environments import Environment, ObservedContexts
 from botorch_risk.models.botorch_parts import check_risk_measure, parts_of
 from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.robust.robust import robust
+from botorch_risk.strategies.decision_then_value import DecisionThenValue, ValueRule, value_of_rule
 from botorch_risk.strategies.environment_risk import Chooser, EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.risk_search import (
     AcquisitionOfRisk,
-    DecisionThenValue,
     MonteCarloDecision,
     spreads_of_risks,
 )
@@ -57,6 +62,15 @@ class ObjectiveRisks:
     model: Model
     bounds: tuple[RiskUpperConfidenceBound, ...]
     constraints: ConstrainedUpperConfidenceBound | None = None
+
+    @property
+    def risk_measure(self) -> list[RiskMeasure]:
+        r"""The measure of each objective."""
+        return [bound.risk_measure for bound in self.bounds]
+
+    @property
+    def risk_constraints(self) -> Sequence[OutcomeConstraint]:
+        return () if self.constraints is None else self.constraints.risk_constraints
 
     def mean(self, X: Tensor) -> Tensor:
         r"""Risks of the posterior mean at decisions `R x n x d_x`, `R x n x m`."""
@@ -321,6 +335,7 @@ def pareto_search(
     acquisition: AcquisitionOfRisk | None = None,
     max_iterations: int = 50,
     w_is_chosen: bool = False,
+    value_rule: ValueRule = "risk_variance",
     num_initial: int = 10,
     batch_size: int = 1,
     **options: Any,
@@ -357,6 +372,7 @@ def pareto_search(
         max_iterations: Iterations of the acquisition optimiser.
         w_is_chosen: Whether w is chosen (`DecisionThenValue`); otherwise the environment draws it,
             and it is observed with the outcomes.
+        value_rule: Which w is chosen for a decision, as in `risk_search`.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         options: `num_restarts` and `raw_samples` of the acquisition optimiser.
@@ -396,7 +412,7 @@ def pareto_search(
     )
     method = of_measures(
         measures,
-        DecisionThenValue(decide),
+        DecisionThenValue(decide, value_of_rule(value_rule)),
         constraints=constraints,
         constraint_beta=constraint_beta,
         **options,

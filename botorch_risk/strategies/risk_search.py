@@ -27,10 +27,14 @@ from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenc
 from botorch_risk.constraints.risk_constraint import RiskConstraint, check_constraints, under
 from botorch_risk.environments import Environment, ObservedContexts
 from botorch_risk.models.botorch_parts import parts_of
-from botorch_risk.models.outcomes import single_outcome, spread_of
-from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.robust.robust import robust
+from botorch_risk.strategies.decision_then_value import (
+    DecisionThenValue,
+    ValueRule,
+    largest_bound,
+    value_of_rule,
+)
 from botorch_risk.strategies.environment_risk import (
     Bound,
     Chooser,
@@ -252,40 +256,6 @@ class RiskRecipe:
         )
 
 
-@dataclass(frozen=True)
-class DecisionThenValue:
-    r"""A decision, and if w is chosen the value of W at which its outcomes are least certain.
-
-    The value has the largest sum over the outcomes of `sigma(x, w) / spread`, the spread being the
-    standard deviation of what was observed. It lies in the support.
-
-    Args:
-        decide: Chooses the decision, `R x 1 x d_x`.
-    """
-
-    decide: Chooser
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def __call__(self, turn: Turn) -> Tensor:
-        X = self.decide(turn)
-        if not turn.space.w_is_chosen:
-            return X
-        return turn.space.row(X, _least_certain(turn, X))
-
-
-def largest_bound(turn: Turn) -> Tensor:
-    r"""The decision of the largest confidence bound, `R x 1 x d_x`."""
-    return turn.maximize(turn.bound)
-
-
-def random_decision(turn: Turn) -> Tensor:
-    r"""A uniformly random decision, `R x 1 x d_x`."""
-    X: Tensor = turn.space.box.random_points(turn.streams("decision"), 1)
-    return X
-
-
 def risk_search(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
@@ -299,6 +269,7 @@ def risk_search(
     acquisition: AcquisitionOfRisk | None = None,
     choose: Chooser | None = None,
     w_is_chosen: bool = False,
+    value_rule: ValueRule = "risk_variance",
     num_initial: int = 10,
     batch_size: int = 1,
     reporting: Reporting | None = None,
@@ -316,6 +287,9 @@ def risk_search(
     posterior mean; with constraints, among all decisions that are feasible with confidence,
     evaluated or not, since a search for the edge of the feasible set evaluates few that are. A
     warning says if there is none.
+
+    Where w can be chosen, in a simulator or on a test bench, `w_is_chosen=True` is worth more than
+    any other choice.
 
     Outcomes beyond the first are those that constraints ask for; then `tell` takes `R x q x k x m`.
 
@@ -340,9 +314,12 @@ def risk_search(
         choose: How rows are chosen, in place of `acquisition`. Default: `DecisionThenValue`.
         w_is_chosen: Whether w is chosen; otherwise the environment draws it, and it is observed
             with the outcome.
+        value_rule: Which w is chosen for a decision, see `VALUE_RULES`. Default: the one whose
+            reading most reduces the variance of the risk (`select_value`).
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
-        reporting: The rule of the recommendation, as in `EnvironmentRisk`.
+        reporting: The rule of the recommendation, as in `EnvironmentRisk`. Default: any decision,
+            evaluated or not, if w is chosen or there are constraints; otherwise an evaluated one.
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:
@@ -383,30 +360,16 @@ def risk_search(
             "Expected `w_is_chosen=False` if the environment perturbs the decision, with "
             f"constraints. Got {type(environment).__name__}."
         )
-    if acquisition is not None:
-        choose = DecisionThenValue(
-            MonteCarloDecision(acquisition, risk_measure, recipe.constraints)
-        )
+    if choose is None:
+        decide: Chooser = largest_bound
+        if acquisition is not None:
+            decide = MonteCarloDecision(acquisition, risk_measure, recipe.constraints)
+        choose = DecisionThenValue(decide, value_of_rule(value_rule))
     method = EnvironmentRisk(
         recipe,
-        choose or DecisionThenValue(largest_bound),
-        reporting or recipe.reporting,
+        choose,
+        reporting or ("posterior_mean_everywhere" if w_is_chosen else recipe.reporting),
         num_outcomes=recipe.num_outcomes,
         **options,
     )
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
-
-
-def _least_certain(turn: Turn, X: Tensor) -> Tensor:
-    r"""The inputs of the model at decisions `R x 1 x d_x`, with the value of W to query."""
-    inputs, weights = turn.environment.expand(X)  # R x 1 x n_w x d
-    model, pairs = turn.model, inputs.squeeze(-3)
-    total = torch.zeros_like(pairs[..., 0])  # R x n_w
-    with torch.no_grad():
-        for outcome in range(model.num_outputs):
-            deviation = MarginalPredictor(single_outcome(model, outcome))(pairs).variance.sqrt()
-            total += deviation / spread_of(model, outcome).to(deviation).unsqueeze(-1)
-    supported = (weights > 0).expand(inputs.shape[:-1]).squeeze(-2)
-    best = total.masked_fill(~supported, -torch.inf).argmax(dim=-1)
-    index = best[:, None, None, None].expand(-1, 1, 1, inputs.shape[-1])
-    return inputs.gather(-2, index).squeeze(-2)

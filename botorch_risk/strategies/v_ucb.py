@@ -1,51 +1,24 @@
 r"""V-UCB, value-at-risk optimisation under a known environment [Nguyen2021vucb]_."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
-from botorch_risk.acquisition.lacing import LacingRule, select_lacing_value
+from botorch_risk.acquisition.lacing import LacingRule
 from botorch_risk.acquisition.widths import Beta, bayesian_beta
-from botorch_risk.arguments import check_arguments, check_fields
-from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
+from botorch_risk.arguments import check_arguments
 from botorch_risk.environments import Environment, IndependentEnvironment, ObservedContexts
 from botorch_risk.risk import ValueAtRisk
-from botorch_risk.strategies.environment_risk import Turn
+from botorch_risk.strategies.decision_then_value import (
+    DecisionThenValue,
+    LacingValue,
+    largest_bound,
+)
+from botorch_risk.strategies.environment_risk import Reporting
 from botorch_risk.strategies.risk_search import risk_search
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
-
-
-@dataclass(frozen=True)
-class LacedValue:
-    r"""The decision of the largest bound, with a lacing value if w is chosen.
-
-    Algorithm 1, line 4, and Definition 1 of [Nguyen2021vucb]_.
-
-    Args:
-        rule: How `select_lacing_value` chooses w: `"probability"` is V-UCB Prob and `"uniform"`
-            V-UCB Unif.
-
-    Raises:
-        ValueError: If the rule is unknown.
-    """
-
-    rule: LacingRule = "probability"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def __call__(self, turn: Turn) -> Tensor:
-        bound: Any = turn.bound
-        X = turn.maximize(bound)
-        if not turn.space.w_is_chosen:
-            return X
-        if isinstance(bound, ConstrainedUpperConfidenceBound):
-            bound = bound.bound
-        inputs = select_lacing_value(bound, X, self.rule, seeds=turn.streams("lacing"))
-        return turn.space.row(X, inputs)
 
 
 def v_ucb(
@@ -57,6 +30,7 @@ def v_ucb(
     beta: Beta = bayesian_beta,
     rule: LacingRule = "probability",
     w_is_chosen: bool = True,
+    reporting: Reporting = "posterior_mean",
     **options: Any,
 ) -> Strategy:
     r"""V-UCB: value-at-risk upper confidence bound, Algorithm 1 of [Nguyen2021vucb]_.
@@ -73,9 +47,10 @@ def v_ucb(
             `ObservedContexts` if it is learnt.
         risk_level: Lower-tail probability in (0, 1), the paper's alpha.
         beta: Squared width of the bound: a number, or a function of the round from 1.
-        rule: Which lacing value is chosen; see `LacedValue`.
+        rule: Which lacing value is chosen; see `LacingValue`.
         w_is_chosen: Whether w can be chosen; otherwise the environment draws it, as it does all
             contexts whose distribution is learnt.
+        reporting: The rule of the recommendation, as in `EnvironmentRisk`.
         options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
 
     Raises:
@@ -105,7 +80,8 @@ def v_ucb(
         environment=environment,
         risk_measure=ValueAtRisk(risk_level),
         beta=beta,
-        choose=LacedValue(rule),
+        choose=DecisionThenValue(largest_bound, LacingValue(rule)),
+        reporting=reporting,
         w_is_chosen=w_is_chosen,
         **options,
     )

@@ -11,11 +11,16 @@ from torch import Tensor
 from botorch_risk.arguments import check_arguments, check_fields
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
+from botorch_risk.strategies.decision_then_value import (
+    DecisionThenValue,
+    least_certain,
+    random_decision,
+)
 from botorch_risk.strategies.environment_risk import EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import ReportedMethod, View
 from botorch_risk.strategies.random_search import RandomPoints
-from botorch_risk.strategies.risk_search import DecisionThenValue, RiskRecipe, random_decision
+from botorch_risk.strategies.risk_search import RiskRecipe
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 
@@ -144,6 +149,6 @@ def ask_tell(
         return Strategy(box, AskTell(RandomPoints(**options), optimizer), seeds, **sizes)
     recipe = RiskRecipe(risk_measure)
     options = {"reporting": recipe.reporting, **options}
-    report = EnvironmentRisk(recipe, DecisionThenValue(random_decision), **options)
+    report = EnvironmentRisk(recipe, DecisionThenValue(random_decision, least_certain), **options)
     space = EnvironmentSpace(box, environment, w_is_chosen=False)
     return Strategy(space, AskTell(report, optimizer), seeds, **sizes)

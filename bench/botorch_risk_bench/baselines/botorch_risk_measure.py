@@ -16,14 +16,10 @@ from torch import Tensor
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import RiskMeasure
+from botorch_risk.strategies.decision_then_value import DecisionThenValue, least_certain
 from botorch_risk.strategies.environment_risk import Chooser, EnvironmentRisk, Reporting, Turn
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.risk_search import (
-    AcquisitionOfRisk,
-    DecisionThenValue,
-    MonteCarloDecision,
-    RiskRecipe,
-)
+from botorch_risk.strategies.risk_search import AcquisitionOfRisk, MonteCarloDecision, RiskRecipe
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.appended_values import resampled, without_numerical_warnings
@@ -73,7 +69,7 @@ def botorch_risk_measure(
     reduce = AppendedValues(objective, n_w)
     decide = Quietly(MonteCarloDecision(acquisition, risk_measure, reduce=reduce))
     method = EnvironmentRisk(
-        RiskRecipe(risk_measure), DecisionThenValue(decide), reporting, **options
+        RiskRecipe(risk_measure), DecisionThenValue(decide, least_certain), reporting, **options
     )
     space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen=False)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)

@@ -25,12 +25,16 @@ from botorch_risk.environments import Environment
 from botorch_risk.gradients import conditioning_on, require_gradients
 from botorch_risk.risk import ValueAtRisk
 from botorch_risk.seeding import derive_seed, generators
+from botorch_risk.strategies.decision_then_value import (
+    DecisionThenValue,
+    LacingValue,
+    largest_bound,
+)
 from botorch_risk.strategies.environment_risk import EnvironmentRisk, Turn, input_range
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.space import Box, Space, decision_box, require_continuous
 from botorch_risk.strategies.strategy import Strategy
-from botorch_risk.strategies.v_ucb import LacedValue
 from botorch_risk_bench.baselines.appended_values import (
     maximize_singly,
     model_with_values,
@@ -117,7 +121,8 @@ def of_botorch(
     r"""A strategy of an acquisition function of BoTorch."""
     ValueAtRisk(risk_level)  # raises
     recipe = partial(named.v_ucb, risk_level=risk_level)
-    report = EnvironmentRisk(recipe, LacedValue("uniform"), reporting=reporting)
+    choose = DecisionThenValue(largest_bound, LacingValue("uniform"))
+    report = EnvironmentRisk(recipe, choose, reporting=reporting)
     method = BoTorchValueAtRisk(acquisition, report, risk_level, **options)
     box = decision_box(bounds)
     require_continuous(box, "BoTorch's value-at-risk")

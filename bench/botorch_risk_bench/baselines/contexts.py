@@ -14,9 +14,14 @@ from botorch_risk.arguments import check_arguments
 from botorch_risk.environments import Environment, ObservedContexts, StandardDeviationBox
 from botorch_risk.environments.uniforms import check_num_points
 from botorch_risk.risk import WorstCase
+from botorch_risk.strategies.decision_then_value import (
+    DecisionThenValue,
+    largest_bound,
+    least_certain,
+)
 from botorch_risk.strategies.environment_risk import EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.risk_search import DecisionThenValue, largest_bound, risk_search
+from botorch_risk.strategies.risk_search import risk_search
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.documented import documented
@@ -61,7 +66,8 @@ def context_free_gp_ucb(
     unused = ObservedContexts(context_bounds, partial(StandardDeviationBox, n_w=1))
     space = EnvironmentSpace(decision_box(bounds), unused, w_is_chosen=False)
     recipe = partial(_without_contexts, beta=beta)
-    method = EnvironmentRisk(recipe, DecisionThenValue(largest_bound), uses_w=False, **options)
+    choose = DecisionThenValue(largest_bound, least_certain)  # w is observed
+    method = EnvironmentRisk(recipe, choose, uses_w=False, **options)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
 
 

@@ -14,11 +14,15 @@ from botorch_risk.arguments import check_arguments
 from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import ValueAtRisk, WorstCase
 from botorch_risk.seeding import generators
+from botorch_risk.strategies.decision_then_value import (
+    DecisionThenValue,
+    LacingValue,
+    largest_bound,
+)
 from botorch_risk.strategies.environment_risk import Chooser, Turn
 from botorch_risk.strategies.risk_search import risk_search
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
-from botorch_risk.strategies.v_ucb import LacedValue
 from botorch_risk_bench.baselines.documented import documented
 
 
@@ -49,7 +53,7 @@ def adversarial_stable_opt(
         environment=environment,
         risk_measure=WorstCase(),
         beta=beta,
-        choose=LacedValue("uniform"),
+        choose=DecisionThenValue(largest_bound, LacingValue("uniform")),
         w_is_chosen=w_is_chosen,
         **options,
     )

@@ -10,10 +10,15 @@ from botorch_risk.arguments import check_arguments
 from botorch_risk.constraints.risk_constraint import RiskConstraint
 from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
+from botorch_risk.strategies.decision_then_value import (
+    DecisionThenValue,
+    least_certain,
+    random_decision,
+)
 from botorch_risk.strategies.environment_risk import EnvironmentRisk, Reporting
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.pareto_search import of_measures
-from botorch_risk.strategies.risk_search import DecisionThenValue, RiskRecipe, random_decision
+from botorch_risk.strategies.risk_search import RiskRecipe
 from botorch_risk.strategies.space import Box, decision_box
 from botorch_risk.strategies.strategy import Strategy
 from botorch_risk_bench.baselines.documented import documented
@@ -44,7 +49,7 @@ def random_decisions(
     recipe = RiskRecipe(risk_measure, tuple(constraints), beta, constraint_beta)
     method = EnvironmentRisk(
         recipe,
-        DecisionThenValue(random_decision),
+        DecisionThenValue(random_decision, least_certain),
         reporting or recipe.reporting,
         num_outcomes=recipe.num_outcomes,
         **options,

@@ -26,7 +26,7 @@ from botorch_risk_bench.problems.tabular import TABLES
 
 from bench.studies.open_benchmark.noise_forms import NOISE_FORMS, NoiseForm
 from bench.studies.open_benchmark.others import OTHERS, Uniform
-from botorch_risk.strategies import Strategy, rahbo, risk_kde, risk_search
+from botorch_risk.strategies import VALUE_RULES, Strategy, rahbo, risk_kde, risk_search
 from botorch_risk.test_functions import CertifiedProblem
 from botorch_risk.test_functions.certified import RISKS, certificates
 
@@ -64,6 +64,13 @@ def strategies_of(
         ),
         "random": partial(random_decisions, **known, **SEARCH),
     }
+    chosen = partial(risk_search, w_is_chosen=True, **known, **SEARCH)
+    for rule in VALUE_RULES:
+        found[f"chosen-{rule}"] = partial(chosen, value_rule=rule)
+    # What `risk_search` did where w is chosen before it had these rules.
+    found["chosen-former"] = partial(
+        chosen, value_rule="outcome_variance", reporting="posterior_mean"
+    )
     if risk in OF_BOTORCH:
         found["qLogNEI-BoTorch"] = partial(
             botorch_risk_measure, objective=OF_BOTORCH[risk], n_w=N_W, **known, **SEARCH

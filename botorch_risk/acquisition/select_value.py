@@ -1,0 +1,185 @@
+r"""Select the value of W whose reading tells most of the risk of a decision."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_risk.acquisition.expected_risk import expected_risk
+from botorch_risk.arguments import as_tensor, check_counts
+from botorch_risk.environments import Environment
+from botorch_risk.models.botorch_parts import parts_of
+from botorch_risk.models.outcomes import refuse_reduced, single_outcome, spread_of
+from botorch_risk.posterior.joint_moments import joint_moments
+from botorch_risk.posterior.t_batch import input_widths
+from botorch_risk.risk import RiskMeasure
+
+
+class RiskWithLimit(Protocol):
+    r"""A risk that has to reach a limit, such as a `RiskConstraint`."""
+
+    @property
+    def outcome(self) -> int: ...
+
+    @property
+    def distribution(self) -> Environment: ...
+
+    @property
+    def risk_measure(self) -> RiskMeasure: ...
+
+    @property
+    def at_most(self) -> bool: ...
+
+    @property
+    def limit(self) -> float: ...
+
+
+def select_value(
+    model: Model,
+    environment: Environment,
+    risk_measure: RiskMeasure | Sequence[RiskMeasure],
+    X: Tensor,
+    num_samples: int = 16,
+    *,
+    constraints: Sequence[RiskWithLimit] = (),
+) -> Tensor:
+    r"""Choose the value of W whose reading most reduces the variance of the risk.
+
+        w* = argmax_w  (q' C e_w)^2 / (C_ww + noise_w),   q = E[grad risk(f)]
+
+    where `C` is the joint posterior covariance of `f(x, .)` over W. By Stein's identity
+    `q' C e_w` is the covariance of the risk with the outcome at w, so that this is the part of the
+    risk's variance that one reading at (x, w) is expected to explain; exactly for a measure that is
+    linear in the outcomes, and otherwise as far as the risk is jointly normal with the reading.
+    Compare `select_lacing_value`, the rule of [Nguyen2021vucb]_.
+
+    Where a reading shows several outcomes, their reductions are added up, each in squared spreads
+    of what was observed of its outcome, and that of a constraint weighted by `4 p (1 - p)`, where
+    `p` is the probability that it holds: what is certain needs no reading.
+
+    Args:
+        model: A fitted model of (x, w), or of x for an environment that perturbs x. Its first
+            outcomes are the objectives.
+        environment: The distribution of W.
+        risk_measure: Of the first outcome, any measure; or one for each objective.
+        X: Decisions that do not interact, `batch_shape x m x d_x`.
+        num_samples: Antithetic joint samples of `f(x, .)`, an even number, for measures whose
+            expectation has no closed form.
+        constraints: Risks that have to reach a limit, such as `RiskConstraint`.
+
+    Returns:
+        What to query, `batch_shape x m x d`: the decision with w in the last d_w columns, or the
+        perturbed decision for an `InputPerturbation`. w has a positive weight.
+
+    Raises:
+        BotorchTensorDimensionError: If decisions and environment do not make the inputs of the
+            model.
+        TypeError: If a part is no environment or no measure.
+        UnsupportedError: If the posterior of the model is not Gaussian, or the model is one of
+            risks already.
+        ValueError: If the number of samples is not positive and even.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> _ = torch.manual_seed(0)
+        >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
+        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> decision = torch.tensor([[0.3]], dtype=torch.double)
+        >>> select_value(model, environment, ConditionalValueAtRisk(0.2), decision).shape
+        torch.Size([1, 2])
+    """
+    check_counts(num_samples=num_samples)
+    if num_samples % 2:
+        raise ValueError(f"Expected an even number of samples. Got {num_samples=}.")
+    refuse_reduced(model)
+    several = isinstance(risk_measure, Sequence)
+    measures: Any = risk_measure if several else [risk_measure]
+    parts = [parts_of(environment, measure) for measure in measures]
+    X = as_tensor("X", X)
+    inputs, weights = parts[0][0].expand(X)
+    check_width(model, inputs)
+    reading = _Reading(model, parts[0][0], X, inputs, num_samples)
+    reductions = [reading.reduction(i, *of_risk)[0] for i, of_risk in enumerate(parts)]
+    total = torch.stack(reductions).sum(dim=0)
+    for each in constraints:
+        sign = -1.0 if each.at_most else 1.0
+        reduction, held = reading.reduction(
+            each.outcome, each.distribution, each.risk_measure, sign, each.limit
+        )
+        total = total + 4 * held * (1 - held) * reduction
+    supported = (weights > 0).expand(inputs.shape[:-1])
+    best = total.masked_fill(~supported, -torch.inf).argmax(dim=-1)
+    index = best[..., None, None].expand(*best.shape, 1, inputs.shape[-1])
+    return inputs.expand(*total.shape, inputs.shape[-1]).gather(-2, index).squeeze(-2)
+
+
+def check_width(model: Model, inputs: Tensor) -> None:
+    r"""Raise unless decisions and environment make the inputs of the model."""
+    widths = input_widths(model)
+    if widths is not None and inputs.shape[-1] not in widths:
+        raise BotorchTensorDimensionError(
+            f"Expected decisions and environment to make the {' or '.join(map(str, widths))} "
+            f"inputs of the model. Got {inputs.shape[-1]}."
+        )
+
+
+@dataclass(frozen=True)
+class _Reading:
+    r"""What may be read with a decision.
+
+    Attributes:
+        model: Of all outcomes.
+        environment: The distribution of W.
+        X: Decisions, `batch_shape x m x d_x`.
+        inputs: What may be queried with each, `batch_shape x m x n_w x d`.
+        num_samples: Of the outcomes over W.
+    """
+
+    model: Any
+    environment: Environment
+    X: Tensor
+    inputs: Tensor
+    num_samples: int
+
+    def reduction(
+        self,
+        outcome: int,
+        environment: Environment,
+        risk_measure: RiskMeasure,
+        sign: float = 1.0,
+        limit: float = 0.0,
+    ) -> tuple[Tensor, Tensor]:
+        r"""What each reading explains of the variance of a risk of `sign` times an outcome.
+
+        Returns:
+            `batch_shape x m x n_w`, in squared spreads of the outcome, and the probability that the
+            risk reaches the limit, `batch_shape x m x 1`.
+        """
+        model, points, first = single_outcome(self.model, outcome), self.inputs, 0
+        inputs, weights = environment.expand(self.X)
+        if environment is not self.environment:  # the risk is over points of its own
+            points, first = torch.cat([inputs, self.inputs], dim=-2), inputs.shape[-2]
+        n_w = inputs.shape[-2]
+        points = points.expand(*model.batch_shape, *points.shape[-3:])
+        mean, covariance, noise = joint_moments(model, points)
+        own, with_readings = covariance[..., :n_w, :n_w], covariance[..., :n_w, first:]
+        measure = risk_measure.bind(environment)
+        risk = expected_risk(measure, sign * mean[..., :n_w], own, weights, self.num_samples)
+        smallest = torch.finfo(mean.dtype).tiny
+        read = (covariance.diagonal(dim1=-2, dim2=-1) + noise)[..., first:].clamp_min(smallest)
+        reduction = _along(risk.gradient, with_readings).square() / read
+        variance = (_along(risk.gradient, own) * risk.gradient).sum(dim=-1, keepdim=True)
+        surplus = (risk.value - limit).unsqueeze(-1)
+        held = torch.special.ndtr(surplus / variance.clamp_min(smallest).sqrt())
+        return reduction / spread_of(model, 0).to(read)[..., None, None].square(), held
+
+
+def _along(gradient: Tensor, covariance: Tensor) -> Tensor:
+    return (gradient.unsqueeze(-2) @ covariance).squeeze(-2)

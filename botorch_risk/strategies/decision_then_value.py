@@ -1,0 +1,119 @@
+r"""A decision first, then the value of W to query with it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from botorch_risk.acquisition.lacing import LacingRule, select_lacing_value
+from botorch_risk.acquisition.select_value import select_value
+from botorch_risk.arguments import check_fields
+from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
+from botorch_risk.constraints.risk_constraint import RiskConstraint
+from botorch_risk.models.outcomes import single_outcome, spread_of
+from botorch_risk.posterior.marginals import MarginalPredictor
+from botorch_risk.strategies.environment_risk import Chooser, Turn
+
+ChooseValue = Callable[[Turn, Tensor], Tensor]
+ValueRule = Literal["risk_variance", "lacing", "outcome_variance"]
+
+
+@dataclass(frozen=True)
+class DecisionThenValue:
+    r"""A decision, and if w is chosen the value of W to query with it.
+
+    Args:
+        decide: Chooses the decision, `R x 1 x d_x`.
+        value: From a turn and decisions to the inputs of the model, `R x 1 x d`, with a value of
+            the support.
+    """
+
+    decide: Chooser
+    value: ChooseValue
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def __call__(self, turn: Turn) -> Tensor:
+        X = self.decide(turn)
+        return turn.space.row(X, self.value(turn, X)) if turn.space.w_is_chosen else X
+
+
+def largest_bound(turn: Turn) -> Tensor:
+    r"""The decision of the largest confidence bound, `R x 1 x d_x`."""
+    return turn.maximize(turn.bound)
+
+
+def random_decision(turn: Turn) -> Tensor:
+    r"""A uniformly random decision, `R x 1 x d_x`."""
+    X: Tensor = turn.space.box.random_points(turn.streams("decision"), 1)
+    return X
+
+
+def largest_reduction(turn: Turn, X: Tensor) -> Tensor:
+    r"""The value whose reading most reduces the variance of the risks: `select_value`."""
+    bound: Any = turn.bound
+    under_risk = [
+        each for each in getattr(bound, "risk_constraints", ()) if isinstance(each, RiskConstraint)
+    ]
+    return select_value(turn.model, turn.environment, bound.risk_measure, X, constraints=under_risk)
+
+
+def least_certain(turn: Turn, X: Tensor) -> Tensor:
+    r"""The value of the largest sum over the outcomes of `sigma(x, w) / spread`.
+
+    The spread is the standard deviation of what was observed.
+    """
+    inputs, weights = turn.environment.expand(X)  # R x 1 x n_w x d
+    model, pairs = turn.model, inputs.squeeze(-3)
+    total = torch.zeros_like(pairs[..., 0])  # R x n_w
+    with torch.no_grad():
+        for outcome in range(model.num_outputs):
+            deviation = MarginalPredictor(single_outcome(model, outcome))(pairs).variance.sqrt()
+            total += deviation / spread_of(model, outcome).to(deviation).unsqueeze(-1)
+    supported = (weights > 0).expand(inputs.shape[:-1]).squeeze(-2)
+    best = total.masked_fill(~supported, -torch.inf).argmax(dim=-1)
+    index = best[:, None, None, None].expand(-1, 1, 1, inputs.shape[-1])
+    return inputs.gather(-2, index).squeeze(-2)
+
+
+@dataclass(frozen=True)
+class LacingValue:
+    r"""A lacing value, or one as wide as the bounds of the risk.
+
+    Algorithm 1, line 4, and Definition 1 of [Nguyen2021vucb]_.
+
+    Args:
+        rule: How `select_lacing_value` chooses among them: `"probability"` is V-UCB Prob and
+            `"uniform"` V-UCB Unif.
+
+    Raises:
+        ValueError: If the rule is unknown.
+    """
+
+    rule: LacingRule = "probability"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def __call__(self, turn: Turn, X: Tensor) -> Tensor:
+        bound: Any = turn.bound
+        if isinstance(bound, ConstrainedUpperConfidenceBound):
+            bound = bound.bound
+        return select_lacing_value(bound, X, self.rule, seeds=turn.streams("lacing"))
+
+
+VALUE_RULES: dict[ValueRule, ChooseValue] = {
+    "risk_variance": largest_reduction,
+    "lacing": LacingValue("variance"),
+    "outcome_variance": least_certain,
+}
+
+
+def value_of_rule(value_rule: ValueRule) -> ChooseValue:
+    r"""The choice of W by its name; raises ValueError for another."""
+    if value_rule not in get_args(ValueRule):
+        raise ValueError(f"Expected `value_rule` in {get_args(ValueRule)}. Got {value_rule!r}.")
+    return VALUE_RULES[value_rule]
