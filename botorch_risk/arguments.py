@@ -77,6 +77,14 @@ def check_counts(least: int = 1, **counts: int) -> None:
             raise ValueError(f"Expected `{name}` to be at least {least}. Got {count}.")
 
 
+def check_even(**counts: int) -> None:
+    r"""Raise ValueError unless every number is a positive even integer."""
+    check_counts(**counts)
+    for name, count in counts.items():
+        if count % 2:
+            raise ValueError(f"Expected an even number for `{name}`. Got {count}.")
+
+
 def as_counts(name: str, counts: Sequence[int], least: int = 1) -> tuple[int, ...]:
     r"""Several counts as a tuple; raises ValueError if it is empty or a count is below `least`."""
     try:

@@ -4,6 +4,10 @@ Importing this package registers an input constructor for each, for BoTorch's
 `get_acqf_input_constructor` and for Ax.
 """
 
+from botorch_risk.acquisition.knowledge_gradient import (
+    LogRiskKnowledgeGradient,
+    decisions_to_compare,
+)
 from botorch_risk.acquisition.lacing import covering_mask, lacing_mask, select_lacing_value
 from botorch_risk.acquisition.level_set import Straddle
 from botorch_risk.acquisition.mean_variance import (
@@ -27,6 +31,7 @@ from botorch_risk.acquisition.named import (
 )
 from botorch_risk.acquisition.pointwise import PointwiseAcquisition, PointwiseAcquisitionFunction
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.acquisition.select_value import select_value
 from botorch_risk.acquisition.truncated_variance import (
     Cost,
     GuaranteedWidth,
@@ -52,6 +57,7 @@ __all__ = [
     "Cost",
     "GuaranteedWidth",
     "LevelSet",
+    "LogRiskKnowledgeGradient",
     "Maximize",
     "MeanVarianceObjective",
     "NoiseLevels",
@@ -72,6 +78,7 @@ __all__ = [
     "bayesian_beta",
     "contextual_gp_ucb",
     "covering_mask",
+    "decisions_to_compare",
     "drbo_kde",
     "drbo_mmd",
     "gp_ucb",
@@ -82,6 +89,7 @@ __all__ = [
     "risk_kde",
     "sbo_kde",
     "select_lacing_value",
+    "select_value",
     "stable_opt",
     "status",
     "top_candidates",

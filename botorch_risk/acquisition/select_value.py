@@ -10,7 +10,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.expected_risk import expected_risk
-from botorch_risk.arguments import as_tensor, check_counts
+from botorch_risk.arguments import as_tensor, check_even
 from botorch_risk.environments import Environment
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.outcomes import refuse_reduced, single_outcome, spread_of
@@ -95,9 +95,7 @@ def select_value(
         >>> select_value(model, environment, ConditionalValueAtRisk(0.2), decision).shape
         torch.Size([1, 2])
     """
-    check_counts(num_samples=num_samples)
-    if num_samples % 2:
-        raise ValueError(f"Expected an even number of samples. Got {num_samples=}.")
+    check_even(num_samples=num_samples)
     refuse_reduced(model)
     several = isinstance(risk_measure, Sequence)
     measures: Any = risk_measure if several else [risk_measure]

@@ -55,7 +55,7 @@ def _of_exact_gp(model: Any, X: Tensor) -> JointMoments | None:
     *batch, m, p, d = X.shape
     process = conditioned_process(model.eval())
     flat = X.reshape(-1, m * p, d)
-    noise = _noise_of_a_reading(process.process, flat)
+    noise = noise_of_a_reading(process.process, flat)
     if noise is None:
         return None
     at = process.at(flat)
@@ -85,7 +85,7 @@ def covariance_within(
     return correlation * scale.unsqueeze(-1) * scale.unsqueeze(-2) - explained.mT @ explained
 
 
-def _noise_of_a_reading(process: PriorProcess, X: Tensor) -> Tensor | None:
+def noise_of_a_reading(process: PriorProcess, X: Tensor) -> Tensor | None:
     r"""The variance of one more reading at points `B x m x d`, `B x m`."""
     likelihood = process.model.likelihood
     if type(likelihood) is GaussianLikelihood:

@@ -26,6 +26,7 @@ from botorch_risk.strategies.environment_risk import EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.kde import drbo_kde, drbo_mmd, risk_kde, sbo_kde
+from botorch_risk.strategies.knowledge_gradient import LargestKnowledgeGradient
 from botorch_risk.strategies.method import Classification, Method, State, View
 from botorch_risk.strategies.pareto_search import (
     HypervolumeImprovement,
@@ -64,6 +65,7 @@ __all__ = [
     "History",
     "HypervolumeImprovement",
     "LacingValue",
+    "LargestKnowledgeGradient",
     "MeanVarianceSearch",
     "MeasuredBox",
     "Method",

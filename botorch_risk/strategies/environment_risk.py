@@ -13,6 +13,7 @@ from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_risk.acquisition.pointwise import PointwiseAcquisition
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts, check_fields
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
@@ -242,8 +243,8 @@ class Turn:
             self.model, self.environment, self.view.round, X_pending=decisions
         )
 
-    def maximize(self, bound: Bound) -> Tensor:
-        r"""The decision of the largest bound, `R x 1 x d_x`."""
+    def maximize(self, bound: PointwiseAcquisition) -> Tensor:
+        r"""The decision of the largest value, `R x 1 x d_x`."""
         return optimize_acqf_replicates(
             bound,
             self.space.bounds,

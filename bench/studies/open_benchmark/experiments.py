@@ -26,7 +26,14 @@ from botorch_risk_bench.problems.tabular import TABLES
 
 from bench.studies.open_benchmark.noise_forms import NOISE_FORMS, NoiseForm
 from bench.studies.open_benchmark.others import OTHERS, Uniform
-from botorch_risk.strategies import VALUE_RULES, Strategy, rahbo, risk_kde, risk_search
+from botorch_risk.strategies import (
+    VALUE_RULES,
+    LargestKnowledgeGradient,
+    Strategy,
+    rahbo,
+    risk_kde,
+    risk_search,
+)
 from botorch_risk.test_functions import CertifiedProblem
 from botorch_risk.test_functions.certified import RISKS, certificates
 
@@ -71,6 +78,9 @@ def strategies_of(
     found["chosen-former"] = partial(
         chosen, value_rule="outcome_variance", reporting="posterior_mean"
     )
+    gain = partial(risk_search, choose=LargestKnowledgeGradient(), **known, **SEARCH)
+    found["knowledge-gradient"] = gain
+    found["chosen-knowledge-gradient"] = partial(gain, w_is_chosen=True)
     if risk in OF_BOTORCH:
         found["qLogNEI-BoTorch"] = partial(
             botorch_risk_measure, objective=OF_BOTORCH[risk], n_w=N_W, **known, **SEARCH

@@ -1,0 +1,364 @@
+r"""The knowledge gradient of a risk: how much better a recommendation gets by one reading."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_risk.acquisition.expected_gain import log_expected_gain, log_standard_improvement
+from botorch_risk.acquisition.expected_risk import expected_risk
+from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
+from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.acquisition.select_value import check_width
+from botorch_risk.arguments import as_floating, check_counts, check_even
+from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
+from botorch_risk.environments import Environment
+from botorch_risk.models.botorch_parts import parts_of
+from botorch_risk.models.hallucination import condition_on_mean
+from botorch_risk.models.outcomes import refuse_reduced
+from botorch_risk.posterior.joint_moments import (
+    conditioned_process,
+    covariance_within,
+    noise_of_a_reading,
+)
+from botorch_risk.posterior.marginals import has_closed_form
+from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess, PriorProcess
+from botorch_risk.posterior.t_batch import as_points, keeps_apart
+from botorch_risk.risk import RiskMeasure
+
+# Of the compared decisions those that gain most against the best one; others add nearly nothing.
+_NUM_LINES = 8
+# Covariances of readings with compared pairs (x, w), all candidates counted, held at once.
+_CHUNK_VALUES = ChunkSize(cpu=2**22, gpu=2**26)
+
+
+@construct_from_own_arguments
+class LogRiskKnowledgeGradient(PointwiseAcquisitionFunction):
+    r"""The logarithm of what one reading adds to the expected risk of the recommendation.
+
+        score(x) = log E_Z[ max_p ( a_p + s_p(x, w) Z ) ] - max_p a_p
+        s_p(x, w) = q_p' k_n((x_p, W), (x, w)) / sqrt( k_n((x, w), (x, w)) + noise )
+
+    where p runs through decisions that are compared, `a_p` is the expected risk of one and `q_p`
+    its gradient in the mean: by Stein's identity `s_p` is how far a reading at (x, w) of one
+    standard deviation moves the expected risk of `x_p`. Exactly so for a risk that is linear in
+    the outcomes. The maximum over lines is in closed form (`log_expected_gain`), as in the
+    knowledge gradient for correlated beliefs [Frazier2009kgcb]_.
+
+    If w can be chosen, the score of a decision is that of its best w, which `best_value` names;
+    otherwise it is the average over W. `log_gain` is that of any reading (x, w). Single-outcome,
+    q = 1: use `sequential=True`, where pending readings count as outcomes at the model's own mean.
+
+    Args:
+        model: An exact GP of (x, w) with one output, batch shape `[]` or `[R]`; or of x for an
+            environment that perturbs x.
+        environment: The distribution of W.
+        risk_measure: Any measure; larger is better.
+        X_compared: Decisions that may be recommended, `batch_shape x P x d_x`, P >= 2; see
+            `decisions_to_compare`.
+        w_is_chosen: Whether w can be chosen with a decision.
+        num_samples: Antithetic samples for the expected risks, an even number.
+        X_pending: `batch_shape x n' x d_x` decisions under evaluation, or `n' x d` with their w.
+
+    Raises:
+        BotorchTensorDimensionError: If decisions and environment do not make the inputs of the
+            model, or there is one compared decision.
+        TypeError: If a part is no environment or no measure.
+        UnsupportedError: If the model is no exact GP with a Gaussian likelihood and one output.
+        ValueError: If the number of samples is not even.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch.optim import optimize_acqf
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> _ = torch.manual_seed(0)
+        >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
+        >>> w = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> compared = torch.linspace(0, 1, 11, dtype=torch.double)[:, None]
+        >>> acqf = LogRiskKnowledgeGradient(
+        ...     model, w, ConditionalValueAtRisk(0.2), compared, w_is_chosen=True
+        ... )
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> x, _ = optimize_acqf(acqf, unit, q=1, num_restarts=2, raw_samples=16)
+        >>> acqf.best_value(x).shape  # what to query
+        torch.Size([1, 2])
+    """
+
+    X_compared: Tensor
+
+    def __init__(
+        self,
+        model: Model,
+        environment: Environment,
+        risk_measure: RiskMeasure,
+        X_compared: Tensor,
+        w_is_chosen: bool = False,
+        num_samples: int = 16,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        check_even(num_samples=num_samples)
+        refuse_reduced(model)
+        if not has_closed_form(model, None) or len(model.batch_shape) > 1:
+            raise UnsupportedError(
+                "Expected an exact GP with one output, a Gaussian likelihood and at most one batch "
+                f"dimension. Got {type(model).__name__} with {model.batch_shape=}."
+            )
+        environment, risk_measure = parts_of(environment, risk_measure)
+        super().__init__(model=model)
+        self.environment = environment
+        self.risk_measure = risk_measure.bind(environment)
+        self.w_is_chosen = w_is_chosen
+        self.num_samples = num_samples
+        X_compared = as_floating(X_compared, "X_compared")
+        if X_compared.dim() < 2 or X_compared.shape[-2] < 2:
+            raise BotorchTensorDimensionError(
+                "Expected at least 2 decisions to compare, `batch_shape x P x d_x`. "
+                f"Got {tuple(X_compared.shape)}."
+            )
+        check_width(model, environment.expand(X_compared)[0])
+        self.register_buffer("X_compared", X_compared.detach().clone())
+        self.set_X_pending(X_pending)
+
+    def _condition(self, X_pending: Tensor | None) -> _Compared:
+        model: Any = self.model
+        if X_pending is not None:
+            model = condition_on_mean(model, self._readings(X_pending))
+        return _Compared.of(
+            model, self.environment, self.risk_measure, self.X_compared, self.num_samples
+        )
+
+    def _readings(self, X: Tensor) -> Tensor:
+        r"""Pending readings as inputs of the model: with their own w, or with its average."""
+        if X.shape[-1] != self.X_compared.shape[-1]:
+            return X
+        inputs, weights = self.environment.expand(X)
+        return (inputs * weights.unsqueeze(-1)).sum(dim=-2)
+
+    def check_points(self, X: Tensor) -> None:
+        r"""Raises BotorchTensorDimensionError unless `X` are decisions, `batch_shape x m x d_x`."""
+        d_x = self.X_compared.shape[-1]
+        if X.dim() < 2 or X.shape[-1] != d_x:
+            raise BotorchTensorDimensionError(
+                f"Expected decisions `batch_shape x m x {d_x}`. Got {tuple(X.shape)}."
+            )
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""Log gains of decisions, `batch_shape x m`, from `batch_shape x m x d_x`."""
+        X = as_points(X, self.model)
+        self.check_points(X)
+        if self.w_is_chosen:
+            return self.log_gain(self.best_value(X))
+        batch_shape: Any = self.model.batch_shape
+        return map_replicates(self._conditioned.average_log_gain, X, batch_shape)
+
+    def log_gain(self, readings: Tensor) -> Tensor:
+        r"""Log gains of readings (x, w), `batch_shape x m`, from `batch_shape x m x d`."""
+        batch_shape: Any = self.model.batch_shape
+        return map_replicates(self._conditioned.log_gain, readings, batch_shape)
+
+    def best_value(self, X: Tensor) -> Tensor:
+        r"""The reading of the largest gain at each decision.
+
+        Args:
+            X: `batch_shape x m x d_x`.
+
+        Returns:
+            What to query, `batch_shape x m x d`, differentiable in `X` with w fixed.
+        """
+        X = as_points(X, self.model)
+        batch_shape: Any = self.model.batch_shape
+        with torch.no_grad():
+            best = map_replicates(self._conditioned.best_value, X, batch_shape)
+        inputs, _ = self.environment.expand(X)  # batch_shape x m x n_w x d
+        index = best[..., None, None].expand(*best.shape, 1, inputs.shape[-1])
+        return inputs.expand(*best.shape, *inputs.shape[-2:]).gather(-2, index).squeeze(-2)
+
+
+@dataclass(frozen=True)
+class _Compared:
+    r"""The compared decisions under the posterior, for `B` replicates.
+
+    Attributes:
+        environment: The distribution of W.
+        process: The process of the outcome.
+        points: All pairs of a compared decision and a value of W, `B x (P n_w)` of them.
+        risk: `B x P` expected risks.
+        weights: `B x P x n_w`, their gradients in the mean.
+        explained: `B x t x P`, the columns of `points` under these weights.
+        correlations: `B x P x n_w`, of each compared decision under its weights with each value of
+            W at the same decision; None unless the kernel is a product of one of x and one of w.
+    """
+
+    environment: Any
+    process: ConditionedProcess
+    points: ConditionedPoints
+    risk: Tensor
+    weights: Tensor
+    explained: Tensor
+    correlations: Tensor | None
+
+    @classmethod
+    @torch.no_grad()
+    def of(
+        cls,
+        model: Any,
+        environment: Environment,
+        risk_measure: RiskMeasure,
+        X: Tensor,
+        num_samples: int,
+    ) -> _Compared:
+        process = conditioned_process(model.eval())
+        prior = process.process
+        if noise_of_a_reading(prior, X.new_zeros(1, 0)) is None:
+            raise UnsupportedError(
+                "Expected a likelihood with one noise, or a fixed one. "
+                f"Got {type(model.likelihood).__name__}."
+            )
+        inputs, of_w = environment.expand(X)
+        grid = inputs.shape[-3:-1]
+        inputs = inputs.expand(*model.batch_shape, *inputs.shape[-3:])
+        points = process.at(inputs.reshape(prior.num_replicates, -1, inputs.shape[-1]))
+        covariance = covariance_within(process, points, grid[0])
+        mean = points.mean.unflatten(-1, grid)
+        risk, weights = expected_risk(risk_measure, mean, covariance, of_w, num_samples)
+        explained = (points.whitened.unflatten(-1, grid) * weights.unsqueeze(1)).sum(dim=-1)
+        correlations = None
+        if _is_product(prior, environment):
+            W = _columns_of_w(points, grid, environment)
+            scaled = weights * points.prior.scale.unflatten(-1, grid)
+            correlations = scaled @ prior.correlation(W, W)
+        return cls(environment, process, points, risk, weights, explained, correlations)
+
+    def log_gain(self, readings: Tensor) -> Tensor:
+        r"""Log gains of readings `B x m x d`, `B x m`."""
+        size = _CHUNK_VALUES.rows(readings.device, self.weights.numel())
+        return evaluate_in_chunks(self._log_gain, readings, size)
+
+    def best_value(self, X: Tensor) -> Tensor:
+        r"""The index of the best value of W at decisions `B x m x d_x`, `B x m`.
+
+        By the line that gains most against the best one.
+        """
+        slopes, weights = self._slopes_over_w(X)
+        gains = self._gains_over_best(slopes).amax(dim=-1).unflatten(-1, (X.shape[-2], -1))
+        return gains.masked_fill(weights.expand_as(gains) <= 0, -torch.inf).argmax(dim=-1)
+
+    def average_log_gain(self, X: Tensor) -> Tensor:
+        r"""The logarithm of the gain averaged over W, `B x m`, at decisions `B x m x d_x`."""
+
+        def average(X: Tensor) -> Tensor:
+            slopes, weights = self._slopes_over_w(X)
+            gains = self._of_lines(slopes).unflatten(-1, (X.shape[-2], -1))
+            return (gains + weights.to(gains).log()).logsumexp(dim=-1)
+
+        size = _CHUNK_VALUES.rows(X.device, self.weights.numel() * self.weights.shape[-1])
+        return evaluate_in_chunks(average, X, size)
+
+    def _log_gain(self, readings: Tensor) -> Tensor:
+        at = self.process.at(readings)
+        prior = self.process.process.covariance(at.prior, self.points.prior)
+        prior = prior.unflatten(-1, self.weights.shape[-2:])
+        own = torch.einsum("bmpw,bpw->bmp", prior, self.weights)
+        return self._of_lines(self._slopes(own, at, readings))
+
+    def _slopes_over_w(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Slopes of the readings at each value of W, `B x (m n_w) x P`, and the weights of W."""
+        inputs, of_w = self.environment.expand(X)
+        grid = inputs.shape[-3:-1]
+        readings = inputs.flatten(-3, -2)
+        at = self.process.at(readings)
+        if self.correlations is None:
+            prior = self.process.process.covariance(at.prior, self.points.prior)
+            prior = prior.unflatten(-1, self.weights.shape[-2:])
+            own = torch.einsum("bmpw,bpw->bmp", prior, self.weights)
+        else:
+            d_w = self.environment.points.shape[-1]
+            first, second = (
+                each.prior.inputs.expand(*each.mean.shape, -1).unflatten(-2, size)[..., 0, :-d_w]
+                for each, size in ((at, grid), (self.points, self.weights.shape[-2:]))
+            )
+            of_x = self.process.process.correlation(first, second)  # B x m x P
+            own = of_x.unsqueeze(-2) * self.correlations.mT.unsqueeze(-3)  # B x m x n_w x P
+            own = own.flatten(1, 2) * at.prior.scale.unsqueeze(-1)
+        return self._slopes(own, at, readings), of_w
+
+    def _slopes(self, own: Tensor, at: ConditionedPoints, readings: Tensor) -> Tensor:
+        r"""How far one standard deviation of a reading moves each expected risk, `B x m x P`.
+
+        `own` are the prior covariances of the readings with the compared decisions.
+        """
+        moved = own - at.whitened.mT @ self.explained
+        noise: Any = noise_of_a_reading(self.process.process, readings)
+        deviation = (at.variance + noise).clamp_min(torch.finfo(moved.dtype).tiny).sqrt()
+        return moved / deviation.unsqueeze(-1)
+
+    def _gains_over_best(self, slopes: Tensor) -> Tensor:
+        r"""The log gain of each line over the best one alone, `B x m x P`."""
+        behind = self.risk.amax(dim=-1, keepdim=True) - self.risk
+        best = self.risk.argmax(dim=-1)[:, None, None].expand(*slopes.shape[:-1], 1)
+        spread = (slopes - slopes.gather(-1, best)).abs()
+        spread = spread.clamp_min(torch.finfo(slopes.dtype).tiny)
+        gains = log_standard_improvement(-behind.unsqueeze(-2) / spread) + spread.log()
+        return gains.scatter(-1, best, -torch.inf)
+
+    def _of_lines(self, slopes: Tensor) -> Tensor:
+        r"""The log gain of all lines, `B x m`; of the best and `_NUM_LINES` others if many."""
+        values = self.risk.unsqueeze(-2).expand_as(slopes)
+        if slopes.shape[-1] > _NUM_LINES + 1:
+            with torch.no_grad():
+                few = self._gains_over_best(slopes).topk(_NUM_LINES, dim=-1).indices
+                best = self.risk.argmax(dim=-1)[:, None, None].expand(*slopes.shape[:-1], 1)
+                few = torch.cat([best, few], dim=-1)
+            values, slopes = values.gather(-1, few), slopes.gather(-1, few)
+        return log_expected_gain(values, slopes)
+
+
+def _is_product(prior: PriorProcess, environment: Any) -> bool:
+    r"""Whether the covariance is a product of one of decisions and one of values of W."""
+    kernel = prior.cache.kernel
+    transform = prior.model._modules.get("input_transform")
+    return (
+        environment.independent
+        and kernel is not None
+        and kernel.nu == math.inf
+        and keeps_apart(transform, environment.points.shape[-1])
+    )
+
+
+def _columns_of_w(points: ConditionedPoints, grid: torch.Size, environment: Any) -> Tensor:
+    r"""The values of W in the space of the kernel, `B x n_w x d_w`."""
+    inputs = points.prior.inputs.expand(*points.mean.shape, -1).unflatten(-2, grid)
+    return inputs[..., 0, :, -environment.points.shape[-1] :]
+
+
+def decisions_to_compare(
+    bound: RiskUpperConfidenceBound, X: Tensor, num_compared: int = 28
+) -> Tensor:
+    r"""The decisions that are likely to be recommended, of many.
+
+    Half have the largest upper bound of the risk, half the largest risk of the mean.
+
+    Args:
+        bound: Of the risk.
+        X: Decisions, `batch_shape x m x d_x`, such as the evaluated ones and random ones.
+        num_compared: How many, at least 2; all if there are fewer.
+
+    Returns:
+        `batch_shape x num_compared x d_x`, some of them twice.
+    """
+    check_counts(num_compared=num_compared)
+    with torch.no_grad():
+        scores: Sequence[Tensor] = bound.upper(X), bound.mean(X)
+    half = min(max(1, num_compared // 2), X.shape[-2])
+    index = torch.cat([score.topk(half, dim=-1).indices for score in scores], dim=-1)
+    return X.gather(-2, index.unsqueeze(-1).expand(*index.shape, X.shape[-1]))
