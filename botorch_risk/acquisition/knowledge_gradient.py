@@ -34,8 +34,6 @@ from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess
 from botorch_risk.posterior.t_batch import as_points, keeps_apart
 from botorch_risk.risk import RiskMeasure
 
-# Of the compared decisions those that gain most against the best one; others add nearly nothing.
-_NUM_LINES = 8
 # Covariances of readings with compared pairs (x, w), all candidates counted, held at once.
 _CHUNK_VALUES = ChunkSize(cpu=2**22, gpu=2**26)
 
@@ -312,15 +310,8 @@ class _Compared:
         return gains.scatter(-1, best, -torch.inf)
 
     def _of_lines(self, slopes: Tensor) -> Tensor:
-        r"""The log gain of all lines, `B x m`; of the best and `_NUM_LINES` others if many."""
-        values = self.risk.unsqueeze(-2).expand_as(slopes)
-        if slopes.shape[-1] > _NUM_LINES + 1:
-            with torch.no_grad():
-                few = self._gains_over_best(slopes).topk(_NUM_LINES, dim=-1).indices
-                best = self.risk.argmax(dim=-1)[:, None, None].expand(*slopes.shape[:-1], 1)
-                few = torch.cat([best, few], dim=-1)
-            values, slopes = values.gather(-1, few), slopes.gather(-1, few)
-        return log_expected_gain(values, slopes)
+        r"""The log gain of the largest of all lines, `B x m`."""
+        return log_expected_gain(self.risk.unsqueeze(-2).expand_as(slopes), slopes)
 
 
 def _is_product(prior: PriorProcess, environment: Any) -> bool:

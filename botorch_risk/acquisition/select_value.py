@@ -55,7 +55,7 @@ def select_value(
     `q' C e_w` is the covariance of the risk with the outcome at w, so that this is the part of the
     risk's variance that one reading at (x, w) is expected to explain; exactly for a measure that is
     linear in the outcomes, and otherwise as far as the risk is jointly normal with the reading.
-    Compare `select_lacing_value`, the rule of [Nguyen2021vucb]_.
+    Compare `select_lacing_value`, the rule of V-UCB.
 
     Where a reading shows several outcomes, their reductions are added up, each in squared spreads
     of what was observed of its outcome, and that of a constraint weighted by `4 p (1 - p)`, where

@@ -296,6 +296,7 @@ _FEW = {"num_restarts": 1, "raw_samples": 4, "max_iterations": 2}
 _CVAR = ConditionalValueAtRisk(0.4)
 _BOTORCH = {"risk_level": 0.4, "reference_point": (-5.0, -5.0), "n_w": 2, "num_samples": 2}
 
+_FEW_COMPARED = strategies.LargestKnowledgeGradient(num_compared=6, num_candidates=16)
 STRATEGIES = [
     of_mean_and_variance(strategies.rahbo),
     of_mean_and_variance(strategies.rahbo_us),
@@ -341,7 +342,19 @@ STRATEGIES = [
     of_pairs(baselines.rho_knowledge_gradient, risk_level=0.1, num_fantasies=2, **_TINY),
     of_pairs(baselines.value_at_risk_log_nei, risk_level=0.1, **_TINY),
     of_risks(strategies.risk_search),
-    of_risks(strategies.risk_search, label="-chosen", w_is_chosen=True, constraints=_USED),
+    of_risks(
+        strategies.risk_search,
+        label="-chosen",
+        w_is_chosen=True,
+        value_rule="outcome_variance",
+        constraints=_USED,
+    ),
+    of_risks(strategies.risk_search, label="-risk-variance", w_is_chosen=True, constraints=_USED),
+    of_risks(strategies.risk_search, label="-lacing", w_is_chosen=True, value_rule="lacing"),
+    of_risks(
+        strategies.risk_search, label="-knowledge-gradient", w_is_chosen=True, choose=_FEW_COMPARED
+    ),
+    of_risks(strategies.risk_search, label="-knowledge-gradient-observed", choose=_FEW_COMPARED),
     of_risks(strategies.risk_search, label="-constrained", constraints=_USED),
     of_risks(baselines.constrained_log_ei, constraints=_USED),
     of_risks(baselines.random_decisions, constraints=_USED),

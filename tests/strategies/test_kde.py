@@ -33,7 +33,16 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import LacedValue, drbo_kde, drbo_mmd, risk_kde, risk_search, sbo_kde
+from botorch_risk.strategies import (
+    DecisionThenValue,
+    LacingValue,
+    drbo_kde,
+    drbo_mmd,
+    largest_bound,
+    risk_kde,
+    risk_search,
+    sbo_kde,
+)
 from botorch_risk.test_functions import EnvironmentalAckley
 from tests.bench.played import play as play_experiment
 from tests.bench.played import records_in
@@ -247,7 +256,7 @@ def test_a_learnt_distribution_has_every_option_of_a_known_one() -> None:
         "constrained": {"constraints": [RiskConstraint.chance(rain, 5.0, outcome=0, delta=0.2)]},
         "of BoTorch": {"acquisition": qLogNoisyExpectedImprovement},
         "reported": {"reporting": "recorded_lower_confidence_bound"},
-        "chosen": {"choose": LacedValue()},
+        "chosen": {"choose": DecisionThenValue(largest_bound, LacingValue())},
     }
     for options in strategies.values():
         strategy = risk_search(

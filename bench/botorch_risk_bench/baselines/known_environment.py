@@ -19,7 +19,7 @@ from botorch_risk.strategies.decision_then_value import (
     LacingValue,
     largest_bound,
 )
-from botorch_risk.strategies.environment_risk import Chooser, Turn
+from botorch_risk.strategies.environment_risk import Chooser, Reporting, Turn
 from botorch_risk.strategies.risk_search import risk_search
 from botorch_risk.strategies.space import Box
 from botorch_risk.strategies.strategy import Strategy
@@ -36,6 +36,7 @@ def adversarial_stable_opt(
     environment: Environment,
     beta: Beta = bayesian_beta,
     w_is_chosen: bool = True,
+    reporting: Reporting = "posterior_mean",
     **options: Any,
 ) -> Strategy:
     r"""StableOpt as it was published: the adversary's w is chosen and queried.
@@ -55,6 +56,7 @@ def adversarial_stable_opt(
         beta=beta,
         choose=DecisionThenValue(largest_bound, LacingValue("uniform")),
         w_is_chosen=w_is_chosen,
+        reporting=reporting,
         **options,
     )
 
@@ -117,7 +119,7 @@ def drawn_contexts(
         beta=beta,
         choose=choose,
         w_is_chosen=True,
-        **options,
+        **{"reporting": "posterior_mean", **options},
     )
 
 

@@ -1,0 +1,71 @@
+r"""The expected gain of the largest of several lines."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from botorch_risk.acquisition.expected_gain import log_expected_gain, log_standard_improvement
+
+
+def by_quadrature(values: Tensor, slopes: Tensor) -> float:
+    r"""Between the points where two lines cross the maximum is linear, and its mean exact."""
+    count = len(values)
+    cuts = sorted(
+        float((values[j] - values[i]) / (slopes[i] - slopes[j]))
+        for i in range(count)
+        for j in range(i)
+        if slopes[i] != slopes[j]
+    )
+    edges = torch.tensor([-math.inf, *cuts, math.inf], dtype=torch.double)
+    total = 0.0
+    for low, high in itertools.pairwise(edges):
+        middle = torch.nan_to_num((low + high) / 2, nan=0.0, posinf=low + 1, neginf=high - 1)
+        best = (values + slopes * middle).argmax()
+        share = torch.special.ndtr(high) - torch.special.ndtr(low)
+        moved = (-low.square() / 2).exp() - (-high.square() / 2).exp()
+        gain = values[best] - values.max()
+        total += float(gain * share + slopes[best] * moved / math.sqrt(2 * math.pi))
+    return total
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.integers(2, 9))
+def test_it_is_the_mean_of_the_maximum(seed: int, count: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    values, slopes = torch.randn(2, count, generator=generator, dtype=torch.double)
+    found = log_expected_gain(values, slopes).exp()
+    expected = by_quadrature(values, slopes)
+    assert math.isclose(float(found), expected, rel_tol=1e-6, abs_tol=1e-12)
+
+
+def test_lines_that_are_the_same_or_parallel_count_once() -> None:
+    values = torch.tensor([0.0, 0.0, -1.0, 0.5], dtype=torch.double)
+    slopes = torch.tensor([1.0, 1.0, 1.0, -0.3], dtype=torch.double)
+    torch.testing.assert_close(
+        log_expected_gain(values, slopes), log_expected_gain(values[[0, 3]], slopes[[0, 3]])
+    )
+    assert log_expected_gain(values, torch.full_like(slopes, 0.7)) == -math.inf
+
+
+def test_a_gain_that_is_zero_in_floating_point_has_a_logarithm() -> None:
+    values = torch.tensor([0.0, -100.0], dtype=torch.double)
+    slopes = torch.tensor([0.0, 1.0], dtype=torch.double)
+    found = float(log_expected_gain(values, slopes))
+    leading = -(100.0**2) / 2 - math.log(2 * math.pi) / 2 - 2 * math.log(100.0)
+    assert math.isclose(found, leading + math.log1p(-3 / 100.0**2), abs_tol=1e-6)
+
+
+def test_its_gradient_is_that_of_differences() -> None:
+    generator = torch.Generator().manual_seed(3)
+    values, slopes = torch.randn(2, 5, 6, generator=generator, dtype=torch.double)
+    assert torch.autograd.gradcheck(
+        log_expected_gain, (values.requires_grad_(), slopes.requires_grad_())
+    )
+    u = torch.tensor([-60.0, -3.0, -1.0, 0.0, 4.0], dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradcheck(log_standard_improvement, u)

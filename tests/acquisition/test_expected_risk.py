@@ -1,0 +1,88 @@
+r"""Expected risks and Stein's identity, against a million samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from botorch_risk.acquisition.expected_risk import expected_risk
+from botorch_risk.posterior.joint_moments import safe_root
+from botorch_risk.risk import (
+    ConditionalValueAtRisk,
+    Expectation,
+    MeanVariance,
+    RiskMeasure,
+    TotalVariationBall,
+    ValueAtRisk,
+    WorstCase,
+)
+
+N_W = 5
+MEASURES = [
+    Expectation(),
+    ConditionalValueAtRisk(0.3),
+    ValueAtRisk(0.3),
+    WorstCase(),
+    MeanVariance(0.8),
+    TotalVariationBall(0.2),
+]
+
+
+def normal() -> tuple[Any, Any, Any]:
+    generator = torch.Generator().manual_seed(5)
+    mean = torch.randn(N_W, generator=generator, dtype=torch.double)
+    factor = torch.randn(N_W, 3, generator=generator, dtype=torch.double)
+    covariance = factor @ factor.T + 0.05 * torch.eye(N_W, dtype=torch.double)
+    weights = torch.tensor([0.1, 0.25, 0.3, 0.15, 0.2], dtype=torch.double)
+    return mean, covariance, weights
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda each: type(each).__name__)
+def test_a_slope_is_what_a_reading_moves_the_risk_by(measure: RiskMeasure) -> None:
+    r"""`q' C e_w / sd(y_w)` against differences of the risk of a million samples that y_w moves."""
+    mean, covariance, weights = normal()
+    found = expected_risk(measure, mean, covariance, weights, num_samples=200_000)
+    generator = torch.Generator().manual_seed(6)
+    draws = torch.randn(10**6, N_W, generator=generator, dtype=torch.double)
+    samples = mean + draws @ safe_root(covariance, covariance.trace()).T
+    for w in (0, 3):
+        direction = covariance[w] / (covariance[w, w] + 0.1).sqrt()
+        slope = found.gradient @ direction
+        step = 1e-3 * direction
+        moved = measure(samples + step, weights) - measure(samples - step, weights)
+        moved = moved / 2e-3
+        error = float(moved.std()) * (1e-3 + 200_000**-0.5)  # of both means
+        assert abs(float(moved.mean() - slope)) <= 5 * error + 1e-9
+    risks = measure(samples, weights)
+    error = float(risks.std()) * (1e-3 + 200_000**-0.5)
+    assert abs(float(risks.mean() - found.value)) <= 5 * error
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda each: type(each).__name__)
+def test_it_covaries_with_readings_as_stein_says(measure: RiskMeasure) -> None:
+    mean, covariance, weights = normal()
+    found = expected_risk(measure, mean, covariance, weights, num_samples=200_000)
+    generator = torch.Generator().manual_seed(7)
+    draws = torch.randn(10**6, N_W, generator=generator, dtype=torch.double)
+    samples = mean + draws @ safe_root(covariance, covariance.trace()).T
+    risks = measure(samples, weights)
+    products = (risks - risks.mean()).unsqueeze(-1) * (samples - mean)
+    error = products.std(dim=0) * 3e-3
+    assert ((products.mean(dim=0) - covariance @ found.gradient).abs() <= 5 * error).all()
+
+
+def test_a_measure_with_a_closed_form_takes_no_samples() -> None:
+    mean, covariance, weights = normal()
+    found = expected_risk(Expectation(), mean, torch.full_like(covariance, torch.nan), weights)
+    assert torch.equal(found.gradient, weights)
+    torch.testing.assert_close(found.value, weights @ mean)
+
+
+def test_a_quadratic_measure_is_exact_with_two_samples() -> None:
+    r"""Antithetic samples average a gradient that is linear without an error."""
+    mean, covariance, weights = normal()
+    few = expected_risk(MeanVariance(0.8), mean, covariance, weights, num_samples=2)
+    many = expected_risk(MeanVariance(0.8), mean, covariance, weights, num_samples=1000)
+    torch.testing.assert_close(few.gradient, many.gradient)

@@ -1,0 +1,133 @@
+r"""The knowledge gradient of a risk."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch.models import ModelListGP, SingleTaskGP
+from gpytorch.kernels import MaternKernel, RBFKernel
+from torch import Tensor
+
+from botorch_risk.acquisition import LogRiskKnowledgeGradient, RiskUpperConfidenceBound
+from botorch_risk.acquisition.knowledge_gradient import decisions_to_compare
+from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
+from botorch_risk.models.fixed_noise import condition
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation, MeanVariance, WorstCase
+from tests.waves import model_of, waves
+
+W = torch.tensor([[0.1], [0.3], [0.5], [0.9]], dtype=torch.double)
+KNOWN = DiscreteEnvironment(W, torch.tensor([0.1, 0.5, 0.4, 0.0], dtype=torch.double))
+FEW = torch.linspace(0, 1, 6, dtype=torch.double)[:, None]
+
+
+def gain_by_quadrature(model: SingleTaskGP, reading: Tensor, compared: Tensor) -> float:
+    r"""What conditioning on each outcome of a reading makes of the largest mean, 4,001 outcomes."""
+    inputs, weights = KNOWN.expand(compared)
+    with torch.no_grad():
+        now = model.posterior(inputs.flatten(0, 1)).mean.reshape(len(compared), -1) @ weights[0]
+        read = model.posterior(reading[None], observation_noise=True)
+        outcomes = []
+        for step in (0.0, 1.0):
+            y = read.mean + step * read.variance.sqrt()
+            told: Any = condition(model, reading[None], y)
+            mean = told.posterior(inputs.flatten(0, 1)).mean.reshape(len(compared), -1)
+            outcomes.append(mean @ weights[0])
+    z = torch.linspace(-9, 9, 400_001, dtype=torch.double)
+    best = (outcomes[0] + z[:, None] * (outcomes[1] - outcomes[0])).amax(dim=-1)
+    density = (-z.square() / 2).exp() / math.sqrt(2 * math.pi)
+    return float(torch.trapezoid((best - now.max()) * density, z))
+
+
+@pytest.mark.parametrize("kernel", [RBFKernel, MaternKernel])
+def test_it_is_what_readings_are_expected_to_gain(kernel: Any) -> None:
+    X = torch.rand(10, 2, dtype=torch.double)
+    model = SingleTaskGP(X, waves(X).unsqueeze(-1), covar_module=kernel(ard_num_dims=2))
+    acqf = LogRiskKnowledgeGradient(model, KNOWN, Expectation(), FEW, w_is_chosen=True)
+    readings = torch.rand(5, 2, dtype=torch.double)
+    found = acqf.log_gain(readings).exp()
+    expected = [gain_by_quadrature(model, reading, FEW) for reading in readings]
+    np.testing.assert_allclose(found.detach(), expected, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", [RBFKernel, MaternKernel])
+@pytest.mark.parametrize("measure", [Expectation(), ConditionalValueAtRisk(0.3), MeanVariance(1.0)])
+def test_the_best_value_is_the_best_and_the_average_the_average(measure: Any, kernel: Any) -> None:
+    X = torch.rand(3, 10, 2, dtype=torch.double)
+    shape = torch.Size([3])
+    model = SingleTaskGP(
+        X, waves(X).unsqueeze(-1), covar_module=kernel(ard_num_dims=2, batch_shape=shape)
+    )
+    compared = torch.rand(3, 4, 1, dtype=torch.double)
+    chosen = LogRiskKnowledgeGradient(model, KNOWN, measure, compared, w_is_chosen=True)
+    observed = LogRiskKnowledgeGradient(model, KNOWN, measure, compared)
+    x = torch.rand(3, 5, 1, dtype=torch.double)
+    inputs, weights = KNOWN.expand(x)
+    with torch.no_grad():
+        gains = chosen.log_gain(inputs.flatten(1, 2)).reshape(3, 5, 4)
+        average = (gains.exp() * weights).sum(dim=-1)
+        torch.testing.assert_close(observed.evaluate(x).exp(), average)
+        torch.testing.assert_close(chosen.log_gain(chosen.best_value(x)), chosen.evaluate(x))
+        share = (chosen.evaluate(x) - gains[..., :3].amax(dim=-1)).exp()
+    assert ((share <= 1 + 1e-9) & (share > 0.9)).all()  # w by the best line, the gain by all
+
+
+@pytest.mark.parametrize("w_is_chosen", [True, False])
+def test_gradients_are_those_of_differences(w_is_chosen: bool) -> None:
+    acqf = LogRiskKnowledgeGradient(model_of(), KNOWN, WorstCase(), FEW, w_is_chosen=w_is_chosen)
+    x = torch.tensor([[[0.33]], [[0.71]]], dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradcheck(acqf, x)
+
+
+def test_a_pending_reading_is_worth_less_again() -> None:
+    model = model_of()
+    acqf = LogRiskKnowledgeGradient(model, KNOWN, Expectation(), FEW, w_is_chosen=True)
+    x = torch.tensor([[0.37]], dtype=torch.double)
+    reading = acqf.best_value(x)
+    before = float(acqf.log_gain(reading))
+    acqf.set_X_pending(reading)
+    assert float(acqf.log_gain(reading)) < before
+    acqf.set_X_pending(x)  # without its w, at the average one
+    assert acqf.evaluate(x).isfinite().all()
+
+
+def test_decisions_that_are_carried_out_inexactly() -> None:
+    model = model_of()
+    errors = InputPerturbation(torch.tensor([[-0.1, 0.0], [0.0, 0.1]], dtype=torch.double))
+    compared = torch.rand(5, 2, dtype=torch.double)
+    acqf = LogRiskKnowledgeGradient(model, errors, Expectation(), compared, w_is_chosen=True)
+    x = torch.rand(4, 2, dtype=torch.double)
+    inputs, _ = errors.expand(x)
+    found = acqf.best_value(x)
+    assert (found.unsqueeze(-2) == inputs).all(dim=-1).any(dim=-1).all()
+
+
+def test_likely_decisions_are_compared() -> None:
+    model = model_of(2)
+    bound = RiskUpperConfidenceBound(model, KNOWN, Expectation(), beta=4.0)
+    X = torch.rand(2, 50, 1, dtype=torch.double)
+    found = decisions_to_compare(bound, X, 10)
+    assert found.shape == (2, 10, 1)
+    with torch.no_grad():
+        for score in (bound.upper, bound.mean):
+            best = X.gather(-2, score(X).argmax(dim=-1)[:, None, None])
+            assert (found == best).any(dim=-2).all()
+
+
+def test_wrong_arguments_are_named() -> None:
+    model = model_of()
+    with pytest.raises(BotorchTensorDimensionError, match=r"at least 2 decisions"):
+        LogRiskKnowledgeGradient(model, KNOWN, Expectation(), FEW[:1])
+    with pytest.raises(ValueError, match="even number"):
+        LogRiskKnowledgeGradient(model, KNOWN, Expectation(), FEW, num_samples=5)
+    with pytest.raises(UnsupportedError, match="exact GP with one output"):
+        LogRiskKnowledgeGradient(ModelListGP(model, model), KNOWN, Expectation(), FEW)
+    with pytest.raises(BotorchTensorDimensionError, match=r"the 2 inputs of the model. Got 3"):
+        LogRiskKnowledgeGradient(model, KNOWN, Expectation(), torch.rand(3, 2).double())
+    acqf = LogRiskKnowledgeGradient(model, KNOWN, Expectation(), FEW)
+    with pytest.raises(BotorchTensorDimensionError, match="m x 1"):
+        acqf(torch.rand(3, 1, 2).double())
