@@ -299,6 +299,7 @@ _BOTORCH = {"risk_level": 0.4, "reference_point": (-5.0, -5.0), "n_w": 2, "num_s
 STRATEGIES = [
     of_mean_and_variance(strategies.rahbo),
     of_mean_and_variance(strategies.rahbo_us),
+    of_mean_and_variance(strategies.risk_averse_kg),
     of_mean_and_variance(baselines.heteroscedastic_gp_ucb),
     of_mean_and_variance(baselines.mean_variance_log_nei),
     of_chosen_repeats(strategies.adaptive_repeats, num_repeats=(1, 2, 4)),
