@@ -359,6 +359,7 @@ STRATEGIES = [
     ),
     StrategyCase(baselines.ask_tell, PROBLEM.bounds, {"optimizer": NearTheBest}, label="-box"),
     of_mixed(strategies.rahbo, num_repeats=NUM_REPEATS, risk_aversion=1.0),
+    of_mixed(strategies.risk_averse_kg, num_repeats=NUM_REPEATS, risk_aversion=1.0),
     of_mixed(strategies.uhe_bo),
     of_mixed(baselines.gp_ucb),
     StrategyCase(

@@ -60,7 +60,7 @@ def board_markdown(board: Board, baseline: str | None = None) -> str:
         parts += [
             f"## Lead over {baseline}, as a ratio to that of {reference}",
             f"The held share less that of {baseline}, over the same of {reference}, with Fieller's "
-            "interval, 95 %, over the seeds. It is open where the lead that divides may be 0.",
+            f"interval, 95 %, over the seeds. It is open where {reference} may have no lead.",
             table(["group", *compared], _ratio_rows(board, baseline, compared)),
             note_on_comparisons(len(compared) * len(board.groups)),
         ]
@@ -197,6 +197,10 @@ def _ratio_rows(board: Board, baseline: str, compared: Sequence[str]) -> list[li
     for name in board.groups:
         held = {label: each.mean(dim=-1) for label, each in board.held(name).items()}
         base, first = held[baseline], held[board.strategies[0]]
+        lead = paired_difference(first, base)
+        if not lead.mean > lead.half_width:
+            rows.append([name, *("open" for _ in compared)])
+            continue
         ratios = (ratio_of_means(held[label] - base, first - base) for label in compared)
         rows.append([name, *map(str, ratios)])
     return rows

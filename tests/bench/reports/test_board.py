@@ -228,6 +228,8 @@ def test_leads_over_a_baseline_are_compared_as_ratios() -> None:
     assert "## Lead over random, as a ratio to that of ours" in page
     assert f"| all | {ratio:.2f}, {ratio:.2f} to {ratio:.2f} |" in page
     assert "as a ratio" not in board_markdown(board)
+    behind = dataclasses.replace(board, strategies=("random", "other", "ours"))
+    assert "| all | open |" in board_markdown(behind, "ours")  # no ratio of two losses
     for name in ("ours", "nobody"):
         with pytest.raises(ValueError, match=f"other, random, one of two or more. Got '{name}'"):
             board_markdown(board, name)
