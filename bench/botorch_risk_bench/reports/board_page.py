@@ -101,8 +101,10 @@ def plot_board(board: Board) -> Figure:
                 draw_band(axes, range(values.shape[-1]), values, position, label)
             axes.set(title=title)
             axes.margins(x=0.01)
-            if title != _LOG_REGRET:
-                axes.set_ylim(0, 1)
+        shares = [axes for axes, (title, _) in shown if title != _LOG_REGRET]
+        highest = min(max(axes.get_ylim()[1] for axes in shares), 1.0)
+        for axes in shares:
+            axes.set_ylim(0, highest)
         for axes in panels.ravel():
             if not axes.has_data():
                 axes.set_axis_off()
@@ -110,9 +112,7 @@ def plot_board(board: Board) -> Figure:
             row[0].set_ylabel("held share")
         figure.supxlabel("round")
         lines, labels = panels[0, 0].get_legend_handles_labels()
-        title = (
-            f"mean over {len(board.entries)} experiments, {INTERVAL} over {len(board.seeds)} seeds"
-        )
+        title = f"mean over experiments, {INTERVAL} over {len(board.seeds)} seeds"
         figure.legend(lines, labels, loc="outside upper center", ncols=4, title=title)
     return figure
 
