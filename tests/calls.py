@@ -68,6 +68,7 @@ CALLS = {
         'scale_reward(torch.ones(1), torch.rand(1, 2), torch.rand(1, 2), "unclipped_min_max")'
     ),
     "set_gamma_priors": "set_gamma_priors(SingleTaskGP(torch.rand(5, 1), torch.rand(5, 1)))",
+    "share_held": "share_held(torch.tensor([3.0, 0.5]), torch.tensor([1.0]))",
     "share_of_targets": "share_of_targets(torch.tensor([3.0, 0.5]), torch.tensor([1.0]))",
     "silverman_bandwidth": "silverman_bandwidth(torch.tensor([[0.0], [0.5], [1.0]]))",
     "simple_regret": "simple_regret(torch.tensor([0.5, 1.0]), 1.0)",

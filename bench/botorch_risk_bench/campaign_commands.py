@@ -206,11 +206,16 @@ def board(
         list[str],
         typer.Option(help="May be repeated, the reference first; default: all strategies."),
     ] = [],  # noqa: B006
+    without: Annotated[list[str], typer.Option(help="May be repeated: leave this group out.")] = [],  # noqa: B006
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="Compare the leads over this strategy as ratios, by the held share."),
+    ] = None,
     to: Annotated[
         Path | None, typer.Option(help="A folder for board.md and .png, and regrets.json.gz.")
     ] = None,
 ) -> None:
-    r"""Show which strategy reaches how many targets in which experiments, and how soon."""
+    r"""Show which strategy reaches how many targets, how soon, and holds them to the end."""
     from functools import reduce
     from operator import add
 
@@ -219,8 +224,8 @@ def board(
 
     with one_line_errors(ValueError, OSError):
         regrets = reduce(add, map(_regrets, paths))
-        found = read_board(regrets, by, strategy)
-        page = board_markdown(found)
+        found = read_board(regrets, by, strategy, without)
+        page = board_markdown(found, baseline)
         if to is None:
             typer.echo(page)
             return

@@ -34,7 +34,13 @@ from botorch_risk.strategies.pareto_search import (
     ParetoSearch,
     pareto_search,
 )
-from botorch_risk.strategies.rahbo import MeanVarianceSearch, Weights, rahbo, rahbo_us
+from botorch_risk.strategies.rahbo import (
+    MeanVarianceSearch,
+    Weights,
+    rahbo,
+    rahbo_us,
+    risk_averse_kg,
+)
 from botorch_risk.strategies.random_search import RandomPoints, random_search
 from botorch_risk.strategies.risk_search import MonteCarloDecision, RiskRecipe, risk_search
 from botorch_risk.strategies.single_experiment import SingleExperiment
@@ -98,6 +104,7 @@ __all__ = [
     "rahbo_us",
     "random_decision",
     "random_search",
+    "risk_averse_kg",
     "risk_kde",
     "risk_search",
     "sbo_kde",

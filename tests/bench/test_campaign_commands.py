@@ -56,7 +56,7 @@ def test_board_as_a_page_and_as_files(description: Path, tmp_path: Path) -> None
     out, folder = tmp_path / "a.sqlite", tmp_path / "pages"
     invoke("run", description, "--out", out, "--engine", "serial")
     shown = invoke("board", out, "--strategy", "neutral", "--strategy", "averse").stdout
-    assert "## Difference to neutral, seed by seed" in shown
+    assert shown.count("\nDifference to neutral, seed by seed:") == 3
     assert "| other | " in invoke("board", out, "--by", "risk").stdout
     written = invoke("board", out, "--to", folder).stdout
     assert written.endswith("board.md, board.png, regrets.json.gz: 2 experiments\n")
@@ -68,6 +68,10 @@ def test_board_as_a_page_and_as_files(description: Path, tmp_path: Path) -> None
     written = invoke("board", again, "--to", tmp_path / "again").stdout
     assert written.endswith("again/board.md, board.png: 2 experiments\n")
     assert (tmp_path / "again" / "board.md").read_text() == page
+    refused = invoke("board", again, "--baseline", "neutral")
+    assert refused.exit_code == 2 and "a baseline of neutral, one of two" in refused.stderr
+    refused = invoke("board", again, "--by", "risk", "--without", "tail")
+    assert refused.exit_code == 2 and "groups among other. Got ['tail']" in refused.stderr
     twice = invoke("board", again, out)
     assert twice.exit_code == 2 and "Expected every run" in twice.stderr
     refused = invoke("board", out, "--strategy", "best")

@@ -7,14 +7,22 @@ from typing import Any
 
 import pytest
 import torch
+from botorch.exceptions.errors import UnsupportedError
 from botorch_risk_bench.campaigns import Campaign
 from botorch_risk_bench.experiments.problem import decision_space
 from botorch_risk_bench.problems import TabularProblem
 from botorch_risk_bench.problems.tabular import FOLDER, TABLES
 from botorch_risk_bench.reports import Regrets, board_markdown, read_board
 
-from bench.studies.open_benchmark import all_pairs, make_tables, twelve_pairs
+from bench.studies.open_benchmark import (
+    all_pairs,
+    chosen_pairs,
+    make_tables,
+    noise_pairs,
+    twelve_pairs,
+)
 from bench.studies.open_benchmark.experiments import EXPERIMENTS, NOISE, OF_BOTORCH
+from bench.studies.open_benchmark.more_noise import NOISY_HILL
 from bench.studies.open_benchmark.noise_forms import NOISE_FORMS, values_of
 from bench.studies.open_benchmark.others import (
     OTHERS,
@@ -22,11 +30,14 @@ from bench.studies.open_benchmark.others import (
     Uniform,
     as_numbers,
 )
+from bench.studies.open_benchmark.pairs import DEVELOPMENT, FIRST_JUDGING_SEED, JUDGING
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import Box
+from botorch_risk.strategies import VALUE_RULES, Box
 from botorch_risk.test_functions.certified import RISKS, certificates
 from botorch_risk.test_functions.environmental import risk_over
 from tests.bench.campaign_files import ROOT
+
+PROVED = {**NOISE_FORMS, "noisy-hill": NOISY_HILL}
 
 
 def needs(module: str) -> pytest.MarkDecorator:
@@ -42,8 +53,11 @@ def test_every_certified_pair_is_an_experiment() -> None:
     assert len(EXPERIMENTS) == len(pairs) == 116
     for each in EXPERIMENTS:
         expected = {"confidence-bound", "qLogNEI-robust", "random", *OTHERS}
-        if each.settings["risk"] != NOISE:
-            expected |= {"confidence-bound-KDE"}
+        if each.settings["risk"] == NOISE:
+            expected |= {"knowledge-gradient"}
+        else:
+            expected |= {"confidence-bound-KDE", "chosen-former"}
+            expected |= {f"chosen-{rule}" for rule in VALUE_RULES}
         if each.settings["risk"] in OF_BOTORCH:
             expected |= {"qLogNEI-BoTorch"}
         assert set(each.strategies) == expected
@@ -65,6 +79,39 @@ def test_twelve_pairs_have_every_risk_and_no_function_twice() -> None:
     assert len(set(certified)) == len(certified) == 10
     assert {risk for _, risk in twelve_pairs.PAIRS} == {*RISKS, NOISE}
     assert len(twelve_pairs.PAIRS) == 12 and len(twelve_pairs.WITH_BOTORCH) == 7
+
+
+def test_development_pairs_and_judging_pairs_are_never_mixed() -> None:
+    with_w = {each.name for each in EXPERIMENTS if each.settings["risk"] != NOISE}
+    assert len(DEVELOPMENT) == len({*DEVELOPMENT}) == 12 and len(JUDGING) == 100
+    assert {*DEVELOPMENT, *JUDGING} == with_w and not {*DEVELOPMENT} & {*JUDGING}
+    for campaign in (all_pairs.CAMPAIGN, twelve_pairs.CAMPAIGN):
+        assert all(max(block.seeds) < FIRST_JUDGING_SEED for block in campaign.blocks())
+    blocks = chosen_pairs.CAMPAIGN.blocks()
+    assert {block.experiment for block in blocks} == {*JUDGING}
+    assert {block.seeds for block in blocks} == {tuple(range(100, 120))}
+    assert len(blocks) == 4 * 100 + 70
+
+
+def test_lacing_is_run_where_it_is_there() -> None:
+    found = set()
+    for each in EXPERIMENTS[: -len(NOISE_FORMS)][-len(RISKS) :]:  # one table, every risk
+        strategy = each.build("chosen-lacing", decision_space(each.problem()), [20])
+        problem: Any = each.problem()
+        X = strategy.ask()
+        strategy.tell(X, problem(X).unsqueeze(-1))
+        try:
+            strategy.ask()
+            found.add(each.settings["risk"])
+        except UnsupportedError:
+            assert each.settings["risk"] in chosen_pairs.WITHOUT_LACING
+    assert found == {*RISKS} - {*chosen_pairs.WITHOUT_LACING}
+
+
+def test_noise_is_compared_on_six_problems_and_seeds_of_their_own() -> None:
+    blocks = noise_pairs.CAMPAIGN.blocks()
+    assert len({block.experiment for block in blocks}) == 6 and len(blocks) == 18
+    assert {block.seeds for block in blocks} == {tuple(range(200, 220))}
 
 
 def test_campaigns_are_what_their_blocks_say() -> None:
@@ -111,21 +158,41 @@ def test_other_packages_ask_near_the_best_alike_for_a_seed(label: str) -> None:
     assert abs(asked[0][0, 0] - 1.2) < 0.6 and asked[0][0, 1] in (2, 3, 4)
 
 
+# The strategies of each stored board, what it is made of, and how.
+BOARDS: dict[str, tuple[str, list[str], dict[str, Any], str | None]] = {
+    "known": ("all_pairs", ["confidence-bound", "random"], {"by": "risk"}, None),
+    "learnt": (
+        "all_pairs",
+        ["confidence-bound", "confidence-bound-KDE", "random"],
+        {"by": "risk"},
+        None,
+    ),
+    "twelve": ("twelve_pairs", ["confidence-bound", *OTHERS, "random"], {"by": "risk"}, None),
+    "ten": (
+        "twelve_pairs",
+        ["confidence-bound", *OTHERS, "random"],
+        {"by": "risk", "without": [NOISE]},
+        "random",
+    ),
+    "noise": ("noise_pairs", list(noise_pairs.LABELS), {"by": "form"}, "random"),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["known", "learnt"])
+@pytest.mark.parametrize("name", BOARDS)
 def test_the_boards_are_made_of_the_regrets(name: str) -> None:
     folder = ROOT / "bench" / "studies" / "open_benchmark"
-    labels = ["confidence-bound", "random"]
-    if name == "learnt":
-        labels.insert(1, "confidence-bound-KDE")
-    regrets = Regrets.read(folder / "regrets" / "all_pairs.json.gz")
+    regrets, labels, options, baseline = BOARDS[name]
+    board = read_board(
+        Regrets.read(folder / "regrets" / f"{regrets}.json.gz"), strategies=labels, **options
+    )
     page = (folder / name / "board.md").read_text(encoding="utf-8")
-    assert board_markdown(read_board(regrets, by="risk", strategies=labels)) == page
+    assert board_markdown(board, baseline) == page
 
 
-@pytest.mark.parametrize("name", NOISE_FORMS)
+@pytest.mark.parametrize("name", PROVED)
 def test_the_optima_of_noise_are_proved(name: str) -> None:
-    form = NOISE_FORMS[name]
+    form = PROVED[name]
     problem = form.problem()
     lower, upper = problem.bounds
     unit = torch.rand(200, problem.dim, generator=torch.manual_seed(0), dtype=torch.double)

@@ -300,6 +300,7 @@ _FEW_COMPARED = strategies.LargestKnowledgeGradient(num_compared=6, num_candidat
 STRATEGIES = [
     of_mean_and_variance(strategies.rahbo),
     of_mean_and_variance(strategies.rahbo_us),
+    of_mean_and_variance(strategies.risk_averse_kg),
     of_mean_and_variance(baselines.heteroscedastic_gp_ucb),
     of_mean_and_variance(baselines.mean_variance_log_nei),
     of_chosen_repeats(strategies.adaptive_repeats, num_repeats=(1, 2, 4)),
@@ -371,6 +372,7 @@ STRATEGIES = [
     ),
     StrategyCase(baselines.ask_tell, PROBLEM.bounds, {"optimizer": NearTheBest}, label="-box"),
     of_mixed(strategies.rahbo, num_repeats=NUM_REPEATS, risk_aversion=1.0),
+    of_mixed(strategies.risk_averse_kg, num_repeats=NUM_REPEATS, risk_aversion=1.0),
     of_mixed(strategies.uhe_bo),
     of_mixed(baselines.gp_ucb),
     StrategyCase(

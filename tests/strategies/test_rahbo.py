@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 import torch
+from botorch.exceptions.errors import UnsupportedError
 from botorch_risk_bench.baselines import heteroscedastic_gp_ucb
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskAverseLowerConfidenceBound, RiskAverseUpperConfidenceBound
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.strategies import rahbo, rahbo_us
+from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
+from botorch_risk.strategies import rahbo, rahbo_us, risk_averse_kg
 from tests.contracts import correlation_of
-from tests.strategies.cases import PROBLEM, of_mean_and_variance
+from tests.strategies.cases import NUM_REPEATS, PROBLEM, of_mean_and_variance
 from tests.strategies.loops import evaluate, play
 
 
@@ -143,3 +145,37 @@ def test_hyperparameters_are_fitted_again_when_due(link: str) -> None:
     assert torch.equal(resumed.ask(), once.ask())
     with pytest.raises(ValueError, match=r"`refit_every` to be at least 1\. Got 0"):
         build(rahbo, refit_every=0)
+
+
+def test_the_knowledge_gradient_is_maximised_on_the_model_of_rahbo() -> None:
+    gaining = build(risk_averse_kg, num_restarts=10, raw_samples=256)
+    (X,) = play(gaining, 1)
+    by_bound = build(rahbo, num_restarts=10, raw_samples=256)
+    assert torch.equal(play(by_bound, 1)[0], X)
+    assert torch.equal(gaining.recommend(), by_bound.recommend())  # same data, same rule
+    acqf = LogRiskAverseKnowledgeGradient(gaining.belief, 1.0, [NUM_REPEATS])
+    grid = torch.linspace(0, 1, 501, dtype=torch.float64).reshape(1, -1, 1).expand(3, -1, 1)
+    best = acqf.evaluate(grid).amax(dim=-1)
+    chosen = gaining.ask()
+    assert (acqf.evaluate(chosen / 2).squeeze(-1) >= best - 1e-4).all()
+    assert not torch.equal(chosen, by_bound.ask())
+
+
+def test_the_second_point_of_a_batch_gains_most_once_the_first_is_pending() -> None:
+    strategy = build(risk_averse_kg, batch_size=2, num_restarts=10, raw_samples=256)
+    play(strategy, 1)
+    first, second = (strategy.ask() / 2).split(1, dim=-2)
+    acqf = LogRiskAverseKnowledgeGradient(
+        strategy.belief, 1.0, [NUM_REPEATS], X_pending=first.detach()
+    )
+    grid = torch.linspace(0, 1, 501, dtype=torch.float64).reshape(1, -1, 1).expand(3, -1, 1)
+    best = acqf.evaluate(grid).amax(dim=-1)
+    assert (acqf.evaluate(second).squeeze(-1) >= best - 1e-4).all()
+
+
+@pytest.mark.parametrize(
+    "options", [{"known_noise": torch.ones_like}, {"variance_link": "identity"}]
+)
+def test_the_knowledge_gradient_learns_the_log_noise(options: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedError, match=r"with `variance_link='log'`\. Got known_n"):
+        build(risk_averse_kg, **options)

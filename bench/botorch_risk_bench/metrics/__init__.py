@@ -3,11 +3,13 @@ r"""Regret and run lengths, confidence intervals over replicates, level sets and
 from botorch_risk_bench.metrics.intervals import (
     INTERVAL,
     MeanAndStandardError,
+    RatioOfMeans,
     binomial_interval,
     format_with_error,
     mean_and_standard_error,
     note_on_comparisons,
     paired_difference,
+    ratio_of_means,
 )
 from botorch_risk_bench.metrics.level_sets import (
     LevelSets,
@@ -20,6 +22,8 @@ from botorch_risk_bench.metrics.level_sets import (
 from botorch_risk_bench.metrics.regret import (
     cumulative_regret,
     instantaneous_regret,
+    log_regret,
+    share_held,
     share_of_targets,
     simple_regret,
 )
@@ -29,6 +33,7 @@ __all__ = [
     "LevelSetScores",
     "LevelSets",
     "MeanAndStandardError",
+    "RatioOfMeans",
     "accuracy",
     "binomial_interval",
     "classify_by_confidence",
@@ -37,9 +42,12 @@ __all__ = [
     "format_with_error",
     "instantaneous_regret",
     "level_set_scores",
+    "log_regret",
     "mean_and_standard_error",
     "note_on_comparisons",
     "paired_difference",
+    "ratio_of_means",
+    "share_held",
     "share_of_targets",
     "simple_regret",
 ]

@@ -112,6 +112,62 @@ def paired_difference(a: Tensor, b: Tensor, dim: int = 0) -> MeanAndStandardErro
     return mean_and_standard_error(a - b, dim=dim)
 
 
+class RatioOfMeans(NamedTuple):
+    r"""The ratio of two means over the same replicates, with its 95 % interval.
+
+    Args:
+        ratio: NaN if the second mean is 0.
+        lower: The lower end, NaN if the interval has no ends.
+        upper: The upper end, NaN if the interval has no ends.
+    """
+
+    ratio: float
+    lower: float
+    upper: float
+
+    def __str__(self) -> str:
+        if math.isnan(self.lower):
+            return f"{self.ratio:.2f}, open"
+        return f"{self.ratio:.2f}, {self.lower:.2f} to {self.upper:.2f}"
+
+
+def ratio_of_means(a: Tensor, b: Tensor) -> RatioOfMeans:
+    r"""The mean of a over the mean of b, with Fieller's interval [Fieller1954interval]_.
+
+    The interval holds the ratios r for which the paired Student-t interval, 95 %, of the mean of
+    `a - r b` holds 0. It has ends only if the interval of the mean of b does not hold 0.
+
+    Args:
+        a: One entry per seed, `R`, R at least 2.
+        b: The same seeds in the same order, `R`.
+
+    Raises:
+        BotorchTensorDimensionError: If there are not two or more seeds, the same of both.
+
+    Example:
+        >>> b = torch.tensor([1.0, 1.2, 0.8, 1.0])
+        >>> print(ratio_of_means(2 * b + torch.tensor([0.1, 0.0, -0.1, 0.0]), b))
+        2.00, 1.85 to 2.12
+    """
+    a, b = as_floating(a, "a").double(), as_floating(b, "b").double()
+    if a.dim() != 1 or a.shape != b.shape or len(a) < 2:
+        raise BotorchTensorDimensionError(
+            f"Expected `R` entries of each, R at least 2. Got {a.shape=} and {b.shape=}."
+        )
+    mean_a, mean_b = a.mean().item(), b.mean().item()
+    quantile = stdtrit(len(a) - 1, _LEVEL).item()
+    covariance = (torch.stack([a, b]).cov() * quantile**2 / len(a)).tolist()
+    # (mean_a - r mean_b)^2 <= quantile^2 var(a - r b) / R, a quadratic in r.
+    square = mean_b**2 - covariance[1][1]
+    half = mean_a * mean_b - covariance[0][1]
+    constant = mean_a**2 - covariance[0][0]
+    ratio = mean_a / mean_b if mean_b else math.nan
+    if not square > 0:
+        return RatioOfMeans(ratio, math.nan, math.nan)
+    root = math.sqrt(max(half**2 - square * constant, 0.0))
+    return RatioOfMeans(ratio, (half - root) / square, (half + root) / square)
+
+
 def format_with_error(mean: float, error: float) -> str:
     r"""`mean ± error` to two significant digits of the error, never in scientific notation.
 

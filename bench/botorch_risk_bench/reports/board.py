@@ -18,7 +18,7 @@ from torch import Tensor
 from botorch_risk_bench.campaigns.database import StoreError
 from botorch_risk_bench.campaigns.store import CampaignStore
 from botorch_risk_bench.campaigns.whole_files import replacing
-from botorch_risk_bench.metrics import share_of_targets
+from botorch_risk_bench.metrics import log_regret, share_held, share_of_targets
 
 ALL = "all"
 # Of the regret after the initial design: four to a factor of ten, down to a thousandth.
@@ -159,8 +159,21 @@ class BoardEntry:
     @cached_property
     def shares(self) -> dict[str, Tensor]:
         r"""The share of `TARGETS` reached by each round, by strategy, `R x T`."""
-        targets = self.scale * torch.tensor(TARGETS, dtype=torch.double)
-        return {label: share_of_targets(each, targets) for label, each in self.regret.items()}
+        return {label: share_of_targets(each, self.targets) for label, each in self.regret.items()}
+
+    @cached_property
+    def held(self) -> dict[str, Tensor]:
+        r"""The share of `TARGETS` held from each round to the last, by strategy, `R x T`."""
+        return {label: share_held(each, self.targets) for label, each in self.regret.items()}
+
+    @cached_property
+    def log_regret(self) -> dict[str, Tensor]:
+        r"""The regret in decades below `scale`, by strategy, `R x T`, at least -3."""
+        return {label: log_regret(each, self.scale) for label, each in self.regret.items()}
+
+    @property
+    def targets(self) -> Tensor:
+        return self.scale * torch.tensor(TARGETS, dtype=torch.double)
 
 
 @dataclass(frozen=True)
@@ -193,16 +206,45 @@ class Board:
         Averaged over seeds as well, it is the empirical distribution function of the run lengths.
         Rounds go as far as all experiments of the group do.
         """
+        return self._mean("shares", group)
+
+    def held(self, group: str = ALL) -> dict[str, Tensor]:
+        r"""The share of targets held from each round to the last, as `shares`."""
+        return self._mean("held", group)
+
+    def log_regret(self, group: str = ALL) -> dict[str, Tensor]:
+        r"""The regret in decades below the median of the initial design, as `shares`."""
+        return self._mean("log_regret", group)
+
+    def _mean(self, score: str, group: str) -> dict[str, Tensor]:
         entries = self.groups[group]
         last = min(values.shape[-1] for entry in entries for values in entry.regret.values())
         return {
-            label: torch.stack([entry.shares[label][:, :last] for entry in entries]).mean(dim=0)
+            label: torch.stack([getattr(entry, score)[label][:, :last] for entry in entries]).mean(
+                dim=0
+            )
             for label in self.strategies
         }
 
 
+def late(values: Tensor) -> Tensor:
+    r"""The columns of the last two thirds of the rounds, `R x T` with round 0 first.
+
+    Rounds 11 to 30 of 30; the last one of 1 or 2.
+    """
+    return values[..., first_late_round(values.shape[-1] - 1) :]
+
+
+def first_late_round(num_rounds: int) -> int:
+    r"""Where the last two thirds of rounds 1 to `num_rounds` start."""
+    return num_rounds // 3 + 1
+
+
 def read_board(
-    played: CampaignStore | Regrets, by: str | None = None, strategies: Sequence[str] = ()
+    played: CampaignStore | Regrets,
+    by: str | None = None,
+    strategies: Sequence[str] = (),
+    without: Sequence[str] = (),
 ) -> Board:
     r"""Compare the strategies of a campaign on what it has played so far.
 
@@ -213,10 +255,11 @@ def read_board(
         played: The store of the campaign, or the regrets of one or more.
         by: What experiments are grouped by, a key of their `settings`; one group by default.
         strategies: The labels, the reference first; by default all, in the campaign's order.
+        without: The groups that are left out.
 
     Raises:
         StoreError: If no experiment can be on it, with the reasons.
-        ValueError: If the campaign has no such strategy.
+        ValueError: If the campaign has no such strategy or no such group.
 
     Example:
         >>> runs = {"ours": {0: [1.0, 0.2]}, "random": {0: [1.0, 0.9]}}
@@ -230,7 +273,14 @@ def read_board(
         raise ValueError(f"Expected strategies of {found.name!r} ({known}). Got {unknown}.")
     labels = tuple(dict.fromkeys(strategies or found.strategies))
     complete, left_out = [], [f"{name}: its optimum is unknown" for name in found.unknown]
+    groups = [_group(each, by) for each in found.experiments]
+    if strange := [name for name in without if name not in groups]:
+        there = ", ".join(sorted(set(groups)))
+        raise ValueError(f"Expected `without` to name groups among {there}. Got {strange}.")
+    left_out += [f"{groups.count(name)} of the group {name}: not asked for" for name in without]
     for each in found.experiments:
+        if _group(each, by) in without:
+            continue
         runs = [_completed(each.runs.get(label, {})) for label in labels]
         missing = [label for label, by_seed in zip(labels, runs, strict=True) if not by_seed]
         if missing:
@@ -246,9 +296,8 @@ def read_board(
         )
     entries = []
     for each, runs in complete:
-        group = ALL if by is None else str(each.settings.get(by, "other"))
         regret = dict(zip(labels, _as_tensors(runs, seeds), strict=True))
-        entry = BoardEntry(each.name, group, regret)
+        entry = BoardEntry(each.name, _group(each, by), regret)
         if entry.scale > 0:
             entries.append(entry)
         else:
@@ -256,6 +305,10 @@ def read_board(
     if not entries:
         raise StoreError(f"Expected an experiment with a regret. Got {'; '.join(left_out)}.")
     return Board(found.name, labels, tuple(seeds), tuple(entries), tuple(left_out))
+
+
+def _group(each: ExperimentRegrets, by: str | None) -> str:
+    return ALL if by is None else str(each.settings.get(by, "other"))
 
 
 def _completed(runs: Mapping[int, list[float]]) -> Mapping[int, list[float]]:

@@ -1,38 +1,71 @@
 r"""The board of a campaign as a page and as a picture."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 import matplotlib
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from botorch_risk.plot_style import STYLE
-from botorch_risk_bench.metrics import INTERVAL, note_on_comparisons, paired_difference
-from botorch_risk_bench.reports.board import ALL, TARGETS, Board
+from botorch_risk_bench.metrics import (
+    INTERVAL,
+    note_on_comparisons,
+    paired_difference,
+    ratio_of_means,
+)
+from botorch_risk_bench.reports.board import ALL, TARGETS, Board, first_late_round, late
 from botorch_risk_bench.reports.plots import draw_band
 from botorch_risk_bench.reports.summary import cell, table
 
 _COLUMNS = 4  # of panels
 
 
-def board_markdown(board: Board) -> str:
-    r"""A page: shares of targets by group, comparisons, and the last regret of each experiment."""
+def board_markdown(board: Board, baseline: str | None = None) -> str:
+    r"""A page: three scores by group, comparisons, and the last regret of each experiment.
+
+    Args:
+        board: The board.
+        baseline: A strategy whose held share is subtracted from that of the others, which then
+            are compared as ratios.
+
+    Raises:
+        ValueError: If the baseline is the reference or not on the board, or nothing else is.
+    """
     reference, *others = board.strategies
+    if baseline is not None and (baseline not in others or len(others) < 2):
+        raise ValueError(
+            f"Expected a baseline of {', '.join(others) or 'no strategy'}, one of two or more. "
+            f"Got {baseline!r}."
+        )
     parts = [
         f"# {board.name}: the board",
         f"{len(board.entries)} experiments, {len(board.seeds)} seeds, "
         f"{len(board.strategies)} strategies. Targets of an experiment are {len(TARGETS)} regrets "
-        f"from {TARGETS[0]:.2f} to {TARGETS[-1]:.3f} of the median one after the initial design; "
-        "the share of them that a recommendation has reached is averaged over the rounds, then "
-        "over the experiments. Reaching all of them at once is 1, none 0. Intervals are over the "
-        f"seeds, for these experiments: mean ± {INTERVAL}.",
-        "## Share of targets, averaged over the rounds",
-        table(["group", "experiments", *board.strategies], _share_rows(board)),
+        f"from {TARGETS[0]:.2f} to {TARGETS[-1]:.3f} of the median one after the initial design. "
+        "Scores are averaged over the experiments. Intervals are over the seeds, for these "
+        f"experiments: mean ± {INTERVAL}.",
     ]
-    if others:
-        comparisons = len(others) * len(board.groups)
+    for score in _scores(board):
+        parts += [f"## {score.title}", score.meaning]
+        parts += [table(["group", "experiments", *board.strategies], _score_rows(board, score))]
+        if others:
+            parts += [
+                f"Difference to {reference}, seed by seed:",
+                table(["group", *others], _difference_rows(board, score)),
+                note_on_comparisons(len(others) * len(board.groups)),
+            ]
+    if baseline is not None:
+        compared = [label for label in others if label != baseline]
         parts += [
-            f"## Difference to {reference}, seed by seed",
-            table(["group", *others], _difference_rows(board)),
-            note_on_comparisons(comparisons),
+            f"## Lead over {baseline}, as a ratio to that of {reference}",
+            f"The held share less that of {baseline}, over the same of {reference}, with Fieller's "
+            f"interval, 95 %, over the seeds. It is open where {reference} may have no lead.",
+            table(["group", *compared], _ratio_rows(board, baseline, compared)),
+            note_on_comparisons(len(compared) * len(board.groups)),
+        ]
+    if others:
+        parts += [
             f"## Regret after the last round, to {reference}",
             "In how many experiments the paired interval lies below 0 (better), holds 0 "
             "(undecided), or lies above 0 (worse).",
@@ -49,46 +82,127 @@ def board_markdown(board: Board) -> str:
 
 
 def plot_board(board: Board) -> Figure:
-    r"""The share of targets reached by each round, a panel for each group."""
+    r"""The three scores by round over all experiments; the held share of each group below."""
     groups = board.groups
-    shown = [name for name in groups if len(groups) == 1 or name != ALL]
-    columns = min(len(shown), _COLUMNS)
-    rows = -(-len(shown) // columns)
+    over_all = [(score.axis, score.curves(ALL)) for score in _scores(board)]
+    of_groups = [
+        (f"{name} ({len(groups[name])})", board.held(name)) for name in groups if name != ALL
+    ]
+    columns = min(max(len(over_all), len(of_groups)), _COLUMNS)
+    rows = 1 + -(-len(of_groups) // columns)
     with matplotlib.rc_context(STYLE):
         size = 0.6 + 3.1 * columns, 1.3 + 2.3 * rows
         figure = Figure(figsize=size, layout="constrained")
-        panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-        for axes, name in zip(panels, shown, strict=False):
-            for position, (label, values) in enumerate(board.shares(name).items()):
+        panels = figure.subplots(rows, columns, squeeze=False)
+        shown = [*zip(panels[0], over_all, strict=False)]
+        shown += zip(panels[1:].ravel(), of_groups, strict=False)
+        for axes, (title, curves) in shown:
+            for position, (label, values) in enumerate(curves.items()):
                 draw_band(axes, range(values.shape[-1]), values, position, label)
-            axes.set(title=f"{name} ({len(groups[name])})", ylim=(0, 1))
+            axes.set(title=title)
             axes.margins(x=0.01)
-        for axes in panels[len(shown) :]:
-            axes.set_axis_off()
+        shares = [axes for axes, (title, _) in shown if title != _LOG_REGRET]
+        highest = min(max(axes.get_ylim()[1] for axes in shares), 1.0)
+        for axes in shares:
+            axes.set_ylim(0, highest)
+        for axes in panels.ravel():
+            if not axes.has_data():
+                axes.set_axis_off()
+        for row in panels[1:]:
+            row[0].set_ylabel("held share")
         figure.supxlabel("round")
-        figure.supylabel("share of targets reached")
-        lines, labels = panels[0].get_legend_handles_labels()
+        lines, labels = panels[0, 0].get_legend_handles_labels()
         title = f"mean over experiments, {INTERVAL} over {len(board.seeds)} seeds"
         figure.legend(lines, labels, loc="outside upper center", ncols=4, title=title)
     return figure
 
 
-def _share_rows(board: Board) -> list[list[str]]:
+_LOG_REGRET = "log10 of the regret"
+
+
+@dataclass(frozen=True)
+class _Score:
+    r"""A score of strategies.
+
+    Args:
+        curves: From a group to what is drawn, by strategy, `R x T`.
+        averaged: The columns of which are averaged to one number.
+    """
+
+    title: str
+    axis: str
+    meaning: str
+    curves: Callable[[str], dict[str, Tensor]]
+    averaged: Callable[[Tensor], Tensor]
+
+    def numbers(self, group: str) -> dict[str, Tensor]:
+        r"""The score of each seed, by strategy, `R`."""
+        return {
+            label: self.averaged(each).mean(dim=-1) for label, each in self.curves(group).items()
+        }
+
+
+def _scores(board: Board) -> tuple[_Score, ...]:
+    last = min(values.shape[-1] for each in board.entries for values in each.regret.values()) - 1
+    return (
+        _Score(
+            "Share of targets reached, averaged over the rounds",
+            "share of targets reached",
+            "A target counts from the first round in which a recommendation reaches it, whether or "
+            "not a later one does. Reaching all of them at once is 1, none 0.",
+            board.shares,
+            _all_rounds,
+        ),
+        _Score(
+            "Share of targets held to the end, averaged over the rounds",
+            "share of targets held",
+            "A target counts from the round after which the regret never again exceeds it, so that "
+            "recommendations that wander are not rewarded.",
+            board.held,
+            _all_rounds,
+        ),
+        _Score(
+            "Log regret, averaged over the last two thirds of the rounds",
+            _LOG_REGRET,
+            "log10 of the regret over the median one after the initial design, at least -3, in "
+            f"rounds {first_late_round(last)} to {last}. Less is better: -1 is a tenth of that "
+            "regret, in the geometric mean.",
+            board.log_regret,
+            late,
+        ),
+    )
+
+
+def _all_rounds(values: Tensor) -> Tensor:
+    return values
+
+
+def _score_rows(board: Board, score: _Score) -> list[list[str]]:
     return [
-        [
-            name,
-            str(len(entries)),
-            *(cell(each.mean(dim=-1)) for each in board.shares(name).values()),
-        ]
+        [name, str(len(entries)), *map(cell, score.numbers(name).values())]
         for name, entries in board.groups.items()
     ]
 
 
-def _difference_rows(board: Board) -> list[list[str]]:
+def _difference_rows(board: Board, score: _Score) -> list[list[str]]:
     rows = []
     for name in board.groups:
-        first, *others = (each.mean(dim=-1) for each in board.shares(name).values())
+        first, *others = score.numbers(name).values()
         rows.append([name, *(cell(each - first) for each in others)])
+    return rows
+
+
+def _ratio_rows(board: Board, baseline: str, compared: Sequence[str]) -> list[list[str]]:
+    rows = []
+    for name in board.groups:
+        held = {label: each.mean(dim=-1) for label, each in board.held(name).items()}
+        base, first = held[baseline], held[board.strategies[0]]
+        lead = paired_difference(first, base)
+        if not lead.mean > lead.half_width:
+            rows.append([name, *("open" for _ in compared)])
+            continue
+        ratios = (ratio_of_means(held[label] - base, first - base) for label in compared)
+        rows.append([name, *map(str, ratios)])
     return rows
 
 

@@ -6,6 +6,7 @@ In most of them w is random, and the outcome has a constant noise. In those of t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -24,18 +25,25 @@ from botorch_risk_bench.experiments.definition import ExperimentDefinition, Stra
 from botorch_risk_bench.problems import TabularProblem
 from botorch_risk_bench.problems.tabular import TABLES
 
-from bench.studies.open_benchmark.noise_forms import NOISE_FORMS, NoiseForm
+from bench.studies.open_benchmark.noise_forms import NOISE_FORMS
 from bench.studies.open_benchmark.others import OTHERS, Uniform
+from botorch_risk.strategies import (
+    VALUE_RULES,
 from botorch_risk.strategies import (
     VALUE_RULES,
     LargestKnowledgeGradient,
     Strategy,
     rahbo,
+    risk_averse_kg,
+    risk_kde,
+    risk_search,
+)
     risk_kde,
     risk_search,
 )
 from botorch_risk.test_functions import CertifiedProblem
 from botorch_risk.test_functions.certified import RISKS, certificates
+from botorch_risk.test_functions.heteroscedastic import HeteroscedasticTestProblem
 
 NUM_ROUNDS = 30
 NUM_REPEATS = 5  # where the noise depends on the decision
@@ -113,6 +121,7 @@ def noise_strategies() -> dict[str, StrategyFactory]:
     known = {"num_repeats": NUM_REPEATS, "risk_aversion": 1.0}
     found: dict[str, StrategyFactory] = {
         "confidence-bound": partial(rahbo, **known, **SEARCH),
+        "knowledge-gradient": partial(risk_averse_kg, **known, **SEARCH),
         "qLogNEI-robust": partial(mean_variance_log_nei, **known, **SEARCH),
     }
     for label, optimizer in {"random": Uniform, **OTHERS}.items():
@@ -129,13 +138,15 @@ def noise_ask_tell(
     return Strategy(like.space, method, like.seeds, num_initial=num_initial)
 
 
-def noise_definition(name: str, form: NoiseForm) -> ExperimentDefinition:
+def noise_definition(
+    name: str, build: Callable[[], HeteroscedasticTestProblem]
+) -> ExperimentDefinition:
     r"""The experiment of a problem with noise that depends on the decision."""
-    problem = form.problem()
+    problem = build()
     return ExperimentDefinition(
         name=f"{name}-{NOISE}",
         description=f"{name} ({problem.dim}), {NOISE}",
-        problem=form.problem,
+        problem=build,
         strategies=noise_strategies(),
         num_initial=2 * problem.dim + 2,
         num_rounds=NUM_ROUNDS,
@@ -149,5 +160,5 @@ def noise_definition(name: str, form: NoiseForm) -> ExperimentDefinition:
 EXPERIMENTS = (
     *(definition(form, risk) for form, risks in certificates().items() for risk in risks),
     *(definition(table, risk) for table in TABLES for risk in RISKS),
-    *(noise_definition(name, form) for name, form in NOISE_FORMS.items()),
+    *(noise_definition(name, form.problem) for name, form in NOISE_FORMS.items()),
 )

@@ -13,6 +13,7 @@ from botorch_risk_bench.metrics import (
     format_with_error,
     mean_and_standard_error,
     paired_difference,
+    ratio_of_means,
 )
 from scipy import stats
 from scipy.stats import binomtest
@@ -117,3 +118,38 @@ def test_binomial_intervals_are_scipys_exact_ones() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             binomial_interval(count, trials)
+
+
+def test_at_the_ends_of_fiellers_interval_the_difference_just_holds_0() -> None:
+    stream = torch.Generator().manual_seed(0)
+    shared, own = torch.randn(2, 20, generator=stream, dtype=torch.double)
+    b = 1.0 + 0.5 * shared
+    a = 1.7 + 0.4 * shared + 0.3 * own
+    found = ratio_of_means(a, b)
+    assert found.ratio == pytest.approx(float(a.mean() / b.mean()))
+    assert found.lower < found.ratio < found.upper
+    for end in (found.lower, found.upper):
+        test = stats.ttest_1samp((a - end * b).numpy(), 0.0)
+        assert test.pvalue == pytest.approx(0.05, abs=1e-9)
+    assert str(found) == f"{found.ratio:.2f}, {found.lower:.2f} to {found.upper:.2f}"
+
+
+def test_fiellers_interval_covers_as_often_as_it_says() -> None:
+    stream = torch.Generator().manual_seed(1)
+    noise = torch.randn(400, 2, 10, generator=stream, dtype=torch.double)
+    held = 0
+    for first, second in noise:
+        b = 1.0 + 0.5 * second
+        found = ratio_of_means(3.0 + first + 0.5 * second, b)
+        held += found.lower <= 3.0 <= found.upper
+    assert 0.92 <= held / 400 <= 0.98
+
+
+def test_a_ratio_to_what_may_be_0_is_open() -> None:
+    b = torch.tensor([1.0, -0.8, 0.3, -0.4])
+    found = ratio_of_means(torch.ones(4), b)
+    assert math.isnan(found.lower) and math.isnan(found.upper) and str(found).endswith("open")
+    assert math.isnan(ratio_of_means(torch.ones(2), torch.tensor([1.0, -1.0])).ratio)
+    for shapes in (((3,), (2,)), ((1,), (1,)), ((2, 2), (2, 2))):
+        with pytest.raises(BotorchTensorDimensionError, match="R at least 2"):
+            ratio_of_means(*map(torch.zeros, shapes))

@@ -2,12 +2,16 @@ r"""Regret against plain loops."""
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch_risk_bench.metrics import (
     cumulative_regret,
     instantaneous_regret,
+    log_regret,
+    share_held,
     share_of_targets,
     simple_regret,
 )
@@ -70,9 +74,59 @@ def test_shares_of_targets_are_what_counting_finds(dtype: torch.dtype) -> None:
     assert exactly.tolist() == [0.0, 1.0]
 
 
+def test_a_target_is_held_from_where_it_is_never_exceeded_again() -> None:
+    targets = torch.tensor([1.0, 0.5, 0.1])
+    wandering = torch.tensor([2.0, 0.05, 0.7, 0.4, 0.05])
+    monotone = torch.tensor([2.0, 0.7, 0.4, 0.05, 0.05])
+    third = torch.tensor([0.0, 1, 2, 3, 3]) / 3
+    torch.testing.assert_close(share_held(monotone, targets), third)
+    torch.testing.assert_close(share_held(monotone, targets), share_of_targets(monotone, targets))
+    held = torch.tensor([0.0, 1, 1, 2, 3]) / 3
+    torch.testing.assert_close(share_held(wandering, targets), held)
+    assert share_of_targets(wandering, targets).tolist() == [0.0, 1.0, 1.0, 1.0, 1.0]
+    gone = torch.tensor([0.05, 0.05, NAN])  # not played: above every target
+    assert share_held(gone, targets).tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float, torch.double])
+def test_shares_held_are_what_counting_finds(dtype: torch.dtype) -> None:
+    regret = torch.rand(3, 4, 9, dtype=dtype, generator=torch.manual_seed(0))
+    regret[0, 1, 2:5] = torch.nan
+    targets = torch.tensor([0.9, 0.7, 0.5, 0.2], dtype=dtype)
+    share = share_held(regret, targets)
+    assert share.shape == (3, 4, 9) and share.dtype == dtype
+    assert (share <= share_of_targets(regret, targets)).all()
+    rows = zip(regret.flatten(0, 1).tolist(), share.flatten(0, 1).tolist(), strict=True)
+    for one, by_round in rows:
+        for t, found in enumerate(by_round):
+            held = [all(value <= target for value in one[t:]) for target in targets]
+            assert found == pytest.approx(sum(held) / 4)
+
+
+def test_log_regret_counts_decades_down_to_a_limit() -> None:
+    regret = torch.tensor([[2.0, 0.2, 0.0, -1.0], [20.0, NAN, 0.02, 2e-9]])
+    found = log_regret(regret, 2.0)
+    expected = torch.tensor([[0.0, -1.0, -3.0, -3.0], [1.0, NAN, -2.0, -3.0]])
+    torch.testing.assert_close(found, expected, equal_nan=True)
+    by_row = log_regret(regret, torch.tensor([2.0, 20.0]), smallest=0.1)
+    torch.testing.assert_close(by_row[1, 0], torch.tensor(0.0))
+    assert by_row[0].tolist() == [0.0, -1.0, -1.0, -1.0]
+
+
+def test_scales_of_log_regret_are_checked() -> None:
+    with pytest.raises(BotorchTensorDimensionError, match=r"`scale` .* batch shape"):
+        log_regret(torch.ones(2, 3), torch.ones(3))
+    for scale in (0.0, -1.0, math.inf, NAN):
+        with pytest.raises(ValueError, match="a positive, finite `scale`"):
+            log_regret(torch.ones(2, 3), scale)
+    with pytest.raises(ValueError, match="smallest"):
+        log_regret(torch.ones(2, 3), 1.0, smallest=0.0)
+
+
 @pytest.mark.parametrize("shapes", [((), (2,)), ((3, 0), (2,)), ((3, 4), ()), ((3, 4), (2, 2))])
 def test_shapes_of_targets_are_checked(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-    with pytest.raises(BotorchTensorDimensionError, match=r"regret: batch_shape x T|a target"):
-        share_of_targets(*map(torch.zeros, shapes))
-    with pytest.raises(BotorchTensorDimensionError, match="Expected a target"):
-        share_of_targets(torch.zeros(2, 3), torch.zeros(0))
+    for share in (share_of_targets, share_held):
+        with pytest.raises(BotorchTensorDimensionError, match=r"regret: batch_shape x T|a target"):
+            share(*map(torch.zeros, shapes))
+        with pytest.raises(BotorchTensorDimensionError, match="Expected a target"):
+            share(torch.zeros(2, 3), torch.zeros(0))

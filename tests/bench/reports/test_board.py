@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from botorch_risk_bench.reports import (
     plot_board,
     read_board,
 )
-from botorch_risk_bench.reports.board import ALL, TARGETS
+from botorch_risk_bench.reports.board import ALL, TARGETS, first_late_round, late
 from botorch_risk_bench.reports.summary import regret_curves
 
 from tests.bench.campaigns.small import small, task
@@ -83,6 +84,17 @@ def test_experiments_are_grouped_by_their_settings(path: Path) -> None:
         "mean": ["quadratic, more"],
         "other": ["quadratic"],
     }
+
+
+def test_a_group_may_be_left_out() -> None:
+    both = of("sine", ours={0: [1.0, 0.5]}) + of("branin", ours={0: [9.0, 1.0]})
+    first, second = both.experiments
+    other = replace(both, experiments=(first, replace(second, settings={"risk": "tail"})))
+    board = read_board(other, by="risk", without=["mean"])
+    assert [each.name for each in board.entries] == ["branin"]
+    assert board.left_out == ("1 of the group mean: not asked for",)
+    with pytest.raises(ValueError, match=r"groups among mean, tail. Got \['tial'\]"):
+        read_board(other, by="risk", without=["tial"])
 
 
 def test_an_experiment_without_a_regret_is_left_out() -> None:
@@ -151,13 +163,75 @@ def test_better_undecided_and_worse_are_counted() -> None:
     assert "3 experiments, 3 seeds, 2 strategies" in page
 
 
-def test_a_panel_for_each_group() -> None:
+def test_a_panel_for_each_score_and_each_group() -> None:
     board = board_of(
         *(entry(name, base=constant(0.5, 2), other=constant(0.1, 2)) for name in "abcde")
     )
     figure = plot_board(board)
-    assert [axes.get_title() for axes in figure.axes[:5]] == [f"{name} (1)" for name in "abcde"]
-    lines = figure.axes[0].get_lines()
-    assert [line.get_label() for line in lines] == ["base", "other"]
-    assert lines[1].get_ydata().tolist() == board.shares("a")["other"].mean(dim=0).tolist()
-    assert len(plot_board(dataclasses.replace(board, entries=board.entries[:1])).axes) == 1
+    titles = [axes.get_title() for axes in figure.axes if axes.has_data()]
+    scores = ["share of targets reached", "share of targets held", "log10 of the regret"]
+    assert titles == [*scores, *(f"{name} (1)" for name in "abcde")]
+    for axes, curves in zip(
+        figure.axes, (board.shares(), board.held(), board.log_regret()), strict=False
+    ):
+        lines = axes.get_lines()
+        assert [line.get_label() for line in lines] == ["base", "other"]
+        assert lines[1].get_ydata().tolist() == curves["other"].mean(dim=0).tolist()
+    group = next(axes for axes in figure.axes if axes.get_title() == "a (1)")
+    assert group.get_lines()[1].get_ydata().tolist() == board.held("a")["other"].mean(0).tolist()
+    assert len(plot_board(dataclasses.replace(board, entries=board.entries[:1])).axes) == 6
+    alone = dataclasses.replace(board.entries[0], group=ALL)
+    assert len(plot_board(dataclasses.replace(board, entries=(alone,))).axes) == 3
+
+
+def wandering(*regret: float) -> torch.Tensor:
+    return torch.tensor(regret, dtype=torch.double).expand(3, -1)
+
+
+def test_a_wandering_recommendation_holds_less_than_it_reaches() -> None:
+    steady, wanders = wandering(1.0, 0.5, 0.05, 0.05), wandering(1.0, 0.05, 0.5, 0.05)
+    board = board_of(entry("a", steady=steady, wanders=wanders))
+    low, high = (
+        sum(target >= regret for target in TARGETS) / len(TARGETS) for regret in (0.5, 0.05)
+    )
+    expected = {
+        "shares": {"steady": [0, low, high, high], "wanders": [0, high, high, high]},
+        "held": {"steady": [0, low, high, high], "wanders": [0, low, low, high]},
+    }
+    for score, by_label in expected.items():
+        for label, values in by_label.items():
+            found = getattr(board, score)()[label]
+            torch.testing.assert_close(found, torch.tensor([values] * 3, dtype=torch.double))
+    reached, held, decades = (
+        [float(number) for number in re.findall(r"-?\d\.\d+(?= ±)", section.split("Diff")[0])]
+        for section in board_markdown(board).split("\n## ")[1:4]
+    )  # over all, and the one group; a mean over rounds 0 to 3
+    assert reached == pytest.approx([(low + 2 * high) / 4, 3 * high / 4] * 2)
+    assert held == pytest.approx([(low + 2 * high) / 4, (2 * low + high) / 4] * 2, rel=1e-3)
+    last = math.log10(0.05)  # rounds 2 and 3 of 3
+    assert decades == pytest.approx([last, (math.log10(0.5) + last) / 2] * 2, rel=1e-3)
+
+
+def test_the_late_rounds_are_the_last_two_thirds() -> None:
+    assert [first_late_round(number) for number in (1, 2, 3, 29, 30)] == [1, 1, 2, 10, 11]
+    rounds = torch.arange(31.0).expand(2, -1)
+    assert late(rounds)[0].tolist() == list(range(11, 31))
+
+
+def test_leads_over_a_baseline_are_compared_as_ratios() -> None:
+    few = [sum(target >= regret for target in TARGETS) for regret in (0.2, 0.1, 0.5)]
+    board = board_of(
+        entry("a", ours=constant(0.2, 3), other=constant(0.1, 3), random=constant(0.5, 3))
+    )
+    ratio = (few[1] - few[2]) / (few[0] - few[2])
+    page = board_markdown(board, "random")
+    assert "## Lead over random, as a ratio to that of ours" in page
+    assert f"| all | {ratio:.2f}, {ratio:.2f} to {ratio:.2f} |" in page
+    assert "as a ratio" not in board_markdown(board)
+    behind = dataclasses.replace(board, strategies=("random", "other", "ours"))
+    assert "| all | open |" in board_markdown(behind, "ours")  # no ratio of two losses
+    for name in ("ours", "nobody"):
+        with pytest.raises(ValueError, match=f"other, random, one of two or more. Got '{name}'"):
+            board_markdown(board, name)
+    with pytest.raises(ValueError, match="a baseline of random, one of two or more"):
+        board_markdown(dataclasses.replace(board, strategies=("ours", "random")), "random")

@@ -1,0 +1,27 @@
+r"""The campaign in which w is chosen, on the judging pairs.
+
+Next to it w is drawn: our bound, and random decisions. All share the initial design, whose w are
+drawn as well.
+"""
+
+from __future__ import annotations
+
+from botorch_risk_bench.campaigns import Campaign, Series
+
+from bench.studies.open_benchmark.pairs import FIRST_JUDGING_SEED, JUDGING
+
+NUM_SEEDS = 20
+LABELS = ("chosen-former", "confidence-bound", "random", "chosen-risk_variance")
+# What `select_lacing_value` refuses.
+WITHOUT_LACING = ("mean-variance", "mmd-ball")
+WITH_LACING = [name for name in JUDGING if not name.endswith(WITHOUT_LACING)]
+
+CAMPAIGN = Campaign(
+    "w is chosen",
+    [
+        Series(JUDGING, LABELS, num_seeds=NUM_SEEDS, first_seed=FIRST_JUDGING_SEED),
+        Series(WITH_LACING, "chosen-lacing", num_seeds=NUM_SEEDS, first_seed=FIRST_JUDGING_SEED),
+    ],
+    block_size=NUM_SEEDS,
+    modules=["bench.studies.open_benchmark.experiments"],
+)
