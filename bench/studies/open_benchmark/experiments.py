@@ -29,15 +29,10 @@ from bench.studies.open_benchmark.noise_forms import NOISE_FORMS
 from bench.studies.open_benchmark.others import OTHERS, Uniform
 from botorch_risk.strategies import (
     VALUE_RULES,
-from botorch_risk.strategies import (
-    VALUE_RULES,
     LargestKnowledgeGradient,
     Strategy,
     rahbo,
     risk_averse_kg,
-    risk_kde,
-    risk_search,
-)
     risk_kde,
     risk_search,
 )
