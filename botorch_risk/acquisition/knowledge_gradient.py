@@ -248,7 +248,11 @@ class _Compared:
         By the line that gains most against the best one.
         """
         slopes, weights = self._slopes_over_w(X)
-        gains = self._gains_over_best(slopes).amax(dim=-1).unflatten(-1, (X.shape[-2], -1))
+        gains = (
+            self._gains_over_best(slopes)
+            .amax(dim=-1)
+            .unflatten(-1, (X.shape[-2], self.weights.shape[-1]))
+        )
         return gains.masked_fill(weights.expand_as(gains) <= 0, -torch.inf).argmax(dim=-1)
 
     def average_log_gain(self, X: Tensor) -> Tensor:
@@ -256,7 +260,7 @@ class _Compared:
 
         def average(X: Tensor) -> Tensor:
             slopes, weights = self._slopes_over_w(X)
-            gains = self._of_lines(slopes).unflatten(-1, (X.shape[-2], -1))
+            gains = self._of_lines(slopes).unflatten(-1, (X.shape[-2], self.weights.shape[-1]))
             return (gains + weights.to(gains).log()).logsumexp(dim=-1)
 
         size = _CHUNK_VALUES.rows(X.device, self.weights.numel() * self.weights.shape[-1])

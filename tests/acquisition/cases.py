@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from botorch_risk.acquisition import (
+    LogRiskKnowledgeGradient,
     Maximize,
     NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
@@ -165,7 +166,62 @@ def constrained_value(model: Any, repeats: np.ndarray, X: np.ndarray) -> np.ndar
     return np.array(scores)
 
 
+_COMPARED = torch.tensor([[0.1, 0.2], [0.5, 0.9], [0.8, 0.3], [0.4, 0.4]], dtype=torch.float64)
+_WEIGHTED = DiscreteEnvironment(_CONTEXTS, torch.tensor([0.1, 0.25, 0.45, 0.2]))
+
+
+def knowledge_gradient_of_a_mean(w_is_chosen: bool) -> AcquisitionCase:
+    r"""Of the expectation over W, whose moves by a reading follow from the joint posterior."""
+    arguments = {
+        "environment": _WEIGHTED,
+        "risk_measure": Expectation(),
+        "X_compared": _COMPARED,
+        "w_is_chosen": w_is_chosen,
+    }
+
+    def build(model: Any, **options: Any) -> LogRiskKnowledgeGradient:
+        compared = {"X_compared": _COMPARED.to(model.train_targets)}
+        return LogRiskKnowledgeGradient(model, **{**arguments, **compared, **options})
+
+    def oracle(model: Any, repeats: np.ndarray, X: np.ndarray) -> np.ndarray:
+        return np.array([_log_gain(model, x, w_is_chosen) for x in torch.from_numpy(X).double()])
+
+    name = "risk_knowledge_gradient" + ("_of_the_best_w" if w_is_chosen else "")
+    return AcquisitionCase(
+        name,
+        build,
+        oracle,
+        model=of_decision_and_context,
+        arguments=arguments,
+        batch_dims=1,
+        tolerance=1e-4,
+    )
+
+
+def _log_gain(model: Any, x: Tensor, w_is_chosen: bool) -> float:
+    r"""By 150,001 outcomes of a reading at each w, as leads over the best decision now."""
+    pairs, weights = _WEIGHTED.expand(torch.cat([_COMPARED, x[None]]))
+    distribution = oracles.to_numpy(weights[0])
+    like = model.train_targets
+    with torch.no_grad():
+        posterior = model.posterior(pairs.flatten(0, 1).to(like))
+        noisy = model.posterior(pairs[-1].to(like), observation_noise=True)
+    mean = oracles.to_numpy(posterior.mean[:, 0]).reshape(5, 4) @ distribution
+    covariance = oracles.to_numpy(posterior.distribution.covariance_matrix).reshape(5, 4, 5, 4)
+    spread = np.sqrt(oracles.to_numpy(noisy.variance[:, 0]))
+    z, now = np.linspace(-37, 37, 150_001), mean[:4].argmax()
+    density = norm.pdf(z) * (z[1] - z[0])
+    gains = []
+    for w in range(4):
+        slopes = distribution @ covariance[:4, :, 4, w].T / spread[w]
+        leads = (mean[:4] - mean[now])[:, None] + (slopes - slopes[now])[:, None] * z
+        gains.append(leads.max(axis=0) @ density)
+    return float(np.log(max(gains) if w_is_chosen else distribution @ np.array(gains)))
+
+
 ACQUISITIONS = [
+    knowledge_gradient_of_a_mean(w_is_chosen=False),
+    knowledge_gradient_of_a_mean(w_is_chosen=True),
     AcquisitionCase(
         "risk_averse_ucb",
         lambda model, **kwargs: RiskAverseUpperConfidenceBound(model, **_WEIGHTS, **kwargs),
