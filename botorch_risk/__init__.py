@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         RiskAverseUpperConfidenceBound,
         RiskUpperConfidenceBound,
         TruncatedVarianceReduction,
-        select_lacing_value,
+        select_value,
     )
     from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
     from botorch_risk.environments import (
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from botorch_risk.fit import PseudoDataMarginalLogLikelihood
     from botorch_risk.models import MeanVarianceGP
     from botorch_risk.posterior import DomainPosterior
+    from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
     from botorch_risk.risk import (
         ConditionalValueAtRisk,
         MaximumMeanDiscrepancyBall,
@@ -77,7 +78,8 @@ _FOLDERS = {
     "RiskAverseUpperConfidenceBound": "acquisition",
     "RiskUpperConfidenceBound": "acquisition",
     "TruncatedVarianceReduction": "acquisition",
-    "select_lacing_value": "acquisition",
+    "LogRiskAverseKnowledgeGradient": "repeats",
+    "select_value": "acquisition",
     "ConstrainedUpperConfidenceBound": "constraints",
     "RiskConstraint": "constraints",
     "DiscreteEnvironment": "environments",
@@ -98,6 +100,7 @@ __all__ = [
     "DomainPosterior",
     "InputPerturbation",
     "KernelDensityEnvironment",
+    "LogRiskAverseKnowledgeGradient",
     "MaximumMeanDiscrepancyBall",
     "MeanVarianceGP",
     "PseudoDataMarginalLogLikelihood",
@@ -107,7 +110,7 @@ __all__ = [
     "TotalVariationBall",
     "TruncatedVarianceReduction",
     "ValueAtRisk",
-    "select_lacing_value",
+    "select_value",
 ]
 
 

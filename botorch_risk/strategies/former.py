@@ -24,7 +24,7 @@ def as_today(description: Any) -> Any:
         for former, translate in _FORMER.items():
             if former in (today.get("class"), today.get("function")):
                 return translate(today)
-        return _with_learnt_contexts(today)
+        return _with_value_rule(_with_learnt_contexts(today))
     return list(map(as_today, description)) if isinstance(description, list) else description
 
 
@@ -57,6 +57,7 @@ def _value_at_risk(old: Mapping[str, Any]) -> Any:
 
 
 _LARGEST_BOUND, _LEAST_CERTAIN = "botorch_risk.largest_bound", "botorch_risk.least_certain"
+_CHOICE = "botorch_risk.DecisionThenValue"
 _WORST = _of_class("WorstCase", over="support")
 
 # By the name of a class or of a function.
@@ -68,7 +69,6 @@ _FORMER: dict[str, Callable[[dict[str, Any]], Any]] = {
     "botorch_risk.MeanVariance": lambda old: (  # a method, or the measure of risk
         {**old, "class": "botorch_risk.MeanVarianceSearch"} if "weights" in old else old
     ),
-    "botorch_risk.DecisionThenValue": lambda old: {"value": _LEAST_CERTAIN, **old},
     "botorch_risk.LacedValue": lambda old: _of_class(  # which chose the decision too
         "DecisionThenValue", decide=_LARGEST_BOUND, value=_of_class("LacingValue", rule=old["rule"])
     ),
@@ -89,7 +89,7 @@ def _with_learnt_contexts(old: dict[str, Any]) -> dict[str, Any]:
         recipe=_function("_without_contexts", beta=recipe["beta"])
         if risk_measure is None
         else _recipe(risk_measure, recipe["beta"]),
-        choose=_of_class("DecisionThenValue", decide=_LARGEST_BOUND, value=_LEAST_CERTAIN),
+        choose=_of_class("DecisionThenValue", decide=_LARGEST_BOUND),
         reporting="posterior_mean",
         num_outcomes=1,
         uses_w=method.pop("uses_contexts"),
@@ -107,6 +107,25 @@ def _with_learnt_contexts(old: dict[str, Any]) -> dict[str, Any]:
             "EnvironmentSpace", box=space["box"], environment=contexts, w_is_chosen=False
         ),
     }
+
+
+def _with_value_rule(arguments: dict[str, Any]) -> dict[str, Any]:
+    r"""The arguments of a strategy, with the rule by which w was chosen before there were others.
+
+    Where w is not chosen the rule plays no part, and is today's.
+    """
+
+    def within(part: Any, rule: str) -> Any:
+        if not isinstance(part, dict):
+            return part
+        found = {key: within(each, rule) for key, each in part.items()}
+        return {"value": rule, **found} if found.get("class") == _CHOICE else found
+
+    space = arguments.get("space")
+    if not isinstance(space, dict) or "w_is_chosen" not in space:
+        return arguments
+    rule = _LEAST_CERTAIN if space["w_is_chosen"] else "botorch_risk.largest_reduction"
+    return {**arguments, "method": within(arguments.get("method"), rule)}
 
 
 def _density(old: Mapping[str, Any], **more: Any) -> dict[str, Any]:

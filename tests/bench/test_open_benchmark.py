@@ -58,6 +58,7 @@ def test_every_certified_pair_is_an_experiment() -> None:
         else:
             expected |= {"confidence-bound-KDE", "chosen-former"}
             expected |= {f"chosen-{rule}" for rule in VALUE_RULES}
+            expected |= {"knowledge-gradient", "chosen-knowledge-gradient"}
         if each.settings["risk"] in OF_BOTORCH:
             expected |= {"qLogNEI-BoTorch"}
         assert set(each.strategies) == expected

@@ -13,7 +13,7 @@ from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.decision_then_value import (
     DecisionThenValue,
-    least_certain,
+    largest_reduction,
     random_decision,
 )
 from botorch_risk.strategies.environment_risk import EnvironmentRisk
@@ -149,6 +149,8 @@ def ask_tell(
         return Strategy(box, AskTell(RandomPoints(**options), optimizer), seeds, **sizes)
     recipe = RiskRecipe(risk_measure)
     options = {"reporting": recipe.reporting, **options}
-    report = EnvironmentRisk(recipe, DecisionThenValue(random_decision, least_certain), **options)
+    report = EnvironmentRisk(
+        recipe, DecisionThenValue(random_decision, largest_reduction), **options
+    )
     space = EnvironmentSpace(box, environment, w_is_chosen=False)
     return Strategy(space, AskTell(report, optimizer), seeds, **sizes)

@@ -16,7 +16,7 @@ from torch import Tensor
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.environments import Environment, IndependentEnvironment
 from botorch_risk.risk import RiskMeasure
-from botorch_risk.strategies.decision_then_value import DecisionThenValue, least_certain
+from botorch_risk.strategies.decision_then_value import DecisionThenValue, largest_reduction
 from botorch_risk.strategies.environment_risk import Chooser, EnvironmentRisk, Reporting, Turn
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.risk_search import AcquisitionOfRisk, MonteCarloDecision, RiskRecipe
@@ -69,7 +69,7 @@ def botorch_risk_measure(
     reduce = AppendedValues(objective, n_w)
     decide = Quietly(MonteCarloDecision(acquisition, risk_measure, reduce=reduce))
     method = EnvironmentRisk(
-        RiskRecipe(risk_measure), DecisionThenValue(decide, least_certain), reporting, **options
+        RiskRecipe(risk_measure), DecisionThenValue(decide, largest_reduction), reporting, **options
     )
     space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen=False)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)

@@ -17,7 +17,7 @@ from botorch_risk.risk import WorstCase
 from botorch_risk.strategies.decision_then_value import (
     DecisionThenValue,
     largest_bound,
-    least_certain,
+    largest_reduction,
 )
 from botorch_risk.strategies.environment_risk import EnvironmentRisk
 from botorch_risk.strategies.environment_space import EnvironmentSpace
@@ -66,7 +66,7 @@ def context_free_gp_ucb(
     unused = ObservedContexts(context_bounds, partial(StandardDeviationBox, n_w=1))
     space = EnvironmentSpace(decision_box(bounds), unused, w_is_chosen=False)
     recipe = partial(_without_contexts, beta=beta)
-    choose = DecisionThenValue(largest_bound, least_certain)  # w is observed
+    choose = DecisionThenValue(largest_bound, largest_reduction)  # w is observed
     method = EnvironmentRisk(recipe, choose, uses_w=False, **options)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
 

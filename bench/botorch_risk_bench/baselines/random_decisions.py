@@ -12,7 +12,7 @@ from botorch_risk.environments import Environment
 from botorch_risk.risk import RiskMeasure
 from botorch_risk.strategies.decision_then_value import (
     DecisionThenValue,
-    least_certain,
+    largest_reduction,
     random_decision,
 )
 from botorch_risk.strategies.environment_risk import EnvironmentRisk, Reporting
@@ -49,7 +49,7 @@ def random_decisions(
     recipe = RiskRecipe(risk_measure, tuple(constraints), beta, constraint_beta)
     method = EnvironmentRisk(
         recipe,
-        DecisionThenValue(random_decision, least_certain),
+        DecisionThenValue(random_decision, largest_reduction),
         reporting or recipe.reporting,
         num_outcomes=recipe.num_outcomes,
         **options,
