@@ -106,7 +106,11 @@ Chooser = Callable[[TableBelief, Sequence[Generator]], Tensor]
 
 
 def choose_plate(
-    belief: TableBelief, rule: TableRule, q: int, generators: Sequence[Generator]
+    belief: TableBelief,
+    rule: TableRule,
+    q: int,
+    generators: Sequence[Generator],
+    pending: Tensor | None = None,
 ) -> Tensor:
     r"""Choose pairs one after the other, each as if the ones before had been read.
 
@@ -115,18 +119,20 @@ def choose_plate(
         rule: How to choose.
         q: The number of pairs.
         generators: One for each replicate.
+        pending: Pairs `R x p` that are being read already.
 
     Returns:
         `R x q` pairs, `condition * n_w + context`.
     """
-    chosen: list[Tensor] = []
-    choose = TABLE_RULES[rule]
-    for number in range(q):
-        chosen.append(choose(belief, generators))
-        if number < q - 1:
+    chosen = [] if pending is None else list(pending.unbind(dim=-1))
+    first, choose = len(chosen), TABLE_RULES[rule]
+    for number in range(first + q):
+        if number >= first:
+            chosen.append(choose(belief, generators))
+        if number < first + q - 1:
             fantasies = _fantasies(number) if rule == "knowledge_gradient" else None
-            belief = belief.after(chosen[-1], fantasies)
-    return torch.stack(chosen, dim=-1)
+            belief = belief.after(chosen[number], fantasies)
+    return torch.stack(chosen[first:], dim=-1)
 
 
 def _fantasies(number: int) -> Tensor:
