@@ -38,27 +38,34 @@ class TablePosterior:
     whitened: Tensor
 
     @classmethod
-    def of(cls, readings: TableReadings, hyperparameters: TableHyperparameters) -> TablePosterior:
+    def of(
+        cls,
+        readings: TableReadings,
+        hyperparameters: TableHyperparameters,
+        conditions: Tensor | None = None,
+    ) -> TablePosterior:
         r"""The posterior of readings; rows of hyperparameters share the readings of one replicate.
 
         Args:
             readings: Of `R` replicates, or of one.
             hyperparameters: Of `R` rows.
+            conditions: The `m` conditions of interest, which are then all that there are; the
+                readings of others count. All by default.
         """
         num_rows = len(hyperparameters.own)
         centre, spread = (each.expand(num_rows) for each in readings.units)
         square = spread.square()
         terms = _terms(readings, hyperparameters, square)
         noise = readings.noise_share * hyperparameters.own * square
-        pairs = readings.pairs.expand(num_rows, -1)
-        x, w = pairs // len(readings.contexts), pairs % len(readings.contexts)
-        prior, with_all = torch.zeros(()), torch.zeros(())
+        x, w = (each.expand(num_rows, -1) for each in readings.rows)
+        prior, among, with_all = torch.zeros(()), torch.zeros(()), torch.zeros(())
         for of_x, of_w in terms:
-            prior = prior + of_x[:, 0, 0] * of_w[:, 0, 0]
             rows_x, rows_w = _rows(of_x, x), _rows(of_w, w)
-            with_all = with_all + rows_x.unsqueeze(-1) * rows_w.unsqueeze(-2)
-        among = with_all.flatten(-2).gather(-1, pairs.unsqueeze(-2).expand(-1, pairs.shape[-1], -1))
-        eye = torch.eye(pairs.shape[-1], dtype=among.dtype)
+            prior = prior + of_x[:, 0, 0] * of_w[:, 0, 0]
+            among = among + _columns(rows_x, x) * _columns(rows_w, w)
+            some_x = rows_x if conditions is None else rows_x[..., conditions]
+            with_all = with_all + some_x.unsqueeze(-1) * rows_w.unsqueeze(-2)
+        eye = torch.eye(x.shape[-1], dtype=among.dtype)
         covariance = among + (noise + _JITTER * prior)[:, None, None] * eye
         factor = torch.linalg.cholesky(covariance)
         Y = readings.Y.expand(num_rows, -1) - centre.unsqueeze(-1)
@@ -71,6 +78,8 @@ class TablePosterior:
         mean = (centre + constant).unsqueeze(-1) + (z.unsqueeze(-2) @ V).squeeze(-2)
         variance = (prior.unsqueeze(-1) - V.square().sum(dim=-2)).clamp_min(0.0)
         shape = with_all.shape[-2:]
+        if conditions is not None:
+            terms = tuple((a[:, conditions][..., conditions], b) for a, b in terms)
         return cls(
             terms,
             mean.unflatten(-1, shape),
@@ -111,15 +120,12 @@ class TablePosterior:
             whitened=torch.cat([self.whitened, row.unsqueeze(1)], dim=1),
         )
 
-    def covariance_over_contexts(self, conditions: Tensor | None = None) -> Tensor:
-        r"""The covariance over W of each condition, `R x m x n_w x n_w`; of all if None."""
+    def covariance_over_contexts(self) -> Tensor:
+        r"""The covariance over W of each condition, `R x n_x x n_w x n_w`."""
         prior: Tensor = sum(  # type: ignore[assignment]
             a.diagonal(dim1=-2, dim2=-1)[..., None, None] * b.unsqueeze(1) for a, b in self.terms
         )
         V = self.whitened.movedim(1, -1)  # R x n_x x n_w x n
-        if conditions is not None:
-            each = torch.arange(len(conditions)).unsqueeze(-1)
-            prior, V = prior[each, conditions], V[each, conditions]
         return prior - V @ V.mT
 
     def combined(self, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -183,6 +189,11 @@ def _terms(readings: TableReadings, hyperparameters: TableHyperparameters, squar
         (scaled[2] * K_x, K_w),
         (lasting * eye_x, eye_w),
     )
+
+
+def _columns(rows: Tensor, index: Tensor) -> Tensor:
+    r"""Columns `R x n x n` of rows `R x n x m`."""
+    return rows.gather(-1, index.unsqueeze(-2).expand(-1, rows.shape[-2], -1))
 
 
 def _rows(matrix: Tensor, index: Tensor) -> Tensor:

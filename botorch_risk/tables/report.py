@@ -75,15 +75,16 @@ def report_risks(
     lines = []
     wins = torch.zeros(len(conditions), dtype=torch.double)
     for theta in _draws(readings, fitted, generator):
-        posterior = TablePosterior.of(readings, TableHyperparameters.of(theta[None]))
-        covariance = posterior.covariance_over_contexts(conditions[None])[0]
+        hyperparameters = TableHyperparameters.of(theta[None])
+        posterior = TablePosterior.of(readings, hyperparameters, conditions)
+        covariance = posterior.covariance_over_contexts()[0]
         steps = torch.randn(
             len(conditions), _NUM_SAMPLES, len(weights), generator=generator, dtype=torch.double
         )
         root = safe_root(covariance, covariance.diagonal(dim1=-2, dim2=-1).amax(dim=-1))
-        outcomes = posterior.mean[0, conditions].unsqueeze(-2) + steps @ root.mT
+        outcomes = posterior.mean[0].unsqueeze(-2) + steps @ root.mT
         lines.append(risk_measure(outcomes, weights))
-        wins += _shares_of_wins(posterior, risk_measure, weights, conditions, generator)
+        wins += _shares_of_wins(posterior, risk_measure, weights, generator)
     risks = torch.cat(lines, dim=-1)
     ends = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.double)
     lower, upper = risks.quantile(ends, dim=-1)
@@ -91,20 +92,16 @@ def report_risks(
 
 
 def _shares_of_wins(
-    posterior: TablePosterior,
-    risk_measure: RiskMeasure,
-    weights: Tensor,
-    conditions: Tensor,
-    generator: Generator,
+    posterior: TablePosterior, risk_measure: RiskMeasure, weights: Tensor, generator: Generator
 ) -> Tensor:
     r"""How often each condition has the largest risk in joint samples, `m`."""
     everything = torch.ones_like(posterior.mean, dtype=torch.bool)
     risk = TableBelief(posterior, risk_measure, weights, everything).risk
-    covariance = posterior.combined_covariance(risk.gradient)[0][conditions][:, conditions]
+    covariance = posterior.combined_covariance(risk.gradient)[0]
     scale, axes = torch.linalg.eigh(covariance)
-    steps = torch.randn(_NUM_SAMPLES, len(conditions), generator=generator, dtype=torch.double)
-    samples = risk.value[0, conditions] + steps * scale.clamp_min(0.0).sqrt() @ axes.mT
-    return torch.bincount(samples.argmax(dim=-1), minlength=len(conditions)).double()
+    steps = torch.randn(_NUM_SAMPLES, len(scale), generator=generator, dtype=torch.double)
+    samples = risk.value[0] + steps * scale.clamp_min(0.0).sqrt() @ axes.mT
+    return torch.bincount(samples.argmax(dim=-1), minlength=len(scale)).double()
 
 
 def _draws(readings: TableReadings, fitted: FittedTable, generator: Generator) -> Tensor:
