@@ -150,13 +150,15 @@ def knowledge_gradient(belief: TableBelief, generators: Sequence[Generator]) -> 
         sigma(x'; x, w) = q(x')' k_n((x', .), (x, w)) / sqrt(k_n((x, w), (x, w)) + noise)
 
     Exact for measures that are linear in the outcomes. Among more than 48 conditions those with the
-    largest expected risk and the largest upper bound of the risk are compared.
+    largest expected risk and the largest upper bound of the risk are compared, and of those with
+    free pairs read.
     """
     risk, posterior = belief.risk, belief.posterior
     variance, _ = posterior.combined(risk.gradient)
     compared = _promising(risk.value, variance.sqrt())
+    read = _promising(risk.value.masked_fill(~belief.has_free, -torch.inf), variance.sqrt())
     rows = torch.arange(len(compared)).unsqueeze(-1)
-    moves = posterior.moves(risk.gradient, compared, compared)  # R x p x c x n_w
+    moves = posterior.moves(risk.gradient, compared, read)  # R x p x c x n_w
     shape = moves.shape[2:]
     moves = moves.flatten(2).mT  # R x (c n_w) x p
     values = risk.value[rows, compared].unsqueeze(1)  # R x F x p
@@ -170,12 +172,16 @@ def knowledge_gradient(belief: TableBelief, generators: Sequence[Generator]) -> 
         for part in moves.split(size, dim=1)
     ]
     gain = torch.cat(parts, dim=1).unflatten(-1, shape)
-    # Where no reading can change the choice, the one that tells most.
-    tells = moves.square().mean(dim=-1).unflatten(-1, shape)
-    gain = gain.where(gain > -torch.inf, -1e300 / (1 + tells.rsqrt()))
-    best = gain.masked_fill(~belief.free[rows, compared], -torch.inf).flatten(1).argmax(dim=-1)
+    # Where no reading can change the choice, as with one condition: the one that tells most.
+    taken = ~belief.free[rows, read].flatten(1)
+    gain, tells = (
+        each.masked_fill(taken, -torch.inf)
+        for each in (gain.flatten(1), moves.square().mean(dim=-1))
+    )
+    hopeless = (gain == -torch.inf).all(dim=-1, keepdim=True)
+    best = tells.where(hopeless, gain).argmax(dim=-1)
     n_w = shape[-1]
-    return compared.gather(-1, (best // n_w).unsqueeze(-1)).squeeze(-1) * n_w + best % n_w
+    return read.gather(-1, (best // n_w).unsqueeze(-1)).squeeze(-1) * n_w + best % n_w
 
 
 def _promising(value: Tensor, deviation: Tensor) -> Tensor:

@@ -22,10 +22,12 @@ from botorch_risk.risk import (
 )
 from botorch_risk.tables import (
     TABLE_RULES,
+    Factors,
     TableBelief,
     TablePosterior,
     TableReadings,
     choose_plate,
+    fit_table,
     rule_for,
 )
 from botorch_risk.tables.kernel import TableHyperparameters
@@ -79,6 +81,16 @@ def test_the_knowledge_gradient_is_the_best_of_all_pairs() -> None:
     chosen = int(TABLE_RULES["knowledge_gradient"](known, generators(1)))
     assert gains[chosen] >= gains.max() - 1e-4  # of the quadrature, whose integrand has kinks
     assert gains.max() - gains[gains.isfinite()].min() > 1e-3
+
+
+def test_where_no_reading_can_change_the_choice_the_most_telling_one_is_chosen() -> None:
+    known = belief(Expectation())
+    alone = TablePosterior.of(examples.readings(), examples.hyperparameters(), torch.tensor([2]))
+    known = replace(known, posterior=alone, free=torch.ones(1, 1, N_W, dtype=torch.bool))
+    chosen = int(TABLE_RULES["knowledge_gradient"](known, generators(1)))
+    one = torch.zeros(1, 1, dtype=torch.long)
+    moves = alone.moves(torch.full((1, 1, N_W), 1 / N_W).double(), one, one)
+    assert chosen == moves.abs().argmax()
 
 
 def test_the_second_pair_of_a_plate_knows_of_the_first() -> None:
@@ -186,6 +198,19 @@ def test_many_conditions_are_compared_by_their_promise() -> None:
     assert len(set(compared[0].tolist())) == 48
     assert set(range(176, 200)) < set(compared[0].tolist())
     assert set(range(6, 30)) < set(compared[0].tolist())
+
+
+@rules
+def test_pairs_are_free_where_the_promising_conditions_are_taken(rule: str) -> None:
+    conditions = Factors.of(torch.arange(60.0)[:, None])
+    pairs = torch.tensor([[0, 100, 200, 239]])
+    Y = torch.tensor([[0.0, 1.0, 2.0, 2.5]]).double()
+    data = TableReadings(conditions, CONTEXTS, pairs, Y)
+    posterior = TablePosterior.of(data, fit_table(data).hyperparameters)
+    free = torch.zeros(1, 60, N_W, dtype=torch.bool)
+    free[:, :2] = True
+    known = TableBelief(posterior, Expectation(), examples.equal_weights(), free)
+    assert (choose_plate(known, rule, 8, generators(1)) < 2 * N_W).all()
 
 
 def test_the_rule_for_each_risk() -> None:
