@@ -20,6 +20,7 @@ Each wing holds one capability beyond the papers, and leaves the core as it is i
     repeats        how often to repeat an experiment, and where to go next
     faster         a user's own BoTorch loop, sped up
     diagnostics    calibration, coverage, leave-one-out
+    tables         finite tables of conditions x contexts, with rules that are exact over all pairs
 
 Whole loops are in `strategies`; `ax` puts all of it into Ax. What measures the package is another
 distribution, `botorch_risk_bench`.

@@ -113,7 +113,7 @@ def as_tensor(name: str, values: Any) -> Any:
     if values is None or isinstance(values, Tensor):
         return values
     try:
-        array = np.asarray(values)
+        array = np.asarray(values, order="C")  # torch has no negative strides
     except (TypeError, ValueError, RuntimeError):  # rows of several lengths; tensors with a graph
         array = np.asarray(None)
     if array.dtype.kind not in "biuf":

@@ -227,6 +227,10 @@ def conditional_value_at_risk(values: np.ndarray, weights: np.ndarray, level: fl
     return max(c - expectation(np.maximum(c - values, 0), weights) / level for c in values)
 
 
+def share_above(values: np.ndarray, weights: np.ndarray, threshold: float) -> float:
+    return sum(w for v, w in zip(values, weights, strict=True) if v > threshold)
+
+
 def mean_variance(values: np.ndarray, weights: np.ndarray, risk_aversion: float) -> float:
     r"""The variance as half the mean squared difference of two independent draws."""
     n = range(len(values))

@@ -34,21 +34,24 @@ def log_expected_gain(values: Tensor, slopes: Tensor) -> Tensor:
 
     Args:
         values: `... x P`.
-        slopes: `... x P`, differentiable.
+        slopes: `... x P`; both are differentiable and broadcast to each other.
 
     Returns:
         `...`, minus infinity where all slopes are equal.
     """
+    values, slopes = torch.broadcast_tensors(values, slopes)
     faster = slopes.unsqueeze(-1) - slopes.unsqueeze(-2)  # s_p - s_q
     behind = values.unsqueeze(-2) - values.unsqueeze(-1)  # a_q - a_p
     crossing = behind / faster.where(faster != 0, 1.0)
-    lower, before = crossing.where(faster > 0, -torch.inf).max(dim=-1)  # it overtakes all slower
+    overtaken = crossing.where(faster > 0, -torch.inf)
+    lower = overtaken.amax(dim=-1)  # from here on it is ahead of all slower lines
     upper = crossing.where(faster < 0, torch.inf).amin(dim=-1)
     count = torch.arange(values.shape[-1], device=values.device)
     first = count.unsqueeze(-1) > count  # of lines that are the same
     hidden = ((faster == 0) & ((behind > 0) | ((behind == 0) & first))).any(dim=-1)
     on_envelope = (lower < upper) & lower.isfinite() & ~hidden
-    step = faster.gather(-1, before.unsqueeze(-1)).squeeze(-1)
+    # Where several cross in one point, those between the slowest and the fastest have no part.
+    step = faster.where(overtaken == lower.unsqueeze(-1), -torch.inf).amax(dim=-1)
     terms = step.where(on_envelope, 1.0).log() + log_standard_improvement(
         -lower.where(on_envelope, 0.0).abs()
     )

@@ -15,6 +15,7 @@ from botorch_risk.risk.mmd import (
     UncertifiedWorstCaseError,
     maximum_mean_discrepancy_worst_distribution,
 )
+from botorch_risk.risk.share_above import ShareAbove
 from botorch_risk.risk.total_variation import (
     TotalVariationBall,
     total_variation_worst_case,
@@ -29,6 +30,7 @@ __all__ = [
     "MinimaxApproximation",
     "PickingRiskMeasure",
     "RiskMeasure",
+    "ShareAbove",
     "TotalVariationBall",
     "UncertifiedWorstCaseError",
     "ValueAtRisk",

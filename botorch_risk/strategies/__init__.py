@@ -46,6 +46,7 @@ from botorch_risk.strategies.risk_search import MonteCarloDecision, RiskRecipe, 
 from botorch_risk.strategies.single_experiment import SingleExperiment
 from botorch_risk.strategies.space import Box, Space, initial_design
 from botorch_risk.strategies.strategy import Strategy
+from botorch_risk.strategies.table_search import Pair, RankedCondition, TableSearch, table_search
 from botorch_risk.strategies.truvar import (
     FiniteDomain,
     SampleDomain,
@@ -77,9 +78,11 @@ __all__ = [
     "Method",
     "MonteCarloDecision",
     "ObjectiveRisksRecipe",
+    "Pair",
     "ParetoSearch",
     "RandomOrAcquire",
     "RandomPoints",
+    "RankedCondition",
     "RepeatsRule",
     "RiskRecipe",
     "SampleDomain",
@@ -88,6 +91,7 @@ __all__ = [
     "Space",
     "State",
     "Strategy",
+    "TableSearch",
     "TruncateVariance",
     "View",
     "Weights",
@@ -108,6 +112,7 @@ __all__ = [
     "risk_kde",
     "risk_search",
     "sbo_kde",
+    "table_search",
     "truvar",
     "truvar_state",
     "uhe_bo",

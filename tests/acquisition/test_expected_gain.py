@@ -69,3 +69,30 @@ def test_its_gradient_is_that_of_differences() -> None:
     )
     u = torch.tensor([-60.0, -3.0, -1.0, 0.0, 4.0], dtype=torch.double, requires_grad=True)
     assert torch.autograd.gradcheck(log_standard_improvement, u)
+
+
+def test_batches_are_loops_and_order_does_not_matter() -> None:
+    generator = torch.Generator().manual_seed(1)
+    a, s = torch.randn(4, 1, 9, generator=generator), torch.randn(3, 9, generator=generator)
+    a, s = a.double(), s.double()
+    gain = log_expected_gain(a, s)
+    assert gain.shape == (4, 3)
+    order = torch.randperm(9, generator=generator)
+    torch.testing.assert_close(log_expected_gain(a[..., order], s[..., order]), gain)
+    for i in range(4):
+        for j in range(3):
+            torch.testing.assert_close(log_expected_gain(a[i, 0], s[j]), gain[i, j])
+
+
+def test_gains_far_below_the_smallest_number_keep_their_order() -> None:
+    a, s = torch.tensor([0.0, -60.0]).double(), torch.tensor([[0.0, 1.0], [0.0, 1.1]]).double()
+    near, far = log_expected_gain(a, s)
+    assert math.isfinite(near) and near < far < -1000
+    one_line = log_expected_gain(torch.tensor([1.0]), torch.tensor([2.0]))
+    assert one_line == -math.inf
+
+
+def test_lines_that_all_cross_in_one_point() -> None:
+    slopes = torch.tensor([0.2, -1.0, 0.7, 0.0], dtype=torch.double)
+    found = log_expected_gain(torch.zeros(4, dtype=torch.double), slopes).exp().item()
+    assert math.isclose(found, 1.7 / math.sqrt(2 * math.pi))

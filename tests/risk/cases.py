@@ -18,6 +18,7 @@ from botorch_risk.risk import (
     MeanVariance,
     MinimaxApproximation,
     RiskMeasure,
+    ShareAbove,
     TotalVariationBall,
     ValueAtRisk,
     WorstCase,
@@ -35,6 +36,7 @@ class RiskMeasureCase:
         oracle: From `n_w` values, their weights and their points to a number.
         sees_weight_zero: Whether points of weight 0 matter.
         sees_copies: Whether it matters that one point is given as two, with half the weight each.
+        is_a_share: Whether it is a probability, which has no unit, rather than an outcome.
         gradient: The step and the tolerance of the check of the gradient.
     """
 
@@ -43,6 +45,7 @@ class RiskMeasureCase:
     oracle: Callable[[np.ndarray, np.ndarray, np.ndarray], float]
     sees_weight_zero: bool = False
     sees_copies: bool = False
+    is_a_share: bool = False
     gradient: tuple[float, float] = (1e-6, 1e-6)
 
     def bind(self, points: Tensor) -> RiskMeasure:
@@ -103,6 +106,12 @@ RISK_MEASURES = [
         "mean_variance",
         MeanVariance(risk_aversion=0.7),
         without_points(oracles.mean_variance, risk_aversion=0.7),
+    ),
+    RiskMeasureCase(
+        "share_above",
+        ShareAbove(threshold=0.2),
+        without_points(oracles.share_above, threshold=0.2),
+        is_a_share=True,
     ),
     RiskMeasureCase(
         "total_variation_ball",

@@ -21,6 +21,7 @@ from botorch_risk.risk import (
     MeanVariance,
     PickingRiskMeasure,
     RiskMeasure,
+    ShareAbove,
     TotalVariationBall,
     ValueAtRisk,
     WorstCase,
@@ -262,3 +263,40 @@ def test_without_aversion_the_bounds_are_the_means() -> None:
     weights = torch.tensor([0.5, 0.25, 0.25])
     found = MeanVariance(0.0).bounds(lower, upper, weights)
     torch.testing.assert_close(torch.stack(found).flatten(), torch.tensor([0.75, 1.625]))
+
+
+def test_the_expected_share_above_is_the_average_over_normal_values() -> None:
+    generator = torch.Generator().manual_seed(0)
+    mean, weights = (
+        torch.randn(4, 6, generator=generator).double(),
+        torch.rand(4, 6, generator=generator).double(),
+    )
+    weights = weights / weights.sum(dim=-1, keepdim=True)
+    variance, measure = torch.rand(4, 6, generator=generator).double() + 0.1, ShareAbove(0.3)
+    normal = torch.randn(40_000, 4, 6, generator=generator).double()
+    sampled = measure(mean + variance.sqrt() * normal, weights)
+    error = 5 * sampled.std(dim=0) / 40_000**0.5
+    mean.requires_grad_()
+    expected = measure.expected(mean, variance, weights)
+    assert ((expected - sampled.mean(dim=0)).abs() < error).all()
+    (slopes,) = torch.autograd.grad(expected.sum(), mean)  # Stein's identity: cov(risk, f) / var(f)
+    covariance = ((sampled - expected).unsqueeze(-1) * variance.sqrt() * normal).mean(dim=0)
+    assert (slopes * variance - covariance).abs().max() < 5 * 0.5 / 40_000**0.5
+    assert torch.autograd.gradcheck(lambda m: measure.expected(m, variance, weights), mean)
+
+
+def test_the_expected_share_above_of_known_values_is_their_share() -> None:
+    values, weights = torch.tensor([-1.0, 0.29, 0.31, 4.0]).double(), torch.full((4,), 0.25)
+    values.requires_grad_()
+    measure, weights = ShareAbove(0.3), weights.double()
+    expected = measure.expected(values, torch.zeros_like(values), weights)
+    assert expected == measure(values, weights) == 0.5
+    (slopes,) = torch.autograd.grad(expected, values)
+    assert (slopes == 0).all()
+
+
+def test_a_share_needs_a_finite_threshold() -> None:
+    for threshold in (torch.nan, torch.inf):
+        with pytest.raises(ValueError, match=r"Expected a finite `threshold`. Got"):
+            ShareAbove(threshold)
+    assert ShareAbove(2.0)(torch.tensor([2.0, 3.0]), torch.tensor([0.5, 0.5])) == 0.5

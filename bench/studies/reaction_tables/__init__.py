@@ -1,0 +1,1 @@
+r"""Conditions x substrates on tables of real reactions."""

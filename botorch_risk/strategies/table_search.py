@@ -1,0 +1,416 @@
+r"""Conditions x contexts: named pairs to try next, and the condition to recommend."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from torch import Tensor
+
+from botorch_risk.arguments import as_floating, check_arguments, check_counts
+from botorch_risk.environments import DiscreteEnvironment, Environment
+from botorch_risk.models.botorch_parts import parts_of
+from botorch_risk.risk import RiskMeasure
+from botorch_risk.seeding import generators
+from botorch_risk.tables import (
+    Factors,
+    TableBelief,
+    TablePosterior,
+    TableReadings,
+    TableRule,
+    choose_plate,
+    fit_table,
+    rule_for,
+)
+from botorch_risk.tables.report import promising, report_risks
+
+# The conditions with intervals; others have no chance.
+_NUM_REPORTED = 48
+
+
+class Pair(NamedTuple):
+    r"""A condition and the context to try it with, by their names."""
+
+    condition: Any
+    context: Any
+
+
+class RankedCondition(NamedTuple):
+    r"""What is known of a condition.
+
+    Attributes:
+        condition: Its name.
+        risk: The expected risk, in the units of the outcomes, or a probability for a share.
+        interval: Where the risk lies with a probability of 95 %.
+        probability_best: That no other condition has a better risk.
+    """
+
+    condition: Any
+    risk: float
+    interval: tuple[float, float]
+    probability_best: float
+
+
+class TableSearch:
+    r"""A search in a finite table of conditions x contexts; see `table_search`.
+
+    No `Strategy`: its rows are named pairs and may come in any order, also those that were never
+    asked for, nothing but the data is remembered, and every belief is fitted to all of them. So the
+    state is the list of outcomes.
+    """
+
+    def __init__(
+        self,
+        conditions: Factors,
+        contexts: Factors,
+        risk_measure: RiskMeasure,
+        environment: Environment,
+        allowed: Tensor,
+        rule: TableRule,
+        seed: int,
+        num_initial: int,
+        noise_share: float,
+    ) -> None:
+        self.conditions, self.contexts = conditions, contexts
+        self.risk_measure, self.rule = risk_measure, rule
+        self._weights = environment.expand(torch.zeros(1, 0, dtype=torch.double))[1].flatten()
+        self._allowed = allowed
+        self._seed, self._num_initial, self._noise_share = seed, num_initial, noise_share
+        self._condition_of = {name: i for i, name in enumerate(conditions.names)}
+        self._context_of = {name: i for i, name in enumerate(contexts.names)}
+        self._outcomes: dict[int, list[float]] = {}
+        self._pending: list[int] = []
+        self._known: tuple[TableReadings, Any] | None = None
+
+    @property
+    def pending(self) -> list[Pair]:
+        r"""Pairs that were asked for and not told yet."""
+        return [self._pair(each) for each in self._pending]
+
+    @property
+    def num_outcomes(self) -> int:
+        r"""The number of pairs with an outcome."""
+        return len(self._read)
+
+    def ask(self, q: int = 8) -> list[Pair]:
+        r"""The next pairs to try, each allowed, never tried and not pending.
+
+        At random until `num_initial` pairs have been asked for or told and two have an outcome,
+        then by the rule, each as if the pairs before it, and those pending, had been tried.
+
+        Args:
+            q: How many, on one plate; fewer if fewer are left.
+
+        Raises:
+            ValueError: If `q` is not positive.
+        """
+        check_counts(q=q)
+        free = self._free()
+        q = min(q, int(free.sum()))
+        started = len(self._outcomes) + len(self._pending)
+        at_random = q if len(self._read) < 2 else min(q, max(0, self._num_initial - started))
+        left = free.nonzero().squeeze(-1)
+        order = torch.randperm(len(left), generator=self._stream("initial pairs"))
+        chosen = left[order[:at_random]].tolist()
+        if q > at_random:
+            pending = torch.tensor([[*self._pending, *chosen]], dtype=torch.long)
+            streams = [self._stream("pairs")]
+            plate = choose_plate(self._belief(), self.rule, q - at_random, streams, pending)
+            chosen += plate[0].tolist()
+        self._pending += chosen
+        return [self._pair(each) for each in chosen]
+
+    def tell(self, pairs: Sequence[tuple[Any, Any]], Y: Tensor) -> None:
+        r"""Records outcomes; nothing is changed if they are refused.
+
+        Args:
+            pairs: The pairs, as `ask` gave them or `(condition, context)` by name; also pairs that
+                were not asked for, and further readings of a pair, which are averaged.
+            Y: One outcome each; NaN for an experiment that failed, which is not tried again.
+
+        Raises:
+            BotorchTensorDimensionError: If there is not one outcome for each pair.
+            InputDataError: If a name is not in the table, or an outcome is infinite.
+        """
+        outcomes = as_floating(Y, "Y").double().flatten()
+        listed = [self._index(pair) for pair in pairs]
+        if len(listed) != len(outcomes):
+            raise BotorchTensorDimensionError(
+                f"Expected one outcome for each pair. Got {len(listed)} pairs, {len(outcomes)} "
+                "outcomes."
+            )
+        if outcomes.isinf().any():
+            raise InputDataError("Expected finite `Y`, NaN where missing. Got infinity.")
+        for pair, outcome in zip(listed, outcomes.tolist(), strict=True):
+            self._outcomes.setdefault(pair, []).append(outcome)
+        self._pending = [pair for pair in self._pending if pair not in self._outcomes]
+        self._known = None
+
+    def tell_matrix(self, Y: Any) -> None:
+        r"""Records the whole table so far, in the place of all that was told before.
+
+        Args:
+            Y: Outcomes `conditions x contexts`, NaN where a pair was not tried. The rows and the
+                columns of a DataFrame are found by their names, in any order.
+
+        Raises:
+            BotorchTensorDimensionError: If the shape is another one.
+            InputDataError: If a name is not in the table or is missing, or an outcome is infinite.
+        """
+        values = as_floating(_in_order(Y, *self._factors, "Y"), "Y").double()
+        shape = len(self.conditions), len(self.contexts)
+        if values.shape != shape:
+            raise BotorchTensorDimensionError(
+                f"Expected `Y` to have shape `{shape[0]} x {shape[1]}`. Got {tuple(values.shape)}."
+            )
+        if values.isinf().any():
+            raise InputDataError("Expected finite `Y`, NaN where missing. Got infinity.")
+        self._outcomes = {pair: [y] for pair, y in enumerate(values.flatten().tolist()) if y == y}
+        self._pending = [pair for pair in self._pending if pair not in self._outcomes]
+        self._known = None
+
+    def recommend(self) -> RankedCondition:
+        r"""The condition of the best expected risk, tried or not.
+
+        Raises:
+            ValueError: If fewer than two pairs have an outcome.
+        """
+        return self.ranking(1)[0]
+
+    def ranking(self, num: int | None = None) -> list[RankedCondition]:
+        r"""Conditions by their expected risk, the best first; at most the 48 that may be best.
+
+        Risks and intervals are those of the outcomes themselves, without the noise of a reading,
+        over samples of the outcomes under hyperparameters that are drawn around their maximum.
+        `bench/studies/reaction_tables` has how often the intervals of recommended conditions held
+        on tables of reactions, and where they hold least.
+
+        Args:
+            num: How many; all of these by default.
+
+        Raises:
+            ValueError: If fewer than two pairs have an outcome.
+        """
+        belief, (readings, fitted) = self._belief(), self._fitted()
+        chances = promising(belief, _NUM_REPORTED)
+        stream = self._stream("report")
+        report = report_risks(readings, fitted, self.risk_measure, self._weights, chances, stream)
+        names = [self.conditions.names[condition] for condition in chances.tolist()]
+        risk, lower, upper, best = (each.tolist() for each in report)
+        ranked = [
+            RankedCondition(names[i], risk[i], (lower[i], upper[i]), best[i])
+            for i in report.risk.argsort(descending=True).tolist()
+        ]
+        return ranked[:num]
+
+    def state_dict(self) -> dict[str, Any]:
+        r"""All that is needed to continue, and what the search was built with, as JSON."""
+        return {
+            "arguments": self._arguments(),
+            "outcomes": [
+                [pair, [None if y != y else y for y in outcomes]]
+                for pair, outcomes in self._outcomes.items()
+            ],
+            "pending": list(self._pending),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        r"""Continues from `state_dict()` of a search that was built with the same arguments.
+
+        Raises:
+            ValueError: If it is of one built with others, or no state; nothing is changed then.
+        """
+        try:
+            built = dict(state["arguments"])
+            outcomes = {
+                int(pair): [float("nan") if y is None else float(y) for y in each]
+                for pair, each in state["outcomes"]
+            }
+            pending = [int(pair) for pair in state["pending"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError("Expected what `state_dict()` gives. Got something else.") from error
+        own = self._arguments()
+        for name, value in own.items():
+            if built.get(name) != value:
+                raise ValueError(
+                    "Expected the state of a search that was built alike. Got another "
+                    f"`{name}`: {built.get(name)} for {value}."
+                )
+        self._outcomes, self._pending, self._known = outcomes, pending, None
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            "conditions": [str(name) for name in self.conditions.names],
+            "contexts": [str(name) for name in self.contexts.names],
+            "distances": [round(each.distances.sum().item(), 9) for each in self._factors],
+            "risk_measure": repr(self.risk_measure),
+            "weights": self._weights.tolist(),
+            "allowed": self._allowed.nonzero().squeeze(-1).tolist(),
+            "rule": self.rule,
+            "seed": self._seed,
+            "num_initial": self._num_initial,
+            "noise_share": self._noise_share,
+        }
+
+    @property
+    def _factors(self) -> tuple[Factors, Factors]:
+        return self.conditions, self.contexts
+
+    @property
+    def _read(self) -> dict[int, float]:
+        r"""The mean outcome of each pair that has one."""
+        kept = {pair: [y for y in each if y == y] for pair, each in self._outcomes.items()}
+        return {pair: sum(each) / len(each) for pair, each in kept.items() if each}
+
+    def _fitted(self) -> tuple[TableReadings, Any]:
+        read = self._read
+        if len(read) < 2:
+            raise ValueError(
+                f"Expected outcomes of at least two pairs before that. Got {len(read)}."
+            )
+        if self._known is None:
+            pairs = torch.tensor([list(read)])
+            Y = torch.tensor([list(read.values())], dtype=torch.double)
+            readings = TableReadings(*self._factors, pairs, Y, self._noise_share)
+            self._known = readings, fit_table(readings)
+        return self._known
+
+    def _belief(self) -> TableBelief:
+        readings, fitted = self._fitted()
+        posterior = TablePosterior.of(readings, fitted.hyperparameters)
+        free = self._free().reshape(1, len(self.conditions), len(self.contexts))
+        return TableBelief(posterior, self.risk_measure, self._weights, free)
+
+    def _free(self) -> Tensor:
+        free = self._allowed.clone()
+        free[[*self._outcomes, *self._pending]] = False
+        return free
+
+    def _stream(self, purpose: str) -> torch.Generator:
+        started = len(self._outcomes) + len(self._pending)
+        return generators(self._seed, purpose, started)[0]
+
+    def _pair(self, pair: int) -> Pair:
+        x, w = divmod(pair, len(self.contexts))
+        return Pair(self.conditions.names[x], self.contexts.names[w])
+
+    def _index(self, pair: tuple[Any, Any]) -> int:
+        condition, context = pair
+        return self._condition(condition) * len(self.contexts) + self._context(context)
+
+    def _condition(self, name: Hashable) -> int:
+        return _position(self._condition_of, name, "conditions")
+
+    def _context(self, name: Hashable) -> int:
+        return _position(self._context_of, name, "contexts")
+
+
+def _position(positions: Mapping[Hashable, int], name: Any, among: str) -> int:
+    name = tuple(name) if isinstance(name, list) else name
+    if name not in positions:
+        raise InputDataError(f"Expected a name of the {among}. Got {name!r}.")
+    return positions[name]
+
+
+def table_search(
+    conditions: Any,
+    contexts: Any,
+    *,
+    risk_measure: RiskMeasure,
+    weights: Tensor | None = None,
+    allowed: Tensor | None = None,
+    rule: TableRule | None = None,
+    seed: int = 0,
+    num_initial: int = 10,
+    noise_share: float = 0.1,
+) -> TableSearch:
+    r"""Find the condition of the best risk over contexts, in a finite table of pairs.
+
+    Reaction conditions x substrates, recipes x ovens, settings x patients: an experiment tries one
+    pair, and what counts is a risk of a condition over all contexts. The outcome of a pair is a
+    Gaussian process with a part of the condition, of the context, of both, and of the pair alone
+    (`botorch_risk.tables`). Everything is maximised.
+
+    Args:
+        conditions: The conditions: a list of names, or of tuples of them with one category in each
+            entry; a DataFrame, whose columns of numbers are descriptors, whose other columns are
+            categories, and whose index has the names; or a tensor of descriptors `n_x x d`, whose
+            names are the row numbers.
+        contexts: The contexts, in the same forms.
+        risk_measure: Over the contexts, such as `ShareAbove(0.5)`.
+        weights: `n_w` probabilities of the contexts. Default: equal.
+        allowed: Which pairs can be tried, `n_x x n_w` booleans; a DataFrame or an array. Default:
+            all. The risk is over all contexts nevertheless.
+        rule: How pairs are chosen: `"knowledge_gradient"`, `"risk_variance"`, `"lacing"`,
+            `"outcome_variance"`, `"random_context"` or `"random_pair"`. Default: the one that was
+            best for the risk on tables of reactions: the knowledge gradient for the expectation,
+            lacing for the worst case, otherwise the reduction of the variance of the risk.
+        seed: Of all that is drawn.
+        num_initial: How many pairs are chosen at random at first, from pairs never tried.
+        noise_share: The part, in [0, 1], of what is left unexplained of a pair that is noise of the
+            reading; what is not would come again in a second reading.
+
+    Raises:
+        BotorchTensorDimensionError: If weights or allowed pairs do not fit the table.
+        InputDataError: If a name comes twice or a value is missing.
+        ValueError: If a number or the rule is out of its range.
+
+    Example:
+        >>> import torch
+        >>> from botorch_risk.risk import Expectation
+        >>> search = table_search(["P", "Q", "R"], list("uvwxyz"), risk_measure=Expectation(),
+        ...                       num_initial=4)
+        >>> yields = {"P": 0.2, "Q": 0.5, "R": 0.9}
+        >>> for _ in range(3):
+        ...     pairs = search.ask(q=4)  # such as Pair(condition='Q', context='v')
+        ...     search.tell(pairs, [yields[pair.condition] for pair in pairs])
+        >>> search.recommend().condition
+        'R'
+    """
+    check_arguments(table_search, locals())
+    check_counts(num_initial=num_initial)
+    if not 0 <= noise_share <= 1:
+        raise ValueError(f"Expected `noise_share` in [0, 1]. Got {noise_share}.")
+    rows, columns = Factors.of(conditions, "conditions"), Factors.of(contexts, "contexts")
+    environment, measure = parts_of(DiscreteEnvironment(columns.features, weights), risk_measure)
+    return TableSearch(
+        rows,
+        columns,
+        measure.bind(environment),
+        environment,
+        _allowed(allowed, rows, columns),
+        rule_for(measure) if rule is None else rule,
+        seed,
+        num_initial,
+        float(noise_share),
+    )
+
+
+def _allowed(allowed: Any, conditions: Factors, contexts: Factors) -> Tensor:
+    r"""Which pairs may be tried, `n_x n_w`."""
+    shape = len(conditions), len(contexts)
+    if allowed is None:
+        return torch.ones(shape, dtype=torch.bool).flatten()
+    values = _in_order(allowed, conditions, contexts, "allowed")
+    mask = torch.tensor(np.array(values, order="C"))
+    if mask.shape != shape or mask.dtype != torch.bool:
+        raise BotorchTensorDimensionError(
+            f"Expected `allowed` to have shape `{shape[0]} x {shape[1]}` and booleans. "
+            f"Got {tuple(mask.shape)}, {mask.dtype}."
+        )
+    return mask.flatten().clone()
+
+
+def _in_order(values: Any, conditions: Factors, contexts: Factors, name: str) -> Any:
+    r"""A table as it is, or a DataFrame with its rows and columns in the order of the names."""
+    if not (hasattr(values, "columns") and hasattr(values, "index")):
+        return values
+    for names, found in ((conditions.names, values.index), (contexts.names, values.columns)):
+        if len(found) != len(names) or set(found) != set(names):
+            raise InputDataError(
+                f"Expected the names of `{name}` to be {list(names)}. Got {list(found)}."
+            )
+    return values.loc[list(conditions.names), list(contexts.names)].to_numpy()

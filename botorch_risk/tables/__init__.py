@@ -1,0 +1,22 @@
+r"""Conditions x contexts: which pairs to try, and which condition to recommend.
+
+A finite table is small enough for the joint posterior of all its pairs, so that the rules here are
+exact where an acquisition function has to search. Tables are in float64 on the CPU.
+"""
+
+from botorch_risk.tables.factors import Factors
+from botorch_risk.tables.kernel import TableReadings, fit_table
+from botorch_risk.tables.posterior import TablePosterior
+from botorch_risk.tables.rules import TABLE_RULES, TableBelief, TableRule, choose_plate, rule_for
+
+__all__ = [
+    "TABLE_RULES",
+    "Factors",
+    "TableBelief",
+    "TablePosterior",
+    "TableReadings",
+    "TableRule",
+    "choose_plate",
+    "fit_table",
+    "rule_for",
+]

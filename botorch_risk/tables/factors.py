@@ -1,0 +1,113 @@
+r"""The rows of a table, the conditions or the contexts, and how far apart they are."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.exceptions.errors import InputDataError
+from torch import Tensor
+
+from botorch_risk.arguments import as_floating
+
+
+@dataclass(frozen=True)
+class Factors:
+    r"""Named rows with their distances in each column.
+
+    Args:
+        names: One for each of the n rows.
+        distances: `c x n x n`, one matrix for each column: 1 between different categories, and
+            between numbers half the squared difference in standard deviations of the column, over
+            the number of such columns. The correlation of two rows is
+            `exp(-sum_c rate_c distance_c)`.
+        features: `n x d` coordinates of the rows, for measures of risk that need points.
+    """
+
+    names: tuple[Hashable, ...]
+    distances: Tensor
+    features: Tensor
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @classmethod
+    def of(cls, rows: Any, name: str = "rows") -> Factors:
+        r"""The rows of a DataFrame, a tensor or a list.
+
+        Args:
+            rows: A DataFrame, whose columns of numbers are descriptors and whose other columns are
+                categories, and whose index names the rows; a tensor or an array of descriptors
+                `n x d`; or a list of names, of which tuples have one category in each entry.
+            name: What they are called in messages.
+
+        Raises:
+            InputDataError: If there is no row, a name comes twice or a value is missing.
+            TypeError: If they are none of these.
+        """
+        if hasattr(rows, "columns") and hasattr(rows, "index"):
+            names = tuple(rows.index)
+            columns = [_column(rows[each].to_numpy(), name) for each in rows.columns]
+        elif isinstance(rows, Tensor | np.ndarray):
+            numbers = as_floating(rows, name).double()
+            if numbers.dim() != 2:
+                raise InputDataError(
+                    f"Expected `{name}` to have shape `n x d`. Got {tuple(numbers.shape)}."
+                )
+            names = tuple(range(len(numbers)))
+            columns = [_column(each.numpy(), name) for each in numbers.cpu().unbind(dim=-1)]
+        elif isinstance(rows, Sequence) and not isinstance(rows, str):
+            names = tuple(rows)
+            columns = [_categories(each) for each in _entries(names, name)]
+        else:
+            raise TypeError(
+                f"Expected `{name}` to be a DataFrame, a tensor `n x d` or a list of names. "
+                f"Got {type(rows).__name__}."
+            )
+        if not names or not columns:
+            raise InputDataError(f"Expected `{name}` to have a row and a column. Got none.")
+        if len(set(names)) < len(names):
+            twice = next(each for each in names if names.count(each) > 1)
+            raise InputDataError(f"Expected every name of `{name}` once. Got {twice!r} twice.")
+        numbers_of = sum(each.shape[-1] == 1 for each in columns)
+        return cls(
+            names,
+            torch.stack([_distances(each, numbers_of) for each in columns]),
+            torch.cat(columns, dim=-1),
+        )
+
+
+def _entries(names: tuple[Hashable, ...], name: str) -> list[tuple[Any, ...]]:
+    r"""The columns of a list of names: the entries of tuples, or the names themselves."""
+    if not names or not isinstance(names[0], tuple):
+        return [names]
+    if not all(isinstance(each, tuple) and len(each) == len(names[0]) for each in names):
+        raise InputDataError(f"Expected all of `{name}` to be tuples of one length. Got {names}.")
+    return list(zip(*names, strict=True))
+
+
+def _column(values: np.ndarray, name: str) -> Tensor:
+    r"""Coordinates of one column: one for numbers, and one for each value of a category."""
+    if values.dtype.kind not in "iuf":
+        return _categories(values.tolist())
+    if not np.isfinite(values).all():
+        raise InputDataError(f"Expected finite descriptors of `{name}`. Got {values.tolist()}.")
+    numbers = torch.tensor(values, dtype=torch.double).unsqueeze(-1)
+    spread = numbers.std(dim=0, correction=0)
+    return (numbers - numbers.mean(dim=0)) / spread.where(spread > 0, 1.0)
+
+
+def _categories(values: Sequence[Any]) -> Tensor:
+    if any(each is None or each != each for each in values):  # NaN is not itself
+        raise InputDataError(f"Expected no missing category. Got {list(values)}.")
+    codes = {each: code for code, each in enumerate(dict.fromkeys(values))}
+    one_hot = torch.eye(max(2, len(codes)), dtype=torch.double)  # one column is a number
+    return one_hot[[codes[each] for each in values]]
+
+
+def _distances(coordinates: Tensor, num_numbers: int) -> Tensor:
+    squares = torch.cdist(coordinates, coordinates).square() / 2
+    return squares / num_numbers if coordinates.shape[-1] == 1 else squares.round()

@@ -1,0 +1,204 @@
+r"""The Gaussian process of a table, and its hyperparameters by the marginal likelihood.
+
+    f(x, w) = constant + condition(x) + context(w) + both(x, w) + own(x, w)
+
+four independent processes over the rows with the kernels
+
+    v_1 K_x(x, x'),  v_2 K_w(w, w'),  v_3 K_x(x, x') K_w(w, w'),  v_4 [x = x'][w = w']
+    K(x, x') = exp(-sum_c rate_c distance_c(x, x'))
+
+K is BoTorch's `CategoricalKernel` in columns of categories, and GPyTorch's `RBFKernel` in columns
+of numbers. The last process is what a pair has of its own: no other pair tells of it, and a second
+reading would repeat it, except for the part `noise_share` of its variance that is noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy import ndarray
+from torch import Tensor
+
+from botorch_risk.projected_bfgs import minimize_rows
+from botorch_risk.tables.factors import Factors
+
+# Normal priors of the logarithms, for standardised outcomes, and their bounds.
+_LOCATION = {"rates": -0.5, "variances": math.log(1 / 3), "own": math.log(0.1)}
+_SCALE = 1.0
+_BOUNDS = {"rates": (-5.0, 4.0), "variances": (-8.0, 4.0), "own": (-8.0, 2.0)}
+
+
+@dataclass(frozen=True)
+class TableReadings:
+    r"""What was observed, in `R` replicates of one size.
+
+    Args:
+        conditions: Of which the pairs are made.
+        contexts: The values of W.
+        pairs: `R x n` pairs, `condition * n_w + context`.
+        Y: `R x n` outcomes.
+        noise_share: The part in [0, 1] of what a pair has of its own that is noise.
+    """
+
+    conditions: Factors
+    contexts: Factors
+    pairs: Tensor
+    Y: Tensor
+    noise_share: float = 0.1
+
+    @property
+    def rows(self) -> tuple[Tensor, Tensor]:
+        r"""The condition and the context of each pair, `R x n`."""
+        return self.pairs // len(self.contexts), self.pairs % len(self.contexts)
+
+    @property
+    def units(self) -> tuple[Tensor, Tensor]:
+        r"""The mean and the standard deviation of the outcomes, `R`; 1 if they do not vary."""
+        spread = self.Y.std(dim=-1, correction=0)
+        resolution = 64 * torch.finfo(self.Y.dtype).eps * self.Y.abs().amax(dim=-1)
+        return self.Y.mean(dim=-1), spread.where(spread > resolution, 1.0)
+
+    @property
+    def num_rates(self) -> int:
+        return len(self.conditions.distances) + len(self.contexts.distances)
+
+
+class TableHyperparameters(NamedTuple):
+    r"""In units of standardised outcomes.
+
+    Attributes:
+        rates: `R x c`, those of the columns of the conditions first.
+        variances: `R x 3`: of conditions, of contexts and of both.
+        own: `R`, the variance of what a pair has of its own.
+    """
+
+    rates: Tensor
+    variances: Tensor
+    own: Tensor
+
+    @classmethod
+    def of(cls, theta: Tensor) -> TableHyperparameters:
+        r"""From their logarithms, `R x (c + 4)`."""
+        values = theta.exp()
+        return cls(values[:, :-4], values[:, -4:-1], values[:, -1])
+
+
+class FittedTable(NamedTuple):
+    r"""The maximum a posteriori.
+
+    Attributes:
+        theta: `R x p` logarithms.
+        metric: `R x p x p`, an approximate inverse Hessian of the loss there.
+    """
+
+    theta: Tensor
+    metric: Tensor
+
+    @property
+    def hyperparameters(self) -> TableHyperparameters:
+        return TableHyperparameters.of(self.theta)
+
+
+def fit_table(readings: TableReadings, previous: FittedTable | None = None) -> FittedTable:
+    r"""Maximise the marginal likelihood with its priors, replicate by replicate.
+
+    Args:
+        readings: Of each replicate.
+        previous: Of almost the same readings, to start from.
+
+    Example:
+        >>> conditions, contexts = Factors.of(["a", "b", "c"]), Factors.of(["u", "v"])
+        >>> pairs, Y = torch.tensor([[0, 1, 2, 4]]), torch.tensor([[0.1, 0.2, 0.8, 0.9]]).double()
+        >>> readings = TableReadings(conditions, contexts, pairs, Y)  # a with u and v, b with u, ..
+        >>> fit_table(readings).hyperparameters.rates.shape
+        torch.Size([1, 2])
+    """
+    loss = TableLoss(readings)
+    num_rows = len(readings.Y)
+    start, metric = loss.location.expand(num_rows, -1).numpy(), None
+    if previous is not None:
+        start, metric = previous.theta.numpy(), previous.metric.numpy()
+    lower, upper = loss.bounds
+    found = minimize_rows(
+        loss, start, lower, upper, gradient_tolerance=1e-4, max_step=2.0, metric=metric
+    )
+    return FittedTable(torch.tensor(found.x), torch.tensor(found.metric))
+
+
+class TableLoss:
+    r"""`-(log marginal likelihood + log prior)` and its gradient in the logarithms.
+
+    Several rows of hyperparameters may belong to one replicate: row `i` to replicate `i % R`.
+    """
+
+    def __init__(self, readings: TableReadings) -> None:
+        x, w = readings.rows
+        between = [_between(readings.conditions, x), _between(readings.contexts, w)]
+        self._num_x = between[0].shape[1]
+        self._distances = torch.cat(between, dim=1)  # R x c x n x n
+        centre, spread = readings.units
+        self._y = (readings.Y - centre.unsqueeze(-1)) / spread.unsqueeze(-1)
+        same = (readings.pairs.unsqueeze(-1) == readings.pairs.unsqueeze(-2)).to(self._y)
+        eye, noise = torch.eye(same.shape[-1], dtype=same.dtype), readings.noise_share
+        self._own = (1 - noise) * same + noise * eye
+        names = ["rates"] * readings.num_rates + ["variances"] * 3 + ["own"]
+        self.location = torch.tensor([_LOCATION[name] for name in names], dtype=torch.double)
+        ends = np.array([_BOUNDS[name] for name in names])
+        self.bounds = ends[:, 0], ends[:, 1]
+
+    def __call__(self, theta: ndarray, index: ndarray) -> tuple[ndarray, ndarray]:
+        replicate = torch.as_tensor(index) % len(self._y)
+        value, gradient = self.evaluate(torch.tensor(theta), replicate)
+        return value.numpy(), gradient.numpy()
+
+    def evaluate(self, theta: Tensor, replicate: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Losses `rows` and gradients `rows x p` of `rows x p` logarithms."""
+        rates, variances, own = TableHyperparameters.of(theta)
+        distances, y = self._distances[replicate], self._y[replicate]
+        K_x, K_w = correlations(rates, distances, self._num_x)
+        parts = [K_x, K_w, K_x * K_w]
+        terms = [v[:, None, None] * K for v, K in zip(variances.unbind(-1), parts, strict=True)]
+        alone = own[:, None, None] * self._own[replicate]
+        eye = torch.eye(y.shape[-1], dtype=y.dtype)
+        A = sum(terms) + alone + 1e-6 * eye
+        factor, failed = torch.linalg.cholesky_ex(A)
+        factor = factor.where((failed == 0)[:, None, None], eye)
+        inverse = torch.cholesky_inverse(factor)
+        pull = inverse.sum(dim=-1)
+        constant = (pull * y).sum(dim=-1) / pull.sum(dim=-1)  # generalised least squares
+        residual = y - constant.unsqueeze(-1)
+        alpha = (inverse @ residual.unsqueeze(-1)).squeeze(-1)
+        log_root = factor.diagonal(dim1=-2, dim2=-1).log().sum(dim=-1)
+        value = 0.5 * (residual * alpha).sum(dim=-1) + log_root
+        S = inverse - alpha.unsqueeze(-1) * alpha.unsqueeze(-2)  # 2 d value / d A
+        slopes = [(S * term).sum(dim=(-2, -1)) for term in terms]
+        slopes.append((S * alone).sum(dim=(-2, -1)))
+        of_x, of_w = S * (terms[0] + terms[2]), S * (terms[1] + terms[2])
+        far = distances.flatten(-2)
+        by_x = -(far[:, : self._num_x] @ of_x.flatten(-2).unsqueeze(-1)).squeeze(-1)
+        by_w = -(far[:, self._num_x :] @ of_w.flatten(-2).unsqueeze(-1)).squeeze(-1)
+        by_rate = torch.cat([by_x, by_w], dim=-1) * rates
+        gradient = 0.5 * torch.cat([by_rate, torch.stack(slopes, dim=-1)], dim=-1)
+        from_prior = (theta - self.location) / _SCALE**2
+        value = value + 0.5 * (from_prior * (theta - self.location)).sum(dim=-1)
+        return value.where(failed == 0, torch.inf), gradient + from_prior
+
+
+def correlations(rates: Tensor, distances: Tensor, num_x: int) -> tuple[Tensor, Tensor]:
+    r"""`K_x` and `K_w` from `rows x c` rates and `rows x c x n x n` distances."""
+    scaled = rates[..., None, None] * distances
+    return (-scaled[:, :num_x].sum(dim=1)).exp(), (-scaled[:, num_x:].sum(dim=1)).exp()
+
+
+def whole_correlation(rates: Tensor, factors: Factors) -> Tensor:
+    r"""The correlations of all rows, `R x n x n`, from their `R x c` rates."""
+    return torch.einsum("rc,cij->rij", rates, factors.distances).neg().exp()
+
+
+def _between(factors: Factors, rows: Tensor) -> Tensor:
+    r"""Distances between the rows of pairs, `R x c x n x n`."""
+    return factors.distances[:, rows.unsqueeze(-1), rows.unsqueeze(-2)].movedim(0, 1)

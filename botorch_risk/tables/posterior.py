@@ -1,0 +1,201 @@
+r"""The joint posterior of all pairs of a table, updated by rank one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from botorch_risk.tables.kernel import TableHyperparameters, TableReadings, whole_correlation
+
+# The least variance of a reading, relative to the prior variance: readings of one pair agree.
+_JITTER = 1e-6
+
+Terms = tuple[tuple[Tensor, Tensor], ...]
+
+
+@dataclass(frozen=True)
+class TablePosterior:
+    r"""Moments of the outcome at every pair, in its units, for `R` replicates.
+
+    With `L` the Cholesky factor of the covariance of the readings, `V = L^-1 k(readings, pairs)`,
+    the posterior covariance of two pairs is `k - V' V`; a further reading appends a row to `V`.
+
+    Args:
+        terms: The prior covariance is the sum of the products of these matrices
+            `R x n_x x n_x` and `R x n_w x n_w`.
+        mean: `R x n_x x n_w`.
+        variance: `R x n_x x n_w`.
+        noise: `R`, the variance of one more reading of a pair that is known.
+        whitened: `V`, `R x n x n_x x n_w`.
+    """
+
+    terms: Terms
+    mean: Tensor
+    variance: Tensor
+    noise: Tensor
+    whitened: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        readings: TableReadings,
+        hyperparameters: TableHyperparameters,
+        conditions: Tensor | None = None,
+    ) -> TablePosterior:
+        r"""The posterior of readings; rows of hyperparameters share the readings of one replicate.
+
+        Args:
+            readings: Of `R` replicates, or of one.
+            hyperparameters: Of `R` rows.
+            conditions: The `m` conditions of interest, which are then all that there are; the
+                readings of others count. All by default.
+        """
+        num_rows = len(hyperparameters.own)
+        centre, spread = (each.expand(num_rows) for each in readings.units)
+        square = spread.square()
+        terms = _terms(readings, hyperparameters, square)
+        noise = readings.noise_share * hyperparameters.own * square
+        x, w = (each.expand(num_rows, -1) for each in readings.rows)
+        prior, among, with_all = torch.zeros(()), torch.zeros(()), torch.zeros(())
+        for of_x, of_w in terms:
+            rows_x, rows_w = _rows(of_x, x), _rows(of_w, w)
+            prior = prior + of_x[:, 0, 0] * of_w[:, 0, 0]
+            among = among + _columns(rows_x, x) * _columns(rows_w, w)
+            some_x = rows_x if conditions is None else rows_x[..., conditions]
+            with_all = with_all + some_x.unsqueeze(-1) * rows_w.unsqueeze(-2)
+        eye = torch.eye(x.shape[-1], dtype=among.dtype)
+        covariance = among + (noise + _JITTER * prior)[:, None, None] * eye
+        factor = torch.linalg.cholesky(covariance)
+        Y = readings.Y.expand(num_rows, -1) - centre.unsqueeze(-1)
+        ones = torch.ones_like(Y)
+        sides = torch.cat([torch.stack([Y, ones], dim=-1), with_all.flatten(-2)], dim=-1)
+        white = torch.linalg.solve_triangular(factor, sides, upper=False)
+        y, one, V = white[..., 0], white[..., 1], white[..., 2:]
+        constant = (one * y).sum(dim=-1) / one.square().sum(dim=-1)
+        z = y - constant.unsqueeze(-1) * one
+        mean = (centre + constant).unsqueeze(-1) + (z.unsqueeze(-2) @ V).squeeze(-2)
+        variance = (prior.unsqueeze(-1) - V.square().sum(dim=-2)).clamp_min(0.0)
+        shape = with_all.shape[-2:]
+        if conditions is not None:
+            terms = tuple((a[:, conditions][..., conditions], b) for a, b in terms)
+        return cls(
+            terms,
+            mean.unflatten(-1, shape),
+            variance.unflatten(-1, shape),
+            noise + _JITTER * prior,
+            V.unflatten(-1, shape),
+        )
+
+    def row_of(self, pair: Tensor) -> Tensor:
+        r"""How the mean of each pair moves per standard deviation of a reading at a pair.
+
+        Args:
+            pair: `R` pairs.
+
+        Returns:
+            `R x n_x x n_w`.
+        """
+        n_w = self.mean.shape[-1]
+        each = torch.arange(len(pair))
+        x, w = pair // n_w, pair % n_w
+        prior = sum(a[each, x].unsqueeze(-1) * b[each, w].unsqueeze(-2) for a, b in self.terms)
+        known = torch.einsum("rn,rnxw->rxw", self.whitened[each, :, x, w], self.whitened)
+        deviation = (self.variance[each, x, w] + self.noise).sqrt()
+        return (prior - known) / deviation[:, None, None]
+
+    def with_reading(self, pair: Tensor, y: Tensor | None = None) -> TablePosterior:
+        r"""The posterior after one more reading; one at the mean if `y`, `R`, is None."""
+        row, mean = self.row_of(pair), self.mean
+        if y is not None:
+            each, n_w = torch.arange(len(pair)), self.mean.shape[-1]
+            at = (each, pair // n_w, pair % n_w)
+            surprise = (y - mean[at]) / (self.variance[at] + self.noise).sqrt()
+            mean = mean + row * surprise[:, None, None]
+        return replace(
+            self,
+            mean=mean,
+            variance=(self.variance - row.square()).clamp_min(0.0),
+            whitened=torch.cat([self.whitened, row.unsqueeze(1)], dim=1),
+        )
+
+    def covariance_over_contexts(self) -> Tensor:
+        r"""The covariance over W of each condition, `R x n_x x n_w x n_w`."""
+        prior: Tensor = sum(  # type: ignore[assignment]
+            a.diagonal(dim1=-2, dim2=-1)[..., None, None] * b.unsqueeze(1) for a, b in self.terms
+        )
+        V = self.whitened.movedim(1, -1)  # R x n_x x n_w x n
+        return prior - V @ V.mT
+
+    def combined(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Variances and whitened rows of `sum_w weights(x, w) f(x, w)`.
+
+        Args:
+            weights: `R x n_x x n_w`.
+
+        Returns:
+            `R x n_x` and `R x n x n_x`.
+        """
+        white = torch.einsum("rnxw,rxw->rnx", self.whitened, weights)
+        prior = sum(
+            a.diagonal(dim1=-2, dim2=-1) * ((weights @ b) * weights).sum(dim=-1)
+            for a, b in self.terms
+        )
+        return (prior - white.square().sum(dim=1)).clamp_min(0.0), white
+
+    def combined_covariance(self, weights: Tensor) -> Tensor:
+        r"""Covariances of `sum_w weights(x, w) f(x, w)` between conditions, `R x n_x x n_x`."""
+        white = torch.einsum("rnxw,rxw->rnx", self.whitened, weights)
+        prior = sum(a * (weights @ b @ weights.mT) for a, b in self.terms)
+        return prior - white.mT @ white
+
+    def moves(self, weights: Tensor, conditions: Tensor, candidates: Tensor) -> Tensor:
+        r"""How combined values move per standard deviation of a reading.
+
+        Args:
+            weights: `R x n_x x n_w`, of the combined values.
+            conditions: `R x p`, of which they are taken.
+            candidates: `R x c` conditions, to be read with each context.
+
+        Returns:
+            `R x p x c x n_w`.
+        """
+        each = torch.arange(len(conditions)).unsqueeze(-1)
+        chosen = weights[each, conditions]  # R x p x n_w
+        white = torch.einsum("rpnw,rpw->rpn", self.whitened.movedim(1, 2)[each, conditions], chosen)
+        V = self.whitened.movedim(1, -1)[each, candidates]  # R x c x n_w x n
+        explained = (white @ V.flatten(1, 2).mT).unflatten(-1, V.shape[1:3])
+        prior = sum(
+            a[each.unsqueeze(-1), conditions.unsqueeze(-1), candidates.unsqueeze(-2)].unsqueeze(-1)
+            * (chosen @ b).unsqueeze(-2)
+            for a, b in self.terms
+        )
+        deviation = (self.variance[each, candidates] + self.noise[:, None, None]).sqrt()
+        return (prior - explained) / deviation.unsqueeze(1)
+
+
+def _terms(readings: TableReadings, hyperparameters: TableHyperparameters, square: Tensor) -> Terms:
+    rates, variances, own = hyperparameters
+    num_x = len(readings.conditions.distances)
+    K_x = whole_correlation(rates[:, :num_x], readings.conditions)
+    K_w = whole_correlation(rates[:, num_x:], readings.contexts)
+    scaled = (variances * square.unsqueeze(-1))[..., None, None].unbind(dim=1)
+    lasting = ((1 - readings.noise_share) * own * square)[:, None, None]
+    eye_x, eye_w = (torch.eye(K.shape[-1], dtype=K.dtype).expand_as(K) for K in (K_x, K_w))
+    return (
+        (scaled[0] * K_x, torch.ones_like(K_w)),
+        (torch.ones_like(K_x), scaled[1] * K_w),
+        (scaled[2] * K_x, K_w),
+        (lasting * eye_x, eye_w),
+    )
+
+
+def _columns(rows: Tensor, index: Tensor) -> Tensor:
+    r"""Columns `R x n x n` of rows `R x n x m`."""
+    return rows.gather(-1, index.unsqueeze(-2).expand(-1, rows.shape[-2], -1))
+
+
+def _rows(matrix: Tensor, index: Tensor) -> Tensor:
+    r"""Rows `R x n x m` of matrices `R x m x m`."""
+    return matrix.gather(-2, index.unsqueeze(-1).expand(-1, -1, matrix.shape[-1]))

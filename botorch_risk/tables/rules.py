@@ -1,0 +1,281 @@
+r"""Rules for the next pairs of a table to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from torch import Generator, Tensor
+
+from botorch_risk.acquisition.expected_gain import log_expected_gain
+from botorch_risk.acquisition.expected_risk import ExpectedRisk, expected_risk
+from botorch_risk.acquisition.lacing import COHERENT, covering_mask, lacing_mask
+from botorch_risk.chunks import ChunkSize
+from botorch_risk.risk import Expectation, RiskMeasure, ShareAbove, ValueAtRisk, WorstCase
+from botorch_risk.tables.posterior import TablePosterior
+
+TableRule = Literal[
+    "knowledge_gradient",
+    "risk_variance",
+    "lacing",
+    "outcome_variance",
+    "random_context",
+    "random_pair",
+]
+
+# Of the bounds: mean plus or minus two standard deviations.
+_WIDTH = 2.0
+# The most conditions that the knowledge gradient compares, and of which it reads one.
+_NUM_COMPARED = 48
+# What the readings of the earlier pairs of a plate may show.
+_NUM_FANTASIES = 8
+# Entries of the values of lines.
+_LINES = ChunkSize(cpu=2**20)
+
+
+@dataclass(frozen=True)
+class TableBelief:
+    r"""What is believed of the risks of the conditions.
+
+    Args:
+        posterior: Of the outcomes.
+        risk_measure: Bound to the contexts.
+        weights: The probabilities of the contexts, `n_w`.
+        free: The pairs that may be read, `R x n_x x n_w`.
+        moved: How each fantasy of the pairs chosen so far has moved the expected risks,
+            `R x F x n_x`; None before the first.
+        num_samples: For measures whose expectation has no closed form.
+    """
+
+    posterior: TablePosterior
+    risk_measure: RiskMeasure
+    weights: Tensor
+    free: Tensor
+    moved: Tensor | None = field(default=None, compare=False)
+    num_samples: int = 16
+
+    @cached_property
+    def risk(self) -> ExpectedRisk:
+        r"""The expected risks `R x n_x`, and the weights of Stein's identity `R x n_x x n_w`."""
+        posterior = self.posterior
+        if self.risk_measure.expected(posterior.mean, posterior.variance, self.weights) is None:
+            covariance = posterior.covariance_over_contexts()
+        else:
+            covariance = posterior.variance.diag_embed()
+        return expected_risk(
+            self.risk_measure, posterior.mean, covariance, self.weights, self.num_samples
+        )
+
+    @cached_property
+    def bounds(self) -> tuple[Tensor, Tensor]:
+        r"""Bounds of the outcome at each pair."""
+        width = _WIDTH * self.posterior.variance.sqrt()
+        return self.posterior.mean - width, self.posterior.mean + width
+
+    @cached_property
+    def has_free(self) -> Tensor:
+        r"""Which conditions have a pair left, `R x n_x`."""
+        return self.free.any(dim=-1)
+
+    def after(self, pair: Tensor, fantasies: Tensor | None = None) -> TableBelief:
+        r"""The belief once a pair, `R`, has been chosen; its reading is not known yet.
+
+        Args:
+            pair: The pair.
+            fantasies: `F` standard normal numbers, what its reading may show.
+        """
+        moved = self.moved
+        if fantasies is not None:
+            row = self.posterior.row_of(pair)
+            move = (row * self.risk.gradient).sum(dim=-1).unsqueeze(-2) * fantasies.unsqueeze(-1)
+            moved = move if moved is None else moved + move
+        free = self.free.flatten(1).scatter(1, pair.unsqueeze(-1), False)
+        return replace(
+            self,
+            posterior=self.posterior.with_reading(pair),
+            free=free.reshape(self.free.shape),
+            moved=moved,
+        )
+
+
+Chooser = Callable[[TableBelief, Sequence[Generator]], Tensor]
+
+
+def choose_plate(
+    belief: TableBelief,
+    rule: TableRule,
+    q: int,
+    generators: Sequence[Generator],
+    pending: Tensor | None = None,
+) -> Tensor:
+    r"""Choose pairs one after the other, each as if the ones before had been read.
+
+    Args:
+        belief: Of `R` replicates, with at least `q` free pairs each.
+        rule: How to choose.
+        q: The number of pairs.
+        generators: One for each replicate.
+        pending: Pairs `R x p` that are being read already.
+
+    Returns:
+        `R x q` pairs, `condition * n_w + context`.
+    """
+    chosen = [] if pending is None else list(pending.unbind(dim=-1))
+    first, choose = len(chosen), TABLE_RULES[rule]
+    for number in range(first + q):
+        if number >= first:
+            chosen.append(choose(belief, generators))
+        if number < first + q - 1:
+            fantasies = _fantasies(number) if rule == "knowledge_gradient" else None
+            belief = belief.after(chosen[number], fantasies)
+    return torch.stack(chosen[first:], dim=-1)
+
+
+def _fantasies(number: int) -> Tensor:
+    r"""Antithetic normal numbers for the reading of one pair, the same in every call."""
+    generator = torch.Generator().manual_seed(number)
+    half = torch.randn(_NUM_FANTASIES // 2, generator=generator, dtype=torch.double)
+    order = torch.randperm(_NUM_FANTASIES, generator=generator)
+    return torch.cat([half, -half])[order]
+
+
+def knowledge_gradient(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
+    r"""The pair whose reading is expected to raise the largest expected risk most.
+
+        gain(x, w) = E[max_x' (a(x') + sigma(x'; x, w) Z)] - max_x' a(x')
+        sigma(x'; x, w) = q(x')' k_n((x', .), (x, w)) / sqrt(k_n((x, w), (x, w)) + noise)
+
+    Exact for measures that are linear in the outcomes. Among more than 48 conditions those with the
+    largest expected risk and the largest upper bound of the risk are compared, and of those with
+    free pairs read.
+    """
+    risk, posterior = belief.risk, belief.posterior
+    variance, _ = posterior.combined(risk.gradient)
+    compared = _promising(risk.value, variance.sqrt())
+    read = _promising(risk.value.masked_fill(~belief.has_free, -torch.inf), variance.sqrt())
+    rows = torch.arange(len(compared)).unsqueeze(-1)
+    moves = posterior.moves(risk.gradient, compared, read)  # R x p x c x n_w
+    shape = moves.shape[2:]
+    moves = moves.flatten(2).mT  # R x (c n_w) x p
+    values = risk.value[rows, compared].unsqueeze(1)  # R x F x p
+    if belief.moved is not None:
+        values = values + belief.moved.gather(
+            -1, compared.unsqueeze(1).expand(-1, belief.moved.shape[1], -1)
+        )
+    pairs_of_lines = len(moves) * values.shape[1] * moves.shape[-1] ** 2
+    size = _LINES.rows(moves.device, pairs_of_lines)
+    parts = [
+        log_expected_gain(values.unsqueeze(2), part.unsqueeze(1)).logsumexp(dim=1)
+        for part in moves.split(size, dim=1)
+    ]
+    gain = torch.cat(parts, dim=1).unflatten(-1, shape)
+    # Where no reading can change the choice, as with one condition: the one that tells most.
+    taken = ~belief.free[rows, read].flatten(1)
+    gain, tells = (
+        each.masked_fill(taken, -torch.inf)
+        for each in (gain.flatten(1), moves.square().mean(dim=-1))
+    )
+    hopeless = (gain == -torch.inf).all(dim=-1, keepdim=True)
+    best = tells.where(hopeless, gain).argmax(dim=-1)
+    n_w = shape[-1]
+    return read.gather(-1, (best // n_w).unsqueeze(-1)).squeeze(-1) * n_w + best % n_w
+
+
+def _promising(value: Tensor, deviation: Tensor) -> Tensor:
+    r"""The conditions to compare, `R x p`, each once."""
+    if value.shape[-1] <= _NUM_COMPARED:
+        return torch.arange(value.shape[-1]).expand(len(value), -1)
+    best = value.topk(_NUM_COMPARED // 2, dim=-1).indices
+    upper = (value + _WIDTH * deviation).scatter(-1, best, -torch.inf)
+    return torch.cat([best, upper.topk(_NUM_COMPARED // 2, dim=-1).indices], dim=-1)
+
+
+def largest_bound(belief: TableBelief) -> Tensor:
+    r"""The condition of the largest upper bound of the risk, `R`; ties by the mean bound."""
+    lower, upper = belief.bounds
+    bound = belief.risk_measure.bounds(lower, upper, belief.weights)[1]
+    bound = bound.masked_fill(~belief.has_free, -torch.inf)
+    best = bound.amax(dim=-1, keepdim=True)
+    tied = bound >= best - 1e-9 * (1 + best.abs())
+    return (upper @ belief.weights).masked_fill(~tied, -torch.inf).argmax(dim=-1)
+
+
+def risk_variance(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
+    r"""At the largest bound, the context whose reading most reduces the variance of the risk."""
+    x = largest_bound(belief)
+    one = x.unsqueeze(-1)
+    moves = belief.posterior.moves(belief.risk.gradient, one, one)[:, 0, 0]
+    return _with_best_context(belief, x, moves.square())
+
+
+def lacing(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
+    r"""At the largest bound, the least certain of the lacing contexts, or of all if none is free.
+
+    For the share above a threshold these are the contexts whose bounds enclose it.
+    """
+    x, each = largest_bound(belief), torch.arange(len(belief.free))
+    lower, upper = (bound[each, x] for bound in belief.bounds)
+    measure, weights = belief.risk_measure, belief.weights
+    if isinstance(measure, ShareAbove):
+        laces = (lower <= measure.threshold) & (measure.threshold < upper)
+    elif isinstance(measure, ValueAtRisk):
+        laces = lacing_mask(lower, upper, weights, measure.risk_level, measure.strict)
+    elif isinstance(measure, COHERENT):
+        laces = covering_mask(measure, lower, upper, weights)
+    else:
+        raise UnsupportedError(
+            "Expected value-at-risk, a coherent measure or `ShareAbove` for the rule 'lacing'. "
+            f"Got {type(measure).__name__}."
+        )
+    width = upper - lower
+    return _with_best_context(belief, x, width + laces * (1 + width.amax(dim=-1, keepdim=True)))
+
+
+def outcome_variance(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
+    r"""At the largest bound, the context of the least certain outcome."""
+    x = largest_bound(belief)
+    return _with_best_context(belief, x, belief.posterior.variance[torch.arange(len(x)), x])
+
+
+def random_context(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
+    r"""At the largest bound, a context at random."""
+    return _with_best_context(
+        belief, largest_bound(belief), _uniform(belief.free.shape[-1], generators)
+    )
+
+
+def random_pair(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
+    r"""A pair at random."""
+    free = belief.free.flatten(1)
+    return _uniform(free.shape[-1], generators).masked_fill(~free, -torch.inf).argmax(dim=-1)
+
+
+def _uniform(number: int, generators: Sequence[Generator]) -> Tensor:
+    return torch.stack([torch.rand(number, generator=g, dtype=torch.double) for g in generators])
+
+
+def _with_best_context(belief: TableBelief, x: Tensor, score: Tensor) -> Tensor:
+    r"""The pair of a condition, `R`, with the free context of the largest score, `R x n_w`."""
+    free = belief.free[torch.arange(len(x)), x]
+    return x * free.shape[-1] + score.masked_fill(~free, -torch.inf).argmax(dim=-1)
+
+
+TABLE_RULES: dict[TableRule, Chooser] = {
+    "knowledge_gradient": knowledge_gradient,
+    "risk_variance": risk_variance,
+    "lacing": lacing,
+    "outcome_variance": outcome_variance,
+    "random_context": random_context,
+    "random_pair": random_pair,
+}
+
+
+def rule_for(risk_measure: RiskMeasure) -> TableRule:
+    r"""The rule that was best for a risk on tables of reactions (bench/studies/reaction_tables)."""
+    if isinstance(risk_measure, Expectation):
+        return "knowledge_gradient"
+    return "lacing" if isinstance(risk_measure, WorstCase) else "risk_variance"

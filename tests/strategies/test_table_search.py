@@ -1,0 +1,226 @@
+r"""Named pairs of a finite table, and the condition that is recommended."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from botorch.acquisition.risk_measures import CVaR
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+
+from botorch_risk.risk import (
+    ConditionalValueAtRisk,
+    Expectation,
+    MaximumMeanDiscrepancyBall,
+    MeanVariance,
+    RiskMeasure,
+    ShareAbove,
+    TotalVariationBall,
+    ValueAtRisk,
+    WorstCase,
+)
+from botorch_risk.strategies import Pair, RankedCondition, TableSearch, table_search
+from botorch_risk.tables import TABLE_RULES
+from tests.risk.cases import risk_kernel
+
+CONDITIONS = [f"{base}-{salt}" for base in "PQRS" for salt in "ab"]
+CONTEXTS = list("stuvwxyz")
+MEASURES = [
+    Expectation(),
+    ValueAtRisk(0.3),
+    ConditionalValueAtRisk(0.3),
+    WorstCase(),
+    ShareAbove(0.3),
+    MeanVariance(0.3),
+    TotalVariationBall(0.4),
+    MaximumMeanDiscrepancyBall(0.2, risk_kernel),
+]
+
+
+def outcomes() -> np.ndarray:
+    r"""A table `8 x 8` in which the condition 'R-b' is best, and hardest in the context 'w'."""
+    generator = np.random.default_rng(0)
+    condition = np.array([0.0, 0.1, 0.2, 0.3, 0.7, 0.9, 0.1, 0.2])
+    context = np.array([0.0, 0.1, -0.1, 0.2, -0.6, 0.0, 0.1, 0.3])
+    return condition[:, None] + context + 0.05 * generator.standard_normal((8, 8))
+
+
+Y = outcomes()
+
+
+def outcome(pair: Pair) -> float:
+    return float(Y[CONDITIONS.index(pair.condition), CONTEXTS.index(pair.context)])
+
+
+def search(measure: RiskMeasure | None = None, **options: Any) -> TableSearch:
+    measure = Expectation() if measure is None else measure
+    return table_search(CONDITIONS, CONTEXTS, risk_measure=measure, **options)
+
+
+def played(found: TableSearch, rounds: int = 3, q: int = 6) -> list[Pair]:
+    tried = []
+    for _ in range(rounds):
+        pairs = found.ask(q)
+        found.tell(pairs, torch.tensor([outcome(pair) for pair in pairs]))
+        tried += pairs
+    return tried
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda each: type(each).__name__)
+def test_pairs_are_new_and_the_best_condition_is_found(measure: RiskMeasure) -> None:
+    found = search(measure)
+    tried = played(found, 4)
+    assert len(set(tried)) == len(tried) == found.num_outcomes == 24
+    best = found.recommend()
+    assert isinstance(best, RankedCondition)
+    assert best.condition.startswith("R-")
+    lower, upper = best.interval
+    assert lower <= best.risk <= upper
+    ranking = found.ranking()
+    assert ranking[0] == best
+    assert [each.risk for each in ranking] == sorted((e.risk for e in ranking), reverse=True)
+    assert sum(each.probability_best for each in ranking) == pytest.approx(1.0)
+    assert best.probability_best == max(each.probability_best for each in ranking)
+
+
+def test_once_everything_is_known_the_ranking_is_the_truth() -> None:
+    found = search(ConditionalValueAtRisk(0.25), noise_share=0.0)
+    found.tell_matrix(Y)
+    assert found.ask() == []
+    true = np.sort(Y, axis=1)[:, :2].mean(axis=1)
+    for each in found.ranking():
+        risk = true[CONDITIONS.index(each.condition)]
+        assert each.risk == pytest.approx(risk, abs=0.01)
+        assert each.interval[1] - each.interval[0] < 0.02
+    assert found.recommend().condition == CONDITIONS[true.argmax()]
+    assert found.recommend().probability_best > 0.99
+
+
+@pytest.mark.parametrize("rule", TABLE_RULES)
+def test_holes_are_never_asked_for(rule: Any) -> None:
+    allowed = np.ones((8, 8), dtype=bool)
+    allowed[5] = False  # 'R-b' cannot be run with anything
+    allowed[:, 4] = False
+    found = search(ConditionalValueAtRisk(0.3), rule=rule, allowed=allowed, num_initial=5)
+    tried = played(found, 7, q=8)
+    assert len(tried) == len(set(tried)) == 49 == allowed.sum()
+    assert not [pair for pair in tried if pair.condition == "R-b" or pair.context == "w"]
+    assert found.ask() == []
+
+
+def test_failures_are_not_tried_again_and_tell_nothing() -> None:
+    found, same = search(), search()
+    first = found.ask(6)
+    same.ask(6)
+    for each in (found, same):
+        each.tell(first[:5], [outcome(pair) for pair in first[:5]])
+    found.tell(first[5:], [torch.nan])
+    assert found.num_outcomes == 5
+    assert found.pending == []
+    assert same.pending == first[5:]
+    assert first[5] not in [*found.ask(20), *same.ask(20)]
+    torch.testing.assert_close(found.recommend().risk, same.recommend().risk, rtol=0.1, atol=0.1)
+
+
+def test_matrices_pairs_and_frames_are_one() -> None:
+    mask = np.random.default_rng(1).random((8, 8)) < 0.3
+    told, by_pairs, framed = search(), search(), search()
+    told.tell_matrix(np.where(mask, Y, np.nan))
+    listed = [(CONDITIONS[i], CONTEXTS[j]) for i, j in np.argwhere(mask)]
+    by_pairs.tell(listed, Y[mask])
+    frame = pd.DataFrame(np.where(mask, Y, np.nan), CONDITIONS, CONTEXTS)
+    framed.tell_matrix(frame.iloc[::-1, ::-1])  # a pivot sorts as it likes
+    assert told.ranking() == by_pairs.ranking() == framed.ranking()
+    assert told.ask(3) == by_pairs.ask(3) == framed.ask(3)
+    permitted = search(allowed=pd.DataFrame(mask, CONDITIONS, CONTEXTS).iloc[:, ::-1])
+    assert set(permitted.ask(64)) == set(listed)
+
+
+def test_frames_of_descriptors_and_weights() -> None:
+    conditions = pd.DataFrame(
+        {"base": ["a", "a", "b"], "T": [20.0, 60.0, 40.0]}, index=["x1", "x2", "x3"]
+    )
+    contexts = torch.rand(4, 2, generator=torch.Generator().manual_seed(0))
+    weights = torch.tensor([0.7, 0.1, 0.1, 0.1])
+    found = table_search(conditions, contexts, risk_measure=Expectation(), weights=weights)
+    table = np.array([[1.0, 0.0, 0.0, 0.0], [0.2, 0.9, 0.9, 0.9], [0.1, 0.2, 0.3, 0.4]])
+    found.tell_matrix(table)
+    assert found.recommend().condition == "x1"
+    evenly = table_search(conditions, contexts, risk_measure=Expectation())
+    evenly.tell_matrix(table)
+    assert evenly.recommend().condition == "x2"
+    assert {pair.context for pair in found.ask(3)} == set()
+
+
+def test_a_measure_of_botorch_counts_as_ours() -> None:
+    theirs = table_search(CONDITIONS, CONTEXTS, risk_measure=CVaR(alpha=0.75, n_w=8))
+    ours = search(ConditionalValueAtRisk(0.25))
+    for each in (theirs, ours):
+        each.tell_matrix(Y)
+    assert theirs.recommend().condition == ours.recommend().condition
+
+
+def test_a_search_resumes_from_json() -> None:
+    found, resumed, other = search(seed=3), search(seed=3), search(seed=4)
+    played(found, 2)
+    found.ask(2)
+    found.tell([found.pending[0]], [torch.nan])
+    state = json.loads(json.dumps(found.state_dict(), allow_nan=False))
+    resumed.load_state_dict(state)
+    assert resumed.pending == found.pending
+    assert resumed.ranking() == found.ranking()
+    assert resumed.ask(4) == found.ask(4)
+    with pytest.raises(ValueError, match=r"built alike. Got another `seed`: 3 for 4"):
+        other.load_state_dict(state)
+    assert other.num_outcomes == 0
+    with pytest.raises(ValueError, match=r"what `state_dict\(\)` gives"):
+        found.load_state_dict({"outcomes": []})
+
+
+def test_refused_outcomes_change_nothing() -> None:
+    found = search()
+    pairs = found.ask(3)
+    for told, values, error, message in (
+        (pairs, [1.0, 2.0], BotorchTensorDimensionError, r"Got 3 pairs, 2 outcomes"),
+        ([*pairs[:2], ("T", "s")], [1.0] * 3, InputDataError, r"name of the conditions. Got 'T'"),
+        ([*pairs[:2], ("P-a", "q")], [1.0] * 3, InputDataError, r"name of the contexts. Got 'q'"),
+        (pairs, [1.0, 2.0, torch.inf], InputDataError, r"finite `Y`"),
+    ):
+        with pytest.raises(error, match=message):
+            found.tell(told, values)
+    assert found.pending == pairs
+    assert found.num_outcomes == 0
+    with pytest.raises(BotorchTensorDimensionError, match=r"`Y` to have shape `8 x 8`"):
+        found.tell_matrix(Y[:3])
+    with pytest.raises(InputDataError, match=r"the names of `Y` to be"):
+        found.tell_matrix(pd.DataFrame(Y[:2], CONDITIONS[:2], CONTEXTS))
+    with pytest.raises(ValueError, match=r"outcomes of at least two pairs before that. Got 0"):
+        found.recommend()
+    with pytest.raises(ValueError, match=r"`q` to be at least 1"):
+        found.ask(0)
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(ValueError, match=r"`rule` to be one of"):
+        search(rule="thompson")
+    with pytest.raises(ValueError, match=r"`noise_share` in \[0, 1\]. Got 2"):
+        search(noise_share=2.0)
+    with pytest.raises(BotorchTensorDimensionError, match=r"`allowed` to have shape `8 x 8`"):
+        search(allowed=np.ones((8, 7), dtype=bool))
+    with pytest.raises(BotorchTensorDimensionError, match=r"`probabilities` to have shape"):
+        search(weights=torch.full((3,), 1 / 3))
+    with pytest.raises(TypeError, match=r"risk"):
+        table_search(CONDITIONS, CONTEXTS, risk_measure=0.3)  # type: ignore[arg-type]
+
+
+def test_further_readings_of_a_pair_are_averaged() -> None:
+    twice, once = search(), search()
+    pairs = twice.ask(8)
+    twice.tell([*pairs, pairs[0]], [*map(outcome, pairs), outcome(pairs[0]) + 0.2])
+    once.tell(pairs, [outcome(pairs[0]) + 0.1, *map(outcome, pairs[1:])])
+    assert twice.num_outcomes == 8
+    assert twice.recommend().risk == pytest.approx(once.recommend().risk, rel=1e-6)

@@ -1,0 +1,50 @@
+r"""Rows of tables, from DataFrames, tensors and lists."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from botorch.exceptions.errors import InputDataError
+
+from botorch_risk.tables import Factors
+
+
+def test_columns_of_a_frame_are_categories_or_numbers() -> None:
+    frame = pd.DataFrame({"base": ["a", "b", "a"], "T": [20.0, 40.0, 60.0]}, index=["p", "q", "r"])
+    rows = Factors.of(frame)
+    assert rows.names == ("p", "q", "r")
+    different = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    assert rows.distances[0].tolist() == different
+    spread = np.std([20.0, 40.0, 60.0])
+    assert rows.distances[1, 0, 2].item() == pytest.approx((40 / spread) ** 2 / 2)
+    assert rows.features.shape == (3, 3)  # two categories, one number
+
+
+def test_lists_and_tensors() -> None:
+    assert Factors.of(["a", "b"]).distances.tolist() == [[[0, 1], [1, 0]]]
+    both = Factors.of([("a", 1), ("b", 1), ("b", 2)])
+    assert both.distances[:, 0].tolist() == [[0, 1, 1], [0, 0, 1]]
+    numbers = torch.tensor([[0.0, 2.0], [1.0, 2.0]])
+    assert Factors.of(numbers).names == (0, 1)
+    torch.testing.assert_close(Factors.of(numbers.numpy()).distances, Factors.of(numbers).distances)
+    # A column that does not vary, and two columns that share the distance.
+    assert Factors.of(numbers).distances[:, 0, 1].tolist() == [1.0, 0.0]
+
+
+def test_bad_rows_are_named() -> None:
+    with pytest.raises(InputDataError, match=r"every name of `conditions` once. Got 'a' twice"):
+        Factors.of(["a", "b", "a"], "conditions")
+    with pytest.raises(InputDataError, match=r"`rows` to have a row and a column. Got none"):
+        Factors.of([])
+    with pytest.raises(TypeError, match=r"tensor `n x d` or a list of names. Got str"):
+        Factors.of("abc")
+    with pytest.raises(InputDataError, match=r"finite descriptors of `rows`. Got"):
+        Factors.of(torch.tensor([[torch.nan], [1.0]]))
+    with pytest.raises(InputDataError, match=r"shape `n x d`. Got \(3,\)"):
+        Factors.of(torch.rand(3))
+    with pytest.raises(InputDataError, match=r"tuples of one length"):
+        Factors.of([("a", "b"), ("c",)])
+    with pytest.raises(InputDataError, match=r"no missing category"):
+        Factors.of(pd.DataFrame({"base": ["a", None]}))
