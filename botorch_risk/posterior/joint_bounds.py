@@ -10,7 +10,7 @@ from torch import Tensor
 from botorch_risk.posterior.cache import PosteriorCache
 from botorch_risk.posterior.marginals import MarginalPredictor, has_closed_form
 from botorch_risk.posterior.stationary_moments import bound_and_gradient, outcome_bound
-from botorch_risk.posterior.t_batch import checked_points
+from botorch_risk.posterior.t_batch import checked_points, scales_columns
 
 
 class JointBounds:
@@ -69,16 +69,21 @@ class JointBounds:
         r"""The bound of each predictor and its gradient, without any graph.
 
         `batch_shape x m` each and `batch_shape x m x d` each; `None` if the models are not
-        alike or transform their inputs.
+        alike, or transform their inputs otherwise than a single one by `Normalize`.
         """
         cache = self._current()
         models = [predictor.model for predictor in self.predictors]
-        if cache is None or any("input_transform" in model._modules for model in models):
+        transforms = [model._modules.get("input_transform") for model in models]
+        alone = len(models) == 1 and scales_columns(transforms[0])
+        if cache is None or not (alone or all(each is None for each in transforms)):
             return None
         X = checked_points(X.detach(), models[0])
         floor = settings.min_variance.value(X.dtype)
         if len(models) == 1:
-            bound, gradient = bound_and_gradient(X, cache, floor, widths[0])
+            inputs = models[0].transform_inputs(X)
+            bound, gradient = bound_and_gradient(inputs, cache, floor, widths[0])
+            if alone:  # the chain rule for (X - offset) / coefficient
+                gradient = gradient / transforms[0].coefficient.to(gradient)
             return (bound,), (gradient,)
         width = torch.stack([each.expand(*X.shape[:-2], 1) for each in widths])
         bounds, gradients = bound_and_gradient(X.unsqueeze(0), cache, floor, width)

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
-from botorch.models.transforms.input import Normalize
 from gpytorch import settings
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -23,7 +22,13 @@ from botorch_risk.posterior.cache import PosteriorCache
 from botorch_risk.posterior.kernels import StationaryKernel, squared_distance
 from botorch_risk.posterior.marginals import MarginalPredictor, Marginals, has_closed_form
 from botorch_risk.posterior.stationary_moments import chunk_size
-from botorch_risk.posterior.t_batch import TBatch, joint_shape, keeps_apart, original_inputs
+from botorch_risk.posterior.t_batch import (
+    TBatch,
+    joint_shape,
+    keeps_apart,
+    original_inputs,
+    scales_columns,
+)
 
 # Singular values below this, relative to the largest, are rounding.
 _RANK_TOLERANCE = 1e-13
@@ -159,8 +164,7 @@ class ProductMarginals:
         transform: Any = self.predictor.model._modules.get("input_transform")
         if transform is None:
             return X
-        plain = type(transform) is Normalize and not hasattr(transform, "indices")
-        if plain and transform.transform_on_eval and not transform.reverse:
+        if scales_columns(transform):
             # The columns of x alone: pairs with a w, which are cut off again, cost 8 % of a whole
             # loop of V-UCB.
             offset, scale = transform.offset.to(X), transform.coefficient.to(X)

@@ -118,6 +118,16 @@ def original_inputs(model: Any) -> Tensor:
     return original if original.dim() == inputs.dim() else original[..., 0, :, :]
 
 
+def scales_columns(transform: Any) -> bool:
+    r"""Whether a transform shifts and scales each column of what is predicted, and no more."""
+    return (
+        type(transform) is transforms.Normalize
+        and not hasattr(transform, "indices")
+        and transform.transform_on_eval
+        and not transform.reverse
+    )
+
+
 def keeps_apart(transform: transforms.InputTransform | None, d_w: int) -> bool:
     r"""Whether the last columns of what a transform returns are w, scaled by itself."""
     if transform is None or type(transform) is transforms.Normalize:

@@ -14,10 +14,12 @@ from botorch.acquisition.objective import (
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import MultiTaskGP, SingleTaskGP
 from botorch.models.transforms.input import InputPerturbation as Perturbed
+from botorch.models.transforms.input import Normalize
 from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, Straddle, risk_ucb
+from botorch_risk.acquisition.pointwise import differentiated
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.optim import optimize_acqf_replicates
@@ -350,3 +352,20 @@ def test_the_gradient_is_of_the_value_that_is_picked(
             (expected,) = torch.autograd.grad(acqf.evaluate(Z).sum(), Z)
             torch.testing.assert_close(values, acqf.evaluate(decisions))
             torch.testing.assert_close(gradient, expected)
+
+
+@pytest.mark.parametrize("measure", [ValueAtRisk(0.3), WorstCase()])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_a_model_that_normalises_needs_no_graph(measure: Any, batch: tuple[int, ...]) -> None:
+    r"""Strategies fit such models; their gradient has to come from the closed form too."""
+    X = torch.tensor([4.0, -20.0]) + 10 * torch.rand(*batch, 12, 2, dtype=torch.double)
+    Y = X.sin().sum(dim=-1, keepdim=True)
+    shape = torch.Size(batch)
+    model = SingleTaskGP(X, Y, input_transform=Normalize(2, batch_shape=shape))
+    values = DiscreteEnvironment(torch.linspace(-20, -10, 6, dtype=torch.double)[:, None])
+    acqf = RiskUpperConfidenceBound(model, values, measure, beta=4.0)
+    x = 4 + 10 * torch.rand(*batch, 5, 1, dtype=torch.double)
+    found = acqf._picked_gradient(x)
+    assert found is not None
+    for one, two in zip(found, differentiated(acqf.evaluate, x), strict=True):
+        torch.testing.assert_close(one, two)
