@@ -9,6 +9,7 @@ so that `q` says how much of each value of W is in the risk. The identity is exa
 averages over a few antithetic samples, or in closed form where the measure has one (`expected`).
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -33,8 +34,9 @@ class ExpectedRisk(NamedTuple):
 def expected_risk(
     risk_measure: RiskMeasure,
     mean: Tensor,
-    covariance: Tensor,
+    variance: Tensor,
     weights: Tensor,
+    covariance: Callable[[], Tensor],
     num_samples: int = 16,
 ) -> ExpectedRisk:
     r"""The expected risk of normal values, and its gradient in their mean.
@@ -42,17 +44,17 @@ def expected_risk(
     Args:
         risk_measure: Bound to its environment.
         mean: `... x n_w`.
-        covariance: `... x n_w x n_w`.
+        variance: `... x n_w`.
         weights: Probabilities, broadcastable to `... x n_w`.
+        covariance: Returns `... x n_w x n_w`; called only if the measure has no closed form.
         num_samples: Antithetic samples, an even number; unused by a measure with a closed form.
             They are the same numbers in every call.
     """
     with torch.enable_grad():
         center = mean.detach().requires_grad_()
-        variance = covariance.diagonal(dim1=-2, dim2=-1)
         value = risk_measure.expected(center, variance, weights)
         if value is None:
-            value = _average_over_samples(risk_measure, center, covariance, weights, num_samples)
+            value = _average_over_samples(risk_measure, center, covariance(), weights, num_samples)
         (gradient,) = torch.autograd.grad(value.sum(), center)
     return ExpectedRisk(value.detach(), gradient)
 

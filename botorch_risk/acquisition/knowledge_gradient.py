@@ -3,7 +3,6 @@ r"""The knowledge gradient of a risk: how much better a recommendation gets by o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +16,10 @@ from botorch_risk.acquisition.expected_risk import expected_risk
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, map_replicates
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.acquisition.select_value import check_width
-from botorch_risk.arguments import as_floating, check_counts, check_even
+from botorch_risk.arguments import as_floating, check_even
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
 from botorch_risk.environments import Environment
+from botorch_risk.environments.environment import inputs_at
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.outcomes import refuse_reduced
@@ -31,7 +30,7 @@ from botorch_risk.posterior.joint_moments import (
 )
 from botorch_risk.posterior.marginals import has_closed_form
 from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess, PriorProcess
-from botorch_risk.posterior.t_batch import as_points, keeps_apart
+from botorch_risk.posterior.t_batch import as_points, check_made_inputs, input_widths, keeps_apart
 from botorch_risk.risk import RiskMeasure
 
 # Covariances of readings with compared pairs (x, w), all candidates counted, held at once.
@@ -51,9 +50,11 @@ class LogRiskKnowledgeGradient(PointwiseAcquisitionFunction):
     the outcomes. The maximum over lines is in closed form (`log_expected_gain`), as in the
     knowledge gradient for correlated beliefs [Frazier2009kgcb]_.
 
-    If w can be chosen, the score of a decision is that of its best w, which `best_value` names;
-    otherwise it is the average over W. `log_gain` is that of any reading (x, w). Single-outcome,
-    q = 1: use `sequential=True`, where pending readings count as outcomes at the model's own mean.
+    If w can be chosen, a decision is scored at the w of `best_value`; otherwise by the gain
+    averaged over W. `log_gain` scores any reading (x, w). Building the object evaluates the measure
+    `num_samples P` times, which is slow for a ball in maximum mean discrepancy, where each is a
+    program of its own. Single-outcome, q = 1: use `sequential=True`, where pending readings count
+    as outcomes at the model's own mean.
 
     Args:
         model: An exact GP of (x, w) with one output, batch shape `[]` or `[R]`; or of x for an
@@ -123,7 +124,8 @@ class LogRiskKnowledgeGradient(PointwiseAcquisitionFunction):
                 "Expected at least 2 decisions to compare, `batch_shape x P x d_x`. "
                 f"Got {tuple(X_compared.shape)}."
             )
-        check_width(model, environment.expand(X_compared)[0])
+        made = environment.expand(X_compared)[0].shape[-1]
+        check_made_inputs(input_widths(model), made)
         self.register_buffer("X_compared", X_compared.detach().clone())
         self.set_X_pending(X_pending)
 
@@ -165,7 +167,10 @@ class LogRiskKnowledgeGradient(PointwiseAcquisitionFunction):
         return map_replicates(self._conditioned.log_gain, readings, batch_shape)
 
     def best_value(self, X: Tensor) -> Tensor:
-        r"""The reading of the largest gain at each decision.
+        r"""The reading to make at each decision.
+
+        Its w is the one at which a single compared decision gains most against the one that is
+        best now: a lower bound of the gain, which needs no search along the lines of all.
 
         Args:
             X: `batch_shape x m x d_x`.
@@ -177,9 +182,7 @@ class LogRiskKnowledgeGradient(PointwiseAcquisitionFunction):
         batch_shape: Any = self.model.batch_shape
         with torch.no_grad():
             best = map_replicates(self._conditioned.best_value, X, batch_shape)
-        inputs, _ = self.environment.expand(X)  # batch_shape x m x n_w x d
-        index = best[..., None, None].expand(*best.shape, 1, inputs.shape[-1])
-        return inputs.expand(*best.shape, *inputs.shape[-2:]).gather(-2, index).squeeze(-2)
+        return inputs_at(self.environment.expand(X)[0], best)
 
 
 @dataclass(frozen=True)
@@ -226,9 +229,14 @@ class _Compared:
         grid = inputs.shape[-3:-1]
         inputs = inputs.expand(*model.batch_shape, *inputs.shape[-3:])
         points = process.at(inputs.reshape(prior.num_replicates, -1, inputs.shape[-1]))
-        covariance = covariance_within(process, points, grid[0])
-        mean = points.mean.unflatten(-1, grid)
-        risk, weights = expected_risk(risk_measure, mean, covariance, of_w, num_samples)
+        risk, weights = expected_risk(
+            risk_measure,
+            points.mean.unflatten(-1, grid),
+            points.variance.unflatten(-1, grid),
+            of_w,
+            lambda: covariance_within(process, points, grid[0]),
+            num_samples,
+        )
         explained = (points.whitened.unflatten(-1, grid) * weights.unsqueeze(1)).sum(dim=-1)
         correlations = None
         if _is_product(prior, environment):
@@ -247,12 +255,11 @@ class _Compared:
 
         By the line that gains most against the best one.
         """
+        return torch.cat([self._best_value(part) for part in X.split(self._chunk(X), dim=-2)], -1)
+
+    def _best_value(self, X: Tensor) -> Tensor:
         slopes, weights = self._slopes_over_w(X)
-        gains = (
-            self._gains_over_best(slopes)
-            .amax(dim=-1)
-            .unflatten(-1, (X.shape[-2], self.weights.shape[-1]))
-        )
+        gains = self._over_w(self._gains_over_best(slopes).amax(dim=-1), X)
         return gains.masked_fill(weights.expand_as(gains) <= 0, -torch.inf).argmax(dim=-1)
 
     def average_log_gain(self, X: Tensor) -> Tensor:
@@ -260,18 +267,28 @@ class _Compared:
 
         def average(X: Tensor) -> Tensor:
             slopes, weights = self._slopes_over_w(X)
-            gains = self._of_lines(slopes).unflatten(-1, (X.shape[-2], self.weights.shape[-1]))
+            gains = self._over_w(self._of_lines(slopes), X)
             return (gains + weights.to(gains).log()).logsumexp(dim=-1)
 
-        size = _CHUNK_VALUES.rows(X.device, self.weights.numel() * self.weights.shape[-1])
-        return evaluate_in_chunks(average, X, size)
+        return evaluate_in_chunks(average, X, self._chunk(X))
+
+    def _chunk(self, X: Tensor) -> int:
+        r"""The number of decisions whose readings over W are held at once."""
+        return _CHUNK_VALUES.rows(X.device, self.weights.numel() * self.weights.shape[-1])
+
+    def _over_w(self, values: Tensor, X: Tensor) -> Tensor:
+        r"""Values of the readings over W, `B x m x n_w`."""
+        return values.unflatten(-1, (X.shape[-2], self.weights.shape[-1]))
 
     def _log_gain(self, readings: Tensor) -> Tensor:
         at = self.process.at(readings)
+        return self._of_lines(self._slopes(self._prior_covariance(at), at, readings))
+
+    def _prior_covariance(self, at: ConditionedPoints) -> Tensor:
+        r"""Prior covariances of readings with the compared decisions, `B x m x P`."""
         prior = self.process.process.covariance(at.prior, self.points.prior)
         prior = prior.unflatten(-1, self.weights.shape[-2:])
-        own = torch.einsum("bmpw,bpw->bmp", prior, self.weights)
-        return self._of_lines(self._slopes(own, at, readings))
+        return torch.einsum("bmpw,bpw->bmp", prior, self.weights)
 
     def _slopes_over_w(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Slopes of the readings at each value of W, `B x (m n_w) x P`, and the weights of W."""
@@ -280,9 +297,7 @@ class _Compared:
         readings = inputs.flatten(-3, -2)
         at = self.process.at(readings)
         if self.correlations is None:
-            prior = self.process.process.covariance(at.prior, self.points.prior)
-            prior = prior.unflatten(-1, self.weights.shape[-2:])
-            own = torch.einsum("bmpw,bpw->bmp", prior, self.weights)
+            own = self._prior_covariance(at)
         else:
             d_w = self.environment.points.shape[-1]
             first, second = (
@@ -346,14 +361,17 @@ def decisions_to_compare(
     Args:
         bound: Of the risk.
         X: Decisions, `batch_shape x m x d_x`, such as the evaluated ones and random ones.
-        num_compared: How many, at least 2; all if there are fewer.
+        num_compared: How many, an even number of at least 2.
 
     Returns:
-        `batch_shape x num_compared x d_x`, some of them twice.
+        `batch_shape x num_compared x d_x`, some of them twice; fewer if there are few.
+
+    Raises:
+        ValueError: If the number is not even.
     """
-    check_counts(num_compared=num_compared)
+    check_even(num_compared=num_compared)
     with torch.no_grad():
-        scores: Sequence[Tensor] = bound.upper(X), bound.mean(X)
-    half = min(max(1, num_compared // 2), X.shape[-2])
+        scores = bound.upper(X), bound.mean(X)
+    half = min(num_compared // 2, X.shape[-2])
     index = torch.cat([score.topk(half, dim=-1).indices for score in scores], dim=-1)
     return X.gather(-2, index.unsqueeze(-1).expand(*index.shape, X.shape[-1]))

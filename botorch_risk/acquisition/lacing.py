@@ -9,6 +9,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import as_tensor
+from botorch_risk.environments.environment import inputs_at
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
@@ -198,10 +199,8 @@ def select_lacing_value(
             score = acqf.environment.log_probability(weights).expand_as(lower)
         else:
             score = torch.zeros_like(lower) if rule == "uniform" else (upper - lower).log()
-        index = _best_at_random(score, mask, seeds)[..., None, None]  # batch_shape x m x 1 x 1
-        inputs, _ = acqf.environment.expand(X)
-        inputs = inputs.expand(*lower.shape, inputs.shape[-1])
-        return inputs.gather(-2, index.expand(*index.shape[:-1], inputs.shape[-1])).squeeze(-2)
+        best = _best_at_random(score, mask, seeds)
+        return inputs_at(acqf.environment.expand(X)[0], best)
 
 
 def _checked_risks(

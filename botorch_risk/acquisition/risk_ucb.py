@@ -20,13 +20,20 @@ from botorch_risk.acquisition.pointwise import (
 )
 from botorch_risk.chunks import ChunkSize, evaluate_in_chunks
 from botorch_risk.environments import Environment
+from botorch_risk.environments.environment import inputs_at
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.outcomes import refuse_reduced
 from botorch_risk.posterior.joint_bounds import JointBounds
 from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.posterior.product import ProductMarginals
-from botorch_risk.posterior.t_batch import TBatch, as_points, input_widths, joint_shape
+from botorch_risk.posterior.t_batch import (
+    TBatch,
+    as_points,
+    check_made_inputs,
+    input_widths,
+    joint_shape,
+)
 from botorch_risk.risk import PickingRiskMeasure, RiskMeasure
 from botorch_risk.risk.measures import Optimism
 
@@ -148,7 +155,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         model = self.model
         if X_pending is not None:
             inputs, weights = self.environment.expand(X_pending)
-            self._check_inputs(inputs.shape[-1])
+            check_made_inputs(self._widths, inputs.shape[-1])
             average = (inputs * weights.unsqueeze(-1)).sum(dim=-2)  # batch_shape x n' x d
             model = condition_on_mean(model, average)
         marginals = marginals_of(model, self.environment, self.posterior_transform)
@@ -244,10 +251,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         with torch.no_grad():
             bounds = self.pointwise_bounds(X)
             risk, index = measure.pick((bounds.lower, bounds.upper)[side], bounds.weights)
-        inputs, _ = self.environment.expand(X)
-        chosen = index[..., None, None].expand(*index.shape, 1, inputs.shape[-1])
-        inputs = inputs.expand(*index.shape, *inputs.shape[-2:]).gather(-2, chosen).squeeze(-2)
-        return risk, inputs
+        return risk, inputs_at(self.environment.expand(X)[0], index)
 
     def _picked_gradient(self, X: Tensor) -> tuple[Tensor, Tensor] | None:
         r"""The upper bound and its gradient if the risk is one of the values, all at once.
@@ -291,20 +295,11 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
             )
         if self.environment.independent:  # of any decision, so that none has to be expanded
             points: Any = self.environment.points
-            self._check_inputs(X.shape[-1] + points.shape[-1])
+            check_made_inputs(self._widths, X.shape[-1] + points.shape[-1])
             return points.shape[:-2], points.shape[-2]
         inputs, _ = self.environment.expand(X.detach().reshape(-1, X.shape[-1])[:1])
-        self._check_inputs(inputs.shape[-1])
+        check_made_inputs(self._widths, inputs.shape[-1])
         return inputs.shape[:-3], inputs.shape[-2]
-
-    def _check_inputs(self, made: int) -> None:
-        r"""Raises unless decisions and environment make the inputs of the model."""
-        if self._widths is not None and made not in self._widths:
-            inputs = " or ".join(str(width) for width in self._widths)
-            raise BotorchTensorDimensionError(
-                f"Expected decisions and environment to make the {inputs} inputs of the model. "
-                f"Got {made}."
-            )
 
 
 def _follow_the_state(acquisition: RiskUpperConfidenceBound, incompatible_keys: Any) -> None:

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
 from botorch_risk.acquisition.expected_risk import expected_risk
 from botorch_risk.arguments import as_tensor, check_even
 from botorch_risk.environments import Environment
+from botorch_risk.environments.environment import inputs_at
 from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.outcomes import refuse_reduced, single_outcome, spread_of
 from botorch_risk.posterior.joint_moments import joint_moments
-from botorch_risk.posterior.t_batch import input_widths
+from botorch_risk.posterior.t_batch import check_made_inputs, input_widths
 from botorch_risk.risk import RiskMeasure
 
 
@@ -102,7 +102,7 @@ def select_value(
     parts = [parts_of(environment, measure) for measure in measures]
     X = as_tensor("X", X)
     inputs, weights = parts[0][0].expand(X)
-    check_width(model, inputs)
+    check_made_inputs(input_widths(model), inputs.shape[-1])
     reading = _Reading(model, parts[0][0], X, inputs, num_samples)
     reductions = [reading.reduction(i, *of_risk)[0] for i, of_risk in enumerate(parts)]
     total = torch.stack(reductions).sum(dim=0)
@@ -114,18 +114,7 @@ def select_value(
         total = total + 4 * held * (1 - held) * reduction
     supported = (weights > 0).expand(inputs.shape[:-1])
     best = total.masked_fill(~supported, -torch.inf).argmax(dim=-1)
-    index = best[..., None, None].expand(*best.shape, 1, inputs.shape[-1])
-    return inputs.expand(*total.shape, inputs.shape[-1]).gather(-2, index).squeeze(-2)
-
-
-def check_width(model: Model, inputs: Tensor) -> None:
-    r"""Raise unless decisions and environment make the inputs of the model."""
-    widths = input_widths(model)
-    if widths is not None and inputs.shape[-1] not in widths:
-        raise BotorchTensorDimensionError(
-            f"Expected decisions and environment to make the {' or '.join(map(str, widths))} "
-            f"inputs of the model. Got {inputs.shape[-1]}."
-        )
+    return inputs_at(inputs, best)
 
 
 @dataclass(frozen=True)
@@ -169,9 +158,17 @@ class _Reading:
         mean, covariance, noise = joint_moments(model, points)
         own, with_readings = covariance[..., :n_w, :n_w], covariance[..., :n_w, first:]
         measure = risk_measure.bind(environment)
-        risk = expected_risk(measure, sign * mean[..., :n_w], own, weights, self.num_samples)
+        variances = covariance.diagonal(dim1=-2, dim2=-1)
+        risk = expected_risk(
+            measure,
+            sign * mean[..., :n_w],
+            variances[..., :n_w],
+            weights,
+            lambda: own,
+            self.num_samples,
+        )
         smallest = torch.finfo(mean.dtype).tiny
-        read = (covariance.diagonal(dim1=-2, dim2=-1) + noise)[..., first:].clamp_min(smallest)
+        read = (variances + noise)[..., first:].clamp_min(smallest)
         reduction = _along(risk.gradient, with_readings).square() / read
         variance = (_along(risk.gradient, own) * risk.gradient).sum(dim=-1, keepdim=True)
         surplus = (risk.value - limit).unsqueeze(-1)

@@ -227,6 +227,18 @@ class IndependentEnvironment(Environment):
         return choose(self.points, self.weights, uniforms)
 
 
+def inputs_at(inputs: Tensor, index: Tensor) -> Tensor:
+    r"""The inputs of one value of W for each decision, `batch_shape x m x d`.
+
+    Args:
+        inputs: As of `Environment.expand`, `... x m x n_w x d`; replicates may share them.
+        index: Which value, `batch_shape x m`.
+    """
+    inputs = inputs.expand(*index.shape, *inputs.shape[-2:])
+    rows = index[..., None, None].expand(*index.shape, 1, inputs.shape[-1])
+    return inputs.gather(-2, rows).squeeze(-2)
+
+
 def choose(points: Tensor, weights: Tensor, uniforms: Tensor) -> Tensor:
     r"""The points whose share of the unit interval holds the uniform numbers.
 

@@ -7,6 +7,7 @@ from the factors of one model.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,6 +107,19 @@ def input_widths(model: Model) -> tuple[int, ...] | None:
     if transform is not None and (transform.is_one_to_many or not transform.transform_on_train):
         return None
     return (int(original_inputs(process).shape[-1]),)
+
+
+def check_made_inputs(widths: Sequence[int] | None, made: int) -> None:
+    r"""Raise unless decisions and environment make inputs of a width that the model has.
+
+    `widths` are those of `input_widths`.
+    """
+    if widths is not None and made not in widths:
+        wanted = " or ".join(map(str, widths))
+        raise BotorchTensorDimensionError(
+            f"Expected decisions and environment to make the {wanted} inputs of the model. "
+            f"Got {made}."
+        )
 
 
 def original_inputs(model: Any) -> Tensor:

@@ -12,6 +12,7 @@ from botorch_risk.acquisition.select_value import select_value
 from botorch_risk.arguments import check_fields
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.risk_constraint import RiskConstraint
+from botorch_risk.environments.environment import inputs_at
 from botorch_risk.models.outcomes import single_outcome, spread_of
 from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.strategies.environment_risk import Chooser, Turn
@@ -74,9 +75,8 @@ def least_certain(turn: Turn, X: Tensor) -> Tensor:
             deviation = MarginalPredictor(single_outcome(model, outcome))(pairs).variance.sqrt()
             total += deviation / spread_of(model, outcome).to(deviation).unsqueeze(-1)
     supported = (weights > 0).expand(inputs.shape[:-1]).squeeze(-2)
-    best = total.masked_fill(~supported, -torch.inf).argmax(dim=-1)
-    index = best[:, None, None, None].expand(-1, 1, 1, inputs.shape[-1])
-    return inputs.gather(-2, index).squeeze(-2)
+    best = total.masked_fill(~supported, -torch.inf).argmax(dim=-1, keepdim=True)
+    return inputs_at(inputs, best)
 
 
 @dataclass(frozen=True)

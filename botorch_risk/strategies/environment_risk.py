@@ -225,7 +225,7 @@ class Turn:
         first = self.space.is_learnt and self.pick == 0
         return self.view.history.streams(purpose, *(() if first else (self.pick,)))
 
-    @property
+    @cached_property
     def model(self) -> Model:
         r"""The model of this round, conditioned on its own mean at pending rows with their w."""
         model = self.view.belief.model
@@ -233,7 +233,7 @@ class Turn:
             return model
         return condition_on_mean(model, self.space.inputs(self.pending))
 
-    @property
+    @cached_property
     def bound(self) -> Bound:
         r"""The confidence bound of this round, given the pending rows."""
         if self.pending is None:

@@ -24,7 +24,7 @@ class LargestKnowledgeGradient:
     random ones.
 
     Args:
-        num_compared: How many decisions are compared.
+        num_compared: How many decisions are compared, an even number.
         num_candidates: How many random decisions they are chosen from.
         num_samples: Antithetic samples for the expected risks, an even number.
 
@@ -38,9 +38,8 @@ class LargestKnowledgeGradient:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_counts(2, num_compared=self.num_compared)
         check_counts(num_candidates=self.num_candidates)
-        check_even(num_samples=self.num_samples)
+        check_even(num_compared=self.num_compared, num_samples=self.num_samples)
 
     def __call__(self, turn: Turn) -> Tensor:
         bound: Any = turn.bound

@@ -288,9 +288,6 @@ def risk_search(
     evaluated or not, since a search for the edge of the feasible set evaluates few that are. A
     warning says if there is none.
 
-    Where w can be chosen, in a simulator or on a test bench, `w_is_chosen=True` is worth more than
-    any other choice.
-
     Outcomes beyond the first are those that constraints ask for; then `tell` takes `R x q x k x m`.
 
     Args:

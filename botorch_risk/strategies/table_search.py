@@ -25,10 +25,7 @@ from botorch_risk.tables import (
     fit_table,
     rule_for,
 )
-from botorch_risk.tables.report import promising, report_risks
-
-# The conditions with intervals; others have no chance.
-_NUM_REPORTED = 48
+from botorch_risk.tables.report import report_risks
 
 
 class Pair(NamedTuple):
@@ -44,7 +41,7 @@ class RankedCondition(NamedTuple):
     Attributes:
         condition: Its name.
         risk: The expected risk, in the units of the outcomes, or a probability for a share.
-        interval: Where the risk lies with a probability of 95 %.
+        interval: A nominal 95 % interval of the risk; see `TableSearch.ranking`.
         probability_best: That no other condition has a better risk.
     """
 
@@ -195,7 +192,7 @@ class TableSearch:
             ValueError: If fewer than two pairs have an outcome.
         """
         belief, (readings, fitted) = self._belief(), self._fitted()
-        chances = promising(belief, _NUM_REPORTED)
+        (chances,) = belief.promising()
         stream = self._stream("report")
         report = report_risks(readings, fitted, self.risk_measure, self._weights, chances, stream)
         names = [self.conditions.names[condition] for condition in chances.tolist()]
@@ -345,9 +342,9 @@ def table_search(
         allowed: Which pairs can be tried, `n_x x n_w` booleans; a DataFrame or an array. Default:
             all. The risk is over all contexts nevertheless.
         rule: How pairs are chosen: `"knowledge_gradient"`, `"risk_variance"`, `"lacing"`,
-            `"outcome_variance"`, `"random_context"` or `"random_pair"`. Default: the one that was
-            best for the risk on tables of reactions: the knowledge gradient for the expectation,
-            lacing for the worst case, otherwise the reduction of the variance of the risk.
+            `"outcome_variance"`, `"random_context"` or `"random_pair"`. Default: by the risk, the
+            knowledge gradient for the expectation, lacing for the worst case, otherwise the
+            reduction of the variance of the risk (`rule_for`).
         seed: Of all that is drawn.
         num_initial: How many pairs are chosen at random at first, from pairs never tried.
         noise_share: The part, in [0, 1], of what is left unexplained of a pair that is noise of the

@@ -39,16 +39,6 @@ class RiskReport(NamedTuple):
     probability_best: Tensor
 
 
-def promising(belief: TableBelief, number: int) -> Tensor:
-    r"""Up to `number` conditions of one replicate that may have the largest risk."""
-    variance, _ = belief.posterior.combined(belief.risk.gradient)
-    risk, number = belief.risk.value[0], min(number, belief.risk.value.shape[-1])
-    upper = risk + 2 * variance[0].sqrt()
-    best = risk.topk((number + 1) // 2).indices
-    others = upper.scatter(0, best, -torch.inf).topk(number // 2).indices
-    return torch.cat([best, others])
-
-
 def report_risks(
     readings: TableReadings,
     fitted: FittedTable,

@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
-from botorch_risk.acquisition.expected_risk import expected_risk
+from botorch_risk.acquisition.expected_risk import ExpectedRisk, expected_risk
 from botorch_risk.posterior.joint_moments import safe_root
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
     MeanVariance,
     RiskMeasure,
+    ShareAbove,
     TotalVariationBall,
     ValueAtRisk,
     WorstCase,
@@ -27,6 +29,7 @@ MEASURES = [
     WorstCase(),
     MeanVariance(0.8),
     TotalVariationBall(0.2),
+    ShareAbove(0.2),
 ]
 
 
@@ -39,11 +42,17 @@ def normal() -> tuple[Any, Any, Any]:
     return mean, covariance, weights
 
 
+def of_normal(measure: RiskMeasure, num_samples: int) -> ExpectedRisk:
+    mean, covariance, weights = normal()
+    variance = covariance.diagonal()
+    return expected_risk(measure, mean, variance, weights, lambda: covariance, num_samples)
+
+
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda each: type(each).__name__)
 def test_a_slope_is_what_a_reading_moves_the_risk_by(measure: RiskMeasure) -> None:
     r"""`q' C e_w / sd(y_w)` against differences of the risk of a million samples that y_w moves."""
     mean, covariance, weights = normal()
-    found = expected_risk(measure, mean, covariance, weights, num_samples=200_000)
+    found = of_normal(measure, num_samples=200_000)
     generator = torch.Generator().manual_seed(6)
     draws = torch.randn(10**6, N_W, generator=generator, dtype=torch.double)
     samples = mean + draws @ safe_root(covariance, covariance.trace()).T
@@ -63,7 +72,7 @@ def test_a_slope_is_what_a_reading_moves_the_risk_by(measure: RiskMeasure) -> No
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda each: type(each).__name__)
 def test_it_covaries_with_readings_as_stein_says(measure: RiskMeasure) -> None:
     mean, covariance, weights = normal()
-    found = expected_risk(measure, mean, covariance, weights, num_samples=200_000)
+    found = of_normal(measure, num_samples=200_000)
     generator = torch.Generator().manual_seed(7)
     draws = torch.randn(10**6, N_W, generator=generator, dtype=torch.double)
     samples = mean + draws @ safe_root(covariance, covariance.trace()).T
@@ -75,14 +84,18 @@ def test_it_covaries_with_readings_as_stein_says(measure: RiskMeasure) -> None:
 
 def test_a_measure_with_a_closed_form_takes_no_samples() -> None:
     mean, covariance, weights = normal()
-    found = expected_risk(Expectation(), mean, torch.full_like(covariance, torch.nan), weights)
+
+    def never() -> Tensor:
+        raise AssertionError("no covariance is needed")
+
+    variance = covariance.diagonal()
+    found = expected_risk(Expectation(), mean, variance, weights, never)
     assert torch.equal(found.gradient, weights)
     torch.testing.assert_close(found.value, weights @ mean)
 
 
 def test_a_quadratic_measure_is_exact_with_two_samples() -> None:
     r"""Antithetic samples average a gradient that is linear without an error."""
-    mean, covariance, weights = normal()
-    few = expected_risk(MeanVariance(0.8), mean, covariance, weights, num_samples=2)
-    many = expected_risk(MeanVariance(0.8), mean, covariance, weights, num_samples=1000)
+    few = of_normal(MeanVariance(0.8), num_samples=2)
+    many = of_normal(MeanVariance(0.8), num_samples=1000)
     torch.testing.assert_close(few.gradient, many.gradient)

@@ -30,7 +30,7 @@ from botorch_risk.tables import (
     rule_for,
 )
 from botorch_risk.tables.kernel import FittedTable
-from botorch_risk.tables.report import promising, report_risks
+from botorch_risk.tables.report import report_risks
 
 RISKS = ("mean", "CVaR 20 %", "worst case", "share above")
 RULES: tuple[TableRule, ...] = (
@@ -107,7 +107,7 @@ def _report(
     fit = FittedTable(fitted.theta[[row]], fitted.metric[[row]])
     posterior = TablePosterior.of(own, fit.hyperparameters)
     alone = TableBelief(posterior, belief.risk_measure, belief.weights, belief.free[[row]])
-    chances = promising(alone, 48)
+    chances = alone.promising()[0]
     (stream,) = generators([seed], "report")
     report = report_risks(own, fit, belief.risk_measure, belief.weights, chances, stream)
     best = int(report.risk.argmax())
