@@ -179,8 +179,7 @@ def knowledge_gradient(belief: TableBelief, generators: Sequence[Generator]) -> 
         values = values + belief.moved.gather(
             -1, compared.unsqueeze(1).expand(-1, belief.moved.shape[1], -1)
         )
-    pairs_of_lines = len(moves) * values.shape[1] * moves.shape[-1] ** 2
-    size = _LINES.rows(moves.device, pairs_of_lines)
+    size = _LINES.rows(moves.device, len(moves) * values.shape[1] * moves.shape[-1])
     parts = [
         log_expected_gain(values.unsqueeze(2), part.unsqueeze(1)).logsumexp(dim=1)
         for part in moves.split(size, dim=1)
