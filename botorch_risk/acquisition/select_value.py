@@ -57,9 +57,9 @@ def select_value(
     linear in the outcomes, and otherwise as far as the risk is jointly normal with the reading.
     Compare `select_lacing_value`, the rule of V-UCB.
 
-    Where a reading shows several outcomes, their reductions are added up, each in squared spreads
-    of what was observed of its outcome, and that of a constraint weighted by `4 p (1 - p)`, where
-    `p` is the probability that it holds: what is certain needs no reading.
+    If a reading shows several outcomes, their reductions are added up, each in squared standard
+    deviations of the observed outcome. A constraint that holds with probability `p` has the weight
+    `4 p (1 - p)`: what is certain needs no reading.
 
     Args:
         model: A fitted model of (x, w), or of x for an environment that perturbs x. Its first

@@ -112,7 +112,7 @@ def input_widths(model: Model) -> tuple[int, ...] | None:
 def check_made_inputs(widths: Sequence[int] | None, made: int) -> None:
     r"""Raise unless decisions and environment make inputs of a width that the model has.
 
-    `widths` are those of `input_widths`.
+    `input_widths` gives the widths.
     """
     if widths is not None and made not in widths:
         wanted = " or ".join(map(str, widths))

@@ -63,7 +63,7 @@ def largest_reduction(turn: Turn, X: Tensor) -> Tensor:
 
 
 def least_certain(turn: Turn, X: Tensor) -> Tensor:
-    r"""The value of the largest sum over the outcomes of `sigma(x, w) / spread`.
+    r"""The value with the largest sum of `sigma(x, w) / spread` over the outcomes.
 
     The spread is the standard deviation of what was observed.
     """

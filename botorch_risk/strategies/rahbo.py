@@ -313,8 +313,8 @@ def risk_averse_kg(
 ) -> Strategy:
     r"""RAHBO's problem by the knowledge gradient [Frazier2009kgcb]_.
 
-    Each round maximises `LogRiskAverseKnowledgeGradient` and observes k repeats there. The model,
-    the initial design and the recommendation are those of `rahbo`, so that either can replace the
+    Each round maximises `LogRiskAverseKnowledgeGradient` and observes k repeats there. Model,
+    initial design and recommendation are the same as in `rahbo`, so that either can replace the
     other. `adaptive_repeats` chooses the number of repeats, too.
 
     Args:

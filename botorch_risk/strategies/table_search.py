@@ -180,8 +180,8 @@ class TableSearch:
     def ranking(self, num: int | None = None) -> list[RankedCondition]:
         r"""Conditions by their expected risk, the best first; at most the 48 that may be best.
 
-        Risks and intervals are those of the outcomes themselves, without the noise of a reading,
-        over samples of the outcomes under hyperparameters that are drawn around their maximum.
+        Risks and intervals leave out the noise of a reading. They come from samples of the outcomes
+        under hyperparameters that are drawn around their maximum.
         `bench/studies/reaction_tables` has how often the intervals of recommended conditions held
         on tables of reactions, and where they hold least.
 
@@ -218,7 +218,7 @@ class TableSearch:
         r"""Continues from `state_dict()` of a search that was built with the same arguments.
 
         Raises:
-            ValueError: If it is of one built with others, or no state; nothing is changed then.
+            ValueError: If it is no state, or has other arguments; nothing is changed then.
         """
         try:
             built = dict(state["arguments"])

@@ -71,7 +71,7 @@ class TableHyperparameters(NamedTuple):
     r"""In units of standardised outcomes.
 
     Attributes:
-        rates: `R x c`, those of the columns of the conditions first.
+        rates: `R x c`, first for the columns of the conditions, then of the contexts.
         variances: `R x 3`: of conditions, of contexts and of both.
         own: `R`, the variance of what a pair has of its own.
     """

@@ -51,7 +51,7 @@ def report_risks(
     r"""Risks with intervals, and the probability of each to be the largest.
 
     Samples of the outcomes over W, under hyperparameters that are drawn around their maximum. The
-    probabilities are those of the risks as functions of the outcomes to first order.
+    probabilities linearise the risks in the outcomes.
 
     Args:
         readings: Of one replicate.

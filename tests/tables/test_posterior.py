@@ -53,7 +53,7 @@ def test_a_further_reading_is_a_row_of_the_data(y: float | None) -> None:
     after = posterior.with_reading(
         torch.tensor([unread]), None if y is None else torch.tensor([y]).double()
     )
-    # The constant mean and the units stay those of the data, as of any rank-one update.
+    # The constant mean and the units follow from the data alone, as in any rank-one update.
     mean, covariance, noise = examples.moments(data, theta)
     gain = covariance[:, unread] / (covariance[unread, unread] + noise)
     close(after.mean.flatten(), mean + gain * (outcome.item() - mean[unread]), 1e-8)

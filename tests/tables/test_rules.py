@@ -125,7 +125,7 @@ def test_stein_slopes_are_what_readings_do_to_the_expected_risk(measure: RiskMea
         ).sqrt()
         for sign in (-1, 1):
             moved = known.posterior.with_reading(pair, at + sign * step * deviation)
-            # The mean moves; the covariance stays that of the belief.
+            # The mean moves; the covariance does not change.
             same = replace(known.posterior, mean=moved.mean)
             values.append(replace(known, posterior=same).risk.value[0, 2])
         difference = (values[1] - values[0]) / (2 * step)

@@ -26,8 +26,7 @@ def board_markdown(board: Board, baseline: str | None = None) -> str:
 
     Args:
         board: The board.
-        baseline: A strategy whose held share is subtracted from that of the others, which then
-            are compared as ratios.
+        baseline: Compare the strategies by how much more they hold than this one, as ratios.
 
     Raises:
         ValueError: If the baseline is the reference or not on the board, or nothing else is.
@@ -58,9 +57,10 @@ def board_markdown(board: Board, baseline: str | None = None) -> str:
     if baseline is not None:
         compared = [label for label in others if label != baseline]
         parts += [
-            f"## Lead over {baseline}, as a ratio to that of {reference}",
-            f"The held share less that of {baseline}, over the same of {reference}, with Fieller's "
-            f"interval, 95 %, over the seeds. It is open where {reference} may have no lead.",
+            f"## Lead over {baseline}, relative to {reference}",
+            f"A lead is the held share minus the held share of {baseline}. The table divides the "
+            f"lead of each strategy by the lead of {reference}, with Fieller's 95 % interval over "
+            f"the seeds. It says open if {reference} may have no lead.",
             table(["group", *compared], _ratio_rows(board, baseline, compared)),
             note_on_comparisons(len(compared) * len(board.groups)),
         ]

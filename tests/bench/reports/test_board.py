@@ -225,7 +225,7 @@ def test_leads_over_a_baseline_are_compared_as_ratios() -> None:
     )
     ratio = (few[1] - few[2]) / (few[0] - few[2])
     page = board_markdown(board, "random")
-    assert "## Lead over random, as a ratio to that of ours" in page
+    assert "## Lead over random, relative to ours" in page
     assert f"| all | {ratio:.2f}, {ratio:.2f} to {ratio:.2f} |" in page
     assert "as a ratio" not in board_markdown(board)
     behind = dataclasses.replace(board, strategies=("random", "other", "ours"))
