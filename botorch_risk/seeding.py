@@ -81,3 +81,22 @@ def sobol_points(seed: int, num_points: int, dim: int) -> Tensor:
     points = engine.draw(num_points, dtype=torch.double)
     points[0] = engine.shift.double() / 2**engine.MAXBIT  # PyTorch rounds it to the default dtype
     return points
+
+
+def is_largest(score: Tensor) -> Tensor:
+    r"""Where scores `... x n` are the largest one of their row, to rounding."""
+    best = score.amax(dim=-1, keepdim=True)
+    least = score.masked_fill(score == -torch.inf, torch.inf).amin(dim=-1, keepdim=True)
+    spread = (best - least).where(best > -torch.inf, 0.0)
+    rounding = 64 * torch.finfo(score.dtype).eps * best.abs().where(best > -torch.inf, 0.0)
+    return score >= best - (1e-9 * spread + rounding)
+
+
+def argmax_at_random(score: Tensor, lottery: Tensor) -> Tensor:
+    r"""The index of a largest score, `...`; of several that are equal to rounding, at random.
+
+    Args:
+        score: `... x n`, minus infinity where nothing may be chosen.
+        lottery: `... x n` numbers in [0, 1).
+    """
+    return lottery.masked_fill(~is_largest(score), -1.0).argmax(dim=-1)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from botorch_risk.environments.uniforms import seeded_uniforms
-from botorch_risk.seeding import as_seeds, derive_seed, generators
+from botorch_risk.seeding import argmax_at_random, as_seeds, derive_seed, generators
 
 THREE = [3, np.int64(3), np.uint8(3), torch.tensor(3)]
 kinds = pytest.mark.parametrize("three", THREE, ids=lambda three: type(three).__name__)
@@ -58,3 +58,13 @@ def test_refuses_repeated_and_missing_seeds() -> None:
             as_seeds(seeds)
     with pytest.raises(ValueError, match=r"one seed for each of 2 replicates. Got 1"):
         as_seeds(0, 2)
+
+
+def test_of_scores_that_are_equal_to_rounding_one_is_drawn() -> None:
+    score = torch.tensor([1e6 + 1.0, 1e6, 1e6 + 1.0 - 1e-10, -torch.inf], dtype=torch.double)
+    lottery = torch.rand(500, 4, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    index = argmax_at_random(score.expand(500, -1), lottery)
+    counts = torch.bincount(index, minlength=4).tolist()
+    assert counts[1] == counts[3] == 0
+    assert min(counts[0], counts[2]) > 200
+    assert argmax_at_random(score[:2], lottery[0, :2]) == 0

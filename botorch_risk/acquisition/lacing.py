@@ -18,7 +18,7 @@ from botorch_risk.risk import (
     ValueAtRisk,
     WorstCase,
 )
-from botorch_risk.seeding import as_seeds, generators
+from botorch_risk.seeding import argmax_at_random, as_seeds, generators
 
 LacingRule = Literal["probability", "uniform", "variance"]
 
@@ -225,6 +225,4 @@ def _best_at_random(score: Tensor, mask: Tensor, seeds: int | Sequence[int]) -> 
         for generator in generators(listed, "lacing value")
     ]
     lottery = torch.stack(draws).reshape(*batch, m, n_w).to(score.device)
-    best = score.masked_fill(~mask, -torch.inf).amax(dim=-1, keepdim=True)
-    tied = mask & (score >= best - 1e3 * torch.finfo(score.dtype).eps)
-    return lottery.masked_fill(~tied, -1.0).argmax(dim=-1)
+    return argmax_at_random(score.masked_fill(~mask, -torch.inf), lottery)

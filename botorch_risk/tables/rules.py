@@ -16,6 +16,7 @@ from botorch_risk.acquisition.expected_risk import ExpectedRisk, expected_risk
 from botorch_risk.acquisition.lacing import COHERENT, covering_mask, lacing_mask
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.risk import Expectation, RiskMeasure, ShareAbove, ValueAtRisk, WorstCase
+from botorch_risk.seeding import argmax_at_random, is_largest
 from botorch_risk.tables.posterior import TablePosterior
 
 TableRule = Literal[
@@ -192,7 +193,7 @@ def knowledge_gradient(belief: TableBelief, generators: Sequence[Generator]) -> 
         for each in (gain.flatten(1), moves.square().mean(dim=-1))
     )
     hopeless = (gain == -torch.inf).all(dim=-1, keepdim=True)
-    best = tells.where(hopeless, gain).argmax(dim=-1)
+    best = argmax_at_random(tells.where(hopeless, gain), _uniform(gain.shape[-1], generators))
     n_w = shape[-1]
     return read.gather(-1, (best // n_w).unsqueeze(-1)).squeeze(-1) * n_w + best % n_w
 
@@ -205,22 +206,25 @@ def _largest(value: Tensor, upper: Tensor) -> Tensor:
     return torch.cat([best, others], dim=-1)
 
 
-def largest_bound(belief: TableBelief) -> Tensor:
-    r"""The condition of the largest upper bound of the risk, `R`; ties by the mean bound."""
+def largest_bound(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
+    r"""The condition of the largest upper bound of the risk, `R`.
+
+    Of those that are equal the largest mean bound decides, and then a lottery: untried conditions
+    are often equal, and the order of a table may say which are good.
+    """
     lower, upper = belief.bounds
     bound = belief.risk_measure.bounds(lower, upper, belief.weights)[1]
     bound = bound.masked_fill(~belief.has_free, -torch.inf)
-    best = bound.amax(dim=-1, keepdim=True)
-    tied = bound >= best - 1e-9 * (1 + best.abs())
-    return (upper @ belief.weights).masked_fill(~tied, -torch.inf).argmax(dim=-1)
+    mean_bound = (upper @ belief.weights).masked_fill(~is_largest(bound), -torch.inf)
+    return argmax_at_random(mean_bound, _uniform(bound.shape[-1], generators))
 
 
 def risk_variance(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
     r"""At the largest bound, the context whose reading most reduces the variance of the risk."""
-    x = largest_bound(belief)
+    x = largest_bound(belief, generators)
     one = x.unsqueeze(-1)
     moves = belief.posterior.moves(belief.risk.gradient, one, one)[:, 0, 0]
-    return _with_best_context(belief, x, moves.square())
+    return _with_best_context(belief, x, moves.square(), generators)
 
 
 def lacing(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
@@ -228,7 +232,7 @@ def lacing(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
 
     For the share above a threshold these are the contexts whose bounds enclose it.
     """
-    x, each = largest_bound(belief), torch.arange(len(belief.free))
+    x, each = largest_bound(belief, generators), torch.arange(len(belief.free))
     lower, upper = (bound[each, x] for bound in belief.bounds)
     measure, weights = belief.risk_measure, belief.weights
     if isinstance(measure, ShareAbove):
@@ -243,20 +247,22 @@ def lacing(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
             f"Got {type(measure).__name__}."
         )
     width = upper - lower
-    return _with_best_context(belief, x, width + laces * (1 + width.amax(dim=-1, keepdim=True)))
+    first = width + laces * (1 + width.amax(dim=-1, keepdim=True))
+    return _with_best_context(belief, x, first, generators)
 
 
 def outcome_variance(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
     r"""At the largest bound, the context of the least certain outcome."""
-    x = largest_bound(belief)
-    return _with_best_context(belief, x, belief.posterior.variance[torch.arange(len(x)), x])
+    x = largest_bound(belief, generators)
+    variance = belief.posterior.variance[torch.arange(len(x)), x]
+    return _with_best_context(belief, x, variance, generators)
 
 
 def random_context(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
     r"""At the largest bound, a context at random."""
-    return _with_best_context(
-        belief, largest_bound(belief), _uniform(belief.free.shape[-1], generators)
-    )
+    x = largest_bound(belief, generators)
+    equal = torch.zeros(len(x), belief.free.shape[-1], dtype=torch.double)
+    return _with_best_context(belief, x, equal, generators)
 
 
 def random_pair(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
@@ -269,10 +275,14 @@ def _uniform(number: int, generators: Sequence[Generator]) -> Tensor:
     return torch.stack([torch.rand(number, generator=g, dtype=torch.double) for g in generators])
 
 
-def _with_best_context(belief: TableBelief, x: Tensor, score: Tensor) -> Tensor:
+def _with_best_context(
+    belief: TableBelief, x: Tensor, score: Tensor, generators: Sequence[Generator]
+) -> Tensor:
     r"""The pair of a condition, `R`, with the free context of the largest score, `R x n_w`."""
     free = belief.free[torch.arange(len(x)), x]
-    return x * free.shape[-1] + score.masked_fill(~free, -torch.inf).argmax(dim=-1)
+    score = score.masked_fill(~free, -torch.inf)
+    n_w = free.shape[-1]
+    return x * n_w + argmax_at_random(score, _uniform(n_w, generators))
 
 
 TABLE_RULES: dict[TableRule, Chooser] = {

@@ -221,3 +221,20 @@ def test_the_rule_for_each_risk() -> None:
         "lacing",
         "risk_variance",
     ]
+
+
+@rules
+def test_equal_conditions_are_chosen_at_random(rule: str) -> None:
+    r"""Untried conditions without descriptors are equal: their order in the table says nothing."""
+    conditions, seeds = Factors.of([f"c{i}" for i in range(12)]), range(200)
+    pairs = torch.tensor([[0, 1, N_W, N_W + 1]]).expand(len(seeds), -1)
+    Y = torch.tensor([[0.3, 0.1, 0.2, 0.4]]).double().expand(len(seeds), -1)
+    data = TableReadings(conditions, CONTEXTS, pairs, Y)
+    posterior = TablePosterior.of(data, fit_table(data).hyperparameters)
+    free = torch.ones(len(seeds), 12, N_W, dtype=torch.bool)
+    free[:, :2] = False
+    known = TableBelief(posterior, Expectation(), examples.equal_weights(), free)
+    chosen = choose_plate(known, rule, 1, [torch.Generator().manual_seed(s) for s in seeds])
+    counts = torch.bincount(chosen.flatten() // N_W, minlength=12)[2:]
+    assert counts.sum() == len(seeds)
+    assert (counts >= 5).all()  # of 20 expected: below 5 with a probability of 1e-4 each

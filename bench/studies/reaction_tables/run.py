@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bench.studies import stored_rows
 from bench.studies.reaction_tables.reactions import TABLES, ReactionTable, read
-from botorch_risk.seeding import generators
+from botorch_risk.seeding import argmax_at_random, generators
 from botorch_risk.tables import (
     TableBelief,
     TablePosterior,
@@ -64,7 +64,7 @@ def play(
             for generator in generators(seeds, "initial pairs")
         ]
     )
-    streams = generators(seeds, "pairs")
+    streams, lotteries = generators(seeds, "pairs"), generators(seeds, "recommendations")
     regrets: list[Tensor] = []
     fitted: FittedTable | None = None
     start = time.process_time()
@@ -75,7 +75,9 @@ def play(
         free = torch.ones(len(seeds), n_x * n_w, dtype=torch.bool).scatter(1, pairs, False)
         free = free.reshape(-1, n_x, n_w)
         belief = TableBelief(posterior, measure, weights, free)
-        regrets.append(true.max() - true[belief.risk.value.argmax(dim=-1)])
+        risks = belief.risk.value  # untried conditions may be equal: their order is not to help
+        lots = [torch.rand(n_x, generator=each, dtype=torch.double) for each in lotteries]
+        regrets.append(true.max() - true[argmax_at_random(risks, torch.stack(lots))])
         if experiments < NUM_EXPERIMENTS:
             pairs = torch.cat([pairs, choose_plate(belief, rule, plate, streams)], dim=-1)
     seconds = time.process_time() - start
