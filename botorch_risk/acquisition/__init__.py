@@ -4,6 +4,7 @@ Importing this package registers an input constructor for each, for BoTorch's
 `get_acqf_input_constructor` and for Ax.
 """
 
+from botorch_risk.acquisition.joint_risk_ucb import JointRiskUpperConfidenceBound
 from botorch_risk.acquisition.knowledge_gradient import (
     LogRiskKnowledgeGradient,
     decisions_to_compare,
@@ -56,6 +57,7 @@ from botorch_risk.acquisition.widths import (
 __all__ = [
     "Cost",
     "GuaranteedWidth",
+    "JointRiskUpperConfidenceBound",
     "LevelSet",
     "LogRiskKnowledgeGradient",
     "Maximize",

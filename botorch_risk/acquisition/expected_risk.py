@@ -10,9 +10,11 @@ averages over a few antithetic samples, or in closed form where the measure has 
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
+from botorch.utils.sampling import draw_sobol_normal_samples
 from torch import Tensor
 
 from botorch_risk.posterior.joint_moments import safe_root
@@ -54,22 +56,66 @@ def expected_risk(
         center = mean.detach().requires_grad_()
         value = risk_measure.expected(center, variance, weights)
         if value is None:
-            value = _average_over_samples(risk_measure, center, covariance(), weights, num_samples)
+            half = _normal_numbers(num_samples // 2, mean.shape[-1]).to(mean)
+            numbers = torch.cat([half, -half])
+            value = _sampled(risk_measure, center, covariance(), weights, numbers).mean(dim=-1)
         (gradient,) = torch.autograd.grad(value.sum(), center)
     return ExpectedRisk(value.detach(), gradient)
 
 
-def _average_over_samples(
-    risk_measure: RiskMeasure, mean: Tensor, covariance: Tensor, weights: Tensor, num_samples: int
+def moments_of_risk(
+    risk_measure: RiskMeasure,
+    mean: Tensor,
+    covariance: Tensor,
+    weights: Tensor,
+    num_samples: int = 64,
+) -> tuple[Tensor, Tensor]:
+    r"""Mean and variance of the risk of normal values, differentiable in both moments.
+
+    Of a measure whose expectation has a closed form the variance is `q' C q`, exact if it is linear
+    in the values; otherwise both are of samples by a scrambled Sobol sequence, the same in every
+    call.
+
+    Args:
+        risk_measure: Bound to its environment.
+        mean: `... x n_w`.
+        covariance: `... x n_w x n_w`.
+        weights: Probabilities, broadcastable to `... x n_w`.
+        num_samples: Best a power of 2.
+
+    Returns:
+        Two tensors of shape `...`.
+    """
+    variance = covariance.diagonal(dim1=-2, dim2=-1)
+    tracked = torch.is_grad_enabled() and mean.requires_grad
+    with torch.enable_grad():
+        center = mean if tracked else mean.detach().requires_grad_()
+        value = risk_measure.expected(center, variance, weights)
+        if value is not None:
+            (q,) = torch.autograd.grad(value.sum(), center, create_graph=tracked)
+    if value is None:
+        numbers = _sobol_numbers(num_samples, mean.shape[-1], mean.dtype, mean.device)
+        risks = _sampled(risk_measure, mean, covariance, weights, numbers)
+        return risks.mean(dim=-1), risks.var(dim=-1, correction=0)
+    value = value if tracked else value.detach()
+    return value, ((covariance @ q.unsqueeze(-1)).squeeze(-1) * q).sum(dim=-1)
+
+
+def _sampled(
+    risk_measure: RiskMeasure, mean: Tensor, covariance: Tensor, weights: Tensor, numbers: Tensor
 ) -> Tensor:
+    r"""The risks of samples of the values from standard normal ones `S x n_w`, `... x S`."""
     scale = covariance.diagonal(dim1=-2, dim2=-1).amax(dim=-1)
     root = safe_root(covariance, scale)
-    half = _normal_numbers(num_samples // 2, mean.shape[-1]).to(mean)
-    steps = torch.cat([half, -half]) @ root.mT  # ... x S x n_w
-    risks = risk_measure(mean.unsqueeze(-2) + steps, weights.unsqueeze(-2))
-    return risks.mean(dim=-1)
+    steps = numbers @ root.mT  # ... x S x n_w
+    return risk_measure(mean.unsqueeze(-2) + steps, weights.unsqueeze(-2))
 
 
 def _normal_numbers(num_samples: int, n_w: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.randn(num_samples, n_w, generator=generator, dtype=torch.double)
+
+
+@lru_cache(maxsize=32)
+def _sobol_numbers(num_samples: int, n_w: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return draw_sobol_normal_samples(n_w, num_samples, device=device, dtype=dtype, seed=0)

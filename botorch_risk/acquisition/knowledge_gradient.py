@@ -234,7 +234,7 @@ class _Compared:
             points.mean.unflatten(-1, grid),
             points.variance.unflatten(-1, grid),
             of_w,
-            lambda: covariance_within(process, points, grid[0]),
+            lambda: covariance_within(process, points, grid[1]),
             num_samples,
         )
         explained = (points.whitened.unflatten(-1, grid) * weights.unsqueeze(1)).sum(dim=-1)

@@ -15,6 +15,7 @@ from botorch.models.model import Model
 from torch import Tensor
 from torch.nn import Module
 
+from botorch_risk.acquisition.joint_risk_ucb import JointRiskUpperConfidenceBound
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.acquisition.widths import (
     Beta,
@@ -62,6 +63,7 @@ def risk_bound(
     risk_measure: RiskMeasure | RiskSchedule,
     beta: Beta,
     previous: RiskUpperConfidenceBound | None = None,
+    joint: bool = False,
     **options: Any,
 ) -> RiskUpperConfidenceBound:
     r"""The bound of any risk in one round, of which every other recipe is a case.
@@ -74,7 +76,8 @@ def risk_bound(
         beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
         previous: The bound of an earlier round, from which the measure may reuse what it has
             factored.
-        options: Further arguments of `RiskUpperConfidenceBound`.
+        joint: Whether it is a `JointRiskUpperConfidenceBound`.
+        options: Further arguments of the bound.
 
     Raises:
         BotorchTensorDimensionError: If the environment does not make the inputs of the model.
@@ -97,8 +100,11 @@ def risk_bound(
     check_risk_measure(measure)
     if previous is not None:
         measure = measure.following(previous.risk_measure)
+    squared_width = beta_of_round(beta, t)
+    if joint:
+        return JointRiskUpperConfidenceBound(model, environment, measure, squared_width, **options)
     options.setdefault("optimism", measure.optimism)
-    return RiskUpperConfidenceBound(model, environment, measure, beta_of_round(beta, t), **options)
+    return RiskUpperConfidenceBound(model, environment, measure, squared_width, **options)
 
 
 def risk_of_round(risk_measure: Any, t: int, environment: Any) -> RiskMeasure:

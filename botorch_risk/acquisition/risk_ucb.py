@@ -283,8 +283,12 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         of_environment, n_w = self._sizes(X)
         t_batch = TBatch.of(X, joint_shape(self.model.batch_shape, of_environment))
         entries = _CHUNK_VALUES.entries(X.device)
-        size = entries // (n_w * t_batch.shape[t_batch.dims :].numel())
+        size = entries // (self._entries(n_w) * t_batch.shape[t_batch.dims :].numel())
         return t_batch.unfold(evaluate_in_chunks(of_chunk, t_batch.fold(X), max(1, size)))
+
+    def _entries(self, n_w: int) -> int:
+        r"""How many numbers are held for a decision."""
+        return n_w
 
     def _sizes(self, X: Tensor) -> tuple[torch.Size, int]:
         r"""Batch shape and number of the points of the environment, for checked decisions."""

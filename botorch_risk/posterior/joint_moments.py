@@ -1,8 +1,10 @@
 r"""The joint posterior of the points of a group, such as one decision under all values of W."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import torch
+from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
@@ -38,50 +40,87 @@ def joint_moments(model: Model, X: Tensor) -> JointMoments:
     Raises:
         UnsupportedError: If the posterior is not Gaussian.
     """
-    known = _of_exact_gp(model, X) if has_closed_form(model, None) else None
-    return _of_posterior(model, X) if known is None else known
+    predictor = JointPredictor.of(model)
+    if predictor.process is not None:
+        prior = predictor.process.process
+        noise = noise_of_a_reading(prior, predictor.as_points(X))
+        if noise is not None:
+            return JointMoments(*predictor(X), noise.reshape(X.shape[:-1]))
+    return _of_posterior(model, X)
 
 
-def conditioned_process(model: Model) -> ConditionedProcess:
+@dataclass(frozen=True)
+class JointPredictor:
+    r"""The joint posterior within groups of points, from factors that are computed once.
+
+    Attributes:
+        model: With one outcome.
+        posterior_transform: Reduces the outcomes of the model to one, or flips its sign.
+        process: An exact GP of at most one batch dimension given its data; None for others, whose
+            `posterior` is asked.
+    """
+
+    model: Any
+    posterior_transform: PosteriorTransform | None
+    process: ConditionedProcess | None
+
+    @classmethod
+    def of(cls, model: Any, posterior_transform: PosteriorTransform | None = None) -> Self:
+        known = has_closed_form(model, posterior_transform) and len(model.batch_shape) < 2
+        process = conditioned_process(model.eval(), posterior_transform) if known else None
+        return cls(model, posterior_transform, process)
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Mean `... x m x p` and covariance `... x m x p x p`, differentiable in the points.
+
+        Args:
+            X: `... x m x p x d`, where `...` begins with the model's batch shape, or has none of
+                its dimensions.
+
+        Raises:
+            UnsupportedError: If the posterior is not Gaussian.
+        """
+        if self.process is None:
+            posterior = gaussian_posterior(self.model, X, self.posterior_transform)
+            covariance = posterior.distribution.covariance_matrix
+            return posterior.mean.squeeze(-1).movedim(0, -2), covariance.movedim(0, -3)
+        at = self.process.at(self.as_points(X))
+        covariance = covariance_within(self.process, at, X.shape[-2])
+        return at.mean.reshape(X.shape[:-1]), covariance.reshape(*X.shape[:-1], X.shape[-2])
+
+    def as_points(self, X: Tensor) -> Tensor:
+        r"""Groups as single points of each replicate, `B x (m p) x d`."""
+        process: Any = self.process
+        replicates = process.process.num_replicates
+        return X.reshape(replicates, X.shape[:-1].numel() // replicates, X.shape[-1])
+
+
+def conditioned_process(
+    model: Model, posterior_transform: PosteriorTransform | None = None
+) -> ConditionedProcess:
     r"""An exact GP given its data; for a model with a closed form."""
-    predictor = MarginalPredictor(model)
+    predictor = MarginalPredictor(model, posterior_transform)
     return ConditionedProcess.of(PriorProcess(model, predictor, predictor.current_cache()))
 
 
-def _of_exact_gp(model: Any, X: Tensor) -> JointMoments | None:
-    r"""From the factors of the data; None if the noise of a reading is not one number."""
-    if len(model.batch_shape) > 1:
-        return None
-    *batch, m, p, d = X.shape
-    process = conditioned_process(model.eval())
-    flat = X.reshape(-1, m * p, d)
-    noise = noise_of_a_reading(process.process, flat)
-    if noise is None:
-        return None
-    at = process.at(flat)
-    covariance = covariance_within(process, at, m)
-    return JointMoments(
-        at.mean.reshape(*batch, m, p),
-        covariance.reshape(*batch, m, p, p),
-        noise.reshape(*batch, m, p),
-    )
+def covariance_within(process: ConditionedProcess, points: ConditionedPoints, size: int) -> Tensor:
+    r"""Posterior covariances within groups of `p` consecutive points, `B x m x p x p`.
 
-
-def covariance_within(
-    process: ConditionedProcess, points: ConditionedPoints, num_groups: int
-) -> Tensor:
-    r"""Posterior covariances within groups of consecutive points, `B x m x p x p`."""
+    Differentiable in the points.
+    """
     prior, scale = points.prior, points.prior.scale
     inputs = prior.inputs.expand(*scale.shape, prior.inputs.shape[-1])
-    inputs = inputs.unflatten(-2, (num_groups, -1))
+    inputs = inputs.unflatten(-2, (-1, size))
     if process.process.cache.kernel is None:  # whose hyperparameters belong to replicates
         parts = [process.process.correlation(each, each) for each in inputs.unbind(-3)]
         correlation = torch.stack(parts, dim=-3)
     else:
         folded = inputs.flatten(0, 1)
         correlation = process.process.correlation(folded, folded).unflatten(0, inputs.shape[:2])
-    scale = scale.unflatten(-1, (num_groups, -1))
-    explained = points.whitened.unflatten(-1, (num_groups, -1)).movedim(-2, -3)  # B x m x t x p
+        if correlation.requires_grad:  # in the first points alone, though the second are the same
+            correlation = correlation + correlation.mT - correlation.detach()
+    scale = scale.unflatten(-1, (-1, size))
+    explained = points.whitened.unflatten(-1, (-1, size)).movedim(-2, -3)  # B x m x t x p
     return correlation * scale.unsqueeze(-1) * scale.unsqueeze(-2) - explained.mT @ explained
 
 
@@ -97,21 +136,35 @@ def noise_of_a_reading(process: PriorProcess, X: Tensor) -> Tensor | None:
 
 
 def _of_posterior(model: Model, X: Tensor) -> JointMoments:
-    points = X.movedim(-3, 0)  # m x batch_shape x p x d, as a t-batch
-    posterior: Any = model.posterior(points)
-    normal: Any = getattr(posterior, "distribution", None)
-    if not hasattr(normal, "covariance_matrix"):
+    posterior = gaussian_posterior(model, X)
+    read: Any = model.posterior(X.movedim(-3, 0), observation_noise=True)
+    noise = (read.variance - posterior.variance).squeeze(-1).clamp_min(0.0)
+    return JointMoments(
+        posterior.mean.squeeze(-1).movedim(0, -2),
+        posterior.distribution.covariance_matrix.movedim(0, -3),
+        noise.movedim(0, -2),
+    )
+
+
+def gaussian_posterior(
+    model: Model, X: Tensor, posterior_transform: PosteriorTransform | None = None
+) -> Any:
+    r"""The posterior of groups of points, `m x batch_shape x p`.
+
+    Args:
+        model: With one outcome.
+        X: `batch_shape x m x p x d`; the groups become a t-batch.
+
+    Raises:
+        UnsupportedError: If the posterior is not Gaussian.
+    """
+    posterior: Any = model.posterior(X.movedim(-3, 0), posterior_transform=posterior_transform)
+    if not hasattr(getattr(posterior, "distribution", None), "covariance_matrix"):
         raise UnsupportedError(
             "Expected a model whose posterior is Gaussian, with a covariance. "
             f"Got a {type(posterior).__name__}."
         )
-    read: Any = model.posterior(points, observation_noise=True)
-    noise = (read.variance - posterior.variance).squeeze(-1).clamp_min(0.0)
-    return JointMoments(
-        posterior.mean.squeeze(-1).movedim(0, -2),
-        normal.covariance_matrix.movedim(0, -3),
-        noise.movedim(0, -2),
-    )
+    return posterior
 
 
 def jitter_of(like: Tensor) -> float:

@@ -196,6 +196,8 @@ class RiskRecipe:
         constraint_beta: Squared width of the bounds of the constraints, by which a decision is
             feasible with confidence.
         optimism: Squared width of their upper bounds alone; None for `constraint_beta`.
+        joint: Whether the bound of the objective is of the risk under the joint posterior over W,
+            a `JointRiskUpperConfidenceBound`.
 
     Raises:
         ValueError: If a squared width is negative or not finite.
@@ -211,6 +213,7 @@ class RiskRecipe:
     beta: Beta = 4.0
     constraint_beta: float = 9.0
     optimism: float | None = 0.0
+    joint: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -242,6 +245,7 @@ class RiskRecipe:
             risk_measure=self.risk_measure,
             beta=self.beta,
             previous=previous,
+            joint=self.joint,
             **options,
         )
         if not self.constraints:
@@ -270,6 +274,7 @@ def risk_search(
     choose: Chooser | None = None,
     w_is_chosen: bool = False,
     value_rule: ValueRule = "risk_variance",
+    joint: bool | None = None,
     num_initial: int = 10,
     batch_size: int = 1,
     reporting: Reporting | None = None,
@@ -313,6 +318,9 @@ def risk_search(
             with the outcome.
         value_rule: Which w is chosen for a decision, see `VALUE_RULES`. Default: the one whose
             reading most reduces the variance of the risk (`select_value`).
+        joint: Whether the bound is of the risk under the joint posterior over W, see
+            `JointRiskUpperConfidenceBound`. Default: if w is chosen, unless each evaluation of the
+            measure solves a program.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         reporting: The rule of the recommendation, as in `EnvironmentRisk`. Default: any decision,
@@ -350,8 +358,10 @@ def risk_search(
         raise ValueError(f"Expected `acquisition` or `choose`. Got {acquisition!r}, {choose!r}.")
     if not isinstance(environment, ObservedContexts) and not is_schedule(risk_measure):
         environment, risk_measure = parts_of(environment, risk_measure)
-    recipe = RiskRecipe(risk_measure, tuple(constraints), beta, constraint_beta, optimism)
     space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
+    if joint is None:
+        joint = w_is_chosen and not risk_of_round(risk_measure, 1, environment).solves_a_program
+    recipe = RiskRecipe(risk_measure, tuple(constraints), beta, constraint_beta, optimism, joint)
     if w_is_chosen and space.perturbs and recipe.num_outcomes > 1:
         raise UnsupportedError(
             "Expected `w_is_chosen=False` if the environment perturbs the decision, with "

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from botorch_risk.acquisition import (
+    JointRiskUpperConfidenceBound,
     LogRiskKnowledgeGradient,
     Maximize,
     NoisePosteriorStandardDeviation,
@@ -119,6 +120,26 @@ def risk_bound(
         p = oracles.to_numpy(weights.expand(inputs.shape[:-1])[0])
         each = map(oracles.to_numpy, inputs)
         return np.array([risk(oracles.upper_bound(model, repeats, x, 2.25), p) for x in each])
+
+    return AcquisitionCase(name, build, oracle, model=model, arguments=arguments)
+
+
+def joint_bound(name: str, model: Callable[..., Any], environment: Environment) -> AcquisitionCase:
+    r"""Of the expectation, whose moments follow from BoTorch's joint posterior."""
+    arguments = {"environment": environment, "risk_measure": Expectation(), "beta": 2.25}
+
+    def build(model: Any, **options: Any) -> JointRiskUpperConfidenceBound:
+        return JointRiskUpperConfidenceBound(model, **arguments, **options)
+
+    def oracle(model: Any, repeats: np.ndarray, X: np.ndarray) -> np.ndarray:
+        inputs, weights = environment.expand(torch.from_numpy(X).to(model.train_targets))
+        with torch.no_grad():
+            posterior = model.posterior(inputs)
+        mean = oracles.to_numpy(posterior.mean.squeeze(-1))
+        covariance = oracles.to_numpy(posterior.distribution.covariance_matrix)
+        p = oracles.to_numpy(weights.expand(inputs.shape[:-1]))
+        variance = np.einsum("mi,mij,mj->m", p, covariance, p)
+        return (p * mean).sum(axis=-1) + 1.5 * np.sqrt(variance)
 
     return AcquisitionCase(name, build, oracle, model=model, arguments=arguments)
 
@@ -261,6 +282,12 @@ ACQUISITIONS = [
         DiscreteEnvironment(_CONTEXTS, torch.tensor([0.1, 0.25, 0.45, 0.2])),
         ConditionalValueAtRisk(0.4),
         lambda values, p: oracles.conditional_value_at_risk(values, p, level=0.4),
+    ),
+    joint_bound("joint_risk_ucb", of_decision_and_context, _WEIGHTED),
+    joint_bound(
+        "joint_risk_ucb_of_perturbations",
+        of_decision,
+        InputPerturbation(_SHIFTS, torch.tensor([0.5, 0.2, 0.3])),
     ),
     AcquisitionCase(
         "knowledge_gradient",

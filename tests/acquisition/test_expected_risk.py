@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_risk.acquisition.expected_risk import ExpectedRisk, expected_risk
+from botorch_risk.acquisition.expected_risk import ExpectedRisk, expected_risk, moments_of_risk
 from botorch_risk.posterior.joint_moments import safe_root
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
@@ -99,3 +99,28 @@ def test_a_quadratic_measure_is_exact_with_two_samples() -> None:
     few = of_normal(MeanVariance(0.8), num_samples=2)
     many = of_normal(MeanVariance(0.8), num_samples=1000)
     torch.testing.assert_close(few.gradient, many.gradient)
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda each: type(each).__name__)
+def test_the_moments_of_a_risk_are_those_of_a_million_samples(measure: RiskMeasure) -> None:
+    mean, covariance, weights = normal()
+    value, variance = moments_of_risk(measure, mean, covariance, weights)
+    generator = torch.Generator().manual_seed(8)
+    draws = torch.randn(10**6, N_W, generator=generator, dtype=torch.double)
+    risks = measure(mean + draws @ safe_root(covariance, covariance.trace()).T, weights)
+    spread = float(risks.std())
+    assert abs(float(value - risks.mean())) < 0.05 * spread
+    # A share is no linear measure: its variance is what is linear in the outcomes.
+    relative = float(variance.sqrt()) / spread
+    assert 0.8 < relative < 1.0 if isinstance(measure, ShareAbove) else abs(relative - 1) < 0.1
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda each: type(each).__name__)
+def test_the_moments_of_a_risk_are_differentiable(measure: RiskMeasure) -> None:
+    mean, covariance, weights = normal()
+    root = torch.linalg.cholesky(covariance).requires_grad_()
+
+    def moments(mean: Tensor, root: Tensor) -> tuple[Tensor, Tensor]:
+        return moments_of_risk(measure, mean, root @ root.T, weights)
+
+    assert torch.autograd.gradcheck(moments, (mean.requires_grad_(), root))

@@ -1,0 +1,133 @@
+r"""A confidence bound of the risk itself, under the joint posterior over the environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from torch import Tensor
+
+from botorch_risk.acquisition.expected_risk import moments_of_risk
+from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
+from botorch_risk.acquisition.pointwise import (
+    PointwiseAcquisitionFunction,
+    keep_unregistered,
+    per_point,
+)
+from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
+from botorch_risk.arguments import check_counts
+from botorch_risk.environments import Environment
+from botorch_risk.posterior.joint_moments import JointPredictor
+from botorch_risk.risk import RiskMeasure
+
+
+@construct_from_own_arguments
+class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
+    r"""Upper confidence bound of the risk, with outcomes at all values of W considered jointly.
+
+        score(x) = E[ risk(f(x, W)) ] + sqrt(beta) sd[ risk(f(x, W)) ]
+
+    over the posterior of f. `RiskUpperConfidenceBound` takes the risk of pointwise bounds, as if
+    the outcomes at all values of W were at their bounds at once. Where each reading shows one value
+    of W, that hardly falls before all of W has been read, and the search stays at one decision; the
+    standard deviation of the risk falls by what a reading says of the whole. The bound holds as far
+    as the posterior of the risk is normal, which for a measure that is linear in the outcomes it
+    is, and not uniformly over W.
+
+    `mean` is the expected risk, rather than the risk of the posterior mean, which ignores that a
+    tail that nobody has observed may be worse than it seems. Both have a closed form for the
+    expectation; otherwise they are of `num_samples` joint samples over W, so that a measure that
+    solves a program for each, a ball in maximum mean discrepancy, is slow. Single-outcome, q = 1:
+    use `sequential=True` for a batch.
+
+    Args:
+        model: A fitted model of (x, w) with one output and a Gaussian posterior, or of x for an
+            environment that perturbs x.
+        environment: The distribution of w, or of the perturbation of x.
+        risk_measure: Any measure; larger is better.
+        beta: Squared width of the bound, >= 0, a number or `batch_shape`.
+        posterior_transform: Reduces the outputs of the model to one, or flips its sign.
+        X_pending: `batch_shape x n' x d_x` decisions under evaluation, as in
+            `RiskUpperConfidenceBound`.
+        num_samples: Sobol samples of the outcomes over W, best a power of 2.
+
+    Raises:
+        BotorchTensorDimensionError: If pending decisions and the environment do not make the
+            inputs of the model; when called, if the decisions do not.
+        TypeError: If a part is no environment or no measure.
+        UnsupportedError: If the posterior of the model is not Gaussian, the measure needs points
+            and the environment has none, or the model is one of risks already.
+        ValueError: If `beta` is negative or not finite, or there is no sample.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch.optim import optimize_acqf
+        >>> from botorch_risk.acquisition import select_value
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.risk import ConditionalValueAtRisk
+        >>> _ = torch.manual_seed(0)
+        >>> X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(X, (4 * X).sin().sum(dim=-1, keepdim=True))
+        >>> w = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> risk = ConditionalValueAtRisk(0.2)
+        >>> acqf = JointRiskUpperConfidenceBound(model, w, risk, beta=4.0)
+        >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> x, _ = optimize_acqf(acqf, unit, q=1, num_restarts=2, raw_samples=16)
+        >>> select_value(model, w, risk, x).shape  # what to query, where w can be chosen
+        torch.Size([1, 2])
+    """
+
+    _joint: JointPredictor
+
+    def __init__(
+        self,
+        model: Model,
+        environment: Environment,
+        risk_measure: RiskMeasure,
+        beta: float | Tensor,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+        num_samples: int = 64,
+    ) -> None:
+        check_counts(num_samples=num_samples)
+        super().__init__(model, environment, risk_measure, beta, posterior_transform, X_pending)
+        self.num_samples = num_samples
+
+    value_and_gradient = PointwiseAcquisitionFunction.value_and_gradient
+
+    def _condition(self, X_pending: Tensor | None) -> Any:
+        conditioned = super()._condition(X_pending)
+        predictor = JointPredictor.of(conditioned[0].predictor.model, self.posterior_transform)
+        keep_unregistered(self, "_joint", predictor)
+        return conditioned
+
+    def mean(self, X: Tensor) -> Tensor:
+        r"""The expected risk.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+
+        Returns:
+            `batch_shape x m` values.
+        """
+        return self._in_chunks(X, lambda X: self._moments(X)[0])
+
+    def _bound(self, X: Tensor, side: int) -> Tensor:
+        def of_chunk(X: Tensor) -> Tensor:
+            mean, variance = self._moments(X)
+            deviation = variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
+            return mean + (2 * side - 1) * per_point(self.beta, X).sqrt() * deviation
+
+        return self._in_chunks(X, of_chunk)
+
+    def _moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Mean and variance of the risk, `batch_shape x m` each."""
+        inputs, weights = self.environment.expand(X)
+        batch_shape = torch.broadcast_shapes(inputs.shape[:-3], self.model.batch_shape)
+        mean, covariance = self._joint(inputs.expand(*batch_shape, *inputs.shape[-3:]))
+        return moments_of_risk(self.risk_measure, mean, covariance, weights, self.num_samples)
+
+    def _entries(self, n_w: int) -> int:
+        return n_w * max(n_w, self.num_samples)
