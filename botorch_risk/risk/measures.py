@@ -43,7 +43,6 @@ class RiskMeasure(ABC):
 
     monotone: ClassVar[bool] = True
     optimism: ClassVar[Optimism] = "of_risk"  # as in `RiskUpperConfidenceBound`, for a search
-    solves_a_program: ClassVar[bool] = False  # in each evaluation, so that samples of it are slow
 
     def __call__(self, values: Tensor, weights: Tensor) -> Tensor:
         r"""The risk of each row of values.

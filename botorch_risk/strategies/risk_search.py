@@ -196,8 +196,8 @@ class RiskRecipe:
         constraint_beta: Squared width of the bounds of the constraints, by which a decision is
             feasible with confidence.
         optimism: Squared width of their upper bounds alone; None for `constraint_beta`.
-        joint: Whether the bound of the objective is of the risk under the joint posterior over W,
-            a `JointRiskUpperConfidenceBound`.
+        joint: Whether the bound of the objective is a `JointRiskUpperConfidenceBound`, of the risk
+            under the joint posterior over W.
 
     Raises:
         ValueError: If a squared width is negative or not finite.
@@ -274,7 +274,7 @@ def risk_search(
     choose: Chooser | None = None,
     w_is_chosen: bool = False,
     value_rule: ValueRule = "risk_variance",
-    joint: bool | None = None,
+    joint: bool = False,
     num_initial: int = 10,
     batch_size: int = 1,
     reporting: Reporting | None = None,
@@ -318,9 +318,8 @@ def risk_search(
             with the outcome.
         value_rule: Which w is chosen for a decision, see `VALUE_RULES`. Default: the one whose
             reading most reduces the variance of the risk (`select_value`).
-        joint: Whether the bound is of the risk under the joint posterior over W, see
-            `JointRiskUpperConfidenceBound`. Default: if w is chosen, unless each evaluation of the
-            measure solves a program.
+        joint: Whether the bound of the objective is a `JointRiskUpperConfidenceBound`, of the risk
+            under the joint posterior over W.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         reporting: The rule of the recommendation, as in `EnvironmentRisk`. Default: any decision,
@@ -358,10 +357,8 @@ def risk_search(
         raise ValueError(f"Expected `acquisition` or `choose`. Got {acquisition!r}, {choose!r}.")
     if not isinstance(environment, ObservedContexts) and not is_schedule(risk_measure):
         environment, risk_measure = parts_of(environment, risk_measure)
-    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
-    if joint is None:
-        joint = w_is_chosen and not risk_of_round(risk_measure, 1, environment).solves_a_program
     recipe = RiskRecipe(risk_measure, tuple(constraints), beta, constraint_beta, optimism, joint)
+    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
     if w_is_chosen and space.perturbs and recipe.num_outcomes > 1:
         raise UnsupportedError(
             "Expected `w_is_chosen=False` if the environment perturbs the decision, with "

@@ -77,10 +77,10 @@ def strategies_of(
     chosen = partial(risk_search, w_is_chosen=True, **known, **SEARCH)
     for rule in VALUE_RULES:
         found[f"chosen-{rule}"] = partial(chosen, value_rule=rule)
-    found["chosen-pointwise"] = partial(chosen, joint=False)
+    found["chosen-joint"] = partial(chosen, joint=True)
     # What `risk_search` did where w is chosen before it had these rules.
     found["chosen-former"] = partial(
-        chosen, value_rule="outcome_variance", reporting="posterior_mean", joint=False
+        chosen, value_rule="outcome_variance", reporting="posterior_mean"
     )
     gain = partial(risk_search, choose=LargestKnowledgeGradient(), **known, **SEARCH)
     found["knowledge-gradient"] = gain
