@@ -38,6 +38,7 @@ def _recipe(risk_measure: Mapping[str, Any], beta: Any) -> dict[str, Any]:
         **_of_class("RiskRecipe", risk_measure=risk_measure, constraints=[], beta=beta),
         "constraint_beta": 9.0,
         "optimism": 0.0,
+        "joint": False,
     }
 
 
@@ -72,6 +73,7 @@ _FORMER: dict[str, Callable[[dict[str, Any]], Any]] = {
     "botorch_risk.LacedValue": lambda old: _of_class(  # which chose the decision too
         "DecisionThenValue", decide=_LARGEST_BOUND, value=_of_class("LacingValue", rule=old["rule"])
     ),
+    "botorch_risk.RiskRecipe": lambda old: {"joint": False, **old},
     "botorch_risk.EnvironmentRisk": lambda old: {"uses_w": True, "uses_previous": False, **old},
 }
 
