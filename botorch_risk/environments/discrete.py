@@ -2,9 +2,10 @@ r"""Finitely many values of W with known probabilities."""
 
 import math
 from collections.abc import Sequence
+from typing import Self
 
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor, check_bounds, check_nonnegative
@@ -23,10 +24,13 @@ class DiscreteEnvironment(IndependentEnvironment):
             every distribution.
         probabilities: `batch_shape x n_w`, or `n_w` for all of the batch. Default: equal. A
             point of probability 0 marks where a ball may put mass.
+        categories: The columns of W, from 0, that are categories, coded by whole numbers. The
+            models of strategies have no order among them.
 
     Raises:
-        BotorchTensorDimensionError: If the shapes do not match or are empty.
-        InputDataError: If a value is not finite.
+        BotorchTensorDimensionError: If the shapes do not match or are empty, or there is no such
+            column.
+        InputDataError: If a value is not finite, or a category's no whole number.
         ValueError: If a probability is negative, or they do not sum to 1.
 
     Example:
@@ -38,10 +42,30 @@ class DiscreteEnvironment(IndependentEnvironment):
         (torch.Size([4, 3, 3]), torch.Size([1, 3]))
     """
 
-    def __init__(self, points: Tensor, probabilities: Tensor | None = None) -> None:
+    def __init__(
+        self, points: Tensor, probabilities: Tensor | None = None, categories: Sequence[int] = ()
+    ) -> None:
         points = as_floating(points, "points")
         check_values("points", points)
         super().__init__(points, checked_probabilities(probabilities, points))
+        self.categories = tuple(categories)
+        d_w = points.shape[-1]
+        if not all(0 <= column < d_w for column in self.categories):
+            raise BotorchTensorDimensionError(
+                f"Expected `categories` among the columns 0 to {d_w - 1} of W. "
+                f"Got {self.categories}."
+            )
+        codes = points[..., list(self.categories)]
+        if (codes % 1 != 0).any():
+            raise InputDataError(
+                "Expected whole numbers in the columns of categories. "
+                f"Got {codes[codes % 1 != 0][0].item():g}."
+            )
+
+    def some(self, index: Sequence[int] | int) -> Self:
+        r"""The distributions of some entries of the batch, or of one, without its dimension."""
+        points = self.points.expand(*self.weights.shape, -1)
+        return type(self)(points[index], self.weights[index], self.categories)
 
 
 def checked_probabilities(probabilities: Tensor | None, points: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ class Environment(Module, ABC):
 
     Attributes:
         independent: Whether `points` and `weights` are the same for every decision.
+        categories: The columns of W whose values are whole numbers without an order.
 
     Example:
         >>> class RelativeError(Environment):  # a machine sets the decision to within a tenth of it
@@ -41,6 +42,7 @@ class Environment(Module, ABC):
     """
 
     independent: ClassVar[bool] = False
+    categories: tuple[int, ...] = ()
 
     @abstractmethod
     def expand(self, X: Tensor) -> tuple[Tensor, Tensor]:

@@ -142,12 +142,14 @@ class EnvironmentRisk(Method):
         """
         rows, Y = view.history.means_of(outcome)
         X, bounds = view.space.inputs(rows), input_range(view.space)
+        d_x = view.space.bounds.shape[-1]
+        of_w = () if view.space.is_learnt else view.space.environment.categories
+        categories = [*view.space.box.categories, *(d_x + column for column in of_w)]
         if not self.uses_w:
-            d_x = view.space.bounds.shape[-1]
-            X, bounds = X[..., :d_x], bounds[..., :d_x]
+            X, bounds, categories = X[..., :d_x], bounds[..., :d_x], view.space.box.categories
         if row is not None:
             X, Y = X[row], Y[row]
-        transform = one_hot_inputs(bounds, view.space.box.categories)
+        transform = one_hot_inputs(bounds, categories)
         return standardized_gp(X, Y, input_transform=transform)
 
     def propose(self, view: View) -> Tensor:

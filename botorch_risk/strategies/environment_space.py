@@ -117,9 +117,7 @@ class EnvironmentSpace:
                 "Expected one environment for all replicates, or a `DiscreteEnvironment`, as some "
                 f"replicates have fewer outcomes. Got {type(environment).__name__} of {shape}."
             )
-        points = environment.points.expand(*shape, *environment.points.shape[-2:])
-        some = DiscreteEnvironment(points[index], environment.weights[index])
-        return replace(self, environment=some)
+        return replace(self, environment=environment.some(index))
 
     def environment_at(self, rows: Tensor, seeds: Sequence[int]) -> Any:
         r"""The distribution of W, if need be as learnt from rows `R x n x d`.

@@ -62,6 +62,10 @@ def test_refuses_points_that_are_none():
             DiscreteEnvironment(points)
     with pytest.raises(InputDataError, match=r"Expected finite `points`. Got \[inf\] at \(1, 0\)"):
         DiscreteEnvironment(torch.tensor([[[0.0]], [[math.inf]]]))
+    with pytest.raises(BotorchTensorDimensionError, match=r"columns 0 to 0 of W. Got \(1,\)"):
+        DiscreteEnvironment(torch.rand(3, 1), categories=[1])
+    with pytest.raises(InputDataError, match=r"whole numbers in the columns .* Got 0.5"):
+        DiscreteEnvironment(torch.tensor([[0.0], [0.5]]), categories=[0])
     with pytest.raises(BotorchTensorDimensionError, match="Expected `probabilities` to have shape"):
         DiscreteEnvironment(THREE, torch.ones(2) / 2)
 

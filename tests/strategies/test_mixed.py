@@ -20,6 +20,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.acquisition.named import gp_ucb
+from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import one_hot_inputs
 from botorch_risk.optim import optimize_acqf_replicates
 from botorch_risk.risk import ConditionalValueAtRisk
@@ -205,3 +206,34 @@ def test_botorchs_mixed_optimisers_on_the_newsvendor(newsvendor: Any, name: str)
             acqf, box.bounds, seeds=0, discrete_dims=box.discrete_dims, cat_dims=box.cat_dims
         )
         assert ours.item() >= max(value.item(), fixed_value.item()) - 1e-6
+
+
+CODES = [0, 1, 2, 3], [2, 0, 3, 1]
+
+
+def play_codes(codes: list[int], categories: list[int]) -> tuple[Tensor, Tensor]:
+    r"""Decisions and positions of w in five rounds over four settings of a machine, by code."""
+    heights = torch.tensor([0.0, 2.0, 0.3, 1.0], dtype=torch.double)
+    peaks = torch.tensor([0.2, 0.7, 0.6, 0.4], dtype=torch.double)
+    points = torch.tensor(codes, dtype=torch.double).unsqueeze(-1)
+    machine = DiscreteEnvironment(points, categories=categories)
+    unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+    parts = {"environment": machine, "risk_measure": ConditionalValueAtRisk(0.5)}
+    options = {"num_initial": 6, "num_restarts": 2, "raw_samples": 16}
+    strategy = risk_search(unit, [1, 2], w_is_chosen=True, **parts, **options)
+    asked = []
+    for _ in range(5):
+        X = strategy.ask()
+        position = (X[..., 1:] == points.squeeze(-1)).double().argmax(dim=-1)
+        Y = heights[position] - 4 * (X[..., 0] - peaks[position]) ** 2
+        strategy.tell(X, Y.unsqueeze(-1))
+        asked.append((X[..., 0], position))
+    decisions, positions = zip(*asked, strict=True)
+    return torch.cat(decisions, dim=-1), torch.cat(positions, dim=-1)
+
+
+def test_categories_of_w_have_no_order() -> None:
+    r"""Codes in another order are asked for at the same decisions and settings."""
+    plain, coded = ([play_codes(codes, each) for codes in CODES] for each in ([], [0]))
+    torch.testing.assert_close(coded[0], coded[1], atol=1e-4, rtol=0)
+    assert not torch.allclose(plain[0][0], plain[1][0], atol=1e-2)
