@@ -72,10 +72,7 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         """
         model, posterior_transform = select_mean_variance_gp(model, posterior_transform)
         super().__init__(model=model)
-        register_weights(self, beta=beta, risk_aversion=risk_aversion)
-        self.register_buffer(
-            "noise_beta", None if noise_beta is None else as_nonnegative("noise_beta", noise_beta)
-        )
+        register_weights(self, beta=beta, risk_aversion=risk_aversion, noise_beta=noise_beta)
         self.posterior_transform = posterior_transform
         self.set_X_pending(X_pending)
 
@@ -366,10 +363,7 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
                 f"Got {type(posterior_transform).__name__}."
             )
         super().__init__(model=model)
-        register_weights(self, beta=beta, risk_aversion=risk_aversion)
-        self.register_buffer(
-            "noise_beta", None if noise_beta is None else as_nonnegative("noise_beta", noise_beta)
-        )
+        register_weights(self, beta=beta, risk_aversion=risk_aversion, noise_beta=noise_beta)
         self.posterior_transform = posterior_transform
         self.set_X_pending(X_pending)
 

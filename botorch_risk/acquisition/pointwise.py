@@ -186,10 +186,18 @@ def as_nonnegative(name: str, value: float | Tensor) -> Tensor:
     return torch.as_tensor(value, dtype=torch.double).clone()
 
 
-def register_weights(module: Module, **weights: float | Tensor) -> None:
-    r"""Keeps finite weights >= 0 as buffers of an acquisition function."""
+def register_weights(module: Any, **weights: float | Tensor | None) -> None:
+    r"""Keeps finite weights >= 0, or none, as buffers of what has a `model`, on its device."""
+    device = device_of(module.model)
     for name, value in weights.items():
-        module.register_buffer(name, as_nonnegative(name, value))
+        weight = None if value is None else as_nonnegative(name, value).to(device)
+        module.register_buffer(name, weight)
+
+
+def device_of(model: Module) -> torch.device:
+    r"""The device of a model's parameters; the CPU if it has none."""
+    first = next(model.parameters(), None)
+    return torch.device("cpu") if first is None else first.device
 
 
 def per_point(weight: Tensor, X: Tensor) -> Tensor:

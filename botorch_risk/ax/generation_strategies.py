@@ -209,7 +209,7 @@ def value_at_risk(
     values, shares = zip(*contexts.values(), strict=True)
     points = [list(map(float, point)) for point in itertools.product(*values)]
     weights = [math.prod(share) for share in itertools.product(*shares)]
-    DiscreteEnvironment(*(torch.tensor(each, dtype=torch.double) for each in (points, weights)))
+    DiscreteEnvironment(torch.tensor(points).double(), torch.tensor(weights).double())
     spec = generator_spec(
         {},
         RiskUpperConfidenceBound,

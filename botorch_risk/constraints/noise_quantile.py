@@ -14,7 +14,6 @@ from botorch_risk.acquisition.input_constructors import construct_from_own_argum
 from botorch_risk.acquisition.mean_variance import require_mean_variance_gp
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
-    as_nonnegative,
     per_point,
     register_weights,
 )
@@ -144,10 +143,7 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
         super().__init__(model=model)
         self.z = normal_quantile(delta)
         self.minimized = minimized
-        register_weights(self, beta=beta)
-        self.register_buffer(
-            "noise_beta", None if noise_beta is None else as_nonnegative("noise_beta", noise_beta)
-        )
+        register_weights(self, beta=beta, noise_beta=noise_beta)
         self.register_buffer("least_noise", LEAST_NOISE * spread_of(model, 0).square())
         self.set_X_pending(X_pending)
 

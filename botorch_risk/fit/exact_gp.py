@@ -20,6 +20,7 @@ from botorch_risk.gradients import require_gradients
 from botorch_risk.projected_bfgs import minimize_rows
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
 from botorch_risk.seeding import as_seeds, derive_seed
+from botorch_risk.steady import steady
 
 # No step changes the logarithm of a hyperparameter by more than this: a longer one leaves the
 # basin of the start on the strength of one gradient.
@@ -210,6 +211,7 @@ def _fit_parts(
     return _collect(parts, objective, minima, rows, fresh_at)
 
 
+@steady()
 def _minimize(
     objective: MarginalLikelihoodObjective, starts: Starts, options: Mapping[str, Any]
 ) -> Minima:

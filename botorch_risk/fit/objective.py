@@ -16,6 +16,7 @@ from botorch_risk.chunks import ChunkSize
 from botorch_risk.fit.parameters import ExactGPParts, Hyperparameter
 from botorch_risk.fit.priors import log_density, normal_precision
 from botorch_risk.posterior.kernels import correlation_and_slope
+from botorch_risk.steady import may_look
 
 # Entries of the n x n covariance matrices of several rows.
 _COVARIANCES = ChunkSize(cpu=2**15)
@@ -332,9 +333,11 @@ def log_marginal_likelihood(
         covariance, noise = _leave_out(observed, covariance, noise)
     covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
     factor, info = torch.linalg.cholesky_ex(covariance)
-    if info.any():  # what is left of a matrix without a factor may be singular: no inverse
-        whole = torch.eye(Y.shape[-1], dtype=Y.dtype, device=Y.device)
-        factor = torch.where((info == 0)[:, None, None], factor, whole)
+    failed = info > 0
+    if not may_look(failed) or failed.any():
+        # What is left of a matrix without a factor may be singular: no inverse.
+        factor = factor.masked_fill(failed[:, None, None], 0.0)
+        factor.diagonal(dim1=-2, dim2=-1).masked_fill_(failed.unsqueeze(-1), 1.0)
     # The gradient reads every entry of the inverse: solves would save nothing.
     inverse = torch.cholesky_inverse(factor)
     if best_constant is not None:

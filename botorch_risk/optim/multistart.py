@@ -19,6 +19,7 @@ from botorch_risk.optim.discrete_columns import Values, discrete_columns
 from botorch_risk.optim.pointwise import PointwiseEvaluator
 from botorch_risk.projected_bfgs.minima import RowStatus
 from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
+from botorch_risk.steady import steady
 
 
 def optimize_acqf_replicates(
@@ -34,7 +35,7 @@ def optimize_acqf_replicates(
     cat_dims: Values | None = None,
     eta: float = 1.0,
     max_iterations: int = 200,
-    batch_limit: int = 2048,
+    batch_limit: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     r"""Maximise an acquisition function in a box for each of `R` replicates.
 
@@ -67,7 +68,8 @@ def optimize_acqf_replicates(
         cat_dims: Columns of categories, from columns to values, which have no order.
         eta: The inverse temperature of the Boltzmann rule.
         max_iterations: The most steps from a start.
-        batch_limit: The most points to evaluate in one call, all replicates together.
+        batch_limit: The most points to evaluate in one call, all replicates together. Default:
+            2,048 on a CPU, 2^20 on a GPU.
 
     Returns:
         The points, `R x q x d`, and their values, `R`. For `q > 1` the values of the points, each
@@ -102,7 +104,9 @@ def optimize_acqf_replicates(
     """
     require_gradients("optimize_acqf_replicates")
     listed = as_seeds(seeds)
-    check_counts(q=q, num_restarts=num_restarts, raw_samples=raw_samples, batch_limit=batch_limit)
+    check_counts(q=q, num_restarts=num_restarts, raw_samples=raw_samples)
+    if batch_limit is not None:
+        check_counts(batch_limit=batch_limit)
     check_counts(0, max_iterations=max_iterations)
     check_nonnegative(eta=eta)
     if num_restarts > raw_samples:
@@ -116,12 +120,13 @@ def optimize_acqf_replicates(
     picks, total = [], torch.zeros(len(listed)).to(box)
     try:
         for pick in range(q):
-            raw = _sobol_points(listed, raw_samples, box, pick)
-            raw = raw if discrete is None else discrete.indexed(raw)
-            starts, scale = _choose_starts(evaluator, raw, listed, num_restarts, eta, pick)
-            picks.append(_ascend(evaluator, starts, scale, max_iterations))
-            with torch.no_grad():
-                total += evaluator.values(picks[-1]).squeeze(-1)
+            with steady():  # a pending point changes the acquisition function
+                raw = _sobol_points(listed, raw_samples, box, pick)
+                raw = raw if discrete is None else discrete.indexed(raw)
+                starts, scale = _choose_starts(evaluator, raw, listed, num_restarts, eta, pick)
+                picks.append(_ascend(evaluator, starts, scale, max_iterations))
+                with torch.no_grad():
+                    total += evaluator.values(picks[-1]).squeeze(-1)
             if pending is not None:
                 pending.set(torch.cat(picks, dim=-2))
     finally:

@@ -10,8 +10,12 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.acquisition.pointwise import PointwiseAcquisition, differentiated
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.models.fast_marginals import with_fast_marginals
 from botorch_risk.optim.discrete_columns import DiscreteColumns
+
+# Points of one call, all replicates counted.
+_POINTS = ChunkSize(cpu=2**11, gpu=2**20)
 
 
 class PointwiseEvaluator:
@@ -21,7 +25,8 @@ class PointwiseEvaluator:
         acqf: The acquisition function.
         box: Bounds, `2 x d`; their dtype and device are those of the points.
         num_replicates: The number `R` of replicates.
-        batch_limit: The most points to evaluate in one call, all replicates together.
+        batch_limit: The most points to evaluate in one call, all replicates together. Default: as
+            `_POINTS` says of the device.
         discrete: Columns with a list of values; search points hold their indices.
 
     Raises:
@@ -34,7 +39,7 @@ class PointwiseEvaluator:
         acqf: AcquisitionFunction | PointwiseAcquisition,
         box: Tensor,
         num_replicates: int,
-        batch_limit: int,
+        batch_limit: int | None,
         discrete: DiscreteColumns | None = None,
     ) -> None:
         if isinstance(acqf, OneShotAcquisitionFunction):
@@ -56,7 +61,8 @@ class PointwiseEvaluator:
         self._is_pointwise = isinstance(self._acqf, PointwiseAcquisition)
         own_gradient = getattr(self._acqf, "value_and_gradient", None)
         self._own_gradient = own_gradient if self._is_pointwise else None
-        self._chunk = max(1, batch_limit // num_replicates)
+        entries = _POINTS.entries(box.device) if batch_limit is None else batch_limit
+        self._chunk = max(1, entries // num_replicates)
 
     @property
     def has_continuous(self) -> bool:
@@ -91,11 +97,10 @@ class PointwiseEvaluator:
         """
         X, slots = self._packed(points, replicates)
         pieces = [self._differentiate(chunk) for chunk in X.split(self._chunk, dim=-2)]
-        values, gradients = (
-            _joined(parts).cpu().double().numpy()[replicates, slots]
-            for parts in zip(*pieces, strict=True)
-        )
-        gradients = gradients * (self._upper - self._lower)
+        values, gradients = (_joined(parts) for parts in zip(*pieces, strict=True))
+        both = torch.cat([values.unsqueeze(-1), gradients], dim=-1).cpu().double().numpy()
+        rows = both[replicates, slots]  # of one download
+        values, gradients = rows[:, 0], rows[:, 1:] * (self._upper - self._lower)
         if self.discrete is not None:
             gradients[:, self.discrete.listed] = 0.0
         return values, gradients

@@ -15,6 +15,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from botorch_risk.posterior.kernels import StackedKernel, StationaryKernel
+from botorch_risk.steady import is_known, remember
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,15 @@ class ModelState:
 
     def is_current(self) -> bool:
         r"""Whether nothing was written to or replaced since."""
+        key = ("state", id(self))
+        if is_known(key):
+            return True
+        current = self._is_current()
+        if current:
+            remember(key, self)
+        return current
+
+    def _is_current(self) -> bool:
         data = _data(self.model)
         return (
             len(data) == len(self.data)
@@ -87,11 +97,24 @@ class ModelState:
                 for kept, key, part in self.slots
             )
             and all(tensor._version == version for tensor, version in self.versions)
-            and all(
-                p.dtype == value.dtype and p.device == value.device and torch.equal(p, value)
-                for p, value in self.parameters
-            )
+            and _are_equal(self.parameters)
         )
+
+
+def _are_equal(pairs: Sequence[tuple[Tensor, Tensor]]) -> bool:
+    r"""Whether the tensors of each pair are alike, at one wait for a device."""
+    if not all(
+        one.dtype == two.dtype and one.device == two.device and one.shape == two.shape
+        for one, two in pairs
+    ):
+        return False
+    if all(one.device.type == "cpu" for one, _ in pairs):
+        return all(torch.equal(one, two) for one, two in pairs)
+    with torch.no_grad():
+        first, second = (
+            torch.cat([each.reshape(-1) for each in side]) for side in zip(*pairs, strict=True)
+        )
+    return torch.equal(first, second)
 
 
 class OutcomeUnits(NamedTuple):

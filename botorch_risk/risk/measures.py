@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from botorch_risk.arguments import as_tensor, check_nonnegative, check_probability
+from botorch_risk.steady import is_known, may_look, remember
 
 Optimism = Literal["of_risk", "of_values"]
 Points = Literal["support", "points"]
@@ -134,7 +135,14 @@ class PickingRiskMeasure(RiskMeasure, ABC):
 def _of_finite_rows(
     function: Callable[..., tuple[Tensor, ...]], *values: Tensor
 ) -> tuple[Tensor, ...]:
-    r"""Results of the rows whose values are all finite, NaN for the others."""
+    r"""Results of the rows whose values are all finite, NaN for the others.
+
+    Where values may not be looked at there is no error if no row is finite.
+    """
+    if not may_look(values[0]):
+        finite = torch.stack([each.isfinite().all(dim=-1) for each in values]).all(dim=0)
+        results = function(*(each.where(finite.unsqueeze(-1), 0.0) for each in values))
+        return tuple(result.where(finite, torch.nan) for result in results)
     if all(each.detach().sum().isfinite() for each in values):  # a sum is cheap, and mostly enough
         return function(*values)
     finite = torch.stack([each.isfinite().all(dim=-1) for each in values]).all(dim=0)
@@ -148,7 +156,10 @@ def _of_finite_rows(
 
 
 def check_distribution(values: Tensor, weights: Tensor) -> None:
-    r"""Raise unless the weights are probabilities that fit the values."""
+    r"""Raise unless the weights are probabilities that fit the values.
+
+    In a block of `steady` the same weights are looked at once.
+    """
     fits = values.dim() > 0 and weights.shape[-1:] == values.shape[-1:]
     try:
         weights.expand(values.shape)
@@ -161,6 +172,11 @@ def check_distribution(values: Tensor, weights: Tensor) -> None:
         )
     if not values.is_floating_point():
         raise InputDataError(f"Expected floating-point `values`. Got {values.dtype=}.")
+    if torch.compiler.is_compiling():
+        return
+    key = ("weights", weights.data_ptr(), weights.shape, weights.stride(), weights.dtype)
+    if is_known(key):
+        return
     total, smallest = weights.sum(dim=-1), weights.amin()
     tolerance = max(1e-6, torch.finfo(weights.dtype).eps ** 0.5)  # weights may have been float32
     if not (smallest >= 0 and ((total - 1).abs() <= tolerance).all()):
@@ -168,6 +184,7 @@ def check_distribution(values: Tensor, weights: Tensor) -> None:
             "Expected `weights` >= 0 that sum to 1. "
             f"Got the smallest weight {smallest:.6g} and sums {total.min():.9g}..{total.max():.9g}."
         )
+    remember(key, weights)
 
 
 def _ascending(
@@ -175,7 +192,8 @@ def _ascending(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     r"""The lowest values in ascending order, as many as may make up a level and more.
 
-    If all rows share their weights these are few, and finding them is cheaper than sorting.
+    If all rows share their weights these are few, and finding them on a CPU takes less time than
+    sorting.
 
     Returns:
         The values and their indices, `... x k`; their weights and the cumulative weights, in
@@ -184,7 +202,9 @@ def _ascending(
     weights = weights.double()
     total = weights.cumsum(dim=-1)[..., -1:]
     enough = n_w = values.shape[-1]
-    if weights.numel() == n_w:  # at worst the lowest values have the smallest weights
+    if weights.numel() == n_w and may_look(
+        values
+    ):  # at worst the lowest values have the smallest weights
         sums = weights.flatten().sort().values.cumsum(dim=-1)
         enough = int((sums <= level * (1 + 1e-4)).sum()) + 1
     few = 2 * enough <= n_w

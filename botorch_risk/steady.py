@@ -1,0 +1,56 @@
+r"""When the program may look at values: a look makes the host wait for a GPU.
+
+On a CPU a comparison is cheap, but an optimiser calls the same functions hundreds of times while
+nobody else runs: in a block of `steady`, what was compared or checked once is so until its end.
+"""
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_known: ContextVar[dict[Hashable, Any] | None] = ContextVar("known", default=None)
+
+
+@contextmanager
+def steady() -> Iterator[None]:
+    r"""Within the block, models and distributions are not written to."""
+    if _known.get() is not None:
+        yield
+        return
+    token = _known.set({})
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
+def is_known(key: Hashable) -> bool:
+    r"""Whether `remember` was called with this key in the present block."""
+    known = _known.get()
+    return known is not None and key in known
+
+
+def remember(key: Hashable, kept: Any) -> None:
+    r"""Notes that something was found to be right, if there is a block.
+
+    Args:
+        key: Its name; the address of an object is one as long as the object lives.
+        kept: What has to live as long as the block.
+    """
+    known = _known.get()
+    if known is not None:
+        known[key] = kept
+
+
+def may_look(values: Tensor) -> bool:
+    r"""Whether control flow may depend on values.
+
+    On a CPU it may, on other devices outside of blocks, and never while `torch.compile` is tracing.
+    """
+    if torch.compiler.is_compiling():
+        return False
+    return values.device.type == "cpu" or _known.get() is None

@@ -1,0 +1,101 @@
+r"""What the loops ask of a GPU, counted: kernels, and how often the host waits for one.
+
+On the second device; on a GPU each wait costs about as much as three kernels. A limit is what was
+counted, with a little room: line searches end elsewhere on other processors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from botorch.models import SingleTaskGP
+from torch import Tensor
+
+from botorch_risk import strategies
+from botorch_risk.acquisition import gp_ucb
+from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.fit import fit_exact_gp
+from botorch_risk.optim import optimize_acqf_replicates
+from tests.second_device import SIM, Count, counted
+
+
+def unit(d: int) -> Tensor:
+    return torch.tensor([[0.0] * d, [1.0] * d], dtype=torch.double, device=SIM)
+
+
+def waves(X: Tensor) -> Tensor:
+    return (5 * X).sin().sum(dim=-1, keepdim=True)
+
+
+def gp(R: int) -> SingleTaskGP:
+    X = torch.rand(R, 16, 2, dtype=torch.double).to(SIM)
+    return SingleTaskGP(X, waves(X))
+
+
+def multi_start(R: int) -> Callable[[], Any]:
+    acqf = gp_ucb(gp(R).eval(), 1, beta=4.0)
+    return lambda: optimize_acqf_replicates(acqf, unit(2), seeds=list(range(R)))
+
+
+def fit(R: int) -> Callable[[], Any]:
+    model = gp(R)
+    return lambda: fit_exact_gp(model)
+
+
+def third_ask(strategy: Any, observe: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Any:
+    for _ in range(2):
+        strategy.tell(*observe(strategy.ask()))
+    return strategy.ask
+
+
+def rahbo(R: int) -> Callable[[], Any]:
+    def observe(X: Tensor) -> tuple[Tensor, Tensor]:
+        return X, waves(X) + 0.3 * torch.randn(*X.shape[:-1], 5, dtype=torch.double).to(X)
+
+    seeds, options = list(range(R)), {"num_repeats": 5, "risk_aversion": 1.0, "num_initial": 14}
+    return third_ask(strategies.rahbo(unit(2), seeds, **options), observe)
+
+
+def sbo_kde(R: int) -> Callable[[], Any]:
+    def observe(X: Tensor) -> tuple[Tensor, Tensor]:
+        pairs = torch.cat([X, torch.rand(*X.shape[:-1], 1, dtype=torch.double).to(X)], dim=-1)
+        return pairs, waves(pairs)
+
+    seeds, options = list(range(R)), {"context_bounds": unit(1), "num_initial": 14}
+    return third_ask(strategies.sbo_kde(unit(1), seeds, **options), observe)
+
+
+def v_ucb(R: int) -> Callable[[], Any]:
+    w = DiscreteEnvironment(torch.linspace(0, 1, 100, dtype=torch.double, device=SIM)[:, None])
+    options = {"environment": w, "risk_level": 0.1, "num_initial": 14}
+    strategy = strategies.v_ucb(unit(1), list(range(R)), **options)
+    return third_ask(strategy, lambda X: (X, waves(X)))
+
+
+LIMITS = {
+    "multi-start, R = 1": (multi_start, 1, 750, 35),
+    "multi-start, R = 512": (multi_start, 512, 2_500, 80),
+    "fit, R = 1": (fit, 1, 1_300, 75),
+    "RAHBO, R = 1": (rahbo, 1, 3_300, 210),
+    "RAHBO, R = 32": (rahbo, 32, 5_300, 290),
+    "SBO-KDE, R = 32": (sbo_kde, 32, 2_900, 170),
+    "V-UCB, R = 1": (v_ucb, 1, 11_000, 300),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_loops_ask_little_of_a_gpu(name: str) -> None:
+    program, R, launches, waits = LIMITS[name]
+    torch.manual_seed(0)
+    run = program(R)
+    with counted() as count:
+        run()
+    assert count.launches <= launches, _said(count)
+    assert sum(count.synchronisations.values()) <= waits, _said(count)
+
+
+def _said(count: Count) -> str:
+    return f"{count.launches} launches; waits by line: {count.sites.most_common(8)}"
