@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 import torch
+from botorch.acquisition.logei import qLogNoisyExpectedImprovement
 from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf
 from torch import Tensor
 
 from botorch_risk import strategies
@@ -19,6 +21,8 @@ from botorch_risk.acquisition import gp_ucb
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.optim import optimize_acqf_replicates
+from botorch_risk.risk import ConditionalValueAtRisk
+from botorch_risk.robust import robust
 from tests.second_device import SIM, Count, counted
 
 
@@ -75,6 +79,19 @@ def v_ucb(R: int) -> Callable[[], Any]:
     return third_ask(strategy, lambda X: (X, waves(X)))
 
 
+def robust_log_nei(q: int) -> Callable[[], Any]:
+    X = torch.rand(20, 2, dtype=torch.double).to(SIM)
+    model = SingleTaskGP(X, waves(X)).eval()
+    w = DiscreteEnvironment(torch.linspace(0, 1, 33, dtype=torch.double, device=SIM)[:, None])
+
+    def run() -> None:
+        risks, options = robust(model, w, ConditionalValueAtRisk(0.1))
+        acqf = qLogNoisyExpectedImprovement(risks, X_baseline=X[:, :1], **options)
+        optimize_acqf(acqf, unit(1), q=q, num_restarts=4, raw_samples=64)
+
+    return run
+
+
 LIMITS = {
     "multi-start, R = 1": (multi_start, 1, 750, 35),
     "multi-start, R = 512": (multi_start, 512, 2_500, 80),
@@ -83,14 +100,15 @@ LIMITS = {
     "RAHBO, R = 32": (rahbo, 32, 5_300, 290),
     "SBO-KDE, R = 32": (sbo_kde, 32, 2_900, 170),
     "V-UCB, R = 1": (v_ucb, 1, 11_000, 300),
+    "CVaR in qLogNEI, q = 1": (robust_log_nei, 1, 9_000, 400),
 }
 
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_loops_ask_little_of_a_gpu(name: str) -> None:
-    program, R, launches, waits = LIMITS[name]
+    program, size, launches, waits = LIMITS[name]
     torch.manual_seed(0)
-    run = program(R)
+    run = program(size)
     with counted() as count:
         run()
     assert count.launches <= launches, _said(count)

@@ -183,6 +183,7 @@ def safe_root(covariance: Tensor, scale: Tensor) -> Tensor:
     weak = (info > 0) | ~(smallest >= jitter)
     if not weak.any():
         return factor
-    identity = torch.eye(covariance.shape[-1]).to(covariance)
-    root: Tensor = psd_safe_cholesky(covariance + (weak * jitter)[..., None, None] * identity)
+    raised = covariance.clone()
+    raised.diagonal(dim1=-2, dim2=-1).add_((weak * jitter).unsqueeze(-1))
+    root: Tensor = psd_safe_cholesky(raised)
     return root

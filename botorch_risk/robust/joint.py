@@ -104,8 +104,10 @@ class Block:
 def determining_points(covariance: Tensor, tolerance: Tensor) -> Tensor:
     r"""Indices of points that determine all others, by a pivoted Cholesky factor of `N x N`.
 
-    `tolerance` is the largest variance that may be left of any other point.
+    `tolerance` is the largest variance that may be left of any other point. Each pivot depends on
+    the one before, for which the host would wait: it works on a copy of its own.
     """
+    device, covariance, tolerance = covariance.device, covariance.cpu(), tolerance.cpu()
     left = covariance.diagonal().clone()
     factor = covariance.new_empty(len(left), 0)
     chosen: list[int] = []
@@ -119,7 +121,7 @@ def determining_points(covariance: Tensor, tolerance: Tensor) -> Tensor:
         left = left - column.square()
         left[index] = 0.0
         chosen.append(int(index))
-    return torch.tensor(sorted(chosen), device=covariance.device, dtype=torch.long)
+    return torch.tensor(sorted(chosen), device=device, dtype=torch.long)
 
 
 _KEPT = 4  # lists of constant points whose factors are remembered
