@@ -117,7 +117,7 @@ class Straddle(_MarginalAcquisition):
         """
         super().__init__(model, posterior_transform, X_pending)
         register_threshold(self, threshold)
-        register_weights(self, beta=beta)
+        register_weights(self, model, beta=beta)
 
     def _score(self, moments: Marginals, X: Tensor) -> Tensor:
         return straddle(moments, per_point(self.threshold, X), per_point(self.beta, X))

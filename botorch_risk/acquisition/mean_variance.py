@@ -18,7 +18,6 @@ from torch import Tensor
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
-    as_nonnegative,
     differentiated,
     keep_unregistered,
     per_point,
@@ -72,7 +71,7 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         """
         model, posterior_transform = select_mean_variance_gp(model, posterior_transform)
         super().__init__(model=model)
-        register_weights(self, beta=beta, risk_aversion=risk_aversion, noise_beta=noise_beta)
+        register_weights(self, model, beta=beta, risk_aversion=risk_aversion, noise_beta=noise_beta)
         self.posterior_transform = posterior_transform
         self.set_X_pending(X_pending)
 
@@ -363,7 +362,7 @@ class qRiskAverseUpperConfidenceBound(AcquisitionFunction):
                 f"Got {type(posterior_transform).__name__}."
             )
         super().__init__(model=model)
-        register_weights(self, beta=beta, risk_aversion=risk_aversion, noise_beta=noise_beta)
+        register_weights(self, model, beta=beta, risk_aversion=risk_aversion, noise_beta=noise_beta)
         self.posterior_transform = posterior_transform
         self.set_X_pending(X_pending)
 
@@ -429,6 +428,7 @@ class MeanVarianceObjective(MCAcquisitionObjective):
         torch.Size([5])
     """
 
+    noise_beta: Tensor | None
     risk_aversion: Tensor
     _model: MeanVarianceGP
 
@@ -458,9 +458,8 @@ class MeanVarianceObjective(MCAcquisitionObjective):
         check_integers(outcome_index=outcome_index)
         super().__init__()
         keep_unregistered(self, "_model", model)  # the acquisition function owns it
-        self.noise_beta = None if noise_beta is None else as_nonnegative("noise_beta", noise_beta)
         self.outcome_index = outcome_index
-        register_weights(self, risk_aversion=risk_aversion)
+        register_weights(self, model, risk_aversion=risk_aversion, noise_beta=noise_beta)
 
     def forward(self, samples: Tensor, X: Tensor | None = None) -> Tensor:
         r"""Objective values of samples.

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.exceptions.errors import UnsupportedError
+from botorch.models.model import Model
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 from torch.nn import Module
@@ -186,9 +187,9 @@ def as_nonnegative(name: str, value: float | Tensor) -> Tensor:
     return torch.as_tensor(value, dtype=torch.double).clone()
 
 
-def register_weights(module: Any, **weights: float | Tensor | None) -> None:
-    r"""Keeps finite weights >= 0, or none, as buffers of what has a `model`, on its device."""
-    device = device_of(module.model)
+def register_weights(module: Module, model: Model, **weights: float | Tensor | None) -> None:
+    r"""Keeps finite weights >= 0, or none, as buffers on the device of a model."""
+    device = device_of(model)
     for name, value in weights.items():
         weight = None if value is None else as_nonnegative(name, value).to(device)
         module.register_buffer(name, weight)

@@ -138,7 +138,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         refuse_reduced(model)
         environment, risk_measure = parts_of(environment, risk_measure)
         super().__init__(model=model)
-        register_weights(self, beta=beta)
+        register_weights(self, model, beta=beta)
         self.optimism = optimism
         self._widths = input_widths(model)
         self.environment = environment

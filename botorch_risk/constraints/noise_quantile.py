@@ -143,7 +143,7 @@ class NoiseQuantileBound(PointwiseAcquisitionFunction):
         super().__init__(model=model)
         self.z = normal_quantile(delta)
         self.minimized = minimized
-        register_weights(self, beta=beta, noise_beta=noise_beta)
+        register_weights(self, model, beta=beta, noise_beta=noise_beta)
         self.register_buffer("least_noise", LEAST_NOISE * spread_of(model, 0).square())
         self.set_X_pending(X_pending)
 

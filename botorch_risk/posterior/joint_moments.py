@@ -183,7 +183,6 @@ def safe_root(covariance: Tensor, scale: Tensor) -> Tensor:
     weak = (info > 0) | ~(smallest >= jitter)
     if not weak.any():
         return factor
-    raised = covariance.clone()
-    raised.diagonal(dim1=-2, dim2=-1).add_((weak * jitter).unsqueeze(-1))
-    root: Tensor = psd_safe_cholesky(raised)
+    identity = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
+    root: Tensor = psd_safe_cholesky(covariance + (weak * jitter)[..., None, None] * identity)
     return root

@@ -56,7 +56,7 @@ def test_every_certified_pair_is_an_experiment() -> None:
         if each.settings["risk"] == NOISE:
             expected |= {"knowledge-gradient"}
         else:
-            expected |= {"confidence-bound-KDE", "chosen-former"}
+            expected |= {"confidence-bound-KDE", "chosen-former", "chosen-joint"}
             expected |= {f"chosen-{rule}" for rule in VALUE_RULES}
             expected |= {"knowledge-gradient", "chosen-knowledge-gradient"}
         if each.settings["risk"] in OF_BOTORCH:
@@ -91,7 +91,7 @@ def test_development_pairs_and_judging_pairs_are_never_mixed() -> None:
     blocks = chosen_pairs.CAMPAIGN.blocks()
     assert {block.experiment for block in blocks} == {*JUDGING}
     assert {block.seeds for block in blocks} == {tuple(range(100, 120))}
-    assert len(blocks) == 4 * 100 + 70
+    assert len(blocks) == 4 * 100 + 85 + 70
 
 
 def test_lacing_is_run_where_it_is_there() -> None:
