@@ -169,6 +169,19 @@ class TableSearch:
         self._pending = [pair for pair in self._pending if pair not in self._outcomes]
         self._known = None
 
+    def mark_pending(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+        r"""Counts pairs as asked for, which somebody else chose and is trying.
+
+        Args:
+            pairs: By name; those with an outcome and those pending already stay as they are.
+
+        Raises:
+            InputDataError: If a name is not in the table.
+        """
+        listed = dict.fromkeys(self._index(pair) for pair in pairs)
+        known = {*self._outcomes, *self._pending}
+        self._pending += [pair for pair in listed if pair not in known]
+
     def recommend(self) -> RankedCondition:
         r"""The condition of the best expected risk, tried or not.
 

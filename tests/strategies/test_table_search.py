@@ -224,3 +224,18 @@ def test_further_readings_of_a_pair_are_averaged() -> None:
     once.tell(pairs, [outcome(pairs[0]) + 0.1, *map(outcome, pairs[1:])])
     assert twice.num_outcomes == 8
     assert twice.recommend().risk == pytest.approx(once.recommend().risk, rel=1e-6)
+
+
+def test_pairs_that_somebody_else_tries_are_pending() -> None:
+    mine, other = search(num_initial=4), search(num_initial=4)
+    first = mine.ask(q=4)
+    for each in (mine, other):
+        each.tell(first, [outcome(pair) for pair in first])
+    plate = mine.ask(q=3)
+    other.mark_pending([*plate[:2], *first, plate[0]])
+    assert other.pending == plate[:2]
+    assert other.num_outcomes == 4
+    assert other.ask(q=1)[0] not in [*first, *plate[:2]]
+    with pytest.raises(InputDataError, match=r"Expected a name of the contexts. Got 'nowhere'"):
+        other.mark_pending([(CONDITIONS[0], "nowhere")])
+    assert len(other.pending) == 3
