@@ -34,6 +34,12 @@ class Factors:
     def __len__(self) -> int:
         return len(self.names)
 
+    def to(self, device: torch.device) -> Factors:
+        r"""The same rows on another device."""
+        if self.distances.device == device:
+            return self
+        return Factors(self.names, self.distances.to(device), self.features.to(device))
+
     @classmethod
     def of(cls, rows: Any, name: str = "rows") -> Factors:
         r"""The rows of a DataFrame, a tensor or a list.
