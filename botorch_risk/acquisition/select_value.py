@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
+from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
+from botorch.exceptions.errors import UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 
@@ -46,6 +48,7 @@ def select_value(
     num_samples: int = 16,
     *,
     constraints: Sequence[RiskWithLimit] = (),
+    posterior_transform: PosteriorTransform | None = None,
 ) -> Tensor:
     r"""Choose the value of W whose reading most reduces the variance of the risk.
 
@@ -70,6 +73,8 @@ def select_value(
         num_samples: Antithetic joint samples of `f(x, .)`, an even number, for measures whose
             expectation has no closed form.
         constraints: Risks that have to reach a limit, such as `RiskConstraint`.
+        posterior_transform: A `ScalarizedPosteriorTransform` with one weight that is not 0: which
+            outcome is the objective, in what unit, and with BoTorch's weight of -1 minimised.
 
     Returns:
         What to query, `batch_shape x m x d`: the decision with w in the last d_w columns, or the
@@ -79,8 +84,8 @@ def select_value(
         BotorchTensorDimensionError: If decisions and environment do not make the inputs of the
             model.
         TypeError: If a part is no environment or no measure.
-        UnsupportedError: If the posterior of the model is not Gaussian, or the model is one of
-            risks already.
+        UnsupportedError: If the posterior of the model is not Gaussian, the model is one of risks
+            already, or the transform does not select one outcome.
         ValueError: If the number of samples is not positive and even.
 
     Example:
@@ -104,12 +109,15 @@ def select_value(
     inputs, weights = parts[0][0].expand(X)
     check_made_inputs(input_widths(model), inputs.shape[-1])
     reading = _Reading(model, parts[0][0], X, inputs, num_samples)
-    reductions = [reading.reduction(i, *of_risk)[0] for i, of_risk in enumerate(parts)]
+    outcome, unit, offset = _selected(posterior_transform, len(parts))
+    reductions = [
+        reading.reduction(outcome + i, *of_risk, unit, offset)[0] for i, of_risk in enumerate(parts)
+    ]
     total = torch.stack(reductions).sum(dim=0)
     for each in constraints:
         sign = -1.0 if each.at_most else 1.0
         reduction, held = reading.reduction(
-            each.outcome, each.distribution, each.risk_measure, sign, each.limit
+            each.outcome, each.distribution, each.risk_measure, sign, limit=each.limit
         )
         total = total + 4 * held * (1 - held) * reduction
     supported = (weights > 0).expand(inputs.shape[:-1])
@@ -140,10 +148,11 @@ class _Reading:
         outcome: int,
         environment: Environment,
         risk_measure: RiskMeasure,
-        sign: float = 1.0,
+        unit: float = 1.0,
+        offset: float = 0.0,
         limit: float = 0.0,
     ) -> tuple[Tensor, Tensor]:
-        r"""What each reading explains of the variance of a risk of `sign` times an outcome.
+        r"""What each reading explains of the variance of a risk of `offset + unit * outcome`.
 
         Returns:
             `batch_shape x m x n_w`, in squared spreads of the outcome, and the probability that the
@@ -161,19 +170,35 @@ class _Reading:
         variances = covariance.diagonal(dim1=-2, dim2=-1)
         risk = expected_risk(
             measure,
-            sign * mean[..., :n_w],
-            variances[..., :n_w],
+            offset + unit * mean[..., :n_w],
+            unit**2 * variances[..., :n_w],
             weights,
-            lambda: own,
+            lambda: unit**2 * own,
             self.num_samples,
         )
         smallest = torch.finfo(mean.dtype).tiny
         read = (variances + noise)[..., first:].clamp_min(smallest)
         reduction = _along(risk.gradient, with_readings).square() / read
         variance = (_along(risk.gradient, own) * risk.gradient).sum(dim=-1, keepdim=True)
+        variance = unit**2 * variance
         surplus = (risk.value - limit).unsqueeze(-1)
         held = torch.special.ndtr(surplus / variance.clamp_min(smallest).sqrt())
         return reduction / spread_of(model, 0).to(read)[..., None, None].square(), held
+
+
+def _selected(transform: PosteriorTransform | None, num_risks: int) -> tuple[int, float, float]:
+    r"""The outcome that is the objective, its factor and what is added to it."""
+    if transform is None:
+        return 0, 1.0, 0.0
+    weights = getattr(transform, "weights", torch.zeros(0)).flatten()
+    chosen = weights.nonzero().flatten().tolist()
+    if type(transform) is not ScalarizedPosteriorTransform or len(chosen) != 1 or num_risks != 1:
+        raise UnsupportedError(
+            "Expected a `ScalarizedPosteriorTransform` with one weight that is not 0, for one "
+            f"risk. Got {type(transform).__name__} of weights {weights.tolist()}, {num_risks} "
+            "risk(s)."
+        )
+    return chosen[0], weights[chosen[0]].item(), float(transform.offset)
 
 
 def _along(gradient: Tensor, covariance: Tensor) -> Tensor:

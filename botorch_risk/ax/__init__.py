@@ -21,6 +21,7 @@ from botorch_risk.ax.analyses import (
 )
 from botorch_risk.ax.best_arm import BestArm, best_arm
 from botorch_risk.ax.contextual import ContextualRiskModel, ObservedDataset
+from botorch_risk.ax.finite_table import FiniteTableNode, filled_table, finite_table
 from botorch_risk.ax.generation_strategies import (
     level_set,
     risk_averse,
@@ -40,6 +41,7 @@ __all__ = [
     "ContextDistributionPlot",
     "ContextualRiskModel",
     "Exp3Criterion",
+    "FiniteTableNode",
     "NoiseSlicePlot",
     "ObservedAdapter",
     "ObservedDataset",
@@ -49,6 +51,8 @@ __all__ = [
     "RiskGenerator",
     "RiskGenerators",
     "best_arm",
+    "filled_table",
+    "finite_table",
     "level_set",
     "readings",
     "register",

@@ -12,13 +12,15 @@ from botorch.models.model import Model
 from botorch.utils.sampling import draw_sobol_normal_samples
 from torch import Tensor
 
-from botorch_risk.acquisition import RiskUpperConfidenceBound, select_lacing_value
+from botorch_risk.acquisition import RiskUpperConfidenceBound, select_lacing_value, select_value
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction
 from botorch_risk.ax.contextual import ContextualRiskModel
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
+from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.risk import Expectation
 from botorch_risk.seeding import derive_seed
+from botorch_risk.strategies.decision_then_value import select_least_certain_value
 
 CONSTRAINT_BETA, OPTIMISM = 9.0, 0.0  # as `risk_search` has them, which were measured
 
@@ -124,8 +126,8 @@ class ChosenContextAcquisition(RiskAcquisition):
     r"""Ax's `Acquisition` for decisions that are chosen first, and then the context to try.
 
     Its `options`, by `acquisition_options` of the generator: `contexts`, the names of the last
-    parameters; `points`, `n_w x d_w` of their values; `weights`, `n_w` of these; `rule` of
-    `select_lacing_value`; `seed`.
+    parameters; `points`, `n_w x d_w` of their values; `weights`, `n_w` of these; `value_rule`, how
+    the context is chosen, lacing if it is not there; `rule` of `select_lacing_value`; `seed`.
 
     Example:
         >>> from botorch_risk.ax import value_at_risk
@@ -181,19 +183,44 @@ class ChosenContextAcquisition(RiskAcquisition):
         seed = derive_seed(self.options["seed"], "lacing", sum(len(each) for each in self._rows))
         acqf: Any = self.acqf
         acqf.set_X_pending(self.X_pending)
-        of_objective = acqf.bound
-        if isinstance(of_objective, ConstrainedUpperConfidenceBound):
-            of_objective = of_objective.bound
-        tried = [
-            select_lacing_value(
-                of_objective, x[None, : self._num_decisions], self.options["rule"], seeds=seed + row
-            )
-            for row, x in enumerate(X)
-        ]
-        rows = torch.cat(tried)
+        read = [] if self.X_pending is None else [self.X_pending]
+        for row, x in enumerate(X):
+            tried = self._with_context(acqf.bound, x[None, : self._num_decisions], read, seed + row)
+            read.append(tried)
+        rows = torch.cat(read[-len(X) :])
         for column, value in (fixed_features or {}).items():
             rows[:, column] = value
         return rows, values, weights
+
+    def _with_context(self, bound: Any, x: Tensor, read: list[Tensor], seed: int) -> Tensor:
+        r"""A decision with the context to try.
+
+        Args:
+            bound: Of decisions.
+            x: The decision, `1 x d_x`.
+            read: Rows that are under evaluation, those chosen just before among them.
+            seed: Of a lottery among lacing values.
+        """
+        constraints = []
+        if isinstance(bound, ConstrainedUpperConfidenceBound):
+            constraints = [
+                each for each in bound.risk_constraints if isinstance(each, RiskConstraint)
+            ]
+            bound = bound.bound
+        value_rule = self.options.get("value_rule", "lacing")
+        if value_rule == "lacing":
+            return select_lacing_value(bound, x, self.options["rule"], seeds=seed)
+        model = condition_on_mean(bound.model, torch.cat(read)) if read else bound.model
+        if value_rule == "outcome_variance":
+            return select_least_certain_value(model, bound.environment, x)
+        return select_value(
+            model,
+            bound.environment,
+            bound.risk_measure,
+            x,
+            constraints=constraints,
+            posterior_transform=bound.posterior_transform,
+        )
 
     @property
     def _rows(self) -> list[Tensor]:

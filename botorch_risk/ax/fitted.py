@@ -13,6 +13,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_risk.ax.finite_table import FiniteTableNode
 from botorch_risk.ax.generator import RiskGenerator
 from botorch_risk.ax.nodes import check_names
 from botorch_risk.ax.observed import ObservedAdapter
@@ -63,6 +64,11 @@ def fitted_adapter(
     else:
         check_names(experiment, generation_strategy)
         (*_, node) = generation_strategy._nodes
+        if isinstance(node, FiniteTableNode):
+            raise UnsupportedError(
+                "Expected a strategy with a model of arms. Got a finite table, of which "
+                "`filled_table` recommends a condition."
+            )
         node._fit(experiment=experiment, data=experiment.lookup_data())
         adapter, source = node._fitted_adapter, f"one that ends with {node.name!r}"
     if not (isinstance(adapter, ObservedAdapter) and isinstance(adapter.generator, RiskGenerator)):

@@ -27,6 +27,7 @@ from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.botorch_parts import check_risk_measure
 from botorch_risk.risk import Expectation, RiskMeasure, ValueAtRisk
+from botorch_risk.strategies.decision_then_value import ValueRule, value_of_rule
 
 
 def risk_averse(
@@ -165,6 +166,7 @@ def value_at_risk(
     risk_measure: RiskMeasure | None = None,
     constraint_risk_measure: RiskMeasure | None = None,
     rule: LacingRule = "probability",
+    value_rule: ValueRule = "lacing",
     num_initial: int = 5,
     seed: int = 0,
     acquisition_options: dict[str, Any] | None = None,
@@ -174,15 +176,20 @@ def value_at_risk(
     Algorithm 1 of [Nguyen2021vucb]_.
 
     The last parameters of the search space are contexts, of a known distribution, independent of
-    each other. A trial is the decision of the largest bound of the risk, and a context that decides
-    it (a lacing value). Of an objective that is minimised the risk is taken of its negative.
+    each other. A trial is the decision of the largest bound of the risk, and a context to try it
+    with: one that decides the risk (a lacing value, the paper's rule), or by `value_rule` the one
+    whose reading most reduces the variance of the risk. Of an objective that is minimised the risk
+    is taken of its negative.
 
     Args:
         contexts: The values of each context and their probabilities, by the name of its parameter.
         risk_level: The share of the worst outcomes that value-at-risk leaves aside.
-        risk_measure: Another risk, in place of value-at-risk; see `select_lacing_value`.
+        risk_measure: Another risk, in place of value-at-risk. Lacing values are those of
+            `select_lacing_value`, for coherent measures; the other rules take any.
         constraint_risk_measure: Of outcome constraints; by default the objective's.
-        rule: How the context is chosen, as in `select_lacing_value`.
+        rule: How one of the lacing values is chosen, as in `select_lacing_value`.
+        value_rule: How the context is chosen, as in `strategies.risk_search`: `"lacing"`,
+            `"risk_variance"` (`select_value`) or `"outcome_variance"`, the least certain outcome.
         num_initial: The number of trials of the Sobol sequence, over decisions and contexts.
         seed: Of the sequence and of all draws.
         acquisition_options: Further arguments of `RiskUpperConfidenceBound`; `beta` is 4.
@@ -190,7 +197,7 @@ def value_at_risk(
     Raises:
         BotorchTensorDimensionError: If a context has no value.
         InputDataError: If a value is not finite.
-        ValueError: If there is no context, values and probabilities do not match, `rule` is
+        ValueError: If there is no context, values and probabilities do not match, a rule is
             unknown, or there is no initial trial.
         TypeError: If `risk_measure` is not a measure of risk.
 
@@ -206,6 +213,7 @@ def value_at_risk(
         )
     if rule not in get_args(LacingRule):
         raise ValueError(f"Expected `rule` to be one of {get_args(LacingRule)}. Got {rule=}.")
+    value_of_rule(value_rule)
     values, shares = zip(*contexts.values(), strict=True)
     points = [list(map(float, point)) for point in itertools.product(*values)]
     weights = [math.prod(share) for share in itertools.product(*shares)]
@@ -221,6 +229,7 @@ def value_at_risk(
             "points": points,
             "weights": weights,
             "rule": rule,
+            "value_rule": value_rule,
             "seed": seed,
             **_constraint_option(constraint_risk_measure),
         },

@@ -23,6 +23,7 @@ from botorch_risk.ax.acquisition import (
     RiskAcquisition,
 )
 from botorch_risk.ax.contextual import ContextualRiskModel
+from botorch_risk.ax.finite_table import FiniteTableNode
 from botorch_risk.ax.generator import RiskGenerators
 from botorch_risk.ax.nodes import KnownNames
 from botorch_risk.ax.random_exploration import Exp3Criterion
@@ -61,6 +62,12 @@ def register() -> None:
     for criterion in (Exp3Criterion, KnownNames):
         CORE_DECODER_REGISTRY[criterion.__name__] = criterion
         CORE_ENCODER_REGISTRY[criterion] = transition_criterion_to_dict
+    CORE_DECODER_REGISTRY[FiniteTableNode.__name__] = FiniteTableNode
+    CORE_ENCODER_REGISTRY[FiniteTableNode] = _of_table
+
+
+def _of_table(node: FiniteTableNode) -> dict[str, Any]:
+    return {"__type": type(node).__name__, **node.arguments()}
 
 
 def _fit(

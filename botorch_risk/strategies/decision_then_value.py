@@ -12,6 +12,7 @@ from botorch_risk.acquisition.select_value import select_value
 from botorch_risk.arguments import check_fields
 from botorch_risk.constraints.constrained_bound import ConstrainedUpperConfidenceBound
 from botorch_risk.constraints.risk_constraint import RiskConstraint
+from botorch_risk.environments import Environment
 from botorch_risk.environments.environment import inputs_at
 from botorch_risk.models.outcomes import single_outcome, spread_of
 from botorch_risk.posterior.marginals import MarginalPredictor
@@ -63,12 +64,22 @@ def largest_reduction(turn: Turn, X: Tensor) -> Tensor:
 
 
 def least_certain(turn: Turn, X: Tensor) -> Tensor:
+    r"""The value whose outcomes are least certain: `select_least_certain_value`."""
+    return select_least_certain_value(turn.model, turn.environment, X)
+
+
+def select_least_certain_value(model: Any, environment: Environment, X: Tensor) -> Tensor:
     r"""The value with the largest sum of `sigma(x, w) / spread` over the outcomes.
 
     The spread is the standard deviation of what was observed.
+
+    Args:
+        model: Of (x, w).
+        environment: The distribution of W.
+        X: Decisions, `R x 1 x d_x`, or `1 x d_x` for a model without replicates.
     """
-    inputs, weights = turn.environment.expand(X)  # R x 1 x n_w x d
-    model, pairs = turn.model, inputs.squeeze(-3)
+    inputs, weights = environment.expand(X)  # R x 1 x n_w x d
+    pairs = inputs.squeeze(-3)
     total = torch.zeros_like(pairs[..., 0])  # R x n_w
     with torch.no_grad():
         for outcome in range(model.num_outputs):

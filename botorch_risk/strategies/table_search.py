@@ -169,6 +169,19 @@ class TableSearch:
         self._pending = [pair for pair in self._pending if pair not in self._outcomes]
         self._known = None
 
+    def mark_pending(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+        r"""Counts pairs as asked for, which somebody else chose and is trying.
+
+        Args:
+            pairs: By name; those with an outcome and those pending already stay as they are.
+
+        Raises:
+            InputDataError: If a name is not in the table.
+        """
+        listed = dict.fromkeys(self._index(pair) for pair in pairs)
+        known = {*self._outcomes, *self._pending}
+        self._pending += [pair for pair in listed if pair not in known]
+
     def recommend(self) -> RankedCondition:
         r"""The condition of the best expected risk, tried or not.
 
@@ -334,8 +347,8 @@ def table_search(
     Args:
         conditions: The conditions: a list of names, or of tuples of them with one category in each
             entry; a DataFrame, whose columns of numbers are descriptors, whose other columns are
-            categories, and whose index has the names; or a tensor of descriptors `n_x x d`, whose
-            names are the row numbers.
+            categories, and whose index has the names; a tensor of descriptors `n_x x d`, whose
+            names are the row numbers; or `Factors.with_distances`, such as of fingerprints.
         contexts: The contexts, in the same forms.
         risk_measure: Over the contexts, such as `ShareAbove(0.5)`.
         weights: `n_w` probabilities of the contexts. Default: equal.

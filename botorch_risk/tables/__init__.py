@@ -1,7 +1,8 @@
 r"""Conditions x contexts: which pairs to try, and which condition to recommend.
 
 A finite table is small enough for the joint posterior of all its pairs, so that the rules here are
-exact where an acquisition function has to search. Tables are in float64 on the CPU.
+exact where an acquisition function has to search. Tables are in float64, on the device of the
+outcomes; `table_search` keeps them on the CPU.
 """
 
 from botorch_risk.tables.factors import Factors

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from botorch.exceptions.errors import InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating
@@ -34,9 +34,15 @@ class Factors:
     def __len__(self) -> int:
         return len(self.names)
 
+    def to(self, device: torch.device) -> Factors:
+        r"""The same rows on another device."""
+        if self.distances.device == device:
+            return self
+        return Factors(self.names, self.distances.to(device), self.features.to(device))
+
     @classmethod
     def of(cls, rows: Any, name: str = "rows") -> Factors:
-        r"""The rows of a DataFrame, a tensor or a list.
+        r"""The rows of a DataFrame, a tensor or a list; factors stay as they are.
 
         Args:
             rows: A DataFrame, whose columns of numbers are descriptors and whose other columns are
@@ -48,6 +54,8 @@ class Factors:
             InputDataError: If there is no row, a name comes twice or a value is missing.
             TypeError: If they are none of these.
         """
+        if isinstance(rows, Factors):
+            return rows
         if hasattr(rows, "columns") and hasattr(rows, "index"):
             names = tuple(rows.index)
             columns = [_column(rows[each].to_numpy(), name) for each in rows.columns]
@@ -69,15 +77,65 @@ class Factors:
             )
         if not names or not columns:
             raise InputDataError(f"Expected `{name}` to have a row and a column. Got none.")
-        if len(set(names)) < len(names):
-            twice = next(each for each in names if names.count(each) > 1)
-            raise InputDataError(f"Expected every name of `{name}` once. Got {twice!r} twice.")
+        _check_names(names, name)
         numbers_of = sum(each.shape[-1] == 1 for each in columns)
         return cls(
             names,
             torch.stack([_distances(each, numbers_of) for each in columns]),
             torch.cat(columns, dim=-1),
         )
+
+    @classmethod
+    def with_distances(cls, names: Sequence[Hashable], distances: Any) -> Factors:
+        r"""Rows with distances of the user, such as 1 - Tanimoto similarity of fingerprints.
+
+        Args:
+            names: One for each of the n rows.
+            distances: `c x n x n`, or `n x n` for one column, of which each has a rate that is
+                learnt. Scaled so that far is about 1, as the prior of the rates expects.
+
+        Raises:
+            BotorchTensorDimensionError: If the shape is another one.
+            InputDataError: If a name comes twice, or they are no distances of which
+                `exp(-rate * distance)` is a correlation for every rate, as it is if they are
+                squared distances of points (Schoenberg).
+
+        Example:
+            >>> far = torch.tensor([[0.0, 0.2, 1.0], [0.2, 0.0, 0.9], [1.0, 0.9, 0.0]])
+            >>> len(Factors.with_distances(["DBU", "MTBD", "BTPP"], far))
+            3
+        """
+        named = tuple(names)
+        given = as_floating(distances, "distances").double().cpu()
+        given = given.unsqueeze(0) if given.dim() == 2 else given
+        n = len(named)
+        if given.dim() != 3 or given.shape[-2:] != (n, n) or not n or not len(given):
+            raise BotorchTensorDimensionError(
+                f"Expected `distances` to have shape `c x {n} x {n}`, for {n} names. "
+                f"Got {tuple(given.shape)}."
+            )
+        _check_names(named, "names")
+        centring = torch.eye(n, dtype=torch.double) - 1 / n
+        products = -centring @ ((given + given.mT) / 2) @ centring / 2
+        slack = 1e-6 * given.abs().amax().clamp_min(1.0)
+        squared = (
+            bool(given.isfinite().all())
+            and bool((given - given.mT).abs().amax() <= slack)
+            and bool(given.diagonal(dim1=-2, dim2=-1).abs().amax() <= slack)
+            and bool(torch.linalg.eigvalsh(products).amin() >= -n * slack)
+        )
+        if not squared:
+            raise InputDataError(
+                "Expected squared distances of points: symmetric, 0 between equal rows, and no "
+                "direction of negative length. Got others."
+            )
+        return cls(named, given, torch.eye(n, dtype=torch.double))
+
+
+def _check_names(names: tuple[Hashable, ...], name: str) -> None:
+    if len(set(names)) < len(names):
+        twice = next(each for each in names if names.count(each) > 1)
+        raise InputDataError(f"Expected every name of `{name}` once. Got {twice!r} twice.")
 
 
 def _entries(names: tuple[Hashable, ...], name: str) -> list[tuple[Any, ...]]:

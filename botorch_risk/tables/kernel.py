@@ -37,8 +37,8 @@ class TableReadings:
     r"""What was observed, in `R` replicates of one size.
 
     Args:
-        conditions: Of which the pairs are made.
-        contexts: The values of W.
+        conditions: Of which the pairs are made; they are taken to the device of `Y`.
+        contexts: The values of W, likewise.
         pairs: `R x n` pairs, `condition * n_w + context`.
         Y: `R x n` outcomes.
         noise_share: The part in [0, 1] of what a pair has of its own that is noise.
@@ -49,6 +49,10 @@ class TableReadings:
     pairs: Tensor
     Y: Tensor
     noise_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("conditions", "contexts"):
+            object.__setattr__(self, name, getattr(self, name).to(self.Y.device))
 
     @property
     def rows(self) -> tuple[Tensor, Tensor]:
@@ -119,14 +123,14 @@ def fit_table(readings: TableReadings, previous: FittedTable | None = None) -> F
     """
     loss = TableLoss(readings)
     num_rows = len(readings.Y)
-    start, metric = loss.location.expand(num_rows, -1).numpy(), None
+    start, metric = loss.location.cpu().expand(num_rows, -1).numpy(), None
     if previous is not None:
-        start, metric = previous.theta.numpy(), previous.metric.numpy()
+        start, metric = (each.cpu().numpy() for each in previous)
     lower, upper = loss.bounds
     found = minimize_rows(
         loss, start, lower, upper, gradient_tolerance=1e-4, max_step=2.0, metric=metric
     )
-    return FittedTable(torch.tensor(found.x), torch.tensor(found.metric))
+    return FittedTable(*(torch.tensor(each).to(readings.Y) for each in (found.x, found.metric)))
 
 
 class TableLoss:
@@ -143,17 +147,17 @@ class TableLoss:
         centre, spread = readings.units
         self._y = (readings.Y - centre.unsqueeze(-1)) / spread.unsqueeze(-1)
         same = (readings.pairs.unsqueeze(-1) == readings.pairs.unsqueeze(-2)).to(self._y)
-        eye, noise = torch.eye(same.shape[-1], dtype=same.dtype), readings.noise_share
-        self._own = (1 - noise) * same + noise * eye
+        self._eye, noise = torch.eye(same.shape[-1]).to(same), readings.noise_share
+        self._own = (1 - noise) * same + noise * self._eye
         names = ["rates"] * readings.num_rates + ["variances"] * 3 + ["own"]
-        self.location = torch.tensor([_LOCATION[name] for name in names], dtype=torch.double)
+        self.location = self._y.new_tensor([_LOCATION[name] for name in names])
         ends = np.array([_BOUNDS[name] for name in names])
         self.bounds = ends[:, 0], ends[:, 1]
 
     def __call__(self, theta: ndarray, index: ndarray) -> tuple[ndarray, ndarray]:
-        replicate = torch.as_tensor(index) % len(self._y)
-        value, gradient = self.evaluate(torch.tensor(theta), replicate)
-        return value.numpy(), gradient.numpy()
+        replicate = torch.as_tensor(index % len(self._y), device=self._y.device)
+        value, gradient = self.evaluate(torch.tensor(theta).to(self._y), replicate)
+        return value.cpu().numpy(), gradient.cpu().numpy()
 
     def evaluate(self, theta: Tensor, replicate: Tensor) -> tuple[Tensor, Tensor]:
         r"""Losses `rows` and gradients `rows x p` of `rows x p` logarithms."""
@@ -163,10 +167,9 @@ class TableLoss:
         parts = [K_x, K_w, K_x * K_w]
         terms = [v[:, None, None] * K for v, K in zip(variances.unbind(-1), parts, strict=True)]
         alone = own[:, None, None] * self._own[replicate]
-        eye = torch.eye(y.shape[-1], dtype=y.dtype)
-        A = sum(terms) + alone + 1e-6 * eye
+        A = sum(terms) + alone + 1e-6 * self._eye
         factor, failed = torch.linalg.cholesky_ex(A)
-        factor = factor.where((failed == 0)[:, None, None], eye)
+        factor = factor.where((failed == 0)[:, None, None], self._eye)
         inverse = torch.cholesky_inverse(factor)
         pull = inverse.sum(dim=-1)
         constant = (pull * y).sum(dim=-1) / pull.sum(dim=-1)  # generalised least squares

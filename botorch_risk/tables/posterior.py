@@ -65,7 +65,7 @@ class TablePosterior:
             among = among + _columns(rows_x, x) * _columns(rows_w, w)
             some_x = rows_x if conditions is None else rows_x[..., conditions]
             with_all = with_all + some_x.unsqueeze(-1) * rows_w.unsqueeze(-2)
-        eye = torch.eye(x.shape[-1], dtype=among.dtype)
+        eye = torch.eye(x.shape[-1], dtype=among.dtype, device=among.device)
         covariance = among + (noise + _JITTER * prior)[:, None, None] * eye
         factor = torch.linalg.cholesky(covariance)
         Y = readings.Y.expand(num_rows, -1) - centre.unsqueeze(-1)
@@ -98,7 +98,7 @@ class TablePosterior:
             `R x n_x x n_w`.
         """
         n_w = self.mean.shape[-1]
-        each = torch.arange(len(pair))
+        each = torch.arange(len(pair), device=pair.device)
         x, w = pair // n_w, pair % n_w
         prior = sum(a[each, x].unsqueeze(-1) * b[each, w].unsqueeze(-2) for a, b in self.terms)
         known = torch.einsum("rn,rnxw->rxw", self.whitened[each, :, x, w], self.whitened)
@@ -109,7 +109,7 @@ class TablePosterior:
         r"""The posterior after one more reading; one at the mean if `y`, `R`, is None."""
         row, mean = self.row_of(pair), self.mean
         if y is not None:
-            each, n_w = torch.arange(len(pair)), self.mean.shape[-1]
+            each, n_w = torch.arange(len(pair), device=pair.device), self.mean.shape[-1]
             at = (each, pair // n_w, pair % n_w)
             surprise = (y - mean[at]) / (self.variance[at] + self.noise).sqrt()
             mean = mean + row * surprise[:, None, None]
@@ -161,7 +161,7 @@ class TablePosterior:
         Returns:
             `R x p x c x n_w`.
         """
-        each = torch.arange(len(conditions)).unsqueeze(-1)
+        each = torch.arange(len(conditions), device=conditions.device).unsqueeze(-1)
         chosen = weights[each, conditions]  # R x p x n_w
         white = torch.einsum("rpnw,rpw->rpn", self.whitened.movedim(1, 2)[each, conditions], chosen)
         V = self.whitened.movedim(1, -1)[each, candidates]  # R x c x n_w x n
@@ -182,7 +182,9 @@ def _terms(readings: TableReadings, hyperparameters: TableHyperparameters, squar
     K_w = whole_correlation(rates[:, num_x:], readings.contexts)
     scaled = (variances * square.unsqueeze(-1))[..., None, None].unbind(dim=1)
     lasting = ((1 - readings.noise_share) * own * square)[:, None, None]
-    eye_x, eye_w = (torch.eye(K.shape[-1], dtype=K.dtype).expand_as(K) for K in (K_x, K_w))
+    eye_x, eye_w = (
+        torch.eye(K.shape[-1], dtype=K.dtype, device=K.device).expand_as(K) for K in (K_x, K_w)
+    )
     return (
         (scaled[0] * K_x, torch.ones_like(K_w)),
         (torch.ones_like(K_x), scaled[1] * K_w),

@@ -63,7 +63,7 @@ def report_risks(
         level: The probability of an interval.
     """
     lines = []
-    wins = torch.zeros(len(conditions), dtype=torch.double)
+    wins = torch.zeros(len(conditions)).to(readings.Y)
     for theta in _draws(readings, fitted, generator):
         hyperparameters = TableHyperparameters.of(theta[None])
         posterior = TablePosterior.of(readings, hyperparameters, conditions)
@@ -72,11 +72,11 @@ def report_risks(
             len(conditions), _NUM_SAMPLES, len(weights), generator=generator, dtype=torch.double
         )
         root = safe_root(covariance, covariance.diagonal(dim1=-2, dim2=-1).amax(dim=-1))
-        outcomes = posterior.mean[0].unsqueeze(-2) + steps @ root.mT
+        outcomes = posterior.mean[0].unsqueeze(-2) + steps.to(root) @ root.mT
         lines.append(risk_measure(outcomes, weights))
         wins += _shares_of_wins(posterior, risk_measure, weights, generator)
     risks = torch.cat(lines, dim=-1)
-    ends = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.double)
+    ends = risks.new_tensor([(1 - level) / 2, (1 + level) / 2])
     lower, upper = risks.quantile(ends, dim=-1)
     return RiskReport(risks.mean(dim=-1), lower, upper, wins / wins.sum())
 
@@ -90,21 +90,21 @@ def _shares_of_wins(
     covariance = posterior.combined_covariance(risk.gradient)[0]
     scale, axes = torch.linalg.eigh(covariance)
     steps = torch.randn(_NUM_SAMPLES, len(scale), generator=generator, dtype=torch.double)
-    samples = risk.value[0] + steps * scale.clamp_min(0.0).sqrt() @ axes.mT
+    samples = risk.value[0] + steps.to(axes) * scale.clamp_min(0.0).sqrt() @ axes.mT
     return torch.bincount(samples.argmax(dim=-1), minlength=len(scale)).double()
 
 
 def _draws(readings: TableReadings, fitted: FittedTable, generator: Generator) -> Tensor:
     r"""Logarithms of hyperparameters around their maximum, `draws x p`, the maximum first."""
     loss, theta = TableLoss(readings), fitted.theta[0]
-    steps = _STEP * torch.eye(len(theta), dtype=torch.double)
-    rows = torch.zeros(2 * len(theta), dtype=torch.long)
+    steps = _STEP * torch.eye(len(theta)).to(theta)
+    rows = torch.zeros(2 * len(theta), dtype=torch.long, device=theta.device)
     _, slopes = loss.evaluate(torch.cat([theta + steps, theta - steps]), rows)
     above, below = slopes.chunk(2)
     hessian = (above - below) / (2 * _STEP)
     curvature, axes = torch.linalg.eigh((hessian + hessian.mT) / 2)
     z = torch.randn(_NUM_DRAWS, len(theta), generator=generator, dtype=torch.double)
     z[0] = 0.0
-    lower, upper = map(torch.tensor, loss.bounds)
-    away = _WIDENING * (z / curvature.clamp_min(_LEAST_CURVATURE).sqrt()) @ axes.mT
+    lower, upper = (torch.tensor(end).to(theta) for end in loss.bounds)
+    away = _WIDENING * (z.to(theta) / curvature.clamp_min(_LEAST_CURVATURE).sqrt()) @ axes.mT
     return (theta + away).clamp(lower, upper)

@@ -146,7 +146,9 @@ def choose_plate(
         if number >= first:
             chosen.append(choose(belief, generators))
         if number < first + q - 1:
-            fantasies = _fantasies(number) if rule == "knowledge_gradient" else None
+            fantasies = None
+            if rule == "knowledge_gradient":
+                fantasies = _fantasies(number).to(belief.weights)
             belief = belief.after(chosen[number], fantasies)
     return torch.stack(chosen[first:], dim=-1)
 
@@ -171,7 +173,7 @@ def knowledge_gradient(belief: TableBelief, generators: Sequence[Generator]) -> 
     """
     risk, posterior = belief.risk, belief.posterior
     compared, read = belief.promising(), belief.promising(belief.has_free)
-    rows = torch.arange(len(compared)).unsqueeze(-1)
+    rows = torch.arange(len(compared), device=compared.device).unsqueeze(-1)
     moves = posterior.moves(risk.gradient, compared, read)  # R x p x c x n_w
     shape = moves.shape[2:]
     moves = moves.flatten(2).mT  # R x (c n_w) x p
@@ -193,7 +195,7 @@ def knowledge_gradient(belief: TableBelief, generators: Sequence[Generator]) -> 
         for each in (gain.flatten(1), moves.square().mean(dim=-1))
     )
     hopeless = (gain == -torch.inf).all(dim=-1, keepdim=True)
-    best = argmax_at_random(tells.where(hopeless, gain), _uniform(gain.shape[-1], generators))
+    best = _largest_at_random(tells.where(hopeless, gain), generators)
     n_w = shape[-1]
     return read.gather(-1, (best // n_w).unsqueeze(-1)).squeeze(-1) * n_w + best % n_w
 
@@ -216,7 +218,7 @@ def largest_bound(belief: TableBelief, generators: Sequence[Generator]) -> Tenso
     bound = belief.risk_measure.bounds(lower, upper, belief.weights)[1]
     bound = bound.masked_fill(~belief.has_free, -torch.inf)
     mean_bound = (upper @ belief.weights).masked_fill(~is_largest(bound), -torch.inf)
-    return argmax_at_random(mean_bound, _uniform(bound.shape[-1], generators))
+    return _largest_at_random(mean_bound, generators)
 
 
 def risk_variance(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
@@ -232,8 +234,8 @@ def lacing(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
 
     For the share above a threshold these are the contexts whose bounds enclose it.
     """
-    x, each = largest_bound(belief, generators), torch.arange(len(belief.free))
-    lower, upper = (bound[each, x] for bound in belief.bounds)
+    x = largest_bound(belief, generators)
+    lower, upper = (_of_each(bound, x) for bound in belief.bounds)
     measure, weights = belief.risk_measure, belief.weights
     if isinstance(measure, ShareAbove):
         laces = (lower <= measure.threshold) & (measure.threshold < upper)
@@ -254,35 +256,43 @@ def lacing(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
 def outcome_variance(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
     r"""At the largest bound, the context of the least certain outcome."""
     x = largest_bound(belief, generators)
-    variance = belief.posterior.variance[torch.arange(len(x)), x]
+    variance = _of_each(belief.posterior.variance, x)
     return _with_best_context(belief, x, variance, generators)
 
 
 def random_context(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
     r"""At the largest bound, a context at random."""
     x = largest_bound(belief, generators)
-    equal = torch.zeros(len(x), belief.free.shape[-1], dtype=torch.double)
+    equal = torch.zeros_like(_of_each(belief.posterior.variance, x))
     return _with_best_context(belief, x, equal, generators)
 
 
 def random_pair(belief: TableBelief, generators: Sequence[Generator]) -> Tensor:
     r"""A pair at random."""
     free = belief.free.flatten(1)
-    return _uniform(free.shape[-1], generators).masked_fill(~free, -torch.inf).argmax(dim=-1)
+    equal = torch.zeros_like(free, dtype=torch.double).masked_fill(~free, -torch.inf)
+    return _largest_at_random(equal, generators)
 
 
-def _uniform(number: int, generators: Sequence[Generator]) -> Tensor:
-    return torch.stack([torch.rand(number, generator=g, dtype=torch.double) for g in generators])
+def _largest_at_random(score: Tensor, generators: Sequence[Generator]) -> Tensor:
+    r"""The index of a largest score `R x n`, with a lottery that is drawn on the CPU."""
+    number = score.shape[-1]
+    draws = [torch.rand(number, generator=each, dtype=torch.double) for each in generators]
+    return argmax_at_random(score, torch.stack(draws).to(score))
+
+
+def _of_each(values: Tensor, x: Tensor) -> Tensor:
+    r"""Of each replicate the row of one condition: `R x n_x x n_w` and `R` to `R x n_w`."""
+    return values[torch.arange(len(x), device=x.device), x]
 
 
 def _with_best_context(
     belief: TableBelief, x: Tensor, score: Tensor, generators: Sequence[Generator]
 ) -> Tensor:
     r"""The pair of a condition, `R`, with the free context of the largest score, `R x n_w`."""
-    free = belief.free[torch.arange(len(x)), x]
+    free = _of_each(belief.free, x)
     score = score.masked_fill(~free, -torch.inf)
-    n_w = free.shape[-1]
-    return x * n_w + argmax_at_random(score, _uniform(n_w, generators))
+    return x * free.shape[-1] + _largest_at_random(score, generators)
 
 
 TABLE_RULES: dict[TableRule, Chooser] = {

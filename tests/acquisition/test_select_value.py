@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from botorch.acquisition.objective import (
+    ExpectationPosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import ModelListGP, SingleTaskGP
 from gpytorch.kernels import RBFKernel
@@ -20,6 +24,7 @@ from botorch_risk.risk import (
     Expectation,
     MaximumMeanDiscrepancyBall,
     MeanVariance,
+    ShareAbove,
     TotalVariationBall,
     ValueAtRisk,
     WorstCase,
@@ -85,6 +90,40 @@ def test_a_value_that_was_read_often_is_not_chosen_again() -> None:
         with torch.no_grad():
             model = condition(model, pair, torch.zeros(1, 1).double())
     assert not torch.equal(select_value(model, KNOWN, Expectation(), x), pair)
+
+
+@pytest.mark.parametrize(
+    "measure", [ConditionalValueAtRisk(0.2), MeanVariance(0.5), ShareAbove(0.7)], ids=repr
+)
+def test_a_transform_says_which_outcome_is_the_objective_and_its_unit(measure: Any) -> None:
+    r"""Against a model that was told the transformed outcome, with the same hyperparameters."""
+    model, X = model_of(), torch.linspace(0, 1, 9, dtype=torch.double)[:, None]
+    inputs = model.train_inputs[0]
+    two = ModelListGP(SingleTaskGP(inputs, inputs[:, :1]), model)
+    for weight, offset in ((1.0, 0.0), (-1.0, 0.0), (-2.0, 0.3)):
+        outcomes = weight * waves(inputs).unsqueeze(-1) + offset
+        told = SingleTaskGP(inputs, outcomes)
+        for outer, inner in zip(told.parameters(), model.parameters(), strict=True):
+            outer.data = inner.data.clone()
+        told.mean_module.initialize(constant=weight / abs(weight) * model.mean_module.constant)
+        weights = torch.tensor([0.0, weight], dtype=torch.double)
+        transform = ScalarizedPosteriorTransform(weights, offset)
+        found = select_value(two, KNOWN, measure, X, posterior_transform=transform)
+        assert torch.equal(found, select_value(told, KNOWN, measure, X))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        ScalarizedPosteriorTransform(torch.ones(2, dtype=torch.double)),
+        ExpectationPosteriorTransform(2),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_transform_that_mixes_outcomes_is_refused(transform: Any) -> None:
+    model = ModelListGP(model_of(), model_of())
+    with pytest.raises(UnsupportedError, match=r"one weight that is not 0, for one risk. Got"):
+        select_value(model, KNOWN, Expectation(), decisions(), posterior_transform=transform)
 
 
 def test_a_perturbed_decision_is_what_is_queried() -> None:

@@ -11,7 +11,8 @@ from ax.exceptions.core import UserInputError
 from botorch_risk.acquisition import RiskUpperConfidenceBound, select_lacing_value
 from botorch_risk.ax import value_at_risk
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound
-from botorch_risk.risk import ConditionalValueAtRisk, WorstCase
+from botorch_risk.models.fixed_noise import condition
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation, MeanVariance, WorstCase
 from tests.ax.laboratory import node_of
 
 # At the kinks of value-at-risk a line search may end early; BoTorch tries again.
@@ -90,7 +91,54 @@ def test_outcome_constraints_hold_under_the_risk() -> None:
     assert abs(float(parameters["angle"]) - 0.6) < 0.1
 
 
+def variances_left(model: Any, angle: float) -> dict[float, float]:
+    r"""The variance of the mean over the wind, once each wind was read, by conditioning."""
+    winds, shares = (torch.tensor(each, dtype=torch.double) for each in WINDS["wind"])
+    rows = torch.stack([torch.full_like(winds, angle), winds], dim=-1)
+    left = {}
+    for row, wind in zip(rows, winds.tolist(), strict=True):
+        with torch.no_grad():
+            told = condition(model, row[None], torch.zeros(1, 1).double())
+            covariance = told.posterior(rows).distribution.covariance_matrix
+        left[wind] = (shares @ covariance @ shares).item()
+    return left
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["range", "-range"])
+def test_the_context_may_be_the_one_that_tells_most_of_the_risk(objective: str) -> None:
+    client = simulator(objective, risk_measure=Expectation(), value_rule="risk_variance")
+    *_, last = play(client, 6)
+    adapter: Any = client._generation_strategy.adapter
+    bound = adapter.generator._acquisition.acqf.bound
+    left = variances_left(bound.model, float(last["angle"]))
+    assert last["wind"] == min(left, key=left.__getitem__)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value_rule", ["risk_variance", "outcome_variance"])
+def test_other_rules_take_any_risk_with_constraints_and_pending_trials(value_rule: str) -> None:
+    client = simulator(
+        "-range",
+        constraints=["cost <= 0.6"],
+        risk_measure=MeanVariance(1.0),
+        constraint_risk_measure=WorstCase(),
+        value_rule=value_rule,
+    )
+    for _ in range(5):
+        for index, parameters in client.get_next_trials(max_trials=1).items():
+            angle, wind = float(parameters["angle"]), float(parameters["wind"])
+            cost = angle * (0.5 + wind / 20)
+            client.complete_trial(index, {"range": -angle * wind, "cost": cost})
+    batch = client.get_next_trials(max_trials=3)
+    points = [(each["angle"], each["wind"]) for each in batch.values()]
+    assert len(set(points)) == 3  # what is pending counts as read
+    assert {wind for _, wind in points} <= set(WINDS["wind"][0])
+
+
 def test_bad_input() -> None:
+    with pytest.raises(ValueError, match=r"`value_rule` in .*Got 'best'"):
+        value_at_risk(WINDS, value_rule="best")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"as many probabilities as values"):
         value_at_risk({"wind": ([0.0, 1.0], [1.0])})
     with pytest.raises(ValueError, match=r"probabilities of at least 0 that sum to 1"):

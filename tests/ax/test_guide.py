@@ -14,7 +14,7 @@ from tests.bench.campaign_files import ROOT
 # At the kinks of a risk a line search may end early; BoTorch tries again.
 pytestmark = pytest.mark.filterwarnings("ignore:Optimization failed:RuntimeWarning")
 GUIDE = (ROOT / "docs" / "ax.md").read_text(encoding="utf-8")
-FIRST, SECOND, THIRD, PERTURBED, FOURTH, EXPLORING, BEST, CARDS, PARTS = re.findall(
+FIRST, SECOND, THIRD, TABLE, PERTURBED, FOURTH, EXPLORING, BEST, CARDS, PARTS = re.findall(
     r"```python\n(.*?)```", GUIDE, flags=re.DOTALL
 )
 
@@ -47,6 +47,12 @@ def test_a_simulator_takes_three_lines_beyond_plain_ax() -> None:
             distance = float(parameters["angle"]) * (1 - float(parameters["wind"]) / 20)
             client.complete_trial(index, {"distance": distance})
     assert node_of(client, 5) == "value_at_risk"
+
+
+def test_a_finite_table_takes_four_lines_beyond_plain_ax(capsys: Any) -> None:
+    exec("from ax.api.client import Client\n" + TABLE, {})
+    assert capsys.readouterr().out.splitlines()[-1] == "BTMG"
+    assert len(re.findall(r"  # \d$", TABLE, flags=re.MULTILINE)) == 4
 
 
 def test_perturbed_parameters_take_three_lines_beyond_plain_ax() -> None:

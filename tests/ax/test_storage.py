@@ -47,6 +47,9 @@ STRATEGIES: dict[str, Callable[[], GenerationStrategy]] = {
     "risk_averse": lambda: risk_averse("purity", num_initial=3, risk_aversion=2.0, seed=4),
     "level_set": lambda: level_set(threshold=0.1, num_initial=3, seed=4),
     "value_at_risk": lambda: value_at_risk(STIRRING, num_initial=3, seed=4),
+    "value_at_risk, risk variance": lambda: value_at_risk(
+        STIRRING, value_rule="risk_variance", num_initial=3, seed=4
+    ),
     "under_uncertain_context": lambda: under_uncertain_context(
         "purity", HUMIDITY, risk_measure=ConditionalValueAtRisk(0.3), num_initial=3, seed=4
     ),

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.studies.reaction_tables import reactions, report, run
+from bench.studies.reaction_tables import currybo_rows, hits, reactions, report, run
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         with (tmp_path / columns.file).open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow([*names, columns.outcome])
-            for levels in product("abc", repeat=len(names)):
+            for levels in product(("a", "b", "CCO"), repeat=len(names)):
                 writer.writerow([*levels, columns.threshold + generator.normal()])
     monkeypatch.setenv("CURRYBO_TABLES", str(tmp_path))
     return tmp_path
@@ -58,6 +58,57 @@ def test_runs_resumes_and_reports(
     said = to.read_text(encoding="utf-8")
     assert "3 x (16 + 4 + 1) = 63 comparisons" in said
     assert said.count("±") == 63 + 1
+
+
+def test_hits_are_of_the_best_that_the_bandits_seek(
+    tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, measure, best = hits.setting("borylation, share")
+    assert table.conditions.names == (("CCO",), ("a",), ("b",))  # of one solvent, ligands alone
+    assert sorted(best) == [0, 1, 2]
+    zero_or_one, _, _ = hits.setting("borylation, 0 or 1")
+    assert zero_or_one.Y.bool().equal(table.threshold <= table.Y)
+    rates = measure(table.Y, table.Y.new_full((3,), 1 / 3))
+    assert np.allclose(rates, zero_or_one.Y.mean(dim=-1))
+    for module in (run, hits):
+        monkeypatch.setattr(module, "NUM_INITIAL", 4)
+    monkeypatch.setattr(hits, "AT", (5, 6))
+    store, to = tmp_path / "hits.jsonl", tmp_path / "hits.md"
+    arguments = ["hits", "--out", str(store), "--to", str(to), "--num-seeds", "2"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    hits.main()
+    said = to.read_text(encoding="utf-8")
+    assert "after 5 / 6 experiments" in said
+    assert said.count("**") == 2 * len(hits.SETTINGS)
+    assert said.count("1.00 [0.16, 1.00]") >= 2 * 3 * len(hits.RULES)  # all three ligands count
+
+
+def test_differences_to_currybo_are_paired_by_seed() -> None:
+    seeds, draws = range(1000, 1003), np.random.default_rng(0)
+    cells = list(product(currybo_rows.NAMES, currybo_rows.RISKS))
+    ours = {
+        (name, risk, report.DEFAULTS[risk]): {what: draws.random(5) for what in ("average", "end")}
+        for name, risk in cells
+    }
+    theirs = [
+        {
+            "table": name,
+            "risk": risk,
+            "substrate": substrate,
+            "seed": seed,
+            "average": ours[name, risk, report.DEFAULTS[risk]]["average"][seed - 1000] + 0.125,
+            "end": 0.0,
+            "seconds": 4.0,
+        }
+        for (name, risk), substrate, seed in product(
+            cells, (*currybo_rows.SUBSTRATES, currybo_rows.OURS), seeds
+        )
+    ]
+    alone = {**theirs[0], "seed": 1003}  # of a cell that is not complete
+    said = currybo_rows.page([*theirs, alone], ours)
+    assert said.count("| 3 |") == 12
+    assert said.count("**-0.125 ± 0.000**") == said.count("+0.000 ± ") == 24
+    assert "0.10 CPU s a decision" in said
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from botorch_risk.strategies import Pair, RankedCondition, TableSearch, table_search
-from botorch_risk.tables import TABLE_RULES
+from botorch_risk.tables import TABLE_RULES, Factors
 from tests.risk.cases import risk_kernel
 
 CONDITIONS = [f"{base}-{salt}" for base in "PQRS" for salt in "ab"]
@@ -224,3 +224,36 @@ def test_further_readings_of_a_pair_are_averaged() -> None:
     once.tell(pairs, [outcome(pairs[0]) + 0.1, *map(outcome, pairs[1:])])
     assert twice.num_outcomes == 8
     assert twice.recommend().risk == pytest.approx(once.recommend().risk, rel=1e-6)
+
+
+def test_pairs_that_somebody_else_tries_are_pending() -> None:
+    mine, other = search(num_initial=4), search(num_initial=4)
+    first = mine.ask(q=4)
+    for each in (mine, other):
+        each.tell(first, [outcome(pair) for pair in first])
+    plate = mine.ask(q=3)
+    other.mark_pending([*plate[:2], *first, plate[0]])
+    assert other.pending == plate[:2]
+    assert other.num_outcomes == 4
+    assert other.ask(q=1)[0] not in [*first, *plate[:2]]
+    with pytest.raises(InputDataError, match=r"Expected a name of the contexts. Got 'nowhere'"):
+        other.mark_pending([(CONDITIONS[0], "nowhere")])
+    assert len(other.pending) == 3
+
+
+def test_distances_of_the_user_tell_which_conditions_are_alike() -> None:
+    r"""The same as descriptors, of which the distances are those that are given."""
+    numbers = torch.linspace(0, 1, len(CONDITIONS), dtype=torch.double)[:, None]
+    of_numbers = Factors.of(numbers)
+    own = Factors.with_distances(CONDITIONS, of_numbers.distances)
+    found = []
+    for conditions in (numbers, own):
+        one = table_search(conditions, CONTEXTS, risk_measure=Expectation(), num_initial=4)
+        for _ in range(2):
+            pairs = [(one.conditions.names.index(x), w) for x, w in one.ask(q=4)]
+            one.tell(
+                [(one.conditions.names[x], w) for x, w in pairs],
+                [outcome(Pair(CONDITIONS[x], w)) for x, w in pairs],
+            )
+        found.append((pairs, one.recommend().risk))
+    assert found[0] == found[1]

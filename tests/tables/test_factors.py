@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from botorch.exceptions.errors import InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
 
 from botorch_risk.tables import Factors
 
@@ -48,3 +48,33 @@ def test_bad_rows_are_named() -> None:
         Factors.of([("a", "b"), ("c",)])
     with pytest.raises(InputDataError, match=r"no missing category"):
         Factors.of(pd.DataFrame({"base": ["a", None]}))
+
+
+def test_distances_of_the_user() -> None:
+    points = torch.tensor([[0.0, 2.0], [1.0, 5.0], [4.0, 3.0]])
+    expected = Factors.of(points)
+    rows = Factors.with_distances(["p", "q", "r"], expected.distances)
+    assert rows.names == ("p", "q", "r")
+    torch.testing.assert_close(rows.distances, expected.distances)
+    bits = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1]]).double()
+    both = bits @ bits.T
+    sizes = bits.sum(dim=-1)
+    tanimoto = both / (sizes[:, None] + sizes - both)
+    one = Factors.with_distances(["p", "q", "r"], (1 - tanimoto).numpy())
+    assert one.distances.shape == (1, 3, 3)
+    assert Factors.of(one) is one
+    assert one.features.unique(dim=0).shape == (3, 3)
+
+
+def test_bad_distances() -> None:
+    far = 1 - torch.eye(3)
+    for distances in (far[:2], far[None, None], far[:0]):
+        with pytest.raises(BotorchTensorDimensionError, match=r"shape `c x 3 x 3`, for 3 names"):
+            Factors.with_distances("abc", distances)
+    with pytest.raises(InputDataError, match=r"every name of `names` once. Got 'a' twice"):
+        Factors.with_distances(["a", "a", "b"], far)
+    # The last: two steps of length 1 do not lead 3 far.
+    no_points = torch.tensor([[0.0, 1.0, 9.0], [1.0, 0.0, 1.0], [9.0, 1.0, 0.0]])
+    for distances in (far.triu(), 1 + far, far * torch.nan, -far, no_points):
+        with pytest.raises(InputDataError, match=r"Expected squared distances of points"):
+            Factors.with_distances("abc", distances)

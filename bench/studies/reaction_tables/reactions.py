@@ -35,6 +35,7 @@ class Columns:
         contexts: Columns of a context.
         outcome: The column of the outcome.
         threshold: Above which an outcome is good enough, in its unit.
+        only: A column and the value that the rows of the table have in it; all by default.
     """
 
     file: str
@@ -42,6 +43,7 @@ class Columns:
     contexts: tuple[str, ...]
     outcome: str
     threshold: float
+    only: tuple[str, str] | None = None
 
 
 TABLES = {
@@ -107,9 +109,16 @@ def folder() -> Path:
 
 def read(name: str) -> ReactionTable:
     r"""A table by its name in `TABLES`."""
-    columns = TABLES[name]
+    return table_of(TABLES[name])
+
+
+def table_of(columns: Columns) -> ReactionTable:
+    r"""The table that some columns make."""
     with (folder() / columns.file).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
+    if columns.only is not None:
+        name, value = columns.only
+        rows = [row for row in rows if row[name] == value]
     conditions, x = _numbered([tuple(row[c] for c in columns.conditions) for row in rows])
     contexts, w = _numbered([tuple(row[c] for c in columns.contexts) for row in rows])
     y = np.array([float(row[columns.outcome]) for row in rows])

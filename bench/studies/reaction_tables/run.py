@@ -12,13 +12,14 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from bench.studies import stored_rows
 from bench.studies.reaction_tables.reactions import TABLES, ReactionTable, read
+from botorch_risk.risk import RiskMeasure
 from botorch_risk.seeding import argmax_at_random, generators
 from botorch_risk.tables import (
     TableBelief,
@@ -55,36 +56,14 @@ def play(
         their interval `held` the risk, its `width`, its `chance` to be the best, whether it `was`
         the best, and the regret of what it recommends, `reported`.
     """
-    measure, (n_x, n_w) = table.measures()[risk], table.Y.shape
-    weights = torch.full((n_w,), 1 / n_w, dtype=torch.double)
-    true, outcomes = measure(table.Y, weights), table.Y.flatten()
-    pairs = torch.stack(
-        [
-            torch.randperm(n_x * n_w, generator=generator)[:NUM_INITIAL]
-            for generator in generators(seeds, "initial pairs")
-        ]
-    )
-    streams, lotteries = generators(seeds, "pairs"), generators(seeds, "recommendations")
-    regrets: list[Tensor] = []
-    fitted: FittedTable | None = None
+    measure, n_w = table.measures()[risk], table.Y.shape[-1]
+    true = measure(table.Y, torch.full((n_w,), 1 / n_w, dtype=torch.double))
     start = time.process_time()
-    for experiments in range(0, NUM_EXPERIMENTS + 1, plate):
-        readings = TableReadings(table.conditions, table.contexts, pairs, outcomes[pairs])
-        fitted = fit_table(readings, fitted)
-        posterior = TablePosterior.of(readings, fitted.hyperparameters)
-        free = torch.ones(len(seeds), n_x * n_w, dtype=torch.bool).scatter(1, pairs, False)
-        free = free.reshape(-1, n_x, n_w)
-        belief = TableBelief(posterior, measure, weights, free)
-        risks = belief.risk.value  # untried conditions may be equal: their order is not to help
-        lots = [torch.rand(n_x, generator=each, dtype=torch.double) for each in lotteries]
-        regrets.append(true.max() - true[argmax_at_random(risks, torch.stack(lots))])
-        if experiments < NUM_EXPERIMENTS:
-            pairs = torch.cat([pairs, choose_plate(belief, rule, plate, streams)], dim=-1)
+    regrets = []
+    for last in rounds(table, measure, rule, seeds, NUM_EXPERIMENTS, plate):
+        regrets.append(true.max() - true[last.recommended])
     seconds = time.process_time() - start
-    final = [
-        _report(table, true, readings, fitted, belief, row, seed)
-        for row, seed in enumerate(seeds[:NUM_REPORTED])
-    ]
+    final = [_report(table, true, last, row, seed) for row, seed in enumerate(seeds[:NUM_REPORTED])]
     each = torch.stack(regrets, dim=-1)
     row = {
         "average": each.mean(dim=-1),
@@ -95,16 +74,54 @@ def play(
     return {"seconds": round(seconds, 2), **listed}
 
 
-def _report(
+class Round(NamedTuple):
+    r"""What is believed after some experiments, and the condition that is recommended, `R`."""
+
+    readings: TableReadings
+    fitted: FittedTable
+    belief: TableBelief
+    recommended: Tensor
+
+
+def rounds(
     table: ReactionTable,
-    true: Tensor,
-    readings: TableReadings,
-    fitted: FittedTable,
-    belief: TableBelief,
-    row: int,
-    seed: int,
+    measure: RiskMeasure,
+    rule: TableRule,
+    seeds: Sequence[int],
+    num_experiments: int,
+    plate: int = 1,
+) -> Iterator[Round]:
+    r"""The random pairs, then experiments by a rule; the last round is the end."""
+    n_x, n_w = table.Y.shape
+    weights = torch.full((n_w,), 1 / n_w, dtype=torch.double)
+    outcomes = table.Y.flatten()
+    pairs = torch.stack(
+        [
+            torch.randperm(n_x * n_w, generator=generator)[:NUM_INITIAL]
+            for generator in generators(seeds, "initial pairs")
+        ]
+    )
+    streams, lotteries = generators(seeds, "pairs"), generators(seeds, "recommendations")
+    fitted: FittedTable | None = None
+    for experiments in range(0, num_experiments + 1, plate):
+        readings = TableReadings(table.conditions, table.contexts, pairs, outcomes[pairs])
+        fitted = fit_table(readings, fitted)
+        posterior = TablePosterior.of(readings, fitted.hyperparameters)
+        free = torch.ones(len(seeds), n_x * n_w, dtype=torch.bool).scatter(1, pairs, False)
+        free = free.reshape(-1, n_x, n_w)
+        belief = TableBelief(posterior, measure, weights, free)
+        risks = belief.risk.value  # untried conditions may be equal: their order is not to help
+        lots = [torch.rand(n_x, generator=each, dtype=torch.double) for each in lotteries]
+        yield Round(readings, fitted, belief, argmax_at_random(risks, torch.stack(lots)))
+        if experiments < num_experiments:
+            pairs = torch.cat([pairs, choose_plate(belief, rule, plate, streams)], dim=-1)
+
+
+def _report(
+    table: ReactionTable, true: Tensor, last: Round, row: int, seed: int
 ) -> dict[str, float]:
     r"""The final report of one seed, as `table_search` gives it."""
+    readings, fitted, belief, _ = last
     own = TableReadings(table.conditions, table.contexts, readings.pairs[[row]], readings.Y[[row]])
     fit = FittedTable(fitted.theta[[row]], fitted.metric[[row]])
     posterior = TablePosterior.of(own, fit.hyperparameters)

@@ -1,0 +1,301 @@
+r"""A finite table in Ax: conditions x contexts, both of choice parameters."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import torch
+from ax.api.client import Client
+from ax.core.data import Data
+from ax.core.experiment import Experiment
+from ax.core.parameter import ChoiceParameter, FixedParameter
+from ax.core.types import TParameterization
+from ax.exceptions.core import SearchSpaceExhausted, UnsupportedError, UserInputError
+from ax.generation_strategy.external_generation_node import ExternalGenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.storage.json_store.decoder import object_from_json
+from ax.storage.json_store.registry import CORE_CLASS_DECODER_REGISTRY, CORE_DECODER_REGISTRY
+
+from botorch_risk.arguments import check_counts, check_integers
+from botorch_risk.models.botorch_parts import check_risk_measure
+from botorch_risk.risk import Expectation, RiskMeasure
+from botorch_risk.strategies.table_search import Pair, TableSearch, table_search
+from botorch_risk.tables import TABLE_RULES, TableRule
+
+
+class FiniteTableNode(ExternalGenerationNode):
+    r"""Ax's node of a method that is not its own: `table_search` over choice parameters.
+
+    Nothing is remembered between candidates but the arguments: the table is filled from the
+    experiment each time, so that an experiment that was saved and loaded goes on as it would have.
+
+    Args:
+        conditions: Names of the parameters that make a condition.
+        contexts: Names of those that make a context.
+        risk_measure: Over the contexts; larger is better.
+        weights: Of the contexts, in the order of the product of the parameters' values.
+        rule: As in `table_search`.
+        num_initial: As in `table_search`.
+        noise_share: As in `table_search`.
+        seed: Of all that is drawn.
+
+    Raises:
+        TypeError: If `risk_measure` is not a measure of risk.
+        ValueError: If there is no condition or no context, a number is out of its range, or the
+            rule is unknown.
+
+    Example:
+        >>> FiniteTableNode(["base"], ["alcohol"]).name
+        'finite_table'
+    """
+
+    def __init__(
+        self,
+        conditions: Sequence[str],
+        contexts: Sequence[str],
+        risk_measure: RiskMeasure | None = None,
+        weights: Sequence[float] | None = None,
+        rule: TableRule | None = None,
+        num_initial: int = 10,
+        noise_share: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        check_counts(num_initial=num_initial)
+        check_integers(seed=seed)
+        if risk_measure is not None:
+            check_risk_measure(risk_measure)
+        for name, each in (("conditions", conditions), ("contexts", contexts)):
+            if not each or isinstance(each, str):
+                raise ValueError(f"Expected `{name}` to be a list of parameters. Got {each!r}.")
+        if rule is not None and rule not in TABLE_RULES:
+            raise ValueError(f"Expected `rule` to be one of {list(TABLE_RULES)}. Got {rule!r}.")
+        if not 0 <= noise_share <= 1:
+            raise ValueError(f"Expected `noise_share` in [0, 1]. Got {noise_share}.")
+        super().__init__(name="finite_table", should_deduplicate=False)
+        self.conditions, self.contexts = list(conditions), list(contexts)
+        self.risk_measure = Expectation() if risk_measure is None else risk_measure
+        self.weights = None if weights is None else list(weights)
+        self.rule, self.seed = rule, seed
+        self.num_initial, self.noise_share = num_initial, noise_share
+        self._search: TableSearch | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        r"""What the node was built with, for its storage."""
+        names = ("conditions", "contexts", "risk_measure", "weights", "rule", "num_initial")
+        return {name: getattr(self, name) for name in (*names, "noise_share", "seed")}
+
+    @classmethod
+    def deserialize_init_args(
+        cls, args: dict[str, Any], decoder_registry: Any = None, class_decoder_registry: Any = None
+    ) -> dict[str, Any]:
+        r"""The arguments of a node that was stored; Ax leaves a risk measure as it was written."""
+        registries = (
+            decoder_registry or CORE_DECODER_REGISTRY,
+            class_decoder_registry or CORE_CLASS_DECODER_REGISTRY,
+        )
+        return {name: object_from_json(value, *registries) for name, value in args.items()}
+
+    def update_generator_state(self, experiment: Experiment, data: Data) -> None:
+        r"""Fills the table with the data so far."""
+        self._search = self.filled(experiment, data)
+
+    def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
+        r"""The next pair, as if those that are pending had been tried.
+
+        Raises:
+            SearchSpaceExhausted: If every pair was tried or is pending.
+        """
+        assert self._search is not None  # Ax updates the state before
+        # Ax resets it to an integer, which its SQL store does not take for the same as a float.
+        self.fit_time_since_gen = float(self.fit_time_since_gen)
+        self._search.mark_pending([self._pair(each) for each in pending_parameters])
+        asked = self._search.ask(q=1)
+        if not asked:
+            raise SearchSpaceExhausted("Every pair of the table was tried, or is pending.")
+        (pair,) = asked
+        return {
+            **dict(zip(self.conditions, pair.condition, strict=True)),
+            **dict(zip(self.contexts, pair.context, strict=True)),
+        }
+
+    def filled(self, experiment: Experiment, data: Data) -> TableSearch:
+        r"""The search with the outcomes of an experiment.
+
+        Raises:
+            UnsupportedError: If there is more than one objective, or an outcome constraint.
+            UserInputError: If the parameters are others, or not of choices.
+        """
+        metric, sign = _objective(experiment)
+        conditions, contexts = self._factors(experiment)
+        weights = None if self.weights is None else torch.tensor(self.weights, dtype=torch.double)
+        search = table_search(
+            conditions,
+            contexts,
+            risk_measure=self.risk_measure,
+            weights=weights,
+            allowed=self._allowed(experiment, conditions, contexts),
+            rule=self.rule,
+            seed=self.seed,
+            num_initial=self.num_initial,
+            noise_share=self.noise_share,
+        )
+        rows = data.df[data.df["metric_name"] == metric].sort_values("trial_index", kind="stable")
+        arms = experiment.arms_by_name
+        pairs = [self._pair(arms[name].parameters) for name in rows["arm_name"]]
+        outcomes = (sign * rows["mean"]).round(10).tolist()  # as Ax stores them
+        for trial in experiment.trials.values():
+            if trial.status.is_abandoned:  # not asked for again
+                pairs += [self._pair(arm.parameters) for arm in trial.arms]
+                outcomes += [math.nan] * len(trial.arms)
+        if pairs:
+            search.tell(pairs, torch.tensor(outcomes, dtype=torch.double))
+        return search
+
+    def _pair(self, parameters: TParameterization) -> Pair:
+        return Pair(
+            tuple(parameters[name] for name in self.conditions),
+            tuple(parameters[name] for name in self.contexts),
+        )
+
+    def _factors(self, experiment: Experiment) -> tuple[pd.DataFrame, pd.DataFrame]:
+        r"""The rows and the columns of the table, each named by the values of its parameters."""
+        parameters = experiment.search_space.parameters
+        named = [*self.conditions, *self.contexts]
+        if sorted(named) != sorted(parameters):
+            raise UserInputError(
+                f"Expected conditions and contexts to be the parameters of the experiment, "
+                f"{list(parameters)}, each once. Got {named}."
+            )
+        values = {}
+        for name, parameter in parameters.items():
+            if isinstance(parameter, FixedParameter):
+                values[name] = [parameter.value]
+            elif isinstance(parameter, ChoiceParameter):
+                values[name] = list(parameter.values)
+            else:
+                raise UserInputError(
+                    f"Expected choice parameters. Got {name!r}, a {type(parameter).__name__}."
+                )
+
+        def product(names: list[str]) -> pd.DataFrame:
+            rows = list(itertools.product(*(values[name] for name in names)))
+            frame = pd.DataFrame(rows, columns=names)
+            frame.index = pd.Index(rows, tupleize_cols=False)
+            numbers = [name for name in names if getattr(parameters[name], "is_ordered", False)]
+            categories = [name for name in names if name not in numbers]
+            return frame.astype(dict.fromkeys(categories, str))
+
+        return product(self.conditions), product(self.contexts)
+
+    def _allowed(
+        self, experiment: Experiment, conditions: pd.DataFrame, contexts: pd.DataFrame
+    ) -> torch.Tensor | None:
+        r"""Which pairs meet the parameter constraints."""
+        space = experiment.search_space
+        if not space.parameter_constraints:
+            return None
+        names = [*self.conditions, *self.contexts]
+        met = [
+            [
+                space.check_membership(dict(zip(names, (*x, *w), strict=True)))
+                for w in contexts.index
+            ]
+            for x in conditions.index
+        ]
+        return torch.tensor(met)
+
+
+def _objective(experiment: Experiment) -> tuple[str, float]:
+    r"""The metric of the objective, and the sign that makes it larger-is-better."""
+    config = experiment.optimization_config
+    if config is None:
+        raise UserInputError("Expected an experiment with an objective. Got none.")
+    if not config.objective.is_single_objective or config.outcome_constraints:
+        raise UnsupportedError(
+            "Expected one objective of one metric, without outcome constraints, for a finite "
+            f"table. Got {config}."
+        )
+    (metric,) = config.objective.metric_names
+    return metric, -1.0 if config.objective.minimize else 1.0
+
+
+def finite_table(
+    conditions: Sequence[str],
+    contexts: Sequence[str],
+    *,
+    risk_measure: RiskMeasure | None = None,
+    weights: Sequence[float] | None = None,
+    rule: TableRule | None = None,
+    num_initial: int = 10,
+    noise_share: float = 0.1,
+    seed: int = 0,
+) -> GenerationStrategy:
+    r"""Conditions x contexts in Ax, both of choice parameters: which pair to try next.
+
+    What `strategies.table_search` is outside of Ax: the condition with the best risk over the
+    contexts is sought, an experiment tries one pair, and no pair is asked for twice. Several
+    parameters may make a condition, and several a context; the values of ordered ones are numbers.
+    A batch is a plate, each pair chosen as if those before had been read. `filled_table` has the
+    recommendation. Of an objective that is minimised the risk is taken of its negative.
+
+    Args:
+        conditions: Names of the choice parameters that make a condition.
+        contexts: Names of those that make a context.
+        risk_measure: Over the contexts; larger is better. By default `Expectation()`.
+        weights: Probabilities of the contexts, in the order of the product of the values of their
+            parameters, the last one fastest; equal by default.
+        rule: How pairs are chosen, as in `table_search`; by default by the risk.
+        num_initial: How many pairs are chosen at random at first.
+        noise_share: The part of what is unexplained of a pair that is noise, as in `table_search`.
+        seed: Of all that is drawn.
+
+    Raises:
+        TypeError: If `risk_measure` is not a measure of risk.
+        ValueError: As `FiniteTableNode`.
+
+    Example:
+        >>> finite_table(["base", "solvent"], ["alcohol"]).name
+        'finite_table'
+    """
+    node = FiniteTableNode(
+        conditions, contexts, risk_measure, weights, rule, num_initial, noise_share, seed
+    )
+    return GenerationStrategy(name="finite_table", nodes=[node])
+
+
+def filled_table(client: Client) -> TableSearch:
+    r"""The table of a client with all its outcomes: `recommend()` and `ranking()` follow.
+
+    Args:
+        client: Of an experiment whose strategy is `finite_table`.
+
+    Raises:
+        AssertionError: Ax's own, if the client has no experiment or no generation strategy.
+        UnsupportedError: If the strategy is another one.
+
+    Example:
+        >>> from ax.api.configs import ChoiceParameterConfig
+        >>> client = Client()
+        >>> bases, alcohols = ["DBU", "BTMG", "MTBD"], list("uvwxyz")
+        >>> client.configure_experiment([
+        ...     ChoiceParameterConfig("base", bases, "str", is_ordered=False),
+        ...     ChoiceParameterConfig("alcohol", alcohols, "str", is_ordered=False),
+        ... ])
+        >>> client.configure_optimization("conversion")
+        >>> client.set_generation_strategy(finite_table(["base"], ["alcohol"], num_initial=4))
+        >>> for _ in range(2):
+        ...     for index, pair in client.get_next_trials(max_trials=4).items():
+        ...         outcome = {"DBU": 0.2, "BTMG": 0.9, "MTBD": 0.5}[pair["base"]]
+        ...         _ = client.complete_trial(index, {"conversion": outcome})
+        >>> filled_table(client).recommend().condition
+        ('BTMG',)
+    """
+    experiment, strategy = client._experiment, client._generation_strategy
+    (*_, node) = strategy._nodes
+    if not isinstance(node, FiniteTableNode):
+        raise UnsupportedError(f"Expected a strategy `finite_table`. Got {strategy.name!r}.")
+    return node.filled(experiment, experiment.lookup_data())
