@@ -355,7 +355,7 @@ def log_marginal_likelihood(
     # tr(S A) = y' A^-1 y - n, and of A all but the noise is proportional to the outputscale.
     signal = fit - count - (diagonal * noise).sum(-1)
     gradient = Hyperparameters(
-        lengthscale=_lengthscale_gradient(Z, sensitivity * slope, outputscale, lengthscale),
+        lengthscale=lengthscale_gradient(Z, sensitivity * slope, outputscale, lengthscale),
         noise=_noise_gradient(diagonal, hyperparameters.noise),
         outputscale=0.5 * signal / outputscale,
         constant=weights.sum((-2, -1)),
@@ -380,7 +380,7 @@ def _leave_out(observed: Tensor, covariance: Tensor, noise: Tensor) -> tuple[Ten
     return covariance * pairs, torch.where(observed, noise, 1.0)
 
 
-def _lengthscale_gradient(
+def lengthscale_gradient(
     Z: Tensor, weighted: Tensor, outputscale: Tensor, lengthscale: Tensor
 ) -> Tensor:
     r"""`sum_ij W_ij (z_i - z_j)^2 / (2 l)` for each input without an `n x n x d` tensor."""
