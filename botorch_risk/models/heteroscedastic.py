@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from typing import Any, Literal, Self
 
@@ -24,12 +25,15 @@ from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
-from gpytorch.mlls import MarginalLogLikelihood
+from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
 from gpytorch.models import GP
 from torch import Tensor
 
 from botorch_risk.arguments import check_nonnegative
-from botorch_risk.fit.exact_gp import fit_with_loss_like
+from botorch_risk.fit.exact_gp import fit_exact_gp, fit_with_loss_like
+from botorch_risk.fit.objective import set_best_constant
+from botorch_risk.fit.parameters import NotInClosedFormError
+from botorch_risk.fit.results import FitResult
 from botorch_risk.gradients import predicting_with
 from botorch_risk.models import fixed_noise
 from botorch_risk.models import training_data as data
@@ -110,7 +114,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         *,
         variance_link: Literal["log", "identity"] = "log",
         sample_variance_noise: Literal["inferred", "bound", "pointwise"] | None = None,
-        noise_evidence: Literal["spread", "readings"] = "spread",
+        noise_evidence: Literal["readings", "spread"] | None = None,
         noise_beta: float = 1.0,
         min_noise_variance: float | None = None,
         max_noise_variance: float | None = None,
@@ -168,7 +172,10 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         """
         check_nonnegative(noise_beta=noise_beta)
         limits = NoiseLimits(floor=min_noise_variance, ceiling=max_noise_variance)
-        X, outcomes = data.read_training_data(train_X, train_Y, train_Yvar, known_noise is None)
+        learns_from_spread = noise_evidence == "spread" or variance_link != "log"
+        X, outcomes = data.read_training_data(
+            train_X, train_Y, train_Yvar, known_noise is None and learns_from_spread
+        )
         observed = outcomes.counts > 0
         outcome_transform = scale_of_observed(outcome_transform, observed)
         noise: NoiseProcess
@@ -184,7 +191,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
                 beta=noise_beta,
                 covar_module=noise_covar_module,
                 input_transform=copy.deepcopy(input_transform),
-                evidence=noise_evidence,
+                evidence=noise_evidence or _default_evidence(variance_link, outcomes),
             )
         noise_of_rows, is_positive = noise.of_rows(X, outcomes, noise_beta)
         inputs = stand_in_first(X, observed)
@@ -452,15 +459,18 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         Raises:
             ValueError: If the upper bound of the noise is not positive and no floor is set.
         """
-        if self.is_conditioned:
-            raise UnsupportedError(
-                "Expected a model built from its data. Got one conditioned on further observations."
-            )
+        self._require_own_data()
         self.noise.observe_readings(self.mean_model, self._outcomes)
         noise, is_positive = self.noise.of_rows(self.train_X, self._outcomes, self.noise_beta)
         fixed_noise.set_fixed_noise(self.mean_model, noise)
         self._note_noise(noise, is_positive)
         self._require_noise()
+
+    def _require_own_data(self) -> None:
+        if self.is_conditioned:
+            raise UnsupportedError(
+                "Expected a model built from its data. Got one conditioned on further observations."
+            )
 
     def _note_noise(self, noise: Tensor, is_positive: bool) -> None:
         self._is_noise_current = is_positive
@@ -485,18 +495,47 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
             raise UnsupportedError(
                 "Expected no closure: MeanVarianceGP fits two processes, one after the other."
             )
+        given = {name: value for name, value in options.items() if value is not None}
+        if type(mll) is ExactMarginalLogLikelihood and not given and self.noise.fits_with_mean:
+            with suppress(NotInClosedFormError):
+                if not self.fit_in_closed_form().has_failed:
+                    return mll.eval()
         fit = fit_with_loss_like(mll, **options)
         return mll.eval() if self.fit_processes(fit) else mll
 
-    def fit_processes(self, fit: Callable[[Any], bool]) -> bool:
-        r"""Fit the noise, evaluate Eq. (16), and fit the mean.
+    def fit_in_closed_form(self, **options: Any) -> FitResult:
+        r"""Fit both processes at once to all readings; called by `fit_exact_gp(model)`.
 
         Args:
-            fit: Fits one `SingleTaskGP` in place and returns whether it succeeded.
+            options: Of `fit_exact_gp`: `rough_start`, `previous`, `max_iterations`, `tolerance`.
+
+        Raises:
+            NotInClosedFormError: If the noise has other evidence, or a part of a process is not
+                supported.
+            UnsupportedError: If the model was conditioned.
+        """
+        self._require_own_data()
+        result = self.noise.fit_with_mean(self.mean_model, self._outcomes, **options)
+        self.refresh_noise()
+        set_best_constant(self.mean_model)
+        self.eval()
+        return result
+
+    def fit_processes(self, fit: Callable[[Any], bool] | None = None) -> bool:
+        r"""Fit both processes at once, or one after the other by another loss.
+
+        Args:
+            fit: Fits one `SingleTaskGP` in place and returns whether it succeeded. The noise is
+                fitted, Eq. (16) is evaluated, and the mean is fitted; twice if the residuals from
+                the mean inform the noise. `fit_exact_gp`, of both at once if possible, if omitted.
 
         Returns:
             Whether all fits succeeded.
         """
+        if fit is None and self.noise.fits_with_mean:
+            with suppress(NotInClosedFormError):
+                return not self.fit_in_closed_form().has_failed
+        fit = fit or (lambda process: not fit_exact_gp(process).has_failed)
         fitted = True
         for _ in range(1 + self.noise.num_alternations):
             fitted = self.noise.fit(fit) and fitted
@@ -538,6 +577,10 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
     def _require_noise(self) -> None:
         if not self._is_noise_current:
             self.noise_of_means(self.train_X, self.train_counts.clamp_min(1))
+
+
+def _default_evidence(link: str, outcomes: RepeatedOutcomes) -> str:
+    return "readings" if link == "log" and not outcomes.known_variances else "spread"
 
 
 @DrawMatheronPaths.register(MeanVarianceGP)
