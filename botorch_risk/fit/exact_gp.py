@@ -128,10 +128,7 @@ def fit_exact_gp(
             )
         try:
             result: FitResult = composed.fit_in_closed_form(
-                rough_start=rough_start,
-                previous=previous,
-                max_iterations=max_iterations,
-                tolerance=tolerance,
+                previous=previous, max_iterations=max_iterations, tolerance=tolerance
             )
             return result
         except NotInClosedFormError as error:
@@ -215,26 +212,34 @@ def _fit_parts(
     objective = MarginalLikelihoodObjective(parts, observed)
     generators = _generators(parts, num_restarts, seeds)
     starts = make_starts(objective, parts.batch_shape, rougher, num_restarts, generators)
-    return maximize(objective, starts, previous, options)
+    return maximize(objective, starts.of, previous, options)
 
 
 def maximize(
-    objective: FitObjective, starts: Starts, previous: Optimum | None, options: Mapping[str, Any]
+    objective: FitObjective,
+    starts: Callable[[ndarray], Starts],
+    previous: Optimum | None,
+    options: Mapping[str, Any],
 ) -> FitResult:
-    r"""Maximise an objective from its starts, or from where the previous fit ended."""
+    r"""Maximise an objective from its starts, or from where the previous fit ended.
+
+    `starts` makes the starts of the replicates that a mask chooses.
+    """
     if previous is None:
-        minima = _minimize(objective, starts, options)
-        return _collect(objective, minima, starts.rows, objective.num_observed)
+        begun = starts(np.ones(len(objective.num_observed), dtype=bool))
+        return _collect(
+            objective, minimize(objective, begun, options), begun.rows, objective.num_observed
+        )
     warm_start = warm_starts(objective, previous)
     due = is_due(objective, previous)
-    begun = warm_start.followed_by(starts.of(due))
-    minima, rows, count = _minimize(objective, begun, options), begun.rows, len(due)
+    begun = warm_start.followed_by(starts(due)) if due.any() else warm_start
+    minima, rows, count = minimize(objective, begun, options), begun.rows, len(due)
     warm = minima.of(np.arange(count))
     late = has_moved(previous, warm) & ~due
     if late.any():
-        again = starts.of(late)
+        again = starts(late)
         known = warm.x, np.where(warm.status == RowStatus.CONVERGED, warm.value, np.nan)
-        minima = minima.joined(_minimize(objective, again, {**options, "known": known}))
+        minima = minima.joined(minimize(objective, again, {**options, "known": known}))
         rows = np.concatenate([rows, count + again.rows])
         order = np.argsort(rows)
         minima, rows = minima.of(order), rows[order]
@@ -242,7 +247,7 @@ def maximize(
     return _collect(objective, minima, rows, fresh_at)
 
 
-def _minimize(objective: FitObjective, starts: Starts, options: Mapping[str, Any]) -> Minima:
+def minimize(objective: FitObjective, starts: Starts, options: Mapping[str, Any]) -> Minima:
     rows = starts.rows
     return minimize_rows(
         lambda theta, index: objective(theta, rows[index]),
@@ -252,11 +257,10 @@ def _minimize(objective: FitObjective, starts: Starts, options: Mapping[str, Any
         max_step=MAX_LOG_STEP,
         precision=objective.precision,
         noise=min(NOISE * objective.precision, 1e-4),  # in float32 the product is of order 1
-        decrease_tolerance=PROMISE,
         metric=starts.metric,
         groups=rows % len(objective.num_observed),
         hope=np.inf,  # a likelihood has long flat valleys, whose slopes promise little
-        **options,
+        **{"decrease_tolerance": PROMISE, **options},
     )
 
 

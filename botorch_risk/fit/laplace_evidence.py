@@ -6,20 +6,24 @@ At `n` distinct inputs with `k_i` readings each, of mean `y_i` and sum of square
     R = diag(exp(h) / k)
 
 by Woodbury over the distinct inputs [Binois2018hetgp]_. `h` is a Gaussian process itself, of mean
-`m` and covariance `C`, and is integrated out by Laplace's approximation
-([Rasmussen2006gp]_, Section 3.4):
+`m` and covariance `C`. It is integrated out by Laplace's approximation ([Rasmussen2006gp]_,
+Section 3.4) at its mode:
 
-    evidence = log p(readings | h) - (h - m)' C^-1 (h - m) / 2 - log |I + W C| / 2  at the mode h
+    evidence = log p(readings | h) - (h - m)' C^-1 (h - m) / 2 - log |I + W C| / 2
 
 With `P = (K + R)^-1` and `a = P y` the slope of the log likelihood in `h`, its curvature (minus the
-second derivative) and the expected curvature are
+second derivative), and the diagonal of the expected curvature, which `W` is, are
 
     g = (SS exp(-h) - (k - 1) + R a^2 - R diag(P)) / 2
     E = diag(SS exp(-h) - R a^2 + R diag(P)) / 2 + (R a) P (R a)' - R (P * P) R / 2
-    W = (diag(k - 1) + R (P * P) R) / 2
+    w = (k - 1 + (R diag(P))^2) / 2
 
-The mode is `h = m + C v` with `v = g`, so that `C` is never inverted. All matrices are batched over
-rows, each with its own data and hyperparameters; rows do not interact.
+so that a row counts as `k - R diag(P)` degrees of freedom, and a single reading says something as
+well. The mode is `h = m + C v` with `v = g`: `C` is never inverted. At the mode the likelihood acts
+as Gaussian observations `h + g / w` of variance `1 / w` do.
+
+All matrices are batched over rows, each with its own data and hyperparameters; rows do not
+interact.
 """
 
 from __future__ import annotations
@@ -30,15 +34,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# Added to the noise variances, in units of the targets' variance: a covariance has a Cholesky
-# factor then, even if the noise is far below what the data resolve.
-FLOOR = 1e-8
 # The most that a log noise variance may move in one step: the likelihood is an exponential in it.
 MAX_STEP = 2.0
-# A step of the exact curvature is the last one if it is shorter: what is left is its square.
-_LAST_STEP = 1e-5
-# A step of the expected curvature leaves a share of itself.
-_LAST_SCORING_STEP = 1e-9
+# Where a step is shorter than this the search ends, before it: the value is off by its square, and
+# the derivatives by its length.
+LAST_STEP = 1e-5
+MAX_STEPS = 64
+# After which steps an accelerator is asked whether all rows have ended, for which it has to finish
+# what it does; on a CPU this costs nothing. From the mode of a point nearby it takes three or four.
+ASKS = (3, 6, 12, 24)
 
 
 class Readings(NamedTuple):
@@ -48,8 +52,8 @@ class Readings(NamedTuple):
         means: Their means about the prior mean, `rows x n`; 0 where there is no reading.
         counts: Numbers of readings, `rows x n`.
         squares: Sums of squares about the means, `rows x n`.
-        level: The log noise variance at which the process of the noise is 0, `rows`.
-        floor: What is added to noise variances, `rows`.
+        level: The prior mean of the log noise variances, `rows`.
+        floor: Added to the noise of each mean, `rows`, so that covariances have Cholesky factors.
     """
 
     means: Tensor
@@ -62,9 +66,9 @@ class Readings(NamedTuple):
         return Readings(*(tensor[index] for tensor in self))
 
     def masked(self, covariance: Tensor) -> Tensor:
-        r"""A covariance of the mean `rows x n x n` without inputs that have no reading."""
-        observed = self.counts > 0
-        return covariance * (observed.unsqueeze(-1) & observed.unsqueeze(-2))
+        r"""A covariance `rows x n x n` without inputs that have no reading."""
+        observed = (self.counts > 0).to(covariance)
+        return covariance * observed.unsqueeze(-1) * observed.unsqueeze(-2)
 
 
 class Likelihood(NamedTuple):
@@ -76,6 +80,7 @@ class Likelihood(NamedTuple):
         noise: The diagonal of `R`, `rows x n`; 0 for inputs without a reading.
         precision: `P`, `rows x n x n`.
         weights: `a`, `rows x n`.
+        leverage: `R diag(P)`, `rows x n`.
     """
 
     value: Tensor
@@ -83,111 +88,136 @@ class Likelihood(NamedTuple):
     noise: Tensor
     precision: Tensor
     weights: Tensor
+    leverage: Tensor
 
-    def curvatures(self, h: Tensor, data: Readings) -> tuple[Tensor, Tensor]:
-        r"""The exact curvature `E` and the expected one `W`, `rows x n x n` each."""
+    def expected_curvature(self, data: Readings) -> Tensor:
+        r"""The weights `w`, `rows x n`."""
+        return 0.5 * ((data.counts - 1).clamp_min(0.0) + self.leverage.square())
+
+    def curvature(self, h: Tensor, data: Readings) -> Tensor:
+        r"""The exact curvature `E`, `rows x n x n`."""
         pulled = self.noise * self.weights
-        leverage = self.noise * self.precision.diagonal(dim1=-2, dim2=-1)
-        outer = self.noise.unsqueeze(-1) * self.precision
-        squared = outer * outer.mT * 0.5
-        exact = pulled.unsqueeze(-1) * self.precision * pulled.unsqueeze(-2) - squared
-        curve = data.squares * (-h).exp() - pulled * self.weights + leverage
-        exact.diagonal(dim1=-2, dim2=-1).add_(curve, alpha=0.5)
-        squared.diagonal(dim1=-2, dim2=-1).add_((data.counts - 1).clamp_min(0.0), alpha=0.5)
-        return exact, squared
+        half = self.noise * math.sqrt(0.5)
+        squared = self.precision * half.unsqueeze(-1)
+        squared *= half.unsqueeze(-2)
+        curvature = pulled.unsqueeze(-1) * pulled.unsqueeze(-2)
+        curvature -= squared
+        curvature *= self.precision
+        own = data.squares * (-h).exp() - pulled * self.weights + self.leverage
+        curvature.diagonal(dim1=-2, dim2=-1).add_(own, alpha=0.5)
+        return curvature
 
 
-def log_likelihood(h: Tensor, covariance: Tensor, data: Readings) -> Likelihood:
-    r"""The log likelihood of log noise variances `rows x n`.
+class LogLikelihood:
+    r"""The log likelihood of log noise variances for rows of readings and covariances.
 
-    `covariance` is that of the mean, `rows x n x n`, from `Readings.masked`.
+    Args:
+        covariance: Of the mean, from `Readings.masked`, `rows x n x n`.
+        data: The readings.
     """
-    observed = data.counts > 0
-    noise = (h.exp() / data.counts).where(observed, torch.zeros_like(h))
-    within = (data.counts - 1).clamp_min(0.0)
-    diagonal = torch.where(observed, noise + data.floor.unsqueeze(-1), 1.0)
-    factor, info = torch.linalg.cholesky_ex(covariance + torch.diag_embed(diagonal))
-    # What is left of a matrix without a factor may be singular; its row is NaN.
-    log_determinant = torch.where(info == 0, 0.0, torch.nan)
-    log_determinant = log_determinant + factor.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
-    precision = torch.cholesky_inverse(factor)
-    weights = (precision @ data.means.unsqueeze(-1)).squeeze(-1)
-    spread = data.squares * (-h).exp()
-    constant = (data.counts.sum(-1) * math.log(2 * math.pi)).add(
-        data.counts.clamp_min(1.0).log().sum(-1)
-    )
-    fit = (data.means * weights + within * h + spread).sum(-1) + constant
-    pull = noise * (weights.square() - precision.diagonal(dim1=-2, dim2=-1))
-    return Likelihood(
-        value=-0.5 * fit - log_determinant,
-        slope=0.5 * (spread - within + pull),
-        noise=noise,
-        precision=precision,
-        weights=weights,
-    )
+
+    def __init__(self, covariance: Tensor, data: Readings) -> None:
+        observed = data.counts > 0
+        zero = torch.zeros_like(data.counts)
+        self._share = torch.where(observed, 1 / data.counts, zero)
+        self._within = (data.counts - 1).clamp_min(0.0)
+        self._data = data
+        self._covariance = covariance.clone()
+        self._covariance.diagonal(dim1=-2, dim2=-1).add_(
+            torch.where(observed, data.floor.unsqueeze(-1), 1.0)
+        )
+        of_counts = data.counts.clamp_min(1.0).log().sum(-1)
+        self._constant = 0.5 * (data.counts.sum(-1) * math.log(2 * math.pi) + of_counts)
+
+    def __call__(self, h: Tensor) -> Likelihood:
+        data, noise = self._data, h.exp() * self._share
+        covariance = self._covariance.clone()
+        covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
+        factor, info = torch.linalg.cholesky_ex(covariance)
+        precision = torch.cholesky_inverse(factor)
+        weights = (precision @ data.means.unsqueeze(-1)).squeeze(-1)
+        spread = data.squares * (-h).exp()
+        leverage = noise * precision.diagonal(dim1=-2, dim2=-1)
+        log_determinant = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        fit = (data.means * weights + self._within * h + spread).sum(-1)
+        value = -0.5 * fit - log_determinant - self._constant
+        slope = 0.5 * (spread - self._within + noise * weights.square() - leverage)
+        # What is left of a matrix without a factor may be anything.
+        value = value.masked_fill(info > 0, torch.nan)
+        return Likelihood(value, slope, noise, precision, weights, leverage)
 
 
 class Mode(NamedTuple):
-    r"""Where the search for the most probable log noise variances stands.
+    r"""The most probable log noise variances.
 
     Args:
         pull: `v`, with the mode at `level + C v`, `rows x n`.
-        found: Whether it has ended, `rows`.
+        h: The mode, `rows x n`.
+        found: Whether the search has ended, `rows`.
+        value: Of the log likelihood and the log prior of `h` without its determinant, `rows`.
+        likelihood: The likelihood there.
+        system: The factors of `I + E C`.
     """
 
     pull: Tensor
+    h: Tensor
     found: Tensor
+    value: Tensor
+    likelihood: Likelihood
+    system: tuple[Tensor, Tensor]
 
 
-def find_mode(
-    covariance: Tensor, noise_covariance: Tensor, data: Readings, start: Tensor, num_steps: int
-) -> Mode:
+def find_mode(covariance: Tensor, noise_covariance: Tensor, data: Readings, start: Tensor) -> Mode:
     r"""Newton's method for the most probable log noise variances.
 
-    A row takes steps of the exact curvature where these lead upwards, and of the expected one
-    elsewhere; a step that lowers the objective is shortened. A row that has ended does not change
+    A row takes steps of the exact curvature if these lead upwards, and of the expected one
+    otherwise; a step that lowers the objective is shortened. A row that has ended does not change
     any more, so that it does not depend on the rows beside it.
 
     Args:
-        covariance: Of the mean, masked, `rows x n x n`.
+        covariance: Of the mean, from `Readings.masked`, `rows x n x n`.
         noise_covariance: `C`, `rows x n x n`.
         data: The readings.
         start: `v` to begin with, `rows x n`.
-        num_steps: How many steps to take, without asking the device how it goes.
     """
-    one = torch.eye(start.shape[-1], dtype=start.dtype, device=start.device)
+    likelihood_at = LogLikelihood(covariance, data)
+    level = data.level.unsqueeze(-1)
     pull, step = start, torch.zeros_like(start)
-    best = torch.full_like(start[..., 0], -torch.inf)
+    best = torch.full_like(data.level, -torch.inf)
     exact = torch.ones_like(best, dtype=torch.bool)
     found = ~exact
-    for _ in range(num_steps):
+    asks = range(MAX_STEPS) if start.device.type == "cpu" else ASKS
+    for number in range(MAX_STEPS):
         trial = pull + step
         offset = _times(noise_covariance, trial)
-        h = data.level.unsqueeze(-1) + offset
-        part = log_likelihood(h, covariance, data)
+        h = level + offset
+        part = likelihood_at(h)
         value = part.value - 0.5 * (trial * offset).sum(-1)
         higher = value >= best - 1e-10 * best.abs()  # False for NaN
-        curvature = torch.where((exact & higher)[:, None, None], *part.curvatures(h, data))
+        exact = exact & higher
+        curvature = part.curvature(h, data)
+        expected = part.expected_curvature(data)
+        curvature = torch.where(exact[:, None, None], curvature, torch.diag_embed(expected))
+        system = curvature @ noise_covariance
+        system.diagonal(dim1=-2, dim2=-1).add_(1.0)
+        factor, pivots, _ = torch.linalg.lu_factor_ex(system)
         miss = part.slope - trial
-        newton = _solve(one + curvature @ noise_covariance, miss)
+        newton = torch.linalg.lu_solve(factor, pivots, miss.unsqueeze(-1)).squeeze(-1)
         move = _times(noise_covariance, newton)
         length = move.abs().amax(-1)
         upwards = (move * miss).sum(-1) >= 0  # False for NaN
-        newton = newton * (MAX_STEP / length.clamp_min(MAX_STEP)).unsqueeze(-1)
-        last = torch.where(exact, length <= _LAST_STEP, length <= _LAST_SCORING_STEP)
-        last = last & higher & upwards & ~found
-        # A row that goes down, or whose exact curvature leads down, scores in its next step.
-        exact = higher & upwards & (length < 1.0)
-        proposed = newton.where(upwards.unsqueeze(-1), torch.zeros_like(newton))
-        pull = torch.where((higher & ~found).unsqueeze(-1), trial, pull)
-        best = value.where(higher & ~found, best)
-        step = torch.where(higher.unsqueeze(-1), proposed, 0.25 * step)
-        pull = torch.where(last.unsqueeze(-1), pull + step, pull)
-        found = found | last
-        if found.device.type == "cpu" and bool(found.all()):  # asking costs nothing here
+        # A row that is not there yet, but that can do no better, ends as well.
+        found = found | (exact & (length <= LAST_STEP) & (upwards | (length <= 1e-3 * LAST_STEP)))
+        if number in asks and bool(found.all()):
             break
+        pull, best = trial.where(higher.unsqueeze(-1), pull), value.where(higher, best)
+        newton = newton * (MAX_STEP / length.clamp_min(MAX_STEP)).unsqueeze(-1)
+        newton = newton.masked_fill(~upwards.unsqueeze(-1), 0.0)
+        step = torch.where(higher.unsqueeze(-1), newton, 0.25 * step)
         step = step.masked_fill(found.unsqueeze(-1), 0.0)
-    return Mode(pull, found)
+        # Where the exact curvature led down or far, the next step is one of the expected one.
+        exact = found | (higher & upwards & (length < 1.0))
+    return Mode(trial, h, found, value, part, (factor, pivots))
 
 
 class Evidence(NamedTuple):
@@ -204,44 +234,39 @@ class Evidence(NamedTuple):
     of_noise: Tensor
 
 
-def evidence_at(
-    covariance: Tensor, noise_covariance: Tensor, data: Readings, pull: Tensor
-) -> Evidence:
-    r"""The evidence and its exact derivatives, with the mode in `pull`.
+def evidence_at(mode: Mode, noise_covariance: Tensor, data: Readings) -> Evidence:
+    r"""The evidence and its exact derivatives.
 
-    The first two terms are stationary at the mode. The determinant is not: how the mode moves comes
-    from one system of equations with the exact curvature.
+    The likelihood and the prior are stationary at the mode. The determinant is not: how the mode
+    moves comes from one more solution with the exact curvature.
     """
-    C, v = noise_covariance, pull
-    one = torch.eye(v.shape[-1], dtype=v.dtype, device=v.device)
-    offset = _times(C, v)
-    h = data.level.unsqueeze(-1) + offset
-    part = log_likelihood(h, covariance, data)
-    exact, expected = part.curvatures(h, data)
+    C, v, part = noise_covariance, mode.pull, mode.likelihood
     R, P, a = part.noise, part.precision, part.weights
-    factor, pivots, _ = torch.linalg.lu_factor_ex(one + expected @ C)
-    log_determinant = factor.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
-    M = torch.linalg.lu_solve(factor, pivots, expected)  # (I + W C)^-1 W
-    covariance_of_h = C - C @ M @ C
-    Q = R.unsqueeze(-1) * covariance_of_h * P * R.unsqueeze(-2)
-    PQ = P @ Q
-    slope = 0.5 * (R * (PQ * P).sum(-1) - (Q * P).sum(-1))  # of -log |I + W C| / 2 in h
-    q = _solve(one + exact @ C, slope)
-    s = _times(C, q) * R
-    b = _times(P, s * a)
-    of_mean = (PQ + P * s.unsqueeze(-2) - one) @ P
-    of_mean = 0.5 * (of_mean + _outer(a, a) - _outer(a, b) - _outer(b, a))
-    of_noise = 0.5 * (_outer(v, v) - M + _outer(q, v) + _outer(v, q))
-    return Evidence(part.value - 0.5 * ((v * offset).sum(-1) + log_determinant), of_mean, of_noise)
+    root = part.expected_curvature(data).sqrt()
+    # I + W^1/2 C W^1/2 has the determinant of I + W C, and eigenvalues of at least 1.
+    balanced = C * root.unsqueeze(-1) * root.unsqueeze(-2)
+    balanced.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    factor, _ = torch.linalg.cholesky_ex(balanced)
+    log_determinant = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    M = torch.cholesky_inverse(factor) * root.unsqueeze(-1) * root.unsqueeze(-2)  # (W^-1 + C)^-1
+    # What the variance of h given the readings adds to the derivatives of the weights.
+    variance = C.diagonal(dim1=-2, dim2=-1) - ((C @ M) * C).sum(-1)
+    p = part.leverage
+    own = variance * p * R
+    slope = 0.5 * (R * _times(P.square(), own) - variance * p.square())  # in h
+    q = torch.linalg.lu_solve(*mode.system, slope.unsqueeze(-1)).squeeze(-1)
+    s = _times(C, q)
+    b = _times(P, s * R * a)
+    of_mean = (P * (own + s * R).unsqueeze(-2)) @ P - P
+    of_mean = of_mean + _outer(a, a - b) - _outer(b, a)
+    of_noise = _outer(v + q, v) + _outer(v, q) - M
+    # The search ends a little before the mode, from where the determinant is a straight line.
+    value = mode.value - 0.5 * log_determinant + (s * (part.slope - v)).sum(-1)
+    return Evidence(value, 0.5 * of_mean, 0.5 * of_noise)
 
 
 def _times(matrix: Tensor, vector: Tensor) -> Tensor:
     return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
-
-
-def _solve(matrix: Tensor, vector: Tensor) -> Tensor:
-    solution, _ = torch.linalg.solve_ex(matrix, vector.unsqueeze(-1))
-    return solution.squeeze(-1)
 
 
 def _outer(first: Tensor, second: Tensor) -> Tensor:

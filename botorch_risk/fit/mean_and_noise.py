@@ -3,6 +3,7 @@ r"""Fit a process of the mean and one of the log noise variance to all readings 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,8 +15,8 @@ from torch import Tensor
 
 from botorch_risk.arguments import check_counts, check_nonnegative
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.fit.exact_gp import maximize
-from botorch_risk.fit.laplace_evidence import FLOOR, Readings, evidence_at, find_mode
+from botorch_risk.fit.exact_gp import maximize, minimize
+from botorch_risk.fit.laplace_evidence import LogLikelihood, Readings, evidence_at, find_mode
 from botorch_risk.fit.objective import MarginalLikelihoodObjective, lengthscale_gradient
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.priors import normal_precision
@@ -32,8 +33,12 @@ SHARED_SHIFT, OWN_SHIFT = 0.7, 0.35
 # Log noise variances, in units of the targets' variance, from which the two starts search if
 # repeats do not tell: a smooth function below noise, and a rough one that is known well.
 LOG_LEVELS = (float(np.log(0.5)), float(np.log(0.01)))
-# Newton steps before a search reports, and how often it goes on.
-_NUM_STEPS, _NUM_PASSES = 8, 8
+# Added to the noise variances of means, in units of the targets' variance: a covariance has a
+# Cholesky factor then, even if the noise is far below what the data resolve.
+FLOOR = 1e-8
+# A start ends at a smaller gradient per point, from which a step promises less, per point. The
+# evidence is an approximation, and no more than that is worth its price.
+TOLERANCE, PROMISE = 1e-5, 1e-6
 # Entries of the n x n matrices of several rows.
 _COVARIANCES = ChunkSize(cpu=2**14)
 
@@ -97,213 +102,225 @@ class ReadingStatistics:
         return readings, variance
 
 
-def search_mode(
-    covariance: Tensor, noise_covariance: Tensor, data: Readings, start: Tensor
-) -> Tensor:
-    r"""Newton's method to its end; returns `v` of `laplace_evidence`."""
-    mode = find_mode(covariance, noise_covariance, data, start, _NUM_STEPS)
-    for _ in range(_NUM_PASSES):
-        if bool(mode.found.all()):
-            break
-        mode = find_mode(covariance, noise_covariance, data, mode.pull, _NUM_STEPS)
-    return mode.pull
+class TwoProcesses:
+    r"""The hyperparameters of a process of the mean and of one of the noise, in rows.
 
-
-class EvidenceObjective:
-    r"""`-(evidence + log priors) / n` and its gradient, for rows of parameters of both processes.
-
-    A row holds the parameters of the mean, those of the noise, and the value of the process of the
-    noise from which the search for its mode starts, which does not move. Both constants are
-    integrated out. The search starts from the mode of the best point so far of its row.
-
-    A `FitObjective`.
+    A row holds the parameters of the mean, those of the noise, and the level: the value of the
+    process of the noise from which the search for its mode starts.
     """
 
-    def __init__(
-        self,
-        mean: ExactGPParts,
-        noise: ExactGPParts,
-        given: ReadingStatistics,
-        readings: Readings,
-        variances: tuple[Tensor, Tensor],
-        tied: bool,
-    ) -> None:
-        observed = readings.counts > 0
-        self._parts = mean, noise
-        self._sides = tuple(
-            MarginalLikelihoodObjective(parts, None if bool(observed.all()) else observed)
-            for parts in self._parts
-        )
-        for side in self._sides:
+    def __init__(self, mean: ExactGPParts, noise: ExactGPParts, observed: Tensor | None) -> None:
+        self.parts = mean, noise
+        of_mean, of_noise = (MarginalLikelihoodObjective(one, observed) for one in self.parts)
+        self.mean, self.noise = of_mean, of_noise
+        for side in (of_mean, of_noise):
             if any(one.name not in ("lengthscale", "outputscale") for one in side.moved):
                 raise NotInClosedFormError("a constant mean with a prior that is not normal")
-        self._split = self._sides[0].num_parameters
-        self._readings, self._variances = readings, variances
-        self._is_known = given.is_known.reshape(-1).cpu().numpy()
-        self._inputs = tuple(parts.X.double() for parts in self._parts)
-        self._tie = self._tied_lengthscales() if tied else None
-        self._chunk = _COVARIANCES.rows(mean.X.device, mean.X.shape[-2] ** 2)
-        self._pull, self._best = readings.means[:0], readings.level[:0]
-        self.like, self.batch_shape = mean.Y, mean.batch_shape
+        split, end = of_mean.num_parameters, of_mean.num_parameters + of_noise.num_parameters
+        self.of_mean, self.of_noise, self.num_parameters = slice(split), slice(split, end), end + 1
+        self.num_observed, self.lost = of_mean.num_observed, of_mean.lost
+        self.units = of_mean.units
 
     @property
-    def precision(self) -> float:
-        return float(np.finfo(np.float64).eps)
+    def num_replicates(self) -> int:
+        return len(self.num_observed)
 
     @property
-    def num_observed(self) -> ndarray:
-        return self._sides[0].num_observed
+    def lengthscales(self) -> tuple[slice, slice]:
+        r"""Where those of the mean and of the noise are in a row."""
+        of_mean, of_noise = (
+            next(
+                slice_
+                for one, slice_ in zip(side.moved, side.slices, strict=True)
+                if one.name == "lengthscale"
+            )
+            for side in (self.mean, self.noise)
+        )
+        start = self.of_noise.start
+        return of_mean, slice(of_noise.start + start, of_noise.stop + start)
 
     @property
-    def num_parameters(self) -> int:
-        return self._split + self._sides[1].num_parameters + 1
+    def have_equal_inputs(self) -> bool:
+        of_mean, of_noise = self.lengthscales
+        return of_mean.stop - of_mean.start == of_noise.stop - of_noise.start
 
-    def _tied_lengthscales(self) -> tuple[slice, slice] | None:
-        r"""Where the lengthscales of both are in a row, if there are as many."""
-        found = [
-            slice_
-            for side in self._sides
-            for one, slice_ in zip(side.moved, side.slices, strict=True)
-            if one.name == "lengthscale"
-        ]
-        of_mean, of_noise = found
-        if of_mean.stop - of_mean.start != of_noise.stop - of_noise.start:
-            return None
-        return of_mean, slice(of_noise.start + self._split, of_noise.stop + self._split)
-
-    def starts(self, rougher: bool) -> Starts:
-        r"""The models' own values, and a rougher start."""
-        units = self._sides[0].units
-        blocks = []
-        for side in self._sides:
-            natural = [one.rows(one.natural) for one in side.moved]
-            blocks.append(side.transform(np.concatenate(natural, axis=1)))
-        for one, slice_ in zip(self._sides[0].moved, self._sides[0].slices, strict=True):
-            if one.name == "outputscale":  # the start is meant for standardised targets
-                blocks[0][~units.is_standard, slice_] = (
-                    2 * np.log(units.scale)[~units.is_standard, None]
-                )
-        zero = self._readings.level.cpu().numpy()
-        starts = []
-        for level, factor in zip(LOG_LEVELS, (1.0, ROUGHER["lengthscale"]), strict=True):
-            shifts = [
-                [np.full(one.size, np.log(factor) * (one.name == "lengthscale"))]
-                for side in self._sides
-                for one in side.moved
-            ]
-            shift = np.concatenate([part for (part,) in shifts])
-            hint = np.where(self._is_known, 0.0, level + 2 * np.log(units.scale) - zero)
-            starts.append(np.concatenate([*blocks, hint[:, None]], axis=1))
-            starts[-1][:, :-1] += shift
-        theta = np.concatenate(starts if rougher else starts[:1])
-        return Starts(theta, np.arange(len(theta)), len(zero))
-
-    def bounds(self, rows: ndarray) -> tuple[ndarray, ndarray]:
-        pairs = [side.bounds(rows) for side in self._sides]
-        free = np.full((len(rows), 1), np.inf)
-        lower, upper = (np.concatenate(part, axis=1) for part in zip(*pairs, strict=True))
-        return np.concatenate([lower, -free], axis=1), np.concatenate([upper, free], axis=1)
-
-    def broken_data(self) -> dict[int, str]:
-        return self._sides[0].broken_data()
-
-    def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
-        r"""The loss and its gradient; the arguments are as of `MarginalLikelihoodObjective`."""
-        replicates = rows % len(self.num_observed)
-        values, slopes = self._natural(theta, replicates)
-        joint = self._evidence(values, theta[:, -1], rows, replicates)
-        value, gradient = joint[:, 0].copy(), np.zeros_like(theta)
-        gradient[:, :-1] = joint[:, 1:]
-        for side, part in zip(self._sides, self._both, strict=True):
-            density, slope = side.log_priors(values[:, part], rows)
-            value += density
-            gradient[:, part] += slope
-        gradient[:, :-1] *= slopes
-        if self._tie is not None:
-            of_mean, of_noise = self._tie
-            density, slope = log_density_of_shifts(theta[:, of_noise] - theta[:, of_mean])
-            value += density
-            gradient[:, of_noise] += slope
-            gradient[:, of_mean] -= slope
-        value[self._sides[0].lost[replicates]] = np.nan
-        scale = -1.0 / self.num_observed[replicates]
-        return scale * value, scale[:, None] * gradient
-
-    @property
-    def _both(self) -> tuple[slice, slice]:
-        return slice(0, self._split), slice(self._split, self.num_parameters - 1)
-
-    def _natural(self, theta: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
+    def natural(self, theta: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
+        r"""Hyperparameters in natural units and their derivatives, `rows x (p - 1)` each."""
         pairs = [
-            side.natural(theta[:, part], replicates)
-            for side, part in zip(self._sides, self._both, strict=True)
+            self.mean.natural(theta[:, self.of_mean], replicates),
+            self.noise.natural(theta[:, self.of_noise], replicates),
         ]
         values, slopes = (np.concatenate(part, axis=1) for part in zip(*pairs, strict=True))
         return values, slopes
 
-    def _evidence(
-        self, values: ndarray, hints: ndarray, rows: ndarray, replicates: ndarray
-    ) -> ndarray:
-        r"""The evidence and its derivatives in the parameters, `rows x p`."""
-        like = self._readings.means
-        values_, index = torch.as_tensor(values).to(like), torch.as_tensor(rows, device=like.device)
-        starts = self._starts_of_modes(torch.as_tensor(hints).to(like), index)
-        found, pulls = [], []
-        mine = torch.as_tensor(replicates, device=like.device)
-        for part, start, replicate in zip(
-            *(x.split(self._chunk) for x in (values_, starts, mine)), strict=True
+    def bounds(self, rows: ndarray) -> tuple[ndarray, ndarray]:
+        sides = zip(self.mean.bounds(rows), self.noise.bounds(rows), strict=True)
+        end = np.full((len(rows), 1), np.inf)
+        lower, upper = (np.concatenate(part, axis=1) for part in sides)
+        return np.concatenate([lower, -end], axis=1), np.concatenate([upper, end], axis=1)
+
+    def own(self) -> ndarray:
+        r"""The models' own values, at level 0, `R x p`; for standardised targets if others are not."""
+        blocks = [
+            side.transform(np.concatenate([one.rows(one.natural) for one in side.moved], axis=1))
+            for side in (self.mean, self.noise)
+        ]
+        far = ~self.units.is_standard
+        for one, slice_ in zip(self.mean.moved, self.mean.slices, strict=True):
+            if one.name == "outputscale":
+                blocks[0][far, slice_] = 2 * np.log(self.units.scale)[far, None]
+        return np.concatenate([*blocks, np.zeros((self.num_replicates, 1))], axis=1)
+
+    def write(self, theta: ndarray, keep: ndarray) -> None:
+        r"""Set the hyperparameters and the constant of the noise, not the constant of the mean."""
+        values, _ = self.natural(theta, np.arange(len(theta)))
+        for side, part in ((self.mean, self.of_mean), (self.noise, self.of_noise)):
+            for one, slice_ in zip(side.moved, side.slices, strict=True):
+                one.write(values[:, part][:, slice_], keep)
+        for one in self.parts[1].hyperparameters:
+            if one.name == "constant":
+                one.write(theta[:, -1:], keep)
+
+
+class _Objective:
+    r"""What both stages of the fit share; a `FitObjective`."""
+
+    def __init__(self, processes: TwoProcesses, readings: Readings, variances: Tensor) -> None:
+        self.processes, self._readings, self._variances = processes, readings, variances
+        mean = processes.parts[0]
+        self.like, self.batch_shape = mean.Y, mean.batch_shape
+        self.num_observed, self.num_parameters = processes.num_observed, processes.num_parameters
+        self.precision = float(np.finfo(np.float64).eps)
+        self._chunk = _COVARIANCES.rows(mean.X.device, mean.X.shape[-2] ** 2)
+
+    def bounds(self, rows: ndarray) -> tuple[ndarray, ndarray]:
+        return self.processes.bounds(rows)
+
+    def broken_data(self) -> dict[int, str]:
+        return self.processes.mean.broken_data()
+
+    def _scaled(self, value: ndarray, gradient: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        r"""The loss for each observed point."""
+        replicates = rows % len(self.num_observed)
+        value[self.processes.lost[replicates]] = np.nan
+        scale = -1.0 / self.num_observed[replicates]
+        return scale * value, scale[:, None] * gradient
+
+    def _tensor(self, array: ndarray) -> Tensor:
+        return torch.as_tensor(array, device=self._readings.means.device)
+
+
+class ConstantNoiseObjective(_Objective):
+    r"""The likelihood of all readings under constant noise, which the level is."""
+
+    def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        processes, replicates = self.processes, rows % len(self.num_observed)
+        values, slopes = processes.mean.natural(theta[:, processes.of_mean], replicates)
+        value, slope = processes.mean.log_priors(values, rows)
+        index = self._tensor(replicates)
+        parts = (self._tensor(values), self._tensor(theta[:, -1]), index)
+        chunks = zip(*(part.split(self._chunk) for part in parts), strict=True)
+        joint = torch.cat([self._likelihood(*chunk) for chunk in chunks]).cpu().numpy()
+        level, variance = theta[:, -1], self._variances[1].cpu().numpy()[replicates]
+        gradient = np.zeros_like(theta)
+        gradient[:, processes.of_mean] = slopes * (slope + joint[:, 2:])
+        gradient[:, -1] = joint[:, 1] - level / variance
+        return self._scaled(value + joint[:, 0] - 0.5 * level**2 / variance, gradient, rows)
+
+    def _likelihood(self, values: Tensor, level: Tensor, replicate: Tensor) -> Tensor:
+        r"""The value, and the derivatives in the level and in the hyperparameters."""
+        data = self._readings.rows(replicate)
+        h = (data.level + level).unsqueeze(-1).expand_as(data.means)
+        kernel = _Kernel.of(self.processes, 0, replicate, values, self._variances[0][replicate])
+        part = LogLikelihood(data.masked(kernel.covariance), data)(h)
+        weights = part.weights
+        of_mean = 0.5 * (weights.unsqueeze(-1) * weights.unsqueeze(-2) - part.precision)
+        slopes = kernel.gradient(data.masked(of_mean))
+        return torch.cat([part.value[:, None], part.slope.sum(-1, keepdim=True), slopes], dim=-1)
+
+    def write(self, theta: ndarray, keep: ndarray, rows: ndarray | None = None) -> ndarray:
+        return theta
+
+
+class EvidenceObjective(_Objective):
+    r"""`-(evidence + log priors) / n` of all readings, for the hyperparameters of both processes.
+
+    Both constants are integrated out; the level only says where the search for the first mode of a
+    row starts. Later ones start from the mode of the best point so far.
+    """
+
+    def __init__(
+        self, processes: TwoProcesses, readings: Readings, variances: Tensor, tied: bool
+    ) -> None:
+        super().__init__(processes, readings, variances)
+        self._tied = tied and processes.have_equal_inputs
+        self._pull, self._best = readings.means[:0], readings.level[:0]
+
+    def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        processes, replicates = self.processes, rows % len(self.num_observed)
+        values, slopes = processes.natural(theta, replicates)
+        joint = self._evidence(values, theta[:, -1], rows)
+        value, gradient = joint[:, 0].copy(), np.zeros_like(theta)
+        gradient[:, :-1] = joint[:, 1:]
+        for side, part in (
+            (processes.mean, processes.of_mean),
+            (processes.noise, processes.of_noise),
         ):
-            one, pull = self._evidence_of(part, start, replicate)
-            found.append(one)
-            pulls.append(pull)
-        result = torch.cat(found)
-        pull, value = torch.cat(pulls), result[:, 0]
-        better = value >= self._best[index]  # False for NaN
+            density, slope = side.log_priors(values[:, part], rows)
+            value += density
+            gradient[:, part] += slope
+        gradient[:, :-1] *= slopes
+        if self._tied:
+            of_mean, of_noise = processes.lengthscales
+            density, slope = log_density_of_shifts(theta[:, of_noise] - theta[:, of_mean])
+            value += density
+            gradient[:, of_noise] += slope
+            gradient[:, of_mean] -= slope
+        return self._scaled(value, gradient, rows)
+
+    def _evidence(self, values: ndarray, levels: ndarray, rows: ndarray) -> ndarray:
+        r"""The evidence and its derivatives in natural units, `rows x p`."""
+        index, replicates = self._tensor(rows), self._tensor(rows % len(self.num_observed))
+        start = self._starts_of_modes(self._tensor(levels), index, replicates)
+        parts = (self._tensor(values), start, replicates)
+        chunks = zip(*(part.split(self._chunk) for part in parts), strict=True)
+        results, pulls = zip(*(self._evidence_of(*chunk) for chunk in chunks), strict=True)
+        result, pull = torch.cat(results), torch.cat(pulls)
+        better = result[:, 0] >= self._best[index]  # False for NaN
         self._pull[index] = torch.where(better.unsqueeze(-1), pull, self._pull[index])
-        self._best[index] = torch.where(better, value, self._best[index])
+        self._best[index] = torch.where(better, result[:, 0], self._best[index])
         return result.cpu().numpy()
 
-    def _starts_of_modes(self, hints: Tensor, index: Tensor) -> Tensor:
-        missing = int(index.max()) + 1 - len(self._pull)
+    def _starts_of_modes(self, level: Tensor, index: Tensor, replicates: Tensor) -> Tensor:
+        missing = int(index[-1]) + 1 - len(self._pull)
         if missing > 0:
-            self._pull = torch.cat(
-                [self._pull, self._pull.new_full((missing, self._pull.shape[1]), torch.nan)]
-            )
+            new = self._pull.new_full((missing, self._pull.shape[-1]), torch.nan)
+            self._pull = torch.cat([self._pull, new])
             self._best = torch.cat([self._best, self._best.new_full((missing,), -torch.inf)])
         known = self._pull[index]
-        # The same pull everywhere moves the level: by its variance for each point.
-        level = hints / (self._variances[1][index % len(self._readings.level)] * known.shape[-1])
-        return torch.where(known.isnan(), level.unsqueeze(-1), known)
+        # The same pull at each point moves the level by the sum of all, times its variance.
+        even = level / (self._variances[1][replicates] * known.shape[-1])
+        return torch.where(known.isnan(), even.unsqueeze(-1), known)
 
     def _evidence_of(
         self, values: Tensor, start: Tensor, replicate: Tensor
     ) -> tuple[Tensor, Tensor]:
-        data = self._readings.rows(replicate)
+        processes, data = self.processes, self._readings.rows(replicate)
         mean, noise = (
-            _Kernel.of(parts, side, X[replicate], values[:, part], variance[replicate])
-            for parts, side, X, part, variance in zip(
-                self._parts, self._sides, self._inputs, self._both, self._variances, strict=True
-            )
+            _Kernel.of(processes, i, replicate, values[:, part], self._variances[i][replicate])
+            for i, part in enumerate((processes.of_mean, processes.of_noise))
         )
-        covariance = data.masked(mean.covariance)
-        pull = search_mode(covariance, noise.covariance, data, start)
-        evidence = evidence_at(covariance, noise.covariance, data, pull)
+        mode = find_mode(data.masked(mean.covariance), noise.covariance, data, start)
+        evidence = evidence_at(mode, noise.covariance, data)
         slopes = [mean.gradient(data.masked(evidence.of_mean)), noise.gradient(evidence.of_noise)]
-        return torch.cat([evidence.value.unsqueeze(-1), *slopes], dim=-1), pull
+        return torch.cat([evidence.value.unsqueeze(-1), *slopes], dim=-1), mode.pull
 
     def write(self, theta: ndarray, keep: ndarray, rows: ndarray | None = None) -> ndarray:
-        r"""Set the hyperparameters of both; the constant of the mean waits for the noise."""
-        replicates = np.arange(len(theta))
-        values, _ = self._natural(theta, replicates)
-        for side, part in zip(self._sides, self._both, strict=True):
-            for one, slice_ in zip(side.moved, side.slices, strict=True):
-                one.write(values[:, part][:, slice_], keep)
-        index = torch.as_tensor(replicates if rows is None else rows, device=self._pull.device)
+        index = self._tensor(np.arange(len(theta)) if rows is None else rows)
         level = (self._variances[1] * self._pull[index].sum(-1)).cpu().numpy()
-        for one in self._parts[1].hyperparameters:
-            if one.name == "constant":
-                one.write(level[:, None], keep)
-        return np.concatenate([theta[:, :-1], level[:, None]], axis=1)
+        theta = np.concatenate([theta[:, :-1], level[:, None]], axis=1)
+        self.processes.write(theta, keep)
+        return theta
 
 
 def log_density_of_shifts(shifts: ndarray) -> tuple[ndarray, ndarray]:
@@ -328,23 +345,20 @@ class _Kernel:
 
     @classmethod
     def of(
-        cls,
-        parts: ExactGPParts,
-        side: MarginalLikelihoodObjective,
-        X: Tensor,
-        values: Tensor,
-        variance: Tensor,
+        cls, processes: TwoProcesses, which: int, index: Tensor, values: Tensor, variance: Tensor
     ) -> _Kernel:
+        parts, side = processes.parts[which], (processes.mean, processes.noise)[which]
         named = {
             one.name: values[:, slice_] for one, slice_ in zip(side.moved, side.slices, strict=True)
         }
         lengthscale = named["lengthscale"]
         outputscale = named.get("outputscale", torch.ones_like(values[:, :1])).squeeze(-1)
-        Z = X / lengthscale.unsqueeze(-2)
+        Z = parts.X.double()[index] / lengthscale.unsqueeze(-2)
         Z = Z - Z.mean(dim=-2, keepdim=True)  # gradients are differences of squares
         distance = torch.cdist(Z, Z, compute_mode="donot_use_mm_for_euclid_dist")
         correlation, slope = correlation_and_slope(distance.square_(), parts.nu)
-        covariance = outputscale[:, None, None] * correlation + variance[:, None, None]
+        covariance = outputscale[:, None, None] * correlation
+        covariance += variance[:, None, None]
         return cls(
             Z, lengthscale, outputscale, correlation, slope, covariance, "outputscale" in named
         )
@@ -364,21 +378,22 @@ def fit_mean_and_noise(
     given: ReadingStatistics,
     *,
     tied: bool,
-    rough_start: bool = True,
     previous: Optimum | None = None,
     max_iterations: int = 200,
-    tolerance: float = 1e-6,
+    tolerance: float = 1e-5,
 ) -> FitResult:
     r"""Maximise the evidence of all readings over the hyperparameters of both processes, in place.
 
-    The constant of the mean stays: it is the best one once the noise of the rows is known.
+    It starts from the best fit with constant noise, from a smooth and from a rough function; from
+    both of these if repeats do not tell the level of the noise. The constant of the mean stays: it
+    is the best one once the noise of the rows is known.
 
     Args:
         mean_model: The process of the mean.
         noise_model: The process of the log noise variance; its constant has a normal prior.
         given: The readings.
         tied: Whether the lengthscales of the noise have those of the mean as their prior.
-        rough_start: As of `fit_exact_gp`, like the other arguments.
+        previous: As of `fit_exact_gp`, like the other arguments.
 
     Raises:
         NotInClosedFormError: If one of the models is not supported.
@@ -387,16 +402,57 @@ def fit_mean_and_noise(
     check_nonnegative(tolerance=tolerance)
     mean, noise = (read_exact_gp(model.train()) for model in (mean_model, noise_model))
     readings, variance = given.read(mean_model)
-    constants = given_noise_constant(noise_model)
-    objective = EvidenceObjective(mean, noise, given, readings, (variance, constants), tied)
-    options = {"max_iterations": max_iterations, "gradient_tolerance": tolerance}
-    return maximize(objective, objective.starts(rough_start), previous, options)
+    observed = readings.counts > 0
+    processes = TwoProcesses(mean, noise, None if bool(observed.all()) else observed)
+    variances = torch.stack([variance, _variance_of_constant(noise_model)])
+    options = {"max_iterations": max_iterations, "gradient_tolerance": max(tolerance, TOLERANCE)}
+    options["decrease_tolerance"] = PROMISE
+
+    def starts(chosen: ndarray) -> Starts:
+        is_known = given.is_known.reshape(-1).cpu().numpy()
+        objective = ConstantNoiseObjective(processes, readings, variances)
+        return _starts(objective, is_known, chosen, options)
+
+    objective = EvidenceObjective(processes, readings, variances, tied)
+    return maximize(objective, starts, previous, options)
 
 
-def given_noise_constant(noise_model: SingleTaskGP) -> Tensor:
-    r"""The prior variance of the constant of the noise, `R`, about 0."""
-    mean = noise_model.mean_module
+def _starts(
+    objective: ConstantNoiseObjective, is_known: ndarray, chosen: ndarray, options: dict[str, Any]
+) -> Starts:
+    r"""The ends of fits with constant noise."""
+    processes, count = objective.processes, objective.processes.num_replicates
+    of_mean, of_noise = processes.lengthscales
+    blocks, zero = [], objective._readings.level.cpu().numpy()
+    for level, factor in zip(LOG_LEVELS, (1.0, ROUGHER["lengthscale"]), strict=True):
+        start = processes.own()
+        start[:, of_mean] += np.log(factor)
+        start[:, -1] = np.where(is_known, 0.0, level + 2 * np.log(processes.units.scale) - zero)
+        blocks.append(start)
+    begun = Starts(np.concatenate(blocks), np.arange(2 * count), count).of(chosen)
+    minima = minimize(
+        objective, begun, {**options, "gradient_tolerance": 1e-3, "decrease_tolerance": 1e-5}
+    )
+    theta, value = (
+        np.full((2, count, processes.num_parameters), np.nan),
+        np.full((2, count), np.inf),
+    )
+    theta.reshape(2 * count, -1)[begun.rows] = minima.x
+    value.reshape(-1)[begun.rows] = np.where(np.isfinite(minima.value), minima.value, np.inf)
+    best = value.argmin(axis=0)
+    first = np.take_along_axis(theta, best[None, :, None], axis=0)[0]
+    second = np.take_along_axis(theta, 1 - best[None, :, None], axis=0)[0]
+    both = chosen & ~is_known
+    ends = np.concatenate([first[chosen], second[both]])
+    if processes.have_equal_inputs:
+        ends[:, of_noise] = ends[:, of_mean] + SHARED_SHIFT
+    rows = np.concatenate([np.flatnonzero(chosen), count + np.flatnonzero(both)])
+    return Starts(ends, rows, count)
+
+
+def _variance_of_constant(model: SingleTaskGP) -> Tensor:
+    r"""The prior variance of the constant of a model, `R`."""
+    mean = model.mean_module
     priors = [prior for _, _, prior, _, _ in mean.named_priors()]
-    _, precision = normal_precision(priors, mean.raw_constant.shape, noise_model.batch_shape)
-    like = noise_model.train_targets
-    return torch.as_tensor(1 / precision[:, 0], device=like.device)
+    _, precision = normal_precision(priors, mean.raw_constant.shape, model.batch_shape)
+    return torch.as_tensor(1 / precision[:, 0], device=model.train_targets.device)

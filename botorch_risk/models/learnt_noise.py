@@ -16,8 +16,8 @@ from gpytorch.priors import NormalPrior
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from botorch_risk.fit.laplace_evidence import Readings, log_likelihood
-from botorch_risk.fit.mean_and_noise import ReadingStatistics, fit_mean_and_noise, search_mode
+from botorch_risk.fit.laplace_evidence import Readings, find_mode
+from botorch_risk.fit.mean_and_noise import ReadingStatistics, fit_mean_and_noise
 from botorch_risk.fit.results import FitResult
 from botorch_risk.models import fixed_noise
 from botorch_risk.models.noise_observations import NoiseObservations, SampleVariances, worthless
@@ -345,13 +345,9 @@ def observations_at_mode(
         noise_covariance: Of the log noise variances about `readings.level`, `R x n x n`.
         readings: The readings.
     """
-    start = torch.zeros_like(readings.means)
-    pull = search_mode(covariance, noise_covariance, readings, start)
-    offset = (noise_covariance @ pull.unsqueeze(-1)).squeeze(-1)
-    h = readings.level.unsqueeze(-1) + offset
-    likelihood = log_likelihood(h, covariance, readings)
-    expected = likelihood.curvatures(h, readings)[1]
-    return ModeObservations(offset, likelihood.slope, expected.diagonal(dim1=-2, dim2=-1))
+    mode = find_mode(covariance, noise_covariance, readings, torch.zeros_like(readings.means))
+    weight = mode.likelihood.expected_curvature(readings)
+    return ModeObservations(mode.h - readings.level.unsqueeze(-1), mode.likelihood.slope, weight)
 
 
 def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:
