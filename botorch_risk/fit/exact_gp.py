@@ -254,13 +254,12 @@ def minimize(objective: FitObjective, starts: Starts, options: Mapping[str, Any]
         starts.theta,
         *objective.bounds(rows),
         relative_tolerance=1e-11,
-        max_step=MAX_LOG_STEP,
         precision=objective.precision,
         noise=min(NOISE * objective.precision, 1e-4),  # in float32 the product is of order 1
         metric=starts.metric,
         groups=rows % len(objective.num_observed),
         hope=np.inf,  # a likelihood has long flat valleys, whose slopes promise little
-        **{"decrease_tolerance": PROMISE, **options},
+        **{"decrease_tolerance": PROMISE, "max_step": MAX_LOG_STEP, **options},
     )
 
 

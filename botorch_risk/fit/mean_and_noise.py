@@ -39,6 +39,10 @@ FLOOR = 1e-8
 # A start ends at a smaller gradient per point, from which a step promises less, per point. The
 # evidence is an approximation, and no more than that is worth its price.
 TOLERANCE, PROMISE = 1e-5, 1e-6
+# No step changes the logarithm of a hyperparameter by more.
+MAX_LOG_STEP = 2.0
+# A guess at the second derivatives of the loss in the hyperparameters of the noise.
+CURVATURE = 0.05
 # Entries of the n x n matrices of several rows.
 _COVARIANCES = ChunkSize(cpu=2**14)
 
@@ -254,12 +258,13 @@ class EvidenceObjective(_Objective):
     ) -> None:
         super().__init__(processes, readings, variances)
         self._tied = tied and processes.have_equal_inputs
-        self._pull, self._best = readings.means[:0], readings.level[:0]
+        # The pull at the best point of each row and the offset from the level: `rows x 2 x n`.
+        self._mode, self._best = readings.means[:0].unsqueeze(1), np.zeros(0)
 
     def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         processes, replicates = self.processes, rows % len(self.num_observed)
         values, slopes = processes.natural(theta, replicates)
-        joint = self._evidence(values, theta[:, -1], rows)
+        joint, mode = self._evidence(values, theta[:, -1], rows)
         value, gradient = joint[:, 0].copy(), np.zeros_like(theta)
         gradient[:, :-1] = joint[:, 1:]
         for side, part in (
@@ -276,31 +281,34 @@ class EvidenceObjective(_Objective):
             value += density
             gradient[:, of_noise] += slope
             gradient[:, of_mean] -= slope
+        better = value >= self._best[rows]  # False for NaN
+        self._best[rows[better]] = value[better]
+        index, kept = self._tensor(rows), self._tensor(better)[:, None, None]
+        self._mode[index] = torch.where(kept, mode, self._mode[index])
         return self._scaled(value, gradient, rows)
 
-    def _evidence(self, values: ndarray, levels: ndarray, rows: ndarray) -> ndarray:
-        r"""The evidence and its derivatives in natural units, `rows x p`."""
+    def _evidence(self, values: ndarray, levels: ndarray, rows: ndarray) -> tuple[ndarray, Tensor]:
+        r"""The evidence and its derivatives in natural units, `rows x p`, and its modes."""
         index, replicates = self._tensor(rows), self._tensor(rows % len(self.num_observed))
-        start = self._starts_of_modes(self._tensor(levels), index, replicates)
+        start = self._starts_of_modes(self._tensor(levels), index, replicates, rows.max())
         parts = (self._tensor(values), start, replicates)
         chunks = zip(*(part.split(self._chunk) for part in parts), strict=True)
         results, pulls = zip(*(self._evidence_of(*chunk) for chunk in chunks), strict=True)
-        result, pull = torch.cat(results), torch.cat(pulls)
-        better = result[:, 0] >= self._best[index]  # False for NaN
-        self._pull[index] = torch.where(better.unsqueeze(-1), pull, self._pull[index])
-        self._best[index] = torch.where(better, result[:, 0], self._best[index])
-        return result.cpu().numpy()
+        return torch.cat(results).cpu().numpy(), torch.cat(pulls)
 
-    def _starts_of_modes(self, level: Tensor, index: Tensor, replicates: Tensor) -> Tensor:
-        missing = int(index[-1]) + 1 - len(self._pull)
+    def _starts_of_modes(
+        self, level: Tensor, index: Tensor, replicates: Tensor, last: int
+    ) -> Tensor:
+        missing, n = last + 1 - len(self._mode), self._mode.shape[-1]
         if missing > 0:
-            new = self._pull.new_full((missing, self._pull.shape[-1]), torch.nan)
-            self._pull = torch.cat([self._pull, new])
-            self._best = torch.cat([self._best, self._best.new_full((missing,), -torch.inf)])
-        known = self._pull[index]
+            new = self._mode.new_full((missing, 2, n), torch.nan)
+            self._mode = torch.cat([self._mode.expand(-1, 2, -1), new])
+            self._best = np.concatenate([self._best, np.full(missing, -np.inf)])
+        known = self._mode[index]
         # The same pull at each point moves the level by the sum of all, times its variance.
-        even = level / (self._variances[1][replicates] * known.shape[-1])
-        return torch.where(known.isnan(), even.unsqueeze(-1), known)
+        even = level / (self._variances[1][replicates] * n)
+        first = torch.stack([even, level], dim=-1).unsqueeze(-1)
+        return torch.where(known.isnan(), first, known)
 
     def _evidence_of(
         self, values: Tensor, start: Tensor, replicate: Tensor
@@ -310,14 +318,20 @@ class EvidenceObjective(_Objective):
             _Kernel.of(processes, i, replicate, values[:, part], self._variances[i][replicate])
             for i, part in enumerate((processes.of_mean, processes.of_noise))
         )
-        mode = find_mode(data.masked(mean.covariance), noise.covariance, data, start)
+        pull, offset = start.unbind(1)
+        found = (noise.covariance @ pull.unsqueeze(-1)).squeeze(-1)
+        # The multiple of the pull that leads back to where the mode was: output scales change.
+        factor = (found * offset).sum(-1) / found.square().sum(-1).clamp_min(1e-12)
+        pull = pull * factor.unsqueeze(-1)
+        mode = find_mode(data.masked(mean.covariance), noise.covariance, data, pull)
         evidence = evidence_at(mode, noise.covariance, data)
         slopes = [mean.gradient(data.masked(evidence.of_mean)), noise.gradient(evidence.of_noise)]
-        return torch.cat([evidence.value.unsqueeze(-1), *slopes], dim=-1), mode.pull
+        there = torch.stack([mode.pull, mode.h - data.level.unsqueeze(-1)], dim=1)
+        return torch.cat([evidence.value.unsqueeze(-1), *slopes], dim=-1), there
 
     def write(self, theta: ndarray, keep: ndarray, rows: ndarray | None = None) -> ndarray:
         index = self._tensor(np.arange(len(theta)) if rows is None else rows)
-        level = (self._variances[1] * self._pull[index].sum(-1)).cpu().numpy()
+        level = (self._variances[1] * self._mode[index, 0].sum(-1)).cpu().numpy()
         theta = np.concatenate([theta[:, :-1], level[:, None]], axis=1)
         self.processes.write(theta, keep)
         return theta
@@ -406,19 +420,23 @@ def fit_mean_and_noise(
     processes = TwoProcesses(mean, noise, None if bool(observed.all()) else observed)
     variances = torch.stack([variance, _variance_of_constant(noise_model)])
     options = {"max_iterations": max_iterations, "gradient_tolerance": max(tolerance, TOLERANCE)}
-    options["decrease_tolerance"] = PROMISE
+    options |= {"decrease_tolerance": PROMISE, "max_step": MAX_LOG_STEP}
 
     def starts(chosen: ndarray) -> Starts:
         is_known = given.is_known.reshape(-1).cpu().numpy()
         objective = ConstantNoiseObjective(processes, readings, variances)
-        return _starts(objective, is_known, chosen, options)
+        return _starts(objective, is_known, chosen, tied, options)
 
     objective = EvidenceObjective(processes, readings, variances, tied)
     return maximize(objective, starts, previous, options)
 
 
 def _starts(
-    objective: ConstantNoiseObjective, is_known: ndarray, chosen: ndarray, options: dict[str, Any]
+    objective: ConstantNoiseObjective,
+    is_known: ndarray,
+    chosen: ndarray,
+    tied: bool,
+    options: dict[str, Any],
 ) -> Starts:
     r"""The ends of fits with constant noise."""
     processes, count = objective.processes, objective.processes.num_replicates
@@ -439,15 +457,45 @@ def _starts(
     )
     theta.reshape(2 * count, -1)[begun.rows] = minima.x
     value.reshape(-1)[begun.rows] = np.where(np.isfinite(minima.value), minima.value, np.inf)
+    metric = np.full((2 * count, *[processes.num_parameters] * 2), np.nan)
+    metric[begun.rows] = minima.metric
+    replicate, both = np.flatnonzero(chosen), np.flatnonzero(chosen & ~is_known)
     best = value.argmin(axis=0)
-    first = np.take_along_axis(theta, best[None, :, None], axis=0)[0]
-    second = np.take_along_axis(theta, 1 - best[None, :, None], axis=0)[0]
-    both = chosen & ~is_known
-    ends = np.concatenate([first[chosen], second[both]])
+    kept = np.concatenate([best[replicate] * count + replicate, (1 - best[both]) * count + both])
+    ends = theta.reshape(2 * count, -1)[kept]
     if processes.have_equal_inputs:
         ends[:, of_noise] = ends[:, of_mean] + SHARED_SHIFT
-    rows = np.concatenate([np.flatnonzero(chosen), count + np.flatnonzero(both)])
-    return Starts(ends, rows, count)
+    rows = np.concatenate([replicate, count + both])
+    return Starts(ends, rows, count, _metric(processes, metric[kept], rows, tied))
+
+
+def _metric(processes: TwoProcesses, metric: ndarray, rows: ndarray, tied: bool) -> ndarray:
+    r"""An inverse Hessian to begin with, from that of the fit with constant noise.
+
+    The hyperparameters of the noise have a little curvature for each point, and lengthscales that
+    of their tie.
+    """
+    split, end = processes.of_mean.stop, processes.num_parameters
+    known = np.isfinite(metric).all(axis=(1, 2))[:, None, None]
+    mean = np.where(known, metric[:, :split, :split], np.eye(split))
+    hessian = np.zeros_like(metric)
+    hessian[:, :split, :split] = np.linalg.inv(mean)
+    index = np.arange(split, end)
+    hessian[:, index, index] = CURVATURE
+    if tied and processes.have_equal_inputs:
+        of_mean, of_noise = processes.lengthscales
+        d = of_mean.stop - of_mean.start
+        shared = np.full((d, d), 1 / d)
+        block = (np.eye(d) - shared) / OWN_SHIFT**2 + shared / d
+        block = block / processes.num_observed[rows % processes.num_replicates, None, None]
+        for one, other, sign in (
+            (of_mean, of_mean, 1),
+            (of_noise, of_noise, 1),
+            (of_mean, of_noise, -1),
+            (of_noise, of_mean, -1),
+        ):
+            hessian[:, one, other] += sign * block
+    return np.linalg.inv(hessian)
 
 
 def _variance_of_constant(model: SingleTaskGP) -> Tensor:
