@@ -40,6 +40,11 @@ PROMISE = 1e-7
 # ill-conditioned: 1e-9. In values it hides far longer steps of a hyperparameter than in gradients.
 NOISE = 5e6
 
+_DEFAULTS = {
+    "decrease_tolerance": PROMISE,
+    "max_step": MAX_LOG_STEP,
+    "hope": np.inf,  # a likelihood has long flat valleys, whose slopes promise little
+}
 
 _STATUS = {
     RowStatus.CONVERGED: (FitStatus.CONVERGED, ""),
@@ -258,8 +263,7 @@ def minimize(objective: FitObjective, starts: Starts, options: Mapping[str, Any]
         noise=min(NOISE * objective.precision, 1e-4),  # in float32 the product is of order 1
         metric=starts.metric,
         groups=rows % len(objective.num_observed),
-        hope=np.inf,  # a likelihood has long flat valleys, whose slopes promise little
-        **{"decrease_tolerance": PROMISE, "max_step": MAX_LOG_STEP, **options},
+        **{**_DEFAULTS, **options},
     )
 
 

@@ -54,6 +54,7 @@ class Readings(NamedTuple):
         squares: Sums of squares about the means, `rows x n`.
         level: The prior mean of the log noise variances, `rows`.
         floor: Added to the noise of each mean, `rows`, so that covariances have Cholesky factors.
+        observed: Where there is a reading, `rows x n`; None if everywhere.
     """
 
     means: Tensor
@@ -61,13 +62,17 @@ class Readings(NamedTuple):
     squares: Tensor
     level: Tensor
     floor: Tensor
+    observed: Tensor | None = None
 
     def rows(self, index: Tensor) -> Readings:
-        return Readings(*(tensor[index] for tensor in self))
+        observed = None if self.observed is None else self.observed[index]
+        return Readings(*(tensor[index] for tensor in self[:5]), observed)
 
     def masked(self, covariance: Tensor) -> Tensor:
         r"""A covariance `rows x n x n` without inputs that have no reading."""
-        observed = (self.counts > 0).to(covariance)
+        if self.observed is None:
+            return covariance
+        observed = self.observed.to(covariance)
         return covariance * observed.unsqueeze(-1) * observed.unsqueeze(-2)
 
 
@@ -92,7 +97,8 @@ class Likelihood(NamedTuple):
 
     def expected_curvature(self, data: Readings) -> Tensor:
         r"""The weights `w`, `rows x n`."""
-        return 0.5 * ((data.counts - 1).clamp_min(0.0) + self.leverage.square())
+        within = data.counts - 1 if data.observed is None else (data.counts - 1).clamp_min(0.0)
+        return 0.5 * (within + self.leverage.square())
 
     def curvature(self, h: Tensor, data: Readings) -> Tensor:
         r"""The exact curvature `E`, `rows x n x n`."""
@@ -117,15 +123,16 @@ class LogLikelihood:
     """
 
     def __init__(self, covariance: Tensor, data: Readings) -> None:
-        observed = data.counts > 0
-        zero = torch.zeros_like(data.counts)
-        self._share = torch.where(observed, 1 / data.counts, zero)
-        self._within = (data.counts - 1).clamp_min(0.0)
-        self._data = data
+        self._data, self._share = data, 1 / data.counts
+        self._within = data.counts - 1
         self._covariance = covariance.clone()
-        self._covariance.diagonal(dim1=-2, dim2=-1).add_(
-            torch.where(observed, data.floor.unsqueeze(-1), 1.0)
-        )
+        diagonal = self._covariance.diagonal(dim1=-2, dim2=-1)
+        diagonal += data.floor.unsqueeze(-1)
+        if data.observed is not None:
+            zero = torch.zeros_like(data.counts)
+            self._share = self._share.where(data.observed, zero)
+            self._within = self._within.where(data.observed, zero)
+            diagonal += torch.where(data.observed, 0.0, 1.0)
         of_counts = data.counts.clamp_min(1.0).log().sum(-1)
         self._constant = 0.5 * (data.counts.sum(-1) * math.log(2 * math.pi) + of_counts)
 

@@ -38,13 +38,15 @@ LOG_LEVELS = (float(np.log(0.5)), float(np.log(0.01)))
 FLOOR = 1e-8
 # A start ends at a smaller gradient per point, from which a step promises less, per point. The
 # evidence is an approximation, and no more than that is worth its price.
-TOLERANCE, PROMISE = 1e-5, 1e-6
+TOLERANCE, PROMISE = 5e-5, 5e-6
+# The fit with constant noise is a start and no more.
+FIRST_STAGE = {"gradient_tolerance": 3e-3, "decrease_tolerance": 1e-4, "hope": 4.0}
 # No step changes the logarithm of a hyperparameter by more.
 MAX_LOG_STEP = 2.0
 # A guess at the second derivatives of the loss in the hyperparameters of the noise.
 CURVATURE = 0.05
 # Entries of the n x n matrices of several rows.
-_COVARIANCES = ChunkSize(cpu=2**14)
+_COVARIANCES = ChunkSize(cpu=2**16)
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class ReadingStatistics:
             squares=self.squares.double().reshape(-1, n),
             level=self.level.double().reshape(-1),
             floor=FLOOR * scale,
+            observed=None if bool(observed.all()) else observed,
         )
         return readings, variance
 
@@ -123,6 +126,7 @@ class TwoProcesses:
         split, end = of_mean.num_parameters, of_mean.num_parameters + of_noise.num_parameters
         self.of_mean, self.of_noise, self.num_parameters = slice(split), slice(split, end), end + 1
         self.num_observed, self.lost = of_mean.num_observed, of_mean.lost
+        self.inputs = mean.X.double(), noise.X.double()
         self.units = of_mean.units
 
     @property
@@ -367,7 +371,7 @@ class _Kernel:
         }
         lengthscale = named["lengthscale"]
         outputscale = named.get("outputscale", torch.ones_like(values[:, :1])).squeeze(-1)
-        Z = parts.X.double()[index] / lengthscale.unsqueeze(-2)
+        Z = processes.inputs[which][index] / lengthscale.unsqueeze(-2)
         Z = Z - Z.mean(dim=-2, keepdim=True)  # gradients are differences of squares
         distance = torch.cdist(Z, Z, compute_mode="donot_use_mm_for_euclid_dist")
         correlation, slope = correlation_and_slope(distance.square_(), parts.nu)
@@ -416,8 +420,7 @@ def fit_mean_and_noise(
     check_nonnegative(tolerance=tolerance)
     mean, noise = (read_exact_gp(model.train()) for model in (mean_model, noise_model))
     readings, variance = given.read(mean_model)
-    observed = readings.counts > 0
-    processes = TwoProcesses(mean, noise, None if bool(observed.all()) else observed)
+    processes = TwoProcesses(mean, noise, readings.observed)
     variances = torch.stack([variance, _variance_of_constant(noise_model)])
     options = {"max_iterations": max_iterations, "gradient_tolerance": max(tolerance, TOLERANCE)}
     options |= {"decrease_tolerance": PROMISE, "max_step": MAX_LOG_STEP}
@@ -448,9 +451,7 @@ def _starts(
         start[:, -1] = np.where(is_known, 0.0, level + 2 * np.log(processes.units.scale) - zero)
         blocks.append(start)
     begun = Starts(np.concatenate(blocks), np.arange(2 * count), count).of(chosen)
-    minima = minimize(
-        objective, begun, {**options, "gradient_tolerance": 1e-3, "decrease_tolerance": 1e-5}
-    )
+    minima = minimize(objective, begun, {**options, **FIRST_STAGE})
     theta, value = (
         np.full((2, count, processes.num_parameters), np.nan),
         np.full((2, count), np.inf),

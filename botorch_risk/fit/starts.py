@@ -85,7 +85,8 @@ class Starts(NamedTuple):
     def of(self, chosen: ndarray) -> Starts:
         r"""The starts of the replicates that a mask `R` chooses."""
         kept = chosen[self.rows % self.num_replicates]
-        return self._replace(theta=self.theta[kept], rows=self.rows[kept])
+        metric = None if self.metric is None else self.metric[kept]
+        return self._replace(theta=self.theta[kept], rows=self.rows[kept], metric=metric)
 
 
 def make_starts(
