@@ -253,6 +253,7 @@ def maximize(
 
 
 def minimize(objective: FitObjective, starts: Starts, options: Mapping[str, Any]) -> Minima:
+    r"""Minimise an objective from each start; `options` are those of `minimize_rows`."""
     rows = starts.rows
     return minimize_rows(
         lambda theta, index: objective(theta, rows[index]),

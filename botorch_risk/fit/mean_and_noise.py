@@ -39,6 +39,9 @@ FLOOR = 1e-8
 # A start ends at a smaller gradient per point, from which a step promises less, per point. The
 # evidence is an approximation, and no more than that is worth its price.
 TOLERANCE, PROMISE = 5e-5, 5e-6
+# The share of single readings, among repeats, above which a fit starts from the models' own values
+# as well.
+MANY_SINGLES = 0.1
 # The fit with constant noise is a start and no more.
 FIRST_STAGE = {"gradient_tolerance": 3e-3, "decrease_tolerance": 1e-4, "hope": 4.0}
 # No step changes the logarithm of a hyperparameter by more.
@@ -168,7 +171,7 @@ class TwoProcesses:
         return np.concatenate([lower, -end], axis=1), np.concatenate([upper, end], axis=1)
 
     def own(self) -> ndarray:
-        r"""The models' own values, at level 0, `R x p`; for standardised targets if others are not."""
+        r"""The models' own values and level 0, `R x p`; output scales follow raw targets."""
         blocks = [
             side.transform(np.concatenate([one.rows(one.natural) for one in side.moved], axis=1))
             for side in (self.mean, self.noise)
@@ -426,9 +429,10 @@ def fit_mean_and_noise(
     options |= {"decrease_tolerance": PROMISE, "max_step": MAX_LOG_STEP}
 
     def starts(chosen: ndarray) -> Starts:
-        is_known = given.is_known.reshape(-1).cpu().numpy()
         objective = ConstantNoiseObjective(processes, readings, variances)
-        return _starts(objective, is_known, chosen, tied, options)
+        is_known, counts = given.is_known.reshape(-1).cpu().numpy(), readings.counts.cpu().numpy()
+        singles = (counts == 1).sum(axis=1) / np.maximum((counts > 0).sum(axis=1), 1)
+        return _starts(objective, is_known, singles, chosen, tied, options)
 
     objective = EvidenceObjective(processes, readings, variances, tied)
     return maximize(objective, starts, previous, options)
@@ -437,11 +441,12 @@ def fit_mean_and_noise(
 def _starts(
     objective: ConstantNoiseObjective,
     is_known: ndarray,
+    singles: ndarray,
     chosen: ndarray,
     tied: bool,
     options: dict[str, Any],
 ) -> Starts:
-    r"""The ends of fits with constant noise."""
+    r"""The ends of fits with constant noise, and the models' own values besides."""
     processes, count = objective.processes, objective.processes.num_replicates
     of_mean, of_noise = processes.lengthscales
     blocks, zero = [], objective._readings.level.cpu().numpy()
@@ -452,22 +457,24 @@ def _starts(
         blocks.append(start)
     begun = Starts(np.concatenate(blocks), np.arange(2 * count), count).of(chosen)
     minima = minimize(objective, begun, {**options, **FIRST_STAGE})
-    theta, value = (
-        np.full((2, count, processes.num_parameters), np.nan),
-        np.full((2, count), np.inf),
-    )
-    theta.reshape(2 * count, -1)[begun.rows] = minima.x
-    value.reshape(-1)[begun.rows] = np.where(np.isfinite(minima.value), minima.value, np.inf)
-    metric = np.full((2 * count, *[processes.num_parameters] * 2), np.nan)
-    metric[begun.rows] = minima.metric
-    replicate, both = np.flatnonzero(chosen), np.flatnonzero(chosen & ~is_known)
-    best = value.argmin(axis=0)
-    kept = np.concatenate([best[replicate] * count + replicate, (1 - best[both]) * count + both])
-    ends = theta.reshape(2 * count, -1)[kept]
+    size = processes.num_parameters
+    theta, metric = np.full((2 * count, size), np.nan), np.full((2 * count, size, size), np.nan)
+    value = np.full(2 * count, np.inf)
+    theta[begun.rows], metric[begun.rows] = minima.x, minima.metric
+    value[begun.rows] = np.where(np.isfinite(minima.value), minima.value, np.inf)
+    best = value.reshape(2, count).argmin(axis=0)
+    first, second = np.flatnonzero(chosen), np.flatnonzero(chosen & ~is_known)
+    # Constant noise takes the noise of single readings for roughness if repeats are quiet. Without
+    # repeats, which tell what noise there is, a function of peaks would be taken for noise instead.
+    third = np.flatnonzero(chosen & is_known & (singles > MANY_SINGLES))
+    kept = np.concatenate([best[first] * count + first, (1 - best[second]) * count + second])
+    ends = np.concatenate([theta[kept], processes.own()[third]])
     if processes.have_equal_inputs:
         ends[:, of_noise] = ends[:, of_mean] + SHARED_SHIFT
-    rows = np.concatenate([replicate, count + both])
-    return Starts(ends, rows, count, _metric(processes, metric[kept], rows, tied))
+    unknown = np.full((len(third), size, size), np.nan)
+    rows = np.concatenate([first, count + second, 2 * count + third])
+    known = np.concatenate([metric[kept], unknown])
+    return Starts(ends, rows, count, _metric(processes, known, rows, tied))
 
 
 def _metric(processes: TwoProcesses, metric: ndarray, rows: ndarray, tied: bool) -> ndarray:

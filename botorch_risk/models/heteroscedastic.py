@@ -222,6 +222,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         self.noise = noise
         self.mean_model = mean_model
         self._mean_marginals = MarginalPredictor(mean_model)
+        self.register_load_state_dict_post_hook(_observe_again)
 
     @property
     def mean_marginals(self) -> MarginalPredictor:
@@ -577,6 +578,12 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
     def _require_noise(self) -> None:
         if not self._is_noise_current:
             self.noise_of_means(self.train_X, self.train_counts.clamp_min(1))
+
+
+def _observe_again(model: MeanVarianceGP, incompatible_keys: Any) -> None:
+    r"""After a model that holds this one has loaded a state: observations are not part of it."""
+    if model.noise.fits_with_mean and not model.is_conditioned:
+        model.refresh_noise()
 
 
 def _default_evidence(link: str, outcomes: RepeatedOutcomes) -> str:

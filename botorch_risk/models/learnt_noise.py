@@ -307,8 +307,8 @@ class LearntNoise(NoiseProcess):
 
 
 def _check_evidence(evidence: str, link: str, outcomes: RepeatedOutcomes) -> None:
-    if evidence not in ("spread", "readings"):
-        raise ValueError(f"Expected `noise_evidence` 'spread' or 'readings'. Got {evidence!r}.")
+    if evidence not in ("readings", "spread"):
+        raise ValueError(f"Expected `noise_evidence` 'readings' or 'spread'. Got {evidence!r}.")
     if evidence == "readings" and (link != "log" or outcomes.known_variances):
         raise UnsupportedError(
             "Expected the log link and noise that is to be learnt if `noise_evidence` is "

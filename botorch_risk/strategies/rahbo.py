@@ -142,9 +142,12 @@ class MeanVarianceSearch(Method):
         r"""The model of decisions `R x n x d`, fitted or with the hyperparameters of the state."""
         model = self.model(view, X, outcomes)
         if self._fits_in(view.round) or not view.state:
-            model.fit_processes(
-                lambda process: view.fit("noise" if process is model.noise_model else "f", process)
-            )
+            if model.noise.fits_with_mean:
+                view.fit("both", model)
+            else:
+                model.fit_processes(
+                    lambda part: view.fit("noise" if part is model.noise_model else "f", part)
+                )
         else:
             known = model.state_dict()
             model.load_state_dict({name: view.state.get(name, known[name]) for name in known})

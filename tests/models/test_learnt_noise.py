@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.errors import InputDataError, UnsupportedError
 from scipy import stats
 from torch.distributions import MultivariateNormal
 
-from botorch_risk.fit import fit_exact_gp
+from botorch_risk.fit import FitStatus, fit_exact_gp
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
-from botorch_risk.models.learnt_noise import ReadingEvidence, observations_at_mode, prior_of
 from tests.models import oracles
 from tests.models.examples import (
+    SPREAD,
     assert_same,
+    everything,
     fit,
     matern,
     points,
@@ -49,6 +50,7 @@ def example(link, sample_noise, missing, **options):
         min_noise_variance=1e-3,
         covar_module=matern(),
         noise_covar_module=matern(),
+        noise_evidence="spread",
         **{"noise_beta": 4.0, **options},
     )
     set_process(model.mean_model, MEAN.lengthscale, MEAN.outputscale, MEAN.constant)
@@ -141,7 +143,7 @@ def test_bounds_after_repeats_are_those_of_a_conditioned_process(link, sample_no
     assert torch.autograd.grad(single[0].sum(), X)[0].isfinite().all()
 
 
-def test_single_repeats_do_not_inform_the_noise():
+def test_single_repeats_have_no_spread():
     X, Y = repeats()
     missing = with_missing(Y)
     alone = torch.tensor([0, 4])
@@ -149,9 +151,9 @@ def test_single_repeats_do_not_inform_the_noise():
     moved = missing.clone()
     moved[alone] += 5
     models = [
-        MeanVarianceGP(X, missing),
-        MeanVarianceGP(X, moved),
-        MeanVarianceGP(X[several], missing[several]),
+        MeanVarianceGP(X, missing, **SPREAD),
+        MeanVarianceGP(X, moved, **SPREAD),
+        MeanVarianceGP(X[several], missing[several], **SPREAD),
     ]
     test_X = torch.rand(4, 2, dtype=torch.double)
     first, *others = (model.noise_posterior(test_X).mean for model in models)
@@ -166,6 +168,7 @@ def test_entries_without_repeats_in_a_batch_are_worthless(link):
     Y[1] = with_missing(Y[1])
     choice = None if link == "log" else "pointwise"
     options = {"variance_link": link, "sample_variance_noise": choice, "min_noise_variance": 1e-3}
+    options |= SPREAD
     together = MeanVarianceGP(X, Y, **options)
     test_X = torch.rand(4, 2, dtype=torch.double)
     moved = Y.clone()
@@ -206,95 +209,172 @@ def test_identity_link_refuses_a_noise_that_is_not_positive_once_it_is_needed():
 def learnt(n=10, k=4, batch_shape=()):
     X, Y = repeats(n, k, batch_shape=batch_shape)
     Y = with_missing(Y)
-    return X, Y, MeanVarianceGP(X, Y, noise_evidence="readings")
-
-
-def evidence_of(model):
-    return ReadingEvidence.of(model.mean_model, model._outcomes, model.noise.resolution)
+    model = MeanVarianceGP(X, Y)
+    model.refresh_noise()
+    return X, Y, model
 
 
 def log_likelihood(model, Y, h):
-    r"""The density of all readings, one Gaussian over the rows as they were measured."""
+    r"""The density of all readings, one Gaussian over the readings as they were measured.
+
+    `h` are log noise variances; the constant of the mean has four times the variance of the means.
+    """
     rows, column = Y.isfinite().nonzero(as_tuple=True)
-    y = Y[rows, column]
-    scale = model.outcome_transform
-    mean, covariance = prior_of(model.mean_model)
-    mean = scale.means.squeeze() + scale.stdvs.squeeze() * mean
-    covariance = scale.stdvs.squeeze() ** 2 * covariance
+    scale = model.outcome_transform.stdvs.squeeze() ** 2
+    process = model.mean_model.train()
+    covariance = scale * process.covar_module(process.train_inputs[0]).to_dense().detach()
+    means = Y.nanmean(dim=-1)
+    covariance = covariance + 4 * means.var(correction=0)
     joint = covariance[rows][:, rows] + torch.diag_embed(h.exp()[rows])
-    return MultivariateNormal(mean[rows], joint).log_prob(y)
+    return MultivariateNormal(means.mean().expand(len(rows)), joint).log_prob(Y[rows, column])
 
 
-def test_slope_is_that_of_the_likelihood_of_every_reading():
+def sites_of(model):
+    r"""The observations of the log noise variance and their variances, in its own units."""
+    noise = model.noise_model
+    return (
+        noise.train_targets + noise.outcome_transform.means.squeeze(-1),
+        noise.likelihood.noise_covar.noise,
+    )
+
+
+def mode_of(model):
+    r"""The posterior mean of the log noise variance given its observations, and its prior."""
+    process = model.noise_model.train()
+    observations, variances = sites_of(model)
+    covariance = process.covar_module(process.train_inputs[0]).to_dense().detach()
+    prior = process.outcome_transform.means.squeeze() + process.mean_module.constant.detach()
+    gain = torch.linalg.solve(covariance + torch.diag(variances), observations - prior)
+    return prior + covariance @ gain, prior, covariance
+
+
+def test_the_mode_is_stationary_for_every_reading():
     _, Y, model = learnt()
-    h = torch.randn(10, dtype=torch.double).requires_grad_()
-    (expected,) = torch.autograd.grad(log_likelihood(model, Y, h), h)
-    targets, noise = evidence_of(model).observations(h.detach())
-    torch.testing.assert_close((targets - h.detach()) / noise, expected)
+    h, prior, covariance = mode_of(model)
+    h.requires_grad_()
+    (slope,) = torch.autograd.grad(log_likelihood(model, Y, h), h)
+    torch.testing.assert_close(covariance @ slope, h.detach() - prior, rtol=1e-5, atol=1e-5)
 
 
-def test_weight_is_the_expected_curvature_of_its_own_row():
+def test_observations_have_the_slope_and_the_expected_curvature_of_their_row():
     r"""Half the squared correlation of the readings: the trace form of the Fisher information."""
     _, Y, model = learnt()
-    h = torch.randn(10, dtype=torch.double)
+    h, _, _ = mode_of(model)
+    observations, variances = sites_of(model)
+    (slope,) = torch.autograd.grad(log_likelihood(model, Y, h.requires_grad_()), h)
+    h = h.detach()
+    torch.testing.assert_close((observations - h) / variances, slope, rtol=1e-5, atol=1e-5)
     rows, _ = Y.isfinite().nonzero(as_tuple=True)
     scale = model.outcome_transform.stdvs.squeeze() ** 2
-    covariance = scale * prior_of(model.mean_model)[1][rows][:, rows]
+    process = model.mean_model.train()
+    covariance = scale * process.covar_module(process.train_inputs[0]).to_dense().detach()
+    covariance = covariance[rows][:, rows] + 4 * Y.nanmean(dim=-1).var(correction=0)
     precision = torch.linalg.inv(covariance + torch.diag(h.exp()[rows]))
     for i in range(10):
-        slope = torch.diag(h.exp()[rows] * (rows == i))
-        expected = 0.5 * torch.trace(precision @ slope @ precision @ slope)
-        torch.testing.assert_close(1 / evidence_of(model).observations(h)[1][i], expected)
-
-
-def test_the_mode_is_stationary():
-    _, Y, model = learnt()
-    mean = torch.full((10,), -2.0, dtype=torch.double)
-    covariance = 0.5 * prior_of(model.noise_model)[1]
-    targets, noise = observations_at_mode(evidence_of(model), mean, covariance)
-    gain = torch.linalg.solve(covariance + torch.diag(noise), targets - mean)
-    h = (mean + covariance @ gain).requires_grad_()
-    (slope,) = torch.autograd.grad(log_likelihood(model, Y, h), h)
-    torch.testing.assert_close(covariance @ slope, h.detach() - mean, rtol=1e-4, atol=1e-4)
+        change = torch.diag(h.exp()[rows] * (rows == i))
+        expected = 0.5 * torch.trace(precision @ change @ precision @ change)
+        torch.testing.assert_close(1 / variances[i], expected, rtol=1e-5, atol=1e-7)
 
 
 def test_replicates_of_a_batch_do_not_touch():
     X, Y, model = learnt(batch_shape=(2,))
-    fit(model)
+    result = fit_exact_gp(model)
+    assert result.status == (FitStatus.CONVERGED,) * 2
     test_X = torch.rand(2, 5, 2, dtype=torch.double)
     for i in range(2):
-        one = MeanVarianceGP(X[i], Y[i], noise_evidence="readings")
-        state = {name: value[i] for name, value in model.state_dict().items() if value.dim()}
-        one.load_state_dict({**one.state_dict(), **state}, keep_transforms=False)
-        for mine, theirs in zip(
-            one.noise_confidence_bounds(test_X[i], 4.0),
-            model.noise_confidence_bounds(test_X, 4.0),
-            strict=True,
-        ):
-            torch.testing.assert_close(mine, theirs[i], rtol=1e-5, atol=1e-7)
+        one = MeanVarianceGP(X[i], Y[i])
+        fit_exact_gp(one)
+        for mine, theirs in zip(everything(one, test_X[i]), everything(model, test_X), strict=True):
+            torch.testing.assert_close(mine, theirs[i], rtol=1e-6, atol=1e-8)
+
+
+def test_a_replicate_without_some_rows_is_fitted_without_them():
+    X, Y = repeats(12, batch_shape=(2,))
+    Y[1, 8:] = torch.nan
+    outcomes = RepeatedOutcomes.from_repeats(Y, allow_missing=True)
+    together = MeanVarianceGP(X, outcomes)
+    fit_exact_gp(together)
+    alone = MeanVarianceGP(X[1, :8], Y[1, :8])
+    fit_exact_gp(alone)
+    test_X = torch.rand(2, 5, 2, dtype=torch.double)
+    for mine, theirs in zip(
+        everything(alone, test_X[1]), everything(together, test_X), strict=True
+    ):
+        torch.testing.assert_close(mine, theirs[1], rtol=1e-6, atol=1e-8)
+
+
+def heteroscedastic(n, k):
+    generator = torch.Generator().manual_seed(0)
+    X = torch.linspace(0, 1, n, dtype=torch.double).unsqueeze(-1)
+    rho = torch.where(X > 0.5, 1.0, 0.05)
+    return X, (2 * X).sin() + rho * torch.randn(n, k, generator=generator, dtype=torch.double)
 
 
 def test_single_readings_show_where_the_noise_is():
     r"""Repeats in the quiet half alone; single readings scatter in the other."""
-    generator = torch.Generator().manual_seed(0)
-    X = torch.linspace(0, 1, 60, dtype=torch.double).unsqueeze(-1)
-    rho = torch.where(X > 0.5, 1.0, 0.05)
-    Y = (2 * X).sin() + rho * torch.randn(60, 3, generator=generator, dtype=torch.double)
+    X, Y = heteroscedastic(60, 3)
     Y[30:, 1:] = torch.nan
     at = torch.tensor([[0.9]], dtype=torch.double)
     found = {}
     for evidence in ("spread", "readings"):
         model = MeanVarianceGP(X, Y, noise_evidence=evidence)
-        model.fit_processes(lambda process: not fit_exact_gp(process).has_failed)
+        assert model.fit_processes()
         found[evidence] = model.noise_confidence_bounds(at, 0.0)[0].item()
     assert found["spread"] < 0.1 and 0.4 < found["readings"] < 2.0
+
+
+def test_noise_is_learnt_without_any_repeats():
+    X, Y = heteroscedastic(80, 1)
+    model = MeanVarianceGP(X, Y)
+    fit(model)
+    quiet, loud = model.predicted_noise(torch.tensor([[0.1], [0.9]], dtype=torch.double)).flatten()
+    assert quiet < 0.05 and 0.4 < loud < 2.5
+    mean = model.posterior(X).mean
+    assert (mean - (2 * X).sin())[:35].abs().max() < 0.15
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 6])
+def test_few_single_readings_are_finite_and_of_nearly_constant_noise(n):
+    X, Y = repeats(n, 1)
+    model = MeanVarianceGP(X, Y)
+    fit(model)
+    noise = model.predicted_noise(points(20))
+    assert noise.isfinite().all() and (noise > 0).all()
+    assert noise.max() < 6 * noise.min()
+
+
+def test_spread_refuses_single_readings():
+    X, Y = repeats(k=1)
+    many = repeats(batch_shape=(3,))
+    many[1][1, :, 1:] = torch.nan
+    with pytest.raises(InputDataError, match=r"two repeats or more.*or give `known_noise`"):
+        MeanVarianceGP(X, Y, noise_evidence="spread")
+    with pytest.raises(InputDataError, match=r"two repeats or more.*"):
+        MeanVarianceGP(X, Y, variance_link="identity")
+    with pytest.raises(InputDataError, match=r"two repeats or more.* in replicate 1"):
+        MeanVarianceGP(*many, noise_evidence="spread")
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e4])
+@pytest.mark.parametrize("k", [1, 3])
+def test_units_of_the_outcome_do_not_matter(scale, k):
+    X, Y = repeats(12, k)
+    first, second = MeanVarianceGP(X, Y), MeanVarianceGP(X, 5 + scale * Y)
+    for model in (first, second):
+        fit(model)
+    test_X = points(5)
+    expected = scale**2 * first.predicted_noise(test_X)
+    torch.testing.assert_close(second.predicted_noise(test_X), expected, rtol=1e-4, atol=0)
+    means = (model.mean_marginals(test_X).mean for model in (first, second))
+    one, other = means
+    torch.testing.assert_close((other - 5) / scale, one, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore:Expected repeats that differ")
 def test_rows_without_spread_are_finite():
     X, Y = repeats()
     Y[:4] = Y[:4, :1]
-    model = MeanVarianceGP(X, Y, noise_evidence="readings")
+    model = MeanVarianceGP(X, Y)
     fit(model)
     assert model.predicted_noise(X).isfinite().all() and model.predicted_noise(X).min() > 0
 
@@ -302,7 +382,7 @@ def test_rows_without_spread_are_finite():
 def test_a_state_is_restored_whatever_was_before():
     X, Y, model = learnt()
     fit(model)
-    twin = MeanVarianceGP(X, Y, noise_evidence="readings")
+    twin = MeanVarianceGP(X, Y)
     fit(twin, optimizer_kwargs={"options": {"maxiter": 2}})
     twin.load_state_dict(model.state_dict())
     assert_same(model, twin, points(5), rtol=1e-10, atol=1e-12)
@@ -310,14 +390,19 @@ def test_a_state_is_restored_whatever_was_before():
 
 def test_bad_choices():
     X, Y = repeats()
-    with pytest.raises(ValueError, match=r"`noise_evidence` 'spread' or 'readings'\. Got 'all'"):
+    with pytest.raises(ValueError, match=r"`noise_evidence` 'readings' or 'spread'\. Got 'all'"):
         MeanVarianceGP(X, Y, noise_evidence="all")
     with pytest.raises(UnsupportedError, match="Expected the log link"):
         MeanVarianceGP(X, Y, noise_evidence="readings", variance_link="identity")
     with pytest.raises(UnsupportedError, match="noise that is to be learnt"):
         MeanVarianceGP(X, Y, torch.ones_like(Y), noise_evidence="readings")
-    outcomes = RepeatedOutcomes.from_repeats(Y)
-    assert MeanVarianceGP(X, outcomes, noise_evidence="readings").noise.num_alternations == 1
+
+
+def test_the_default_evidence():
+    X, Y = repeats()
+    assert MeanVarianceGP(X, Y).noise.evidence == "readings"
+    assert MeanVarianceGP(X, Y, variance_link="identity").noise.evidence == "spread"
+    assert MeanVarianceGP(X, Y, torch.ones_like(Y)).noise.evidence == "spread"
 
 
 @pytest.mark.parametrize(
