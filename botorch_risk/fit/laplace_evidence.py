@@ -36,8 +36,8 @@ from torch import Tensor
 
 # The most that a log noise variance may move in one step: the likelihood is an exponential in it.
 MAX_STEP = 2.0
-# Where a step is shorter than this the search ends, before it: the value is off by its square, and
-# the derivatives by its length.
+# Where a step is shorter than this the search for a fit ends, before it: the value is off by its
+# square, and the derivatives by its length.
 LAST_STEP = 1e-5
 MAX_STEPS = 64
 # After which steps an accelerator is asked whether all rows have ended, for which it has to finish
@@ -174,7 +174,13 @@ class Mode(NamedTuple):
     system: tuple[Tensor, Tensor]
 
 
-def find_mode(covariance: Tensor, noise_covariance: Tensor, data: Readings, start: Tensor) -> Mode:
+def find_mode(
+    covariance: Tensor,
+    noise_covariance: Tensor,
+    data: Readings,
+    start: Tensor,
+    last_step: float = LAST_STEP,
+) -> Mode:
     r"""Newton's method for the most probable log noise variances.
 
     A row takes steps of the exact curvature if these lead upwards, and of the expected one
@@ -186,6 +192,7 @@ def find_mode(covariance: Tensor, noise_covariance: Tensor, data: Readings, star
         noise_covariance: `C`, `rows x n x n`.
         data: The readings.
         start: `v` to begin with, `rows x n`.
+        last_step: Where a step of `h` is shorter the search ends, before it.
     """
     likelihood_at = LogLikelihood(covariance, data)
     level = data.level.unsqueeze(-1)
@@ -214,7 +221,7 @@ def find_mode(covariance: Tensor, noise_covariance: Tensor, data: Readings, star
         length = move.abs().amax(-1)
         upwards = (move * miss).sum(-1) >= 0  # False for NaN
         # A row that is not there yet, but that can do no better, ends as well.
-        found = found | (exact & (length <= LAST_STEP) & (upwards | (length <= 1e-3 * LAST_STEP)))
+        found = found | (exact & (length <= last_step) & (upwards | (length <= 1e-3 * last_step)))
         if number in asks and bool(found.all()):
             break
         pull, best = trial.where(higher.unsqueeze(-1), pull), value.where(higher, best)

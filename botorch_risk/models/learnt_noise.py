@@ -345,7 +345,8 @@ def observations_at_mode(
         noise_covariance: Of the log noise variances about `readings.level`, `R x n x n`.
         readings: The readings.
     """
-    mode = find_mode(covariance, noise_covariance, readings, torch.zeros_like(readings.means))
+    start = torch.zeros_like(readings.means)
+    mode = find_mode(covariance, noise_covariance, readings, start, last_step=1e-8)
     weight = mode.likelihood.expected_curvature(readings)
     return ModeObservations(mode.h - readings.level.unsqueeze(-1), mode.likelihood.slope, weight)
 
