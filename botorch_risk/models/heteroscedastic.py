@@ -51,10 +51,9 @@ def _of_mean_process(name: str) -> Any:
 
 
 class MeanVarianceGP(Model, GP, FantasizeMixin):
-    r"""Learn the mean and the noise of an outcome from repeats: a heteroscedastic Gaussian process.
+    r"""Learn the mean and the noise of an outcome: a heteroscedastic Gaussian process.
 
-    Two `SingleTaskGP`s [Makarova2021rahbo]_: `noise_model` learns the noise variance `rho^2` from
-    the sample variances (Eqs. 12-15, 32-33; the printed Eq. 32 lacks the square of s), and
+    Two `SingleTaskGP`s [Makarova2021rahbo]_: `noise_model` learns the noise variance `rho^2`, and
     `mean_model` learns `f` from the sample means with the fixed noise of Eq. (16),
 
         S_i = min(ucb_var(x_i), max_noise_variance) / k_i,
@@ -62,16 +61,20 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
 
     It is a BoTorch model with one output: `posterior(X)` is the posterior of f, and
     `posterior(X, observation_noise=True)` adds the PREDICTED noise of one repeat at X. Fit it as
-    any other model: both processes are fitted, and Eq. (16) is evaluated in between. All public
-    quantities are in the units of the outcome (variances in their square).
+    any other model: both processes are fitted at once to all readings, by Laplace's approximation
+    of their evidence (`fit/laplace_evidence.py`, [Binois2018hetgp]_ for the likelihood), and Eq.
+    (16) is evaluated. The paper learns the noise from the sample variances alone, before the mean
+    (Eqs. 12-15, 32-33; the printed Eq. 32 lacks the square of s): `noise_evidence="spread"`. All
+    public quantities are in the units of the outcome (variances in their square).
 
-    Rows with equal inputs are pooled, except in a batch of replicates. A row with a single repeat
-    informs the mean only. With the log link, repeats that are all equal, as rounded instruments
-    give, count as censored below the smallest positive sample variance of the data.
+    Rows with equal inputs are pooled, except in a batch of replicates. Single readings inform the
+    noise as well, by their residuals; if there is little evidence of where the noise differs, it
+    is nearly constant. With the log link, repeats that are all equal, as rounded instruments give,
+    count as if they had the smallest positive sample variance of the data.
 
-    How well the noise is known depends on k. Where it is constant, 15 points of two repeats
-    predict 1.4 times the true variance in the median, with an upper bound of 5 times, two standard
-    deviations up; three repeats 1.2 and 3.4, five 1.2 and 2.4, ten 1.1 and 1.8 times.
+    How well the noise is known depends on k. Where it is constant, 15 points of one reading
+    predict 0.85 times the true variance in the median, with an upper bound of 2.4 times, two
+    standard deviations up; two readings 0.9 and 1.9, three 1.0 and 1.7, ten 1.0 and 1.4 times.
 
     Example:
         >>> import torch
@@ -141,10 +144,10 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
                 the variance itself, as the paper does. The default is better calibrated
                 (bench/reproduction/rahbo/calibration.md): the 95 % band of the noise covers
                 91 to 94 % with the log link, 85 to 87 % with the identity link.
-            noise_evidence: What the noise is learnt from, with the log link: `"spread"`, the
-                sample variances, or `"readings"`, which adds the residuals of the means from the
-                process of the mean, single readings included. Both processes are then fitted in
-                turn, twice. Worth it with two or three repeats (bench/studies/learnt_noise).
+            noise_evidence: What the noise is learnt from: all `"readings"`, their spread at each
+                point and their residuals from the process of the mean, or the `"spread"` alone,
+                the sample variances. By default the readings with the log link, and the spread
+                with the identity link or with `train_Yvar`, which know nothing else.
             sample_variance_noise: With the identity link, the noise of a sample variance:
                 `"inferred"` (one level, learnt; the paper's experiments and the default),
                 `"bound"` (`2 max_noise_variance^2 / (k - 1)`, the paper's theory), or
@@ -159,13 +162,14 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
             max_noise_variance: An upper limit of the noise variance, the paper's `rho_bar` squared.
             known_noise: The noise variance as a function `... x d -> ... x 1`, if it is known
                 (Eq. 9). Nothing is learnt about the noise then.
-            noise_covar_module: Kernel of the noise process; BoTorch's default if omitted.
+            noise_covar_module: Kernel of the noise process; `fixed_noise.noise_kernel` if omitted,
+                whose lengthscales follow those of the mean, and BoTorch's default for the spread.
 
         Raises:
             BotorchTensorDimensionError: If shapes do not match.
             InputDataError: If an input is not finite, dtypes differ, a row has no repeat, no
-                row has two, or the outcomes of a single model are constant (a warning names a
-                constant replicate of a batch).
+                row has two though the noise is learnt from their spread, or the outcomes of a
+                single model are constant (a warning names a constant replicate of a batch).
             UnsupportedError: If the outcome transform is not linear, or learns from the data while
                 a replicate of a batch misses rows.
             ValueError: If a limit, a beta or a choice is out of its range.
@@ -478,16 +482,16 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         self._warnings = data.notes_on_noise(self.mean_model, noise, self.train_counts)
 
     def custom_fit(self, mll: MarginalLogLikelihood, **options: Any) -> MarginalLogLikelihood:
-        r"""Fit the noise, then the mean; called by `fit_gpytorch_mll(mll)`.
+        r"""Fit both processes; called by `fit_gpytorch_mll(mll)`.
 
-        The exact marginal likelihood is maximised in closed form if `fit_exact_gp` supports the
-        kernel, two to three times as fast as by BoTorch and to the same optimum, unless options of
-        BoTorch's optimiser are given.
+        They are fitted at once, in closed form, if the noise is learnt from all readings and
+        `fit_exact_gp` supports the kernels. Otherwise, or if another loss or options of BoTorch's
+        optimiser are given, each is fitted by itself.
 
         Args:
-            mll: A marginal log likelihood of this model; each process is fitted by one of the
-                same class.
-            **options: Arguments of both fits, which BoTorch's optimiser then runs.
+            mll: A marginal log likelihood of this model; a process that is fitted by itself has
+                one of the same class.
+            **options: Arguments of the fits of each process, which BoTorch's optimiser then runs.
 
         Raises:
             UnsupportedError: If a closure is given, or the model was conditioned.

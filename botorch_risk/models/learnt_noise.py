@@ -1,4 +1,4 @@
-r"""Learn the noise variance as a Gaussian process on the sample variances of repeats."""
+r"""Learn the noise variance as a Gaussian process on sample variances, or on all readings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ LEVEL_DEVIATION = 2.0
 
 
 class LearntNoise(NoiseProcess):
-    r"""A Gaussian process on the sample variances of repeats (Eqs. 13-15, 32-33).
+    r"""A Gaussian process on the sample variances of repeats (Eqs. 13-15, 32-33), or on all readings.
+
+    All readings act on it as Gaussian observations at its mode: see `fit/laplace_evidence.py`.
 
     If noise levels came with the readings, the process interpolates them with a noise of its own
     that is learnt.

@@ -109,7 +109,7 @@ def inferred_noise(X: Tensor, Y: Tensor, test_X: Tensor) -> Prediction:
 
 METHODS: dict[str, Method] = {
     "ours": mean_variance_gp(),
-    "ours, readings": mean_variance_gp(noise_evidence="readings"),
+    "ours, spread": mean_variance_gp(noise_evidence="spread"),
     "ours, BoTorch's fit": mean_variance_gp(in_closed_form=False),
     "ours, kernel of BoTorch": with_kernel_of_botorch,
     "ours, without outliers": without_outliers,
