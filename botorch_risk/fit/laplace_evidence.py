@@ -66,7 +66,8 @@ class Readings(NamedTuple):
 
     def rows(self, index: Tensor) -> Readings:
         observed = None if self.observed is None else self.observed[index]
-        return Readings(*(tensor[index] for tensor in self[:5]), observed)
+        means, counts, squares, level, floor = (tensor[index] for tensor in self[:5])
+        return Readings(means, counts, squares, level, floor, observed)
 
     def masked(self, covariance: Tensor) -> Tensor:
         r"""A covariance `rows x n x n` without inputs that have no reading."""

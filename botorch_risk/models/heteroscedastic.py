@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from operator import attrgetter
 from typing import Any, Literal, Self
 
@@ -25,15 +24,10 @@ from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
-from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
 from gpytorch.models import GP
 from torch import Tensor
 
 from botorch_risk.arguments import check_nonnegative
-from botorch_risk.fit.exact_gp import fit_exact_gp, fit_with_loss_like
-from botorch_risk.fit.objective import set_best_constant
-from botorch_risk.fit.parameters import NotInClosedFormError
-from botorch_risk.fit.results import FitResult
 from botorch_risk.gradients import predicting_with
 from botorch_risk.models import fixed_noise
 from botorch_risk.models import training_data as data
@@ -41,6 +35,7 @@ from botorch_risk.models.learnt_noise import LearntNoise
 from botorch_risk.models.noise_observations import stand_in_first
 from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProcess
 from botorch_risk.models.repeats import RepeatedOutcomes
+from botorch_risk.models.two_process_fit import TwoProcessFit
 from botorch_risk.models.variance_links import scale_of_observed
 from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
 from botorch_risk.posterior.t_batch import checked_points
@@ -50,7 +45,7 @@ def _of_mean_process(name: str) -> Any:
     return property(attrgetter(f"mean_model.{name}"))
 
 
-class MeanVarianceGP(Model, GP, FantasizeMixin):
+class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     r"""Learn the mean and the noise of an outcome: a heteroscedastic Gaussian process.
 
     Two `SingleTaskGP`s [Makarova2021rahbo]_: `noise_model` learns the noise variance `rho^2`, and
@@ -471,84 +466,9 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         self._note_noise(noise, is_positive)
         self._require_noise()
 
-    def _require_own_data(self) -> None:
-        if self.is_conditioned:
-            raise UnsupportedError(
-                "Expected a model built from its data. Got one conditioned on further observations."
-            )
-
     def _note_noise(self, noise: Tensor, is_positive: bool) -> None:
         self._is_noise_current = is_positive
         self._warnings = data.notes_on_noise(self.mean_model, noise, self.train_counts)
-
-    def custom_fit(self, mll: MarginalLogLikelihood, **options: Any) -> MarginalLogLikelihood:
-        r"""Fit both processes; called by `fit_gpytorch_mll(mll)`.
-
-        They are fitted at once, in closed form, if the noise is learnt from all readings and
-        `fit_exact_gp` supports the kernels. Otherwise, or if another loss or options of BoTorch's
-        optimiser are given, each is fitted by itself.
-
-        Args:
-            mll: A marginal log likelihood of this model; a process that is fitted by itself has
-                one of the same class.
-            **options: Arguments of the fits of each process, which BoTorch's optimiser then runs.
-
-        Raises:
-            UnsupportedError: If a closure is given, or the model was conditioned.
-        """
-        if any(options.get(name) is not None for name in ("closure", "closure_kwargs")):
-            raise UnsupportedError(
-                "Expected no closure: MeanVarianceGP fits two processes, one after the other."
-            )
-        given = {name: value for name, value in options.items() if value is not None}
-        if type(mll) is ExactMarginalLogLikelihood and not given and self.noise.fits_with_mean:
-            with suppress(NotInClosedFormError):
-                if not self.fit_in_closed_form().has_failed:
-                    return mll.eval()
-        fit = fit_with_loss_like(mll, **options)
-        return mll.eval() if self.fit_processes(fit) else mll
-
-    def fit_in_closed_form(self, **options: Any) -> FitResult:
-        r"""Fit both processes at once to all readings; called by `fit_exact_gp(model)`.
-
-        Args:
-            options: Of `fit_exact_gp`: `rough_start`, `previous`, `max_iterations`, `tolerance`.
-
-        Raises:
-            NotInClosedFormError: If the noise has other evidence, or a part of a process is not
-                supported.
-            UnsupportedError: If the model was conditioned.
-        """
-        self._require_own_data()
-        result = self.noise.fit_with_mean(self.mean_model, self._outcomes, **options)
-        self.refresh_noise()
-        set_best_constant(self.mean_model)
-        self.eval()
-        return result
-
-    def fit_processes(self, fit: Callable[[Any], bool] | None = None) -> bool:
-        r"""Fit both processes at once, or one after the other by another loss.
-
-        Args:
-            fit: Fits one `SingleTaskGP` in place and returns whether it succeeded. The noise is
-                fitted, Eq. (16) is evaluated, and the mean is fitted; twice if the residuals from
-                the mean inform the noise. `fit_exact_gp`, of both at once if possible, if omitted.
-
-        Returns:
-            Whether all fits succeeded.
-        """
-        if fit is None and self.noise.fits_with_mean:
-            with suppress(NotInClosedFormError):
-                return not self.fit_in_closed_form().has_failed
-        fit = fit or (lambda process: not fit_exact_gp(process).has_failed)
-        fitted = True
-        for _ in range(1 + self.noise.num_alternations):
-            fitted = self.noise.fit(fit) and fitted
-            self.refresh_noise()
-            fitted = fit(self.mean_model) and fitted
-            if self.noise.num_alternations:
-                self.refresh_noise()
-        return fitted
 
     def subset_output(self, idcs: list[int]) -> MeanVarianceGP:
         if idcs not in ([0], [-1]):
@@ -572,12 +492,6 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         self.noise.load(parts["noise"], **options)
         fixed_noise.load_process(self.mean_model, parts["mean_model"], **options)
         self.refresh_noise()
-
-    @property
-    def _outcomes(self) -> RepeatedOutcomes:
-        return RepeatedOutcomes(
-            self.train_means, self.train_variances, self.train_counts, self.knows_variances
-        )
 
     def _require_noise(self) -> None:
         if not self._is_noise_current:

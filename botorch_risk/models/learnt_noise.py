@@ -33,7 +33,7 @@ LEVEL_DEVIATION = 2.0
 
 
 class LearntNoise(NoiseProcess):
-    r"""A Gaussian process on the sample variances of repeats (Eqs. 13-15, 32-33), or on all readings.
+    r"""A Gaussian process on sample variances (Eqs. 13-15, 32-33), or on all readings.
 
     All readings act on it as Gaussian observations at its mode: see `fit/laplace_evidence.py`.
 

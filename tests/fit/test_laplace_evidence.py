@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal
 
 from botorch_risk.fit import FitStatus, fit_exact_gp
+from botorch_risk.fit.evidence_objective import log_density_of_shifts
 from botorch_risk.fit.laplace_evidence import Readings, evidence_at, find_mode
-from botorch_risk.fit.mean_and_noise import log_density_of_shifts
 from botorch_risk.models import MeanVarianceGP
 
 D = torch.double
