@@ -42,7 +42,8 @@ class TwoProcessFit:
 
         They are fitted at once, in closed form, if the noise is learnt from all readings and
         `fit_exact_gp` supports the kernels. Otherwise, or if another loss or options of BoTorch's
-        optimiser are given, each is fitted by itself.
+        optimiser are given, each is fitted by itself. An `optimizer` that fits models, such as
+        `faster.WarmStartedFit`, fits both at once.
 
         Args:
             mll: A marginal log likelihood of this model; a process that is fitted by itself has
@@ -57,9 +58,11 @@ class TwoProcessFit:
                 "Expected no closure: MeanVarianceGP fits two processes, one after the other."
             )
         given = {name: value for name, value in options.items() if value is not None}
+        optimizer = given.pop("optimizer", None)
         if type(mll) is ExactMarginalLogLikelihood and not given and self.noise.fits_with_mean:
+            fit_model = getattr(optimizer, "fit_model", None) if optimizer else _fit_in_closed_form
             with suppress(NotInClosedFormError):
-                if not self.fit_in_closed_form().has_failed:
+                if fit_model is not None and not fit_model(self).has_failed:
                     return mll.eval()
         fit = fit_with_loss_like(mll, **options)
         return mll.eval() if self.fit_processes(fit) else mll
@@ -111,3 +114,7 @@ class TwoProcessFit:
             raise UnsupportedError(
                 "Expected a model built from its data. Got one conditioned on further observations."
             )
+
+
+def _fit_in_closed_form(model: TwoProcessFit) -> FitResult:
+    return model.fit_in_closed_form()
