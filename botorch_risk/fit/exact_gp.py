@@ -81,7 +81,9 @@ def fit_exact_gp(
     shape; RBF and Matern kernels, ARD or not, alone or in a `ScaleKernel`; constant and zero mean;
     inferred homoscedastic and fixed noise; any input transform without parameters to learn and
     any outcome transform; any priors on the hyperparameters themselves except uniform ones.
-    BoTorch's `fit_gpytorch_mll` fits everything else, and the result says so and why.
+    BoTorch's `fit_gpytorch_mll` fits everything else, and the result says so and why. Both
+    processes of a `MeanVarianceGP` that learns the noise from all readings are fitted at once, to
+    the evidence of `fit/laplace_evidence.py`, from starts of their own.
 
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
