@@ -194,7 +194,7 @@ def test_costs_reach_the_acquisition() -> None:
             returning_cost=c,
             **OPTIONS,
         )
-        for c in (0.0, 50.0)
+        for c in (0.0, 5000.0)
     )
     few, many = (play(each, 2, problem=MEASURED)[1][..., -1] for each in (cheap, expensive))
     assert many.sum() > few.sum()
