@@ -73,29 +73,18 @@ def rahbo_moments(
     """
     train_X = to_numpy(model.train_X)
     k = repeats.shape[1]
-    means, s2 = repeats.mean(axis=1), repeats.var(axis=1, ddof=1)  # Eq. (12)
-    half = (k - 1) / 2
-    logs = np.log(s2) - (digamma(half) - np.log(half))
-    centre, spread = logs.mean(), spread_of_the_noise(logs, polygamma(1, half))
+    means = repeats.mean(axis=1)  # Eq. (12)
+    sites, site_noise, prior_mean, of_noise = noise_sites(model, repeats)
 
     def noise_process(
         points: np.ndarray, further: FurtherReadings | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        rows, targets = train_X, logs
-        noise = np.full(len(logs), polygamma(1, half))
+        rows, targets, noise = train_X, sites, site_noise
         if further is not None and further.k > 1:
             rows = np.vstack([rows, further.x])
             targets = np.append(targets, further.log_variance)
             noise = np.append(noise, polygamma(1, (further.k - 1) / 2))
-        mean, variance = gp_posterior(
-            points,
-            rows,
-            (targets - centre) / spread,
-            noise / spread**2,
-            to_numpy(model.noise_model.covar_module.lengthscale).ravel(),
-            model.noise_model.mean_module.constant.item(),
-        )
-        return centre + spread * mean, spread**2 * variance
+        return gp_posterior(points, rows, targets, noise, of_noise[0], prior_mean, of_noise[1])
 
     log_mean, log_variance = noise_process(train_X)
     noise = np.exp(log_mean + np.sqrt(model.noise_beta * log_variance)) / k  # Eq. (16)
@@ -122,6 +111,55 @@ def rahbo_moments(
         "log_mean": log_mean,
         "log_variance": log_variance,
     }
+
+
+def noise_sites(
+    model: Any, repeats: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float, tuple[np.ndarray, float]]:
+    r"""Gaussian observations of log rho^2 that act as the density of all readings does at the mode.
+
+    The density is one Gaussian over every reading. Scoring with the trace formulas of its slope and
+    of its Fisher information leads to the mode.
+
+    Returns:
+        The observations, their variances, the prior mean of log rho^2, and the lengthscales and the
+        variance of its kernel.
+    """
+    X, (n, k) = to_numpy(model.train_X), repeats.shape
+    s2, half = repeats.var(axis=1, ddof=1), (k - 1) / 2
+    centre = np.mean(np.log(s2) - (digamma(half) - np.log(half)))
+    prior_mean = centre + model.noise_model.mean_module.constant.item()
+    kernels = []
+    for process in (model.mean_model, model.noise_model):
+        kernel = process.covar_module
+        lengthscale = to_numpy(kernel.base_kernel.lengthscale).ravel()
+        kernels.append((lengthscale, kernel.outputscale.item()))
+    grams = []
+    for lengthscale, scale in kernels:
+        r = np.sqrt(5 * np.sum(((X[:, None] - X[None]) / lengthscale) ** 2, axis=-1))
+        grams.append(scale * (1 + r + r**2 / 3) * np.exp(-r))
+    means = repeats.mean(axis=1)
+    row, unit = np.repeat(np.arange(n), k), means.var(ddof=1)
+    residual = (repeats - means.mean()).ravel()
+    # Of the mean, whose constant has four times the variance of the means, and a little more.
+    covariance = unit * grams[0] + 4 * means.var() + 1e-8 * means.var() * np.eye(n)
+    h, C = np.full(n, prior_mean), grams[1]
+    for _ in range(500):
+        noise = np.exp(h)[row]
+        inverse = np.linalg.inv(covariance[row][:, row] + np.diag(noise))
+        weights = inverse @ residual
+        slope, weight = np.empty(n), np.empty(n)
+        for i in range(n):
+            own = np.where(row == i, noise, 0.0)
+            slope[i] = 0.5 * (weights @ (own * weights) - np.trace(inverse * own))
+            weight[i] = 0.5 * np.sum((inverse * own) * (inverse * own).T)
+        observed = h + slope / weight
+        gain = np.linalg.solve(C + np.diag(1 / weight), observed - prior_mean)
+        step = np.clip(prior_mean + C @ gain - h, -1.0, 1.0)
+        h = h + step
+        if np.abs(step).max() < 1e-12:
+            return observed, 1 / weight, prior_mean, kernels[1]
+    raise AssertionError("no mode")
 
 
 def spread_of_the_noise(logs: np.ndarray, noise: float) -> float:

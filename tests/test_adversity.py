@@ -144,13 +144,7 @@ HARDSHIPS = [
         lambda data: replace(data, X=data.X[:, :0], x=data.x[:, :0]),
         refused="row and column|at least one|column|environment|empty",
     ),
-    Hardship(
-        "one reading a row",
-        lambda data: replace(data, Y=data.Y[:, :1]),
-        refused="two repeats or more",
-        exceptions=only(SINGLE_GPS, None),
-        finite=SINGLE_GPS,
-    ),
+    Hardship("one reading a row", lambda data: replace(data, Y=data.Y[:, :1]), finite=EVERY),
     # Values
     Hardship(
         "equal repeats in a row",

@@ -76,9 +76,15 @@ def fit_gpytorch_mll_closed_form(
     parts = _read(mll, closure)
     if isinstance(parts, str):
         return _fitted_by_scipy(mll, parts, max_iterations, tolerance)
-    options = {"max_iterations": max_iterations, "tolerance": tolerance}
-    result, _ = _fitted(mll, rough_start=rough_start, **options)
-    return result
+    begin = time.monotonic()
+    result = fit_exact_gp(
+        mll.model, rough_start=rough_start, max_iterations=max_iterations, tolerance=tolerance
+    )
+    return _as_botorch(result, time.monotonic() - begin)
+
+
+# A `MeanVarianceGP` asks an optimizer to fit both of its processes at once.
+fit_gpytorch_mll_closed_form.fit_model = fit_exact_gp  # type: ignore[attr-defined]
 
 
 class WarmStartedFit:
@@ -92,10 +98,10 @@ class WarmStartedFit:
 
     A fit then begins where the last one ended, with its curvature, and needs 3 to 6
     evaluations of the likelihood, not 25. Now and then, and if the optimum has moved far, it
-    starts afresh as well: see `previous` of `fit_exact_gp`. One object serves several models, the
-    processes of a `MeanVarianceGP` or the models of a `ModelListGP`: it recognises the earlier fit
-    by the targets, whose first rows are the earlier ones except for location and scale.
-    Models that the closed form does not support are not remembered.
+    starts afresh as well: see `previous` of `fit_exact_gp`. One object serves several models, or
+    those of a `ModelListGP`: it recognises the earlier fit by the targets, whose first rows are
+    the earlier ones except for location and scale. The two processes of a `MeanVarianceGP` are
+    fitted at once. Models that the closed form does not support are not remembered.
 
     Args:
         rough_start: As in `fit_gpytorch_mll_closed_form`, for the fits that start afresh.
@@ -133,20 +139,45 @@ class WarmStartedFit:
         if isinstance(parts, str):
             return _fitted_by_scipy(mll, parts, max_iterations, tolerance)
         shape = tuple((each.name, each.size) for each in parts.hyperparameters)
-        targets = parts.Y.detach()
-        known = next((fit for fit in reversed(self._memory) if fit.precedes(shape, targets)), None)
-        previous = None if known is None else known.optimum
-        result, optimum = _fitted(
-            mll,
-            rough_start=self.rough_start,
-            previous=previous,
-            max_iterations=max_iterations,
-            tolerance=tolerance,
+        begin = time.monotonic()
+        result = self._remember(
+            shape,
+            parts.Y.detach(),
+            lambda previous: fit_exact_gp(
+                mll.model,
+                rough_start=self.rough_start,
+                previous=previous,
+                max_iterations=max_iterations,
+                tolerance=tolerance,
+            ),
         )
+        return _as_botorch(result, time.monotonic() - begin)
+
+    def fit_model(self, model: Any) -> FitResult:
+        r"""Fit both processes of a `MeanVarianceGP` at once, from where the last fit ended."""
+        targets = model.mean_model.train_targets.detach()
+        return self._remember(
+            (("both processes", model.train_X.shape[-1]),),
+            targets.reshape(-1, targets.shape[-1]),
+            lambda previous: model.fit_in_closed_form(previous=previous),
+        )
+
+    def _remember(
+        self,
+        shape: tuple[tuple[str, int], ...],
+        targets: Tensor,
+        fit: Callable[[Optimum | None], FitResult],
+    ) -> FitResult:
+        known = next(
+            (each for each in reversed(self._memory) if each.precedes(shape, targets)), None
+        )
+        result = fit(None if known is None else known.optimum)
+        assert result.optimum is not None  # for the type checker: the closed form knows the model
         if known is not None:
             self._memory.remove(known)
-        self._memory.append(_Fit(shape, targets, optimum))
-        self.num_evaluations.append(result.step)
+        self._memory.append(_Fit(shape, targets, result.optimum))
+        evaluations = result.num_evaluations
+        self.num_evaluations.append(0 if evaluations is None else int(evaluations.sum()))
         return result
 
 
@@ -194,13 +225,6 @@ def _fitted_by_scipy(
         stacklevel=3,
     )
     return fit_gpytorch_mll_scipy(mll, options={"maxiter": max_iterations, "gtol": tolerance})
-
-
-def _fitted(mll: MarginalLogLikelihood, **options: Any) -> tuple[OptimizationResult, Optimum]:
-    begin = time.monotonic()
-    result = fit_exact_gp(mll.model, **options)
-    assert result.optimum is not None  # for the type checker: the closed form knows the model
-    return _as_botorch(result, time.monotonic() - begin), result.optimum
 
 
 def _as_botorch(result: FitResult, seconds: float) -> OptimizationResult:

@@ -15,7 +15,15 @@ from botorch_risk.arguments import check_counts, check_nonnegative
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.results import FitResult, FitStatus, Optimum
-from botorch_risk.fit.starts import ROUGHER, Starts, has_moved, is_due, make_starts, warm_starts
+from botorch_risk.fit.starts import (
+    ROUGHER,
+    FitObjective,
+    Starts,
+    has_moved,
+    is_due,
+    make_starts,
+    warm_starts,
+)
 from botorch_risk.gradients import require_gradients
 from botorch_risk.projected_bfgs import minimize_rows
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
@@ -33,6 +41,11 @@ PROMISE = 1e-7
 # ill-conditioned: 1e-9. In values it hides far longer steps of a hyperparameter than in gradients.
 NOISE = 5e6
 
+_DEFAULTS = {
+    "decrease_tolerance": PROMISE,
+    "max_step": MAX_LOG_STEP,
+    "hope": np.inf,  # a likelihood has long flat valleys, whose slopes promise little
+}
 
 _STATUS = {
     RowStatus.CONVERGED: (FitStatus.CONVERGED, ""),
@@ -69,7 +82,9 @@ def fit_exact_gp(
     shape; RBF and Matern kernels, ARD or not, alone or in a `ScaleKernel`; constant and zero mean;
     inferred homoscedastic and fixed noise; any input transform without parameters to learn and
     any outcome transform; any priors on the hyperparameters themselves except uniform ones.
-    BoTorch's `fit_gpytorch_mll` fits everything else, and the result says so and why.
+    BoTorch's `fit_gpytorch_mll` fits everything else, and the result says so and why. Both
+    processes of a `MeanVarianceGP` that learns the noise from all readings are fitted at once, to
+    the evidence of `fit/laplace_evidence.py`, from starts of their own.
 
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
@@ -113,6 +128,20 @@ def fit_exact_gp(
         (['converged', 'converged', 'converged'], 'closed form')
     """
     require_gradients("fit_exact_gp")
+    if isinstance(model, FitsItself):
+        composed: Any = model
+        if num_restarts or observed is not None:
+            raise UnsupportedError(
+                f"Expected one process for `num_restarts` and `observed`. Got {type(model)}."
+            )
+        try:
+            result: FitResult = composed.fit_in_closed_form(
+                previous=previous, max_iterations=max_iterations, tolerance=tolerance
+            )
+            return result
+        except NotInClosedFormError as error:
+            mll = ExactMarginalLogLikelihood(composed.likelihood, composed)
+            return _fit_by_botorch(mll, max_iterations, tolerance, str(error))
     return fit_loss(
         model,
         lambda: ExactMarginalLogLikelihood(model.likelihood, model),
@@ -191,44 +220,55 @@ def _fit_parts(
     objective = MarginalLikelihoodObjective(parts, observed)
     generators = _generators(parts, num_restarts, seeds)
     starts = make_starts(objective, parts.batch_shape, rougher, num_restarts, generators)
+    return maximize(objective, starts.of, previous, options)
+
+
+def maximize(
+    objective: FitObjective,
+    starts: Callable[[ndarray], Starts],
+    previous: Optimum | None,
+    options: Mapping[str, Any],
+) -> FitResult:
+    r"""Maximise an objective from its starts, or from where the previous fit ended.
+
+    `starts` makes the starts of the replicates that a mask chooses.
+    """
     if previous is None:
-        minima = _minimize(objective, starts, options)
-        return _collect(parts, objective, minima, starts.rows, objective.num_observed)
+        begun = starts(np.ones(len(objective.num_observed), dtype=bool))
+        return _collect(
+            objective, minimize(objective, begun, options), begun.rows, objective.num_observed
+        )
     warm_start = warm_starts(objective, previous)
     due = is_due(objective, previous)
-    begun = warm_start.followed_by(starts.of(due))
-    minima, rows, count = _minimize(objective, begun, options), begun.rows, len(due)
+    begun = warm_start.followed_by(starts(due)) if due.any() else warm_start
+    minima, rows, count = minimize(objective, begun, options), begun.rows, len(due)
     warm = minima.of(np.arange(count))
     late = has_moved(previous, warm) & ~due
     if late.any():
-        again = starts.of(late)
+        again = starts(late)
         known = warm.x, np.where(warm.status == RowStatus.CONVERGED, warm.value, np.nan)
-        minima = minima.joined(_minimize(objective, again, {**options, "known": known}))
+        minima = minima.joined(minimize(objective, again, {**options, "known": known}))
         rows = np.concatenate([rows, count + again.rows])
         order = np.argsort(rows)
         minima, rows = minima.of(order), rows[order]
     fresh_at = np.where(due | late, objective.num_observed, previous.fresh_at.cpu().numpy())
-    return _collect(parts, objective, minima, rows, fresh_at)
+    return _collect(objective, minima, rows, fresh_at)
 
 
 @steady()
-def _minimize(
-    objective: MarginalLikelihoodObjective, starts: Starts, options: Mapping[str, Any]
-) -> Minima:
+def minimize(objective: FitObjective, starts: Starts, options: Mapping[str, Any]) -> Minima:
+    r"""Minimise an objective from each start; `options` are those of `minimize_rows`."""
     rows = starts.rows
     return minimize_rows(
         lambda theta, index: objective(theta, rows[index]),
         starts.theta,
         *objective.bounds(rows),
         relative_tolerance=1e-11,
-        max_step=MAX_LOG_STEP,
         precision=objective.precision,
         noise=min(NOISE * objective.precision, 1e-4),  # in float32 the product is of order 1
-        decrease_tolerance=PROMISE,
         metric=starts.metric,
         groups=rows % len(objective.num_observed),
-        hope=np.inf,  # a likelihood has long flat valleys, whose slopes promise little
-        **options,
+        **{**_DEFAULTS, **options},
     )
 
 
@@ -256,14 +296,10 @@ def _generators(
 
 
 def _collect(
-    parts: ExactGPParts,
-    objective: MarginalLikelihoodObjective,
-    minima: Minima,
-    rows: ndarray,
-    fresh_at: ndarray,
+    objective: FitObjective, minima: Minima, rows: ndarray, fresh_at: ndarray
 ) -> FitResult:
     r"""Write the best start of each replicate into the model and report on it."""
-    count = parts.batch_shape.numel()
+    count = objective.batch_shape.numel()
     # Within its noise the value of a start that goes on may rise above one that was given up.
     ended = ~np.isin(minima.status, (RowStatus.FAILED, RowStatus.OVERTAKEN))
     values = np.full((rows[-1] // count + 1) * count, np.inf)
@@ -276,19 +312,20 @@ def _collect(
     for replicate, reason in objective.broken_data().items():
         outcomes[replicate] = (FitStatus.FAILED, reason)
     lost = np.array([status is FitStatus.FAILED for status, _ in outcomes])
-    objective.write(minima.x[best], keep=lost)
+    theta = objective.write(minima.x[best], keep=lost, rows=rows[best])
+    like = objective.like
 
     def batch(array: ndarray, dtype: torch.dtype) -> Tensor:
-        return torch.as_tensor(array, dtype=dtype, device=parts.Y.device).view(parts.batch_shape)
+        return torch.as_tensor(array, dtype=dtype, device=like.device).view(objective.batch_shape)
 
     return FitResult(
-        objective=batch(np.where(lost, np.nan, -minima.value[best]), parts.Y.dtype),
+        objective=batch(np.where(lost, np.nan, -minima.value[best]), like.dtype),
         status=tuple(status for status, _ in outcomes),
         reasons=tuple(reason for _, reason in outcomes),
         num_evaluations=batch(evaluations, torch.long),
         method="closed form",
         optimum=Optimum(
-            torch.as_tensor(np.where(lost[:, None], np.nan, minima.x[best])),
+            torch.as_tensor(np.where(lost[:, None], np.nan, theta)),
             torch.as_tensor(minima.metric[best]),
             torch.as_tensor(fresh_at),
         ),
@@ -317,6 +354,13 @@ def _fit_by_botorch(
         method="fit_gpytorch_mll",
         fallback_reason=reason,
     )
+
+
+@runtime_checkable
+class FitsItself(Protocol):
+    r"""A model of several processes that are fitted at once."""
+
+    def fit_in_closed_form(self, **options: Any) -> FitResult: ...
 
 
 @runtime_checkable

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from botorch.models import SingleTaskGP
 from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.fit.parameters import ExactGPParts, Hyperparameter
+from botorch_risk.fit.parameters import ExactGPParts, Hyperparameter, read_exact_gp
 from botorch_risk.fit.priors import log_density, normal_precision
 from botorch_risk.posterior.kernels import correlation_and_slope
 from botorch_risk.steady import may_look
@@ -50,12 +51,16 @@ class MarginalLikelihoodObjective:
         slices: Where each of them is in a row.
         units: What is of order 1 in the data of each replicate.
         lost: The replicates that cannot be fitted, `R`; `broken_data` has the reasons.
+        like: The targets, of the dtype and on the device of the model.
+        batch_shape: The batch shape of the model.
     """
 
     moved: tuple[Hyperparameter, ...]
     slices: list[slice]
     units: Units
     lost: ndarray
+    like: Tensor
+    batch_shape: torch.Size
 
     def __init__(self, parts: ExactGPParts, observed: Tensor | None = None) -> None:
         self._parts = parts
@@ -66,6 +71,7 @@ class MarginalLikelihoodObjective:
         self._broken = ~(finite | ~counted).all(-1).cpu().numpy()  # R
         self._empty = ~counted.any(-1).cpu().numpy()
         self.lost = self._broken | self._empty
+        self.like, self.batch_shape = parts.Y, parts.batch_shape
         self._num_observed = counted.sum(-1).clamp_min(1).cpu().numpy()
         self.units = units_of(parts, counted & finite)
         self.moved = tuple(one for one in parts.hyperparameters if not one.is_profiled)
@@ -93,6 +99,10 @@ class MarginalLikelihoodObjective:
     def num_observed(self) -> ndarray:
         return self._num_observed
 
+    @property
+    def num_parameters(self) -> int:
+        return len(self._positive)
+
     def _read(self, observed: Tensor | None) -> _Data:
         r"""Read the data, with targets about their centre and 0 for values that are not finite."""
         parts, sought = self._parts, None
@@ -118,19 +128,26 @@ class MarginalLikelihoodObjective:
             Values `rows`, not finite where a row fails, and gradients `rows x p`.
         """
         replicates = rows % len(self._num_observed)
-        values, slope = self._natural(theta, replicates)
-        joint, natural = self._likelihoods(values, replicates), self._absolute(values, replicates)
-        value, gradient = joint[:, 0].copy(), joint[:, 2:].copy()
-        for slice_, density in self._priors:
-            prior_value, prior_gradient = density(natural[:, slice_], rows)
-            value += prior_value
-            gradient[:, slice_] += prior_gradient
+        values, slope = self.natural(theta, replicates)
+        joint = self._likelihoods(values, replicates)
+        value, gradient = self.log_priors(values, rows)
+        value, gradient = value + joint[:, 0], gradient + joint[:, 2:]
         for density in self._priors_of_constant:
             value += density(joint[:, 1:2] + self.units.centre[replicates, None], rows)[0]
         gradient *= slope
         value[self.lost[replicates]] = np.nan
         scale = -1.0 / self._num_observed[replicates]
         return scale * value, scale[:, None] * gradient
+
+    def log_priors(self, values: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        r"""The log density of parameters in natural units, `rows`, and its gradient."""
+        natural = self._absolute(values, rows % len(self._num_observed))
+        value, gradient = np.zeros(len(values)), np.zeros_like(values)
+        for slice_, density in self._priors:
+            prior_value, prior_gradient = density(natural[:, slice_], rows)
+            value += prior_value
+            gradient[:, slice_] += prior_gradient
+        return value, gradient
 
     def _likelihoods(self, values: ndarray, replicates: ndarray) -> ndarray:
         r"""The log marginal likelihood, the constant and the derivatives, `rows x (2 + p)`.
@@ -167,7 +184,7 @@ class MarginalLikelihoodObjective:
             named[hyperparameter.name] = block.squeeze(-1) if scalar else block
         return Hyperparameters(**named)
 
-    def _natural(self, theta: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
+    def natural(self, theta: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
         r"""Parameters in natural units about the centre, and their derivatives, `rows x p`."""
         scale = self.units.scale[replicates, None]
         with np.errstate(all="ignore"):
@@ -192,15 +209,23 @@ class MarginalLikelihoodObjective:
         )
         return lower, upper
 
-    def write(self, theta: ndarray, keep: ndarray) -> None:
-        r"""Set the model's parameters to `R x p` values, except for the replicates in `keep`."""
+    def write(self, theta: ndarray, keep: ndarray, rows: ndarray | None = None) -> ndarray:
+        r"""Set the model's parameters to `R x p` values, except for the replicates in `keep`.
+
+        Returns the values again; `rows` has the row of each.
+        """
         replicates = np.arange(len(theta))
-        values, _ = self._natural(theta, replicates)
+        values, _ = self.natural(theta, replicates)
         natural = self._absolute(values, replicates)
         for hyperparameter, slice_ in zip(self.moved, self.slices, strict=True):
             hyperparameter.write(natural[:, slice_], keep)
+        self.write_constant(values, keep)
+        return theta
+
+    def write_constant(self, values: ndarray, keep: ndarray) -> None:
+        r"""Set the constant to the best one for parameters `R x p` in natural units."""
         if self._constant is not None:
-            constant = self._likelihoods(values, replicates)[:, 1] + self.units.centre
+            constant = self._likelihoods(values, np.arange(len(values)))[:, 1] + self.units.centre
             self._constant.write(constant[:, None], keep)
 
     def broken_data(self) -> dict[int, str]:
@@ -215,6 +240,13 @@ class MarginalLikelihoodObjective:
             index = torch.as_tensor(replicates, device=self._data.Y.device)
             self._selected = (replicates, [self._data.rows(i) for i in index.split(self._chunk)])
         return self._selected[1]
+
+
+def set_best_constant(model: SingleTaskGP) -> None:
+    r"""Set the constant mean of a model to the best one for its other hyperparameters."""
+    objective = MarginalLikelihoodObjective(read_exact_gp(model.train()))
+    values = np.concatenate([one.rows(one.natural) for one in objective.moved], axis=1)
+    objective.write_constant(values, keep=objective.lost)
 
 
 def _layout(hyperparameters: Sequence[Hyperparameter]) -> tuple[list[slice], ndarray]:
@@ -358,7 +390,7 @@ def log_marginal_likelihood(
     # tr(S A) = y' A^-1 y - n, and of A all but the noise is proportional to the outputscale.
     signal = fit - count - (diagonal * noise).sum(-1)
     gradient = Hyperparameters(
-        lengthscale=_lengthscale_gradient(Z, sensitivity * slope, outputscale, lengthscale),
+        lengthscale=lengthscale_gradient(Z, sensitivity * slope, outputscale, lengthscale),
         noise=_noise_gradient(diagonal, hyperparameters.noise),
         outputscale=0.5 * signal / outputscale,
         constant=weights.sum((-2, -1)),
@@ -383,7 +415,7 @@ def _leave_out(observed: Tensor, covariance: Tensor, noise: Tensor) -> tuple[Ten
     return covariance * pairs, torch.where(observed, noise, 1.0)
 
 
-def _lengthscale_gradient(
+def lengthscale_gradient(
     Z: Tensor, weighted: Tensor, outputscale: Tensor, lengthscale: Tensor
 ) -> Tensor:
     r"""`sum_ij W_ij (z_i - z_j)^2 / (2 l)` for each input without an `n x n x d` tensor."""

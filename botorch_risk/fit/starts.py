@@ -3,13 +3,13 @@ r"""Choose the starts of the fits of replicates."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from numpy import ndarray
 from numpy.random import Generator
-from torch import Size
+from torch import Size, Tensor
 
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.priors import draw
@@ -26,6 +26,30 @@ IN_UNITS_OF_TARGETS = (
     {"noise": 1e-3, "outputscale": 1.0, "lengthscale": 0.5},
     {"noise": 1.0, "outputscale": 1.0, "lengthscale": 3.0},
 )
+
+
+class FitObjective(Protocol):
+    r"""What `maximize` asks of an objective, such as `MarginalLikelihoodObjective`."""
+
+    like: Tensor
+    batch_shape: Size
+
+    @property
+    def precision(self) -> float: ...
+
+    @property
+    def num_observed(self) -> ndarray: ...
+
+    @property
+    def num_parameters(self) -> int: ...
+
+    def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]: ...
+
+    def bounds(self, rows: ndarray) -> tuple[ndarray, ndarray]: ...
+
+    def broken_data(self) -> dict[int, str]: ...
+
+    def write(self, theta: ndarray, keep: ndarray, rows: ndarray | None = None) -> ndarray: ...
 
 
 class Starts(NamedTuple):
@@ -61,7 +85,8 @@ class Starts(NamedTuple):
     def of(self, chosen: ndarray) -> Starts:
         r"""The starts of the replicates that a mask `R` chooses."""
         kept = chosen[self.rows % self.num_replicates]
-        return self._replace(theta=self.theta[kept], rows=self.rows[kept])
+        metric = None if self.metric is None else self.metric[kept]
+        return self._replace(theta=self.theta[kept], rows=self.rows[kept], metric=metric)
 
 
 def make_starts(
@@ -136,9 +161,9 @@ FEW = 16
 FAR = float(np.log(2.0))
 
 
-def warm_starts(objective: MarginalLikelihoodObjective, previous: Optimum) -> Starts:
+def warm_starts(objective: FitObjective, previous: Optimum) -> Starts:
     r"""One start for each replicate, with the curvature that is known there."""
-    expected = (len(objective.num_observed), sum(one.size for one in objective.moved))
+    expected = (len(objective.num_observed), objective.num_parameters)
     if previous.theta.shape != expected:
         raise BotorchTensorDimensionError(
             "Expected `previous` to be of the same replicates and hyperparameters, `R x p` = "
@@ -149,7 +174,7 @@ def warm_starts(objective: MarginalLikelihoodObjective, previous: Optimum) -> St
     return Starts(theta, np.arange(len(theta)), len(theta), metric)
 
 
-def is_due(objective: MarginalLikelihoodObjective, previous: Optimum) -> ndarray:
+def is_due(objective: FitObjective, previous: Optimum) -> ndarray:
     r"""The replicates that need their other starts whatever warm starts find, a mask `R`."""
     count, fresh_at = objective.num_observed, previous.fresh_at.cpu().numpy()
     due: ndarray = (count <= FEW) | (count >= GROWTH * fresh_at)

@@ -15,7 +15,7 @@ from gpytorch.kernels import Kernel, ScaleKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.likelihoods.noise_models import Noise
 from gpytorch.models import ExactGP
-from gpytorch.priors import GammaPrior
+from gpytorch.priors import GammaPrior, LogNormalPrior
 from gpytorch.settings import min_fixed_noise
 from linear_operator.operators import DiagLinearOperator, LinearOperator
 from torch import Tensor
@@ -206,8 +206,28 @@ def mean_kernel(train_X: Tensor, input_transform: InputTransform | None = None) 
     return kernel
 
 
-def noise_kernel(train_X: Tensor, input_transform: InputTransform | None = None) -> Kernel:
-    r"""BoTorch's default kernel; an output scale of the noise process collapses."""
+def noise_kernel(train_X: Tensor, input_transform: InputTransform | None = None) -> ScaleKernel:
+    r"""A Matern 5/2 kernel with an output scale, for log noise variances.
+
+    An output scale without a prior collapses to constant noise. Its logarithm is normal here, with
+    mean 0 and variance 1 (the density of the output scale itself has its factor 1 / outputscale,
+    which moves the location to 1). Lengthscales start at twice those of the mean.
+    """
+    batch_shape = train_X.shape[:-2]
+    matern = get_covar_module_with_dim_scaled_prior(
+        ard_num_dims=_num_columns(train_X, input_transform),
+        batch_shape=batch_shape,
+        use_rbf_kernel=False,
+    )
+    matern.lengthscale = 2 * matern.lengthscale.detach()
+    prior = LogNormalPrior(1.0, 1.0)
+    kernel = ScaleKernel(matern, batch_shape=batch_shape, outputscale_prior=prior)
+    kernel.outputscale = torch.ones(batch_shape)
+    return kernel
+
+
+def spread_kernel(train_X: Tensor, input_transform: InputTransform | None = None) -> Kernel:
+    r"""BoTorch's default kernel, for the sample variances alone."""
     return get_covar_module_with_dim_scaled_prior(
         ard_num_dims=_num_columns(train_X, input_transform), batch_shape=train_X.shape[:-2]
     )

@@ -24,12 +24,10 @@ from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
-from gpytorch.mlls import MarginalLogLikelihood
 from gpytorch.models import GP
 from torch import Tensor
 
 from botorch_risk.arguments import check_nonnegative
-from botorch_risk.fit.exact_gp import fit_with_loss_like
 from botorch_risk.gradients import predicting_with
 from botorch_risk.models import fixed_noise
 from botorch_risk.models import training_data as data
@@ -37,6 +35,7 @@ from botorch_risk.models.learnt_noise import LearntNoise
 from botorch_risk.models.noise_observations import stand_in_first
 from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProcess
 from botorch_risk.models.repeats import RepeatedOutcomes
+from botorch_risk.models.two_process_fit import TwoProcessFit
 from botorch_risk.models.variance_links import scale_of_observed
 from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
 from botorch_risk.posterior.t_batch import checked_points
@@ -46,11 +45,10 @@ def _of_mean_process(name: str) -> Any:
     return property(attrgetter(f"mean_model.{name}"))
 
 
-class MeanVarianceGP(Model, GP, FantasizeMixin):
-    r"""Learn the mean and the noise of an outcome from repeats: a heteroscedastic Gaussian process.
+class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
+    r"""Learn the mean and the noise of an outcome: a heteroscedastic Gaussian process.
 
-    Two `SingleTaskGP`s [Makarova2021rahbo]_: `noise_model` learns the noise variance `rho^2` from
-    the sample variances (Eqs. 12-15, 32-33; the printed Eq. 32 lacks the square of s), and
+    Two `SingleTaskGP`s [Makarova2021rahbo]_: `noise_model` learns the noise variance `rho^2`, and
     `mean_model` learns `f` from the sample means with the fixed noise of Eq. (16),
 
         S_i = min(ucb_var(x_i), max_noise_variance) / k_i,
@@ -58,16 +56,20 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
 
     It is a BoTorch model with one output: `posterior(X)` is the posterior of f, and
     `posterior(X, observation_noise=True)` adds the PREDICTED noise of one repeat at X. Fit it as
-    any other model: both processes are fitted, and Eq. (16) is evaluated in between. All public
-    quantities are in the units of the outcome (variances in their square).
+    any other model: both processes are fitted at once to all readings, by Laplace's approximation
+    of their evidence (`fit/laplace_evidence.py`, [Binois2018hetgp]_ for the likelihood), and Eq.
+    (16) is evaluated. The paper learns the noise from the sample variances alone, before the mean
+    (Eqs. 12-15, 32-33; the printed Eq. 32 lacks the square of s): `noise_evidence="spread"`. All
+    public quantities are in the units of the outcome (variances in their square).
 
-    Rows with equal inputs are pooled, except in a batch of replicates. A row with a single repeat
-    informs the mean only. With the log link, repeats that are all equal, as rounded instruments
-    give, count as censored below the smallest positive sample variance of the data.
+    Rows with equal inputs are pooled, except in a batch of replicates. Single readings inform the
+    noise as well, by their residuals; if there is little evidence of where the noise differs, it
+    is nearly constant. With the log link, repeats that are all equal, as rounded instruments give,
+    count as if they had the smallest positive sample variance of the data.
 
-    How well the noise is known depends on k. Where it is constant, 15 points of two repeats
-    predict 1.4 times the true variance in the median, with an upper bound of 5 times, two standard
-    deviations up; three repeats 1.2 and 3.4, five 1.2 and 2.4, ten 1.1 and 1.8 times.
+    How well the noise is known depends on k. Where it is constant, 15 points of one reading
+    predict 0.85 times the true variance in the median, with an upper bound of 2.4 times, two
+    standard deviations up; two readings 0.9 and 1.9, three 1.0 and 1.7, ten 1.0 and 1.4 times.
 
     Example:
         >>> import torch
@@ -110,7 +112,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         *,
         variance_link: Literal["log", "identity"] = "log",
         sample_variance_noise: Literal["inferred", "bound", "pointwise"] | None = None,
-        noise_evidence: Literal["spread", "readings"] = "spread",
+        noise_evidence: Literal["readings", "spread"] | None = None,
         noise_beta: float = 1.0,
         min_noise_variance: float | None = None,
         max_noise_variance: float | None = None,
@@ -137,10 +139,10 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
                 the variance itself, as the paper does. The default is better calibrated
                 (bench/reproduction/rahbo/calibration.md): the 95 % band of the noise covers
                 91 to 94 % with the log link, 85 to 87 % with the identity link.
-            noise_evidence: What the noise is learnt from, with the log link: `"spread"`, the
-                sample variances, or `"readings"`, which adds the residuals of the means from the
-                process of the mean, single readings included. Both processes are then fitted in
-                turn, twice. Worth it with two or three repeats (bench/studies/learnt_noise).
+            noise_evidence: What the noise is learnt from: all `"readings"`, their spread at each
+                point and their residuals from the process of the mean, or the `"spread"` alone,
+                the sample variances. By default the readings with the log link, and the spread
+                with the identity link or with `train_Yvar`, which know nothing else.
             sample_variance_noise: With the identity link, the noise of a sample variance:
                 `"inferred"` (one level, learnt; the paper's experiments and the default),
                 `"bound"` (`2 max_noise_variance^2 / (k - 1)`, the paper's theory), or
@@ -155,20 +157,24 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
             max_noise_variance: An upper limit of the noise variance, the paper's `rho_bar` squared.
             known_noise: The noise variance as a function `... x d -> ... x 1`, if it is known
                 (Eq. 9). Nothing is learnt about the noise then.
-            noise_covar_module: Kernel of the noise process; BoTorch's default if omitted.
+            noise_covar_module: Kernel of the noise process; `fixed_noise.noise_kernel` if omitted,
+                whose lengthscales follow those of the mean, and BoTorch's default for the spread.
 
         Raises:
             BotorchTensorDimensionError: If shapes do not match.
             InputDataError: If an input is not finite, dtypes differ, a row has no repeat, no
-                row has two, or the outcomes of a single model are constant (a warning names a
-                constant replicate of a batch).
+                row has two though the noise is learnt from their spread, or the outcomes of a
+                single model are constant (a warning names a constant replicate of a batch).
             UnsupportedError: If the outcome transform is not linear, or learns from the data while
                 a replicate of a batch misses rows.
             ValueError: If a limit, a beta or a choice is out of its range.
         """
         check_nonnegative(noise_beta=noise_beta)
         limits = NoiseLimits(floor=min_noise_variance, ceiling=max_noise_variance)
-        X, outcomes = data.read_training_data(train_X, train_Y, train_Yvar, known_noise is None)
+        learns_from_spread = noise_evidence == "spread" or variance_link != "log"
+        X, outcomes = data.read_training_data(
+            train_X, train_Y, train_Yvar, known_noise is None and learns_from_spread
+        )
         observed = outcomes.counts > 0
         outcome_transform = scale_of_observed(outcome_transform, observed)
         noise: NoiseProcess
@@ -184,7 +190,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
                 beta=noise_beta,
                 covar_module=noise_covar_module,
                 input_transform=copy.deepcopy(input_transform),
-                evidence=noise_evidence,
+                evidence=noise_evidence or _default_evidence(variance_link, outcomes),
             )
         noise_of_rows, is_positive = noise.of_rows(X, outcomes, noise_beta)
         inputs = stand_in_first(X, observed)
@@ -215,6 +221,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         self.noise = noise
         self.mean_model = mean_model
         self._mean_marginals = MarginalPredictor(mean_model)
+        self.register_load_state_dict_post_hook(_observe_again)
 
     @property
     def mean_marginals(self) -> MarginalPredictor:
@@ -452,10 +459,7 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         Raises:
             ValueError: If the upper bound of the noise is not positive and no floor is set.
         """
-        if self.is_conditioned:
-            raise UnsupportedError(
-                "Expected a model built from its data. Got one conditioned on further observations."
-            )
+        self._require_own_data()
         self.noise.observe_readings(self.mean_model, self._outcomes)
         noise, is_positive = self.noise.of_rows(self.train_X, self._outcomes, self.noise_beta)
         fixed_noise.set_fixed_noise(self.mean_model, noise)
@@ -465,46 +469,6 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
     def _note_noise(self, noise: Tensor, is_positive: bool) -> None:
         self._is_noise_current = is_positive
         self._warnings = data.notes_on_noise(self.mean_model, noise, self.train_counts)
-
-    def custom_fit(self, mll: MarginalLogLikelihood, **options: Any) -> MarginalLogLikelihood:
-        r"""Fit the noise, then the mean; called by `fit_gpytorch_mll(mll)`.
-
-        The exact marginal likelihood is maximised in closed form if `fit_exact_gp` supports the
-        kernel, two to three times as fast as by BoTorch and to the same optimum, unless options of
-        BoTorch's optimiser are given.
-
-        Args:
-            mll: A marginal log likelihood of this model; each process is fitted by one of the
-                same class.
-            **options: Arguments of both fits, which BoTorch's optimiser then runs.
-
-        Raises:
-            UnsupportedError: If a closure is given, or the model was conditioned.
-        """
-        if any(options.get(name) is not None for name in ("closure", "closure_kwargs")):
-            raise UnsupportedError(
-                "Expected no closure: MeanVarianceGP fits two processes, one after the other."
-            )
-        fit = fit_with_loss_like(mll, **options)
-        return mll.eval() if self.fit_processes(fit) else mll
-
-    def fit_processes(self, fit: Callable[[Any], bool]) -> bool:
-        r"""Fit the noise, evaluate Eq. (16), and fit the mean.
-
-        Args:
-            fit: Fits one `SingleTaskGP` in place and returns whether it succeeded.
-
-        Returns:
-            Whether all fits succeeded.
-        """
-        fitted = True
-        for _ in range(1 + self.noise.num_alternations):
-            fitted = self.noise.fit(fit) and fitted
-            self.refresh_noise()
-            fitted = fit(self.mean_model) and fitted
-            if self.noise.num_alternations:
-                self.refresh_noise()
-        return fitted
 
     def subset_output(self, idcs: list[int]) -> MeanVarianceGP:
         if idcs not in ([0], [-1]):
@@ -529,15 +493,19 @@ class MeanVarianceGP(Model, GP, FantasizeMixin):
         fixed_noise.load_process(self.mean_model, parts["mean_model"], **options)
         self.refresh_noise()
 
-    @property
-    def _outcomes(self) -> RepeatedOutcomes:
-        return RepeatedOutcomes(
-            self.train_means, self.train_variances, self.train_counts, self.knows_variances
-        )
-
     def _require_noise(self) -> None:
         if not self._is_noise_current:
             self.noise_of_means(self.train_X, self.train_counts.clamp_min(1))
+
+
+def _observe_again(model: MeanVarianceGP, incompatible_keys: Any) -> None:
+    r"""After a model that holds this one has loaded a state: observations are not part of it."""
+    if model.noise.fits_with_mean and not model.is_conditioned:
+        model.refresh_noise()
+
+
+def _default_evidence(link: str, outcomes: RepeatedOutcomes) -> str:
+    return "readings" if link == "log" and not outcomes.known_variances else "spread"
 
 
 @DrawMatheronPaths.register(MeanVarianceGP)

@@ -1,10 +1,9 @@
-r"""Learn the noise variance as a Gaussian process on the sample variances of repeats."""
+r"""Learn the noise variance as a Gaussian process on sample variances, or on all readings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
@@ -12,21 +11,31 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import InputTransform
 from botorch.posteriors import Posterior
 from gpytorch.kernels import Kernel
+from gpytorch.means import ConstantMean
+from gpytorch.priors import NormalPrior
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
+from botorch_risk.fit.laplace_evidence import Readings, find_mode
+from botorch_risk.fit.mean_and_noise import ReadingStatistics, fit_mean_and_noise
+from botorch_risk.fit.results import FitResult
 from botorch_risk.models import fixed_noise
 from botorch_risk.models.noise_observations import NoiseObservations, SampleVariances, worthless
 from botorch_risk.models.noise_process import NoiseLimits, NoiseProcess
 from botorch_risk.models.repeats import RepeatedOutcomes
+from botorch_risk.models.variance_links import TYPICAL_LOG_LEVEL, LevelScale
 from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
 
-# How often both processes are fitted again where the residuals from the mean are evidence.
+# How often both processes are fitted again, one after the other, if not both at once.
 NUM_ALTERNATIONS = 1
+# The prior standard deviation of the level of the log noise variance.
+LEVEL_DEVIATION = 2.0
 
 
 class LearntNoise(NoiseProcess):
-    r"""A Gaussian process on the sample variances of repeats (Eqs. 13-15, 32-33).
+    r"""A Gaussian process on sample variances (Eqs. 13-15, 32-33), or on all readings.
+
+    All readings act on it as Gaussian observations at its mode: see `fit/laplace_evidence.py`.
 
     If noise levels came with the readings, the process interpolates them with a noise of its own
     that is learnt.
@@ -37,6 +46,7 @@ class LearntNoise(NoiseProcess):
         counts: `batch_shape x n x 1` numbers of repeats of the rows.
         resolution: `batch_shape x 1 x 1`, the least sample variance that the data resolve.
         evidence: `"spread"` of the repeats, or all `"readings"`.
+        is_tied: Whether the lengthscales of the mean are the prior of those of the noise.
     """
 
     counts: Tensor
@@ -51,11 +61,12 @@ class LearntNoise(NoiseProcess):
         counts: Tensor,
         resolution: Tensor,
         evidence: str = "spread",
+        is_tied: bool = False,
     ) -> None:
         super().__init__()
         self.model, self.marginals = model, MarginalPredictor(model)
         self.sampling, self.limits, self.beta = sampling, limits, beta
-        self.evidence = evidence
+        self.evidence, self.is_tied = evidence, is_tied
         self.register_buffer("counts", counts, persistent=False)
         self.register_buffer("resolution", resolution, persistent=False)
 
@@ -93,17 +104,26 @@ class LearntNoise(NoiseProcess):
                 "Expected repeats in the same rows of every replicate if one noise level of "
                 "the sample variances is inferred. Use the log link, or another noise."
             )
-        transform = sampling.link.outcome_transform(sets_scale, noise, data.resolution)
-        options: dict[str, Any] = {
-            "covar_module": covar_module or fixed_noise.noise_kernel(data.X, input_transform),
-            "outcome_transform": transform,
-            "input_transform": input_transform,
-        }
+        options: dict[str, Any] = {"input_transform": input_transform}
+        if every_row:
+            assert noise is not None  # known on the logarithmic scale
+            options["outcome_transform"] = LevelScale(sets_scale, noise, _typical_level(outcomes))
+            options["mean_module"] = ConstantMean(
+                constant_prior=NormalPrior(0.0, LEVEL_DEVIATION), batch_shape=data.X.shape[:-2]
+            )
+            default_kernel = fixed_noise.noise_kernel
+        else:
+            options["outcome_transform"] = sampling.link.outcome_transform(
+                sets_scale, noise, data.resolution
+            )
+            default_kernel = fixed_noise.spread_kernel
+        options["covar_module"] = covar_module or default_kernel(data.X, input_transform)
         if noise is None:
             model = SingleTaskGP(data.X, targets, **options)
         else:
             model = fixed_noise.fixed_noise_gp(data.X, targets, noise, **options)
-        return cls(model, sampling, limits, beta, data.counts, data.resolution, evidence)
+        tied = covar_module is None
+        return cls(model, sampling, limits, beta, data.counts, data.resolution, evidence, tied)
 
     @property
     def link(self) -> Any:
@@ -168,21 +188,53 @@ class LearntNoise(NoiseProcess):
             fixed_noise.set_fixed_noise(self.model, noise)
 
     @property
+    def fits_with_mean(self) -> bool:
+        return self.evidence == "readings"
+
+    @property
     def num_alternations(self) -> int:
         return NUM_ALTERNATIONS if self.evidence == "readings" else 0
 
+    def fit_with_mean(
+        self, mean_model: Any, outcomes: RepeatedOutcomes, **options: Any
+    ) -> FitResult:
+        given = self._statistics(mean_model, outcomes)
+        return fit_mean_and_noise(mean_model, self.model, given, tied=self.is_tied, **options)
+
+    def _statistics(self, mean_model: Any, outcomes: RepeatedOutcomes) -> ReadingStatistics:
+        unit = fixed_noise.transform_variance(mean_model, torch.ones_like(self.resolution))
+        within = torch.maximum(outcomes.variances.nan_to_num(nan=0.0), self.resolution)
+        scale = self.model.outcome_transform
+        return ReadingStatistics(
+            counts=outcomes.counts.squeeze(-1),
+            squares=((outcomes.counts - 1).clamp_min(0) * within * unit).squeeze(-1),
+            level=(scale.means + unit.log()).flatten(-2).squeeze(-1),
+            is_known=scale.is_known.flatten(-2).squeeze(-1),
+        )
+
+    @torch.no_grad()
     def observe_readings(self, mean_model: Any, outcomes: RepeatedOutcomes) -> None:
+        r"""Replace the observations of the noise by those that all readings make at its mode.
+
+        The likelihood at the mode `z` of the process acts on it as Gaussian observations
+        `z + slope / weight` of variance `1 / weight` do, whose weight is its expected curvature.
+        The mode is a function of the data and of the hyperparameters of both processes.
+        """
         if self.evidence != "readings":
             return
-        scale = self.model.outcome_transform
-        centre, width = scale.means.squeeze(-1), scale.stdvs.squeeze(-1)
-        evidence = ReadingEvidence.of(mean_model, outcomes, self.resolution)
-        mean, covariance = prior_of(self.model)
-        targets, noise = observations_at_mode(
-            evidence, centre + width * mean, width.square().unsqueeze(-1) * covariance
-        )
-        self.model.set_train_data(targets=(targets - centre) / width, strict=False)
-        fixed_noise.set_fixed_noise(self.model, noise.unsqueeze(-1))
+        readings, variance = self._statistics(mean_model, outcomes).read(mean_model)
+        constant = self.model.mean_module.constant.detach().double().reshape(-1)
+        readings = readings._replace(level=readings.level + constant)
+        covariance = readings.masked(_covariance(mean_model) + variance[:, None, None])
+        mode = observations_at_mode(covariance, _covariance(self.model), readings)
+        shape = self.model.train_targets.shape
+        informs = (outcomes.counts > 0).squeeze(-1) & (mode.weight > 0).reshape(shape)
+        weight = mode.weight.reshape(shape).where(informs, 1.0)
+        targets = constant.unsqueeze(-1) + mode.offset + mode.slope / mode.weight
+        targets = targets.reshape(shape).where(informs, constant.reshape(*shape[:-1], 1))
+        noise = (1 / weight).where(informs, worthless(targets))
+        self.model.set_train_data(targets=targets.to(self.model.train_targets), strict=False)
+        fixed_noise.set_fixed_noise(self.model, noise.unsqueeze(-1).to(self.model.train_targets))
 
     def conditioned(self, X: Tensor, counts: Tensor, variances: Tensor | None) -> LearntNoise:
         upper = self.limits.apply(self.bounds(X, self.beta)[1].unsqueeze(-1))
@@ -202,6 +254,7 @@ class LearntNoise(NoiseProcess):
             self.counts,
             self.resolution,
             self.evidence,
+            self.is_tied,
         )
         process.training = self.training
         return process
@@ -256,13 +309,48 @@ class LearntNoise(NoiseProcess):
 
 
 def _check_evidence(evidence: str, link: str, outcomes: RepeatedOutcomes) -> None:
-    if evidence not in ("spread", "readings"):
-        raise ValueError(f"Expected `noise_evidence` 'spread' or 'readings'. Got {evidence!r}.")
+    if evidence not in ("readings", "spread"):
+        raise ValueError(f"Expected `noise_evidence` 'readings' or 'spread'. Got {evidence!r}.")
     if evidence == "readings" and (link != "log" or outcomes.known_variances):
         raise UnsupportedError(
             "Expected the log link and noise that is to be learnt if `noise_evidence` is "
             f"'readings'. Got {link=}, {outcomes.known_variances=}."
         )
+
+
+def _typical_level(outcomes: RepeatedOutcomes) -> Tensor:
+    r"""A log noise variance for want of repeats, from the spread of the means; `... x 1 x 1`."""
+    observed = outcomes.counts > 0
+    count = observed.sum(dim=-2, keepdim=True)
+    zeros = torch.zeros_like(outcomes.means)
+    mean = outcomes.means.where(observed, zeros).sum(-2, keepdim=True) / count.clamp_min(1)
+    squares = (outcomes.means - mean).where(observed, zeros).square().sum(-2, keepdim=True)
+    variance = squares / (count - 1).clamp_min(1)
+    return TYPICAL_LOG_LEVEL + variance.where(variance > 0, torch.ones_like(variance)).log()
+
+
+class ModeObservations(NamedTuple):
+    r"""The mode of the process of the noise about its constant, and what acts on it, `R x n`."""
+
+    offset: Tensor
+    slope: Tensor
+    weight: Tensor
+
+
+def observations_at_mode(
+    covariance: Tensor, noise_covariance: Tensor, readings: Readings
+) -> ModeObservations:
+    r"""The mode of the log noise variances from their prior mean, with its slopes and weights.
+
+    Args:
+        covariance: Of the mean, masked, `R x n x n`.
+        noise_covariance: Of the log noise variances about `readings.level`, `R x n x n`.
+        readings: The readings.
+    """
+    start = torch.zeros_like(readings.means)
+    mode = find_mode(covariance, noise_covariance, readings, start, last_step=1e-8)
+    weight = mode.likelihood.expected_curvature(readings)
+    return ModeObservations(mode.h - readings.level.unsqueeze(-1), mode.likelihood.slope, weight)
 
 
 def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:
@@ -279,113 +367,10 @@ def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:
     return (pivots - noise).clamp_min(torch.finfo(noise.dtype).tiny)
 
 
-# What all readings say about the noise: the spread within rows, and the residuals of the rows.
-#
-# Given the noise variances `rho_i^2`, the likelihood of all readings separates into the likelihood
-# of the means and of the spread around them,
-#
-#     log N(means | m, K + R) - sum_i (k_i - 1) / 2 (log rho_i^2 + s_i^2 / rho_i^2),
-#     R = diag(rho_i^2 / k_i)
-#
-# (Woodbury over the unique inputs, [Binois2018hetgp]_). With the residuals `r = R (K + R)^-1 (means
-# - m)` and the leverages `l_i = 1 - R_ii [(K + R)^-1]_ii` its slope in `h_i = log rho_i^2`, and the
-# diagonal of its expected curvature, are
-#
-#     slope_i = ((k_i - 1) s_i^2 / rho_i^2 + r_i^2 / R_ii - (k_i - l_i)) / 2
-#     weight_i = (k_i - 1 + (1 - l_i)^2) / 2
-#
-# so that a row counts as `k_i - l_i` degrees of freedom in the place of `k_i - 1`, and a single
-# reading says something as well. The process of h sees the likelihood at its mode as Gaussian
-# observations `h + slope / weight` of variance `1 / weight` (Laplace's approximation).
-
-
-MAX_STEP = 1.0  # of the logarithm of a noise variance in one iteration
-_NUM_ITERATIONS = 50
-
-
-@dataclass(frozen=True)
-class ReadingEvidence:
-    r"""The readings of all rows, and the process of their mean.
-
-    Attributes:
-        counts: `batch_shape x n` numbers of readings, at least 1.
-        squares: `batch_shape x n` sums of squares within the rows, `(k - 1) s^2`.
-        observed: `batch_shape x n`, False where a replicate has no reading.
-        residual: `batch_shape x n` means less their prior mean, in the units of the process.
-        covariance: `batch_shape x n x n` of the process of the mean.
-        unit: The variance 1 of the outcome in the units of the process.
-    """
-
-    counts: Tensor
-    squares: Tensor
-    observed: Tensor
-    residual: Tensor
-    covariance: Tensor
-    unit: Tensor
-
-    @classmethod
-    def of(cls, mean_model: Any, outcomes: RepeatedOutcomes, resolution: Tensor) -> ReadingEvidence:
-        r"""Read the process of the mean as it is; `resolution` replaces a sample variance of 0."""
-        counts = outcomes.counts.clamp_min(1)
-        squares = (counts - 1) * torch.maximum(outcomes.variances.nan_to_num(nan=0.0), resolution)
-        mean, covariance = prior_of(mean_model)
-        return cls(
-            counts=counts.squeeze(-1),
-            squares=squares.squeeze(-1),
-            observed=(outcomes.counts > 0).squeeze(-1),
-            residual=mean_model.train_targets - mean,
-            covariance=covariance,
-            unit=fixed_noise.transform_variance(mean_model, torch.ones_like(resolution)).squeeze(
-                -1
-            ),
-        )
-
-    def observations(self, h: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Gaussian observations of the log noise variances `h` that replace the likelihood.
-
-        Returns observations and their variances, `batch_shape x n` each.
-        """
-        noise = (self.unit * h.exp() / self.counts).where(
-            self.observed, worthless(self.covariance.diagonal(dim1=-2, dim2=-1))
-        )
-        precision = torch.linalg.inv(self.covariance + torch.diag_embed(noise))
-        free = noise * precision.diagonal(dim1=-2, dim2=-1)  # 1 - leverage
-        weights = (precision @ self.residual.unsqueeze(-1)).squeeze(-1)
-        within = self.squares * (-h).exp() - (self.counts - 1)
-        slope = (within + noise * weights.square() - free) / 2
-        weight = (self.counts - 1 + free.square()) / 2
-        informs = self.observed & (weight > 0)
-        weight = weight.where(informs, torch.ones_like(weight))
-        targets = h + (slope / weight).where(informs, torch.zeros_like(slope))
-        return targets, (1 / weight).where(informs, worthless(h))
-
-
-@torch.no_grad()
-def observations_at_mode(
-    evidence: ReadingEvidence, mean: Tensor, covariance: Tensor
-) -> tuple[Tensor, Tensor]:
-    r"""The observations at the mode of the log noise variances, by Fisher scoring.
-
-    `mean` and `covariance` are the prior of the log noise variances. The scoring starts at the
-    prior mean, so that the result is a function of the data and of the hyperparameters of both
-    processes.
-    """
-    h, tolerance = mean, torch.finfo(mean.dtype).eps ** 0.5
-    for _ in range(_NUM_ITERATIONS):
-        targets, noise = evidence.observations(h)
-        gain = torch.linalg.solve(
-            covariance + torch.diag_embed(noise), (targets - mean).unsqueeze(-1)
-        )
-        step = (mean + (covariance @ gain).squeeze(-1) - h).clamp(-MAX_STEP, MAX_STEP)
-        h = h + step
-        if bool((step.abs() < tolerance).all()):
-            break
-    return evidence.observations(h)
-
-
-@torch.no_grad()
-def prior_of(model: Any) -> tuple[Tensor, Tensor]:
-    r"""Prior mean and covariance of a process at its training inputs, in its own units."""
+def _covariance(model: Any) -> Tensor:
+    r"""Prior covariance of a process at its training inputs, `R x n x n`, in double precision."""
     model.train()  # training inputs as they were given
-    X = model.transform_inputs(model.train_inputs[0])
-    return model.mean_module(X), model.covar_module(X).to_dense()
+    covariance: Tensor = model.covar_module(
+        model.transform_inputs(model.train_inputs[0])
+    ).to_dense()
+    return covariance.double().reshape(-1, *covariance.shape[-2:])

@@ -57,7 +57,7 @@ class NoiseObservations:
             every_row: Whether to keep rows of a single reading, as fillers at their own inputs.
         """
         has_input = outcomes.counts > 0 if every_row else outcomes.informs_noise
-        rows = has_input.squeeze(-1).reshape(-1, train_X.shape[-2]).any(dim=0)
+        rows = has_input.squeeze(-1).reshape(-1, train_X.shape[-2]).any(dim=0) | every_row
         X, kept = train_X[..., rows, :], outcomes.select(rows)
         informs = kept.informs_noise
         positive = informs & (kept.variances > 0)

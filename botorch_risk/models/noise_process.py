@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.nn import Module
 
 from botorch_risk.arguments import check_positive
+from botorch_risk.fit.parameters import NotInClosedFormError
+from botorch_risk.fit.results import FitResult
 from botorch_risk.models.fixed_noise import is_one_to_many
 from botorch_risk.models.repeats import WORTHLESS, RepeatedOutcomes
 from botorch_risk.posterior.marginals import MarginalPredictor
@@ -109,6 +111,17 @@ class NoiseProcess(Module, ABC):
 
         The repeats came out as expected. `beta = None` returns the expected variance, twice.
         """
+
+    @property
+    def fits_with_mean(self) -> bool:
+        r"""Whether both processes are fitted at once."""
+        return False
+
+    def fit_with_mean(
+        self, mean_model: Any, outcomes: RepeatedOutcomes, **options: Any
+    ) -> FitResult:
+        r"""Fit both processes at once; raises NotInClosedFormError if that cannot be done."""
+        raise NotInClosedFormError("a noise process that is fitted by itself")
 
     @property
     def num_alternations(self) -> int:

@@ -32,7 +32,7 @@ def read_training_data(
 ) -> tuple[Tensor, RepeatedOutcomes]:
     r"""Check training data and pool rows with equal inputs.
 
-    `needs_spread` says that the noise is to be learnt, so that repeats are needed.
+    `needs_spread` says that the noise is learnt from the spread of repeats, which are needed then.
 
     Returns:
         `batch_shape x n' x d` inputs and the statistics of their repeats, without a history of

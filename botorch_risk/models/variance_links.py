@@ -308,6 +308,39 @@ class SignalScale(ObservedScale):
         return mean, variance.clamp_min(LEAST_LOG_VARIANCE).sqrt()
 
 
+# Without repeats that tell, the logarithm of the noise variance in units of the outcomes' variance.
+TYPICAL_LOG_LEVEL = -2.5
+# The number of rows with repeats above which they tell.
+FEW_REPEATED = 5
+
+
+class LevelScale(ObservedScale):
+    r"""Centre logarithms of sample variances at their level, and leave their spread as it is.
+
+    The level is their mean weighted by `1 / (1 + trigamma)`, the noise of the observations and a
+    typical spread of the noise itself; `default` if no more than `FEW_REPEATED` are observed.
+    """
+
+    noise: Tensor
+    default: Tensor
+
+    def __init__(self, observed: Tensor, noise: Tensor, default: Tensor) -> None:
+        super().__init__(observed)
+        self.register_buffer("noise", noise, persistent=False)
+        self.register_buffer("default", default, persistent=False)
+
+    @property
+    def is_known(self) -> Tensor:
+        r"""Whether repeats tell the level, `batch_shape x 1 x 1`."""
+        return self.observed.sum(dim=-2, keepdim=True) > FEW_REPEATED
+
+    def _statistics(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        weight = (1 / (1 + self.noise)).where(self.observed, torch.zeros_like(Y))
+        total = weight.sum(dim=-2, keepdim=True)
+        level = (weight * Y).sum(dim=-2, keepdim=True) / total.where(total > 0, 1.0)
+        return level.where(self.is_known, self.default), torch.ones_like(level)
+
+
 def scale_of_observed(
     transform: OutcomeTransform | _DefaultType | None, observed: Tensor
 ) -> OutcomeTransform | None:

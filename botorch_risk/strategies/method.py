@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from botorch.exceptions.errors import UnsupportedError
-from botorch.models import SingleTaskGP
 from botorch.utils.probability.utils import ndtr
 from torch import Tensor
 
@@ -162,14 +161,14 @@ class View:
         r"""The belief if it has been worked out, else the belief before the last rows."""
         return vars(self).get("belief", self.previous)
 
-    def fit(self, name: str, model: SingleTaskGP) -> bool:
+    def fit(self, name: str, model: Any) -> bool:
         r"""Fits a model to all data so far, from where the fit of the belief before ended.
 
         Where it ended is in the state of a method that `keeps_fits`; other methods fit afresh.
 
         Args:
             name: Names the model among the models of the method.
-            model: The model, fitted in place.
+            model: The model, which `fit_exact_gp` fits in place.
 
         Returns:
             Whether no replicate failed.

@@ -142,9 +142,12 @@ class MeanVarianceSearch(Method):
         r"""The model of decisions `R x n x d`, fitted or with the hyperparameters of the state."""
         model = self.model(view, X, outcomes)
         if self._fits_in(view.round) or not view.state:
-            model.fit_processes(
-                lambda process: view.fit("noise" if process is model.noise_model else "f", process)
-            )
+            if model.noise.fits_with_mean:
+                view.fit("both", model)
+            else:
+                model.fit_processes(
+                    lambda part: view.fit("noise" if part is model.noise_model else "f", part)
+                )
         else:
             known = model.state_dict()
             model.load_state_dict({name: view.state.get(name, known[name]) for name in known})
@@ -187,9 +190,12 @@ class MeanVarianceSearch(Method):
     def model(self, view: View, X: Tensor, outcomes: RepeatedOutcomes) -> MeanVarianceGP:
         r"""A model that is not fitted, of decisions `... x n x d`."""
         noise = self.known_noise
+        # The paper's evidence; without any repeat there is only that of all readings.
+        repeated = bool((outcomes.counts > 1).any())
         return MeanVarianceGP(
             view.space.unit(X),
             outcomes,
+            noise_evidence="spread" if repeated else None,
             known_noise=None if noise is None else lambda X: noise(view.space.from_unit(X)),
             variance_link=self.variance_link,
             noise_beta=self.weights.noise_beta or 0.0,

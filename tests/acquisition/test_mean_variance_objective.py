@@ -50,7 +50,7 @@ def test_objective_makes_qlognei_risk_averse() -> None:
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     objective = MeanVarianceObjective(model, risk_aversion=20.0)
     acqf = qLogNoisyExpectedImprovement(model, X, objective=objective, prune_baseline=True)
-    candidate, _ = optimize_acqf(acqf, bounds, q=2, num_restarts=2, raw_samples=32)
+    candidate, _ = optimize_acqf(acqf, bounds, q=1, num_restarts=2, raw_samples=32)
     assert candidate.max() < 0.5
     samples = torch.zeros(3, 5, 2, 1, dtype=torch.float64)
     at = torch.rand(5, 2, 1, dtype=torch.float64)

@@ -179,7 +179,7 @@ def test_a_batch_equals_its_replicates_alone(noise_beta: float | None) -> None:
         model = mean_variance_gp(RepeatedData(data.X[r], data.Y[r]))
         correlation_of(model.mean_model).lengthscale = 0.4 + r / 10  # as in the batch
         model.covar_module.outputscale = 1.0 + r / 10
-        model.noise_model.covar_module.lengthscale = 0.7 + r / 10
+        correlation_of(model.noise_model).lengthscale = 0.7 + r / 10
         model.refresh_noise()
         alone = NoiseQuantileBound(model, 0.1, 4.0, noise_beta=noise_beta)
         for side in ("lower", "mean", "upper"):

@@ -57,7 +57,7 @@ def without(process: Any, row: int) -> tuple[Tensor, Tensor]:
 def test_both_processes_without_the_row(link: Any) -> None:
     X, Y = data()
     Y[3, 1:] = torch.nan  # a single repeat: no sample variance
-    model = fitted(X, Y, variance_link=link, input_transform=Normalize(2))
+    model = fitted(X, Y, variance_link=link, noise_evidence="spread", input_transform=Normalize(2))
     found = leave_one_out(model)
     rows = [row for row in range(12) if row != 3]
     for row in range(12):
@@ -187,7 +187,7 @@ def test_noise_that_is_learnt_from_all_readings() -> None:
     r"""Single readings inform the noise; residuals are of sample variances all the same."""
     X, Y = data()
     Y[3, 1:] = torch.nan
-    model = fitted(X, Y, noise_evidence="readings")
+    model = fitted(X, Y)
     found = leave_one_out(model)
     assert found.noise_residuals.isnan().tolist() == [row == 3 for row in range(12)]
     for row in range(12):
@@ -216,7 +216,9 @@ def test_residuals_of_draws_of_the_model_itself_are_standard_normal() -> None:
             X,
             f + (log_noise / 2).exp() * normal(400, 10, 5),
             covar_module=RBFKernel(batch_shape=torch.Size([400])),
+            noise_covar_module=RBFKernel(batch_shape=torch.Size([400])),
             outcome_transform=None,
+            noise_evidence="spread",
             noise_beta=0,
         )
     scale = model.noise_model.outcome_transform

@@ -50,6 +50,7 @@ def small_model(n=10, k=4, d=2, batch_shape=(), **options):
 UNIT_SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 SHAPES = [(), (2,), (2, 3)]
 UNSCALED = pytest.mark.filterwarnings("ignore:Data .outcome observations. is not standardized")
+SPREAD = {"noise_evidence": "spread"}
 IDENTITY = {"variance_link": "identity", "min_noise_variance": 1e-3}
 
 

@@ -14,11 +14,12 @@ from botorch.models.transforms.outcome import ChainedOutcomeTransform
 from gpytorch.kernels import RQKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from botorch_risk.fit import fit_exact_gp
+from botorch_risk.fit import FitStatus, fit_exact_gp
 from botorch_risk.models import MeanVarianceGP, RepeatedOutcomes
 from botorch_risk.models.fixed_noise import mean_kernel
 from tests.models.examples import (
     IDENTITY,
+    SPREAD,
     UNSCALED,
     fit,
     noise_in_use,
@@ -71,12 +72,14 @@ def test_the_usual_line_is_the_closed_form():
     model = small_model()
     twin = copy.deepcopy(model)
     fit(model)
-    assert twin.fit_processes(lambda process: not fit_exact_gp(process).has_failed)
+    assert twin.fit_processes()
     for key, value in twin.state_dict().items():
         assert torch.equal(model.state_dict()[key], value), key
+    result = fit_exact_gp(small_model())
+    assert result.method == "closed form" and result.status == (FitStatus.CONVERGED,)
 
 
-@pytest.mark.parametrize("options", [{}, IDENTITY])
+@pytest.mark.parametrize("options", [SPREAD, IDENTITY])
 def test_the_closed_form_is_no_worse_than_botorchs_fit(options):
     model = small_model(**options)
     by_botorch = copy.deepcopy(model)
@@ -100,7 +103,7 @@ def test_options_of_botorch_are_given_to_botorch(options, monkeypatch):
         return fit_gpytorch_mll(mll, **kwargs)
 
     monkeypatch.setattr("botorch.fit.fit_gpytorch_mll", watched)
-    model = small_model()
+    model = small_model(**SPREAD)
     twin = copy.deepcopy(model)
     fit(model, **options)
     assert given == [options, options]
@@ -163,7 +166,7 @@ OPTIONS = [
     {"input_transform": True},
     {"outcome_transform": Standardize(1, batch_shape=torch.Size([2]))},
     {"outcome_transform": None},
-    {"noise_evidence": "readings"},
+    SPREAD,
     {"variance_link": "identity", "sample_variance_noise": "pointwise", "min_noise_variance": 1e-3},
 ]
 

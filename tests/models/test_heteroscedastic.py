@@ -87,7 +87,7 @@ CHOICES = [
     {"known_noise": lambda X: 0.1 + X[..., :1]},
     {"input_transform": "warp"},
     {"outcome_transform": None},
-    {"noise_evidence": "readings"},
+    {"noise_evidence": "spread"},
 ]
 
 
@@ -116,8 +116,8 @@ def test_state_of_a_fitted_model_is_restored(options):
     )
     if "known_noise" not in options:
         assert torch.equal(
-            other.noise_model.covar_module.raw_lengthscale,
-            model.noise_model.covar_module.raw_lengthscale,
+            correlation_of(other.noise_model).raw_lengthscale,
+            correlation_of(model.noise_model).raw_lengthscale,
         )
     with pytest.raises(RuntimeError, match="Expected keys of the parts"):
         twin.load_state_dict({**model.state_dict(), "other": torch.ones(1)})

@@ -36,7 +36,7 @@ CHOICES = [
     {"known_noise": lambda X: 0.1 + X[..., :1]},
     {"input_transform": "warp"},
     {"outcome_transform": None},
-    {"noise_evidence": "readings"},
+    {"noise_evidence": "spread"},
 ]
 
 

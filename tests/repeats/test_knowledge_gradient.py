@@ -132,7 +132,7 @@ def test_gains_of_a_tail_alone_are_exact() -> None:
     torch.manual_seed(2)
     X = torch.rand(10, 1).double()
     Y = 3 * (6 * X).sin() + (0.02 + 0.3 * X) * torch.randn(10, 4)
-    model = MeanVarianceGP(X, Y).eval()
+    model = MeanVarianceGP(X, Y, noise_evidence="spread").eval()
     model.mean_model.covar_module.base_kernel.lengthscale = 0.3
     gain = LogRiskAverseKnowledgeGradient(model)._conditioned
     at, steps = torch.linspace(0, 1, 41, dtype=torch.double)[None, :, None], [2, 3, 5]

@@ -32,7 +32,8 @@ def test_one_round_by_hand() -> None:
     grid = torch.linspace(0, 1, 2001, dtype=torch.float64).reshape(1, -1, 1)
     best = acqf.evaluate(grid).max()
     assert acqf.evaluate(candidate / 2).item() >= best.item() - 1e-9
-    by_hand = MeanVarianceGP(X[0] / 2, evaluate(strategy, X, 0)[0], noise_beta=4.0)
+    Y = evaluate(strategy, X, 0)[0]
+    by_hand = MeanVarianceGP(X[0] / 2, Y, noise_beta=4.0, noise_evidence="spread")
     for ours, theirs in (
         (by_hand.noise_model, strategy.belief.noise_model),
         (by_hand.mean_model, strategy.belief.mean_model),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.exceptions.warnings import InputDataWarning
 from torch import Tensor
 
 from botorch_risk.environments import InputPerturbation
@@ -118,27 +119,23 @@ def test_later_readings_are_as_if_told_together(missing: bool) -> None:
     assert torch.equal(later.ask(), together.ask())
 
 
-def test_single_readings_before_the_model_need_a_second_one() -> None:
+@pytest.mark.parametrize(("rows", "counts"), [([3], [1, 1, 1, 1]), ([3, 0], [2, 1, 1, 1])])
+def test_single_readings_are_enough_for_the_model(rows: list[int], counts: list[int]) -> None:
     experiment = risk_averse()
     X = experiment.ask()
     experiment.tell(X[:3], readings(X[:3]))
-    with pytest.raises(InputDataError, match="Got single repeats everywhere"):
-        experiment.tell(X[3:], readings(X[3:]))
-    assert experiment.strategy.history.num_rows == 3
-    # The second reading of the first point comes with the last point.
-    rows = X[[3, 0]]
-    experiment.tell(rows, readings(rows))
+    experiment.tell(X[rows], readings(X[rows]))
     assert experiment.strategy.history.round == 1
-    assert experiment.strategy.belief.train_counts.flatten().tolist() == [2, 1, 1, 1]
+    assert experiment.strategy.belief.train_counts.flatten().tolist() == counts
 
 
 def test_a_refused_tell_takes_its_further_readings_back() -> None:
     experiment = risk_averse()
     X = experiment.ask()
-    experiment.tell(X[:2], readings(X[:2]))
+    experiment.tell(X[:2], torch.ones(2))
     before = experiment.state_dict()
-    with pytest.raises(InputDataError, match="Got single repeats everywhere"):
-        experiment.tell(torch.cat([X[:2], X[2:]]), torch.tensor([NAN, NAN, 1.0, 2.0]))
+    with pytest.raises(InputDataWarning, match="constant"):  # warnings are errors here
+        experiment.tell(torch.cat([X[:2], X[2:]]), torch.tensor([1.0, NAN, 1.0, 1.0]))
     assert experiment.state_dict() == before
 
 

@@ -39,7 +39,7 @@ IDENTITY_PRIOR = (0.25, 0.1)
 SETTINGS = {"d=1, n=20": (1, 20, 200), "d=2, n=40": (2, 40, 400)}
 COUNTS = (2, 3, 5, 10)
 VARIANTS = {
-    "log": {"variance_link": "log"},
+    "log": {"variance_link": "log", "noise_evidence": "spread"},
     "log, readings": {"variance_link": "log", "noise_evidence": "readings"},
     "identity, inferred": {"variance_link": "identity", "sample_variance_noise": "inferred"},
     "identity, bound": {"variance_link": "identity", "sample_variance_noise": "bound"},

@@ -18,7 +18,7 @@ from bench.studies.learnt_noise.methods import METHODS
 from bench.studies.learnt_noise.problems import PROBLEMS
 from bench.studies.stored_rows import read
 
-OURS, READINGS = "ours", "ours, readings"
+OURS, SPREAD = "ours", "ours, spread"
 REFERENCES = ("hetGPy", "hetGPy, better kernel")
 MARGIN, SHARE = 0.05, 0.95  # of the negative log density, and of the cells within it
 BAND, LEAST_OF_A_CELL = (0.92, 0.98), 0.85  # coverage of a band of 95 %
@@ -162,7 +162,7 @@ def coverage(found: Table, method: str) -> list[str]:
 
 def by_problem(found: Table, method: str) -> str:
     r"""One row a cell: densities, and the coverage of f."""
-    shown = [name for name in (method, READINGS, *REFERENCES) if name in found]
+    shown = [name for name in (method, SPREAD, *REFERENCES) if name in found]
     header = ["problem", "k", *shown, "covers f", "covers a reading"]
     rows = []
     for cell_, scores in found[method].items():
@@ -177,7 +177,7 @@ def page(found: Table) -> str:
     parts = ["### All cells\n", summary(found, lambda cell_: True)]
     note = "Negative log density, error of f, error of log noise, coverage of f, of a reading:\n"
     parts += ["### Gaussian readings by the number of repeats\n", note, by_repeats(found, is_light)]
-    for method in (OURS, READINGS):
+    for method in (OURS, SPREAD):
         if method in found:
             lines = [*against_hetgpy(found, method), *coverage(found, method)]
             parts += [f"### Aims: {method}\n", *(f"- {line}" for line in lines)]

@@ -52,10 +52,11 @@ def test_computed_directly_it_raises_what_it_would_say() -> None:
 @pytest.mark.parametrize("analysis", ALL, ids=lambda each: type(each).__name__)
 def test_data_from_which_no_model_can_be_built_yet(analysis: Any) -> None:
     client = laboratory()
-    client.complete_trial(client.attach_trial({"heat": 0.5, "stir": 1.0}), {"purity": 1.0})
+    for heat in (0.2, 0.5):  # with equal outcomes
+        client.complete_trial(client.attach_trial({"heat": heat, "stir": 1.0}), {"purity": 1.0})
     found = card_of(client, analysis)
     assert isinstance(found, NotApplicableStateAnalysisCard)
-    assert found.blob.startswith("Expected at least one row with two repeats or more")
+    assert found.blob.startswith("Expected outcomes that differ between rows")
 
 
 def test_all_data_so_far_also_after_the_last_candidate() -> None:

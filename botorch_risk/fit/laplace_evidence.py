@@ -1,0 +1,290 @@
+r"""The evidence of all readings for a process of the mean and one of the log noise variance.
+
+At `n` distinct inputs with `k_i` readings each, of mean `y_i` and sum of squares `SS_i` about it,
+
+    log p(readings | h) = log N(y | 0, K + R) - sum_i [(k_i - 1) h_i + SS_i exp(-h_i)] / 2 + const,
+    R = diag(exp(h) / k)
+
+by Woodbury over the distinct inputs [Binois2018hetgp]_. `h` is a Gaussian process itself, of mean
+`m` and covariance `C`. It is integrated out by Laplace's approximation ([Rasmussen2006gp]_,
+Section 3.4) at its mode:
+
+    evidence = log p(readings | h) - (h - m)' C^-1 (h - m) / 2 - log |I + W C| / 2
+
+With `P = (K + R)^-1` and `a = P y` the slope of the log likelihood in `h`, its curvature (minus the
+second derivative), and the diagonal of the expected curvature, which `W` is, are
+
+    g = (SS exp(-h) - (k - 1) + R a^2 - R diag(P)) / 2
+    E = diag(SS exp(-h) - R a^2 + R diag(P)) / 2 + (R a) P (R a)' - R (P * P) R / 2
+    w = (k - 1 + (R diag(P))^2) / 2
+
+so that a row counts as `k - R diag(P)` degrees of freedom, and a single reading says something as
+well. The mode is `h = m + C v` with `v = g`: `C` is never inverted. At the mode the likelihood acts
+as Gaussian observations `h + g / w` of variance `1 / w` do.
+
+All matrices are batched over rows, each with its own data and hyperparameters; rows do not
+interact.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+# The most that a log noise variance may move in one step: the likelihood is an exponential in it.
+MAX_STEP = 2.0
+# Where a step is shorter than this the search for a fit ends, before it: the value is off by its
+# square, and the derivatives by its length.
+LAST_STEP = 1e-5
+MAX_STEPS = 64
+# After which steps an accelerator is asked whether all rows have ended, for which it has to finish
+# what it does; on a CPU this costs nothing. From the mode of a point nearby it takes three or four.
+ASKS = (3, 6, 12, 24)
+
+
+class Readings(NamedTuple):
+    r"""Statistics of the readings of each row.
+
+    Args:
+        means: Their means about the prior mean, `rows x n`; 0 where there is no reading.
+        counts: Numbers of readings, `rows x n`.
+        squares: Sums of squares about the means, `rows x n`.
+        level: The prior mean of the log noise variances, `rows`.
+        floor: Added to the noise of each mean, `rows`, so that covariances have Cholesky factors.
+        observed: Where there is a reading, `rows x n`; None if everywhere.
+    """
+
+    means: Tensor
+    counts: Tensor
+    squares: Tensor
+    level: Tensor
+    floor: Tensor
+    observed: Tensor | None = None
+
+    def rows(self, index: Tensor) -> Readings:
+        observed = None if self.observed is None else self.observed[index]
+        means, counts, squares, level, floor = (tensor[index] for tensor in self[:5])
+        return Readings(means, counts, squares, level, floor, observed)
+
+    def masked(self, covariance: Tensor) -> Tensor:
+        r"""A covariance `rows x n x n` without inputs that have no reading."""
+        if self.observed is None:
+            return covariance
+        observed = self.observed.to(covariance)
+        return covariance * observed.unsqueeze(-1) * observed.unsqueeze(-2)
+
+
+class Likelihood(NamedTuple):
+    r"""The log likelihood of log noise variances, and the matrices in its derivatives.
+
+    Args:
+        value: `rows`; NaN if the covariance has no factor.
+        slope: `g` above, `rows x n`.
+        noise: The diagonal of `R`, `rows x n`; 0 for inputs without a reading.
+        precision: `P`, `rows x n x n`.
+        weights: `a`, `rows x n`.
+        leverage: `R diag(P)`, `rows x n`.
+    """
+
+    value: Tensor
+    slope: Tensor
+    noise: Tensor
+    precision: Tensor
+    weights: Tensor
+    leverage: Tensor
+
+    def expected_curvature(self, data: Readings) -> Tensor:
+        r"""The weights `w`, `rows x n`."""
+        within = data.counts - 1 if data.observed is None else (data.counts - 1).clamp_min(0.0)
+        return 0.5 * (within + self.leverage.square())
+
+    def curvature(self, h: Tensor, data: Readings) -> Tensor:
+        r"""The exact curvature `E`, `rows x n x n`."""
+        pulled = self.noise * self.weights
+        half = self.noise * math.sqrt(0.5)
+        squared = self.precision * half.unsqueeze(-1)
+        squared *= half.unsqueeze(-2)
+        curvature = pulled.unsqueeze(-1) * pulled.unsqueeze(-2)
+        curvature -= squared
+        curvature *= self.precision
+        own = data.squares * (-h).exp() - pulled * self.weights + self.leverage
+        curvature.diagonal(dim1=-2, dim2=-1).add_(own, alpha=0.5)
+        return curvature
+
+
+class LogLikelihood:
+    r"""The log likelihood of log noise variances for rows of readings and covariances.
+
+    Args:
+        covariance: Of the mean, from `Readings.masked`, `rows x n x n`.
+        data: The readings.
+    """
+
+    def __init__(self, covariance: Tensor, data: Readings) -> None:
+        self._data, self._share = data, 1 / data.counts
+        self._within = data.counts - 1
+        self._covariance = covariance.clone()
+        diagonal = self._covariance.diagonal(dim1=-2, dim2=-1)
+        diagonal += data.floor.unsqueeze(-1)
+        if data.observed is not None:
+            zero = torch.zeros_like(data.counts)
+            self._share = self._share.where(data.observed, zero)
+            self._within = self._within.where(data.observed, zero)
+            diagonal += torch.where(data.observed, 0.0, 1.0)
+        of_counts = data.counts.clamp_min(1.0).log().sum(-1)
+        self._constant = 0.5 * (data.counts.sum(-1) * math.log(2 * math.pi) + of_counts)
+
+    def __call__(self, h: Tensor) -> Likelihood:
+        data, noise = self._data, h.exp() * self._share
+        covariance = self._covariance.clone()
+        covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
+        factor, info = torch.linalg.cholesky_ex(covariance)
+        precision = torch.cholesky_inverse(factor)
+        weights = (precision @ data.means.unsqueeze(-1)).squeeze(-1)
+        spread = data.squares * (-h).exp()
+        leverage = noise * precision.diagonal(dim1=-2, dim2=-1)
+        log_determinant = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        fit = (data.means * weights + self._within * h + spread).sum(-1)
+        value = -0.5 * fit - log_determinant - self._constant
+        slope = 0.5 * (spread - self._within + noise * weights.square() - leverage)
+        # What is left of a matrix without a factor may be anything.
+        value = value.masked_fill(info > 0, torch.nan)
+        return Likelihood(value, slope, noise, precision, weights, leverage)
+
+
+class Mode(NamedTuple):
+    r"""The most probable log noise variances.
+
+    Args:
+        pull: `v`, with the mode at `level + C v`, `rows x n`.
+        h: The mode, `rows x n`.
+        found: Whether the search has ended, `rows`.
+        value: Of the log likelihood and the log prior of `h` without its determinant, `rows`.
+        likelihood: The likelihood there.
+        system: The factors of `I + E C`.
+    """
+
+    pull: Tensor
+    h: Tensor
+    found: Tensor
+    value: Tensor
+    likelihood: Likelihood
+    system: tuple[Tensor, Tensor]
+
+
+def find_mode(
+    covariance: Tensor,
+    noise_covariance: Tensor,
+    data: Readings,
+    start: Tensor,
+    last_step: float = LAST_STEP,
+) -> Mode:
+    r"""Newton's method for the most probable log noise variances.
+
+    A row takes steps of the exact curvature if these lead upwards, and of the expected one
+    otherwise; a step that lowers the objective is shortened. A row that has ended does not change
+    any more, so that it does not depend on the rows beside it.
+
+    Args:
+        covariance: Of the mean, from `Readings.masked`, `rows x n x n`.
+        noise_covariance: `C`, `rows x n x n`.
+        data: The readings.
+        start: `v` to begin with, `rows x n`.
+        last_step: Where a step of `h` is shorter the search ends, before it.
+    """
+    likelihood_at = LogLikelihood(covariance, data)
+    level = data.level.unsqueeze(-1)
+    pull, step = start, torch.zeros_like(start)
+    best = torch.full_like(data.level, -torch.inf)
+    exact = torch.ones_like(best, dtype=torch.bool)
+    found = ~exact
+    is_free = start.device.type == "cpu"  # to look at results
+    asks = range(MAX_STEPS) if is_free else ASKS
+    for number in range(MAX_STEPS):
+        trial = pull + step
+        offset = _times(noise_covariance, trial)
+        h = level + offset
+        part = likelihood_at(h)
+        value = part.value - 0.5 * (trial * offset).sum(-1)
+        higher = value >= best - 1e-10 * best.abs()  # False for NaN
+        exact = exact & higher
+        curvature = part.curvature(h, data)
+        if not (is_free and bool(exact.all())):
+            expected = torch.diag_embed(part.expected_curvature(data))
+            curvature = torch.where(exact[:, None, None], curvature, expected)
+        system = curvature @ noise_covariance
+        system.diagonal(dim1=-2, dim2=-1).add_(1.0)
+        factor, pivots, _ = torch.linalg.lu_factor_ex(system)
+        miss = part.slope - trial
+        newton = torch.linalg.lu_solve(factor, pivots, miss.unsqueeze(-1)).squeeze(-1)
+        move = _times(noise_covariance, newton)
+        length = move.abs().amax(-1)
+        upwards = (move * miss).sum(-1) >= 0  # False for NaN
+        # A row that is not there yet, but that can do no better, ends as well.
+        found = found | (exact & (length <= last_step) & (upwards | (length <= 1e-3 * last_step)))
+        if number in asks and bool(found.all()):
+            break
+        pull, best = trial.where(higher.unsqueeze(-1), pull), value.where(higher, best)
+        newton = newton * (MAX_STEP / length.clamp_min(MAX_STEP)).unsqueeze(-1)
+        newton = newton.masked_fill(~upwards.unsqueeze(-1), 0.0)
+        step = torch.where(higher.unsqueeze(-1), newton, 0.25 * step)
+        step = step.masked_fill(found.unsqueeze(-1), 0.0)
+        # Where the exact curvature led down or far, the next step is one of the expected one.
+        exact = found | (higher & upwards & (length < 1.0))
+    return Mode(trial, h, found, value, part, (factor, pivots))
+
+
+class Evidence(NamedTuple):
+    r"""The evidence, and its derivatives in the two covariances.
+
+    Args:
+        value: `rows`.
+        of_mean: The derivative in the covariance of the mean, `rows x n x n`, symmetric.
+        of_noise: The derivative in `C`, likewise.
+    """
+
+    value: Tensor
+    of_mean: Tensor
+    of_noise: Tensor
+
+
+def evidence_at(mode: Mode, noise_covariance: Tensor, data: Readings) -> Evidence:
+    r"""The evidence and its exact derivatives.
+
+    The likelihood and the prior are stationary at the mode. The determinant is not: how the mode
+    moves comes from one more solution with the exact curvature.
+    """
+    C, v, part = noise_covariance, mode.pull, mode.likelihood
+    R, P, a = part.noise, part.precision, part.weights
+    root = part.expected_curvature(data).sqrt()
+    # I + W^1/2 C W^1/2 has the determinant of I + W C, and eigenvalues of at least 1.
+    balanced = C * root.unsqueeze(-1) * root.unsqueeze(-2)
+    balanced.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    factor, _ = torch.linalg.cholesky_ex(balanced)
+    log_determinant = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    M = torch.cholesky_inverse(factor) * root.unsqueeze(-1) * root.unsqueeze(-2)  # (W^-1 + C)^-1
+    # What the variance of h given the readings adds to the derivatives of the weights.
+    variance = C.diagonal(dim1=-2, dim2=-1) - ((C @ M) * C).sum(-1)
+    p = part.leverage
+    own = variance * p * R
+    slope = 0.5 * (R * _times(P.square(), own) - variance * p.square())  # in h
+    q = torch.linalg.lu_solve(*mode.system, slope.unsqueeze(-1)).squeeze(-1)
+    s = _times(C, q)
+    b = _times(P, s * R * a)
+    of_mean = (P * (own + s * R).unsqueeze(-2)) @ P - P
+    of_mean = of_mean + _outer(a, a - b) - _outer(b, a)
+    of_noise = _outer(v + q, v) + _outer(v, q) - M
+    # The search ends a little before the mode, from where the determinant is a straight line.
+    value = mode.value - 0.5 * log_determinant + (s * (part.slope - v)).sum(-1)
+    return Evidence(value, 0.5 * of_mean, 0.5 * of_noise)
+
+
+def _times(matrix: Tensor, vector: Tensor) -> Tensor:
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+def _outer(first: Tensor, second: Tensor) -> Tensor:
+    return first.unsqueeze(-1) * second.unsqueeze(-2)

@@ -1,0 +1,120 @@
+r"""Fit the mean and the noise of a mean-variance model, at once or one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from botorch.exceptions.errors import UnsupportedError
+from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
+from torch import Tensor
+
+from botorch_risk.fit.exact_gp import fit_exact_gp, fit_with_loss_like
+from botorch_risk.fit.objective import set_best_constant
+from botorch_risk.fit.parameters import NotInClosedFormError
+from botorch_risk.fit.results import FitResult
+from botorch_risk.models.noise_process import NoiseProcess
+from botorch_risk.models.repeats import RepeatedOutcomes
+
+
+class TwoProcessFit:
+    r"""The fits of a `MeanVarianceGP`."""
+
+    mean_model: Any
+    noise: NoiseProcess
+    is_conditioned: bool
+    train_means: Tensor
+    train_variances: Tensor
+    train_counts: Tensor
+    knows_variances: bool
+    refresh_noise: Callable[[], None]
+    eval: Callable[[], Any]
+
+    @property
+    def _outcomes(self) -> RepeatedOutcomes:
+        return RepeatedOutcomes(
+            self.train_means, self.train_variances, self.train_counts, self.knows_variances
+        )
+
+    def custom_fit(self, mll: MarginalLogLikelihood, **options: Any) -> MarginalLogLikelihood:
+        r"""Fit both processes; called by `fit_gpytorch_mll(mll)`.
+
+        They are fitted at once, in closed form, if the noise is learnt from all readings and
+        `fit_exact_gp` supports the kernels. Otherwise, or if another loss or options of BoTorch's
+        optimiser are given, each is fitted by itself. An `optimizer` that fits models, such as
+        `faster.WarmStartedFit`, fits both at once.
+
+        Args:
+            mll: A marginal log likelihood of this model; a process that is fitted by itself has
+                one of the same class.
+            **options: Arguments of the fits of each process, which BoTorch's optimiser then runs.
+
+        Raises:
+            UnsupportedError: If a closure is given, or the model was conditioned.
+        """
+        if any(options.get(name) is not None for name in ("closure", "closure_kwargs")):
+            raise UnsupportedError(
+                "Expected no closure: MeanVarianceGP fits two processes, one after the other."
+            )
+        given = {name: value for name, value in options.items() if value is not None}
+        optimizer = given.pop("optimizer", None)
+        if type(mll) is ExactMarginalLogLikelihood and not given and self.noise.fits_with_mean:
+            fit_model = getattr(optimizer, "fit_model", None) if optimizer else _fit_in_closed_form
+            with suppress(NotInClosedFormError):
+                if fit_model is not None and not fit_model(self).has_failed:
+                    return mll.eval()
+        fit = fit_with_loss_like(mll, **options)
+        return mll.eval() if self.fit_processes(fit) else mll
+
+    def fit_in_closed_form(self, **options: Any) -> FitResult:
+        r"""Fit both processes at once to all readings; called by `fit_exact_gp(model)`.
+
+        Args:
+            options: Of `fit_exact_gp`: `rough_start`, `previous`, `max_iterations`, `tolerance`.
+
+        Raises:
+            NotInClosedFormError: If the noise has other evidence, or a part of a process is not
+                supported.
+            UnsupportedError: If the model was conditioned.
+        """
+        self._require_own_data()
+        result = self.noise.fit_with_mean(self.mean_model, self._outcomes, **options)
+        self.refresh_noise()
+        set_best_constant(self.mean_model)
+        self.eval()
+        return result
+
+    def fit_processes(self, fit: Callable[[Any], bool] | None = None) -> bool:
+        r"""Fit both processes at once, or one after the other by another loss.
+
+        Args:
+            fit: Fits one `SingleTaskGP` in place and returns whether it succeeded. The noise is
+                fitted, Eq. (16) is evaluated, and the mean is fitted; twice if the residuals from
+                the mean inform the noise. `fit_exact_gp`, of both at once if possible, if omitted.
+
+        Returns:
+            Whether all fits succeeded.
+        """
+        if fit is None and self.noise.fits_with_mean:
+            with suppress(NotInClosedFormError):
+                return not self.fit_in_closed_form().has_failed
+        fit = fit or (lambda process: not fit_exact_gp(process).has_failed)
+        fitted = True
+        for _ in range(1 + self.noise.num_alternations):
+            fitted = self.noise.fit(fit) and fitted
+            self.refresh_noise()
+            fitted = fit(self.mean_model) and fitted
+            if self.noise.num_alternations:
+                self.refresh_noise()
+        return fitted
+
+    def _require_own_data(self) -> None:
+        if self.is_conditioned:
+            raise UnsupportedError(
+                "Expected a model built from its data. Got one conditioned on further observations."
+            )
+
+
+def _fit_in_closed_form(model: TwoProcessFit) -> FitResult:
+    return model.fit_in_closed_form()
