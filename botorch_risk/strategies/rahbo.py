@@ -67,8 +67,9 @@ def risk_averse(model: MeanVarianceGP, t: int, weights: Weights) -> PointwiseAcq
 class MeanVarianceSearch(Method):
     r"""A method on a `MeanVarianceGP` of all data so far, Algorithm 1 of [Makarova2021rahbo]_.
 
-    Inputs are scaled to the unit cube. Both processes are fitted in closed form, all replicates at
-    once. It recommends the best evaluated point by a reporting rule, and records the lower bound of
+    Inputs are scaled to the unit cube. The noise is learnt from the spread of the repeats, as in the
+    paper, and without any repeat from all readings. Both processes are fitted in closed form, all
+    replicates at once. It recommends the best evaluated point by a reporting rule, and records the lower bound of
     each point in the model that chose it; the initial design is bounded by the first model
     (Corollary 1.1 needs some bound).
 
@@ -190,7 +191,6 @@ class MeanVarianceSearch(Method):
     def model(self, view: View, X: Tensor, outcomes: RepeatedOutcomes) -> MeanVarianceGP:
         r"""A model that is not fitted, of decisions `... x n x d`."""
         noise = self.known_noise
-        # The paper's evidence; without any repeat there is only that of all readings.
         repeated = bool((outcomes.counts > 1).any())
         return MeanVarianceGP(
             view.space.unit(X),
