@@ -67,11 +67,11 @@ def risk_averse(model: MeanVarianceGP, t: int, weights: Weights) -> PointwiseAcq
 class MeanVarianceSearch(Method):
     r"""A method on a `MeanVarianceGP` of all data so far, Algorithm 1 of [Makarova2021rahbo]_.
 
-    Inputs are scaled to the unit cube. The noise is learnt from the spread of the repeats, as in the
-    paper, and without any repeat from all readings. Both processes are fitted in closed form, all
-    replicates at once. It recommends the best evaluated point by a reporting rule, and records the lower bound of
-    each point in the model that chose it; the initial design is bounded by the first model
-    (Corollary 1.1 needs some bound).
+    Inputs are scaled to the unit cube. The noise is learnt from the spread of the repeats, as in
+    the paper, and without any repeat from all readings. Processes are fitted in closed form, all
+    replicates at once. It recommends the best evaluated point by a reporting rule, and records the
+    lower bound of each point in the model that chose it; the initial design is bounded by the first
+    model (Corollary 1.1 needs some bound).
 
     Args:
         weights: How points are chosen and reported.
