@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from botorch.models import SingleTaskGP
 from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.fit.parameters import ExactGPParts, Hyperparameter, read_exact_gp
+from botorch_risk.fit.parameters import ExactGPParts, Hyperparameter
 from botorch_risk.fit.priors import log_density, normal_precision
 from botorch_risk.posterior.kernels import correlation_and_slope
 from botorch_risk.steady import may_look
@@ -240,13 +239,6 @@ class MarginalLikelihoodObjective:
             index = torch.as_tensor(replicates, device=self._data.Y.device)
             self._selected = (replicates, [self._data.rows(i) for i in index.split(self._chunk)])
         return self._selected[1]
-
-
-def set_best_constant(model: SingleTaskGP) -> None:
-    r"""Set the constant mean of a model to the best one for its other hyperparameters."""
-    objective = MarginalLikelihoodObjective(read_exact_gp(model.train()))
-    values = np.concatenate([one.rows(one.natural) for one in objective.moved], axis=1)
-    objective.write_constant(values, keep=objective.lost)
 
 
 def _layout(hyperparameters: Sequence[Hyperparameter]) -> tuple[list[slice], ndarray]:

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 from botorch.exceptions.errors import UnsupportedError
+from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
 from torch import Tensor
 
 from botorch_risk.fit.exact_gp import fit_exact_gp, fit_with_loss_like
-from botorch_risk.fit.objective import set_best_constant
-from botorch_risk.fit.parameters import NotInClosedFormError
+from botorch_risk.fit.objective import MarginalLikelihoodObjective
+from botorch_risk.fit.parameters import NotInClosedFormError, read_exact_gp
 from botorch_risk.fit.results import FitResult
 from botorch_risk.models.noise_process import NoiseProcess
 from botorch_risk.models.repeats import RepeatedOutcomes
@@ -81,7 +83,7 @@ class TwoProcessFit:
         self._require_own_data()
         result = self.noise.fit_with_mean(self.mean_model, self._outcomes, **options)
         self.refresh_noise()
-        set_best_constant(self.mean_model)
+        _set_best_constant(self.mean_model)
         self.eval()
         return result
 
@@ -118,3 +120,10 @@ class TwoProcessFit:
 
 def _fit_in_closed_form(model: TwoProcessFit) -> FitResult:
     return model.fit_in_closed_form()
+
+
+def _set_best_constant(model: SingleTaskGP) -> None:
+    r"""Set the constant mean of a model to the best one for its other hyperparameters."""
+    objective = MarginalLikelihoodObjective(read_exact_gp(model.train()))
+    values = np.concatenate([one.rows(one.natural) for one in objective.moved], axis=1)
+    objective.write_constant(values, keep=objective.lost)
