@@ -118,7 +118,7 @@ def fit_mean_and_noise(
     tied: bool,
     previous: Optimum | None = None,
     max_iterations: int = 200,
-    tolerance: float = 1e-5,
+    tolerance: float = 1e-7,
 ) -> FitResult:
     r"""Maximise the evidence of all readings over the hyperparameters of both processes, in place.
 

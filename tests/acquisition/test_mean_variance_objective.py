@@ -43,14 +43,14 @@ def test_objective_makes_qlognei_risk_averse() -> None:
     generator = torch.Generator().manual_seed(0)
     X = torch.rand(20, 1, generator=generator, dtype=torch.float64)
     noise = torch.randn(20, 10, generator=generator, dtype=torch.float64)
-    model = MeanVarianceGP(X, 0.01 * X + (0.05 + X) * noise)
+    model = MeanVarianceGP(X, 0.01 * X + (0.05 + X) * noise, noise_evidence="spread")
     for process in (model.noise_model, model.mean_model):
         correlation_of(process).lengthscale = 0.5
     model.refresh_noise()
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     objective = MeanVarianceObjective(model, risk_aversion=20.0)
     acqf = qLogNoisyExpectedImprovement(model, X, objective=objective, prune_baseline=True)
-    candidate, _ = optimize_acqf(acqf, bounds, q=1, num_restarts=2, raw_samples=32)
+    candidate, _ = optimize_acqf(acqf, bounds, q=2, num_restarts=2, raw_samples=32)
     assert candidate.max() < 0.5
     samples = torch.zeros(3, 5, 2, 1, dtype=torch.float64)
     at = torch.rand(5, 2, 1, dtype=torch.float64)

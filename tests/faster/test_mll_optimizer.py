@@ -124,7 +124,7 @@ def test_a_model_with_a_fit_of_its_own_takes_it_too() -> None:
     fit_gpytorch_mll(ExactMarginalLogLikelihood(alone.likelihood, alone))
     for name, value in fitted.named_parameters():
         assert not torch.equal(value, before[name]), name
-        torch.testing.assert_close(value, alone.get_parameter(name), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(value, alone.get_parameter(name), rtol=1e-6, atol=1e-6)
 
 
 def unknown_kernel() -> SingleTaskGP:

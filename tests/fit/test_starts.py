@@ -217,6 +217,16 @@ def test_several_models_keep_their_own_fits() -> None:
     assert max(later) <= 16 < min(first)
 
 
+def test_each_process_of_a_mean_variance_gp() -> None:
+    fit = WarmStartedFit()
+    for n in (20, 21, 22):
+        X, Y = (x[0] for x in data(n, repeats=4))
+        model = MeanVarianceGP(X, Y, noise_evidence="spread")
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model), optimizer=fit)
+    assert len(fit.num_evaluations) == 6
+    assert max(fit.num_evaluations[4:]) <= 12 < min(fit.num_evaluations[:2])
+
+
 def test_both_processes_of_a_mean_variance_gp() -> None:
     fit = WarmStartedFit()
     for n in (20, 21, 22):

@@ -88,8 +88,10 @@ def test_the_default_dtype_changes_nothing(
     double = [*play(strategy, 3, problem=case.problem), *recommended(strategy)]
     assert torch.equal(single[0], double[0])
     for left, right in zip(single, double, strict=True):
-        # BoTorch keeps the parameters of its priors in the default dtype.
-        torch.testing.assert_close(left, right, atol=1e-4, rtol=0)
+        # BoTorch keeps the parameters of its priors in the default dtype. A knowledge gradient is
+        # flat at its maximum: on some processors decisions of equal gain differ by 3e-5.
+        atol = 1e-4 if case.name.endswith("knowledge-gradient") else 1e-5
+        torch.testing.assert_close(left, right, atol=atol, rtol=0)
 
 
 @every
