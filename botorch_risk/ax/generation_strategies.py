@@ -184,8 +184,8 @@ def value_at_risk(
     Args:
         contexts: The values of each context and their probabilities, by the name of its parameter.
         risk_level: The share of the worst outcomes that value-at-risk leaves aside.
-        risk_measure: Another risk, in place of value-at-risk. Lacing values are those of
-            `select_lacing_value`, for coherent measures; the other rules take any.
+        risk_measure: Another risk, in place of value-at-risk. `select_lacing_value`
+            finds lacing values for coherent measures; the other rules take any.
         constraint_risk_measure: Of outcome constraints; by default the objective's.
         rule: How one of the lacing values is chosen, as in `select_lacing_value`.
         value_rule: How the context is chosen, as in `strategies.risk_search`: `"lacing"`,

