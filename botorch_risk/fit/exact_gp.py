@@ -257,7 +257,7 @@ def maximize(
 
 @steady()
 def minimize(objective: FitObjective, starts: Starts, options: Mapping[str, Any]) -> Minima:
-    r"""Minimise an objective from each start; `options` are those of `minimize_rows`."""
+    r"""Minimise an objective from each start; `options` go to `minimize_rows`."""
     rows = starts.rows
     return minimize_rows(
         lambda theta, index: objective(theta, rows[index]),

@@ -211,7 +211,7 @@ def noise_kernel(train_X: Tensor, input_transform: InputTransform | None = None)
 
     An output scale without a prior collapses to constant noise. Its logarithm is normal here, with
     mean 0 and variance 1 (the density of the output scale itself has its factor 1 / outputscale,
-    which moves the location to 1). Lengthscales start at twice those of the mean.
+    which moves the location to 1). Lengthscales start at twice the mean's.
     """
     batch_shape = train_X.shape[:-2]
     matern = get_covar_module_with_dim_scaled_prior(

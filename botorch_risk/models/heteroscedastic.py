@@ -158,7 +158,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             known_noise: The noise variance as a function `... x d -> ... x 1`, if it is known
                 (Eq. 9). Nothing is learnt about the noise then.
             noise_covar_module: Kernel of the noise process; `fixed_noise.noise_kernel` if omitted,
-                whose lengthscales follow those of the mean, and BoTorch's default for the spread.
+                whose lengthscales follow the mean's, and BoTorch's default for the spread.
 
         Raises:
             BotorchTensorDimensionError: If shapes do not match.

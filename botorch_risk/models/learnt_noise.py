@@ -46,7 +46,7 @@ class LearntNoise(NoiseProcess):
         counts: `batch_shape x n x 1` numbers of repeats of the rows.
         resolution: `batch_shape x 1 x 1`, the least sample variance that the data resolve.
         evidence: `"spread"` of the repeats, or all `"readings"`.
-        is_tied: Whether the lengthscales of the mean are the prior of those of the noise.
+        is_tied: Whether the prior of the noise's lengthscales follows the mean's.
     """
 
     counts: Tensor
