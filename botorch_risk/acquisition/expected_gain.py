@@ -1,9 +1,14 @@
 r"""Expected gains in the logarithm, where the gain itself would be 0 in floating point."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# Lines of all rows up to which comparing all pairs is faster.
+_MAX_PAIRED = 2**10
 
 
 def log_standard_improvement(u: Tensor) -> Tensor:
@@ -40,29 +45,94 @@ def log_expected_gain(values: Tensor, slopes: Tensor) -> Tensor:
         `...`, minus infinity where all slopes are equal.
     """
     values, slopes = torch.broadcast_tensors(values, slopes)
-    shape = values.shape[:-1]
     a, s = (each.reshape(-1, each.shape[-1]) for each in (values, slopes))
-    gain, rows = a.new_full((len(a),), -torch.inf), torch.arange(len(a), device=a.device)
-    # From line to line along the envelope. All pairs of lines at once would take P times the memory
-    # and, for thousands of rows, six to nine times the time. A GPU waits once for each step.
+    gain: Tensor = _LogExpectedGain.apply(a, s)
+    return gain.reshape(values.shape[:-1])
+
+
+class _LogExpectedGain(torch.autograd.Function):
+    r"""The log gain of lines `rows x P`.
+
+    Line p is the largest for Z between `lower` and `upper`, so that the derivatives of the gain are
+    `phi(lower) - phi(upper)` in its slope and `Phi(upper) - Phi(lower)` in its value, less 1 for
+    the line that is best at Z = 0.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, s: Tensor) -> Tensor:
+        lower, upper = _by_pairs(a, s) if len(a) * a.shape[-1] <= _MAX_PAIRED else _by_walk(a, s)
+        on_envelope = lower < upper
+        ordered, order = s.where(on_envelope, torch.inf).sort(dim=-1)
+        step = ordered[:, 1:] - ordered[:, :-1]  # infinite or undefined after the last line
+        begins = lower.gather(-1, order)[:, 1:]
+        goes_on = step.isfinite()
+        terms = step.where(goes_on, 1.0).log() + log_standard_improvement(-begins.abs())
+        gain = terms.where(goes_on, -torch.inf).logsumexp(dim=-1)
+        ctx.save_for_backward(lower, upper, gain)
+        return gain
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor]:
+        lower, upper, gain = ctx.saved_tensors
+        grad, gain = grad.unsqueeze(-1), gain.unsqueeze(-1)
+        none = (lower >= upper) | (gain == -torch.inf)
+        # Relative to a gain that may be 0 in floating point: differences of logarithms.
+        slope = (_log_phi(lower) - gain).exp() - (_log_phi(upper) - gain).exp()
+        value = None
+        if ctx.needs_input_grad[0]:
+            left = (torch.special.log_ndtr(upper) - gain).exp()
+            left = left - (torch.special.log_ndtr(lower) - gain).exp()
+            right = (torch.special.log_ndtr(-lower) - gain).exp()
+            right = right - (torch.special.log_ndtr(-upper) - gain).exp()
+            beside = (torch.special.log_ndtr(lower) - gain).exp()
+            beside = -beside - (torch.special.log_ndtr(-upper) - gain).exp()
+            value = torch.where(upper <= 0, left, torch.where(lower > 0, right, beside))
+            value = grad * value.masked_fill(none, 0.0)
+        return value, grad * slope.masked_fill(none, 0.0)
+
+
+def _by_pairs(a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
+    r"""From where to where each line is the largest, from its crossings with all others.
+
+    Returns:
+        `rows x P` each; a line whose first is not below its second is nowhere the largest.
+    """
+    faster = s.unsqueeze(-2) - s.unsqueeze(-1)  # of the second line than the first
+    ahead = a.unsqueeze(-1) - a.unsqueeze(-2)
+    crossing = ahead / faster
+    upper = crossing.where(faster > 0, torch.inf).amin(dim=-1)
+    lower = crossing.where(faster < 0, -torch.inf).amax(dim=-1)
+    # Of parallel lines the highest, and of equal lines the first.
+    index = torch.arange(a.shape[-1], device=a.device)
+    hidden = (faster == 0) & ((ahead < 0) | ((ahead == 0) & (index < index.unsqueeze(-1))))
+    return lower.masked_fill(hidden.any(dim=-1), torch.inf), upper
+
+
+def _by_walk(a: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
+    r"""What `_by_pairs` finds, from line to line along the envelope.
+
+    All pairs of lines at once would take P times the memory and, for thousands of rows, six to
+    nine times the time. A GPU waits once for each step.
+    """
+    lower, upper = torch.full_like(a, torch.inf), torch.full_like(a, -torch.inf)
+    rows = torch.arange(len(a), device=a.device)
     slowest = s > s.amin(dim=-1, keepdim=True)
     line = a.masked_fill(slowest, -torch.inf).argmax(dim=-1, keepdim=True)
-    for _ in range(a.shape[-1] - 1):
+    lower[rows, line.squeeze(-1)] = -torch.inf
+    for _ in range(a.shape[-1]):
         faster = s - s.gather(-1, line)
-        crossing = (a.gather(-1, line) - a) / faster.where(faster > 0, 1.0)
+        crossing = (a.gather(-1, line) - a) / faster
         # Lines that cross in one point follow each other there, and their steps add up to one.
-        at, following = crossing.where(faster > 0, torch.inf).min(dim=-1, keepdim=True)
-        goes_on = at.isfinite().squeeze(-1)
-        step = faster.gather(-1, following).squeeze(-1).where(goes_on, 1.0)
-        improvement = log_standard_improvement(-at.squeeze(-1).where(goes_on, 0.0).abs())
-        term = (step.log() + improvement).where(goes_on, -torch.inf)
-        gain = gain.index_put((rows,), torch.logaddexp(gain[rows], term))
+        at, following = crossing.where(faster > 0, torch.inf).min(dim=-1)
+        upper[rows, line.squeeze(-1)] = at
+        goes_on = at.isfinite()
         if not goes_on.any():
             break
-        line = following.where(goes_on.unsqueeze(-1), line)
-        if 2 * int(goes_on.sum()) < len(goes_on):  # few are left
-            a, s, line, rows = (each[goes_on] for each in (a, s, line, rows))
-    return gain.reshape(shape)
+        a, s, rows, at, following = (each[goes_on] for each in (a, s, rows, at, following))
+        line = following.unsqueeze(-1)
+        lower[rows, following] = at
+    return lower, upper
 
 
 def _log_phi(u: Tensor) -> Tensor:

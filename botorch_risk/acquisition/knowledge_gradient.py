@@ -30,11 +30,12 @@ from botorch_risk.posterior.joint_moments import (
 )
 from botorch_risk.posterior.marginals import has_closed_form
 from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess, PriorProcess
+from botorch_risk.posterior.product import ProductMarginals
 from botorch_risk.posterior.t_batch import as_points, check_made_inputs, input_widths, keeps_apart
 from botorch_risk.risk import RiskMeasure
 
 # Covariances of readings with compared pairs (x, w), all candidates counted, held at once.
-_CHUNK_VALUES = ChunkSize(cpu=2**22, gpu=2**26)
+_CHUNK_VALUES = ChunkSize(cpu=2**18, gpu=2**26)
 
 
 @construct_from_own_arguments
@@ -156,9 +157,11 @@ class LogRiskKnowledgeGradient(PointwiseAcquisitionFunction):
         r"""Log gains of decisions, `batch_shape x m`, from `batch_shape x m x d_x`."""
         X = as_points(X, self.model)
         self.check_points(X)
+        batch_shape: Any = self.model.batch_shape
+        if self.w_is_chosen and not (torch.is_grad_enabled() and X.requires_grad):
+            return map_replicates(lambda X: self._conditioned.best(X)[0], X, batch_shape)
         if self.w_is_chosen:
             return self.log_gain(self.best_value(X))
-        batch_shape: Any = self.model.batch_shape
         return map_replicates(self._conditioned.average_log_gain, X, batch_shape)
 
     def log_gain(self, readings: Tensor) -> Tensor:
@@ -181,7 +184,7 @@ class LogRiskKnowledgeGradient(PointwiseAcquisitionFunction):
         X = as_points(X, self.model)
         batch_shape: Any = self.model.batch_shape
         with torch.no_grad():
-            best = map_replicates(self._conditioned.best_value, X, batch_shape)
+            best = map_replicates(lambda X: self._conditioned.best(X)[1], X, batch_shape)
         return inputs_at(self.environment.expand(X)[0], best)
 
 
@@ -196,8 +199,9 @@ class _Compared:
         risk: `B x P` expected risks.
         weights: `B x P x n_w`, their gradients in the mean.
         explained: `B x t x P`, the columns of `points` under these weights.
-        correlations: `B x P x n_w`, of each compared decision under its weights with each value of
-            W at the same decision; None unless the kernel is a product of one of x and one of w.
+        of_product: If the kernel is one of x times one of w: the marginals over W, and `B x P x
+            n_w` covariances of each compared decision under its weights with each value of W at
+            the same decision.
     """
 
     environment: Any
@@ -206,7 +210,7 @@ class _Compared:
     risk: Tensor
     weights: Tensor
     explained: Tensor
-    correlations: Tensor | None
+    of_product: tuple[ProductMarginals, Tensor] | None
 
     @classmethod
     @torch.no_grad()
@@ -225,7 +229,7 @@ class _Compared:
                 "Expected a likelihood with one noise, or a fixed one. "
                 f"Got {type(model.likelihood).__name__}."
             )
-        inputs, of_w = environment.expand(X)
+        inputs, probabilities = environment.expand(X)
         grid = inputs.shape[-3:-1]
         inputs = inputs.expand(*model.batch_shape, *inputs.shape[-3:])
         points = process.at(inputs.reshape(prior.num_replicates, -1, inputs.shape[-1]))
@@ -233,56 +237,66 @@ class _Compared:
             risk_measure,
             points.mean.unflatten(-1, grid),
             points.variance.unflatten(-1, grid),
-            of_w,
+            probabilities,
             lambda: covariance_within(process, points, grid[1]),
             num_samples,
         )
         explained = (points.whitened.unflatten(-1, grid) * weights.unsqueeze(1)).sum(dim=-1)
-        correlations = None
+        of_product = None
         if _is_product(prior, environment):
-            W = _columns_of_w(points, grid, environment)
+            of_w: Any = environment
+            W = points.prior.inputs.expand(*points.mean.shape, -1).unflatten(-2, grid)[:, 0]
+            W = W[..., -of_w.points.shape[-1] :]
             scaled = weights * points.prior.scale.unflatten(-1, grid)
-            correlations = scaled @ prior.correlation(W, W)
-        return cls(environment, process, points, risk, weights, explained, correlations)
+            marginals = ProductMarginals(model, of_w.points)
+            of_product = marginals, scaled @ prior.correlation(W, W)
+        return cls(environment, process, points, risk, weights, explained, of_product)
 
     def log_gain(self, readings: Tensor) -> Tensor:
         r"""Log gains of readings `B x m x d`, `B x m`."""
         size = _CHUNK_VALUES.rows(readings.device, self.weights.numel())
         return evaluate_in_chunks(self._log_gain, readings, size)
 
-    def best_value(self, X: Tensor) -> Tensor:
-        r"""The index of the best value of W at decisions `B x m x d_x`, `B x m`.
+    def best(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The log gain of decisions `B x m x d_x` at the best w, and its index, `B x m` each.
 
         By the line that gains most against the best one.
         """
-        return torch.cat([self._best_value(part) for part in X.split(self._chunk(X), dim=-2)], -1)
+        parts = zip(*(self._best(part) for part in X.split(self._chunk(X), dim=-2)), strict=True)
+        gain, w = (torch.cat(part, dim=-1) for part in parts)
+        return gain, w
 
-    def _best_value(self, X: Tensor) -> Tensor:
+    def _best(self, X: Tensor) -> tuple[Tensor, Tensor]:
         slopes, weights = self._slopes_over_w(X)
-        gains = self._over_w(self._gains_over_best(slopes).amax(dim=-1), X)
-        return gains.masked_fill(weights.expand_as(gains) <= 0, -torch.inf).argmax(dim=-1)
+        spread = self._against_best(slopes)
+        spread = spread.masked_fill(weights.expand(spread.shape[:-1]).unsqueeze(-1) <= 0, 0.0)
+        # A line gains the more, the more its slope differs: only the largest of each is needed.
+        widest, w = spread.max(dim=-2)  # B x m x P
+        behind = self.risk.amax(dim=-1, keepdim=True).sub(self.risk).unsqueeze(-2)
+        widest = widest.clamp_min(torch.finfo(widest.dtype).tiny)
+        gains = log_standard_improvement(-behind / widest) + widest.log()
+        line = gains.masked_fill(behind == 0, -torch.inf).argmax(dim=-1, keepdim=True)
+        index = w.gather(-1, line).unsqueeze(-1).expand(*w.shape[:-1], 1, w.shape[-1])
+        return self._of_lines(slopes.gather(-2, index).squeeze(-2)), index[..., 0, 0]
 
     def average_log_gain(self, X: Tensor) -> Tensor:
         r"""The logarithm of the gain averaged over W, `B x m`, at decisions `B x m x d_x`."""
 
         def average(X: Tensor) -> Tensor:
             slopes, weights = self._slopes_over_w(X)
-            gains = self._over_w(self._of_lines(slopes), X)
+            gains = self._of_lines(slopes)  # B x m x n_w
             return (gains + weights.to(gains).log()).logsumexp(dim=-1)
 
         return evaluate_in_chunks(average, X, self._chunk(X))
 
     def _chunk(self, X: Tensor) -> int:
         r"""The number of decisions whose readings over W are held at once."""
-        return _CHUNK_VALUES.rows(X.device, self.weights.numel() * self.weights.shape[-1])
-
-    def _over_w(self, values: Tensor, X: Tensor) -> Tensor:
-        r"""Values of the readings over W, `B x m x n_w`."""
-        return values.unflatten(-1, (X.shape[-2], self.weights.shape[-1]))
+        each = self.weights.numel() if self.of_product is None else self.weights[:, :, 0].numel()
+        return _CHUNK_VALUES.rows(X.device, each * self.weights.shape[-1])
 
     def _log_gain(self, readings: Tensor) -> Tensor:
         at = self.process.at(readings)
-        return self._of_lines(self._slopes(self._prior_covariance(at), at, readings))
+        return self._of_lines(self._slopes(at, readings))
 
     def _prior_covariance(self, at: ConditionedPoints) -> Tensor:
         r"""Prior covariances of readings with the compared decisions, `B x m x P`."""
@@ -291,46 +305,61 @@ class _Compared:
         return torch.einsum("bmpw,bpw->bmp", prior, self.weights)
 
     def _slopes_over_w(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Slopes of the readings at each value of W, `B x (m n_w) x P`, and the weights of W."""
+        r"""Slopes of the readings at each value of W, `B x m x n_w x P`, and the weights of W."""
         inputs, of_w = self.environment.expand(X)
-        grid = inputs.shape[-3:-1]
+        if self.of_product is not None:
+            slopes = self._slopes_of_product(X, inputs[..., 0, :], *self.of_product)
+            if slopes is not None:
+                return slopes, of_w
         readings = inputs.flatten(-3, -2)
-        at = self.process.at(readings)
-        if self.correlations is None:
-            own = self._prior_covariance(at)
-        else:
-            d_w = self.environment.points.shape[-1]
-            first, second = (
-                each.prior.inputs.expand(*each.mean.shape, -1).unflatten(-2, size)[..., 0, :-d_w]
-                for each, size in ((at, grid), (self.points, self.weights.shape[-2:]))
-            )
-            of_x = self.process.process.correlation(first, second)  # B x m x P
-            own = of_x.unsqueeze(-2) * self.correlations.mT.unsqueeze(-3)  # B x m x n_w x P
-            own = own.flatten(1, 2) * at.prior.scale.unsqueeze(-1)
-        return self._slopes(own, at, readings), of_w
+        slopes = self._slopes(self.process.at(readings), readings)
+        return slopes.unflatten(-2, inputs.shape[-3:-1]), of_w
 
-    def _slopes(self, own: Tensor, at: ConditionedPoints, readings: Tensor) -> Tensor:
-        r"""How far one standard deviation of a reading moves each expected risk, `B x m x P`.
+    def _slopes(self, at: ConditionedPoints, readings: Tensor) -> Tensor:
+        r"""How far one standard deviation of a reading moves each expected risk, `B x m x P`."""
+        moved = self._prior_covariance(at) - at.whitened.mT @ self.explained
+        return moved / self._deviation(at.variance, readings).unsqueeze(-1)
 
-        `own` are the prior covariances of the readings with the compared decisions.
-        """
-        moved = own - at.whitened.mT @ self.explained
+    def _slopes_of_product(
+        self, X: Tensor, at_one_w: Tensor, marginals: ProductMarginals, correlations: Tensor
+    ) -> Tensor | None:
+        r"""`_slopes` at all values of W, if the covariance is one of x times one of w."""
+        process, parts = self.process.process, (X, self.explained)
+        batch_shape = process.model.batch_shape
+        found = marginals.explained_with(*(p.reshape(*batch_shape, *p.shape[-2:]) for p in parts))
+        if found is None:
+            return None
+        explained, covariance = (
+            each.reshape(*X.shape[:2], *each.shape[len(batch_shape) + 1 :]) for each in found
+        )
+        prior = process.points(at_one_w)  # x is scaled by itself
+        # The decisions alone, in the space of the kernel; each compared one is there for each w.
+        d_w, n_w = self.environment.points.shape[-1], self.weights.shape[-1]
+        first, second = (
+            each.inputs.expand(*each.mean.shape, -1)[..., :-d_w]
+            for each in (prior, self.points.prior)
+        )
+        of_x = process.correlation(first, second[:, ::n_w])  # B x m x P
+        moved = of_x.unsqueeze(-2) * correlations.mT.unsqueeze(-3) - covariance
+        variance = prior.variance.unsqueeze(-1) * (1 - explained).clamp_min(0.0)
+        deviation = self._deviation(variance, at_one_w)
+        return moved * (prior.scale.unsqueeze(-1) / deviation).unsqueeze(-1)
+
+    def _deviation(self, variance: Tensor, readings: Tensor) -> Tensor:
+        r"""The standard deviation of a reading."""
         noise: Any = noise_of_a_reading(self.process.process, readings)
-        deviation = (at.variance + noise).clamp_min(torch.finfo(moved.dtype).tiny).sqrt()
-        return moved / deviation.unsqueeze(-1)
+        noise = noise.reshape(*noise.shape, *[1] * (variance.dim() - noise.dim()))
+        return (variance + noise).clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
 
-    def _gains_over_best(self, slopes: Tensor) -> Tensor:
-        r"""The log gain of each line over the best one alone, `B x m x P`."""
-        behind = self.risk.amax(dim=-1, keepdim=True) - self.risk
-        best = self.risk.argmax(dim=-1)[:, None, None].expand(*slopes.shape[:-1], 1)
-        spread = (slopes - slopes.gather(-1, best)).abs()
-        spread = spread.clamp_min(torch.finfo(slopes.dtype).tiny)
-        gains = log_standard_improvement(-behind.unsqueeze(-2) / spread) + spread.log()
-        return gains.scatter(-1, best, -torch.inf)
+    def _against_best(self, slopes: Tensor) -> Tensor:
+        r"""How far the slope of each line is from the best one's, `B x m x n_w x P`."""
+        best = self.risk.argmax(dim=-1)[:, None, None, None].expand(*slopes.shape[:-1], 1)
+        return (slopes - slopes.gather(-1, best)).abs()
 
     def _of_lines(self, slopes: Tensor) -> Tensor:
-        r"""The log gain of the largest of all lines, `B x m`."""
-        return log_expected_gain(self.risk.unsqueeze(-2).expand_as(slopes), slopes)
+        r"""The log gain of the largest of all lines, `B x ...`, from slopes `B x ... x P`."""
+        risk = self.risk.reshape(len(slopes), *[1] * (slopes.dim() - 2), -1)
+        return log_expected_gain(risk, slopes)
 
 
 def _is_product(prior: PriorProcess, environment: Any) -> bool:
@@ -343,12 +372,6 @@ def _is_product(prior: PriorProcess, environment: Any) -> bool:
         and kernel.nu == math.inf
         and keeps_apart(transform, environment.points.shape[-1])
     )
-
-
-def _columns_of_w(points: ConditionedPoints, grid: torch.Size, environment: Any) -> Tensor:
-    r"""The values of W in the space of the kernel, `B x n_w x d_w`."""
-    inputs = points.prior.inputs.expand(*points.mean.shape, -1).unflatten(-2, grid)
-    return inputs[..., 0, :, -environment.points.shape[-1] :]
 
 
 def decisions_to_compare(

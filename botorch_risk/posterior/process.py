@@ -127,6 +127,13 @@ class PriorProcess:
 
     def _units(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Offset and factor from the model's outcomes to the user's, at each point."""
+        units, constant = self.cache.units, self.cache.constant
+        if (
+            units is not None
+            and constant is not None
+            and self.predictor.posterior_transform is None
+        ):
+            return units.offset - units.scale * constant, units.scale
         zero = X.new_zeros(*self.model.batch_shape, X.shape[-2])
         with torch.no_grad():  # an affine map is known from where it takes 0 and 1
             offset, _ = self.predictor.to_outcome(zero, zero, X.detach())

@@ -112,17 +112,49 @@ class ProductMarginals:
         if factors is None:
             return self._at_every_pair(X)
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
-            kernel: Any = factors.cache.kernel
-            Z = (self._transformed_decisions(X) - factors.centre) / factors.lengthscale
-            k_x = kernel.correlation(squared_distance(Z, factors.train_X))
+            k_x = self._correlation(X, factors)
             latent = (k_x * factors.cache.weights) @ factors.basis.mT @ factors.coordinates.mT
-            # |L^-1 (k_x o k_w)|^2 = u' M u,  M = G' G,  G = L^-1 diag(k_x) V'
-            # One product for all decisions: a broadcast one would copy the factor for each of them.
-            spread = k_x.mT.unsqueeze(-1) * factors.basis.mT.unsqueeze(-2)
-            G = factors.cache.factor @ spread.flatten(-2)  # batch_shape x n x (m r)
-            G = G.unflatten(-1, spread.shape[-2:]).movedim(-2, -3)  # batch_shape x m x n x r
+            # |L^-1 (k_x o k_w)|^2 = u' M u,  M = G' G
+            G = self._whitened(k_x, factors)
             explained = factors.quadratic_forms(G.mT @ G)  # batch_shape x m x n_w
             return self._in_units(latent, explained, factors, X)
+
+    def explained_with(self, X: Tensor, columns: Tensor) -> tuple[Tensor, Tensor] | None:
+        r"""What the data explain of the pairs' variance, and of their covariance with others.
+
+        Both in units of the prior variance, differentiable in the decisions.
+
+        Args:
+            X: `batch_shape x m x d_x`, in the batch shape of the model.
+            columns: `batch_shape x n x P`, the whitened correlations of other points.
+
+        Returns:
+            `batch_shape x m x n_w` and `batch_shape x m x n_w x P`; None unless the covariance is
+            a product.
+        """
+        factors = self._current_factors() if self._is_product(X) else None
+        if factors is None:
+            return None
+        with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
+            G = self._whitened(self._correlation(X, factors), factors)
+            variance = factors.quadratic_forms(G.mT @ G)
+            covariance = factors.coordinates.unsqueeze(-3) @ (G.mT @ columns.unsqueeze(-3))
+            return variance, covariance
+
+    def _correlation(self, X: Tensor, factors: _Factors) -> Tensor:
+        r"""Of decisions with the training data, `batch_shape x m x n`."""
+        kernel: Any = factors.cache.kernel
+        Z = (self._transformed_decisions(X) - factors.centre) / factors.lengthscale
+        correlation: Tensor = kernel.correlation(squared_distance(Z, factors.train_X))
+        return correlation
+
+    @staticmethod
+    def _whitened(k_x: Tensor, factors: _Factors) -> Tensor:
+        r"""`L^-1 diag(k_x) V'` for each decision, `batch_shape x m x n x r`."""
+        # One product for all decisions: a broadcast one would copy the factor for each of them.
+        spread = k_x.mT.unsqueeze(-1) * factors.basis.mT.unsqueeze(-2)
+        G = factors.cache.factor @ spread.flatten(-2)  # batch_shape x n x (m r)
+        return G.unflatten(-1, spread.shape[-2:]).movedim(-2, -3)
 
     def _in_units(
         self, latent: Tensor, explained: Tensor, factors: _Factors, X: Tensor
