@@ -13,7 +13,11 @@ from botorch_risk.arguments import as_floating, as_tensor
 from botorch_risk.models.outcomes import ModelOfRisks
 
 Rule = Literal[
-    "lower_confidence_bound", "recorded_lower_confidence_bound", "posterior_mean", "best_observed"
+    "lower_confidence_bound",
+    "recorded_lower_confidence_bound",
+    "posterior_mean",
+    "expected_risk",
+    "best_observed",
 ]
 
 
@@ -46,6 +50,15 @@ class ObservedObjective(Protocol):
 
 
 @runtime_checkable
+class ExpectedObjective(Protocol):
+    r"""A confidence bound of a risk whose expectation over the posterior is known."""
+
+    def expected_risk(self, X: Tensor) -> Tensor:
+        r"""The expected risk, `batch_shape x n`."""
+        ...
+
+
+@runtime_checkable
 class ConstraintBounds(Protocol):
     r"""Confidence bounds of constraints, as `ConstrainedUpperConfidenceBound` has them."""
 
@@ -59,8 +72,11 @@ class ConstraintBounds(Protocol):
         r"""The smallest slack, in units that are comparable, `batch_shape x n`."""
         ...
 
-    def cautious_mean(self, X: Tensor) -> Tensor:
-        r"""The objective of the posterior mean less a penalty, `batch_shape x n`."""
+    def cautious(self, X: Tensor, expected: bool = False) -> Tensor:
+        r"""The objective of the posterior mean, or its expected risk, less a penalty.
+
+        `batch_shape x n`.
+        """
         ...
 
 
@@ -180,6 +196,8 @@ def recommend(
       and Appendix F of [Nguyen2021vucb]_, whose regret the theory bounds).
     - `"posterior_mean"`: the largest objective of the posterior mean (experiments of
       [Nguyen2021vucb]_, Sec. 4).
+    - `"expected_risk"`: the largest expectation of the risk over the posterior. The risk of the
+      posterior mean is too good where a tail has not been observed.
     - `"best_observed"`: the largest sample mean minus `risk_aversion` times the sample variance
       (Fig. 5 of [Makarova2021rahbo]_). It needs points with at least two repeats.
 
@@ -214,8 +232,9 @@ def recommend(
         InputDataError: If there is no point; if `"best_observed"` is used for points that were not
             evaluated, or none of which was repeated; or if a replicate has no recorded bound.
         TypeError: If `bound` is neither.
-        UnsupportedError: If `"best_observed"` is used for a risk of the environment, or an
-            acquisition function has several objectives or no lower bound.
+        UnsupportedError: If `"best_observed"` is used for a risk of the environment,
+            `"expected_risk"` for another objective, or an acquisition function has several
+            objectives or no lower bound.
         ValueError: If the rule is not known, `recorded` is missing, or an acquisition function of
             BoTorch has constraints and `feasible` is missing.
 
@@ -242,8 +261,8 @@ def recommend(
     with torch.no_grad():
         if rule == "lower_confidence_bound":
             scores = bound.lower(X)
-        elif rule == "posterior_mean":
-            scores = bound.mean(X)
+        elif rule in ("posterior_mean", "expected_risk"):
+            scores = estimated_objective(bound, X, rule)
         elif rule == "recorded_lower_confidence_bound":
             scores = _checked_recorded(recorded, X)
         elif rule == "best_observed":
@@ -251,6 +270,23 @@ def recommend(
         else:
             raise ValueError(f"Expected `rule` in {get_args(Rule)}. Got {rule!r}.")
         return _best_of(X, scores) if feasible is None else _best_feasible(X, scores, feasible)
+
+
+def estimated_objective(bound: ConfidenceBound, X: Tensor, rule: Rule) -> Tensor:
+    r"""The objective by the rule `"posterior_mean"` or `"expected_risk"`, `batch_shape x n`.
+
+    Raises:
+        UnsupportedError: If there is no expected risk.
+    """
+    if rule == "posterior_mean":
+        return bound.mean(X)
+    if not isinstance(bound, ExpectedObjective):
+        name = bound.name if isinstance(bound, ObjectiveOfMean) else type(bound).__name__
+        raise UnsupportedError(
+            "Expected a bound of a risk over W, such as a `RiskUpperConfidenceBound`, for the rule "
+            f"'expected_risk'. Got {name}."
+        )
+    return bound.expected_risk(X)
 
 
 def _observed(bound: ConfidenceBound, X: Tensor) -> Tensor:

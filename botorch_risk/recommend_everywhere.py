@@ -2,7 +2,7 @@ r"""Recommend a decision that need not have been evaluated."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from botorch.acquisition import AcquisitionFunction
@@ -17,7 +17,9 @@ from botorch_risk.recommend import (
     ConstraintBounds,
     ObjectiveOfMean,
     Recommendation,
+    Rule,
     as_bound,
+    estimated_objective,
     recommend,
 )
 
@@ -28,12 +30,13 @@ def recommend_everywhere(
     *,
     seeds: int | Sequence[int],
     evaluated: Tensor | None = None,
+    rule: Literal["posterior_mean", "expected_risk"] = "posterior_mean",
     num_restarts: int = 10,
     raw_samples: int = 256,
     discrete_dims: Values | None = None,
     cat_dims: Values | None = None,
 ) -> Recommendation:
-    r"""Find the decision, evaluated or not, with the largest risk of the posterior mean.
+    r"""Find the decision, evaluated or not, with the largest risk by a rule of `recommend`.
 
     With constraints it is feasible with confidence: the lower bound of each one reaches its limit.
     The confidence in the model decides, so that a decision may be recommended that lies
@@ -47,6 +50,7 @@ def recommend_everywhere(
         seeds: One for each replicate.
         evaluated: Decisions that are offered too, `R x n x d_x`, such as the evaluated ones;
             `n x d_x` for `R = 1`.
+        rule: Whether by the risk of the posterior mean or by the expected risk.
         num_restarts: Starts of the optimiser.
         raw_samples: Raw points of the optimiser.
         discrete_dims: Ordered columns with a list of values, from columns to values.
@@ -76,7 +80,7 @@ def recommend_everywhere(
     if isinstance(bound, ObjectiveOfMean):
         bound.refuse_constraints()
     found, _ = optimize_acqf_replicates(
-        _Reported(bound),
+        _Reported(bound, rule),
         bounds,
         seeds=seeds,
         num_restarts=num_restarts,
@@ -85,7 +89,7 @@ def recommend_everywhere(
         cat_dims=cat_dims,
     )
     offered = found if evaluated is None else torch.cat([_offered(evaluated, found), found], dim=-2)
-    return recommend(bound, offered, "posterior_mean")
+    return recommend(bound, offered, rule)
 
 
 def _offered(evaluated: Tensor, found: Tensor) -> Tensor:
@@ -104,6 +108,7 @@ def _offered(evaluated: Tensor, found: Tensor) -> Tensor:
 @dataclass(frozen=True)
 class _Reported:
     bound: Any  # a `ConfidenceBound` that keeps its model
+    rule: Rule
 
     @property
     def model(self) -> Any:
@@ -111,5 +116,5 @@ class _Reported:
 
     def evaluate(self, X: Tensor) -> Tensor:
         if isinstance(self.bound, ConstraintBounds):
-            return self.bound.cautious_mean(X)
-        return self.bound.mean(X)
+            return self.bound.cautious(X, self.rule == "expected_risk")
+        return estimated_objective(self.bound, X, self.rule)

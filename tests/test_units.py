@@ -108,7 +108,7 @@ def of_bound(units: tuple[float, float], **options: Any) -> Found:
     slacks = acqf.slacks(GRID)
     return {
         **of_bounds(acqf, units[0]),
-        "cautious mean": acqf.cautious_mean(GRID) / units[0],
+        "cautious mean": acqf.cautious(GRID) / units[0],
         "slacks": slacks / units[1],
         "worst slack": acqf.worst_slack(slacks),
         "feasible": acqf.feasible(GRID),

@@ -2,24 +2,16 @@ r"""A confidence bound of the risk itself, under the joint posterior over the en
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
-from botorch_risk.acquisition.expected_risk import moments_of_risk
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
-from botorch_risk.acquisition.pointwise import (
-    PointwiseAcquisitionFunction,
-    keep_unregistered,
-    per_point,
-)
+from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, per_point
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import check_counts
 from botorch_risk.environments import Environment
-from botorch_risk.posterior.joint_moments import JointPredictor
 from botorch_risk.risk import RiskMeasure
 
 
@@ -79,8 +71,6 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
         torch.Size([1, 2])
     """
 
-    _joint: JointPredictor
-
     def __init__(
         self,
         model: Model,
@@ -97,12 +87,6 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
 
     value_and_gradient = PointwiseAcquisitionFunction.value_and_gradient
 
-    def _condition(self, X_pending: Tensor | None) -> Any:
-        conditioned = super()._condition(X_pending)
-        predictor = JointPredictor.of(conditioned[0].predictor.model, self.posterior_transform)
-        keep_unregistered(self, "_joint", predictor)
-        return conditioned
-
     def mean(self, X: Tensor) -> Tensor:
         r"""The expected risk.
 
@@ -112,22 +96,14 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
         Returns:
             `batch_shape x m` values.
         """
-        return self._in_chunks(X, lambda X: self._moments(X)[0])
+        return self.expected_risk(X)
 
     def _bound(self, X: Tensor, side: int) -> Tensor:
+        joint = self._joint()
+
         def of_chunk(X: Tensor) -> Tensor:
-            mean, variance = self._moments(X)
+            mean, variance = self._moments(X, joint)
             deviation = variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
             return mean + (2 * side - 1) * per_point(self.beta, X).sqrt() * deviation
 
-        return self._in_chunks(X, of_chunk)
-
-    def _moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Mean and variance of the risk, `batch_shape x m` each."""
-        inputs, weights = self.environment.expand(X)
-        batch_shape = torch.broadcast_shapes(inputs.shape[:-3], self.model.batch_shape)
-        mean, covariance = self._joint(inputs.expand(*batch_shape, *inputs.shape[-3:]))
-        return moments_of_risk(self.risk_measure, mean, covariance, weights, self.num_samples)
-
-    def _entries(self, n_w: int) -> int:
-        return n_w * max(n_w, self.num_samples)
+        return self._in_chunks(X, of_chunk, self._entries_of_moments)

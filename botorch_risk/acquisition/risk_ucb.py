@@ -12,6 +12,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
+from botorch_risk.acquisition.expected_risk import moments_of_risk
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import (
     PointwiseAcquisitionFunction,
@@ -25,6 +26,7 @@ from botorch_risk.models.botorch_parts import parts_of
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.outcomes import refuse_reduced
 from botorch_risk.posterior.joint_bounds import JointBounds
+from botorch_risk.posterior.joint_moments import JointPredictor
 from botorch_risk.posterior.marginals import MarginalPredictor
 from botorch_risk.posterior.product import ProductMarginals
 from botorch_risk.posterior.t_batch import (
@@ -95,6 +97,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
     """
 
     beta: Tensor
+    num_samples = 64  # of the outcomes over W, for moments of the risk
 
     def __init__(
         self,
@@ -208,6 +211,29 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         """
         return self._reduce(X, lambda low, high, w: self.risk_measure((low + high) / 2, w))
 
+    def expected_risk(self, X: Tensor) -> Tensor:
+        r"""The expectation of the risk, rather than the risk of the expected outcomes, `mean`.
+
+        A tail that nobody has observed may be worse than its mean. By `risk_measure.expected`, or
+        by `num_samples` joint samples over W.
+
+        Args:
+            X: `batch_shape x m x d_x` decisions that do not interact.
+
+        Returns:
+            `batch_shape x m` values.
+
+        Raises:
+            UnsupportedError: If the posterior is not Gaussian and the measure needs samples.
+        """
+        joint = self._joint()
+
+        def of_chunk(X: Tensor) -> Tensor:
+            known = self.risk_measure.expected(*self._conditioned[0](X))
+            return self._moments(X, joint)[0] if known is None else known
+
+        return self._in_chunks(X, of_chunk, self._entries_of_moments)
+
     def pointwise_bounds(self, X: Tensor) -> PointwiseBounds:
         r"""Bounds of the outcome itself at each (x, w_j), in the order of `environment.expand(X)`.
 
@@ -277,18 +303,36 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         r"""A reduction of the pointwise bounds over the environment."""
         return self._in_chunks(X, lambda X: reduce(*self.pointwise_bounds(X)))
 
-    def _in_chunks(self, X: Tensor, of_chunk: Callable[[Tensor], Tensor]) -> Tensor:
-        r"""Values of decisions, some at a time: in bounded memory."""
+    def _in_chunks(
+        self,
+        X: Tensor,
+        of_chunk: Callable[[Tensor], Tensor],
+        entries_of: Callable[[int], int] = lambda n_w: n_w,
+    ) -> Tensor:
+        r"""Values of decisions, some at a time: in bounded memory.
+
+        `entries_of` says how many numbers are held for a decision with `n_w` values of W.
+        """
         X = as_points(X, self.model)
         of_environment, n_w = self._sizes(X)
         t_batch = TBatch.of(X, joint_shape(self.model.batch_shape, of_environment))
         entries = _CHUNK_VALUES.entries(X.device)
-        size = entries // (self._entries(n_w) * t_batch.shape[t_batch.dims :].numel())
+        size = entries // (entries_of(n_w) * t_batch.shape[t_batch.dims :].numel())
         return t_batch.unfold(evaluate_in_chunks(of_chunk, t_batch.fold(X), max(1, size)))
 
-    def _entries(self, n_w: int) -> int:
-        r"""How many numbers are held for a decision."""
-        return n_w
+    def _joint(self) -> JointPredictor:
+        r"""Of the outcomes at all values of W."""
+        return JointPredictor.of(self._conditioned[0].predictor.model, self.posterior_transform)
+
+    def _moments(self, X: Tensor, joint: JointPredictor) -> tuple[Tensor, Tensor]:
+        r"""Mean and variance of the risk, `batch_shape x m` each."""
+        inputs, weights = self.environment.expand(X)
+        batch_shape = torch.broadcast_shapes(inputs.shape[:-3], self.model.batch_shape)
+        mean, covariance = joint(inputs.expand(*batch_shape, *inputs.shape[-3:]))
+        return moments_of_risk(self.risk_measure, mean, covariance, weights, self.num_samples)
+
+    def _entries_of_moments(self, n_w: int) -> int:
+        return n_w * max(n_w, self.num_samples)
 
     def _sizes(self, X: Tensor) -> tuple[torch.Size, int]:
         r"""Batch shape and number of the points of the environment, for checked decisions."""

@@ -161,6 +161,20 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         r"""The value by the posterior mean, and far below it if a constraint fails by that."""
         return self._value(X, "mean")
 
+    def expected_risk(self, X: Tensor) -> Tensor:
+        r"""The expected risk of the objective, `batch_shape x m`.
+
+        Raises:
+            UnsupportedError: If the objective is no risk over W.
+        """
+        if not hasattr(self.bound, "expected_risk"):
+            raise UnsupportedError(
+                "Expected a bound of a risk over W, such as a `RiskUpperConfidenceBound`, for an "
+                f"expected risk. Got {type(self.bound).__name__}."
+            )
+        values: Tensor = self.bound.expected_risk(X)
+        return values
+
     def slacks(self, X: Tensor, side: Side = "lower") -> Tensor:
         r"""By how much the bounds of the constraints exceed their limits.
 
@@ -197,13 +211,18 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         pairs = zip(self._bounds_of(side), self.risk_constraints, strict=True)
         return [(of(one, each.limit), True) for one, each in pairs]
 
-    def cautious_mean(self, X: Tensor) -> Tensor:
+    def cautious(self, X: Tensor, expected: bool = False) -> Tensor:
         r"""The value by the posterior mean, with a penalty if a lower bound misses its limit.
 
         Continuous, for the maximiser in `recommend_everywhere`. Where it is largest the
         constraints hold with confidence, by up to a thousandth of the spread of each, if they can.
+
+        Args:
+            X: `batch_shape x m x d`.
+            expected: Whether the value is the expected risk.
         """
-        return self._smooth(self.bound.mean(X), self.slacks(X, "lower"), _FINE_BEND)
+        values = self.expected_risk(X) if expected else self.bound.mean(X)
+        return self._smooth(values, self.slacks(X, "lower"), _FINE_BEND)
 
     def _smooth(self, value: Tensor, slacks: Tensor, spreads: float) -> Tensor:
         r"""A value less a penalty with a continuous gradient, which is full where a slack is 0."""

@@ -29,7 +29,8 @@ from botorch_risk.strategies.method import Method, State, View
 
 Bound = RiskUpperConfidenceBound | ConstrainedUpperConfidenceBound
 Recipe = Callable[..., Any]  # a `Bound`, or several of one model
-Reporting = Literal[Rule, "posterior_mean_everywhere"]
+Reporting = Literal[Rule, "posterior_mean_everywhere", "expected_risk_everywhere"]
+_EVERYWHERE = "_everywhere"
 
 
 @runtime_checkable
@@ -60,8 +61,8 @@ class EnvironmentRisk(Method):
             `botorch_risk.acquisition.v_ucb` with its level, or a `RiskRecipe`. Of several
             outcomes the model is a `ModelListGP`.
         choose: How rows are chosen.
-        reporting: The rule of `botorch_risk.recommend`, or `"posterior_mean_everywhere"`
-            for `recommend_everywhere`. If the rule asks for recorded lower bounds, they are those
+        reporting: The rule of `botorch_risk.recommend`, or with `"_everywhere"` the one of
+            `recommend_everywhere`. If the rule asks for recorded lower bounds, they are those
             of the round of the query, and of the first model for the initial design.
         num_restarts: Starts of the acquisition optimiser.
         raw_samples: Raw points of the acquisition optimiser.
@@ -175,13 +176,15 @@ class EnvironmentRisk(Method):
 
     def recommendation(self, view: View) -> Recommendation:
         r"""The decision of each replicate with its score; of constraints, whether they hold."""
-        if self.reporting != "posterior_mean_everywhere":
-            return recommend(view.belief, view.decisions, self.reporting, view.recorded)
+        rule: Any = self.reporting.removesuffix(_EVERYWHERE)
+        if rule == self.reporting:
+            return recommend(view.belief, view.decisions, rule, view.recorded)
         return recommend_everywhere(
             view.belief,
             view.space.bounds,
             seeds=[derive_seed(seed, "recommendation", view.round) for seed in view.seeds],
             evaluated=view.decisions,
+            rule=rule,
             num_restarts=self.num_restarts,
             raw_samples=self.raw_samples,
             discrete_dims=view.space.box.discrete_dims,

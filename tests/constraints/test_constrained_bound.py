@@ -99,7 +99,7 @@ def test_at_its_limit_a_constraint_holds_and_a_maximiser_keeps_a_margin() -> Non
     slacks = torch.tensor([[0.0, 1.0, -1e-9]]).to(X)
     acqf.slacks = lambda X, side="lower": slacks
     assert acqf.feasible(X).tolist() == [True, True, False]
-    price = acqf.bound.mean(X) - acqf.cautious_mean(X)
+    price = acqf.bound.mean(X) - acqf.cautious(X)
     at_limit = (acqf.prices * 1e-3 * acqf.spreads / 2).item()
     assert price.tolist() == pytest.approx([at_limit, 0.0, at_limit + 1e-9 * acqf.prices.item()])
 
@@ -134,13 +134,13 @@ def test_optimism_moves_the_upper_bounds_of_the_constraints_alone() -> None:
 
 def test_the_cautious_mean_is_continuous_and_largest_where_the_constraints_hold() -> None:
     acqf, X = constrained(CHANCE, penalty=7.0), decisions(400)
-    feasible, values = acqf.feasible(X), acqf.cautious_mean(X)
+    feasible, values = acqf.feasible(X), acqf.cautious(X)
     expected = acqf.bound.mean(X) - 7.0 * spread(0) * bent(acqf.slacks(X)[0] / spread(1), 1e-3)
     torch.testing.assert_close(values, expected)
     assert feasible.any()
     assert not feasible.all()
     acqf = constrained(CHANCE)
-    climbed = SimpleNamespace(evaluate=acqf.cautious_mean)
+    climbed = SimpleNamespace(evaluate=acqf.cautious)
     best, _ = optimize_acqf_replicates(climbed, BOUNDS, seeds=[0])
     assert acqf.feasible(best[0]).all()
     grid = decisions(2000)
