@@ -22,7 +22,7 @@ from botorch_risk.models import MeanVarianceGP
 from botorch_risk.recommend import recommend
 from botorch_risk.recommend_everywhere import recommend_everywhere
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
-from botorch_risk.risk import ConditionalValueAtRisk, ValueAtRisk
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation, ValueAtRisk
 from botorch_risk.robust import robust
 from tests import oracles
 from tests.acquisition.botorch_checks import MEASURE, noisy
@@ -183,6 +183,24 @@ def test_rules_for_a_risk_equal_brute_force(rule: Any, width: float) -> None:
     assert torch.equal(chosen.point, X[chosen.row])
 
 
+def test_the_expected_risk_is_the_mean_of_the_risks_of_samples() -> None:
+    acqf, X = risk_bound(), torch.rand(12, 1, dtype=torch.float64)
+    inputs, weights = acqf.environment.expand(X)
+    posterior: Any = acqf.model.posterior(inputs)
+    expected = acqf.risk_measure(posterior.rsample(torch.Size([20_000]))[..., 0], weights)
+    torch.testing.assert_close(acqf.expected_risk(X), expected.mean(dim=0), rtol=0, atol=0.05)
+    chosen = recommend(acqf, X, "expected_risk")
+    assert chosen.value == acqf.expected_risk(X).amax()
+    assert (acqf.expected_risk(X) - acqf.mean(X)).abs().amax() > 0.1  # another rule
+
+
+def test_of_a_linear_risk_the_expected_one_is_that_of_the_mean() -> None:
+    acqf = risk_bound((2,))
+    of_mean = RiskUpperConfidenceBound(acqf.model, acqf.environment, Expectation(), beta=4.0)
+    X = torch.rand(2, 3, 1, dtype=torch.float64)
+    torch.testing.assert_close(of_mean.expected_risk(X), of_mean.mean(X))
+
+
 def test_recorded_bounds_of_a_risk() -> None:
     X, recorded = torch.rand(2, 5, 1).double(), torch.rand(2, 5).double()
     chosen = recommend(risk_bound((2,)), X, "recorded_lower_confidence_bound", recorded)
@@ -208,7 +226,7 @@ def test_bad_input_for_a_risk() -> None:
             recommend(acqf, X, "recorded_lower_confidence_bound", recorded)
     with pytest.raises(UnsupportedError, match=r"bound of mean minus variance.* Got RiskUpper"):
         recommend(acqf, X, "best_observed")
-    for rule in ("posterior_mean", "recorded_lower_confidence_bound"):
+    for rule in ("posterior_mean", "expected_risk", "recorded_lower_confidence_bound"):
         with pytest.raises(BotorchTensorDimensionError, match="the 2 inputs of the model"):
             recommend(acqf, X.expand(4, 2), rule, torch.zeros(4))
 
@@ -300,6 +318,16 @@ def test_a_decision_that_was_not_evaluated_is_at_least_as_good() -> None:
     found = recommend_everywhere(acqf, bounds, seeds=0, evaluated=X[None], raw_samples=32)
     assert found.point.shape == (1, 2)
     assert found.value >= recommend(acqf, X, "posterior_mean").value
+
+
+def test_what_has_no_expected_risk_is_refused() -> None:
+    message = "bound of a risk over W.* for the rule 'expected_risk'. Got "
+    for bound, name in (
+        (LogExpectedImprovement(gp(), 0.0), "LogExpectedImprovement"),
+        (bound_of(mean_variance_gp(RepeatedData.make())), "RiskAverseUpperConfidenceBound"),
+    ):
+        with pytest.raises(UnsupportedError, match=message + name):
+            recommend(bound, decisions(4, d=bound.model.train_inputs[0].shape[-1]), "expected_risk")
 
 
 def test_what_has_no_such_objective_is_refused_in_one_line() -> None:

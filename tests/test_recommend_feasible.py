@@ -18,7 +18,7 @@ from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.recommend import InfeasibleRecommendationWarning, recommend
 from botorch_risk.recommend_everywhere import recommend_everywhere
-from botorch_risk.risk import Expectation, ValueAtRisk
+from botorch_risk.risk import Expectation, RiskMeasure, ValueAtRisk, WorstCase
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import initial_design
 from botorch_risk.test_functions import ChanceConstrainedGramacy
@@ -208,11 +208,12 @@ def outcomes(batch_shape: tuple[int, ...], rows: int = 14) -> tuple[Tensor, Tens
 
 
 def limited(
-    batch_shape: tuple[int, ...], threshold: float = 1.1
+    batch_shape: tuple[int, ...], threshold: float = 1.1, risk: RiskMeasure | None = None
 ) -> ConstrainedUpperConfidenceBound:
     X, profit, used = outcomes(batch_shape)
     model = ModelListGP(SingleTaskGP(X, profit), SingleTaskGP(X, used))
-    bound = RiskUpperConfidenceBound(model.models[0], ENVIRONMENT, Expectation(), beta=4.0)
+    risk = risk or Expectation()
+    bound = RiskUpperConfidenceBound(model.models[0], ENVIRONMENT, risk, beta=4.0)
     chance = RiskConstraint.chance(ENVIRONMENT, threshold, outcome=1, delta=0.2)
     return ConstrainedUpperConfidenceBound(model, bound, [chance], beta=4.0)
 
@@ -227,15 +228,17 @@ def test_without_constraints_it_is_the_best_of_a_grid() -> None:
     assert best.feasible is None
 
 
+@pytest.mark.parametrize("rule", ["posterior_mean", "expected_risk"])
 @pytest.mark.parametrize("batch_shape", [(), (2,)])
 def test_with_constraints_it_is_the_best_of_a_grid_that_is_feasible_with_confidence(
-    batch_shape: tuple[int, ...],
+    batch_shape: tuple[int, ...], rule: Any
 ) -> None:
-    bound = limited(batch_shape)
+    bound = limited(batch_shape, risk=WorstCase())
     count = batch_shape[0] if batch_shape else 1
-    best = recommend_everywhere(bound, UNIT, seeds=list(range(count)))
+    best = recommend_everywhere(bound, UNIT, seeds=list(range(count)), rule=rule)
     feasible = bound.feasible(GRID.expand(*batch_shape, 1001, 1)).reshape(count, 1001)
-    values = bound.bound.mean(GRID.expand(*batch_shape, 1001, 1)).reshape(count, 1001)
+    value_of = bound.bound.mean if rule == "posterior_mean" else bound.bound.expected_risk
+    values = value_of(GRID.expand(*batch_shape, 1001, 1)).reshape(count, 1001).detach()
     assert feasible.any(dim=-1).all()
     assert not feasible.all(dim=-1).any()  # the constraint matters
     expected = values.masked_fill(~feasible, -torch.inf).amax(dim=-1)

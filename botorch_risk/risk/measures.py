@@ -44,6 +44,7 @@ class RiskMeasure(ABC):
 
     monotone: ClassVar[bool] = True
     optimism: ClassVar[Optimism] = "of_risk"  # as in `RiskUpperConfidenceBound`, for a search
+    is_a_program: ClassVar[bool] = False  # solved for each value, too slowly for many samples
 
     def __call__(self, values: Tensor, weights: Tensor) -> Tensor:
         r"""The risk of each row of values.
@@ -79,6 +80,14 @@ class RiskMeasure(ABC):
             weights: Probabilities, broadcastable to `... x n_w`.
         """
         return None
+
+    def importance(self, weights: Tensor) -> Tensor:
+        r"""How much each value counts before anything is known of any, `... x n_w`; sums up to 1.
+
+        The expected gradient of the risk for values that are all alike: the weights, unless the
+        measure looks for the worst value.
+        """
+        return weights
 
     def following(self, previous: RiskMeasure) -> RiskMeasure:
         r"""The measure with what one of an earlier round has factored; here, itself."""
@@ -327,6 +336,12 @@ class ConditionalValueAtRisk(RiskMeasure):
         return (tail.to(ordered) * ordered).sum(dim=-1)
 
 
+def even_weights(weights: Tensor) -> Tensor:
+    r"""The same weight for every value of the support, `... x n_w`."""
+    even = (weights > 0).to(weights)
+    return even / even.sum(dim=-1, keepdim=True)
+
+
 @dataclass(frozen=True)
 class WorstCase(PickingRiskMeasure):
     r"""The smallest value, as in robust optimisation [Bogunovic2018stableopt]_.
@@ -349,6 +364,10 @@ class WorstCase(PickingRiskMeasure):
     def __post_init__(self) -> None:
         if self.over not in get_args(Points):
             raise ValueError(f"Expected `over` to be one of {get_args(Points)}. Got {self.over=}.")
+
+    def importance(self, weights: Tensor) -> Tensor:
+        r"""All values count alike, of whatever weight."""
+        return even_weights(torch.ones_like(weights) if self.over == "points" else weights)
 
     def _index(self, values: Tensor, weights: Tensor) -> Tensor:
         if self.over == "support":

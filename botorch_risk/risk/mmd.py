@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
@@ -171,6 +171,7 @@ class MaximumMeanDiscrepancyBall(RiskMeasure):
         tensor(1.6984)
     """
 
+    is_a_program: ClassVar[bool] = True
     radius: float
     kernel: Kernel
     _balls: _KernelBalls | None = field(default=None, repr=False, compare=False)

@@ -100,5 +100,10 @@ class TotalVariationBall(RiskMeasure):
     def __post_init__(self) -> None:
         check_nonnegative(radius=self.radius)
 
+    def importance(self, weights: Tensor) -> Tensor:
+        r"""The part of the probability that may move goes to the worst value, any of them."""
+        moved = min(1.0, self.radius if self.half_convention else self.radius / 2)
+        return (1 - moved) * weights + moved / weights.shape[-1]
+
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         return total_variation_worst_case(values, weights, self.radius, self.half_convention)

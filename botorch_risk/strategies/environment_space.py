@@ -19,7 +19,9 @@ from botorch_risk.environments import (
 )
 from botorch_risk.environments.environment import choose
 from botorch_risk.environments.uniforms import draw_uniforms
-from botorch_risk.models.botorch_parts import as_environment
+from botorch_risk.models.botorch_parts import as_environment, check_risk_measure
+from botorch_risk.risk import RiskMeasure
+from botorch_risk.risk.measures import even_weights
 from botorch_risk.seeding import generators
 from botorch_risk.strategies.history import rows_where
 from botorch_risk.strategies.space import Box, check_columns
@@ -37,6 +39,8 @@ class EnvironmentSpace:
         environment: The distribution of W, one or one for each replicate; `ObservedContexts` if it
             is learnt from the w observed with the outcomes.
         w_is_chosen: Whether the strategy chooses w; otherwise it is observed with the outcome.
+        initial_risk: The risk for which the values of W of the initial design are chosen, by
+            `importance`. Default: all values of the support with the same probability.
 
     Raises:
         UnsupportedError: If W depends on the decision in another way than by a perturbation, an
@@ -55,9 +59,12 @@ class EnvironmentSpace:
     box: Box
     environment: Any
     w_is_chosen: bool = True
+    initial_risk: RiskMeasure | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.initial_risk is not None:
+            check_risk_measure(self.initial_risk)
         if self.is_learnt:
             if self.w_is_chosen:
                 raise UnsupportedError(
@@ -130,16 +137,25 @@ class EnvironmentSpace:
         return self.environment.learnt(contexts, seeds)
 
     def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
-        r"""Sobol decisions, each with any value of the support, all with the same probability."""
+        r"""Sobol decisions, each with a value of W if it is chosen.
+
+        Of `initial_risk` the shares of the values follow their importance, as closely as so many
+        points can.
+        """
         decisions = self.box.initial(seeds, num_points)
         if not self.w_is_chosen:
             return decisions
         inputs, weights = self.environment.expand(decisions)  # R x n x n_w x d
-        even = (weights > 0).to(inputs)
-        even = (even / even.sum(dim=-1, keepdim=True)).expand(inputs.shape[:-1])
         draws = generators(list(seeds), "initial environment")
         uniforms = draw_uniforms((num_points, 1, 1), draws).to(inputs.device)
-        return self.row(decisions, choose(inputs, even, uniforms).squeeze(-2))
+        if self.initial_risk is None:
+            shares = even_weights(weights.to(inputs))
+        else:  # one number in each of as many parts of the unit interval
+            shares = self.initial_risk.importance(weights.to(inputs))
+            parts = torch.stack([torch.randperm(num_points, generator=each) for each in draws])
+            uniforms = (parts[..., None, None].to(uniforms) + uniforms) / num_points
+        shares = shares.expand(inputs.shape[:-1])
+        return self.row(decisions, choose(inputs, shares, uniforms).squeeze(-2))
 
     def random_points(self, seeds: Sequence[int], num_points: int, *stream: int | str) -> Tensor:
         return self.box.random_points(seeds, num_points, *stream)

@@ -46,6 +46,8 @@ from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.space import Box, decision_box, maximize_by_botorch
 from botorch_risk.strategies.strategy import Strategy
 
+_MANY_VALUES = 256  # of W, whose joint covariance costs their number cubed
+
 AcquisitionOfRisk = Callable[..., AcquisitionFunction]
 Reduce = Callable[..., tuple[Model, dict[str, Any]]]
 
@@ -229,10 +231,17 @@ class RiskRecipe:
         r"""The number of outcomes that the constraints ask for, the objective among them."""
         return 1 + max((each.outcome for each in self.constraints), default=0)
 
-    @property
-    def reporting(self) -> Reporting:
-        r"""The rule to report by: an evaluated decision, or with constraints any."""
-        return "posterior_mean_everywhere" if self.constraints else "posterior_mean"
+    def reporting(self, space: EnvironmentSpace) -> Reporting:
+        r"""The rule to report by.
+
+        Any decision, by the expected risk where that is cheap. Under a distribution that is learnt
+        an evaluated one.
+        """
+        if self.constraints:
+            return "posterior_mean_everywhere"
+        if samples_are_cheap(self.risk_measure, space):
+            return "expected_risk_everywhere"
+        return "posterior_mean_everywhere" if space.w_is_chosen else "posterior_mean"
 
     def __call__(
         self, model: Model, environment: Environment, t: int, previous: Any = None, **options: Any
@@ -260,6 +269,14 @@ class RiskRecipe:
         )
 
 
+def samples_are_cheap(risk_measure: RiskMeasure | RiskSchedule, space: EnvironmentSpace) -> bool:
+    r"""Whether the risk of many joint samples over W, for each of many decisions, costs little."""
+    if not isinstance(risk_measure, RiskMeasure) or risk_measure.is_a_program or space.is_learnt:
+        return False
+    of_decision, _ = space.environment.expand(space.bounds[:1])
+    return of_decision.shape[-2] <= _MANY_VALUES
+
+
 def risk_search(
     bounds: Tensor | Box,
     seeds: int | Sequence[int],
@@ -274,7 +291,7 @@ def risk_search(
     choose: Chooser | None = None,
     w_is_chosen: bool = False,
     value_rule: ValueRule = "risk_variance",
-    joint: bool = False,
+    joint: bool | None = None,
     num_initial: int = 10,
     batch_size: int = 1,
     reporting: Reporting | None = None,
@@ -319,7 +336,9 @@ def risk_search(
         value_rule: Which w is chosen for a decision, see `VALUE_RULES`. Default: the one whose
             reading most reduces the variance of the risk (`select_value`).
         joint: Whether the bound of the objective is a `JointRiskUpperConfidenceBound`, of the risk
-            under the joint posterior over W.
+            under the joint posterior over W. Default: if w is chosen, by the default rules, from at
+            most 256 values and a measure that is no program, such as the ball in maximum mean
+            discrepancy.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
         reporting: The rule of the recommendation, as in `EnvironmentRisk`. Default: any decision,
@@ -357,8 +376,18 @@ def risk_search(
         raise ValueError(f"Expected `acquisition` or `choose`. Got {acquisition!r}, {choose!r}.")
     if not isinstance(environment, ObservedContexts) and not is_schedule(risk_measure):
         environment, risk_measure = parts_of(environment, risk_measure)
+    by_default = acquisition is None and choose is None
+    space = EnvironmentSpace(
+        decision_box(bounds),
+        environment,
+        w_is_chosen,
+        risk_measure
+        if w_is_chosen and by_default and isinstance(risk_measure, RiskMeasure)
+        else None,
+    )
+    if joint is None:
+        joint = w_is_chosen and by_default and samples_are_cheap(risk_measure, space)
     recipe = RiskRecipe(risk_measure, tuple(constraints), beta, constraint_beta, optimism, joint)
-    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen)
     if w_is_chosen and space.perturbs and recipe.num_outcomes > 1:
         raise UnsupportedError(
             "Expected `w_is_chosen=False` if the environment perturbs the decision, with "
@@ -372,7 +401,7 @@ def risk_search(
     method = EnvironmentRisk(
         recipe,
         choose,
-        reporting or ("posterior_mean_everywhere" if w_is_chosen else recipe.reporting),
+        reporting or recipe.reporting(space),
         num_outcomes=recipe.num_outcomes,
         **options,
     )

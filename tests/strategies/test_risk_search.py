@@ -109,6 +109,7 @@ def test_without_constraints_at_a_quantile_it_is_v_ucb_with_observed_contexts() 
     problem = ValueAtRiskBranin()
     bounds = problem.bounds[:, :1]
     options: dict[str, Any] = {"environment": problem.environment, "num_initial": 5, **SMALL}
+    options["reporting"] = "posterior_mean"  # as the paper's
     ours = risk_search(bounds, [0, 1], risk_measure=ValueAtRisk(0.1), **options)
     v = v_ucb(bounds, [0, 1], risk_level=0.1, beta=4.0, w_is_chosen=False, **options)
     for index in range(3):

@@ -47,14 +47,14 @@ def random_decisions(
     r"""Uniformly random decisions; w is observed. It recommends as `risk_search` does."""
     check_arguments(random_decisions, locals())
     recipe = RiskRecipe(risk_measure, tuple(constraints), beta, constraint_beta)
+    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen=False)
     method = EnvironmentRisk(
         recipe,
         DecisionThenValue(random_decision, largest_reduction),
-        reporting or recipe.reporting,
+        reporting or recipe.reporting(space),
         num_outcomes=recipe.num_outcomes,
         **options,
     )
-    space = EnvironmentSpace(decision_box(bounds), environment, w_is_chosen=False)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
 
 
