@@ -47,6 +47,12 @@ class Arrays:
         r"""Whether there is work for a row; on a device it is done for none as well, unseen."""
         return self.device is not None or bool(mask.any())
 
+    def put_in(self, array: Array, mask: Array, number: float) -> Array:
+        r"""The array with a number where a mask, which broadcasts to it, is set."""
+        if self.device is None:
+            return np.where(mask, number, array)
+        return array.masked_fill(mask, number)
+
     def put(self, array: ndarray) -> Array:
         return array if self.device is None else torch.as_tensor(array).to(self.device)
 

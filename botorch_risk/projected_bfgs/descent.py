@@ -221,14 +221,13 @@ def _start(
         rows.metric = on.functions.where(rows.fresh[:, None, None], rows.metric, given)
     # Nothing can move: all coordinates are fixed, or the start is a stationary point exactly.
     _end(on, rows, _projected_gradient(on, rows) <= 0.0, RowStatus.CONVERGED)
-    finite = on.functions.isfinite(value) & on.functions.isfinite(gradient).all(1)
-    _end(on, rows, ~finite, RowStatus.FAILED)
+    _end(on, rows, ~_are_finite(on, value, gradient), RowStatus.FAILED)
     result = _Ends(x + 0.0, value + 0.0, none + 0.0, none + 1, rows.metric + on.functions.nan)
     return result, _retire(on, rows, result, at_least=0.0)
 
 
 def _end(on: Arrays, rows: _Rows, which: Array, status: RowStatus) -> None:
-    rows.status = on.functions.where(which, float(status), rows.status)
+    rows.status = on.put_in(rows.status, which, float(status))
 
 
 def _clipped(on: Arrays, x: Array, lower: Array, upper: Array) -> Array:
@@ -240,7 +239,7 @@ def _look_round(on: Arrays, rows: _Rows) -> None:
     at_lower = (rows.x <= rows.lower + ON_BOUND) & (rows.gradient > 0)
     at_upper = (rows.x >= rows.upper - ON_BOUND) & (rows.gradient < 0)
     rows.held = at_lower | at_upper
-    rows.free_gradient = on.functions.where(rows.held, 0.0, rows.gradient)
+    rows.free_gradient = on.put_in(rows.gradient, rows.held, 0.0)
     rows.unit = abs(rows.value).clip(1.0)
 
 
@@ -248,6 +247,10 @@ def _projected_gradient(on: Arrays, rows: _Rows) -> Array:
     r"""The longest move of a coordinate under a unit gradient step within the box, `rows`."""
     moved = _clipped(on, rows.x - rows.gradient, rows.lower, rows.upper)
     return on.largest(rows.x - moved)
+
+
+def _are_finite(on: Arrays, value: Array, gradient: Array) -> Array:
+    return (abs(value) < np.inf) & (on.largest(gradient) < np.inf)
 
 
 def _times(matrix: Array, vector: Array) -> Array:
@@ -272,14 +275,14 @@ def _is_flat(
 def _is_tired(on: Arrays, rows: _Rows, worthwhile: float, patience: float) -> Array:
     gained = rows.milestone - rows.value > worthwhile
     rows.milestone = on.functions.where(gained, rows.value, rows.milestone)
-    rows.since = on.functions.where(gained, 0.0, rows.since + 1)
+    rows.since = on.put_in(rows.since + 1, gained, 0.0)
     return rows.since >= patience
 
 
 def _are_overtaken(on: Arrays, rows: _Rows, leaders: Leaders, noise: float) -> Array:
     # A metric that has seen few steps promises too little.
     is_new = rows.fresh | (rows.iterations < LEAST_STEPS)
-    promise = on.functions.where(is_new, np.inf, _promise(rows))
+    promise = on.put_in(_promise(rows), is_new, np.inf)
     error = noise * rows.unit
     return leaders.overtake(rows.group, rows.x, rows.value, rows.free_gradient, promise, error)
 
@@ -298,11 +301,11 @@ def _propose(on: Arrays, rows: _Rows, max_step: float) -> tuple[Array, Array]:
     r"""The next point of each row, and the decrease to first order."""
     # Bertsekas: a metric that mixes held and free coordinates need not give a descent direction
     # once the step is clipped. Restricted to the free ones it does.
-    direction = on.functions.where(rows.held, 0.0, -_times(rows.metric, rows.free_gradient))
+    direction = on.put_in(_times(rows.metric, rows.free_gradient), rows.held, 0.0)
     factor = rows.step
     if max_step < np.inf:
         factor = factor * (max_step / on.largest(direction).clip(1e-300)).clip(None, 1.0)
-    trial = _clipped(on, rows.x + factor[:, None] * direction, rows.lower, rows.upper)
+    trial = _clipped(on, rows.x - factor[:, None] * direction, rows.lower, rows.upper)
     # Along the clipped step, not along the direction: the path bends at the bounds.
     return trial, (rows.free_gradient * (trial - rows.x)).sum(1)
 
@@ -325,8 +328,7 @@ def _sufficient(
         flatter = (gradient * gradient).sum(1) < (rows.gradient * rows.gradient).sum(1)
         within = noise * rows.unit
         decrease |= (-slope <= within) & (value <= rows.value + within) & flatter
-    finite = on.functions.isfinite(value) & on.functions.isfinite(gradient).all(1)
-    return decrease & (slope < 0) & finite
+    return decrease & (slope < 0) & _are_finite(on, value, gradient)
 
 
 def _backtrack(
@@ -337,7 +339,7 @@ def _backtrack(
     # that is not finite gives none: the shortest step then.
     where = on.functions.where
     parabola = -slope / (2.0 * (value - rows.value - slope))
-    shrink = where(on.functions.isfinite(parabola), parabola, SHRINK_RANGE[0]).clip(*SHRINK_RANGE)
+    shrink = on.put_in(parabola, ~(abs(parabola) < np.inf), SHRINK_RANGE[0]).clip(*SHRINK_RANGE)
     rows.step = where(rejected, rows.step * shrink, rows.step)
     rows.trials = rows.trials + rejected
     exhausted = rejected & ((rows.trials > MAX_TRIALS) | (slope >= 0))
@@ -350,7 +352,8 @@ def _backtrack(
     restart = (exhausted | drowned) & ~rows.fresh
     if on.any(restart):
         _reset_metric(on, rows, restart)
-        rows.step, rows.trials = where(restart, 1.0, rows.step), where(restart, 0.0, rows.trials)
+        rows.step = on.put_in(rows.step, restart, 1.0)
+        rows.trials = on.put_in(rows.trials, restart, 0.0)
 
 
 def _advance(
@@ -360,9 +363,9 @@ def _advance(
     where = on.functions.where
     # Held coordinates are left out: their gradients turn without any change of theirs, which would
     # be read as curvature. A rejected row has zeros, which change nothing.
-    moved = ~rows.held & accepted[:, None]
-    change = where(moved, trial - rows.x, 0.0)  # s
-    turn = where(moved, gradient - rows.gradient, 0.0)  # y
+    unmoved = rows.held | ~accepted[:, None]
+    change = on.put_in(trial - rows.x, unmoved, 0.0)  # s
+    turn = on.put_in(gradient - rows.gradient, unmoved, 0.0)  # y
     curvature, long = (change * turn).sum(1), (turn * turn).sum(1)
     norms = ((change * change).sum(1) * long) ** 0.5
     # Only positive curvature keeps the metric positive definite. The line search asks for no more
@@ -373,12 +376,12 @@ def _advance(
     # curvature, longer steps will find it.
     first = convex & rows.fresh
     if on.any(first | ~convex):
-        scale = where(first, curvature / long, where(accepted & ~convex, 4.0, 1.0))
+        scale = on.put_in(on.put_in(curvature / long, ~first, 1.0), accepted & ~convex, 4.0)
         identity = on.identity(trial.shape[1])
         rows.metric = where(first[:, None, None], identity, rows.metric) * scale[:, None, None]
     turned = _times(rows.metric, turn)  # H y
     # H <- (I - w s y') H (I - w y s') + w s s' with w = 1 / s'y, multiplied out.
-    weight = where(convex, 1.0 / curvature, 0.0)
+    weight = on.put_in(1.0 / curvature, ~convex, 0.0)
     square = weight * (weight * (turn * turned).sum(1) + 1.0)
     outer = change[:, :, None] * (weight[:, None] * turned)[:, None, :]
     rows.metric = rows.metric + square[:, None, None] * change[:, :, None] * change[:, None, :]
@@ -388,7 +391,8 @@ def _advance(
     rows.x = where(accepted[:, None], trial, rows.x)
     rows.value = where(accepted, value, rows.value)
     rows.gradient = where(accepted[:, None], gradient, rows.gradient)
-    rows.step, rows.trials = where(accepted, 1.0, rows.step), where(accepted, 0.0, rows.trials)
+    rows.step = on.put_in(rows.step, accepted, 1.0)
+    rows.trials = on.put_in(rows.trials, accepted, 0.0)
     _look_round(on, rows)
 
 
@@ -422,7 +426,7 @@ def _retire(on: Arrays, rows: _Rows, result: _Ends, at_least: float) -> _Rows:
     result.status[to], result.evaluations[to] = rows.status[ended], rows.evaluations[ended]
     # Nothing was learnt of a fresh metric.
     unknown = rows.fresh[ended][:, None, None]
-    result.metric[to] = on.functions.where(unknown, np.nan, rows.metric[ended])
+    result.metric[to] = on.put_in(rows.metric[ended], unknown, np.nan)
     return rows.keep(rest, rows.index[order[count:]])
 
 
@@ -486,7 +490,7 @@ class Leaders:
         lowest = self.on.lower(self.value, group, value)
         ahead = (value < self.value[group]) & (value == lowest[group])
         # A fixed number of rows is written: those that are not ahead, to the entry of no group.
-        self.x[self.on.functions.where(ahead, group, len(lowest) - 1)] = x
+        self.x[self.on.put_in(group, ~ahead, len(lowest) - 1)] = x
         self.value = lowest
         gap, offset = value - lowest[group], x - self.x[group]
         # In the bowl of a minimum at a distance the slope towards it is twice the gap.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from numpy import ndarray
 from scipy.optimize import minimize
+from torch import Tensor
 
 from botorch_risk.projected_bfgs import minimize_rows
 from botorch_risk.projected_bfgs.arrays import Arrays
@@ -194,6 +196,48 @@ def test_a_metric_from_a_similar_problem_saves_most_evaluations() -> None:
 def test_a_row_that_learnt_nothing_has_no_metric() -> None:
     minima = minimize_rows(rosenbrock, np.ones((1, 2)), np.full(2, -2.0), np.full(2, 2.0))
     assert np.isnan(minima.metric).all()
+
+
+def as_tensors(objective: Objective) -> Objective:
+    r"""The same for tensors: what two forms compute differs by what they do with it alone."""
+
+    def on_device(x: Tensor, rows: ndarray) -> tuple[Tensor, Tensor]:
+        value, gradient = (torch.as_tensor(part).to(x) for part in objective(x.cpu().numpy(), rows))
+        return value, gradient
+
+    return on_device
+
+
+def test_both_forms_do_the_same_on_a_thousand_problems(device: torch.device) -> None:
+    rng = np.random.default_rng(7)
+    for p, objective, options in (
+        (3, quadratics(400, 3), {}),
+        (4, rosenbrock, {"max_step": 1.0}),
+        (2, wells, {"groups": np.arange(400) // 20, "patience": 20, "worthwhile": 1e-6}),
+    ):
+        problem = rng.uniform(-2, 0.8, (400, p)), np.full(p, -2.0), np.full(p, 0.8)
+        numpy = minimize_rows(objective, *problem, **options)
+        torch_ = minimize_rows(as_tensors(objective), *problem, **options, device=device)
+        np.testing.assert_array_equal(torch_.status, numpy.status)
+        np.testing.assert_array_equal(torch_.num_evaluations, numpy.num_evaluations)
+        np.testing.assert_allclose(torch_.value, numpy.value, rtol=0.0, atol=1e-9)
+        # Along a valley a value is the square of a distance.
+        np.testing.assert_allclose(torch_.x, numpy.x, rtol=0.0, atol=1e-8)
+
+
+def test_a_failure_and_a_metric_are_seen_on_a_device(device: torch.device) -> None:
+    def broken(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        value, gradient = rosenbrock(x, rows)
+        return np.where(rows == 1, np.nan, value), gradient
+
+    box, start = (np.full(2, -2.0), np.full(2, 2.0)), np.full((3, 2), 0.5)
+    cold = minimize_rows(rosenbrock, start, *box)
+    metric = np.where(np.arange(3)[:, None, None] == 2, np.nan, cold.metric)
+    minima = minimize_rows(as_tensors(broken), cold.x, *box, metric=metric, device=device)
+    assert minima.status.tolist() == [RowStatus.CONVERGED, RowStatus.FAILED, RowStatus.CONVERGED]
+    assert minima.num_evaluations[1] == 1
+    late = minimize_rows(as_tensors(rosenbrock), start, *box, device=device, max_iterations=2)
+    assert (late.status == RowStatus.ITERATION_LIMIT).all()
 
 
 def test_joined_minima_are_in_order() -> None:
