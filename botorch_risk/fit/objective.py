@@ -113,6 +113,7 @@ class MarginalLikelihoodObjective:
             about = [end - self.units.centre[:, None] for end in (*ends, location)]
             sought = torch.as_tensor(np.concatenate([*about, precision], axis=1)).to(parts.Y)
         X, Y = (torch.nan_to_num(x, 0.0, 0.0, 0.0) for x in (parts.X, parts.Y - centre))
+        X = X - X.mean(dim=-2, keepdim=True)
         noise = None if parts.fixed_noise is None else torch.nan_to_num(parts.fixed_noise, 1.0)
         return _Data(X, Y, noise, observed, sought)
 
@@ -173,15 +174,18 @@ class MarginalLikelihoodObjective:
 
     def _named(self, data: _Data, values: Tensor) -> Hyperparameters:
         r"""The hyperparameters in rows, with a fixed value for those that the model lacks."""
-        one = values.new_ones(len(values))
-        named = {"outputscale": one, "constant": torch.zeros_like(one)}
+        named: dict[str, Tensor | None] = {"outputscale": None}
+        if not any(
+            one.name == "constant" for one in self.moved
+        ):  # it is 0, or replaced by the best one
+            named["constant"] = values.new_zeros(len(values))
         if data.fixed_noise is not None:
             named["noise"] = data.fixed_noise
         for hyperparameter, slice_ in zip(self.moved, self.slices, strict=True):
             block = values[:, slice_]
             scalar = hyperparameter.name in ("outputscale", "constant")
             named[hyperparameter.name] = block.squeeze(-1) if scalar else block
-        return Hyperparameters(**named)
+        return Hyperparameters(**named)  # type: ignore[arg-type]
 
     def natural(self, theta: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
         r"""Parameters in natural units about the centre, and their derivatives, `rows x p`."""
@@ -264,13 +268,13 @@ class Hyperparameters(NamedTuple):
     Args:
         lengthscale: `rows x d`, or `rows x 1` for one that all inputs share.
         noise: Noise variances, `rows x n`, or `rows x 1` for one that all points share.
-        outputscale: Signal variances, `rows`.
+        outputscale: Signal variances, `rows`; None if they are 1.
         constant: Prior means, `rows`.
     """
 
     lengthscale: Tensor
     noise: Tensor
-    outputscale: Tensor
+    outputscale: Tensor | None
     constant: Tensor
 
 
@@ -288,6 +292,12 @@ class BestConstant(NamedTuple):
     upper: Tensor
     location: Tensor
     precision: Tensor
+
+    def of(self, products: Tensor) -> Tensor:
+        r"""The constant, `rows`, from `1' A^-1 1` and `1' A^-1 Y`, `rows x 2`."""
+        own, pull = products.unbind(-1)
+        pull = torch.addcmul(pull, self.precision, self.location)
+        return (pull / (own + self.precision)).clamp(self.lower, self.upper)
 
 
 class LogMarginalLikelihood(NamedTuple):
@@ -327,7 +337,8 @@ def log_marginal_likelihood(
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
     Args:
-        X: Inputs, `rows x n x d`, distinct points or not.
+        X: Inputs, `rows x n x d`, distinct points or not. Centre them: derivatives in lengthscales
+            are differences of squares, and lose digits with the distance from 0.
         Y: Targets, `rows x n`.
         hyperparameters: Those of every row.
         nu: The smoothness of the Matern kernel, 0.5, 1.5 or 2.5; infinite for the squared
@@ -348,74 +359,72 @@ def log_marginal_likelihood(
     lengthscale, noise, outputscale, constant = hyperparameters
     X, Y = as_floating(X, "X").to(lengthscale), as_floating(Y, "Y").to(lengthscale)
     Z = X / lengthscale.unsqueeze(-2)
-    Z = Z - Z.mean(dim=-2, keepdim=True)  # gradients are differences of squares
     # The matrix-product form of distances is off by 1e-8 for close points: too much for Matern.
     distance = torch.cdist(Z, Z, compute_mode="donot_use_mm_for_euclid_dist")
     correlation, slope = correlation_and_slope(distance.square_(), nu)  # rows x n x n
-    covariance = outputscale[:, None, None] * correlation
+    # The profile is the slope, too, of a squared exponential, which is needed again.
+    covariance = correlation * (1.0 if outputscale is None else outputscale[:, None, None])
+    ones = torch.ones_like(Y)
     if observed is not None:
         covariance, noise = _leave_out(observed, covariance, noise)
+        ones, Y = ones * observed, Y * observed
     covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
     factor, info = torch.linalg.cholesky_ex(covariance)
     failed = info > 0
-    if not may_look(failed) or failed.any():
+    may_fail = not may_look(failed) or bool(failed.any())
+    if may_fail:
         # What is left of a matrix without a factor may be singular: no inverse.
-        factor = factor.masked_fill(failed[:, None, None], 0.0)
         factor.diagonal(dim1=-2, dim2=-1).masked_fill_(failed.unsqueeze(-1), 1.0)
     # The gradient reads every entry of the inverse: solves would save nothing.
     inverse = torch.cholesky_inverse(factor)
+    both = torch.stack([ones, Y], dim=-1)
+    pull, weights = (inverse @ both).unbind(-1)  # A^-1 1, A^-1 Y
     if best_constant is not None:
-        constant = _solve_constant(inverse, Y, observed, best_constant)
-    residual = Y - constant.unsqueeze(-1)
-    residual = residual if observed is None else residual * observed
-    weights = inverse @ residual.unsqueeze(-1)  # rows x n x 1
-    log_determinant = 2.0 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    count = Y.shape[-1] if observed is None else observed.sum(-1).to(Y)
+        constant = best_constant.of((both.mT @ pull.unsqueeze(-1)).squeeze(-1))
+    shift = constant.unsqueeze(-1)
+    residual = torch.addcmul(Y, ones, shift, value=-1)
+    weights = torch.addcmul(weights, pull, shift, value=-1).unsqueeze(-1)  # rows x n x 1
+    half_log_determinant = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    count = Y.shape[-1] if observed is None else ones.sum(-1)
     fit = (residual * weights.squeeze(-1)).sum(-1)
-    value = -0.5 * (fit + log_determinant + count * math.log(2.0 * math.pi))
-    value = torch.where(info == 0, value, torch.nan)
+    value = torch.add(half_log_determinant, fit, alpha=0.5).neg_()
+    value -= count * (0.5 * math.log(2.0 * math.pi))
+    if may_fail:
+        value = value.masked_fill(failed, torch.nan)
     # Eq. (5.9): d value / d theta = tr(S dA / d theta) / 2 with S = w w' - A^-1
     sensitivity = torch.baddbmm(inverse, weights, weights.mT, beta=-1.0)
     if observed is not None:
         sensitivity *= observed.unsqueeze(-1) & observed.unsqueeze(-2)
     diagonal = sensitivity.diagonal(dim1=-2, dim2=-1)
-    # tr(S A) = y' A^-1 y - n, and of A all but the noise is proportional to the outputscale.
-    signal = fit - count - (diagonal * noise).sum(-1)
+    of_outputscale = None
+    if outputscale is not None:
+        # tr(S A) = y' A^-1 y - n, and of A all but the noise is proportional to the outputscale.
+        of_outputscale = 0.5 * (fit - count - (diagonal * noise).sum(-1)) / outputscale
     gradient = Hyperparameters(
         lengthscale=lengthscale_gradient(Z, sensitivity * slope, outputscale, lengthscale),
         noise=_noise_gradient(diagonal, hyperparameters.noise),
-        outputscale=0.5 * signal / outputscale,
+        outputscale=of_outputscale,
         constant=weights.sum((-2, -1)),
     )
     return LogMarginalLikelihood(value, gradient, constant)
 
 
-def _solve_constant(
-    inverse: Tensor, Y: Tensor, observed: Tensor | None, sought: BestConstant
-) -> Tensor:
-    if observed is None:
-        pull = inverse.sum(-1)  # A^-1 1
-    else:
-        pull = (inverse @ observed.to(Y).unsqueeze(-1)).squeeze(-1) * observed
-    numerator = (pull * Y).sum(-1) + sought.precision * sought.location
-    return (numerator / (pull.sum(-1) + sought.precision)).clamp(sought.lower, sought.upper)
-
-
 def _leave_out(observed: Tensor, covariance: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Replace unobserved rows by independent standard normals; their residuals become 0 later."""
+    r"""Replace unobserved rows by independent standard normals, whose targets are 0."""
     pairs = observed.unsqueeze(-1) & observed.unsqueeze(-2)
     return covariance * pairs, torch.where(observed, noise, 1.0)
 
 
 def lengthscale_gradient(
-    Z: Tensor, weighted: Tensor, outputscale: Tensor, lengthscale: Tensor
+    Z: Tensor, weighted: Tensor, outputscale: Tensor | None, lengthscale: Tensor
 ) -> Tensor:
     r"""`sum_ij W_ij (z_i - z_j)^2 / (2 l)` for each input without an `n x n x d` tensor."""
-    # W is symmetric: half the sum is `sum_i z_i^2 sum_j W_ij - z'W z`. The two terms grow with the
-    # distance of the inputs from 0 and cancel, for which the caller centres Z.
-    squares = (Z * Z * weighted.sum(-1, keepdim=True)).sum(-2)
-    products = (Z * (weighted @ Z)).sum(-2)
-    gradient = (squares - products) * outputscale.unsqueeze(-1)
+    # W is symmetric: half the sum is `sum_i z_i (z_i sum_j W_ij - (W z)_i)`. The two terms grow
+    # with the distance of the inputs from 0 and cancel, for which the caller centres Z.
+    offset = (Z * weighted.sum(-1, keepdim=True)).sub_(weighted @ Z)
+    gradient = offset.mul_(Z).sum(-2)
+    if outputscale is not None:
+        gradient *= outputscale.unsqueeze(-1)
     if lengthscale.shape[-1] == 1:
         gradient = gradient.sum(-1, keepdim=True)
     return gradient / lengthscale
