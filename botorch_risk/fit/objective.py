@@ -67,11 +67,12 @@ class MarginalLikelihoodObjective:
         finite = parts.X.isfinite().all(-1) & parts.Y.isfinite()
         if parts.fixed_noise is not None:
             finite &= parts.fixed_noise.isfinite()
-        self._broken = ~(finite | ~counted).all(-1).cpu().numpy()  # R
-        self._empty = ~counted.any(-1).cpu().numpy()
+        sound, number = (finite | ~counted).all(-1), counted.sum(-1)
+        sound_, count = torch.stack([sound, number]).cpu().numpy()  # R each, in one download
+        self._broken, self._empty = sound_ == 0, count == 0
+        self._num_observed = np.maximum(count, 1)
         self.lost = self._broken | self._empty
         self.like, self.batch_shape = parts.Y, parts.batch_shape
-        self._num_observed = counted.sum(-1).clamp_min(1).cpu().numpy()
         self.units = units_of(parts, counted & finite)
         self.moved = tuple(one for one in parts.hyperparameters if not one.is_profiled)
         self._constant = next((one for one in parts.hyperparameters if one.is_profiled), None)
@@ -220,8 +221,9 @@ class MarginalLikelihoodObjective:
         replicates = np.arange(len(theta))
         values, _ = self.natural(theta, replicates)
         natural = self._absolute(values, replicates)
+        both = torch.as_tensor(np.column_stack([natural, keep])).to(self.like.device)
         for hyperparameter, slice_ in zip(self.moved, self.slices, strict=True):
-            hyperparameter.write(natural[:, slice_], keep)
+            hyperparameter.write(both[:, slice_], both[:, -1] > 0)
         self.write_constant(values, keep)
         return theta
 
@@ -229,7 +231,8 @@ class MarginalLikelihoodObjective:
         r"""Set the constant to the best one for parameters `R x p` in natural units."""
         if self._constant is not None:
             constant = self._likelihoods(values, np.arange(len(values)))[:, 1] + self.units.centre
-            self._constant.write(constant[:, None], keep)
+            both = torch.as_tensor(np.column_stack([constant, keep])).to(self.like.device)
+            self._constant.write(both[:, :1], both[:, 1] > 0)
 
     def broken_data(self) -> dict[int, str]:
         r"""The replicates that cannot be fitted, each with the reason."""
@@ -487,11 +490,8 @@ def units_of(parts: ExactGPParts, counted: Tensor) -> Units:
     rounding = 8 * torch.finfo(parts.Y.dtype).eps * centre.abs()
     varies = scale > rounding.clamp_min(torch.finfo(parts.Y.dtype).tiny)
     missing = ~counted.unsqueeze(-1)
-    extent = X.masked_fill(missing, -torch.inf).amax(-2) - X.masked_fill(missing, torch.inf).amin(
-        -2
-    )
-    return Units(
-        centre=centre.squeeze(-1).cpu().numpy(),
-        scale=torch.where(varies, scale, 1.0).squeeze(-1).cpu().numpy(),
-        extent=torch.where(extent > 0, extent, 1.0).cpu().numpy(),
-    )
+    highest, lowest = X.masked_fill(missing, -torch.inf).amax(-2), X.masked_fill(missing, torch.inf)
+    extent = highest - lowest.amin(-2)
+    columns = [centre, torch.where(varies, scale, 1.0), torch.where(extent > 0, extent, 1.0)]
+    joined = torch.cat(columns, dim=-1).cpu().numpy()
+    return Units(centre=joined[:, 0], scale=joined[:, 1], extent=joined[:, 2:])
