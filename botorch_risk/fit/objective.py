@@ -365,7 +365,7 @@ def log_marginal_likelihood(
     # The matrix-product form of distances is off by 1e-8 for close points: too much for Matern.
     distance = torch.cdist(Z, Z, compute_mode="donot_use_mm_for_euclid_dist")
     correlation, slope = correlation_and_slope(distance.square_(), nu)  # rows x n x n
-    # The profile is the slope, too, of a squared exponential, which is needed again.
+    # A copy in any case: the profile of a squared exponential is its slope, which is used below.
     covariance = correlation * (1.0 if outputscale is None else outputscale[:, None, None])
     ones = torch.ones_like(Y)
     if observed is not None:
@@ -395,7 +395,7 @@ def log_marginal_likelihood(
     if may_fail:
         value = value.masked_fill(failed, torch.nan)
     # Eq. (5.9): d value / d theta = tr(S dA / d theta) / 2 with S = w w' - A^-1
-    sensitivity = torch.baddbmm(inverse, weights, weights.mT, beta=-1.0)
+    sensitivity = (weights * weights.mT).sub_(inverse)
     if observed is not None:
         sensitivity *= observed.unsqueeze(-1) & observed.unsqueeze(-2)
     diagonal = sensitivity.diagonal(dim1=-2, dim2=-1)
