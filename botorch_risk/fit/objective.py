@@ -19,7 +19,7 @@ from botorch_risk.posterior.kernels import correlation_and_slope
 from botorch_risk.steady import may_look
 
 # Entries of the n x n covariance matrices of several rows.
-_COVARIANCES = ChunkSize(cpu=2**15)
+_COVARIANCES = ChunkSize(cpu=2**16)
 
 
 class _Data(NamedTuple):

@@ -69,7 +69,7 @@ def optimize_acqf_replicates(
         eta: The inverse temperature of the Boltzmann rule.
         max_iterations: The most steps from a start.
         batch_limit: The most points to evaluate in one call, all replicates together. Default:
-            2,048 on a CPU, 2^20 on a GPU.
+            8,192 on a CPU, 2^20 on a GPU.
 
     Returns:
         The points, `R x q x d`, and their values, `R`. For `q > 1` the values of the points, each

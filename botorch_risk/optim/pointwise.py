@@ -17,7 +17,7 @@ from botorch_risk.optim.discrete_columns import DiscreteColumns
 from botorch_risk.projected_bfgs.arrays import Array, Arrays
 
 # Points of one call, all replicates counted.
-_POINTS = ChunkSize(cpu=2**11, gpu=2**20)
+_POINTS = ChunkSize(cpu=2**13, gpu=2**20)
 
 
 @dataclass(frozen=True)
