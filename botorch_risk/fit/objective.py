@@ -155,8 +155,15 @@ class MarginalLikelihoodObjective:
 
         Natural units; constants are about the centre of the targets.
         """
-        parts = torch.as_tensor(values).to(self._data.Y).split(self._chunk)
-        chunks = zip(self._select(replicates), parts, strict=True)
+        is_new = self._selected is None or not np.array_equal(self._selected[0], replicates)
+        sent = np.column_stack([values, replicates]) if is_new else values  # in one upload
+        arrived = torch.as_tensor(sent).to(self._data.Y.device)
+        if is_new:
+            arrived, index = arrived[:, :-1], arrived[:, -1].long()
+            self._selected = replicates, [self._data.rows(i) for i in index.split(self._chunk)]
+        assert self._selected is not None  # for the type checker
+        parts = arrived.to(self._data.Y).split(self._chunk)
+        chunks = zip(self._selected[1], parts, strict=True)
         return torch.cat([self._likelihood(*chunk) for chunk in chunks]).cpu().double().numpy()
 
     def _likelihood(self, data: _Data, values: Tensor) -> Tensor:
@@ -240,12 +247,6 @@ class MarginalLikelihoodObjective:
         return dict.fromkeys(broken, "the training data are not finite") | dict.fromkeys(
             empty, "no point is observed"
         )
-
-    def _select(self, replicates: ndarray) -> list[_Data]:
-        if self._selected is None or not np.array_equal(self._selected[0], replicates):
-            index = torch.as_tensor(replicates, device=self._data.Y.device)
-            self._selected = (replicates, [self._data.rows(i) for i in index.split(self._chunk)])
-        return self._selected[1]
 
 
 def _layout(hyperparameters: Sequence[Hyperparameter]) -> tuple[list[slice], ndarray]:
