@@ -78,7 +78,9 @@ class ModelState:
         )
 
     def is_current(self) -> bool:
-        r"""Whether nothing was written to or replaced since."""
+        r"""Whether nothing was written to or replaced since; what `torch.compile` traces is."""
+        if torch.compiler.is_compiling():
+            return True
         key = ("state", id(self))
         if is_known(key):
             return True
