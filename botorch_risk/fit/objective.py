@@ -67,9 +67,9 @@ class MarginalLikelihoodObjective:
         finite = parts.X.isfinite().all(-1) & parts.Y.isfinite()
         if parts.fixed_noise is not None:
             finite &= parts.fixed_noise.isfinite()
-        sound, number = (finite | ~counted).all(-1), counted.sum(-1)
-        sound_, count = torch.stack([sound, number]).cpu().numpy()  # R each, in one download
-        self._broken, self._empty = sound_ == 0, count == 0
+        # R each, in one download
+        sound, count = torch.stack([(finite | ~counted).all(-1), counted.sum(-1)]).cpu().numpy()
+        self._broken, self._empty = sound == 0, count == 0
         self._num_observed = np.maximum(count, 1)
         self.lost = self._broken | self._empty
         self.like, self.batch_shape = parts.Y, parts.batch_shape
@@ -156,14 +156,12 @@ class MarginalLikelihoodObjective:
         Natural units; constants are about the centre of the targets.
         """
         is_new = self._selected is None or not np.array_equal(self._selected[0], replicates)
-        sent = np.column_stack([values, replicates]) if is_new else values  # in one upload
-        arrived = torch.as_tensor(sent).to(self._data.Y.device)
+        sent = self._sent(values, replicates) if is_new else self._sent(values)
         if is_new:
-            arrived, index = arrived[:, :-1], arrived[:, -1].long()
+            sent, index = sent[:, :-1], sent[:, -1].long()
             self._selected = replicates, [self._data.rows(i) for i in index.split(self._chunk)]
         assert self._selected is not None  # for the type checker
-        parts = arrived.to(self._data.Y).split(self._chunk)
-        chunks = zip(self._selected[1], parts, strict=True)
+        chunks = zip(self._selected[1], sent.to(self._data.Y).split(self._chunk), strict=True)
         return torch.cat([self._likelihood(*chunk) for chunk in chunks]).cpu().double().numpy()
 
     def _likelihood(self, data: _Data, values: Tensor) -> Tensor:
@@ -228,9 +226,9 @@ class MarginalLikelihoodObjective:
         replicates = np.arange(len(theta))
         values, _ = self.natural(theta, replicates)
         natural = self._absolute(values, replicates)
-        both = torch.as_tensor(np.column_stack([natural, keep])).to(self.like.device)
+        sent = self._sent(natural, keep)
         for hyperparameter, slice_ in zip(self.moved, self.slices, strict=True):
-            hyperparameter.write(both[:, slice_], both[:, -1] > 0)
+            hyperparameter.write(sent[:, slice_], sent[:, -1] > 0)
         self.write_constant(values, keep)
         return theta
 
@@ -238,8 +236,12 @@ class MarginalLikelihoodObjective:
         r"""Set the constant to the best one for parameters `R x p` in natural units."""
         if self._constant is not None:
             constant = self._likelihoods(values, np.arange(len(values)))[:, 1] + self.units.centre
-            both = torch.as_tensor(np.column_stack([constant, keep])).to(self.like.device)
-            self._constant.write(both[:, :1], both[:, 1] > 0)
+            sent = self._sent(constant, keep)
+            self._constant.write(sent[:, :1], sent[:, 1] > 0)
+
+    def _sent(self, *columns: ndarray) -> Tensor:
+        r"""Columns on the device of the model, in one upload."""
+        return torch.as_tensor(np.column_stack(columns)).to(self.like.device)
 
     def broken_data(self) -> dict[int, str]:
         r"""The replicates that cannot be fitted, each with the reason."""
@@ -370,7 +372,9 @@ def log_marginal_likelihood(
     covariance = correlation * (1.0 if outputscale is None else outputscale[:, None, None])
     ones = torch.ones_like(Y)
     if observed is not None:
-        covariance, noise = _leave_out(observed, covariance, noise)
+        # Independent standard normals in place of unobserved rows, whose targets are 0.
+        pairs = observed.unsqueeze(-1) & observed.unsqueeze(-2)
+        covariance, noise = covariance * pairs, torch.where(observed, noise, 1.0)
         ones, Y = ones * observed, Y * observed
     covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
     factor, info = torch.linalg.cholesky_ex(covariance)
@@ -391,14 +395,12 @@ def log_marginal_likelihood(
     half_log_determinant = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     count = Y.shape[-1] if observed is None else ones.sum(-1)
     fit = (residual * weights.squeeze(-1)).sum(-1)
-    value = torch.add(half_log_determinant, fit, alpha=0.5).neg_()
-    value -= count * (0.5 * math.log(2.0 * math.pi))
-    if may_fail:
-        value = value.masked_fill(failed, torch.nan)
+    value = -torch.add(half_log_determinant, fit, alpha=0.5) - count * (0.5 * math.log(2 * math.pi))
+    value = value.masked_fill(failed, torch.nan) if may_fail else value
     # Eq. (5.9): d value / d theta = tr(S dA / d theta) / 2 with S = w w' - A^-1
     sensitivity = (weights * weights.mT).sub_(inverse)
     if observed is not None:
-        sensitivity *= observed.unsqueeze(-1) & observed.unsqueeze(-2)
+        sensitivity *= pairs
     diagonal = sensitivity.diagonal(dim1=-2, dim2=-1)
     of_outputscale = None
     if outputscale is not None:
@@ -411,12 +413,6 @@ def log_marginal_likelihood(
         constant=weights.sum((-2, -1)),
     )
     return LogMarginalLikelihood(value, gradient, constant)
-
-
-def _leave_out(observed: Tensor, covariance: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Replace unobserved rows by independent standard normals, whose targets are 0."""
-    pairs = observed.unsqueeze(-1) & observed.unsqueeze(-2)
-    return covariance * pairs, torch.where(observed, noise, 1.0)
 
 
 def lengthscale_gradient(
@@ -435,8 +431,7 @@ def lengthscale_gradient(
 
 
 def _noise_gradient(diagonal: Tensor, noise: Tensor) -> Tensor:
-    gradient = 0.5 * diagonal
-    return gradient.sum(-1, keepdim=True) if noise.shape[-1] == 1 else gradient
+    return 0.5 * (diagonal.sum(-1, keepdim=True) if noise.shape[-1] == 1 else diagonal)
 
 
 # Units in which a fit works, from the data of each replicate.

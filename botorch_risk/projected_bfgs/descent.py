@@ -168,9 +168,8 @@ def minimize_rows(
             small = rows.value - value <= relative_tolerance * rows.unit
             rows.small = on.functions.where(accepted, (rows.small + 1) * small, rows.small)
             _advance(on, rows, accepted, trial, value, gradient)
-            _end(
-                on, rows, accepted & (rows.iterations >= max_iterations), RowStatus.ITERATION_LIMIT
-            )
+            late = accepted & (rows.iterations >= max_iterations)
+            _end(on, rows, late, RowStatus.ITERATION_LIMIT)
             done = (rows.small >= 2) | _is_flat(on, rows, gradient_tolerance, decrease_tolerance)
             _end(on, rows, accepted & done, RowStatus.CONVERGED)
             if leaders is not None:
@@ -262,13 +261,11 @@ def _promise(rows: _Rows) -> Array:
     return (rows.free_gradient * _times(rows.metric, rows.free_gradient)).sum(1)
 
 
-def _is_flat(
-    on: Arrays, rows: _Rows, gradient_tolerance: float, decrease_tolerance: float
-) -> Array:
-    flat = _projected_gradient(on, rows) <= gradient_tolerance
-    if np.isfinite(decrease_tolerance) and on.any(flat):
+def _is_flat(on: Arrays, rows: _Rows, longest: float, most: float) -> Array:
+    flat = _projected_gradient(on, rows) <= longest
+    if np.isfinite(most) and on.any(flat):
         # A small gradient in a long, flat valley still promises much.
-        flat = flat & (_promise(rows) <= decrease_tolerance)
+        flat = flat & (_promise(rows) <= most)
     return flat
 
 
@@ -337,10 +334,9 @@ def _backtrack(
     r"""Shorten the step of rejected rows to the minimum of a parabola."""
     # The minimum of the parabola through value and slope at 0 and the rejected value at 1. A value
     # that is not finite gives none: the shortest step then.
-    where = on.functions.where
     parabola = -slope / (2.0 * (value - rows.value - slope))
     shrink = on.put_in(parabola, ~(abs(parabola) < np.inf), SHRINK_RANGE[0]).clip(*SHRINK_RANGE)
-    rows.step = where(rejected, rows.step * shrink, rows.step)
+    rows.step = on.functions.where(rejected, rows.step * shrink, rows.step)
     rows.trials = rows.trials + rejected
     exhausted = rejected & ((rows.trials > MAX_TRIALS) | (slope >= 0))
     # A decrease below the rounding error of the objective is indistinguishable from none.
