@@ -8,9 +8,11 @@ of one replicate do not depend on the other replicates.
 import hashlib
 import operator
 from collections.abc import Iterable, Sequence
+from functools import cache
 from numbers import Integral
 from typing import Any, TypeGuard
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 from torch.quasirandom import SobolEngine
@@ -77,10 +79,60 @@ def sobol_points(seed: int, num_points: int, dim: int) -> Tensor:
 
     `num_points x dim`, in float64 on the CPU.
     """
-    engine = SobolEngine(dim, scramble=True, seed=seed)
-    points = engine.draw(num_points, dtype=torch.double)
-    points[0] = engine.shift.double() / 2**engine.MAXBIT  # PyTorch rounds it to the default dtype
-    return points
+    return sobol_points_of_each([seed], num_points, dim)[0]
+
+
+# Seeds at a time, times dimensions: a block of scrambling matrices fits in a cache.
+_SCRAMBLED = 2**10
+
+
+def sobol_points_of_each(seeds: Sequence[int], num_points: int, dim: int) -> Tensor:
+    r"""The Sobol points of each seed, `seeds x num_points x dim`, as `SobolEngine` draws them.
+
+    An engine for each seed would cost as much as a tenth of a round of many replicates.
+    """
+    directions, order, powers = _sobol_directions(dim), _sobol_order(num_points), _POWERS
+    size = max(1, _SCRAMBLED // dim)
+    drawn = []
+    for start in range(0, len(seeds), size):
+        pairs = [_scrambling(seed, dim) for seed in seeds[start : start + size]]
+        shift, matrix = (torch.stack(each) for each in zip(*pairs, strict=True))
+        mixed = (matrix.float() @ directions).long() & 1  # seeds x dim x bit x direction
+        numbers = (mixed * powers.unsqueeze(-1)).sum(dim=-2)  # seeds x dim x direction
+        first = (shift * powers.flip(0)).sum(dim=-1, keepdim=True)
+        steps = torch.cat([first, numbers[..., order]], dim=-1).numpy()
+        drawn.append(np.bitwise_xor.accumulate(steps, axis=-1))
+    return torch.as_tensor(np.concatenate(drawn)).mT.double() / 2**SobolEngine.MAXBIT
+
+
+# The values of the bits of a number, the highest first.
+_POWERS = 2 ** torch.arange(SobolEngine.MAXBIT - 1, -1, -1)
+
+
+@cache
+def _sobol_directions(dim: int) -> Tensor:
+    r"""The bits of the direction numbers, `dim x bit x direction`; sums are to be modulo 2."""
+    numbers = SobolEngine(dim).sobolstate.unsqueeze(-2)
+    return ((numbers & _POWERS.unsqueeze(-1)) > 0).float()
+
+
+@cache
+def _sobol_order(num_points: int) -> Tensor:
+    r"""The direction that each point after the first adds, in the order of Gray's code."""
+    count = torch.arange(1, num_points)
+    return (count & -count).double().log2().long()
+
+
+def _scrambling(seed: int, dim: int) -> tuple[Tensor, Tensor]:
+    r"""A random shift, `dim x bit`, and triangular matrices, `dim x bit x bit`, of zeros and ones.
+
+    Drawn in the order of `SobolEngine`.
+    """
+    generator, bits = Generator().manual_seed(seed), SobolEngine.MAXBIT
+    shift = torch.randint(2, (dim, bits), generator=generator)
+    matrix = torch.randint(2, (dim, bits, bits), generator=generator).tril()
+    matrix.diagonal(dim1=-2, dim2=-1).fill_(1)
+    return shift, matrix
 
 
 def is_largest(score: Tensor) -> Tensor:

@@ -93,14 +93,15 @@ def robust_log_nei(q: int) -> Callable[[], Any]:
 
 
 LIMITS = {
-    "multi-start, R = 1": (multi_start, 1, 750, 35),
-    "multi-start, R = 512": (multi_start, 512, 2_500, 80),
-    "fit, R = 1": (fit, 1, 1_300, 75),
-    "RAHBO, R = 1": (rahbo, 1, 3_300, 210),
-    "RAHBO, R = 32": (rahbo, 32, 5_300, 290),
-    "SBO-KDE, R = 32": (sbo_kde, 32, 2_900, 170),
-    "V-UCB, R = 1": (v_ucb, 1, 11_000, 300),
-    "CVaR in qLogNEI, q = 1": (robust_log_nei, 1, 9_000, 400),
+    "multi-start, R = 1": (multi_start, 1, 700, 32),
+    "multi-start, R = 512": (multi_start, 512, 2_200, 75),
+    "fit, R = 1": (fit, 1, 930, 50),
+    "RAHBO, R = 1": (rahbo, 1, 2_950, 180),
+    "RAHBO, R = 32": (rahbo, 32, 4_700, 235),
+    "RAHBO, R = 512": (rahbo, 512, 6_300, 290),
+    "SBO-KDE, R = 32": (sbo_kde, 32, 2_500, 135),
+    "V-UCB, R = 1": (v_ucb, 1, 9_300, 280),
+    "CVaR in qLogNEI, q = 1": (robust_log_nei, 1, 5_900, 360),
 }
 
 

@@ -7,9 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.quasirandom import SobolEngine
 
 from botorch_risk.environments.uniforms import seeded_uniforms
-from botorch_risk.seeding import argmax_at_random, as_seeds, derive_seed, generators
+from botorch_risk.seeding import (
+    argmax_at_random,
+    as_seeds,
+    derive_seed,
+    generators,
+    sobol_points,
+    sobol_points_of_each,
+)
 
 THREE = [3, np.int64(3), np.uint8(3), torch.tensor(3)]
 kinds = pytest.mark.parametrize("three", THREE, ids=lambda three: type(three).__name__)
@@ -68,3 +76,14 @@ def test_of_scores_that_are_equal_to_rounding_one_is_drawn() -> None:
     assert counts[1] == counts[3] == 0
     assert min(counts[0], counts[2]) > 200
     assert argmax_at_random(score[:2], lottery[0, :2]) == 0
+
+
+@pytest.mark.parametrize(("num_points", "dim"), [(1, 1), (2, 3), (300, 2), (33, 40)])
+def test_sobol_points_are_those_of_an_engine_for_each_seed(num_points: int, dim: int) -> None:
+    seeds = [3, 99, 2**60 + 1]
+    for seed, points in zip(seeds, sobol_points_of_each(seeds, num_points, dim), strict=True):
+        engine = SobolEngine(dim, scramble=True, seed=seed)
+        expected = engine.draw(num_points, dtype=torch.double)
+        expected[0] = engine.shift.double() / 2**engine.MAXBIT  # which it rounds to float32
+        torch.testing.assert_close(points, expected, rtol=0.0, atol=1e-12)
+        torch.testing.assert_close(sobol_points(seed, num_points, dim), points, rtol=0, atol=0)

@@ -315,14 +315,13 @@ def _collect(
     theta = objective.write(minima.x[best], keep=lost, rows=rows[best])
     like = objective.like
 
-    def batch(array: ndarray, dtype: torch.dtype) -> Tensor:
-        return torch.as_tensor(array, dtype=dtype, device=like.device).view(objective.batch_shape)
-
+    both = np.stack([np.where(lost, np.nan, -minima.value[best]), evaluations])
+    values, counts = torch.as_tensor(both).to(like.device).view(2, *objective.batch_shape)
     return FitResult(
-        objective=batch(np.where(lost, np.nan, -minima.value[best]), like.dtype),
+        objective=values.to(like.dtype),
         status=tuple(status for status, _ in outcomes),
         reasons=tuple(reason for _, reason in outcomes),
-        num_evaluations=batch(evaluations, torch.long),
+        num_evaluations=counts.long(),
         method="closed form",
         optimum=Optimum(
             torch.as_tensor(np.where(lost[:, None], np.nan, theta)),

@@ -19,7 +19,7 @@ from botorch_risk.posterior.kernels import correlation_and_slope
 from botorch_risk.steady import may_look
 
 # Entries of the n x n covariance matrices of several rows.
-_COVARIANCES = ChunkSize(cpu=2**15)
+_COVARIANCES = ChunkSize(cpu=2**16)
 
 
 class _Data(NamedTuple):
@@ -67,11 +67,12 @@ class MarginalLikelihoodObjective:
         finite = parts.X.isfinite().all(-1) & parts.Y.isfinite()
         if parts.fixed_noise is not None:
             finite &= parts.fixed_noise.isfinite()
-        self._broken = ~(finite | ~counted).all(-1).cpu().numpy()  # R
-        self._empty = ~counted.any(-1).cpu().numpy()
+        # R each, in one download
+        sound, count = torch.stack([(finite | ~counted).all(-1), counted.sum(-1)]).cpu().numpy()
+        self._broken, self._empty = sound == 0, count == 0
+        self._num_observed = np.maximum(count, 1)
         self.lost = self._broken | self._empty
         self.like, self.batch_shape = parts.Y, parts.batch_shape
-        self._num_observed = counted.sum(-1).clamp_min(1).cpu().numpy()
         self.units = units_of(parts, counted & finite)
         self.moved = tuple(one for one in parts.hyperparameters if not one.is_profiled)
         self._constant = next((one for one in parts.hyperparameters if one.is_profiled), None)
@@ -113,6 +114,7 @@ class MarginalLikelihoodObjective:
             about = [end - self.units.centre[:, None] for end in (*ends, location)]
             sought = torch.as_tensor(np.concatenate([*about, precision], axis=1)).to(parts.Y)
         X, Y = (torch.nan_to_num(x, 0.0, 0.0, 0.0) for x in (parts.X, parts.Y - centre))
+        X = X - X.mean(dim=-2, keepdim=True)
         noise = None if parts.fixed_noise is None else torch.nan_to_num(parts.fixed_noise, 1.0)
         return _Data(X, Y, noise, observed, sought)
 
@@ -153,8 +155,13 @@ class MarginalLikelihoodObjective:
 
         Natural units; constants are about the centre of the targets.
         """
-        parts = torch.as_tensor(values).to(self._data.Y).split(self._chunk)
-        chunks = zip(self._select(replicates), parts, strict=True)
+        is_new = self._selected is None or not np.array_equal(self._selected[0], replicates)
+        sent = self._sent(values, replicates) if is_new else self._sent(values)
+        if is_new:
+            sent, index = sent[:, :-1], sent[:, -1].long()
+            self._selected = replicates, [self._data.rows(i) for i in index.split(self._chunk)]
+        assert self._selected is not None  # for the type checker
+        chunks = zip(self._selected[1], sent.to(self._data.Y).split(self._chunk), strict=True)
         return torch.cat([self._likelihood(*chunk) for chunk in chunks]).cpu().double().numpy()
 
     def _likelihood(self, data: _Data, values: Tensor) -> Tensor:
@@ -173,15 +180,18 @@ class MarginalLikelihoodObjective:
 
     def _named(self, data: _Data, values: Tensor) -> Hyperparameters:
         r"""The hyperparameters in rows, with a fixed value for those that the model lacks."""
-        one = values.new_ones(len(values))
-        named = {"outputscale": one, "constant": torch.zeros_like(one)}
+        named: dict[str, Tensor | None] = {"outputscale": None}
+        if not any(
+            one.name == "constant" for one in self.moved
+        ):  # it is 0, or replaced by the best one
+            named["constant"] = values.new_zeros(len(values))
         if data.fixed_noise is not None:
             named["noise"] = data.fixed_noise
         for hyperparameter, slice_ in zip(self.moved, self.slices, strict=True):
             block = values[:, slice_]
             scalar = hyperparameter.name in ("outputscale", "constant")
             named[hyperparameter.name] = block.squeeze(-1) if scalar else block
-        return Hyperparameters(**named)
+        return Hyperparameters(**named)  # type: ignore[arg-type]
 
     def natural(self, theta: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
         r"""Parameters in natural units about the centre, and their derivatives, `rows x p`."""
@@ -216,8 +226,9 @@ class MarginalLikelihoodObjective:
         replicates = np.arange(len(theta))
         values, _ = self.natural(theta, replicates)
         natural = self._absolute(values, replicates)
+        sent = self._sent(natural, keep)
         for hyperparameter, slice_ in zip(self.moved, self.slices, strict=True):
-            hyperparameter.write(natural[:, slice_], keep)
+            hyperparameter.write(sent[:, slice_], sent[:, -1] > 0)
         self.write_constant(values, keep)
         return theta
 
@@ -225,7 +236,12 @@ class MarginalLikelihoodObjective:
         r"""Set the constant to the best one for parameters `R x p` in natural units."""
         if self._constant is not None:
             constant = self._likelihoods(values, np.arange(len(values)))[:, 1] + self.units.centre
-            self._constant.write(constant[:, None], keep)
+            sent = self._sent(constant, keep)
+            self._constant.write(sent[:, :1], sent[:, 1] > 0)
+
+    def _sent(self, *columns: ndarray) -> Tensor:
+        r"""Columns on the device of the model, in one upload."""
+        return torch.as_tensor(np.column_stack(columns)).to(self.like.device)
 
     def broken_data(self) -> dict[int, str]:
         r"""The replicates that cannot be fitted, each with the reason."""
@@ -233,12 +249,6 @@ class MarginalLikelihoodObjective:
         return dict.fromkeys(broken, "the training data are not finite") | dict.fromkeys(
             empty, "no point is observed"
         )
-
-    def _select(self, replicates: ndarray) -> list[_Data]:
-        if self._selected is None or not np.array_equal(self._selected[0], replicates):
-            index = torch.as_tensor(replicates, device=self._data.Y.device)
-            self._selected = (replicates, [self._data.rows(i) for i in index.split(self._chunk)])
-        return self._selected[1]
 
 
 def _layout(hyperparameters: Sequence[Hyperparameter]) -> tuple[list[slice], ndarray]:
@@ -264,13 +274,13 @@ class Hyperparameters(NamedTuple):
     Args:
         lengthscale: `rows x d`, or `rows x 1` for one that all inputs share.
         noise: Noise variances, `rows x n`, or `rows x 1` for one that all points share.
-        outputscale: Signal variances, `rows`.
+        outputscale: Signal variances, `rows`; None if they are 1.
         constant: Prior means, `rows`.
     """
 
     lengthscale: Tensor
     noise: Tensor
-    outputscale: Tensor
+    outputscale: Tensor | None
     constant: Tensor
 
 
@@ -288,6 +298,12 @@ class BestConstant(NamedTuple):
     upper: Tensor
     location: Tensor
     precision: Tensor
+
+    def of(self, products: Tensor) -> Tensor:
+        r"""The constant, `rows`, from `1' A^-1 1` and `1' A^-1 Y`, `rows x 2`."""
+        own, pull = products.unbind(-1)
+        pull = torch.addcmul(pull, self.precision, self.location)
+        return (pull / (own + self.precision)).clamp(self.lower, self.upper)
 
 
 class LogMarginalLikelihood(NamedTuple):
@@ -327,7 +343,8 @@ def log_marginal_likelihood(
     Source: [Rasmussen2006gp]_, Eqs. (5.8) and (5.9).
 
     Args:
-        X: Inputs, `rows x n x d`, distinct points or not.
+        X: Inputs, `rows x n x d`, distinct points or not. Centre them: derivatives in lengthscales
+            are differences of squares, and lose digits with the distance from 0.
         Y: Targets, `rows x n`.
         hyperparameters: Those of every row.
         nu: The smoothness of the Matern kernel, 0.5, 1.5 or 2.5; infinite for the squared
@@ -348,82 +365,73 @@ def log_marginal_likelihood(
     lengthscale, noise, outputscale, constant = hyperparameters
     X, Y = as_floating(X, "X").to(lengthscale), as_floating(Y, "Y").to(lengthscale)
     Z = X / lengthscale.unsqueeze(-2)
-    Z = Z - Z.mean(dim=-2, keepdim=True)  # gradients are differences of squares
     # The matrix-product form of distances is off by 1e-8 for close points: too much for Matern.
     distance = torch.cdist(Z, Z, compute_mode="donot_use_mm_for_euclid_dist")
     correlation, slope = correlation_and_slope(distance.square_(), nu)  # rows x n x n
-    covariance = outputscale[:, None, None] * correlation
+    # A copy in any case: the profile of a squared exponential is its slope, which is used below.
+    covariance = correlation * (1.0 if outputscale is None else outputscale[:, None, None])
+    ones = torch.ones_like(Y)
     if observed is not None:
-        covariance, noise = _leave_out(observed, covariance, noise)
+        # Independent standard normals in place of unobserved rows, whose targets are 0.
+        pairs = observed.unsqueeze(-1) & observed.unsqueeze(-2)
+        covariance, noise = covariance * pairs, torch.where(observed, noise, 1.0)
+        ones, Y = ones * observed, Y * observed
     covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
     factor, info = torch.linalg.cholesky_ex(covariance)
     failed = info > 0
-    if not may_look(failed) or failed.any():
+    may_fail = not may_look(failed) or bool(failed.any())
+    if may_fail:
         # What is left of a matrix without a factor may be singular: no inverse.
-        factor = factor.masked_fill(failed[:, None, None], 0.0)
         factor.diagonal(dim1=-2, dim2=-1).masked_fill_(failed.unsqueeze(-1), 1.0)
     # The gradient reads every entry of the inverse: solves would save nothing.
     inverse = torch.cholesky_inverse(factor)
+    both = torch.stack([ones, Y], dim=-1)
+    pull, weights = (inverse @ both).unbind(-1)  # A^-1 1, A^-1 Y
     if best_constant is not None:
-        constant = _solve_constant(inverse, Y, observed, best_constant)
-    residual = Y - constant.unsqueeze(-1)
-    residual = residual if observed is None else residual * observed
-    weights = inverse @ residual.unsqueeze(-1)  # rows x n x 1
-    log_determinant = 2.0 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    count = Y.shape[-1] if observed is None else observed.sum(-1).to(Y)
+        constant = best_constant.of((both.mT @ pull.unsqueeze(-1)).squeeze(-1))
+    shift = constant.unsqueeze(-1)
+    residual = torch.addcmul(Y, ones, shift, value=-1)
+    weights = torch.addcmul(weights, pull, shift, value=-1).unsqueeze(-1)  # rows x n x 1
+    half_log_determinant = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    count = Y.shape[-1] if observed is None else ones.sum(-1)
     fit = (residual * weights.squeeze(-1)).sum(-1)
-    value = -0.5 * (fit + log_determinant + count * math.log(2.0 * math.pi))
-    value = torch.where(info == 0, value, torch.nan)
+    value = -torch.add(half_log_determinant, fit, alpha=0.5) - count * (0.5 * math.log(2 * math.pi))
+    value = value.masked_fill(failed, torch.nan) if may_fail else value
     # Eq. (5.9): d value / d theta = tr(S dA / d theta) / 2 with S = w w' - A^-1
-    sensitivity = torch.baddbmm(inverse, weights, weights.mT, beta=-1.0)
+    sensitivity = (weights * weights.mT).sub_(inverse)
     if observed is not None:
-        sensitivity *= observed.unsqueeze(-1) & observed.unsqueeze(-2)
+        sensitivity *= pairs
     diagonal = sensitivity.diagonal(dim1=-2, dim2=-1)
-    # tr(S A) = y' A^-1 y - n, and of A all but the noise is proportional to the outputscale.
-    signal = fit - count - (diagonal * noise).sum(-1)
+    of_outputscale = None
+    if outputscale is not None:
+        # tr(S A) = y' A^-1 y - n, and of A all but the noise is proportional to the outputscale.
+        of_outputscale = 0.5 * (fit - count - (diagonal * noise).sum(-1)) / outputscale
     gradient = Hyperparameters(
         lengthscale=lengthscale_gradient(Z, sensitivity * slope, outputscale, lengthscale),
         noise=_noise_gradient(diagonal, hyperparameters.noise),
-        outputscale=0.5 * signal / outputscale,
+        outputscale=of_outputscale,
         constant=weights.sum((-2, -1)),
     )
     return LogMarginalLikelihood(value, gradient, constant)
 
 
-def _solve_constant(
-    inverse: Tensor, Y: Tensor, observed: Tensor | None, sought: BestConstant
-) -> Tensor:
-    if observed is None:
-        pull = inverse.sum(-1)  # A^-1 1
-    else:
-        pull = (inverse @ observed.to(Y).unsqueeze(-1)).squeeze(-1) * observed
-    numerator = (pull * Y).sum(-1) + sought.precision * sought.location
-    return (numerator / (pull.sum(-1) + sought.precision)).clamp(sought.lower, sought.upper)
-
-
-def _leave_out(observed: Tensor, covariance: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Replace unobserved rows by independent standard normals; their residuals become 0 later."""
-    pairs = observed.unsqueeze(-1) & observed.unsqueeze(-2)
-    return covariance * pairs, torch.where(observed, noise, 1.0)
-
-
 def lengthscale_gradient(
-    Z: Tensor, weighted: Tensor, outputscale: Tensor, lengthscale: Tensor
+    Z: Tensor, weighted: Tensor, outputscale: Tensor | None, lengthscale: Tensor
 ) -> Tensor:
     r"""`sum_ij W_ij (z_i - z_j)^2 / (2 l)` for each input without an `n x n x d` tensor."""
-    # W is symmetric: half the sum is `sum_i z_i^2 sum_j W_ij - z'W z`. The two terms grow with the
-    # distance of the inputs from 0 and cancel, for which the caller centres Z.
-    squares = (Z * Z * weighted.sum(-1, keepdim=True)).sum(-2)
-    products = (Z * (weighted @ Z)).sum(-2)
-    gradient = (squares - products) * outputscale.unsqueeze(-1)
+    # W is symmetric: half the sum is `sum_i z_i (z_i sum_j W_ij - (W z)_i)`. The two terms grow
+    # with the distance of the inputs from 0 and cancel, for which the caller centres Z.
+    offset = (Z * weighted.sum(-1, keepdim=True)).sub_(weighted @ Z)
+    gradient = offset.mul_(Z).sum(-2)
+    if outputscale is not None:
+        gradient *= outputscale.unsqueeze(-1)
     if lengthscale.shape[-1] == 1:
         gradient = gradient.sum(-1, keepdim=True)
     return gradient / lengthscale
 
 
 def _noise_gradient(diagonal: Tensor, noise: Tensor) -> Tensor:
-    gradient = 0.5 * diagonal
-    return gradient.sum(-1, keepdim=True) if noise.shape[-1] == 1 else gradient
+    return 0.5 * (diagonal.sum(-1, keepdim=True) if noise.shape[-1] == 1 else diagonal)
 
 
 # Units in which a fit works, from the data of each replicate.
@@ -478,11 +486,8 @@ def units_of(parts: ExactGPParts, counted: Tensor) -> Units:
     rounding = 8 * torch.finfo(parts.Y.dtype).eps * centre.abs()
     varies = scale > rounding.clamp_min(torch.finfo(parts.Y.dtype).tiny)
     missing = ~counted.unsqueeze(-1)
-    extent = X.masked_fill(missing, -torch.inf).amax(-2) - X.masked_fill(missing, torch.inf).amin(
-        -2
-    )
-    return Units(
-        centre=centre.squeeze(-1).cpu().numpy(),
-        scale=torch.where(varies, scale, 1.0).squeeze(-1).cpu().numpy(),
-        extent=torch.where(extent > 0, extent, 1.0).cpu().numpy(),
-    )
+    highest, lowest = X.masked_fill(missing, -torch.inf).amax(-2), X.masked_fill(missing, torch.inf)
+    extent = highest - lowest.amin(-2)
+    columns = [centre, torch.where(varies, scale, 1.0), torch.where(extent > 0, extent, 1.0)]
+    joined = torch.cat(columns, dim=-1).cpu().numpy()
+    return Units(centre=joined[:, 0], scale=joined[:, 1], extent=joined[:, 2:])

@@ -1,7 +1,7 @@
 r"""Read the parameters of a GPyTorch model for the closed-form fit, and write them back."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -58,10 +58,11 @@ class Hyperparameter:
     def is_positive(self) -> bool:
         return self.name != "constant"
 
-    def rows(self, values: Tensor) -> ndarray:
-        r"""Values that broadcast to the shape of the parameter as an `R x k` array."""
-        expanded = values.detach().double().cpu().expand(self.raw.shape)
-        return expanded.reshape(self.batch_shape.numel(), -1).numpy()
+    def rows(self, *values: Tensor) -> ndarray:
+        r"""Values that broadcast to the shape of the parameter, `R x k` each, side by side."""
+        count = self.batch_shape.numel()
+        each = [v.detach().double().expand(self.raw.shape).reshape(count, -1) for v in values]
+        return torch.cat(each, dim=1).cpu().numpy()
 
     @property
     def is_profiled(self) -> bool:
@@ -76,10 +77,11 @@ class Hyperparameter:
 
         `unit` is what is of order 1, for the ends of an interval that is open there.
         """
-        lower, upper = np.full((2, *self.rows(self.raw).shape), [[[-np.inf]], [[np.inf]]])
+        shape = 2, self.batch_shape.numel(), self.size
+        lower, upper = np.full(shape, [[[-np.inf]], [[np.inf]]])
         if self.constraint is not None:
-            lower = self.rows(self.constraint.lower_bound)
-            upper = self.rows(self.constraint.upper_bound)
+            ends = self.rows(self.constraint.lower_bound, self.constraint.upper_bound)
+            lower, upper = np.split(ends, 2, axis=1)
             if self.constraint.enforced:  # open at its bounds: softplus never reaches 0
                 lower = lower + _margin(lower, self.raw.dtype, unit)
                 upper = upper - _margin(upper, self.raw.dtype, unit)
@@ -91,7 +93,7 @@ class Hyperparameter:
         return lower, upper
 
     @torch.no_grad()
-    def write(self, values: ndarray, keep: ndarray) -> None:
+    def write(self, values: ndarray | Tensor, keep: ndarray | Tensor) -> None:
         r"""Set the parameter to `R x k` natural values, except for the replicates in `keep`."""
         if not self.raw.requires_grad:
             return
@@ -104,6 +106,15 @@ class Hyperparameter:
         event_dims = raw.dim() - len(self.batch_shape)
         kept = torch.as_tensor(keep, device=raw.device).view((*self.batch_shape, *[1] * event_dims))
         self.raw.copy_(torch.where(kept, self.raw, raw))
+
+
+def natural_rows(hyperparameters: Sequence[Hyperparameter]) -> ndarray:
+    r"""The natural values of several parameters as they are now, `R x p`."""
+    with torch.no_grad():
+        each = [
+            one.natural.double().reshape(one.batch_shape.numel(), -1) for one in hyperparameters
+        ]
+        return torch.cat(each, dim=1).cpu().numpy()
 
 
 @dataclass(frozen=True)
@@ -237,14 +248,17 @@ def _with_priors(
 def _is_same(value: Tensor, hyperparameter: Hyperparameter) -> bool:
     r"""Whether a tensor is the parameter itself: equal now and to first order."""
     natural, raw = hyperparameter.natural, hyperparameter.raw
-    if value.shape != natural.shape or not torch.equal(value, natural):
+    if value.shape != natural.shape:
         return False
     if not (raw.requires_grad and value.requires_grad):
-        return not raw.requires_grad
+        return not raw.requires_grad and torch.equal(value, natural)
     slope, own = (
         torch.autograd.grad(tensor.sum(), raw, allow_unused=True)[0] for tensor in (value, natural)
     )
-    return slope is not None and own is not None and torch.equal(slope, own)
+    if slope is None or own is None:
+        return False
+    with torch.no_grad():  # in one look
+        return torch.equal(torch.stack([value, slope]), torch.stack([natural, own]))
 
 
 def _margin(bound: ndarray, dtype: torch.dtype, unit: ndarray | float) -> ndarray:

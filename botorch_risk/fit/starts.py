@@ -12,6 +12,7 @@ from numpy.random import Generator
 from torch import Size, Tensor
 
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
+from botorch_risk.fit.parameters import natural_rows
 from botorch_risk.fit.priors import draw
 from botorch_risk.fit.results import Optimum
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
@@ -102,7 +103,7 @@ def make_starts(
     hyperparameters; None for no second start.
     """
     moved = objective.moved
-    own = objective.transform(np.concatenate([h.rows(h.natural) for h in moved], axis=1))
+    own = objective.transform(natural_rows(moved))
     blocks = [own]
     if rougher is not None:
         shift = [np.full(h.size, np.log(rougher.get(h.name, 1.0))) for h in moved]

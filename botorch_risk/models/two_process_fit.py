@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from botorch_risk.fit.exact_gp import fit_exact_gp, fit_with_loss_like
 from botorch_risk.fit.objective import MarginalLikelihoodObjective
-from botorch_risk.fit.parameters import NotInClosedFormError, read_exact_gp
+from botorch_risk.fit.parameters import NotInClosedFormError, natural_rows, read_exact_gp
 from botorch_risk.fit.results import FitResult
 from botorch_risk.models.noise_process import NoiseProcess
 from botorch_risk.models.repeats import RepeatedOutcomes
@@ -125,5 +124,4 @@ def _fit_in_closed_form(model: TwoProcessFit) -> FitResult:
 def _set_best_constant(model: SingleTaskGP) -> None:
     r"""Set the constant mean of a model to the best one for its other hyperparameters."""
     objective = MarginalLikelihoodObjective(read_exact_gp(model.train()))
-    values = np.concatenate([one.rows(one.natural) for one in objective.moved], axis=1)
-    objective.write_constant(values, keep=objective.lost)
+    objective.write_constant(natural_rows(objective.moved), keep=objective.lost)

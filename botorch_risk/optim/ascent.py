@@ -9,11 +9,16 @@ from numpy import ndarray
 from botorch_risk.optim.discrete_columns import DiscreteColumns
 from botorch_risk.optim.pointwise import PointwiseEvaluator
 from botorch_risk.projected_bfgs import minimize_rows
+from botorch_risk.projected_bfgs.arrays import Array, Arrays
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
 
 # A start has arrived when this many evaluations have gained less than this, in standard deviations
 # of the acquisition values at raw points.
 WORTHWHILE, PATIENCE = 1e-6, 20
+
+# The rows from which their state lives on the device, if there is one. A step launches 220 kernels
+# there, about 1 ms whatever the rows; in NumPy it takes 0.3 ms and 0.3 us per row, and two waits.
+ROWS_ON_DEVICE = 2**13
 
 
 @dataclass(frozen=True)
@@ -50,20 +55,15 @@ def climb(
     Returns:
         The minima of the standardised values with their sign changed.
     """
-
-    def objective(points: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
-        of_rows = replicates[rows]
-        value, gradient = evaluator.value_and_gradient(points, of_rows)
-        unit = scale.spread[of_rows]
-        return (scale.center[of_rows] - value) / unit, -gradient / unit[:, None]
-
     lower, upper = np.zeros(starts.shape[-1]), np.ones(starts.shape[-1])
     if evaluator.discrete is not None:
         lower, upper = (np.broadcast_to(bound, starts.shape).copy() for bound in (lower, upper))
         held = evaluator.discrete.listed
         lower[:, held] = upper[:, held] = starts[:, held]
+    device = evaluator.box.device
+    is_large = device.type != "cpu" and len(starts) >= ROWS_ON_DEVICE and not evaluator.discrete
     return minimize_rows(
-        objective,
+        _Descent(evaluator, replicates, scale, device if is_large else None),
         starts,
         lower,
         upper,
@@ -72,7 +72,31 @@ def climb(
         worthwhile=WORTHWHILE,
         patience=PATIENCE,
         groups=replicates,
+        device=device if is_large else None,
     )
+
+
+class _Descent:
+    r"""Standardised values with their sign changed, and their gradients, for `minimize_rows`."""
+
+    def __init__(
+        self,
+        evaluator: PointwiseEvaluator,
+        replicates: ndarray,
+        scale: Scale,
+        device: torch.device | None,
+    ) -> None:
+        self._evaluator, self._replicates, self._scale = evaluator, replicates, scale
+        self._device, self._rows = device, replicates[:0]
+
+    def __call__(self, points: Array, rows: ndarray) -> tuple[Array, Array]:
+        if rows is not self._rows:
+            of_rows, self._rows = self._replicates[rows], rows
+            self._packing = self._evaluator.packing(of_rows, self._device)
+            units = np.stack([self._scale.center, self._scale.spread])[:, of_rows]
+            self._center, self._spread = Arrays(self._device).put(units)
+        value, gradient = self._evaluator.value_and_gradient(points, self._packing)
+        return (self._center - value) / self._spread, -gradient / self._spread[:, None]
 
 
 # The least improvement that counts, in standard deviations of the raw values, as in BoTorch.

@@ -18,7 +18,7 @@ from botorch_risk.optim.ascent import Scale, alternate, climb
 from botorch_risk.optim.discrete_columns import Values, discrete_columns
 from botorch_risk.optim.pointwise import PointwiseEvaluator
 from botorch_risk.projected_bfgs.minima import RowStatus
-from botorch_risk.seeding import as_seeds, derive_seed, sobol_points
+from botorch_risk.seeding import as_seeds, derive_seed, sobol_points_of_each
 from botorch_risk.steady import steady
 
 
@@ -69,7 +69,7 @@ def optimize_acqf_replicates(
         eta: The inverse temperature of the Boltzmann rule.
         max_iterations: The most steps from a start.
         batch_limit: The most points to evaluate in one call, all replicates together. Default:
-            2,048 on a CPU, 2^20 on a GPU.
+            8,192 on a CPU, 2^20 on a GPU.
 
     Returns:
         The points, `R x q x d`, and their values, `R`. For `q > 1` the values of the points, each
@@ -151,7 +151,7 @@ def _box(bounds: Tensor, fixed_features: Mapping[int, float]) -> Tensor:
 def _sobol_points(seeds: Sequence[int], count: int, box: Tensor, pick: int) -> ndarray:
     d = box.shape[-1]
     streams = [derive_seed(seed, "raw points", pick) for seed in seeds]
-    return torch.stack([sobol_points(stream, count, d) for stream in streams]).numpy()
+    return sobol_points_of_each(streams, count, d).numpy()
 
 
 def _choose_starts(

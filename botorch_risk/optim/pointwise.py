@@ -1,5 +1,6 @@
 r"""Values and gradients of an acquisition function at points that do not interact."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,41 @@ from botorch_risk.acquisition.pointwise import PointwiseAcquisition, differentia
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.models.fast_marginals import with_fast_marginals
 from botorch_risk.optim.discrete_columns import DiscreteColumns
+from botorch_risk.projected_bfgs.arrays import Array, Arrays
 
 # Points of one call, all replicates counted.
-_POINTS = ChunkSize(cpu=2**11, gpu=2**20)
+_POINTS = ChunkSize(cpu=2**13, gpu=2**20)
+
+
+@dataclass(frozen=True)
+class Packing:
+    r"""Where rows of points are among `R x m` of them, of which each replicate has as many.
+
+    Args:
+        num_replicates: The number `R` of replicates.
+        width: The number `m` of points of each.
+        place: The place of each row; None for as many rows in each replicate.
+    """
+
+    num_replicates: int
+    width: int
+    place: Array | None
+
+    def pack(self, points: Array) -> Array:
+        r"""Rows `rows x d` as `R x m x d`; replicates with fewer rows are padded."""
+        shape = self.num_replicates, self.width, points.shape[1]
+        if self.place is None:
+            return points.reshape(shape)
+        count = self.num_replicates * self.width
+        like: Any = points.new_full if isinstance(points, Tensor) else np.full
+        padded = like((count, points.shape[1]), 0.5)
+        padded[self.place] = points
+        return padded.reshape(shape)
+
+    def unpack(self, results: Array) -> Array:
+        r"""Rows of results `R x m x ...`."""
+        rows = results.reshape(self.num_replicates * self.width, *results.shape[2:])
+        return rows if self.place is None else rows[self.place]
 
 
 class PointwiseEvaluator:
@@ -72,10 +105,14 @@ class PointwiseEvaluator:
             free[self.discrete.listed] = False
         return bool(free.any())
 
-    def scale_up(self, points: ndarray) -> Tensor:
+    def scale_up(self, points: Array) -> Tensor:
         r"""Search points, of the unit cube, in the units of the acquisition's inputs."""
-        inside = self._lower + (self._upper - self._lower) * points
-        X = torch.as_tensor(np.minimum(inside, self._upper)).to(self.box)  # rounding
+        if isinstance(points, Tensor):
+            lower, upper = self.box.to(points)
+            X = torch.minimum(lower + (upper - lower) * points, upper).to(self.box)
+        else:
+            inside = self._lower + (self._upper - self._lower) * points
+            X = torch.as_tensor(np.minimum(inside, self._upper)).to(self.box)  # rounding
         return X if self.discrete is None else self.discrete.put(X, torch.as_tensor(points).to(X))
 
     def values(self, X: Tensor) -> Tensor:
@@ -84,37 +121,46 @@ class PointwiseEvaluator:
 
     def values_at(self, points: ndarray, replicates: ndarray) -> ndarray:
         r"""Values `rows` of rows of search points `rows x d`, by their ascending replicates."""
-        X, slots = self._packed(points, replicates)
+        packing = self.packing(replicates)
         with torch.no_grad():
-            values = self.values(X).cpu().double().numpy()
-        rows: ndarray = values[replicates, slots]
+            values = self.values(self.scale_up(packing.pack(points))).cpu().double().numpy()
+        rows: ndarray = packing.unpack(values)
         return rows
 
-    def value_and_gradient(self, points: ndarray, replicates: ndarray) -> tuple[ndarray, ndarray]:
+    def value_and_gradient(self, points: Array, packing: Packing) -> tuple[Array, Array]:
         r"""Values and gradients at rows of search points, by autograd or the acquisition's own.
 
-        Gradients, `rows x d`, are in the units of the cube, and 0 in discrete columns.
+        Points of NumPy go to the device and the results come back; tensors stay. Gradients,
+        `rows x d`, are in the units of the cube, and 0 in discrete columns.
         """
-        X, slots = self._packed(points, replicates)
+        X = self.scale_up(packing.pack(points))
         pieces = [self._differentiate(chunk) for chunk in X.split(self._chunk, dim=-2)]
         values, gradients = (_joined(parts) for parts in zip(*pieces, strict=True))
-        both = torch.cat([values.unsqueeze(-1), gradients], dim=-1).cpu().double().numpy()
-        rows = both[replicates, slots]  # of one download
-        values, gradients = rows[:, 0], rows[:, 1:] * (self._upper - self._lower)
+        both: Array = torch.cat([values.unsqueeze(-1), gradients], dim=-1)
+        if isinstance(points, Tensor):
+            both, units = both.to(points), self.box[1] - self.box[0]
+        else:  # in one download
+            both, units = both.cpu().double().numpy(), self._upper - self._lower
+        rows = packing.unpack(both)
+        values, gradients = rows[:, 0], rows[:, 1:] * units
         if self.discrete is not None:
             gradients[:, self.discrete.listed] = 0.0
         return values, gradients
 
-    def _packed(self, points: ndarray, replicates: ndarray) -> tuple[Tensor, ndarray]:
-        r"""Rows as inputs `R x m x d`, and the slot of each among the `m` of its replicate."""
+    def packing(self, replicates: ndarray, device: torch.device | None = None) -> Packing:
+        r"""How rows, by their ascending replicates, become points `R x m x d`.
+
+        Args:
+            replicates: The replicate of each row.
+            device: Where the rows are; NumPy by default.
+        """
         counts = np.bincount(replicates, minlength=self._num_replicates)
+        width = int(counts.max(initial=0))
+        if counts.min() == width:
+            return Packing(len(counts), width, None)
         slots = np.arange(len(replicates)) - (np.cumsum(counts) - counts)[replicates]
-        if counts.min() == counts.max():
-            return self.scale_up(points.reshape(len(counts), -1, points.shape[1])), slots
-        # Replicates with fewer rows left are padded, so that one call serves them all.
-        padded = np.full((len(counts), counts.max(), points.shape[1]), 0.5)
-        padded[replicates, slots] = points
-        return self.scale_up(padded), slots
+        place: Array = replicates * width + slots
+        return Packing(len(counts), width, Arrays(device).put(place))
 
     @property
     def _num_replicates(self) -> int:

@@ -14,7 +14,7 @@ from gpytorch.means import ConstantMean
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from botorch_risk.posterior.kernels import StackedKernel, StationaryKernel
+from botorch_risk.posterior.kernels import StackedKernel, StationaryKernel, squared_norms
 from botorch_risk.steady import is_known, remember
 
 
@@ -78,7 +78,9 @@ class ModelState:
         )
 
     def is_current(self) -> bool:
-        r"""Whether nothing was written to or replaced since."""
+        r"""Whether nothing was written to or replaced since; what `torch.compile` traces is."""
+        if torch.compiler.is_compiling():
+            return True
         key = ("state", id(self))
         if is_known(key):
             return True
@@ -154,6 +156,7 @@ class PosteriorCache:
         kernel: The kernel if there are direct formulas for it, else `None`.
         centre: `batch_shape x 1 x d`, near which the inputs lie.
         train_inputs: `batch_shape x n x d`, centred and scaled if `kernel` is known.
+        norms: Their squared norms, `batch_shape x 1 x n`.
         factor: `batch_shape x n x n`, the inverse Cholesky factor of `K + S`; times the root
             of the outputscale if `kernel` is known.
         weights: `batch_shape x 1 x n`, `(K + S)^-1 (y - m)`; times the outputscale likewise.
@@ -166,6 +169,7 @@ class PosteriorCache:
     kernel: StationaryKernel | None
     centre: Tensor
     train_inputs: Tensor
+    norms: Tensor
     factor: Tensor
     weights: Tensor
     constant: Tensor | None
@@ -202,6 +206,7 @@ class PosteriorCache:
             kernel=kernel,
             centre=centre,
             train_inputs=X,
+            norms=squared_norms(X),
             factor=factor * scale.sqrt(),
             weights=(scale * weights).mT,
             constant=constant,
@@ -221,7 +226,7 @@ class PosteriorCache:
         kinds = {(each.train_inputs.shape, each.factor.dtype) for each in caches}
         if not len(kernels) == len(units) == len(caches) or len(kinds) > 1:
             return None
-        names = ("centre", "train_inputs", "factor", "weights", "constant")
+        names = ("centre", "train_inputs", "norms", "factor", "weights", "constant")
         stacked: dict[str, Any] = {
             name: _stacked([getattr(each, name) for each in caches]) for name in names
         }

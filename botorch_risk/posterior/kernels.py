@@ -100,10 +100,15 @@ class StationaryKernel:
             outputscale = torch.ones_like(lengthscale[..., :1])
         return cls(nu=nu, lengthscale=lengthscale, outputscale=outputscale)
 
-    def squared_distance(self, first: Tensor, second: Tensor) -> Tensor:
-        r"""Squared distances of scaled points, as precise as the profile needs."""
+    def squared_distance(
+        self, first: Tensor, second: Tensor, norms: Tensor | None = None
+    ) -> Tensor:
+        r"""Squared distances of scaled points, as precise as the profile needs.
+
+        `norms` are the squared norms of the second points, if they are known.
+        """
         if self.nu != 0.5:
-            return squared_distance(first, second)
+            return squared_distance(first, second, norms)
         # The exponential kernel falls linearly from zero distance: the rounding of a matrix
         # product, 1e-16, would come out of its square root as 1e-8.
         shape = torch.broadcast_shapes(first.shape[:-2], second.shape[:-2])
@@ -147,13 +152,19 @@ class StackedKernel(StationaryKernel):
         return torch.stack(profiles), torch.stack(slopes)
 
 
-def squared_distance(first: Tensor, second: Tensor) -> Tensor:
+def squared_norms(points: Tensor) -> Tensor:
+    r"""Of points `batch_shape x n x d`, as a row, `batch_shape x 1 x n`."""
+    return points.square().sum(dim=-1).unsqueeze(-2)
+
+
+def squared_distance(first: Tensor, second: Tensor, norms: Tensor | None = None) -> Tensor:
     r"""Squared distances of points, `batch_shape x m x n`, by one matrix product.
 
-    The rounding grows with the distance from the origin, so centre the inputs first.
+    The rounding grows with the distance from the origin, so centre the inputs first. `norms` are
+    the `squared_norms` of the second points, if they are known.
     """
     # |z|^2 - 2 z'z' + |z'|^2 cancels where points are close, and may fall below 0.
     cross = first.mul(-2.0) @ second.mT
     cross += first.square().sum(dim=-1, keepdim=True)
-    cross += second.square().sum(dim=-1, keepdim=True).mT
+    cross += squared_norms(second) if norms is None else norms
     return cross.clamp_min_(0.0)

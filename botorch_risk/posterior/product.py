@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from botorch_risk.posterior.cache import PosteriorCache
-from botorch_risk.posterior.kernels import StationaryKernel, squared_distance
+from botorch_risk.posterior.kernels import StationaryKernel, squared_distance, squared_norms
 from botorch_risk.posterior.marginals import MarginalPredictor, Marginals, has_closed_form
 from botorch_risk.posterior.stationary_moments import chunk_size
 from botorch_risk.posterior.t_batch import (
@@ -45,6 +45,7 @@ class _Factors:
     Attributes:
         cache: The factors of the model that these belong to.
         train_X: `batch_shape x n x d_x`, the decisions of the training data, scaled.
+        norms: Their squared norms, `batch_shape x 1 x n`.
         centre: `batch_shape x 1 x d_x`.
         lengthscale: `batch_shape x 1 x d_x`.
         basis: `batch_shape x r x n`, orthonormal rows.
@@ -56,6 +57,7 @@ class _Factors:
 
     cache: PosteriorCache
     train_X: Tensor
+    norms: Tensor
     centre: Tensor
     lengthscale: Tensor
     basis: Tensor
@@ -145,7 +147,9 @@ class ProductMarginals:
         r"""Of decisions with the training data, `batch_shape x m x n`."""
         kernel: Any = factors.cache.kernel
         Z = (self._transformed_decisions(X) - factors.centre) / factors.lengthscale
-        correlation: Tensor = kernel.correlation(squared_distance(Z, factors.train_X))
+        correlation: Tensor = kernel.correlation(
+            squared_distance(Z, factors.train_X, factors.norms)
+        )
         return correlation
 
     @staticmethod
@@ -246,6 +250,7 @@ class ProductMarginals:
         return _Factors(
             cache=cache,
             train_X=X[..., :d_x],
+            norms=squared_norms(X[..., :d_x]),
             centre=centre[..., :d_x],
             lengthscale=lengthscale[..., :d_x],
             basis=basis,

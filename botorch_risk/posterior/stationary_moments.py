@@ -1,5 +1,6 @@
 r"""Posterior moments under a stationary kernel in chunks, with analytic gradients."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -33,7 +34,8 @@ class _StationaryMoments(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, Z: Tensor, cache: PosteriorCache) -> tuple[Tensor, Tensor]:
-        mean, explained, *gradients = _in_chunks(Z, cache, ctx.needs_input_grad[0])
+        grad = ctx.needs_input_grad[0]
+        mean, explained, *gradients = _in_chunks(Z, cache, lambda Z: _moments(Z, cache, grad))
         ctx.save_for_backward(*gradients)
         ctx.shape = Z.shape
         return mean, explained
@@ -136,46 +138,64 @@ def _bound(
     X: Tensor, cache: PosteriorCache, floor: float, width: Tensor, grad: bool
 ) -> tuple[TBatch, Tensor, Tensor | None]:
     r"""The bound at all points of a t-batch, and its gradient if it is wanted."""
+    t_batch, Z = _scaled(X, cache)
     kernel, units = cache.kernel, cache.units
     assert kernel is not None and units is not None  # for the type checker
-    t_batch, mean, variance, gradients = _folded(X, cache, grad)
-    deviation = variance.clamp_min(floor).sqrt_()
     spread = units.scale.abs() * width
-    bound = torch.addcmul(units.offset, mean, units.scale).addcmul_(spread, deviation)
-    if not gradients:
-        return t_batch, bound, None
-    d_mean, d_explained = gradients
-    # d deviation = -prior d explained / (2 deviation), and 0 of a variance that was clamped.
-    slope = (units.prior * spread).mul(-0.5).div(deviation)
-    slope.masked_fill_(variance < floor, 0.0)
-    gradient = d_mean.mul_(units.scale.unsqueeze(-1))
-    gradient = gradient.addcmul_(slope.unsqueeze(-1), d_explained).div_(kernel.lengthscale)
-    return t_batch, bound, gradient
+
+    def of_chunk(Z: Tensor) -> tuple[Tensor, ...]:
+        slope, mean, whitened = _latent(Z, cache, grad)
+        explained = whitened.square().sum(dim=-1)
+        variance = torch.addcmul(units.prior, explained, units.prior, value=-1)
+        deviation = variance.clamp_min(floor).sqrt_()
+        bound = torch.addcmul(units.offset, mean, units.scale).addcmul_(spread, deviation)
+        if slope is None:
+            return (bound,)
+        # d deviation = -prior d explained / (2 deviation), and 0 of a variance that was clamped.
+        share = (units.prior * spread).div(deviation).masked_fill_(variance < floor, 0.0)
+        sensitivity = cache.weights * units.scale.unsqueeze(-1)
+        sensitivity = torch.addcmul(
+            sensitivity, share.unsqueeze(-1), whitened @ cache.factor, value=-1
+        )
+        gradient = _pull_back(sensitivity.mul_(slope), Z, cache.train_inputs)
+        return bound, gradient.div_(kernel.lengthscale)
+
+    bound, *gradients = _in_chunks(Z, cache, of_chunk)
+    return t_batch, bound, gradients[0] if gradients else None
 
 
 def _folded(
     X: Tensor, cache: PosteriorCache, grad: bool
 ) -> tuple[TBatch, Tensor, Tensor, list[Tensor]]:
     r"""Latent mean and variance at all points of a t-batch, and gradients if they are wanted."""
-    kernel, units = cache.kernel, cache.units
-    assert kernel is not None and units is not None  # for the type checker
-    t_batch = TBatch.of(X, cache.factor.shape[:-2])
-    Z = (t_batch.fold(X) - cache.centre).div_(kernel.lengthscale)
-    mean, explained, *gradients = _in_chunks(Z, cache, grad)
+    t_batch, Z = _scaled(X, cache)
+    units = cache.units
+    assert units is not None  # for the type checker
+    mean, explained, *gradients = _in_chunks(Z, cache, lambda Z: _moments(Z, cache, grad))
     variance = torch.addcmul(units.prior, explained, units.prior, value=-1)
     return t_batch, mean, variance, gradients
 
 
-def _in_chunks(Z: Tensor, cache: PosteriorCache, grad: bool) -> list[Tensor]:
-    r"""The moments, and their gradients if they are wanted, of some points at a time."""
+def _scaled(X: Tensor, cache: PosteriorCache) -> tuple[TBatch, Tensor]:
+    r"""All points of a t-batch, `batch_shape x m x d`, as the training inputs are."""
+    assert cache.kernel is not None  # for the type checker
+    t_batch = TBatch.of(X, cache.factor.shape[:-2])
+    return t_batch, (t_batch.fold(X) - cache.centre).div_(cache.kernel.lengthscale)
+
+
+def _in_chunks(
+    Z: Tensor, cache: PosteriorCache, of_chunk: Callable[[Tensor], tuple[Tensor, ...]]
+) -> list[Tensor]:
+    r"""Results `... x m` and `... x m x d` at points, of some points at a time."""
     size = chunk_size(Z, cache.train_inputs.shape[-2])
     if Z.shape[-2] <= size:
-        return list(_moments(Z, cache, grad))
+        return list(of_chunk(Z))
     results: list[Tensor] = []
     for start in range(0, Z.shape[-2], size):
-        parts = _moments(Z.narrow(-2, start, min(size, Z.shape[-2] - start)), cache, grad)
-        results = results or [_room(p, dim, Z) for p, dim in zip(parts, _DIMS, strict=False)]
-        for result, part, dim in zip(results, parts, _DIMS, strict=False):
+        parts = of_chunk(Z.narrow(-2, start, min(size, Z.shape[-2] - start)))
+        dims = [-1 if part.dim() < Z.dim() else -2 for part in parts]  # where the points are
+        results = results or [_room(p, dim, Z) for p, dim in zip(parts, dims, strict=True)]
+        for result, part, dim in zip(results, parts, dims, strict=True):
             result.narrow(dim, start, part.shape[dim]).copy_(part)
     return results
 
@@ -187,28 +207,31 @@ def _room(part: Tensor, dim: int, Z: Tensor) -> Tensor:
     return part.new_empty(shape)
 
 
-# The dimension of the points in a mean, an explained variance and the gradients of both.
-_DIMS = (-1, -1, -2, -2)
-
-
 def _moments(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor, ...]:
-    kernel, train_Z, factor = cache.kernel, cache.train_inputs, cache.factor
+    slope, mean, whitened = _latent(Z, cache, grad)
+    explained = whitened.square().sum(dim=-1)
+    if slope is None:
+        return mean, explained
+    return (
+        mean,
+        explained,
+        _pull_back(cache.weights * slope, Z, cache.train_inputs),
+        _pull_back((whitened @ cache.factor).mul_(slope), Z, cache.train_inputs).mul_(2),
+    )
+
+
+def _latent(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor | None, Tensor, Tensor]:
+    r"""The slope of the correlations if it is wanted, the latent mean and whitened columns."""
+    kernel, slope = cache.kernel, None
     assert kernel is not None  # for the type checker: the caller has looked
-    distance = kernel.squared_distance(Z, train_Z)
+    distance = kernel.squared_distance(Z, cache.train_inputs, cache.norms)
+    if grad:
+        correlation, slope = kernel.correlation_and_slope(distance)
+    else:
+        correlation = kernel.correlation(distance)
     # The variance is the sum of squares of whitened columns: a difference of two products with
     # (K + S)^-1 would lose its digits to rounding.
-    if not grad:
-        correlation = kernel.correlation(distance)
-        whitened = correlation @ factor.mT
-        return (correlation @ cache.weights.mT).squeeze(-1), whitened.square().sum(dim=-1)
-    correlation, slope = kernel.correlation_and_slope(distance)
-    whitened = correlation @ factor.mT
-    return (
-        (correlation @ cache.weights.mT).squeeze(-1),
-        whitened.square().sum(dim=-1),
-        _pull_back(cache.weights * slope, Z, train_Z),
-        _pull_back((whitened @ factor).mul_(slope), Z, train_Z).mul_(2),
-    )
+    return slope, (correlation @ cache.weights.mT).squeeze(-1), correlation @ cache.factor.mT
 
 
 def _pull_back(sensitivity: Tensor, Z: Tensor, train_Z: Tensor) -> Tensor:

@@ -3,9 +3,11 @@ r"""BFGS with projection, vectorised over rows.
 Each row is a problem of its own with its own metric, line search, iteration count and status;
 only the evaluations are shared, and a row that has finished is not evaluated any more.
 
-The state, a few numbers per row, lives in NumPy, where an operation on a small array costs a
-tenth of a call into torch. The caller's objective moves the points to its own device and
-precision.
+The algorithm is written once, in operators and functions that NumPy and PyTorch share. The state, a
+few numbers per row, lives in NumPy by default, where an operation on a small array costs a tenth
+of a call into torch, and the caller's objective moves the points to its own device and precision.
+On an accelerator with thousands of rows it lives there, and the host waits only now and then: rows
+that have finished stay, masked, until it looks which they are.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
+import torch
 from numpy import ndarray
 
+from botorch_risk.projected_bfgs.arrays import Array, Arrays
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
 
 # Armijo's constant: the share of the decrease to first order that a step has to reach.
@@ -30,34 +34,39 @@ ON_BOUND = 1e-10
 # Steps before the decrease that a metric expects is believed.
 LEAST_STEPS = 4
 
-_RUNNING = int(RowStatus.RUNNING)  # which NumPy compares faster than the member
+_RUNNING = float(RowStatus.RUNNING)
 
-Objective = Callable[[ndarray, ndarray], tuple[ndarray, ndarray]]
+Objective = Callable[[Array, ndarray], tuple[Array, Array]]
 
 
 @dataclass
 class _Rows:
-    r"""The rows still running; every field has one entry per row, so that rows can be dropped."""
+    r"""The rows at hand; every field has one entry per row, so that rows can be dropped."""
 
-    index: ndarray  # which row of the caller
-    lower: ndarray
-    upper: ndarray
-    x: ndarray
-    value: ndarray
-    gradient: ndarray
-    held: ndarray  # which coordinates lie at a bound with the gradient pushing outwards
-    metric: ndarray  # rows x p x p, an approximate inverse Hessian
-    fresh: ndarray  # the metric holds no curvature yet
-    step: ndarray  # how much of the direction to try
-    trials: ndarray  # rejected since the last accepted point
-    small: ndarray  # accepted steps in a row that changed almost nothing
-    iterations: ndarray
-    evaluations: ndarray
-    milestone: ndarray  # the value when it last fell by a worthwhile amount
-    since: ndarray  # evaluations since then
+    index: ndarray  # which row of the caller; on the host in any case
+    group: Array
+    lower: Array
+    upper: Array
+    x: Array
+    value: Array
+    gradient: Array
+    held: Array  # which coordinates lie at a bound with the gradient pushing outwards
+    free_gradient: Array  # 0 where held
+    unit: Array  # of changes of the value, for tolerances
+    metric: Array  # rows x p x p, an approximate inverse Hessian
+    fresh: Array  # the metric holds no curvature yet
+    step: Array  # how much of the direction to try
+    trials: Array  # rejected since the last accepted point
+    small: Array  # accepted steps in a row that changed almost nothing
+    iterations: Array
+    evaluations: Array
+    milestone: Array  # the value when it last fell by a worthwhile amount
+    since: Array  # evaluations since then
+    status: Array  # rows that have finished, and are still here, do not change any more
 
-    def keep(self, mask: ndarray) -> _Rows:
-        return replace(self, **{f.name: getattr(self, f.name)[mask] for f in fields(self)})
+    def keep(self, which: Array, index: ndarray) -> _Rows:
+        kept = {f.name: getattr(self, f.name)[which] for f in fields(self) if f.name != "index"}
+        return replace(self, index=index, **kept)
 
 
 def minimize_rows(
@@ -79,6 +88,7 @@ def minimize_rows(
     known: tuple[ndarray, ndarray] | None = None,
     hope: float = 30.0,
     is_out_of_time: Callable[[], bool] = lambda: False,
+    device: torch.device | None = None,
 ) -> Minima:
     r"""Minimise each row of a batch of smooth functions within a box.
 
@@ -89,8 +99,9 @@ def minimize_rows(
 
     Args:
         objective: Maps the points `rows x p` and the index of each among the rows of `start`
-            (finished ones are absent) to values `rows` and gradients `rows x p`. Where a
-            value is not finite, the step of the row is rejected.
+            (finished ones are absent sooner or later) to values `rows` and gradients `rows x p`.
+            Where a value is not finite, the step of the row is rejected. The index is an array of
+            NumPy, and the same object as long as the same rows are left.
         start: `rows x p`. Moved into the box if it lies outside.
         lower: Lower bounds, broadcastable to `rows x p`.
         upper: Upper bounds, likewise. Equal bounds fix a coordinate.
@@ -121,6 +132,8 @@ def minimize_rows(
             none. Rows are compared with it as with rows of their group.
         hope: The factor of this guess; infinite for the first one alone.
         is_out_of_time: Asked before each evaluation; the rows then end as at the iteration limit.
+        device: Where to keep the state, and the points, values and gradients of the objective: as
+            tensors of float64 on a device. Default: as arrays of NumPy.
 
     Raises:
         ValueError: If `start` is not a matrix or a lower bound exceeds its upper bound.
@@ -133,41 +146,53 @@ def minimize_rows(
         array([[0.5],
                [1. ]])
     """
+    on = Arrays(device)
     with np.errstate(all="ignore"):
-        result, rows = _start(objective, start, lower, upper, metric)
-        leaders = None if groups is None else Leaders.of(groups, result.x.shape[1], known, hope)
+        result, rows = _start(on, objective, start, lower, upper, metric, groups)
+        leaders = None if groups is None else Leaders.of(on, groups, rows.x.shape[1], known, hope)
+        steps = 0
         while rows.index.size:
             if is_out_of_time():
-                _retire(rows, np.full(rows.index.size, RowStatus.ITERATION_LIMIT), result)
+                _end(on, rows, rows.status == _RUNNING, RowStatus.ITERATION_LIMIT)
+                _retire(on, rows, result, at_least=0.0)
                 break
-            trial, slope, free = _propose(rows, max_step)
+            trial, slope = _propose(on, rows, max_step)
             value, gradient = objective(trial, rows.index)
-            rows.evaluations += 1
-            status = np.full(rows.index.size, _RUNNING)
-            accepted = _sufficient(rows, value, gradient, slope, precision, noise)
-            if not accepted.all():
-                _backtrack(rows, ~accepted, value, slope, status, precision)
+            running = rows.status == _RUNNING
+            rows.evaluations = rows.evaluations + running
+            accepted = running & _sufficient(on, rows, value, gradient, slope, precision, noise)
+            rejected = running & ~accepted
+            if on.any(rejected):
+                _backtrack(on, rows, rejected, value, slope, precision)
             # One small step may be a bad direction; two in a row are the end of the descent.
-            small = rows.value - value <= relative_tolerance * np.maximum(1.0, np.abs(rows.value))
-            _advance(rows, accepted, trial, value, gradient, free)
-            rows.small = np.where(accepted, np.where(small, rows.small + 1, 0), rows.small)
-            status[accepted & (rows.iterations >= max_iterations)] = RowStatus.ITERATION_LIMIT
-            done = (rows.small >= 2) | _is_flat(rows, gradient_tolerance, decrease_tolerance)
-            status[accepted & done] = RowStatus.CONVERGED
+            small = rows.value - value <= relative_tolerance * rows.unit
+            rows.small = on.functions.where(accepted, (rows.small + 1) * small, rows.small)
+            _advance(on, rows, accepted, trial, value, gradient)
+            late = accepted & (rows.iterations >= max_iterations)
+            _end(on, rows, late, RowStatus.ITERATION_LIMIT)
+            done = (rows.small >= 2) | _is_flat(on, rows, gradient_tolerance, decrease_tolerance)
+            _end(on, rows, accepted & done, RowStatus.CONVERGED)
             if leaders is not None:
-                status[accepted & ~done & _are_overtaken(rows, leaders, noise)] = (
-                    RowStatus.OVERTAKEN
-                )
+                overtaken = accepted & ~done & _are_overtaken(on, rows, leaders, noise)
+                _end(on, rows, overtaken, RowStatus.OVERTAKEN)
             if patience < np.inf:
-                tired = _is_tired(rows, worthwhile, patience)
-                status[tired & (status == _RUNNING)] = RowStatus.CONVERGED
-            rows = _retire(rows, status, result)
-    return result
+                tired = _is_tired(on, rows, worthwhile, patience)
+                _end(on, rows, tired & (rows.status == _RUNNING), RowStatus.CONVERGED)
+            steps += 1
+            if on.is_time_to_look(steps):
+                rows = _retire(on, rows, result, on.few_finished)
+    return result.on_host(on)
 
 
 def _start(
-    objective: Objective, start: ndarray, lower: ndarray, upper: ndarray, metric: ndarray | None
-) -> tuple[Minima, _Rows]:
+    on: Arrays,
+    objective: Objective,
+    start: ndarray,
+    lower: ndarray,
+    upper: ndarray,
+    metric: ndarray | None,
+    groups: ndarray | None,
+) -> tuple[_Ends, _Rows]:
     r"""The first evaluation; rows that fail at once or have nothing to do never start."""
     start = np.array(start, dtype=np.float64)
     if start.ndim != 2:
@@ -175,161 +200,170 @@ def _start(
     lower, upper = (np.broadcast_to(bound, start.shape) for bound in (lower, upper))
     if (lower > upper).any():
         raise ValueError(f"Expected lower bounds up to the upper bounds. Got {lower=}, {upper=}.")
-    count, p = start.shape
-    x, index = _clipped(start, lower, upper), np.arange(count)
+    index = np.arange(len(start))
+    x, lower, upper = on.put(np.stack([start, lower, upper]))
+    x = _clipped(on, x, lower, upper)
     value, gradient = objective(x, index)
-    zeros = np.zeros(count, dtype=np.int64)
+    none = on.functions.zeros_like(value)
     rows = _Rows(
-        index=index, lower=lower, upper=upper, x=x, value=value, gradient=gradient,
-        held=_held(x, gradient, lower, upper),
-        metric=np.zeros((count, p, p)), fresh=np.ones(count, dtype=bool), step=np.ones(count),
-        trials=zeros.copy(), small=zeros.copy(), iterations=zeros.copy(), evaluations=zeros + 1,
-        milestone=value, since=zeros.copy(),
+        index=index, group=on.put(index if groups is None else groups), lower=lower, upper=upper,
+        x=x, value=value, gradient=gradient, held=none, free_gradient=gradient, unit=none,
+        metric=gradient[:, :, None] * on.functions.zeros_like(gradient)[:, None, :],
+        fresh=none == 0, step=none + 1, trials=none, small=none, iterations=none,
+        evaluations=none + 1, milestone=value, since=none, status=none,
     )  # fmt: skip
-    _reset_metric(rows, np.ones(count, dtype=bool))
+    _look_round(on, rows)
+    _reset_metric(on, rows, rows.fresh)
     if metric is not None:
-        known = np.isfinite(metric).all(axis=(1, 2))
-        rows.metric[known], rows.fresh[known] = metric[known], False
-    status = np.full(count, _RUNNING)
+        given = on.put(metric)
+        rows.fresh = ~on.functions.isfinite(given).all(2).all(1)
+        rows.metric = on.functions.where(rows.fresh[:, None, None], rows.metric, given)
     # Nothing can move: all coordinates are fixed, or the start is a stationary point exactly.
-    status[_projected_gradient(rows) <= 0.0] = RowStatus.CONVERGED
-    status[~(np.isfinite(value) & np.isfinite(gradient).all(1))] = RowStatus.FAILED
-    result = Minima(
-        x.copy(), value.copy(), status.copy(), zeros + 1, np.full((count, p, p), np.nan)
-    )
-    return result, _retire(rows, status, result)
+    _end(on, rows, _projected_gradient(on, rows) <= 0.0, RowStatus.CONVERGED)
+    _end(on, rows, ~_are_finite(on, value, gradient), RowStatus.FAILED)
+    result = _Ends(x + 0.0, value + 0.0, none + 0.0, none + 1, rows.metric + on.functions.nan)
+    return result, _retire(on, rows, result, at_least=0.0)
 
 
-def _clipped(x: ndarray, lower: ndarray, upper: ndarray) -> ndarray:
-    inside: ndarray = np.minimum(np.maximum(x, lower), upper)
-    return inside
+def _end(on: Arrays, rows: _Rows, which: Array, status: RowStatus) -> None:
+    rows.status = on.put_in(rows.status, which, float(status))
 
 
-def _held(x: ndarray, gradient: ndarray, lower: ndarray, upper: ndarray) -> ndarray:
-    r"""Which coordinates lie at a bound with the gradient pushing outwards."""
-    at_lower = (x <= lower + ON_BOUND) & (gradient > 0)
-    at_upper = (x >= upper - ON_BOUND) & (gradient < 0)
-    return at_lower | at_upper
+def _clipped(on: Arrays, x: Array, lower: Array, upper: Array) -> Array:
+    return on.functions.minimum(on.functions.maximum(x, lower), upper)
 
 
-def _projected_gradient(rows: _Rows) -> ndarray:
+def _look_round(on: Arrays, rows: _Rows) -> None:
+    r"""Note what follows from the points, values and gradients."""
+    at_lower = (rows.x <= rows.lower + ON_BOUND) & (rows.gradient > 0)
+    at_upper = (rows.x >= rows.upper - ON_BOUND) & (rows.gradient < 0)
+    rows.held = at_lower | at_upper
+    rows.free_gradient = on.put_in(rows.gradient, rows.held, 0.0)
+    rows.unit = abs(rows.value).clip(1.0)
+
+
+def _projected_gradient(on: Arrays, rows: _Rows) -> Array:
     r"""The longest move of a coordinate under a unit gradient step within the box, `rows`."""
-    moved = _clipped(rows.x - rows.gradient, rows.lower, rows.upper)
-    return np.abs(rows.x - moved).max(axis=1, initial=0.0)
+    moved = _clipped(on, rows.x - rows.gradient, rows.lower, rows.upper)
+    return on.largest(rows.x - moved)
 
 
-def _is_flat(rows: _Rows, gradient_tolerance: float, decrease_tolerance: float) -> ndarray:
-    flat = _projected_gradient(rows) <= gradient_tolerance
-    if np.isfinite(decrease_tolerance) and flat.any():
-        # Twice what a Newton step with this metric would gain: a small gradient in a long, flat
-        # valley still promises much.
-        gradient = np.where(rows.held, 0.0, rows.gradient)
-        decrease = np.einsum("ri,rij,rj->r", gradient, rows.metric, gradient)
-        flat &= decrease <= decrease_tolerance
+def _are_finite(on: Arrays, value: Array, gradient: Array) -> Array:
+    return (abs(value) < np.inf) & (on.largest(gradient) < np.inf)
+
+
+def _times(matrix: Array, vector: Array) -> Array:
+    return (matrix @ vector[:, :, None])[:, :, 0]
+
+
+def _promise(rows: _Rows) -> Array:
+    r"""Twice what a Newton step with the metric would gain, `rows`."""
+    return (rows.free_gradient * _times(rows.metric, rows.free_gradient)).sum(1)
+
+
+def _is_flat(on: Arrays, rows: _Rows, longest: float, most: float) -> Array:
+    flat = _projected_gradient(on, rows) <= longest
+    if np.isfinite(most) and on.any(flat):
+        # A small gradient in a long, flat valley still promises much.
+        flat = flat & (_promise(rows) <= most)
     return flat
 
 
-def _is_tired(rows: _Rows, worthwhile: float, patience: float) -> ndarray:
+def _is_tired(on: Arrays, rows: _Rows, worthwhile: float, patience: float) -> Array:
     gained = rows.milestone - rows.value > worthwhile
-    rows.milestone = np.where(gained, rows.value, rows.milestone)
-    rows.since = np.where(gained, 0, rows.since + 1)
-    tired: ndarray = rows.since >= patience
-    return tired
+    rows.milestone = on.functions.where(gained, rows.value, rows.milestone)
+    rows.since = on.put_in(rows.since + 1, gained, 0.0)
+    return rows.since >= patience
 
 
-def _are_overtaken(rows: _Rows, leaders: Leaders, noise: float) -> ndarray:
-    gradient = np.where(rows.held, 0.0, rows.gradient)
-    promise = (gradient * np.matmul(rows.metric, gradient[:, :, None])[:, :, 0]).sum(axis=1)
+def _are_overtaken(on: Arrays, rows: _Rows, leaders: Leaders, noise: float) -> Array:
     # A metric that has seen few steps promises too little.
-    promise[rows.fresh | (rows.iterations < LEAST_STEPS)] = np.inf
-    error = noise * np.maximum(1.0, np.abs(rows.value))
-    return leaders.overtake(rows.index, rows.x, rows.value, gradient, promise, error)
+    is_new = rows.fresh | (rows.iterations < LEAST_STEPS)
+    promise = on.put_in(_promise(rows), is_new, np.inf)
+    error = noise * rows.unit
+    return leaders.overtake(rows.group, rows.x, rows.value, rows.free_gradient, promise, error)
 
 
-def _reset_metric(rows: _Rows, mask: ndarray) -> None:
+def _reset_metric(on: Arrays, rows: _Rows, mask: Array) -> None:
     r"""Steepest descent with a first step of at most unit length."""
-    free_gradient = np.where(rows.held, 0.0, rows.gradient)
     # Without curvature a gradient says where to go and not how far: a long one, in whatever units,
     # must not throw the first step across the box.
-    scale = 1.0 / np.maximum(1.0, np.linalg.norm(free_gradient, axis=1))
-    identity = np.eye(rows.x.shape[1])
-    rows.metric[mask] = scale[mask, None, None] * identity
-    rows.fresh[mask] = True
+    scale = 1.0 / ((rows.free_gradient**2).sum(1) ** 0.5).clip(1.0)
+    steepest = scale[:, None, None] * on.identity(rows.x.shape[1])
+    rows.metric = on.functions.where(mask[:, None, None], steepest, rows.metric)
+    rows.fresh = rows.fresh | mask
 
 
-def _propose(rows: _Rows, max_step: float) -> tuple[ndarray, ndarray, ndarray]:
-    r"""The next point of each row, the decrease to first order, and the free coordinates."""
+def _propose(on: Arrays, rows: _Rows, max_step: float) -> tuple[Array, Array]:
+    r"""The next point of each row, and the decrease to first order."""
     # Bertsekas: a metric that mixes held and free coordinates need not give a descent direction
     # once the step is clipped. Restricted to the free ones it does.
-    free = ~rows.held
-    gradient = np.where(free, rows.gradient, 0.0)
-    direction = np.where(free, -np.matmul(rows.metric, gradient[:, :, None])[:, :, 0], 0.0)
+    direction = on.put_in(_times(rows.metric, rows.free_gradient), rows.held, 0.0)
     factor = rows.step
     if max_step < np.inf:
-        largest = np.abs(direction).max(axis=1, initial=0.0)
-        factor = factor * np.minimum(1.0, max_step / np.maximum(largest, 1e-300))
-    trial = _clipped(rows.x + factor[:, None] * direction, rows.lower, rows.upper)
+        factor = factor * (max_step / on.largest(direction).clip(1e-300)).clip(None, 1.0)
+    trial = _clipped(on, rows.x - factor[:, None] * direction, rows.lower, rows.upper)
     # Along the clipped step, not along the direction: the path bends at the bounds.
-    slope = (gradient * (trial - rows.x)).sum(axis=1)
-    return trial, slope, free
+    return trial, (rows.free_gradient * (trial - rows.x)).sum(1)
 
 
 def _sufficient(
-    rows: _Rows, value: ndarray, gradient: ndarray, slope: ndarray, precision: float, noise: float
-) -> ndarray:
+    on: Arrays,
+    rows: _Rows,
+    value: Array,
+    gradient: Array,
+    slope: Array,
+    precision: float,
+    noise: float,
+) -> Array:
     r"""Armijo's rule; where the expected decrease drowns in rounding any decrease will do."""
     # Armijo's margin, 1e-4 of the expected decrease, is lost in the rounding of two values well
     # before the decrease itself is.
-    unit = np.maximum(1.0, np.abs(rows.value))
     decrease = value <= rows.value + SUFFICIENT_DECREASE * slope
-    decrease |= (-slope <= 1e3 * precision * unit) & (value <= rows.value)
+    decrease |= (-slope <= 1e3 * precision * rows.unit) & (value <= rows.value)
     if noise:  # the gradient still tells what values do not
-        flatter = np.linalg.norm(gradient, axis=1) < np.linalg.norm(rows.gradient, axis=1)
-        decrease |= (-slope <= noise * unit) & (value <= rows.value + noise * unit) & flatter
-    return decrease & (slope < 0) & np.isfinite(value) & np.isfinite(gradient).all(axis=1)
+        flatter = (gradient * gradient).sum(1) < (rows.gradient * rows.gradient).sum(1)
+        within = noise * rows.unit
+        decrease |= (-slope <= within) & (value <= rows.value + within) & flatter
+    return decrease & (slope < 0) & _are_finite(on, value, gradient)
 
 
 def _backtrack(
-    rows: _Rows,
-    rejected: ndarray,
-    value: ndarray,
-    slope: ndarray,
-    status: ndarray,
-    precision: float,
+    on: Arrays, rows: _Rows, rejected: Array, value: Array, slope: Array, precision: float
 ) -> None:
     r"""Shorten the step of rejected rows to the minimum of a parabola."""
     # The minimum of the parabola through value and slope at 0 and the rejected value at 1. A value
     # that is not finite gives none: the shortest step then.
     parabola = -slope / (2.0 * (value - rows.value - slope))
-    shrink = np.where(np.isfinite(parabola), parabola, SHRINK_RANGE[0]).clip(*SHRINK_RANGE)
-    rows.step = np.where(rejected, rows.step * shrink, rows.step)
-    rows.trials = np.where(rejected, rows.trials + 1, rows.trials)
+    shrink = on.put_in(parabola, ~(abs(parabola) < np.inf), SHRINK_RANGE[0]).clip(*SHRINK_RANGE)
+    rows.step = on.functions.where(rejected, rows.step * shrink, rows.step)
+    rows.trials = rows.trials + rejected
     exhausted = rejected & ((rows.trials > MAX_TRIALS) | (slope >= 0))
     # A decrease below the rounding error of the objective is indistinguishable from none.
-    expected = precision * np.maximum(1.0, np.abs(rows.value))
-    status[rejected & rows.fresh & (slope < 0) & (-slope <= expected)] = RowStatus.CONVERGED
+    drowned = rejected & (-slope <= precision * rows.unit)
     # Steepest descent has failed too, so that nothing is left to try.
-    status[exhausted & rows.fresh & (status == _RUNNING)] = RowStatus.STALLED
+    _end(on, rows, exhausted & rows.fresh, RowStatus.STALLED)
+    _end(on, rows, drowned & rows.fresh & (slope < 0), RowStatus.CONVERGED)
     # A metric that was learnt elsewhere may mislead here: once more from steepest descent.
-    restart = exhausted & ~rows.fresh
-    restart |= rejected & ~rows.fresh & (-slope <= expected)
-    if restart.any():
-        _reset_metric(rows, restart)
-        rows.step[restart], rows.trials[restart] = 1.0, 0
+    restart = (exhausted | drowned) & ~rows.fresh
+    if on.any(restart):
+        _reset_metric(on, rows, restart)
+        rows.step = on.put_in(rows.step, restart, 1.0)
+        rows.trials = on.put_in(rows.trials, restart, 0.0)
 
 
 def _advance(
-    rows: _Rows, accepted: ndarray, trial: ndarray, value: ndarray, gradient: ndarray, free: ndarray
+    on: Arrays, rows: _Rows, accepted: Array, trial: Array, value: Array, gradient: Array
 ) -> None:
     r"""Move the accepted rows and learn the curvature along their steps."""
+    where = on.functions.where
     # Held coordinates are left out: their gradients turn without any change of theirs, which would
     # be read as curvature. A rejected row has zeros, which change nothing.
-    moved = free & accepted[:, None]
-    change = np.where(moved, trial - rows.x, 0.0)  # s
-    turn = np.where(moved, gradient - rows.gradient, 0.0)  # y
-    curvature = (change * turn).sum(axis=1)
-    long = (turn * turn).sum(axis=1)
-    norms = np.sqrt((change * change).sum(axis=1) * long)
+    unmoved = rows.held | ~accepted[:, None]
+    change = on.put_in(trial - rows.x, unmoved, 0.0)  # s
+    turn = on.put_in(gradient - rows.gradient, unmoved, 0.0)  # y
+    curvature, long = (change * turn).sum(1), (turn * turn).sum(1)
+    norms = ((change * change).sum(1) * long) ** 0.5
     # Only positive curvature keeps the metric positive definite. The line search asks for no more
     # than a decrease (Armijo, not Wolfe), so that it has to be checked.
     convex = accepted & (curvature > 1e-10 * norms)
@@ -337,43 +371,59 @@ def _advance(
     # that starts at the identity would need many updates to forget its units. Where there is no
     # curvature, longer steps will find it.
     first = convex & rows.fresh
-    if first.any() or not convex.all():
-        scale = np.where(first, curvature / long, 1.0)
-        rows.metric[first] = np.eye(trial.shape[1])
-        rows.metric *= np.where(accepted & ~convex, 4.0, scale)[:, None, None]
-    turned = np.matmul(rows.metric, turn[:, :, None])[:, :, 0]  # H y
+    if on.any(first | ~convex):
+        scale = on.put_in(on.put_in(curvature / long, ~first, 1.0), accepted & ~convex, 4.0)
+        identity = on.identity(trial.shape[1])
+        rows.metric = where(first[:, None, None], identity, rows.metric) * scale[:, None, None]
+    turned = _times(rows.metric, turn)  # H y
     # H <- (I - w s y') H (I - w y s') + w s s' with w = 1 / s'y, multiplied out.
-    weight = np.where(convex, 1.0 / curvature, 0.0)
-    square = weight * (weight * (turn * turned).sum(axis=1) + 1.0)
+    weight = on.put_in(1.0 / curvature, ~convex, 0.0)
+    square = weight * (weight * (turn * turned).sum(1) + 1.0)
     outer = change[:, :, None] * (weight[:, None] * turned)[:, None, :]
-    rows.metric += square[:, None, None] * change[:, :, None] * change[:, None, :]
-    rows.metric -= outer + outer.transpose(0, 2, 1)
-    rows.fresh &= ~convex
-    rows.iterations += accepted
-    if accepted.all():
-        rows.x, rows.value, rows.gradient = trial, value, gradient
-        rows.step, rows.trials = np.ones(len(value)), np.zeros(len(value), dtype=np.int64)
-    else:
-        rows.x = np.where(accepted[:, None], trial, rows.x)
-        rows.value = np.where(accepted, value, rows.value)
-        rows.gradient = np.where(accepted[:, None], gradient, rows.gradient)
-        rows.step = np.where(accepted, 1.0, rows.step)
-        rows.trials = np.where(accepted, 0, rows.trials)
-    rows.held = _held(rows.x, rows.gradient, rows.lower, rows.upper)
+    rows.metric = rows.metric + square[:, None, None] * change[:, :, None] * change[:, None, :]
+    rows.metric -= outer + outer.swapaxes(1, 2)
+    rows.fresh = rows.fresh & ~convex
+    rows.iterations = rows.iterations + accepted
+    rows.x = where(accepted[:, None], trial, rows.x)
+    rows.value = where(accepted, value, rows.value)
+    rows.gradient = where(accepted[:, None], gradient, rows.gradient)
+    rows.step = on.put_in(rows.step, accepted, 1.0)
+    rows.trials = on.put_in(rows.trials, accepted, 0.0)
+    _look_round(on, rows)
 
 
-def _retire(rows: _Rows, status: ndarray, result: Minima) -> _Rows:
-    r"""Write the rows that have finished into the result and drop them."""
+@dataclass(frozen=True)
+class _Ends:
+    r"""The rows of the caller: what they hold when they end."""
+
+    x: Array
+    value: Array
+    status: Array
+    evaluations: Array
+    metric: Array
+
+    def on_host(self, on: Arrays) -> Minima:
+        ends = (getattr(self, f.name) for f in fields(self))
+        x, value, status, evaluations, metric = on.get(*ends)
+        return Minima(x, value, status.astype(int), evaluations.astype(int), metric)
+
+
+def _retire(on: Arrays, rows: _Rows, result: _Ends, at_least: float) -> _Rows:
+    r"""Write the rows that have finished into the result and drop them, if they are many."""
+    (status,) = on.get(rows.status)
     finished = status != _RUNNING
-    if not finished.any():
+    if not finished.any() or finished.mean() < at_least:
         return rows
-    index = rows.index[finished]
-    result.x[index], result.value[index] = rows.x[finished], rows.value[finished]
-    result.status[index] = status[finished]
-    learnt = finished & ~rows.fresh
-    result.metric[rows.index[learnt]] = rows.metric[learnt]
-    result.num_evaluations[index] = rows.evaluations[finished]
-    return rows.keep(~finished)
+    order = np.concatenate([np.flatnonzero(finished), np.flatnonzero(~finished)])
+    which, owner = on.put(np.stack([order, rows.index[order]]))
+    count = finished.sum()
+    ended, to, rest = which[:count], owner[:count], which[count:]
+    result.x[to], result.value[to] = rows.x[ended], rows.value[ended]
+    result.status[to], result.evaluations[to] = rows.status[ended], rows.evaluations[ended]
+    # Nothing was learnt of a fresh metric.
+    unknown = rows.fresh[ended][:, None, None]
+    result.metric[to] = on.put_in(rows.metric[ended], unknown, np.nan)
+    return rows.keep(rest, rows.index[order[count:]])
 
 
 # Which rows of a group of minimisations can still end lowest.
@@ -387,63 +437,60 @@ def _retire(rows: _Rows, status: ndarray, result: Minima) -> _Rows:
 NEAR, BOWL = 0.1, 0.1
 
 
-@dataclass(frozen=True)
+@dataclass
 class Leaders:
     r"""The lowest value so far of each group of rows, and its point.
 
     Args:
-        group: The group of each row, `rows`, from 0 on.
-        value: `groups`.
-        x: `groups x p`.
+        on: Where the rows live.
+        value: `groups`, and one more entry, which is of no group.
+        x: Their points, `(groups + 1) x p`.
         hope: How many times the decrease that its metric promises a row may still hope for.
     """
 
-    group: ndarray
-    value: ndarray
-    x: ndarray
+    on: Arrays
+    value: Array
+    x: Array
     hope: float
 
     @classmethod
     def of(
         cls,
-        group: ndarray,
+        on: Arrays,
+        groups: ndarray,
         p: int,
         known: tuple[ndarray, ndarray] | None = None,
         hope: float = 30.0,
     ) -> Leaders:
+        count = groups.max(initial=-1) + 1 if known is None else len(known[1])
+        lowest = np.full((count + 1, 1 + p), np.nan)
         if known is not None:
-            x, value = known
-            return cls(group, np.where(np.isnan(value), np.inf, value), x.copy(), hope)
-        count = group.max(initial=-1) + 1
-        return cls(group, np.full(count, np.inf), np.full((count, p), np.nan), hope)
+            lowest[:-1, 1:], lowest[:-1, 0] = known
+        lowest[:, 0] = np.where(np.isnan(lowest[:, 0]), np.inf, lowest[:, 0])
+        both = on.put(lowest)
+        return cls(on, both[:, 0], both[:, 1:], hope)
 
     def overtake(
-        self,
-        index: ndarray,
-        x: ndarray,
-        value: ndarray,
-        gradient: ndarray,
-        promise: ndarray,
-        error: ndarray,
-    ) -> ndarray:
+        self, group: Array, x: Array, value: Array, gradient: Array, promise: Array, error: Array
+    ) -> Array:
         r"""Compare rows with the lowest of their group, and return which can hardly end lower.
 
         Args:
-            index: Which row each is.
+            group: The group of each, `rows`, from 0 on.
             x: Their points, `rows x p`.
             value: Their values, `rows`.
             gradient: Their gradients, `rows x p`, 0 where a bound holds a coordinate.
             promise: The decrease that the metric of each expects, `rows`.
             error: By how much a value may be wrong, `rows`: a row may fall behind its own past.
         """
-        group = self.group[index]
-        ahead = np.flatnonzero(value < self.value[group])
-        ahead = ahead[np.argsort(-value[ahead], kind="stable")]  # of a group, the lowest last
-        self.value[group[ahead]], self.x[group[ahead]] = value[ahead], x[ahead]
-        gap, offset = value - self.value[group], x - self.x[group]
+        lowest = self.on.lower(self.value, group, value)
+        ahead = (value < self.value[group]) & (value == lowest[group])
+        # A fixed number of rows is written: those that are not ahead, to the entry of no group.
+        self.x[self.on.put_in(group, ~ahead, len(lowest) - 1)] = x
+        self.value = lowest
+        gap, offset = value - lowest[group], x - self.x[group]
         # In the bowl of a minimum at a distance the slope towards it is twice the gap.
-        close = np.abs(offset).max(axis=1, initial=0.0) <= NEAR  # False for NaN
-        slope = (gradient * offset).sum(axis=1)
-        follows = close & (np.abs(slope - 2 * gap) <= BOWL * 2 * gap)
-        overtaken: ndarray = (gap > error) & (follows | (gap - error > self.hope * promise))
-        return overtaken
+        close = self.on.largest(offset) <= NEAR  # False for NaN
+        slope = (gradient * offset).sum(1)
+        follows = close & (abs(slope - 2 * gap) <= BOWL * 2 * gap)
+        return (gap > error) & (follows | (gap - error > self.hope * promise))

@@ -137,8 +137,11 @@ class PickingRiskMeasure(RiskMeasure, ABC):
         check_distribution(values, weights)
         index = self._index(values.nan_to_num(), weights)
         risk = values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
-        (risk,) = _of_finite_rows(lambda values: (risk,), values)
-        return risk, index.where(risk.isfinite(), 0)
+        if may_look(values):
+            (risk,) = _of_finite_rows(lambda values: (risk,), values)
+            return risk, index.where(risk.isfinite(), 0)
+        broken = ~_are_finite(values)
+        return risk.masked_fill(broken, torch.nan), index.masked_fill(broken, 0)
 
 
 def _of_finite_rows(
@@ -149,12 +152,12 @@ def _of_finite_rows(
     Where values may not be looked at there is no error if no row is finite.
     """
     if not may_look(values[0]):
-        finite = torch.stack([each.isfinite().all(dim=-1) for each in values]).all(dim=0)
+        finite = _are_finite(*values)
         results = function(*(each.where(finite.unsqueeze(-1), 0.0) for each in values))
         return tuple(result.where(finite, torch.nan) for result in results)
     if all(each.detach().sum().isfinite() for each in values):  # a sum is cheap, and mostly enough
         return function(*values)
-    finite = torch.stack([each.isfinite().all(dim=-1) for each in values]).all(dim=0)
+    finite = _are_finite(*values)
     if finite.all():
         return function(*values)
     if not finite.any():
@@ -162,6 +165,14 @@ def _of_finite_rows(
         raise InputDataError(f"Expected finite `values`. Got {bad[~bad.isfinite()][0]}.")
     results = function(*(each.where(finite.unsqueeze(-1), 0.0) for each in values))
     return tuple(result.where(finite, torch.nan) for result in results)
+
+
+def _are_finite(first: Tensor, *others: Tensor) -> Tensor:
+    r"""Whether all values of a row are finite."""
+    finite = (first.abs() < torch.inf).all(dim=-1)
+    for values in others:
+        finite &= (values.abs() < torch.inf).all(dim=-1)
+    return finite
 
 
 def check_distribution(values: Tensor, weights: Tensor) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from botorch_risk.arguments import check_nonnegative
 from botorch_risk.risk import mmd
 from botorch_risk.risk.measures import Optimism, RiskMeasure
+from botorch_risk.steady import may_look
 
 _FIRST_ROWS = 16  # of the root of the sensitivity, which belong to the smallest eigenvalues
 
@@ -129,6 +130,8 @@ class MinimaxApproximation(RiskMeasure):
         def below_mean(root: Tensor, rows: Tensor, mean: Tensor) -> Tensor:
             return mean - self.radius * _matvec(root, rows).norm(dim=-1).to(values)
 
+        if not may_look(values):
+            return torch.maximum(below_mean(root, centred, mean).reshape(least.shape), least)
         with torch.no_grad():
             decides = below_mean(root[..., :_FIRST_ROWS, :], centred, mean) > least
         if not decides.any():

@@ -27,7 +27,7 @@ from botorch_risk.arguments import (
 )
 from botorch_risk.models.standardized_gp import one_hot_inputs
 from botorch_risk.optim.multistart import optimize_acqf_replicates
-from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points
+from botorch_risk.seeding import as_seeds, derive_seed, generators, sobol_points_of_each
 
 
 class AcquisitionOfDecisions(AcquisitionFunction):
@@ -431,7 +431,7 @@ def initial_design(bounds: Tensor, seeds: int | Sequence[int], num_points: int) 
     check_counts(num_points=num_points)
     bounds = as_floating(bounds, "bounds")
     streams = [derive_seed(seed, "initial design") for seed in as_seeds(seeds)]
-    unit = torch.stack([sobol_points(stream, num_points, bounds.shape[-1]) for stream in streams])
+    unit = sobol_points_of_each(streams, num_points, bounds.shape[-1])
     lower, upper = bounds.cpu().double()
     return (lower + (upper - lower) * unit).to(bounds)
 

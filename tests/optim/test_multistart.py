@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound, Straddle
 from botorch_risk.environments import InputPerturbation
-from botorch_risk.optim import optimize_acqf_replicates
+from botorch_risk.optim import ascent, optimize_acqf_replicates
 from botorch_risk.risk import Expectation
 
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -53,6 +54,15 @@ def model(*batch_shape: int, dtype: torch.dtype = torch.float64) -> SingleTaskGP
     gp = SingleTaskGP(X, (9 * X).sin().sum(-1, keepdim=True)).eval()
     gp.covar_module.lengthscale = 0.2
     return gp
+
+
+def test_many_rows_live_on_the_device(device: torch.device, monkeypatch: Any) -> None:
+    acqf = UpperConfidenceBound(model(7).to(device), beta=4.0)
+    by_numpy = optimize_acqf_replicates(acqf, BOUNDS.to(device), seeds=range(7))
+    monkeypatch.setattr(ascent, "ROWS_ON_DEVICE", 1)
+    X, values = optimize_acqf_replicates(acqf, BOUNDS.to(device), seeds=range(7))
+    torch.testing.assert_close(X, by_numpy[0], rtol=0.0, atol=1e-6)
+    torch.testing.assert_close(values, by_numpy[1], rtol=0.0, atol=1e-9)
 
 
 def test_every_replicate_reaches_its_own_optimum() -> None:

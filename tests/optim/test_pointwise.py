@@ -40,19 +40,18 @@ def test_with_and_without_evaluate_are_the_same(batch_shape: tuple[int, ...], li
     rows = np.repeat(np.arange(count), [2, 1, 4][:count])
     points = np.random.default_rng(0).uniform(size=(len(rows), 2))
     bound = Bound(gp)
-    values, gradients = PointwiseEvaluator(bound, BOX, count, limit).value_and_gradient(
-        points, rows
-    )
+    evaluator = PointwiseEvaluator(bound, BOX, count, limit)
+    values, gradients = evaluator.value_and_gradient(points, evaluator.packing(rows))
     assert max(bound.sizes) <= max(1, limit // count)
     ordinary = PointwiseEvaluator(UpperConfidenceBound(gp, beta=4.0), BOX, count, limit)
-    expected = ordinary.value_and_gradient(points, rows)
+    expected = ordinary.value_and_gradient(points, ordinary.packing(rows))
     np.testing.assert_allclose(values, expected[0], atol=1e-8)
     np.testing.assert_allclose(gradients, expected[1], atol=1e-6)
 
 
 def test_gradients_are_in_units_of_the_cube() -> None:
     evaluator = PointwiseEvaluator(Bound(model(2)), BOX, 2, 100)
-    rows, points = np.array([0, 1]), np.full((2, 2), 0.4)
+    rows, points = evaluator.packing(np.array([0, 1])), np.full((2, 2), 0.4)
     _, gradients = evaluator.value_and_gradient(points, rows)
     step = np.array([0.0, 1e-6])
     above, _ = evaluator.value_and_gradient(points + step, rows)
@@ -91,7 +90,9 @@ class Parabola:
 def test_an_acquisition_function_may_know_its_gradient(limit: int) -> None:
     evaluator = PointwiseEvaluator(Parabola(), BOX, 2, limit)
     points = np.random.default_rng(0).uniform(size=(5, 2))
-    values, gradients = evaluator.value_and_gradient(points, np.array([0, 0, 0, 1, 1]))
+    values, gradients = evaluator.value_and_gradient(
+        points, evaluator.packing(np.array([0, 0, 0, 1, 1]))
+    )
     X = (BOX[0] + (BOX[1] - BOX[0]) * torch.as_tensor(points)).numpy()
     np.testing.assert_allclose(values, -np.square(X).sum(axis=-1))
     np.testing.assert_allclose(gradients, -2 * X * np.array([2.0, 4.0]))

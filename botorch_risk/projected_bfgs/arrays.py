@@ -1,0 +1,85 @@
+r"""Where the rows of a minimisation live: in NumPy, or in PyTorch on a device.
+
+Operators, indexing, `where`, `minimum`, `maximum`, `isfinite` and `zeros_like` are the same in
+both. The rest is here: above all, what moves numbers and what looks at them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy import ndarray
+
+Array = Any  # an ndarray or a Tensor
+
+# Steps on a device between looks at which rows have finished, and the share of finished rows from
+# which the others are gathered: to evaluate a few in vain costs less than to wait.
+STEPS_BETWEEN_LOOKS = 4
+FEW_FINISHED = 0.25
+
+
+@dataclass(frozen=True)
+class Arrays:
+    r"""NumPy if there is no device, else PyTorch.
+
+    Args:
+        device: Where the tensors are.
+    """
+
+    device: torch.device | None = None
+
+    @property
+    def functions(self) -> Any:
+        return np if self.device is None else torch
+
+    @property
+    def few_finished(self) -> float:
+        r"""The share of finished rows below which they stay with the others."""
+        return 0.0 if self.device is None else FEW_FINISHED
+
+    def is_time_to_look(self, step: int) -> bool:
+        return self.device is None or step % STEPS_BETWEEN_LOOKS == 0
+
+    def any(self, mask: Array) -> bool:
+        r"""Whether there is work for a row; on a device it is done for none as well, unseen."""
+        return self.device is not None or bool(mask.any())
+
+    def put_in(self, array: Array, mask: Array, number: float) -> Array:
+        r"""The array with a number where a mask, which broadcasts to it, is set."""
+        if self.device is None:
+            return np.where(mask, number, array)
+        return array.masked_fill(mask, number)
+
+    def put(self, array: ndarray) -> Array:
+        return array if self.device is None else torch.as_tensor(array).to(self.device)
+
+    def get(self, *arrays: Array) -> list[ndarray]:
+        r"""Arrays with one entry per row on the host, all in one transfer."""
+        if self.device is None:
+            return list(arrays)
+        joined = torch.cat([array.reshape(len(array), -1) for array in arrays], dim=1)
+        ends = np.cumsum([array[0].numel() for array in arrays])
+        parts = np.split(joined.cpu().numpy(), ends[:-1], axis=1)
+        return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
+
+    def identity(self, size: int) -> Array:
+        if self.device is None:
+            return np.eye(size)
+        return torch.eye(size, dtype=torch.double, device=self.device)
+
+    def largest(self, vectors: Array) -> Array:
+        r"""The largest absolute entry of each row."""
+        if self.device is None:
+            return abs(vectors).max(axis=1, initial=0.0)
+        return torch.linalg.vector_norm(vectors, torch.inf, dim=1)
+
+    def lower(self, lowest: Array, group: Array, value: Array) -> Array:
+        r"""`lowest`, or the lowest value of each group where this is lower."""
+        if self.device is not None:
+            return lowest.scatter_reduce(0, group, value, "amin")
+        lowest = lowest.copy()
+        np.minimum.at(lowest, group, value)
+        return lowest

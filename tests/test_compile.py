@@ -1,0 +1,82 @@
+r"""What `torch.compile` traces as one graph: likelihoods, marginals, risks and their bounds.
+
+With the backend that calls PyTorch as before, so that no compiler is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from botorch.models import SingleTaskGP
+from torch import Tensor
+
+from botorch_risk.acquisition import RiskUpperConfidenceBound
+from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.fit import Hyperparameters, log_marginal_likelihood
+from botorch_risk.posterior import MarginalPredictor
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation, RiskMeasure, ValueAtRisk
+from tests.risk.cases import RISK_MEASURES, RiskMeasureCase
+
+# Its iterations end when a gap has closed, which depends on values.
+NOT_ONE_GRAPH = {"mmd_ball"}
+CASES = [case for case in RISK_MEASURES if case.name not in NOT_ONE_GRAPH]
+
+
+def check(function: Callable[..., Any], *arguments: Tensor) -> None:
+    r"""One graph has the values and the gradients that the function has."""
+    torch.compiler.reset()
+    compiled = torch.compile(function, fullgraph=True, backend="eager")
+    found, expected = compiled(*arguments), function(*arguments)
+    torch.testing.assert_close(found, expected)
+    leaves = [each for each in arguments if each.requires_grad]
+    if leaves:
+        gradients = (torch.autograd.grad(each.sum(), leaves) for each in (found, expected))
+        torch.testing.assert_close(*gradients)
+
+
+def gp() -> SingleTaskGP:
+    X = torch.rand(2, 8, 2).double()
+    return SingleTaskGP(X, X.sin().sum(dim=-1, keepdim=True)).eval()
+
+
+@pytest.mark.parametrize("nu", [torch.inf, 2.5])
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_likelihood_with_its_gradient(nu: float, masked: bool) -> None:
+    X, Y, one = torch.rand(2, 8, 2).double(), torch.randn(2, 8).double(), torch.ones(2).double()
+    observed = torch.rand(2, 8) > 0.2 if masked else None
+
+    def likelihood(lengthscale: Tensor, noise: Tensor) -> tuple[Tensor, ...]:
+        theta = Hyperparameters(lengthscale, noise, one, 0 * one)
+        found = log_marginal_likelihood(X, Y, theta, nu, observed)
+        return found.value, *(each for each in found.gradient if each is not None)
+
+    check(likelihood, torch.full((2, 2), 0.3).double(), torch.full((2, 1), 0.1).double())
+
+
+def test_marginals_with_their_gradient() -> None:
+    predictor = MarginalPredictor(gp())
+    predictor(torch.rand(2, 3, 2).double())  # the factors are those of now
+    X = torch.rand(2, 3, 2).double().requires_grad_()
+    check(lambda X: sum(predictor(X)), X)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_risk_with_its_gradient(case: RiskMeasureCase) -> None:
+    measure = case.bind(torch.rand(5, 1).double())
+    values, weights = torch.rand(3, 5).double().requires_grad_(), torch.full((5,), 0.2).double()
+    check(measure, values, weights)
+
+
+MEASURES = [Expectation(), ValueAtRisk(0.1), ConditionalValueAtRisk(0.3)]
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: type(measure).__name__)
+def test_a_bound_of_a_risk_with_its_gradient(measure: RiskMeasure) -> None:
+    w = DiscreteEnvironment(torch.linspace(0, 1, 6).double()[:, None])
+    acqf = RiskUpperConfidenceBound(gp(), w, measure, beta=4.0)
+    X = torch.rand(2, 3, 1).double().requires_grad_()
+    acqf.evaluate(X)
+    check(acqf.evaluate, X)
