@@ -118,6 +118,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         max_noise_variance: float | None = None,
         known_noise: Callable[[Tensor], Tensor] | None = None,
         noise_covar_module: Kernel | None = None,
+        keep_copies: bool = False,
     ) -> None:
         r"""Build both processes.
 
@@ -159,6 +160,11 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 (Eq. 9). Nothing is learnt about the noise then.
             noise_covar_module: Kernel of the noise process; `fixed_noise.noise_kernel` if omitted,
                 whose lengthscales follow the mean's, and BoTorch's default for the spread.
+            keep_copies: Whether each of several equal readings of a row counts. By default
+                readings that are equal, or differ by less than 1e-4 of the spread of other rows,
+                count once if that is no chance, and a warning names their rows: tables are often
+                filled up with copies. What a rounding instrument reads is no copy. Only where the
+                noise is learnt from `"readings"`, which have to be given, not their summary.
 
         Raises:
             BotorchTensorDimensionError: If shapes do not match.
@@ -172,8 +178,13 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         check_nonnegative(noise_beta=noise_beta)
         limits = NoiseLimits(floor=min_noise_variance, ceiling=max_noise_variance)
         learns_from_spread = noise_evidence == "spread" or variance_link != "log"
+        is_learnt = known_noise is None and train_Yvar is None
         X, outcomes = data.read_training_data(
-            train_X, train_Y, train_Yvar, known_noise is None and learns_from_spread
+            train_X,
+            train_Y,
+            train_Yvar,
+            needs_spread=known_noise is None and learns_from_spread,
+            merges_copies=is_learnt and not learns_from_spread and not keep_copies,
         )
         observed = outcomes.counts > 0
         outcome_transform = scale_of_observed(outcome_transform, observed)

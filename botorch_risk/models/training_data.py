@@ -15,11 +15,14 @@ from gpytorch.settings import min_variance
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating
+from botorch_risk.models.copies import describe_copies, find_copies
 from botorch_risk.models.fixed_noise import least_noise
 from botorch_risk.models.repeats import (
     RepeatedOutcomes,
+    as_table,
     describe,
     describe_first,
+    pool_readings,
     pool_repeated_rows,
 )
 
@@ -29,10 +32,12 @@ def read_training_data(
     train_Y: Tensor | Sequence[Tensor] | RepeatedOutcomes,
     train_Yvar: Tensor | Sequence[Tensor] | None,
     needs_spread: bool,
+    merges_copies: bool = False,
 ) -> tuple[Tensor, RepeatedOutcomes]:
     r"""Check training data and pool rows with equal inputs.
 
     `needs_spread` says that the noise is learnt from the spread of repeats, which are needed then.
+    With `merges_copies` readings that are copies count once, and a warning names their rows.
 
     Returns:
         `batch_shape x n' x d` inputs and the statistics of their repeats, without a history of
@@ -42,10 +47,34 @@ def read_training_data(
     outcomes = _as_outcomes(train_Y, train_Yvar)
     validate_inputs(train_X, outcomes)
     train_X, outcomes = train_X.detach(), outcomes.detach()
+    pooled = train_X, outcomes
     if not train_X.shape[:-2]:
-        train_X, outcomes = pool_repeated_rows(train_X, outcomes)
-    validate_outcomes(outcomes, needs_spread)
-    return train_X, outcomes
+        pooled = pool_repeated_rows(train_X, outcomes)
+    if merges_copies and not isinstance(train_Y, RepeatedOutcomes):
+        pooled = _without_copies(train_X, as_table("train_Y", train_Y), pooled)
+    validate_outcomes(pooled[1], needs_spread)
+    return pooled
+
+
+def _without_copies(
+    X: Tensor, Y: Tensor, pooled: tuple[Tensor, RepeatedOutcomes]
+) -> tuple[Tensor, RepeatedOutcomes]:
+    r"""Pooled rows whose copies count once, with a warning; as they are if there are none."""
+    rows = torch.arange(Y.shape[-2], device=Y.device).unsqueeze(-1).expand(Y.shape[-2:])
+    if len(pooled[0]) < len(X):  # not in a batch
+        Y, rows = pool_readings(X, Y)
+    copies = find_copies(Y)
+    if not bool(copies.any()):
+        return pooled
+    warnings.warn(
+        f"Readings of {describe_copies(copies, rows)} are equal, or nearly so, though readings of "
+        "other rows differ: they are taken for copies and count once. Set `keep_copies=True` if "
+        "each was measured.",
+        InputDataWarning,
+        stacklevel=4,
+    )
+    once = RepeatedOutcomes.from_repeats(Y.masked_fill(copies, torch.nan))
+    return pooled[0], once
 
 
 def inputs_of_dataset(data: SupervisedDataset, counts: Tensor | None) -> dict[str, Any]:
