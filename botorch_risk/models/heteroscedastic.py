@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any, Literal, Self
 
@@ -27,7 +28,7 @@ from gpytorch.means import Mean
 from gpytorch.models import GP
 from torch import Tensor
 
-from botorch_risk.arguments import check_nonnegative
+from botorch_risk.arguments import check_nonnegative, check_positive
 from botorch_risk.gradients import predicting_with
 from botorch_risk.models import fixed_noise
 from botorch_risk.models import training_data as data
@@ -37,6 +38,7 @@ from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProc
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.two_process_fit import TwoProcessFit
 from botorch_risk.models.variance_links import scale_of_observed
+from botorch_risk.models.wrong_readings import drop_wrong_readings
 from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
 from botorch_risk.posterior.t_batch import checked_points
 
@@ -90,6 +92,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     train_counts: Tensor
     train_means: Tensor
     train_variances: Tensor
+    dropped_readings: Tensor
 
     # What BoTorch and GPyTorch read of a `SingleTaskGP` is the mean process's.
     likelihood = _of_mean_process("likelihood")
@@ -119,6 +122,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         known_noise: Callable[[Tensor], Tensor] | None = None,
         noise_covar_module: Kernel | None = None,
         keep_copies: bool = False,
+        trim: float | None = None,
     ) -> None:
         r"""Build both processes.
 
@@ -165,6 +169,10 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 count once if that is no chance, and a warning names their rows: tables are often
                 filled up with copies. What a rounding instrument reads is no copy. Only where the
                 noise is learnt from `"readings"`, which have to be given, not their summary.
+            trim: Leave out readings that are wrong: those more than so many standard deviations
+                from what the others predict, at most 5 % of a replicate's. 5.0 is a good choice.
+                The model is fitted up to twice to find them, while it is built;
+                `dropped_readings` has their positions. Needs what `keep_copies` needs.
 
         Raises:
             BotorchTensorDimensionError: If shapes do not match.
@@ -172,20 +180,40 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 row has two though the noise is learnt from their spread, or the outcomes of a
                 single model are constant (a warning names a constant replicate of a batch).
             UnsupportedError: If the outcome transform is not linear, or learns from the data while
-                a replicate of a batch misses rows.
+                a replicate of a batch misses rows, or if there are no readings to `trim`.
             ValueError: If a limit, a beta or a choice is out of its range.
         """
         check_nonnegative(noise_beta=noise_beta)
         limits = NoiseLimits(floor=min_noise_variance, ceiling=max_noise_variance)
         learns_from_spread = noise_evidence == "spread" or variance_link != "log"
-        is_learnt = known_noise is None and train_Yvar is None
-        X, outcomes = data.read_training_data(
+        uses_readings = known_noise is None and train_Yvar is None and not learns_from_spread
+        given = data.read_training_data(
             train_X,
             train_Y,
             train_Yvar,
             needs_spread=known_noise is None and learns_from_spread,
-            merges_copies=is_learnt and not learns_from_spread and not keep_copies,
+            merges_copies=uses_readings and not keep_copies,
         )
+        dropped = torch.zeros(0, given.X.dim(), dtype=torch.long, device=given.X.device)
+        if trim is not None:
+            check_positive(trim=trim)
+            if not uses_readings or given.readings is None:
+                raise UnsupportedError(
+                    "Expected readings from which the noise is learnt, with the log link, if "
+                    f"`trim` is given. Got {trim=}, {type(train_Y)=}, {variance_link=}, "
+                    f"{noise_evidence=}."
+                )
+            options = {
+                "covar_module": covar_module,
+                "mean_module": mean_module,
+                "outcome_transform": outcome_transform,
+                "input_transform": input_transform,
+                "noise_covar_module": noise_covar_module,
+                "min_noise_variance": min_noise_variance,
+                "max_noise_variance": max_noise_variance,
+            }
+            given, dropped = drop_wrong_readings(given, trim, partial(_fitted, options))
+        X, outcomes = given.X, given.outcomes
         observed = outcomes.counts > 0
         outcome_transform = scale_of_observed(outcome_transform, observed)
         noise: NoiseProcess
@@ -215,7 +243,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             input_transform=input_transform,
         )
         self._assemble(mean_model, noise, X, outcomes)
-        self.noise_beta = noise_beta
+        self.noise_beta, self.dropped_readings = noise_beta, dropped
         self._note_noise(noise_of_rows, is_positive)
         self.train()
 
@@ -431,6 +459,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         model = MeanVarianceGP.__new__(MeanVarianceGP)
         model._assemble(mean_model, noise, self.train_X, self._outcomes)
         model.noise_beta, model.is_conditioned = self.noise_beta, True
+        model.dropped_readings = self.dropped_readings
         model._is_noise_current, model._warnings = self._is_noise_current, self._warnings
         model.training = self.training
         return model
@@ -513,6 +542,17 @@ def _observe_again(model: MeanVarianceGP, incompatible_keys: Any) -> None:
     r"""After a model that holds this one has loaded a state: observations are not part of it."""
     if model.noise.fits_with_mean and not model.is_conditioned:
         model.refresh_noise()
+
+
+def _fitted(options: Mapping[str, Any], given: data.TrainingData) -> MeanVarianceGP:
+    r"""A fitted model with copies of the modules in `options`, which a fit changes."""
+    own: dict[str, Any] = {
+        name: copy.deepcopy(value) if isinstance(value, torch.nn.Module) else value
+        for name, value in options.items()
+    }
+    model = MeanVarianceGP(given.X, given.outcomes, **own)
+    model.fit_processes()
+    return model
 
 
 def _default_evidence(link: str, outcomes: RepeatedOutcomes) -> str:

@@ -285,8 +285,8 @@ def pool_readings(X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
     r"""Gather the readings `n x k` of equal rows of `n x d` inputs in one row each.
 
     Returns:
-        `n' x k'` readings in order of first appearance, NaN where there is none, and the row of
-        `Y` of each.
+        `n' x k'` readings in order of first appearance, NaN where there is none, and where in the
+        flattened `Y` each is from.
     """
     first, group = group_equal_rows(X)
     row, column = Y.isfinite().nonzero(as_tuple=True)
@@ -295,10 +295,10 @@ def pool_readings(X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
     counts = torch.bincount(group[row], minlength=len(first))
     slot = torch.arange(len(row), device=X.device) - (counts.cumsum(0) - counts)[group[row]]
     table = Y.new_full((len(first), int(counts.max())), torch.nan)
-    rows = torch.zeros_like(table, dtype=torch.long)
+    origin = torch.zeros_like(table, dtype=torch.long)
     table[group[row], slot] = Y[row, column]
-    rows[group[row], slot] = row
-    return table, rows
+    origin[group[row], slot] = row * Y.shape[-1] + column
+    return table, origin
 
 
 def group_equal_rows(X: Tensor) -> tuple[Tensor, Tensor]:

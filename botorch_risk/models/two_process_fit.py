@@ -133,7 +133,7 @@ def _warn_of_copies_everywhere(model: Any) -> None:
     outcomes = model._outcomes
     repeated = outcomes.counts > 1
     spread = outcomes.variances.where(repeated, 0.0).amax(dim=-2)
-    scale = outcomes.means.var(dim=-2)
+    scale = outcomes.means.var(dim=-2, correction=0)
     suspect = repeated.any(dim=-2) & (spread < _QUIET * scale) & (spread > 0)
     if not bool(suspect.any()) or not bool((outcomes.counts > 0).all()):
         return
