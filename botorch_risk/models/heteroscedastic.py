@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from operator import attrgetter
 from typing import Any, Literal, Self
 
@@ -28,7 +27,7 @@ from gpytorch.means import Mean
 from gpytorch.models import GP
 from torch import Tensor
 
-from botorch_risk.arguments import check_nonnegative, check_positive
+from botorch_risk.arguments import check_nonnegative
 from botorch_risk.gradients import predicting_with
 from botorch_risk.models import fixed_noise
 from botorch_risk.models import training_data as data
@@ -38,7 +37,7 @@ from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProc
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.two_process_fit import TwoProcessFit
 from botorch_risk.models.variance_links import scale_of_observed
-from botorch_risk.models.wrong_readings import drop_wrong_readings
+from botorch_risk.models.wrong_readings import without_wrong_readings
 from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
 from botorch_risk.posterior.t_batch import checked_points
 
@@ -186,33 +185,24 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         check_nonnegative(noise_beta=noise_beta)
         limits = NoiseLimits(floor=min_noise_variance, ceiling=max_noise_variance)
         learns_from_spread = noise_evidence == "spread" or variance_link != "log"
-        uses_readings = known_noise is None and train_Yvar is None and not learns_from_spread
         given = data.read_training_data(
             train_X,
             train_Y,
             train_Yvar,
             needs_spread=known_noise is None and learns_from_spread,
-            merges_copies=uses_readings and not keep_copies,
+            uses_readings=known_noise is None and not learns_from_spread,
+            keep_copies=keep_copies,
         )
-        dropped = torch.zeros(0, given.X.dim(), dtype=torch.long, device=given.X.device)
-        if trim is not None:
-            check_positive(trim=trim)
-            if not uses_readings or given.readings is None:
-                raise UnsupportedError(
-                    "Expected readings from which the noise is learnt, with the log link, if "
-                    f"`trim` is given. Got {trim=}, {type(train_Y)=}, {variance_link=}, "
-                    f"{noise_evidence=}."
-                )
-            options = {
-                "covar_module": covar_module,
-                "mean_module": mean_module,
-                "outcome_transform": outcome_transform,
-                "input_transform": input_transform,
-                "noise_covar_module": noise_covar_module,
-                "min_noise_variance": min_noise_variance,
-                "max_noise_variance": max_noise_variance,
-            }
-            given, dropped = drop_wrong_readings(given, trim, partial(_fitted, options))
+        options = {
+            "covar_module": covar_module,
+            "mean_module": mean_module,
+            "outcome_transform": outcome_transform,
+            "input_transform": input_transform,
+            "noise_covar_module": noise_covar_module,
+            "min_noise_variance": min_noise_variance,
+            "max_noise_variance": max_noise_variance,
+        }
+        given, dropped = without_wrong_readings(given, trim, type(self), options)
         X, outcomes = given.X, given.outcomes
         observed = outcomes.counts > 0
         outcome_transform = scale_of_observed(outcome_transform, observed)
@@ -458,8 +448,8 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     def _with_processes(self, mean_model: Any, noise: NoiseProcess) -> MeanVarianceGP:
         model = MeanVarianceGP.__new__(MeanVarianceGP)
         model._assemble(mean_model, noise, self.train_X, self._outcomes)
-        model.noise_beta, model.is_conditioned = self.noise_beta, True
-        model.dropped_readings = self.dropped_readings
+        model.noise_beta, model.dropped_readings = self.noise_beta, self.dropped_readings
+        model.is_conditioned = True
         model._is_noise_current, model._warnings = self._is_noise_current, self._warnings
         model.training = self.training
         return model
@@ -542,17 +532,6 @@ def _observe_again(model: MeanVarianceGP, incompatible_keys: Any) -> None:
     r"""After a model that holds this one has loaded a state: observations are not part of it."""
     if model.noise.fits_with_mean and not model.is_conditioned:
         model.refresh_noise()
-
-
-def _fitted(options: Mapping[str, Any], given: data.TrainingData) -> MeanVarianceGP:
-    r"""A fitted model with copies of the modules in `options`, which a fit changes."""
-    own: dict[str, Any] = {
-        name: copy.deepcopy(value) if isinstance(value, torch.nn.Module) else value
-        for name, value in options.items()
-    }
-    model = MeanVarianceGP(given.X, given.outcomes, **own)
-    model.fit_processes()
-    return model
 
 
 def _default_evidence(link: str, outcomes: RepeatedOutcomes) -> str:

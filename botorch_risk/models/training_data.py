@@ -35,7 +35,8 @@ class TrainingData:
     Attributes:
         X: `batch_shape x n x d` inputs; distinct ones, except in a batch.
         outcomes: The statistics of their repeats.
-        readings: `batch_shape x n x k`, NaN where one is missing; None if they are not known.
+        readings: `batch_shape x n x k`, NaN where one is missing; None if they are not known or
+            are not used.
         origin: Where in a replicate of the user's `train_Y` each is from, flattened, `m x k`.
         num_columns: Of the user's `train_Y`.
         rows: Which of the `m` rows of `origin` are in `readings`, `n`.
@@ -54,12 +55,14 @@ def read_training_data(
     train_Y: Tensor | Sequence[Tensor] | RepeatedOutcomes,
     train_Yvar: Tensor | Sequence[Tensor] | None,
     needs_spread: bool,
-    merges_copies: bool = False,
+    uses_readings: bool = False,
+    keep_copies: bool = False,
 ) -> TrainingData:
     r"""Check training data and pool rows with equal inputs. Batches keep their rows.
 
     `needs_spread` says that the noise is learnt from the spread of repeats, which are needed then.
-    With `merges_copies` readings that are copies count once, and a warning names their rows.
+    `uses_readings` says that it is learnt from all readings: those that are copies count once,
+    unless they are kept, and a warning names their rows.
     """
     train_X = as_floating(train_X, "train_X")
     outcomes = _as_outcomes(train_Y, train_Yvar)
@@ -69,7 +72,7 @@ def read_training_data(
     if not train_X.shape[:-2]:
         X, pooled = pool_repeated_rows(train_X, outcomes)
     readings, num_columns, origin = None, 0, torch.zeros(0, 0, dtype=torch.long)
-    if not isinstance(train_Y, RepeatedOutcomes) and train_Yvar is None:
+    if uses_readings and not isinstance(train_Y, RepeatedOutcomes) and train_Yvar is None:
         readings = as_table("train_Y", train_Y)
         num_columns = readings.shape[-1]
         if len(X) < len(train_X):  # not in a batch
@@ -77,7 +80,7 @@ def read_training_data(
         else:
             n, k = readings.shape[-2:]
             origin = torch.arange(n * k, device=X.device).reshape(n, k)
-        if merges_copies and bool((copies := find_copies(readings)).any()):
+        if not keep_copies and bool((copies := find_copies(readings)).any()):
             _warn_of_copies(copies, origin.div(num_columns, rounding_mode="floor"))
             readings = readings.masked_fill(copies, torch.nan)
             pooled = RepeatedOutcomes.from_repeats(readings)

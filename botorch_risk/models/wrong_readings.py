@@ -8,19 +8,62 @@ model is fitted again, since wrong readings hide others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
+from botorch.exceptions.errors import UnsupportedError
 from torch import Tensor
 
+from botorch_risk.arguments import check_positive
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.training_data import TrainingData
 
 # The share of the readings of a replicate that may be dropped.
 MOST = 0.05
 NUM_PASSES = 2
+
+
+def without_wrong_readings(
+    data: TrainingData, limit: float | None, kind: Callable[..., Any], options: Mapping[str, Any]
+) -> tuple[TrainingData, Tensor]:
+    r"""Drop wrong readings by fits of another model with the same options.
+
+    Args:
+        data: With readings.
+        limit: As of `drop_wrong_readings`; nothing is dropped if it is None.
+        kind: The class of the model.
+        options: Of the model; of modules, which a fit changes, each fit has copies.
+
+    Returns:
+        As `drop_wrong_readings`.
+
+    Raises:
+        UnsupportedError: If there are no readings from which the noise is learnt.
+        ValueError: If `limit` is not > 0.
+    """
+    if limit is None:
+        return data, torch.zeros(0, data.X.dim(), dtype=torch.long, device=data.X.device)
+    check_positive(trim=limit)
+    if data.readings is None:
+        raise UnsupportedError(
+            "Expected readings from which the noise is learnt, with the log link, if `trim` is "
+            f"given. Got trim={limit} with a summary of readings, with other evidence, or with "
+            "noise that is known."
+        )
+
+    def fitted(kept: TrainingData) -> Any:
+        own = {
+            name: copy.deepcopy(value) if isinstance(value, torch.nn.Module) else value
+            for name, value in options.items()
+        }
+        model = kind(kept.X, kept.outcomes, **own)
+        model.fit_processes()
+        return model
+
+    return drop_wrong_readings(data, limit, fitted)
 
 
 def drop_wrong_readings(
