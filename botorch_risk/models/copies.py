@@ -12,6 +12,7 @@ copies if
 1. they differ by less than `NEARLY_EQUAL` of the spread of other rows;
 2. all rows together hold such a group with a probability below `CHANCE`, where `r` is larger by the
    step of the instrument, and `s` is a low one among the rows that do differ, since noise varies;
+   or several rows are such groups as a whole, and so many have a probability below `CHANCE`;
 3. no other row has the same reading, as instruments give at their limits, or if they round;
 4. the instrument does not round so much that readings where the noise is low are equal.
 """
@@ -62,6 +63,7 @@ def find_copies(Y: Tensor) -> Tensor:
     rounds = (step > COARSE * typical) | (least <= FEW_STEPS * step)
     num_rows = (counts > 1).sum(dim=-2, keepdim=True)
     links = torch.zeros_like(found[..., 1:])  # of a reading and the next larger one
+    of_rows = torch.full_like(spread, torch.inf)  # of all readings of a row
     for m in range(2, k + 1):
         width = ordered[..., m - 1 :] - ordered[..., : k - m + 1]
         ways = _log_binomial(counts.to(Y), m)
@@ -70,8 +72,23 @@ def find_copies(Y: Tensor) -> Tensor:
         copied = (width <= near) & (chance <= math.log(CHANCE))  # False for NaN
         for i in range(m - 1):
             links[..., i : i + k - m + 1] |= copied
+        is_row = (counts == m) & (width[..., :1] <= near)
+        of_rows = chance[..., :1].where(is_row, of_rows)
+    links |= of_rows <= _largest_of_many(of_rows)
     found = found.scatter(-1, order[..., 1:], links)
-    return found & ~shared & ~rounds
+    return found & Y.isfinite() & ~shared & ~rounds
+
+
+def _largest_of_many(chance: Tensor) -> Tensor:
+    r"""The largest expected number at which there are too many rows for chance, `... x 1 x 1`.
+
+    If no more than `e` rows with all readings so near to each other are expected, at least `j` of
+    them have a probability of at most `e^j / j!`. Logarithms are given and returned; -inf without.
+    """
+    ordered = chance.sort(dim=-2).values
+    number = torch.arange(1, ordered.shape[-2] + 1, device=chance.device).to(chance).unsqueeze(-1)
+    is_rare = number * ordered - torch.lgamma(number + 1) <= math.log(CHANCE)
+    return ordered.where(is_rare, -torch.inf).amax(dim=-2, keepdim=True)
 
 
 def _log_binomial(counts: Tensor, m: int) -> Tensor:
