@@ -55,16 +55,19 @@ def find_copies(Y: Tensor) -> Tensor:
     spread = spread.where((counts > 1) & (spread > 0), torch.nan)
     typical = spread.nanquantile(TYPICAL, dim=-2, keepdim=True)  # NaN without any
     near = NEARLY_EQUAL * typical
+    ordered, order = Y.sort(dim=-1)  # NaN last
+    most = 1 + _longest_run(ordered[..., 1:] - ordered[..., :-1] <= near)
+    if most < 2:
+        return found
     low = spread.where(spread > near, torch.nan).nanquantile(LOW, dim=-2, keepdim=True)
     step, shared = _instrument(Y)
-    ordered, order = Y.sort(dim=-1)  # NaN last
     highest, lowest = Y.nan_to_num(-torch.inf).amax(-1, keepdim=True), ordered[..., :1]
     least = (highest - lowest).where(spread > near, torch.inf).amin(dim=-2, keepdim=True)
     rounds = (step > COARSE * typical) | (least <= FEW_STEPS * step)
     num_rows = (counts > 1).sum(dim=-2, keepdim=True)
     links = torch.zeros_like(found[..., 1:])  # of a reading and the next larger one
     of_rows = torch.full_like(spread, torch.inf)  # of all readings of a row
-    for m in range(2, k + 1):
+    for m in range(2, most + 1):
         width = ordered[..., m - 1 :] - ordered[..., : k - m + 1]
         ways = _log_binomial(counts.to(Y), m)
         relative = (width + step) / (low * math.sqrt(2 * math.pi))
@@ -77,6 +80,13 @@ def find_copies(Y: Tensor) -> Tensor:
     links |= of_rows <= _largest_of_many(of_rows)
     found = found.scatter(-1, order[..., 1:], links)
     return found & Y.isfinite() & ~shared & ~rounds
+
+
+def _longest_run(mask: Tensor) -> int:
+    r"""The largest number of neighbours that are all True in the last dimension."""
+    place = torch.arange(1, mask.shape[-1] + 1, device=mask.device).expand(mask.shape)
+    last = place.where(~mask, torch.zeros_like(place)).cummax(dim=-1).values
+    return int((place - last).max())
 
 
 def _largest_of_many(chance: Tensor) -> Tensor:
