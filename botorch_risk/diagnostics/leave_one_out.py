@@ -33,6 +33,11 @@ class LeaveOneOut:
         sample_variances: `batch_shape x n` of the repeats; NaN if they are not used.
         noise_residuals: `batch_shape x n`, of the sample variances, standardised on the scale on
             which the noise is modelled; NaN likewise.
+        noise_ratio: `batch_shape`, of the largest to the smallest noise variance that the model
+            finds at the rows; None if it is not learnt from readings.
+        noise_factor: `batch_shape`, by how much these may be too large or too small: two posterior
+            standard deviations of their logarithm, in the mean over rows. None likewise.
+        num_dropped: Readings that the model left out as wrong.
     """
 
     observed: Tensor
@@ -42,6 +47,9 @@ class LeaveOneOut:
     noise: Tensor
     sample_variances: Tensor
     noise_residuals: Tensor
+    noise_ratio: Tensor | None = None
+    noise_factor: Tensor | None = None
+    num_dropped: int = 0
 
     @property
     def residuals(self) -> Tensor:
@@ -98,6 +106,7 @@ def _of_repeats(model: MeanVarianceGP) -> LeaveOneOut:
     with fantasize():  # at the rows, where an input transform would make several inputs of each
         noise = model.predicted_noise(model.train_X).squeeze(-1)
     variances, residuals = (torch.full_like(f.mean, torch.nan) for _ in range(2))
+    ratio, factor = None, None
     if isinstance(model.noise, LearntNoise) and not model.knows_variances:
         repeated = counts > 1
         of_readings = model.noise.evidence == "readings"
@@ -112,6 +121,7 @@ def _of_repeats(model: MeanVarianceGP) -> LeaveOneOut:
         variances[..., rows] = of_rows.where(seen, nan)
         observed, own = linked.observed, linked.noise
         if of_readings:  # the process has other observations than the sample variances
+            ratio, factor = _extent_of_noise(model, counts > 0)
             given, k = of_rows.where(seen, torch.ones_like(of_rows)), counts[..., rows].clamp_min(2)
             link = model.noise.link
             observed, own = link.observations(given, k), link.observation_noise(given, k)
@@ -125,7 +135,21 @@ def _of_repeats(model: MeanVarianceGP) -> LeaveOneOut:
         noise=noise,
         sample_variances=variances,
         noise_residuals=residuals,
+        noise_ratio=ratio,
+        noise_factor=factor,
+        num_dropped=len(model.dropped_readings),
     )
+
+
+def _extent_of_noise(model: MeanVarianceGP, observed: Tensor) -> tuple[Tensor, Tensor]:
+    r"""How much log noise variances differ between rows and are in doubt, as factors."""
+    assert isinstance(model.noise, LearntNoise)
+    with fantasize():
+        mean, variance = model.noise.marginals(model.train_X)
+    highest = mean.where(observed, -torch.inf).amax(dim=-1)
+    lowest = mean.where(observed, torch.inf).amin(dim=-1)
+    deviation = variance.sqrt().where(observed, torch.nan).nanmean(dim=-1)
+    return (highest - lowest).exp(), (2 * deviation).exp()
 
 
 @dataclass(frozen=True)
@@ -160,6 +184,9 @@ def _without_each_row(model: Any) -> _Rows:
     return _Rows(*(part.squeeze(-1) for part in (observed, mean, variance, noise)))
 
 
+# The noise is nearly constant for want of evidence if its variances differ by less than this factor
+# between rows, and may be off by more than the second one.
+NEARLY_CONSTANT, IN_DOUBT = 2.0, 2.5
 FEWEST = 8  # rows without which nothing can be said
 SURPRISE = 0.01  # probability under a right model at which it is called wrong
 
@@ -182,7 +209,8 @@ def verdict(check: LeaveOneOut) -> Verdict:
     Each test is at 1 %: the sum of the squared residuals against chi-square, of the outcomes and of
     the sample variances, and the rank correlation of the size of the residuals with the predicted
     noise. Residuals of neighbours are correlated and hyperparameters are fitted to the same rows,
-    so that these are rules of thumb.
+    so that these are rules of thumb. Two notes change no judgement: how many readings were left out
+    as wrong, and that the noise is nearly constant for want of evidence.
 
     Example:
         >>> import torch
@@ -197,15 +225,38 @@ def verdict(check: LeaveOneOut) -> Verdict:
     residuals, noise = (part.flatten().cpu().numpy() for part in (check.residuals, check.noise))
     known = np.isfinite(residuals)
     residuals, noise = residuals[known], noise[known]
+    notes = [_of_dropped(check.num_dropped), _of_evidence(check)]
     if len(residuals) < FEWEST:
-        return Verdict(False, f"{len(residuals)} rows are too few to tell; take {FEWEST} or more.")
+        few = f"{len(residuals)} rows are too few to tell; take {FEWEST} or more."
+        return Verdict(False, " ".join([few, *filter(None, notes)]))
     findings = [_of_outcomes(residuals)]
     variances = check.noise_residuals.flatten().cpu().numpy()
     variances = variances[np.isfinite(variances)]
     if len(variances) >= FEWEST:
         findings += [_of_noise(variances), _of_trend(residuals, noise)]
     trusted = all(one.trusted for one in findings)
-    return Verdict(trusted, " ".join(one.sentence for one in findings if one.sentence))
+    sentences = [one.sentence for one in findings] + notes
+    return Verdict(trusted, " ".join(filter(None, sentences)))
+
+
+def _of_dropped(count: int) -> str:
+    if count == 0:
+        return ""
+    were = "reading was" if count == 1 else "readings were"
+    return f"{count} {were} left out as wrong: see `dropped_readings` of the model."
+
+
+def _of_evidence(check: LeaveOneOut) -> str:
+    r"""A word about noise that is nearly constant because nothing is known of it."""
+    if check.noise_ratio is None or check.noise_factor is None:
+        return ""
+    ratio, factor = (float(part.median()) for part in (check.noise_ratio, check.noise_factor))
+    if not (ratio < NEARLY_CONSTANT and factor > IN_DOUBT):
+        return ""
+    return (
+        "The readings say little of the noise: it is taken to be nearly constant, and may be "
+        f"{factor:.1f} times larger or smaller."
+    )
 
 
 def _of_outcomes(residuals: ndarray) -> Verdict:

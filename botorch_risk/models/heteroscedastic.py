@@ -37,6 +37,7 @@ from botorch_risk.models.noise_process import KnownNoise, NoiseLimits, NoiseProc
 from botorch_risk.models.repeats import RepeatedOutcomes
 from botorch_risk.models.two_process_fit import TwoProcessFit
 from botorch_risk.models.variance_links import scale_of_observed
+from botorch_risk.models.wrong_readings import without_wrong_readings
 from botorch_risk.posterior.marginals import MarginalPredictor, root_of_beta
 from botorch_risk.posterior.t_batch import checked_points
 
@@ -90,6 +91,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     train_counts: Tensor
     train_means: Tensor
     train_variances: Tensor
+    dropped_readings: Tensor
 
     # What BoTorch and GPyTorch read of a `SingleTaskGP` is the mean process's.
     likelihood = _of_mean_process("likelihood")
@@ -118,6 +120,8 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
         max_noise_variance: float | None = None,
         known_noise: Callable[[Tensor], Tensor] | None = None,
         noise_covar_module: Kernel | None = None,
+        keep_copies: bool = False,
+        trim: float | None = None,
     ) -> None:
         r"""Build both processes.
 
@@ -159,6 +163,15 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 (Eq. 9). Nothing is learnt about the noise then.
             noise_covar_module: Kernel of the noise process; `fixed_noise.noise_kernel` if omitted,
                 whose lengthscales follow the mean's, and BoTorch's default for the spread.
+            keep_copies: Whether each of several equal readings of a row counts. By default
+                readings that are equal, or differ by less than 1e-4 of the spread of other rows,
+                count once if that is no chance, and a warning names their rows: tables are often
+                filled up with copies. What a rounding instrument reads is no copy. Only where the
+                noise is learnt from `"readings"`, which have to be given, not their summary.
+            trim: Leave out readings that are wrong: those more than so many standard deviations
+                from what the others predict, at most 5 % of a replicate's. 5.0 is a good choice.
+                The model is fitted up to twice to find them, while it is built;
+                `dropped_readings` has their positions. Needs what `keep_copies` needs.
 
         Raises:
             BotorchTensorDimensionError: If shapes do not match.
@@ -166,15 +179,31 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
                 row has two though the noise is learnt from their spread, or the outcomes of a
                 single model are constant (a warning names a constant replicate of a batch).
             UnsupportedError: If the outcome transform is not linear, or learns from the data while
-                a replicate of a batch misses rows.
+                a replicate of a batch misses rows, or if there are no readings to `trim`.
             ValueError: If a limit, a beta or a choice is out of its range.
         """
         check_nonnegative(noise_beta=noise_beta)
         limits = NoiseLimits(floor=min_noise_variance, ceiling=max_noise_variance)
         learns_from_spread = noise_evidence == "spread" or variance_link != "log"
-        X, outcomes = data.read_training_data(
-            train_X, train_Y, train_Yvar, known_noise is None and learns_from_spread
+        given = data.read_training_data(
+            train_X,
+            train_Y,
+            train_Yvar,
+            needs_spread=known_noise is None and learns_from_spread,
+            uses_readings=known_noise is None and not learns_from_spread,
+            keep_copies=keep_copies,
         )
+        options = {
+            "covar_module": covar_module,
+            "mean_module": mean_module,
+            "outcome_transform": outcome_transform,
+            "input_transform": input_transform,
+            "noise_covar_module": noise_covar_module,
+            "min_noise_variance": min_noise_variance,
+            "max_noise_variance": max_noise_variance,
+        }
+        given, dropped = without_wrong_readings(given, trim, type(self), options)
+        X, outcomes = given.X, given.outcomes
         observed = outcomes.counts > 0
         outcome_transform = scale_of_observed(outcome_transform, observed)
         noise: NoiseProcess
@@ -204,7 +233,7 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
             input_transform=input_transform,
         )
         self._assemble(mean_model, noise, X, outcomes)
-        self.noise_beta = noise_beta
+        self.noise_beta, self.dropped_readings = noise_beta, dropped
         self._note_noise(noise_of_rows, is_positive)
         self.train()
 
@@ -419,7 +448,8 @@ class MeanVarianceGP(TwoProcessFit, Model, GP, FantasizeMixin):
     def _with_processes(self, mean_model: Any, noise: NoiseProcess) -> MeanVarianceGP:
         model = MeanVarianceGP.__new__(MeanVarianceGP)
         model._assemble(mean_model, noise, self.train_X, self._outcomes)
-        model.noise_beta, model.is_conditioned = self.noise_beta, True
+        model.noise_beta, model.dropped_readings = self.noise_beta, self.dropped_readings
+        model.is_conditioned = True
         model._is_noise_current, model._warnings = self._is_noise_current, self._warnings
         model.training = self.training
         return model

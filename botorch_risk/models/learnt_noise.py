@@ -3,7 +3,7 @@ r"""Learn the noise variance as a Gaussian process on sample variances, or on al
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
@@ -16,7 +16,7 @@ from gpytorch.priors import NormalPrior
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from botorch_risk.fit.laplace_evidence import Readings, find_mode
+from botorch_risk.fit.laplace_evidence import Mode, Readings, find_mode
 from botorch_risk.fit.mean_and_noise import ReadingStatistics, fit_mean_and_noise
 from botorch_risk.fit.results import FitResult
 from botorch_risk.models import fixed_noise
@@ -202,7 +202,7 @@ class LearntNoise(NoiseProcess):
         return fit_mean_and_noise(mean_model, self.model, given, tied=self.is_tied, **options)
 
     def _statistics(self, mean_model: Any, outcomes: RepeatedOutcomes) -> ReadingStatistics:
-        unit = fixed_noise.transform_variance(mean_model, torch.ones_like(self.resolution))
+        unit = self.unit_of(mean_model)
         within = torch.maximum(outcomes.variances.nan_to_num(nan=0.0), self.resolution)
         scale = self.model.outcome_transform
         return ReadingStatistics(
@@ -212,25 +212,42 @@ class LearntNoise(NoiseProcess):
             is_known=scale.is_known.flatten(-2).squeeze(-1),
         )
 
+    def unit_of(self, mean_model: Any) -> Tensor:
+        r"""A variance of 1 of the outcome in the units of the mean's targets, `... x 1 x 1`."""
+        return fixed_noise.transform_variance(mean_model, torch.ones_like(self.resolution))
+
+    @torch.no_grad()
+    def at_mode(self, mean_model: Any, outcomes: RepeatedOutcomes) -> tuple[Mode, Tensor, Readings]:
+        r"""The mode of the log noise variances given all readings, their prior and the readings.
+
+        In the units of the mean's targets and in double precision, `R x n`, `R x n x n`, `R x n`.
+        The mode is a function of the data and of the hyperparameters of both processes.
+        """
+        readings, variance = self._statistics(mean_model, outcomes).read(mean_model)
+        constant = self.model.mean_module.constant.detach().double().reshape(-1)
+        readings = readings._replace(level=readings.level + constant)
+        covariance = readings.masked(_covariance(mean_model) + variance[:, None, None])
+        prior = _covariance(self.model)
+        start = torch.zeros_like(readings.means)
+        return find_mode(covariance, prior, readings, start, last_step=1e-8), prior, readings
+
     @torch.no_grad()
     def observe_readings(self, mean_model: Any, outcomes: RepeatedOutcomes) -> None:
         r"""Replace the observations of the noise by those that all readings make at its mode.
 
         The likelihood at the mode `z` of the process acts on it as Gaussian observations
         `z + slope / weight` of variance `1 / weight` do, whose weight is its expected curvature.
-        The mode is a function of the data and of the hyperparameters of both processes.
         """
         if self.evidence != "readings":
             return
-        readings, variance = self._statistics(mean_model, outcomes).read(mean_model)
+        mode, _, readings = self.at_mode(mean_model, outcomes)
         constant = self.model.mean_module.constant.detach().double().reshape(-1)
-        readings = readings._replace(level=readings.level + constant)
-        covariance = readings.masked(_covariance(mean_model) + variance[:, None, None])
-        mode = observations_at_mode(covariance, _covariance(self.model), readings)
+        found = mode.likelihood.expected_curvature(readings)
         shape = self.model.train_targets.shape
-        informs = (outcomes.counts > 0).squeeze(-1) & (mode.weight > 0).reshape(shape)
-        weight = mode.weight.reshape(shape).where(informs, 1.0)
-        targets = constant.unsqueeze(-1) + mode.offset + mode.slope / mode.weight
+        informs = (outcomes.counts > 0).squeeze(-1) & (found > 0).reshape(shape)
+        weight = found.reshape(shape).where(informs, 1.0)
+        offset = mode.h - readings.level.unsqueeze(-1)
+        targets = constant.unsqueeze(-1) + offset + mode.likelihood.slope / found
         targets = targets.reshape(shape).where(informs, constant.reshape(*shape[:-1], 1))
         noise = (1 / weight).where(informs, worthless(targets))
         self.model.set_train_data(targets=targets.to(self.model.train_targets), strict=False)
@@ -327,30 +344,6 @@ def _typical_level(outcomes: RepeatedOutcomes) -> Tensor:
     squares = (outcomes.means - mean).where(observed, zeros).square().sum(-2, keepdim=True)
     variance = squares / (count - 1).clamp_min(1)
     return TYPICAL_LOG_LEVEL + variance.where(variance > 0, torch.ones_like(variance)).log()
-
-
-class ModeObservations(NamedTuple):
-    r"""The mode of the process of the noise about its constant, and what acts on it, `R x n`."""
-
-    offset: Tensor
-    slope: Tensor
-    weight: Tensor
-
-
-def observations_at_mode(
-    covariance: Tensor, noise_covariance: Tensor, readings: Readings
-) -> ModeObservations:
-    r"""The mode of the log noise variances from their prior mean, with its slopes and weights.
-
-    Args:
-        covariance: Of the mean, masked, `R x n x n`.
-        noise_covariance: Of the log noise variances about `readings.level`, `R x n x n`.
-        readings: The readings.
-    """
-    start = torch.zeros_like(readings.means)
-    mode = find_mode(covariance, noise_covariance, readings, start, last_step=1e-8)
-    weight = mode.likelihood.expected_curvature(readings)
-    return ModeObservations(mode.h - readings.level.unsqueeze(-1), mode.likelihood.slope, weight)
 
 
 def variances_in_sequence(covariance: Tensor, noise: Tensor) -> Tensor:

@@ -83,7 +83,7 @@ class RepeatedOutcomes:
             InputDataError: If a repeat is infinite, a row has no repeat at all, or a noise
                 variance is not positive and finite.
         """
-        Y = _as_table("Y", Y)
+        Y = as_table("Y", Y)
         if Y.dim() < 2:
             raise BotorchTensorDimensionError(
                 f"Expected repeats to have shape `batch_shape x n x k`. Got {Y.shape=}."
@@ -101,7 +101,7 @@ class RepeatedOutcomes:
         if Yvar is None:
             means, variances = _sample_statistics(Y, counts)
         else:
-            means, variances = _weighted_statistics(Y, _as_table("Yvar", Yvar), counts)
+            means, variances = _weighted_statistics(Y, as_table("Yvar", Yvar), counts)
         if allow_missing:
             average = means.nanmean(dim=-2, keepdim=True).nan_to_num(nan=0.0)
             means = means.where(counts > 0, average)
@@ -211,7 +211,7 @@ class RepeatedOutcomes:
         )
 
 
-def _as_table(name: str, Y: Tensor | Sequence[Tensor]) -> Tensor:
+def as_table(name: str, Y: Tensor | Sequence[Tensor]) -> Tensor:
     r"""A table of repeats; the readings of each row, if they are a list, are filled up with NaN."""
     if isinstance(Y, Tensor | np.ndarray):
         return as_floating(Y, name).detach()
@@ -279,6 +279,26 @@ def pool_repeated_rows(X: Tensor, outcomes: RepeatedOutcomes) -> tuple[Tensor, R
     if len(first) == len(X):
         return X, outcomes
     return X[first], outcomes.pool(rows=group, num_rows=len(first))
+
+
+def pool_readings(X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Gather the readings `n x k` of equal rows of `n x d` inputs in one row each.
+
+    Returns:
+        `n' x k'` readings in order of first appearance, NaN where there is none, and where in the
+        flattened `Y` each is from.
+    """
+    first, group = group_equal_rows(X)
+    row, column = Y.isfinite().nonzero(as_tuple=True)
+    order = group[row].argsort(stable=True)
+    row, column = row[order], column[order]
+    counts = torch.bincount(group[row], minlength=len(first))
+    slot = torch.arange(len(row), device=X.device) - (counts.cumsum(0) - counts)[group[row]]
+    table = Y.new_full((len(first), int(counts.max())), torch.nan)
+    origin = torch.zeros_like(table, dtype=torch.long)
+    table[group[row], slot] = Y[row, column]
+    origin[group[row], slot] = row * Y.shape[-1] + column
+    return table, origin
 
 
 def group_equal_rows(X: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,6 +3,7 @@ r"""Read the training data of a mean-variance model, refuse what is wrong and no
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,13 +16,38 @@ from gpytorch.settings import min_variance
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating
+from botorch_risk.models.copies import describe_copies, find_copies
 from botorch_risk.models.fixed_noise import least_noise
 from botorch_risk.models.repeats import (
     RepeatedOutcomes,
+    as_table,
     describe,
     describe_first,
+    pool_readings,
     pool_repeated_rows,
 )
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    r"""Checked training data, without a history of gradients.
+
+    Attributes:
+        X: `batch_shape x n x d` inputs; distinct ones, except in a batch.
+        outcomes: The statistics of their repeats.
+        readings: `batch_shape x n x k`, NaN where one is missing; None if they are not known or
+            are not used.
+        origin: Where in a replicate of the user's `train_Y` each is from, flattened, `m x k`.
+        num_columns: Of the user's `train_Y`.
+        rows: Which of the `m` rows of `origin` are in `readings`, `n`.
+    """
+
+    X: Tensor
+    outcomes: RepeatedOutcomes
+    readings: Tensor | None
+    origin: Tensor
+    num_columns: int
+    rows: Tensor
 
 
 def read_training_data(
@@ -29,23 +55,48 @@ def read_training_data(
     train_Y: Tensor | Sequence[Tensor] | RepeatedOutcomes,
     train_Yvar: Tensor | Sequence[Tensor] | None,
     needs_spread: bool,
-) -> tuple[Tensor, RepeatedOutcomes]:
-    r"""Check training data and pool rows with equal inputs.
+    uses_readings: bool = False,
+    keep_copies: bool = False,
+) -> TrainingData:
+    r"""Check training data and pool rows with equal inputs. Batches keep their rows.
 
     `needs_spread` says that the noise is learnt from the spread of repeats, which are needed then.
-
-    Returns:
-        `batch_shape x n' x d` inputs and the statistics of their repeats, without a history of
-        gradients. Batches keep their rows.
+    `uses_readings` says that it is learnt from all readings: those that are copies count once,
+    unless they are kept, and a warning names their rows.
     """
     train_X = as_floating(train_X, "train_X")
     outcomes = _as_outcomes(train_Y, train_Yvar)
     validate_inputs(train_X, outcomes)
     train_X, outcomes = train_X.detach(), outcomes.detach()
+    X, pooled = train_X, outcomes
     if not train_X.shape[:-2]:
-        train_X, outcomes = pool_repeated_rows(train_X, outcomes)
-    validate_outcomes(outcomes, needs_spread)
-    return train_X, outcomes
+        X, pooled = pool_repeated_rows(train_X, outcomes)
+    readings, num_columns, origin = None, 0, torch.zeros(0, 0, dtype=torch.long)
+    if uses_readings and not isinstance(train_Y, RepeatedOutcomes) and train_Yvar is None:
+        readings = as_table("train_Y", train_Y)
+        num_columns = readings.shape[-1]
+        if len(X) < len(train_X):  # not in a batch
+            readings, origin = pool_readings(train_X, readings)
+        else:
+            n, k = readings.shape[-2:]
+            origin = torch.arange(n * k, device=X.device).reshape(n, k)
+        if not keep_copies and bool((copies := find_copies(readings)).any()):
+            _warn_of_copies(copies, origin.div(num_columns, rounding_mode="floor"))
+            readings = readings.masked_fill(copies, torch.nan)
+            pooled = RepeatedOutcomes.from_repeats(readings)
+    validate_outcomes(pooled, needs_spread)
+    rows = torch.arange(X.shape[-2], device=X.device)
+    return TrainingData(X, pooled, readings, origin, num_columns, rows)
+
+
+def _warn_of_copies(copies: Tensor, rows: Tensor) -> None:
+    warnings.warn(
+        f"Readings of {describe_copies(copies, rows)} are equal, or nearly so, though readings of "
+        "other rows differ: they are taken for copies and count once. Set `keep_copies=True` if "
+        "each was measured.",
+        InputDataWarning,
+        stacklevel=4,
+    )
 
 
 def inputs_of_dataset(data: SupervisedDataset, counts: Tensor | None) -> dict[str, Any]:

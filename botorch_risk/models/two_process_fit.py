@@ -2,11 +2,15 @@ r"""Fit the mean and the noise of a mean-variance model, at once or one after th
 
 from __future__ import annotations
 
+import copy
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import torch
 from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.warnings import InputDataWarning
 from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood, MarginalLogLikelihood
 from torch import Tensor
@@ -16,7 +20,7 @@ from botorch_risk.fit.objective import MarginalLikelihoodObjective
 from botorch_risk.fit.parameters import NotInClosedFormError, natural_rows, read_exact_gp
 from botorch_risk.fit.results import FitResult
 from botorch_risk.models.noise_process import NoiseProcess
-from botorch_risk.models.repeats import RepeatedOutcomes
+from botorch_risk.models.repeats import RepeatedOutcomes, describe
 
 
 class TwoProcessFit:
@@ -84,6 +88,7 @@ class TwoProcessFit:
         self.refresh_noise()
         _set_best_constant(self.mean_model)
         self.eval()
+        _warn_of_copies_everywhere(self)
         return result
 
     def fit_processes(self, fit: Callable[[Any], bool] | None = None) -> bool:
@@ -115,6 +120,36 @@ class TwoProcessFit:
             raise UnsupportedError(
                 "Expected a model built from its data. Got one conditioned on further observations."
             )
+
+
+# Repeats whose variance is below this share of that of the means are looked at again, and taken for
+# copies if the means scatter by more than the second share about a smooth function.
+_QUIET, _SCATTERED = 1e-6, 1e-2
+
+
+def _warn_of_copies_everywhere(model: Any) -> None:
+    r"""Warn if repeats hardly differ, but a model of one reading each finds noise in the means."""
+    outcomes = model._outcomes
+    repeated = outcomes.counts > 1
+    spread = outcomes.variances.where(repeated, 0.0).amax(dim=-2)
+    scale = outcomes.means.var(dim=-2, correction=0)
+    suspect = repeated.any(dim=-2) & (spread < _QUIET * scale) & (spread > 0)
+    if not bool(suspect.any()) or not bool((outcomes.counts > 0).all()):
+        return
+    transform = model.mean_model._modules.get("input_transform")
+    single = type(model)(model.train_X, outcomes.means, input_transform=copy.deepcopy(transform))
+    single.fit_processes()
+    with torch.no_grad():
+        noise = single.predicted_noise(model.train_X).median(dim=-2).values
+    copied = suspect & (noise > _SCATTERED * scale)
+    if bool(copied.any()):
+        warnings.warn(
+            f"Expected repeats that scatter as their means do{describe(copied)}. Got repeats that "
+            "hardly differ, at means that scatter about any smooth function: if they are copies of "
+            "one reading, give each reading once; if not, the rows are too few for the function.",
+            InputDataWarning,
+            stacklevel=3,
+        )
 
 
 def _fit_in_closed_form(model: TwoProcessFit) -> FitResult:

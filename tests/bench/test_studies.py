@@ -74,6 +74,25 @@ def test_runs_and_reports(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "±" in page
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # copies are named
+def test_faults_of_learnt_noise_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faults = importlib.import_module("bench.studies.learnt_noise.faults")
+    given = ["faults", "forrester-constant", "--repeats", "3", "--seeds", "1", "--out"]
+    monkeypatch.setattr(sys, "argv", [*given, str(tmp_path)])
+    faults.main()
+    rows = stored_rows.read(tmp_path / "faults.jsonl")
+    found = {(row["fault"], row["trim"]): row for row in rows}
+    assert len(found) == len(rows) == 8
+    assert found["none", None]["merged"] == found["none", 5.0]["dropped"] == 0
+    assert found["copies", None]["merged"] == found["near copies", None]["merged"] == 4
+    assert found["wrong", 5.0]["hits"] == found["wrong", 5.0]["wrong"] == 1
+    assert found["wrong", 5.0]["nlpd"] < found["wrong", None]["nlpd"] - 0.1
+    assert "| gaussian | copies | None | 3 |" in capsys.readouterr().out
+
+
 @NEEDS_HETGPY
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of fits on few points

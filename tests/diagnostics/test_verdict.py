@@ -2,7 +2,9 @@ r"""Verdicts on a model, and their picture."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from scipy.stats import norm
 from torch import Tensor
 
 from botorch_risk.diagnostics import LeaveOneOut, leave_one_out, plot_leave_one_out, verdict
+from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 
 
@@ -96,6 +99,46 @@ def test_few_rows_are_no_evidence() -> None:
     few = normal_scores(40)
     few[7:] = torch.nan  # seven rows with repeats: no word about the noise
     assert "noise" not in verdict(check_of(normal_scores(40), few)).sentence
+
+
+def model_of(n: int, k: int, seed: int = 0, quiet: float = 1.0, **options: Any) -> MeanVarianceGP:
+    r"""Fitted; the noise of the second half of the rows is 0.3, of the first that times `quiet`."""
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.linspace(0, 1, n, dtype=torch.double).unsqueeze(-1)
+    deviation = torch.where(X < 0.5, 0.3 * quiet, 0.3)
+    Y = (5 * X).sin() + deviation * torch.randn(n, k, dtype=torch.double, generator=generator)
+    Y[n // 2, 0] += options.pop("shift", 0.0)
+    model = MeanVarianceGP(X, Y, **options)
+    fit_exact_gp(model)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "quiet", "says"),
+    [(9, 1, 1.0, True), (40, 5, 1.0, False), (40, 5, 0.05, False), (9, 10, 1.0, False)],
+)
+def test_noise_of_which_little_is_known_is_said_to_be_nearly_constant(
+    n: int, k: int, quiet: float, says: bool
+) -> None:
+    for seed in range(3):
+        model = model_of(n, k, seed, quiet)
+        check = leave_one_out(model)
+        log_noise = model.noise_model.posterior(model.train_X)
+        mean, deviation = log_noise.mean.squeeze(-1), log_noise.variance.sqrt().squeeze(-1)
+        assert check.noise_ratio is not None and check.noise_factor is not None
+        torch.testing.assert_close(check.noise_ratio, (mean.max() - mean.min()).exp())
+        torch.testing.assert_close(check.noise_factor, (2 * deviation.mean()).exp())
+        sentence = verdict(check).sentence
+        assert ("taken to be nearly constant" in sentence) == says
+        assert (f"may be {check.noise_factor.item():.1f} times larger" in sentence) == says
+
+
+def test_readings_that_were_left_out_are_counted() -> None:
+    for shift, words in ((6.0, "1 reading was left out as wrong"), (0.0, "")):
+        sentence = verdict(leave_one_out(model_of(24, 3, trim=5.0, shift=shift))).sentence
+        assert words in sentence and ("left out" in sentence) == bool(words)
+    many = replace(check_of(normal_scores(7)), num_dropped=3)
+    assert "3 readings were left out as wrong" in verdict(many).sentence
 
 
 def test_rows_without_an_outcome_do_not_count() -> None:

@@ -1,0 +1,166 @@
+r"""Find readings that are wrong, and leave them out before a model is built.
+
+A reading is compared with what a model predicts without it: the mean without this reading, and
+the noise without its row, since a wrong reading is in the spread of its own row. Those more than a
+limit of standard deviations off are dropped, the worst first, and at most `MOST` of all; then the
+model is fitted again, since wrong readings hide others.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from torch import Tensor
+
+from botorch_risk.arguments import check_positive
+from botorch_risk.models.repeats import RepeatedOutcomes
+from botorch_risk.models.training_data import TrainingData
+
+# The share of the readings of a replicate that may be dropped.
+MOST = 0.05
+NUM_PASSES = 2
+
+
+def without_wrong_readings(
+    data: TrainingData, limit: float | None, kind: Callable[..., Any], options: Mapping[str, Any]
+) -> tuple[TrainingData, Tensor]:
+    r"""Drop wrong readings by fits of another model with the same options.
+
+    Args:
+        data: With readings.
+        limit: As of `drop_wrong_readings`; nothing is dropped if it is None.
+        kind: The class of the model.
+        options: Of the model; of modules, which a fit changes, each fit has copies.
+
+    Returns:
+        As `drop_wrong_readings`.
+
+    Raises:
+        UnsupportedError: If there are no readings from which the noise is learnt.
+        ValueError: If `limit` is not > 0.
+    """
+    if limit is None:
+        return data, torch.zeros(0, data.X.dim(), dtype=torch.long, device=data.X.device)
+    check_positive(trim=limit)
+    if data.readings is None:
+        raise UnsupportedError(
+            "Expected readings from which the noise is learnt, with the log link, if `trim` is "
+            f"given. Got trim={limit} with a summary of readings, with other evidence, or with "
+            "noise that is known."
+        )
+
+    def fitted(kept: TrainingData) -> Any:
+        own = {
+            name: copy.deepcopy(value) if isinstance(value, torch.nn.Module) else value
+            for name, value in options.items()
+        }
+        model = kind(kept.X, kept.outcomes, **own)
+        model.fit_processes()
+        return model
+
+    return drop_wrong_readings(data, limit, fitted)
+
+
+def drop_wrong_readings(
+    data: TrainingData, limit: float, fitted: Callable[[TrainingData], Any]
+) -> tuple[TrainingData, Tensor]:
+    r"""Drop the readings that are more than `limit` standard deviations off.
+
+    Args:
+        data: With readings.
+        limit: > 0.
+        fitted: Builds a `MeanVarianceGP` of all that is learnt from readings and fits it.
+
+    Returns:
+        The data without them, and where in `train_Y` each is from: its replicate, row and column,
+        `m x (b + 2)` for `b` batch dimensions. A row without any reading is left out, and counts 0
+        readings in a batch.
+    """
+    readings = data.readings
+    assert readings is not None
+    every = readings.isfinite().flatten(-2).sum(dim=-1)
+    left = (MOST * every).long().reshape(*every.shape, 1, 1)
+    dropped, kept = torch.zeros_like(readings, dtype=torch.bool), data
+    for _ in range(NUM_PASSES):
+        model = fitted(kept)
+        size = torch.zeros_like(readings)
+        assert kept.readings is not None
+        size[..., kept.rows, :] = scores_of_readings(model, kept.readings).abs().nan_to_num(0.0)
+        # Ranks of the readings of a replicate, the worst first.
+        rank = size.flatten(-2).argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
+        wrong = (size > limit) & (rank.reshape(size.shape) < left)
+        if not bool(wrong.any()):
+            break
+        dropped, left = dropped | wrong, left - wrong.sum(dim=(-2, -1), keepdim=True)
+        kept = _without(data, dropped)
+    *replicate, row, column = dropped.nonzero(as_tuple=True)
+    origin = data.origin[row, column]
+    parts = [*replicate, origin // data.num_columns, origin % data.num_columns]
+    return kept, torch.stack(parts, dim=-1)
+
+
+def _without(data: TrainingData, dropped: Tensor) -> TrainingData:
+    assert data.readings is not None
+    readings = data.readings.masked_fill(dropped, torch.nan)
+    outcomes = RepeatedOutcomes.from_repeats(readings, allow_missing=True)
+    if data.X.shape[:-2]:
+        return replace(data, readings=readings, outcomes=outcomes)
+    keep = readings.isfinite().any(dim=-1).nonzero().squeeze(-1)
+    return replace(
+        data,
+        X=data.X[keep],
+        outcomes=outcomes.select(keep),
+        readings=readings[keep],
+        rows=data.rows[keep],
+    )
+
+
+@torch.no_grad()
+def scores_of_readings(model: Any, readings: Tensor) -> Tensor:
+    r"""Each reading, standardised by its prediction without it, `batch_shape x n x k`.
+
+    At the mode of the log noise variances the row `i` acts as an observation of slope `g` and
+    weight `w` does; taking it away leaves them normal, of variance `c = 1 / (1 / S_ii - w_i)`, for
+    their posterior covariance `S`, and of mean `h_i - c g_i`. The noise `r` of a reading is its
+    expectation. The process without the row has mean `m = y - a_i / P_ii` and variance
+    `v = 1 / P_ii - R_ii` ([Rasmussen2006gp]_, Eq. 5.12), on which the other readings of the row are
+    conditioned.
+
+    Args:
+        model: A `MeanVarianceGP` whose noise is learnt from readings.
+        readings: Those of its rows, `batch_shape x n x k`; NaN where one is missing.
+    """
+    at, prior, data = model.noise.at_mode(model.mean_model, model._outcomes)
+    part, n = at.likelihood, readings.shape[-2]
+    weight = part.expected_curvature(data)
+    root = weight.sqrt()
+    balanced = prior * root.unsqueeze(-1) * root.unsqueeze(-2)
+    balanced.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    factor = torch.linalg.cholesky(balanced)
+    half = torch.linalg.solve_triangular(factor, root.unsqueeze(-1) * prior, upper=False)
+    variance = prior.diagonal(dim1=-2, dim2=-1)
+    posterior = variance - half.square().sum(dim=-2)
+    cavity = 1 / (1 / posterior - weight)
+    # Rounding, if the row is worth next to nothing.
+    cavity = torch.where((cavity > 0) & (cavity <= variance), cavity, variance)
+    noise = (at.h - cavity * part.slope + cavity / 2).exp().unsqueeze(-1)
+    precision = part.precision.diagonal(dim1=-2, dim2=-1)
+    mean = (data.means - part.weights / precision).unsqueeze(-1)
+    own = part.noise + data.floor.unsqueeze(-1)
+    spread = (1 / precision - own).clamp_min(0.0).unsqueeze(-1)
+    unit = model.noise.unit_of(model.mean_model).reshape(-1, 1, 1).sqrt()
+    table = readings.double().reshape(-1, n, readings.shape[-1])
+    about = unit * (table - model.train_means.double().reshape(-1, n, 1))
+    others = (data.counts - 1).unsqueeze(-1).clamp_min(0.0)
+    offset = data.means.unsqueeze(-1)
+    # The sum of the others of a row is that of all without this one.
+    total = others * offset - about
+    expected = (mean * noise + spread * total) / (noise + others * spread)
+    uncertain = noise * spread / (noise + others * spread)
+    scores = (offset + about - expected) / (noise + uncertain).sqrt()
+    return scores.reshape(readings.shape).to(readings)
