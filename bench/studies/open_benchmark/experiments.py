@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, get_args
 
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
 from botorch.acquisition.risk_measures import CVaR, Expectation, VaR, WorstCase
@@ -28,14 +28,16 @@ from botorch_risk_bench.problems.tabular import TABLES
 from bench.studies.open_benchmark.noise_forms import NOISE_FORMS
 from bench.studies.open_benchmark.others import OTHERS, Uniform
 from botorch_risk.strategies import (
-    VALUE_RULES,
+    DecisionThenValue,
     LargestKnowledgeGradient,
     Strategy,
+    largest_bound,
     rahbo,
     risk_averse_kg,
     risk_kde,
     risk_search,
 )
+from botorch_risk.strategies.decision_then_value import ValueRule, value_of_rule
 from botorch_risk.test_functions import CertifiedProblem
 from botorch_risk.test_functions.certified import RISKS, certificates
 from botorch_risk.test_functions.heteroscedastic import HeteroscedasticTestProblem
@@ -60,8 +62,10 @@ def strategies_of(
 ) -> dict[str, StrategyFactory]:
     r"""Ours, BoTorch's where it has the risk, and those that do not know W."""
     known = {"environment": problem.environment, "risk_measure": problem.risk_measure}
+    evaluated = {**known, **SEARCH, "reporting": "posterior_mean"}
     found: dict[str, StrategyFactory] = {
-        "confidence-bound": partial(risk_search, **known, **SEARCH),
+        "expected-risk": partial(risk_search, **known, **SEARCH),
+        "confidence-bound": partial(risk_search, **evaluated),
         "confidence-bound-KDE": partial(
             risk_kde,
             context_bounds=problem.bounds[:, problem.num_decision :],
@@ -70,21 +74,26 @@ def strategies_of(
             **SEARCH,
         ),
         "qLogNEI-robust": partial(
-            risk_search, acquisition=qLogNoisyExpectedImprovement, **known, **SEARCH
+            risk_search, acquisition=qLogNoisyExpectedImprovement, **evaluated
         ),
-        "random": partial(random_decisions, **known, **SEARCH),
+        "random": partial(random_decisions, **evaluated),
+        "chosen": partial(risk_search, w_is_chosen=True, **known, **SEARCH),
     }
-    chosen = partial(risk_search, w_is_chosen=True, **known, **SEARCH)
-    for rule in VALUE_RULES:
-        found[f"chosen-{rule}"] = partial(chosen, value_rule=rule)
-    found["chosen-joint"] = partial(chosen, joint=True)
+    # With all values of W alike in the initial design, as before it followed the risk.
+    anywhere = {**evaluated, "reporting": "posterior_mean_everywhere"}
+    chosen = partial(risk_search, w_is_chosen=True, **anywhere)
+    by_rule = {
+        rule: DecisionThenValue(largest_bound, value_of_rule(rule)) for rule in get_args(ValueRule)
+    }
+    for rule, choose in by_rule.items():
+        found[f"chosen-{rule}"] = partial(chosen, choose=choose)
+    found["chosen-joint"] = partial(chosen, choose=by_rule["risk_variance"], joint=True)
     # What `risk_search` did where w is chosen before it had these rules.
-    found["chosen-former"] = partial(
-        chosen, value_rule="outcome_variance", reporting="posterior_mean"
-    )
-    gain = partial(risk_search, choose=LargestKnowledgeGradient(), **known, **SEARCH)
-    found["knowledge-gradient"] = gain
-    found["chosen-knowledge-gradient"] = partial(gain, w_is_chosen=True)
+    former = {**evaluated, "choose": by_rule["outcome_variance"]}
+    found["chosen-former"] = partial(risk_search, w_is_chosen=True, **former)
+    gain = LargestKnowledgeGradient()
+    found["knowledge-gradient"] = partial(risk_search, choose=gain, **evaluated)
+    found["chosen-knowledge-gradient"] = partial(chosen, choose=gain)
     if risk in OF_BOTORCH:
         found["qLogNEI-BoTorch"] = partial(
             botorch_risk_measure, objective=OF_BOTORCH[risk], n_w=N_W, **known, **SEARCH

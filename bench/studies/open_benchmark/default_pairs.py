@@ -1,0 +1,20 @@
+r"""The campaign of the defaults of `risk_search`, w chosen and observed, on the judging pairs.
+
+Each next to what was the default before, and to random decisions. The seeds are fresh.
+"""
+
+from __future__ import annotations
+
+from botorch_risk_bench.campaigns import Campaign, Series
+
+from bench.studies.open_benchmark.chosen_pairs import WITHOUT_MMD
+
+FIRST_SEED, NUM_SEEDS = 120, 20
+LABELS = ("expected-risk", "confidence-bound", "chosen", "chosen-former", "random")
+
+CAMPAIGN = Campaign(
+    "defaults",
+    [Series(WITHOUT_MMD, LABELS, num_seeds=NUM_SEEDS, first_seed=FIRST_SEED)],
+    block_size=NUM_SEEDS,
+    modules=["bench.studies.open_benchmark.experiments"],
+)
