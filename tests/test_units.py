@@ -98,7 +98,7 @@ def of_noisy_constraint(units: tuple[float, float]) -> Found:
     X, Y = data(units)
     X, Y = X[:, :1], Y[:, 1:]
     noise = torch.linspace(-0.2, 0.2, 4, dtype=torch.double) * (X - 0.5).clamp_min(0)
-    model = MeanVarianceGP(X, Y + units[1] * noise)
+    model = MeanVarianceGP(X, Y + units[1] * noise, keep_copies=True)  # none where x < 0.5
     constraint = NoisyChanceConstraint(units[1] * 6.1, outcome=0, delta=0.1, noise_beta=4.0)
     return of_bounds(constraint.bound(model, 4.0), units[1])
 

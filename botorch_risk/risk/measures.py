@@ -84,8 +84,9 @@ class RiskMeasure(ABC):
     def importance(self, weights: Tensor) -> Tensor:
         r"""How much each value counts before anything is known of any, `... x n_w`; sums up to 1.
 
-        The expected gradient of the risk for values that are all alike: the weights, unless the
-        measure looks for the worst value.
+        Its weight, unless the measure looks for the worst value, of whatever weight. Of linear
+        measures, the worst case and the mean less variance it is the expected gradient of the risk
+        for independent values that are alike; of others about so, if values are many.
         """
         return weights
 

@@ -305,10 +305,13 @@ def risk_search(
     The distribution of W is known, or learnt from the contexts observed with the outcomes
     (`ObservedContexts`). The search uses the confidence bounds of this package, which treat all
     replicates at once, or an acquisition function of BoTorch on the samples of the risks
-    (`robust`), replicate by replicate. Both recommend the decision with the best risk of the
-    posterior mean; with constraints, among all decisions that are feasible with confidence,
-    evaluated or not, since a search for the edge of the feasible set evaluates few that are. A
-    warning says if there is none.
+    (`robust`), replicate by replicate. Both recommend the decision with the best expected risk,
+    evaluated or not. With constraints it is the best risk of the posterior mean among all decisions
+    that are feasible with confidence, since a search for the edge of the feasible set evaluates few
+    that are; a warning says if there is none.
+
+    If w is chosen, the values of W in the initial design have the shares that the risk gives them
+    (`RiskMeasure.importance`).
 
     Outcomes beyond the first are those that constraints ask for; then `tell` takes `R x q x k x m`.
 
@@ -341,8 +344,10 @@ def risk_search(
             discrepancy.
         num_initial: The number of points of the initial design.
         batch_size: The number `q` of points of each later round.
-        reporting: The rule of the recommendation, as in `EnvironmentRisk`. Default: any decision,
-            evaluated or not, if w is chosen or there are constraints; otherwise an evaluated one.
+        reporting: The rule of the recommendation, as in `EnvironmentRisk`. Default: any decision by
+            the expected risk, from at most 256 values of W and a measure that is no program;
+            otherwise by the risk of the posterior mean, any decision if w is chosen or there are
+            constraints, else an evaluated one, as under a distribution that is learnt.
         options: Further arguments of `EnvironmentRisk`.
 
     Raises:

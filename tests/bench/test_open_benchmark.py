@@ -57,6 +57,7 @@ def test_every_certified_pair_is_an_experiment() -> None:
             expected |= {"knowledge-gradient"}
         else:
             expected |= {"confidence-bound-KDE", "chosen-former", "chosen-joint"}
+            expected |= {"expected-risk", "chosen"}
             expected |= {f"chosen-{rule}" for rule in VALUE_RULES}
             expected |= {"knowledge-gradient", "chosen-knowledge-gradient"}
         if each.settings["risk"] in OF_BOTORCH:

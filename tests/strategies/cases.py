@@ -24,14 +24,18 @@ from botorch_risk.environments import (
     ObservedContexts,
 )
 from botorch_risk.fit.estimators import MaximumAPosteriori
-from botorch_risk.risk import ConditionalValueAtRisk
+from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.strategies import (
     Acquire,
     Box,
+    DecisionThenValue,
     FixedRepeats,
     HypervolumeImprovement,
+    LacingValue,
     RandomOrAcquire,
     Strategy,
+    largest_bound,
+    least_certain,
 )
 from botorch_risk.test_functions import (
     FiniteDomainProblem,
@@ -347,11 +351,23 @@ STRATEGIES = [
         strategies.risk_search,
         label="-chosen",
         w_is_chosen=True,
-        value_rule="outcome_variance",
+        choose=DecisionThenValue(largest_bound, least_certain),
         constraints=_USED,
     ),
-    of_risks(strategies.risk_search, label="-risk-variance", w_is_chosen=True, constraints=_USED),
-    of_risks(strategies.risk_search, label="-lacing", w_is_chosen=True, value_rule="lacing"),
+    of_risks(strategies.risk_search, label="-joint", w_is_chosen=True, risk_measure=Expectation()),
+    of_risks(
+        strategies.risk_search,
+        label="-risk-variance",
+        w_is_chosen=True,
+        joint=False,
+        constraints=_USED,
+    ),
+    of_risks(
+        strategies.risk_search,
+        label="-lacing",
+        w_is_chosen=True,
+        choose=DecisionThenValue(largest_bound, LacingValue("variance")),
+    ),
     of_risks(
         strategies.risk_search, label="-knowledge-gradient", w_is_chosen=True, choose=_FEW_COMPARED
     ),

@@ -148,9 +148,9 @@ def ask_tell(
     if environment is None or risk_measure is None:
         return Strategy(box, AskTell(RandomPoints(**options), optimizer), seeds, **sizes)
     recipe = RiskRecipe(risk_measure)
-    options = {"reporting": recipe.reporting, **options}
+    space = EnvironmentSpace(box, environment, w_is_chosen=False)
+    options = {"reporting": recipe.reporting(space), **options}
     report = EnvironmentRisk(
         recipe, DecisionThenValue(random_decision, largest_reduction), **options
     )
-    space = EnvironmentSpace(box, environment, w_is_chosen=False)
     return Strategy(space, AskTell(report, optimizer), seeds, **sizes)

@@ -99,7 +99,7 @@ def strategies_of(
             botorch_risk_measure, objective=OF_BOTORCH[risk], n_w=N_W, **known, **SEARCH
         )
     for label, optimizer in OTHERS.items():
-        found[label] = partial(ask_tell, optimizer=optimizer, **known, **SEARCH)
+        found[label] = partial(ask_tell, optimizer=optimizer, **evaluated)
     return found
 
 

@@ -157,6 +157,7 @@ def test_it_recommends_as_risk_search_does() -> None:
     strategy = botorch_risk_measure(
         PAIRS.bounds, [0, 1], objective=partial(CVaR, alpha=0.7), n_w=4, **KNOWN, **options
     )
+    options["reporting"] = "posterior_mean"
     other = risk_search(PAIRS.bounds, [0, 1], **KNOWN, **options)
     for each in (strategy, other):
         play(each, 1, problem=PAIRS)
