@@ -1,7 +1,7 @@
 r"""The campaign in which w is chosen, on the judging pairs.
 
-Next to it w is drawn: our bound, and random decisions. All share the initial design, whose w are
-drawn as well.
+Next to it w is drawn: our bound, and random decisions. All share the decisions of the initial
+design. Its w are chosen with equal shares, or drawn.
 """
 
 from __future__ import annotations
