@@ -17,6 +17,7 @@ from botorch_risk_bench.reports import Regrets, board_markdown, read_board
 from bench.studies.open_benchmark import (
     all_pairs,
     chosen_pairs,
+    default_pairs,
     make_tables,
     noise_pairs,
     twelve_pairs,
@@ -93,6 +94,9 @@ def test_development_pairs_and_judging_pairs_are_never_mixed() -> None:
     assert {block.experiment for block in blocks} == {*JUDGING}
     assert {block.seeds for block in blocks} == {tuple(range(100, 120))}
     assert len(blocks) == 4 * 100 + 85 + 70
+    later = default_pairs.CAMPAIGN.blocks()
+    assert {block.seeds for block in later} == {tuple(range(120, 140))}
+    assert len(later) == 5 * 85 and {block.experiment for block in later} < {*JUDGING}
 
 
 def test_lacing_is_run_where_it_is_there() -> None:
