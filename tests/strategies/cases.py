@@ -31,11 +31,8 @@ from botorch_risk.strategies import (
     DecisionThenValue,
     FixedRepeats,
     HypervolumeImprovement,
-    LacingValue,
     RandomOrAcquire,
     Strategy,
-    largest_bound,
-    least_certain,
 )
 from botorch_risk.test_functions import (
     FiniteDomainProblem,
@@ -351,7 +348,7 @@ STRATEGIES = [
         strategies.risk_search,
         label="-chosen",
         w_is_chosen=True,
-        choose=DecisionThenValue(largest_bound, least_certain),
+        choose=DecisionThenValue(strategies.largest_bound, strategies.least_certain),
         constraints=_USED,
     ),
     of_risks(strategies.risk_search, label="-joint", w_is_chosen=True, risk_measure=Expectation()),
@@ -363,10 +360,7 @@ STRATEGIES = [
         constraints=_USED,
     ),
     of_risks(
-        strategies.risk_search,
-        label="-lacing",
-        w_is_chosen=True,
-        choose=DecisionThenValue(largest_bound, LacingValue("variance")),
+        strategies.risk_search, label="-lacing", w_is_chosen=True, value_rule="lacing", joint=False
     ),
     of_risks(
         strategies.risk_search, label="-knowledge-gradient", w_is_chosen=True, choose=_FEW_COMPARED
