@@ -58,7 +58,7 @@ def test_a_likelihood_with_its_gradient(nu: float, masked: bool) -> None:
 
 def test_marginals_with_their_gradient() -> None:
     predictor = MarginalPredictor(gp())
-    predictor(torch.rand(2, 3, 2).double())  # the factors are those of now
+    predictor(torch.rand(2, 3, 2).double())  # computes the factors before the trace
     X = torch.rand(2, 3, 2).double().requires_grad_()
     check(lambda X: sum(predictor(X)), X)
 

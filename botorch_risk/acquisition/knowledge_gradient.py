@@ -28,7 +28,7 @@ from botorch_risk.posterior.joint_moments import (
     covariance_within,
     noise_of_a_reading,
 )
-from botorch_risk.posterior.marginals import has_closed_form
+from botorch_risk.posterior.marginals import MarginalPredictor, has_closed_form
 from botorch_risk.posterior.process import ConditionedPoints, ConditionedProcess, PriorProcess
 from botorch_risk.posterior.product import ProductMarginals
 from botorch_risk.posterior.t_batch import as_points, check_made_inputs, input_widths, keeps_apart
@@ -222,7 +222,7 @@ class _Compared:
         X: Tensor,
         num_samples: int,
     ) -> _Compared:
-        process = conditioned_process(model.eval())
+        process = conditioned_process(MarginalPredictor(model))
         prior = process.process
         if noise_of_a_reading(prior, X.new_zeros(1, 0)) is None:
             raise UnsupportedError(

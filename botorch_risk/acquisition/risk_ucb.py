@@ -322,7 +322,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
 
     def _joint(self) -> JointPredictor:
         r"""Of the outcomes at all values of W."""
-        return JointPredictor.of(self._conditioned[0].predictor.model, self.posterior_transform)
+        return JointPredictor.of(self._conditioned[0].predictor)
 
     def _moments(self, X: Tensor, joint: JointPredictor) -> tuple[Tensor, Tensor]:
         r"""Mean and variance of the risk, `batch_shape x m` each."""

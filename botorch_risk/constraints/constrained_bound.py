@@ -11,6 +11,7 @@ from torch.nn import ModuleList
 
 from botorch_risk.acquisition.input_constructors import construct_from_own_arguments
 from botorch_risk.acquisition.pointwise import PointwiseAcquisitionFunction, as_nonnegative
+from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.constraints.risk_constraint import OutcomeConstraint, check_constraints
 from botorch_risk.models.outcomes import spread_of, warn_if_out_of_reach
 from botorch_risk.risk import RiskMeasure
@@ -167,7 +168,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         Raises:
             UnsupportedError: If the objective is no risk over W.
         """
-        if not hasattr(self.bound, "expected_risk"):
+        if not isinstance(self.bound, RiskUpperConfidenceBound):
             raise UnsupportedError(
                 "Expected a bound of a risk over W, such as a `RiskUpperConfidenceBound`, for an "
                 f"expected risk. Got {type(self.bound).__name__}."

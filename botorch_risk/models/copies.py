@@ -112,8 +112,8 @@ def _log_binomial(counts: Tensor, m: int) -> Tensor:
 def _instrument(Y: Tensor) -> tuple[Tensor, Tensor]:
     r"""The step of the instrument, `batch_shape x 1 x 1`, and which readings other rows share.
 
-    The step is that of the dtype if readings are no multiples of a larger one; infinite if they are
-    not, but different rows share several readings.
+    The step is the resolution of the dtype if readings are no multiples of a larger step. It is
+    infinite if, moreover, different rows share several readings.
     """
     k = Y.shape[-1]
     flat, order = Y.flatten(-2).sort(dim=-1)  # NaN last

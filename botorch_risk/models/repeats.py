@@ -285,8 +285,8 @@ def pool_readings(X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
     r"""Gather the readings `n x k` of equal rows of `n x d` inputs in one row each.
 
     Returns:
-        `n' x k'` readings in order of first appearance, NaN where there is none, and where in the
-        flattened `Y` each is from.
+        `n' x k'` readings in order of first appearance, NaN where a row has fewer, and the index of
+        each in the flattened `Y`.
     """
     first, group = group_equal_rows(X)
     row, column = Y.isfinite().nonzero(as_tuple=True)

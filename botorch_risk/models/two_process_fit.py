@@ -122,8 +122,8 @@ class TwoProcessFit:
             )
 
 
-# Repeats whose variance is below this share of that of the means are looked at again, and taken for
-# copies if the means scatter by more than the second share about a smooth function.
+# Repeats are suspected if their variance is below the first share of the variance of the means, and
+# called copies if the means scatter by more than the second share about a smooth function.
 _QUIET, _SCATTERED = 1e-6, 1e-2
 
 

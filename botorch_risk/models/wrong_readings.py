@@ -158,7 +158,7 @@ def scores_of_readings(model: Any, readings: Tensor) -> Tensor:
     about = unit * (table - model.train_means.double().reshape(-1, n, 1))
     others = (data.counts - 1).unsqueeze(-1).clamp_min(0.0)
     offset = data.means.unsqueeze(-1)
-    # The sum of the others of a row is that of all without this one.
+    # The sum of the other readings of the row: of all of them, less this one.
     total = others * offset - about
     expected = (mean * noise + spread * total) / (noise + others * spread)
     uncertain = noise * spread / (noise + others * spread)

@@ -40,12 +40,12 @@ def joint_moments(model: Model, X: Tensor) -> JointMoments:
     Raises:
         UnsupportedError: If the posterior is not Gaussian.
     """
-    predictor = JointPredictor.of(model)
-    if predictor.process is not None:
-        prior = predictor.process.process
-        noise = noise_of_a_reading(prior, predictor.as_points(X))
+    joint = JointPredictor.of(MarginalPredictor(model))
+    if joint.process is not None:
+        prior = joint.process.process
+        noise = noise_of_a_reading(prior, joint.as_points(X))
         if noise is not None:
-            return JointMoments(*predictor(X), noise.reshape(X.shape[:-1]))
+            return JointMoments(*joint(X), noise.reshape(X.shape[:-1]))
     return _of_posterior(model, X)
 
 
@@ -65,10 +65,12 @@ class JointPredictor:
     process: ConditionedProcess | None
 
     @classmethod
-    def of(cls, model: Any, posterior_transform: PosteriorTransform | None = None) -> Self:
-        known = has_closed_form(model, posterior_transform) and len(model.batch_shape) < 2
-        process = conditioned_process(model.eval(), posterior_transform) if known else None
-        return cls(model, posterior_transform, process)
+    def of(cls, predictor: MarginalPredictor) -> Self:
+        r"""With the factors that a predictor of single points keeps."""
+        model: Any = predictor.model
+        transform = predictor.posterior_transform
+        known = has_closed_form(model, transform) and len(model.batch_shape) < 2
+        return cls(model, transform, conditioned_process(predictor) if known else None)
 
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Mean `... x m x p` and covariance `... x m x p x p`, differentiable in the points.
@@ -95,12 +97,10 @@ class JointPredictor:
         return X.reshape(replicates, X.shape[:-1].numel() // replicates, X.shape[-1])
 
 
-def conditioned_process(
-    model: Model, posterior_transform: PosteriorTransform | None = None
-) -> ConditionedProcess:
+def conditioned_process(predictor: MarginalPredictor) -> ConditionedProcess:
     r"""An exact GP given its data; for a model with a closed form."""
-    predictor = MarginalPredictor(model, posterior_transform)
-    return ConditionedProcess.of(PriorProcess(model, predictor, predictor.current_cache()))
+    model: Any = predictor.model
+    return ConditionedProcess.of(PriorProcess(model.eval(), predictor, predictor.current_cache()))
 
 
 def covariance_within(process: ConditionedProcess, points: ConditionedPoints, size: int) -> Tensor:

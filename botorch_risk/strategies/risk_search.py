@@ -306,9 +306,9 @@ def risk_search(
     (`ObservedContexts`). The search uses the confidence bounds of this package, which treat all
     replicates at once, or an acquisition function of BoTorch on the samples of the risks
     (`robust`), replicate by replicate. Both recommend the decision with the best expected risk,
-    evaluated or not. With constraints it is the best risk of the posterior mean among all decisions
-    that are feasible with confidence, since a search for the edge of the feasible set evaluates few
-    that are; a warning says if there is none.
+    evaluated or not. With constraints, both recommend the best risk of the posterior mean among all
+    decisions that are feasible with confidence, evaluated or not: a search for the edge of the
+    feasible set evaluates few feasible decisions. A warning says if no decision is feasible.
 
     If w is chosen, the values of W in the initial design have the shares that the risk gives them
     (`RiskMeasure.importance`).

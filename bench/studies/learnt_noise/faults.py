@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bench.studies.learnt_noise.methods import Prediction
 from bench.studies.learnt_noise.problems import PROBLEMS, Data, Problem, draw
-from bench.studies.learnt_noise.run import scores
+from bench.studies.learnt_noise.run import parser, scores
 from bench.studies.stored_rows import append, missing_cases, read
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
@@ -117,13 +117,7 @@ def report(path: Path) -> None:
 def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("names", nargs="*", choices=[*PROBLEMS, []], metavar="PROBLEM")
-    arguments.add_argument("--out", type=Path, default=Path("results/learnt_noise"))
-    arguments.add_argument("--seeds", type=int, default=NUM_SEEDS)
-    arguments.add_argument("--first", type=int, default=0, help="the first of the seeds")
-    arguments.add_argument("--repeats", type=int, nargs="+", default=COUNTS)
-    given = arguments.parse_args()
+    given = parser(__doc__, NUM_SEEDS, COUNTS).parse_args()
     path = given.out / "faults.jsonl"
     for _ in append(path, (run_one(*case) for case in missing_cases(path, KEY, cases(given)))):
         pass

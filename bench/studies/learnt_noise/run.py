@@ -79,22 +79,25 @@ def run(arguments: argparse.Namespace) -> None:
             print(f"{number} of {len(missing)}, {seconds:.0f} s of CPU time", flush=True)
 
 
-def parser() -> argparse.ArgumentParser:
-    r"""The arguments."""
-    arguments = argparse.ArgumentParser(description=__doc__)
+def parser(
+    description: str | None, num_seeds: int, counts: tuple[int, ...]
+) -> argparse.ArgumentParser:
+    r"""The arguments that choose cells of the study."""
+    arguments = argparse.ArgumentParser(description=description)
     arguments.add_argument("names", nargs="*", choices=[*PROBLEMS, []], metavar="PROBLEM")
     arguments.add_argument("--out", type=Path, default=Path("results/learnt_noise"))
-    arguments.add_argument("--seeds", type=int, default=NUM_SEEDS)
+    arguments.add_argument("--seeds", type=int, default=num_seeds)
     arguments.add_argument("--first", type=int, default=0, help="the first of the seeds")
-    arguments.add_argument("--repeats", type=int, nargs="+", default=COUNTS)
-    arguments.add_argument("--methods", nargs="+", choices=[*METHODS], default=[*METHODS])
+    arguments.add_argument("--repeats", type=int, nargs="+", default=counts)
     return arguments
 
 
 def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # of fits that stop early; a NaN would show in the tables
-    run(parser().parse_args())
+    arguments = parser(__doc__, NUM_SEEDS, COUNTS)
+    arguments.add_argument("--methods", nargs="+", choices=[*METHODS], default=[*METHODS])
+    run(arguments.parse_args())
 
 
 if __name__ == "__main__":
