@@ -3,8 +3,6 @@ r"""A call of each public name, which tests repeat with other arguments: that of
 The inner parts, which show no example, have their calls in `CALLS`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import doctest
 import inspect

@@ -1,7 +1,5 @@
 r"""The dtype and the devices of the tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -4,8 +4,6 @@ A default is part of the interface: it changes on purpose, in a diff that shows 
 A new name needs no line. `python -m tests.defaults` writes the file again.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

@@ -5,8 +5,6 @@ on the second device of `tests/second_device.py`, and on a GPU if there is one, 
 `gpu`. Such a test makes its tensors on `home()`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 r"""Gradients against finite differences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -4,8 +4,6 @@ A limit is part of the interface: it changes on purpose, in a diff that shows it
 new name needs no line. `python -m tests.limits` writes `limits.txt` again.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterator

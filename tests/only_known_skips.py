@@ -3,8 +3,6 @@ r"""A plugin of pytest: a skip for want of anything but a GPU or the papers' tab
 `make test-all`, which installs every extra, runs with `-p tests.only_known_skips`.
 """
 
-from __future__ import annotations
-
 import pytest
 
 KNOWN_REASONS = ("needs a GPU", "needs the papers' table")

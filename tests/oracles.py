@@ -1,7 +1,5 @@
 r"""Slow and independent answers: loops, numpy and scipy, and none of the package's maths."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 r"""Pieces of the package, evaluated on small, plain data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 r"""The public classes and functions, and what their docstrings say."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import inspect

@@ -5,8 +5,6 @@ repository being in reach. `--oldest` and `--newest` take other sets than the de
 torch brings gigabytes of GPU libraries from some indexes.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -1,7 +1,5 @@
 r"""A user's first minutes, without the repository: `python release_outside.py`."""
 
-from __future__ import annotations
-
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP

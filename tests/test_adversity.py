@@ -6,8 +6,6 @@ layout in memory, modes of PyTorch) they are compared with those of the plain da
 sensible can be said the message is compared.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

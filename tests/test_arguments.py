@@ -1,7 +1,5 @@
 r"""Arguments that are refused in one line, and those that are right in any form."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal

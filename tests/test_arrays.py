@@ -3,8 +3,6 @@ r"""NumPy arrays, lists and whole numbers are taken wherever a user passes a ten
 The example of each public name is called again with its tensors in the other forms that they have.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 r"""Sizes of blocks by device and by the length of a row, and pointwise functions in chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -3,8 +3,6 @@ r"""What `torch.compile` traces as one graph: likelihoods, marginals, risks and 
 With the backend that calls PyTorch as before, so that no compiler is needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""The worked examples of CONTRIBUTING.md run as they stand and pass their area's contract."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import itertools

@@ -1,7 +1,5 @@
 r"""Pages of the documentation: their blocks run and print what they say, their links lead on."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

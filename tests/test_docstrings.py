@@ -1,7 +1,5 @@
 r"""What docstrings say of citations, arguments and shapes is true; `pytest` runs the examples."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import re

@@ -1,7 +1,5 @@
 r"""Gradients in PyTorch's modes without them, and through what a model is conditioned on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""What importing loads: no extra, no torch before it is needed, no code from a file."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import pkgutil

@@ -1,7 +1,5 @@
 r"""No default and no limit of a number changes by accident, and NaN is refused everywhere."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.defaults import present_defaults, stored_defaults

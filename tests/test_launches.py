@@ -4,8 +4,6 @@ On the second device; on a GPU each wait costs about as much as three kernels. A
 counted, with a little room: line searches end elsewhere on other processors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

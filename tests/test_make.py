@@ -1,7 +1,5 @@
 r"""What `make` and the workflows of a forge run: known skips, a release, pinned actions."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

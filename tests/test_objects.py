@@ -1,7 +1,5 @@
 r"""What an object keeps, and which protocols recognise it, where its example is called again."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from typing import Any, get_args

@@ -5,8 +5,6 @@ class of ours are not listed, nor are the names of BoTorch's test problems, whic
 way to write one.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

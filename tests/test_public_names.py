@@ -1,7 +1,5 @@
 r"""Nothing public is left out: every class of a contract has a case, every function a test."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

@@ -1,7 +1,5 @@
 r"""README.md and CITATION.cff say what is so."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections import Counter

@@ -1,7 +1,5 @@
 r"""Reporting rules: of bounds, of risks, of acquisition functions of BoTorch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Recommendations under constraints, among points and everywhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

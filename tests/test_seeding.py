@@ -1,7 +1,5 @@
 r"""Seeds and streams are the same whatever library their integers are of."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

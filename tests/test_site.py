@@ -1,7 +1,5 @@
 r"""What the site makes of docstrings, and what follows its links."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 r"""Blocks in which what was checked once is not checked again."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.exceptions.errors import InputDataError

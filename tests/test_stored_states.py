@@ -5,8 +5,6 @@ The files in `stored/` were written then: by `botorch-risk run sine --strategy R
 blocks, and by Ax's `save_to_json_file` after four trials.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 r"""Every tutorial runs in its short form, and is committed with its pictures and nothing else."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

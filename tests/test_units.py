@@ -3,8 +3,6 @@ r"""Nothing that holds a constraint depends on the unit of an outcome.
 Units are powers of two near 1e-8 and 1e8, so that what is equal is equal to a few roundings.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any

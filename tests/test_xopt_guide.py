@@ -1,7 +1,5 @@
 r"""docs/xopt.md runs as it stands, where Xopt is installed."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

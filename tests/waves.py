@@ -1,7 +1,5 @@
 r"""A smooth function of two inputs without noise, and models of a few of its values."""
 
-from __future__ import annotations
-
 import torch
 from botorch.models import SingleTaskGP
 from torch import Tensor

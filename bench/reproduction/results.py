@@ -1,7 +1,5 @@
 r"""What the campaigns of a folder have stored, as its reports read it."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -3,8 +3,6 @@ r"""Curves of campaigns that take hours, kept beside their tables, so that these
 One file of a few dozen kilobytes a problem, with six digits of every curve.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 r"""Cells and tables that every report of this folder uses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from botorch_risk_bench.metrics import (

@@ -1,7 +1,5 @@
 r"""All speed figures as one page: `make bench`, `make bench DEVICE=cuda`."""
 
-from __future__ import annotations
-
 import argparse
 import warnings
 

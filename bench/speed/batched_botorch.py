@@ -7,8 +7,6 @@ of the points, which is fixed.
 Designs, draws, restarts and raw samples are of `bench.speed.rahbo_loop`.
 """
 
-from __future__ import annotations
-
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.generation.gen import gen_candidates_scipy

@@ -8,8 +8,6 @@ turns; difference of the optima in standard deviations of the outcomes, of the o
 Run `python -m bench.speed.botorch_loop`.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 import warnings

@@ -7,8 +7,6 @@ rounding of differently shaped matrix products can tip a tie between two optima.
 Branin and on the sine, in one batch and one by one.
 """
 
-from __future__ import annotations
-
 import argparse
 import warnings
 

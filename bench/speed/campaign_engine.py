@@ -8,8 +8,6 @@ sleep for a second. `writer`: how fast reports are committed. `scale`: a simulat
 `writer` has measured.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import heapq

@@ -6,8 +6,6 @@ of the expectation where the values-at-risk of the slacks allow; n = 25 pairs (x
 fit and the choice of a decision each. Run `python -m bench.speed.constrained_round`.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 import warnings

@@ -11,8 +11,6 @@ BoTorch's optimiser calls with `64 x 1 x d_x` decisions, against `evaluate` of `
 points. All in CPU time.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 import warnings

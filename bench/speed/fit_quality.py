@@ -8,8 +8,6 @@ The second start was chosen on the data sets from seed 0 on; those from 1000 on 
 Run `python -m bench.speed.fit_quality [--count 200] [--first 0]`.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 import warnings

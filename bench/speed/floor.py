@@ -11,8 +11,6 @@ CPU time of an addition of two numbers. It does not count what Python does betwe
 the sentences compare with the same code on two data and one point.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 import warnings

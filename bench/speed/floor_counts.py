@@ -7,8 +7,6 @@ square roots and divisions, which have rates of their own. Bytes are counted for
 results, each once; what lies between is taken to stay in the cache.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

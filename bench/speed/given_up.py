@@ -6,8 +6,6 @@ In every round of a loop each multi-start is run twice from the same starts: as 
 start climbed to its end. Values are in standard deviations of the raw values.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 from unittest.mock import patch

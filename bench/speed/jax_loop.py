@@ -9,8 +9,6 @@ knows no bounds: a decision is `(1 - cos(z)) / 2`, so that the edges of the box 
 finite `z`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

@@ -7,8 +7,6 @@ data. Times are CPU milliseconds, the mean of the ten rounds up to the one that 
 the share of the hyperparameters in them.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 import warnings

@@ -1,7 +1,5 @@
 r"""What this machine does in a second, for kernels at the very shapes that a part uses."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping

@@ -9,8 +9,6 @@ own; on a GPU the peak of the allocator, and the rate is that of the two matrix 
 closed form as a fraction of the device's own FP64 matrix rate, measured beside it.
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import re

@@ -7,8 +7,6 @@ hyperparameters. The gap is to the best of all 24 combinations at 2,001 prices, 
 deviations of the outcomes. Run `python -m bench.speed.mixed_search`.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 import warnings

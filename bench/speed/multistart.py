@@ -7,8 +7,6 @@ batched optimiser: BoTorch's UpperConfidenceBound as it is, the same through the
 pointwise, and a closed form with cached factors. Run `python -m bench.speed.multistart`.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 import warnings

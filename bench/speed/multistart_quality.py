@@ -8,8 +8,6 @@ starts given up and with all of them climbed to their ends. Values are in nats f
 standard deviations of the outcomes for UCB. CPU times of one thread, the three ways in turns.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import time

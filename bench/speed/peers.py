@@ -9,8 +9,6 @@ CPU time; the ways of a task take turns, but for those that take minutes, which 
 one. Needs the extras `peers` and `bayesian`.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

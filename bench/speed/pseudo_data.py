@@ -8,8 +8,6 @@ paper's scaled Matern kernel; `fit_exact_gp`, `fit_pseudo_data` and the same los
 budget, 200 steps of warm-up and 10 samples, run once where NumPyro is installed.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import time

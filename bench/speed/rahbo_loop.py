@@ -8,8 +8,6 @@ initial designs, noise streams, restarts and raw samples. Both fit in every roun
 the largest lower confidence bound of the final model.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 import warnings

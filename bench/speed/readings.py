@@ -5,8 +5,6 @@ points, beside the same for one replicate after the other, and beside RAHBO's bo
 the point alone. CPU seconds. Run `python -m bench.speed.readings`.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 import warnings

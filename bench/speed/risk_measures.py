@@ -10,8 +10,6 @@ as an expert would. Squared-exponential kernel with lengthscale 0.2 on [0, 1], u
 values are smooth draws, of lengthscale 0.15.
 """
 
-from __future__ import annotations
-
 import argparse
 import warnings
 from collections.abc import Callable

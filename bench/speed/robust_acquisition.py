@@ -5,8 +5,6 @@ samples; the data sets take turns, and so do the ways. Then how far a few chosen
 from the truth, and what sample paths cost.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import time

@@ -9,8 +9,6 @@ restarts. The error of an environment is that of the acquisition value against 2
 points, root mean square over 256 decisions, in units of the prior standard deviation.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import warnings

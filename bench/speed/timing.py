@@ -1,7 +1,5 @@
 r"""Interleaved timing: every way takes its turn in every round, and medians are compared."""
 
-from __future__ import annotations
-
 import platform
 import statistics
 import time

@@ -11,8 +11,6 @@ with the best upper bounds, or all (--full, minutes). Times are CPU seconds on a
 programs count for less.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 import warnings

@@ -10,8 +10,6 @@ included, of the outside baselines. Then a step, and an evaluation of the acquis
 decisions, without and with its gradient, as n_w grows. All in CPU time.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import time

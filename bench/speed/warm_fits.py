@@ -7,8 +7,6 @@ ones ended, as the loop's do, and one whose fits begin from scratch. Decisions a
 1e-6 of the box; a fit is as good within 1e-6 a datum of the log likelihood.
 """
 
-from __future__ import annotations
-
 import argparse
 import warnings
 from collections.abc import Callable

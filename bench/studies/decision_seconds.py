@@ -5,8 +5,6 @@ hyperparameters and the choice of a decision. The model by which a strategy reco
 counted where it is not needed for the choice.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from pathlib import Path

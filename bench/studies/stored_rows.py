@@ -1,7 +1,5 @@
 r"""A store of JSON lines, one row a case, to which a run that was stopped goes back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

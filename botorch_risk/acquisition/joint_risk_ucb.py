@@ -1,7 +1,5 @@
 r"""A confidence bound of the risk itself, under the joint posterior over the environment."""
 
-from __future__ import annotations
-
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model

@@ -1,7 +1,5 @@
 r"""A finite table in Ax: conditions x contexts, both of choice parameters."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 r"""Fit a process of the mean and one of the log noise variance to all readings at once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

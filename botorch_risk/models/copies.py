@@ -17,8 +17,6 @@ copies if
 4. the instrument does not round so much that readings where the noise is low are equal.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 r"""Fit the mean and the noise of a mean-variance model, at once or one after the other."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Callable

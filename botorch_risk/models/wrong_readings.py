@@ -6,8 +6,6 @@ limit of standard deviations off are dropped, the worst first, and at most `MOST
 model is fitted again, since wrong readings hide others.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ Operators, indexing, `where`, `minimum`, `maximum`, `isfinite` and `zeros_like` 
 both. The rest is here: above all, what moves numbers and what looks at them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""The probability that an outcome exceeds a threshold."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

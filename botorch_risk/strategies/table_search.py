@@ -1,7 +1,5 @@
 r"""Conditions x contexts: named pairs to try next, and the condition to recommend."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 

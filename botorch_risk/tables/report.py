@@ -1,7 +1,5 @@
 r"""How certain the risks of conditions are, hyperparameters included."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

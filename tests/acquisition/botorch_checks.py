@@ -1,7 +1,5 @@
 r"""What the cells of the tables of `docs/risk_in_botorch.md` run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass

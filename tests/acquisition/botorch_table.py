@@ -3,8 +3,6 @@ r"""What of BoTorch works with risks: one cell of the documentation's tables, on
 `python -m tests.acquisition.botorch_table` prints the tables of `docs/risk_in_botorch.md`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

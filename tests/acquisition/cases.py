@@ -1,7 +1,5 @@
 r"""Every acquisition function, one line each; `test_contract.py` tests what they share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace

@@ -1,7 +1,5 @@
 r"""A small domain with known noise, and the GP of its samples in plain numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from botorch.models import SingleTaskGP

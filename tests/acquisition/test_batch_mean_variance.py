@@ -1,7 +1,5 @@
 r"""What the joint form of the risk-averse bound reduces to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

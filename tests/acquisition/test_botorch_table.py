@@ -1,7 +1,5 @@
 r"""Each cell of the tables in `docs/risk_in_botorch.md` is what the code does."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

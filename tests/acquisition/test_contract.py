@@ -1,7 +1,5 @@
 r"""The contract of every acquisition function."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 import warnings

@@ -1,7 +1,5 @@
 r"""Moments at what an environment makes of decisions, against a model's own posterior."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform

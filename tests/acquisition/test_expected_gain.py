@@ -1,7 +1,5 @@
 r"""The expected gain of the largest of several lines."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 r"""Expected risks and Stein's identity, against a million samples."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 r"""BoTorch's registry, which is not imported for us but knows our classes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

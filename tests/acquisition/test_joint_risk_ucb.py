@@ -1,7 +1,5 @@
 r"""Bounds of the risk under the joint posterior over W, beyond what the contract tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 r"""Lacing values against enumeration, the bounds that they owe, and how one is chosen."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""Signs, levels and outputs of the scores of level-set estimation; the values are in the cases."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform

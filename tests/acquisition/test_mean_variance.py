@@ -1,7 +1,5 @@
 r"""What the risk-averse bounds reduce to, and what they refuse."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

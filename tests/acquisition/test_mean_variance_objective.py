@@ -1,7 +1,5 @@
 r"""Risk aversion in BoTorch's own Monte-Carlo acquisition functions."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.acquisition import qSimpleRegret

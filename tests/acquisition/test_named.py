@@ -1,7 +1,5 @@
 r"""The recipes by name are the papers' environments and risk measures."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 r"""The recipes for a known distribution of W are the papers' bounds."""
 
-from __future__ import annotations
-
 import math
 
 import torch

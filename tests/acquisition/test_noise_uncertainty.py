@@ -1,7 +1,5 @@
 r"""Where the noise is known least; the values are in the cases."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError

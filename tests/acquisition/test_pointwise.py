@@ -1,7 +1,5 @@
 r"""Pointwise functions of any batch of points, and what our acquisition functions share."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.acquisition import AcquisitionFunction, UpperConfidenceBound

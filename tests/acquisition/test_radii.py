@@ -1,7 +1,5 @@
 r"""Radii against their formulas, and their limits."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

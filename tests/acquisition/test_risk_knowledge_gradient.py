@@ -1,7 +1,5 @@
 r"""The knowledge gradient of a risk."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""One acquisition function for every risk of the environment."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

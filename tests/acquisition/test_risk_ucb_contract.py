@@ -1,7 +1,5 @@
 r"""The contract of every risk measure under every environment."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from typing import Any

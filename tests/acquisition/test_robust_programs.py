@@ -1,7 +1,5 @@
 r"""Reductions with weights and over balls equal linear and convex programs and integrals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import cvxpy as cp

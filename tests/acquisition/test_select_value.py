@@ -1,7 +1,5 @@
 r"""The value of W whose reading tells most of the risk."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

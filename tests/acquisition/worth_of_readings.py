@@ -1,7 +1,5 @@
 r"""An oracle of the worth of readings: the model is conditioned on their outcomes, row by row."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

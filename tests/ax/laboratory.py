@@ -1,7 +1,5 @@
 r"""A small experiment in Ax, whose trials are read three times."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""Which trials EXP3 draws."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import get_args

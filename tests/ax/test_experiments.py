@@ -1,7 +1,5 @@
 r"""Every kind of experiment that Ax knows, by a risk-averse generation strategy."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

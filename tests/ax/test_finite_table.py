@@ -1,7 +1,5 @@
 r"""A finite table in Ax: what it asks for is what `table_search` asks for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""docs/ax.md runs as it stands."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""A misspelt name ends the first request for a candidate."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

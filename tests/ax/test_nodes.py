@@ -1,7 +1,5 @@
 r"""The nodes of a strategy; what they do in an experiment is in `test_experiments.py`."""
 
-from __future__ import annotations
-
 import pytest
 from ax.generation_strategy.generator_spec import GeneratorSpec
 

@@ -1,7 +1,5 @@
 r"""Random trials among those of a strategy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ax.adapter.registry import Generators

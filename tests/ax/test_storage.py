@@ -1,7 +1,5 @@
 r"""An experiment that is saved and loaded in the middle goes on as if it had not been."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 r"""EXP3 and the rewards that it scales."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import random

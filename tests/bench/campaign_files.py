@@ -1,7 +1,5 @@
 r"""Campaign files of reproductions and studies, run with few seeds and rounds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

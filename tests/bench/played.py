@@ -1,7 +1,5 @@
 r"""Experiments that are run here and now, and what their stores say."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager

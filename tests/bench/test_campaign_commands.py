@@ -1,7 +1,5 @@
 r"""`botorch-risk campaign`, as a user types it."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 r"""Bounds by interval arithmetic hold, and certificates of optima agree with dense searches."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

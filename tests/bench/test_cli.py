@@ -1,7 +1,5 @@
 r"""Each command, as it is called from a shell."""
 
-from __future__ import annotations
-
 import functools
 import os
 import subprocess

@@ -1,7 +1,5 @@
 r"""The operations that `bench/speed/floor.py` counts, against those that torch counts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

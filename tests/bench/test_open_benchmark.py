@@ -1,7 +1,5 @@
 r"""The experiments of bench/studies/open_benchmark; their optima are in test_certificates.py."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 

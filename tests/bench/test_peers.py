@@ -1,7 +1,5 @@
 r"""What `bench/speed/peers.py` compares with does the same work as what it is compared with."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

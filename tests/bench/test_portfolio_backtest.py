@@ -1,7 +1,5 @@
 r"""The strategy behind the bundled back-tests, against cvxpy."""
 
-from __future__ import annotations
-
 import cvxpy
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 r"""The study of reaction tables, on small tables that are made here."""
 
-from __future__ import annotations
-
 import csv
 import sys
 from itertools import product

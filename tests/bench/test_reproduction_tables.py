@@ -1,7 +1,5 @@
 r"""The tables of the reproductions say how many differences they hold."""
 
-from __future__ import annotations
-
 import torch
 from botorch_risk_bench.metrics import format_with_error, note_on_comparisons, paired_difference
 

@@ -1,7 +1,5 @@
 r"""Every reproduction runs and reports, here with few seeds and rounds."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

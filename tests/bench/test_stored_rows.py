@@ -1,7 +1,5 @@
 r"""A run that was stopped goes back to the rows that it has."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bench.studies.stored_rows import append, missing_cases, read

@@ -1,7 +1,5 @@
 r"""The days that the weekly closes are of."""
 
-from __future__ import annotations
-
 from bench.studies.frontier.weekly_closes import last_of_each_week
 
 # 2020-12-31 is a Thursday of the week that ends on Sunday 2021-01-03.

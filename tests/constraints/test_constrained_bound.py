@@ -1,7 +1,5 @@
 r"""An objective and constraints that hold under a risk; its contract is in `test_contract.py`."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 r"""Constraints under a risk, on outcomes and on noise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

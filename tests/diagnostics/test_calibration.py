@@ -1,7 +1,5 @@
 r"""Calibration and coverage of predictions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 r"""Leave-one-out predictions against models that never saw the row."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 r"""Verdicts on a model, and their picture."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

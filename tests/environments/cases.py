@@ -1,7 +1,5 @@
 r"""Every environment, one line each; `test_contract.py` tests what they share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal

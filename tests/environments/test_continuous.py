@@ -1,7 +1,5 @@
 r"""Continuous environments: bounded marginals and mixtures."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""Kernel densities and their bandwidths."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""Discrete environments, given or observed."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 r"""Boxes that are not the unit cube, columns that say nothing, and what the caller does later."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Environments of a kernel density, and rounded contexts."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""Perturbations of the decision, alone and with another environment."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError

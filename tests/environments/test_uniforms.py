@@ -1,7 +1,5 @@
 r"""Draws against torch's own engines, grids and quadratures by hand."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.quasirandom import SobolEngine

@@ -1,7 +1,5 @@
 r"""The closed form from within BoTorch's own function."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

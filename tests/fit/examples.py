@@ -1,7 +1,5 @@
 r"""Data and models to fit, on standardised and on raw outcomes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

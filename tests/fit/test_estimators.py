@@ -1,7 +1,5 @@
 r"""Estimators of hyperparameters, and what fits report."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 

@@ -10,8 +10,6 @@ other log variances before they are smoothed with the derivatives of R's log lik
 fitting, JRSS B 47.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

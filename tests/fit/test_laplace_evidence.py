@@ -4,8 +4,6 @@ The oracle knows nothing of sufficient statistics: it holds a covariance of ever
 mode by damped Newton steps with automatic derivatives, and traces the Fisher information.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""The marginal likelihood and its gradient, for rows of parameters."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""Priors whose densities have a closed form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

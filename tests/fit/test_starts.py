@@ -1,7 +1,5 @@
 r"""Starts of a fit, cold and warm."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from dataclasses import replace

@@ -1,7 +1,5 @@
 r"""Units of a fit from its data, and fits of outcomes in any unit and with any offset."""
 
-from __future__ import annotations
-
 import math
 import operator
 

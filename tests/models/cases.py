@@ -1,7 +1,5 @@
 r"""Every model; `tests/posterior/test_contract.py` tests what they share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

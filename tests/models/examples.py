@@ -1,7 +1,5 @@
 r"""Small experiments with repeats, and models of them with given hyperparameters."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll

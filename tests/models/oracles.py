@@ -1,7 +1,5 @@
 r"""RAHBO's equations in plain numpy, with given hyperparameters (Makarova et al. 2021)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""Models and environments that the tests of risks share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 r"""BoTorch's transforms and risk measures, where ours are expected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

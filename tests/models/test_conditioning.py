@@ -1,7 +1,5 @@
 r"""Training data in any form, and models that are conditioned on more of it."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.acquisition import qKnowledgeGradient

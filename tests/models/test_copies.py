@@ -1,7 +1,5 @@
 r"""Readings that are copies of others of their row count once."""
 
-from __future__ import annotations
-
 import re
 import warnings
 

@@ -1,7 +1,5 @@
 r"""The fast view of a model against the model itself."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import pickle

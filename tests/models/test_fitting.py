@@ -1,7 +1,5 @@
 r"""Fits of the two processes, with rows and outcomes missing."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

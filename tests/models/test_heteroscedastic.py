@@ -1,7 +1,5 @@
 r"""`MeanVarianceGP` as a BoTorch model: fitting, optimisers, samplers, states and shapes."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

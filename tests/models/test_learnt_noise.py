@@ -1,7 +1,5 @@
 r"""Noise that is learnt from sample variances and from the evidence of readings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

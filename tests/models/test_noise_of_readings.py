@@ -1,7 +1,5 @@
 r"""Noise that is learnt from all readings, single ones included."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.distributions import MultivariateNormal

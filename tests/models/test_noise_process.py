@@ -1,7 +1,5 @@
 r"""The process of the noise: its observations, and noise that is known."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""Where an outcome is, and what was observed of it."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

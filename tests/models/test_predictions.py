@@ -1,7 +1,5 @@
 r"""Predictions of the mean and of the noise, their shapes, units and gradients."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -1,7 +1,5 @@
 r"""Repeats of an experiment: counts, means, variances and what is refused."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Standardised processes, their default kernels and one-hot columns."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

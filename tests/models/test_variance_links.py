@@ -1,7 +1,5 @@
 r"""Links between sample variances and the noise process, and scales of observations."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

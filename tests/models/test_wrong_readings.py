@@ -1,7 +1,5 @@
 r"""Wrong readings are left out, by what a model of the others predicts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 r"""Search over spaces with discrete columns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Local neural surrogate optimisation on functions whose best quantile is known."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Every predictor of a model; `test_contract.py` tests what they and the models share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

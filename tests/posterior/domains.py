@@ -1,7 +1,5 @@
 r"""Small domains, models of them and their posteriors in plain numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 r"""Exact GPs of many kinds, and the comparison of a predictor with their posteriors."""
 
-from __future__ import annotations
-
 import copy
 
 import torch

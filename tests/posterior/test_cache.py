@@ -1,7 +1,5 @@
 r"""The cached factors follow their model, and are kept while nothing changes."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

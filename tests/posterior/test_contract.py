@@ -1,7 +1,5 @@
 r"""Properties of every model, and of every predictor of one."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 from typing import Any

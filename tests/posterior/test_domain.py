@@ -1,7 +1,5 @@
 r"""Posteriors over a finite domain, observed point by point."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

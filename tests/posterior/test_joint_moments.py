@@ -1,7 +1,5 @@
 r"""The joint posterior within groups of points."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError

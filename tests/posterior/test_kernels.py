@@ -1,7 +1,5 @@
 r"""Kernel profiles, and the mean and variance that they give with gradients."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

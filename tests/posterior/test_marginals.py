@@ -1,7 +1,5 @@
 r"""Fast marginals against `model.posterior`, point by point."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import warnings

@@ -1,7 +1,5 @@
 r"""Processes and their covariances in the units of the outcome, and bounds of several at once."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

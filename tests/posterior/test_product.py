@@ -1,7 +1,5 @@
 r"""Marginals at all pairs of a decision and an environmental value."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

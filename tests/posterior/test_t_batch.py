@@ -1,7 +1,5 @@
 r"""Points against the inputs of a model, and BoTorch's t-batches as further points."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

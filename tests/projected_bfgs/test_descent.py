@@ -1,7 +1,5 @@
 r"""Descent in a box, row by row and by groups."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 r"""Knowledge gradients and expected improvement of risk-averse readings."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 r"""Where to read next and how often."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.exceptions.errors import UnsupportedError

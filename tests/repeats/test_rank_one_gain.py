@@ -1,7 +1,5 @@
 r"""The gain by readings, against models that are conditioned on the readings."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

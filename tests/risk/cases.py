@@ -1,7 +1,5 @@
 r"""Every measure of risk, one line each; `test_contract.py` tests what they share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace

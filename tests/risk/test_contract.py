@@ -1,7 +1,5 @@
 r"""The contract of every measure of risk."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""How much each value of W counts before anything is known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 r"""Kernel matrices: what is accepted as one, in any units."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Risk measures of weighted values."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import warnings

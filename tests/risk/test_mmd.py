@@ -1,7 +1,5 @@
 r"""The worst case over an MMD ball against cone programs, and its minimax approximation."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""The interior-point solver and its cone."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import cvxpy as cp

@@ -1,7 +1,5 @@
 r"""Worst cases in a total-variation ball, and the minimax approximation."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""Joint samples of many points, in blocks, beside points that a t-batch shares."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 r"""Models of risks, and the reductions that they apply."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any

@@ -1,7 +1,5 @@
 r"""Risks of several outcomes as one model."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement

@@ -1,7 +1,5 @@
 r"""A risk as an objective, where BoTorch's own are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

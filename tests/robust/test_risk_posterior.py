@@ -1,7 +1,5 @@
 r"""The posterior of a risk, and its paths."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

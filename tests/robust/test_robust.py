@@ -1,7 +1,5 @@
 r"""Risk in BoTorch's acquisition functions, equal to BoTorch's where the definitions coincide."""
 
-from __future__ import annotations
-
 from math import ceil
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Every strategy and every baseline, one line each; `test_contract.py` tests what they share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 r"""A short loop of a strategy on a problem of the contract list."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 r"""An optimiser of no package, for `ask_tell`."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

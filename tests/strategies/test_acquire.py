@@ -1,7 +1,5 @@
 r"""Any acquisition function, over replicates at once or one after the other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

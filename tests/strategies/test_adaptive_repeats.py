@@ -1,7 +1,5 @@
 r"""Strategies that choose how often to measure."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

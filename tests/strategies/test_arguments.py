@@ -1,7 +1,5 @@
 r"""What a strategy was built with, and tensors, as JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 from functools import partial

@@ -1,7 +1,5 @@
 r"""Replicates are a batch dimension: they must not notice each other."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

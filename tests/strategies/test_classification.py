@@ -1,7 +1,5 @@
 r"""The answer of a level-set strategy, against the definitions and the normal distribution."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Properties of every strategy."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Callable

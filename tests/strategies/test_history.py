@@ -1,7 +1,5 @@
 r"""Rows of replicates in the order of their evaluation."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 r"""Strategies under an environment that is observed but not chosen."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from pathlib import Path

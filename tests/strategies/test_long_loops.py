@@ -1,7 +1,5 @@
 r"""Three hundred rounds: every candidate is one, and nothing is kept that has had its use."""
 
-from __future__ import annotations
-
 import gc
 import resource
 import time

@@ -1,7 +1,5 @@
 r"""Decisions with their numbers of readings."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError

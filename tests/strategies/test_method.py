@@ -1,7 +1,5 @@
 r"""What a method sees, and what it may leave to the base class."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 r"""Acquisition functions of encoded points as functions of decisions, and the way back."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Acquisition functions of BoTorch on risks, within a strategy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 r"""Risks of several objectives at once, by BoTorch's hypervolume improvement."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

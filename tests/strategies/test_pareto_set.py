@@ -1,7 +1,5 @@
 r"""Sets of decisions that are Pareto optimal by the risks of the posterior mean."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

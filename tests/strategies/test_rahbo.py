@@ -1,7 +1,5 @@
 r"""RAHBO and the methods it was compared with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

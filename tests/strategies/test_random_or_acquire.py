@@ -1,7 +1,5 @@
 r"""Algorithm 1 of UHE-BO round by round, and what it may be wrapped round."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 r"""Any risk, with constraints on several outcomes."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Strategies ask for the same points whatever the units of the outcome are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 r"""One experiment with one reading a row."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 r"""What a strategy does around its method: state, atomic `tell`, missing rows, modes of PyTorch."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from collections.abc import Callable, Iterator

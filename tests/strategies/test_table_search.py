@@ -1,7 +1,5 @@
 r"""Named pairs of a finite table, and the condition that is recommended."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

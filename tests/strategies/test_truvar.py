@@ -1,7 +1,5 @@
 r"""TRUVAR and the level-set heuristics over replicates, and a run that finds the level set."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import warnings

@@ -1,7 +1,5 @@
 r"""Strategies under an environment whose distribution is known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 r"""Strategies whose fits start where the last ones ended decide as if they had started afresh."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from statistics import median
 from typing import Any

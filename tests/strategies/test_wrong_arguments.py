@@ -1,7 +1,5 @@
 r"""Whatever a strategy cannot use is refused when it is built, before anything is measured."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence

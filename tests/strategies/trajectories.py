@@ -4,8 +4,6 @@ r"""Ten rounds of every strategy as an earlier version played them, in `trajecto
 change of the code alone is no reason to store any again.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import warnings

@@ -1,7 +1,5 @@
 r"""Small tables with readings, and the same Gaussian process written out."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

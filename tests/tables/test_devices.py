@@ -1,7 +1,5 @@
 r"""Tables on every device: the same numbers, without waiting where nothing has to be known."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 r"""Rows of tables, from DataFrames, tensors and lists."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 r"""The process of a table is the one that BoTorch's kernels make, and its fit the maximum."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

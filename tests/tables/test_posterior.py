@@ -1,7 +1,5 @@
 r"""The joint posterior of a table, against the same process written out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

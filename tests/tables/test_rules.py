@@ -1,7 +1,5 @@
 r"""Rules for the next pairs, against what the readings would show."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""Every problem, one line each; `test_contract.py` tests what they share."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 r"""Problems with chance constraints."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

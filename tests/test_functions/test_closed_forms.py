@@ -1,7 +1,5 @@
 r"""Formulas on the unit cube, and the search for their maxima."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

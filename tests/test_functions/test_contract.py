@@ -1,7 +1,5 @@
 r"""Properties of every problem."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

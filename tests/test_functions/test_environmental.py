@@ -1,7 +1,5 @@
 r"""Problems of a decision and an environmental variable: what comes of them in the loop."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

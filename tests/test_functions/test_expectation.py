@@ -1,7 +1,5 @@
 r"""Problems of an expectation."""
 
-from __future__ import annotations
-
 import math
 import pickle
 

@@ -1,7 +1,5 @@
 r"""Problems on a finite domain, and sampled functions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 r"""Problems with heteroscedastic noise."""
 
-from __future__ import annotations
-
 import io
 import math
 import pickle

@@ -1,7 +1,5 @@
 r"""Newsvendors, over a box and a mixed space."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

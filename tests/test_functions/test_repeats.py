@@ -1,7 +1,5 @@
 r"""Bases of test problems: repeats, constant noise, several outcomes, maximisation."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError

@@ -1,7 +1,5 @@
 r"""Two objectives under risk: the closed form of the Pareto front, against search."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""Problems of a value-at-risk."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

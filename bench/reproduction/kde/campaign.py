@@ -2,8 +2,6 @@ r"""The campaign behind this folder's README. The paper has five seeds; where a 
 are more, of which they are the first.
 """
 
-from __future__ import annotations
-
 from botorch_risk_bench.campaigns import Campaign, Series
 
 CHEAP = ("ackley", "branin-context", "hartmann", "hartmann-complicated", "newsvendor")

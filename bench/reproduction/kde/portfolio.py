@@ -3,8 +3,6 @@ r"""The campaign on the papers' back-tests, a table that is not ours to distribu
 `BOTORCH_RISK_PORTFOLIO_TABLE` is its path; see `PortfolioOptimization`.
 """
 
-from __future__ import annotations
-
 from botorch_risk_bench.campaigns import Campaign, Series
 from botorch_risk_bench.experiments.papers import kde
 

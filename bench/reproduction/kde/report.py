@@ -5,8 +5,6 @@ The curves are kept in `curves/`: a series whose rounds are in no store any more
 python -m bench.reproduction.kde.report [--results results/kde] [--to FOLDER]
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

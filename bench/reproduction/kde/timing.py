@@ -3,8 +3,6 @@ r"""Table 1: the time of 100 evaluations of Ackley (2+1), method by method, inte
 python -m bench.reproduction.kde.timing [--runs 3]
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import time

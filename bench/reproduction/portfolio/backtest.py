@@ -22,8 +22,6 @@ All back-tests run side by side, one day after the other; ADMM [Boyd2011admm]_ s
 of a day at once, in the eigenvectors of S that they share.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import NamedTuple

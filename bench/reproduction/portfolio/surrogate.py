@@ -7,8 +7,6 @@ Matern-5/2 kernel, a constant mean and BoTorch's gamma priors, as the surrogate 
 standardised returns; maximum a posteriori by `fit_exact_gp` from six starts.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 r"""Where the table of the papers' back-tests is."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -6,8 +6,6 @@ All functions of a case are one batched model. Writes the tables into `calibrati
 between its markers, and the picture `calibration.png`.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import platform

@@ -1,7 +1,5 @@
 r"""The campaign behind this folder's tables, with the paper's numbers of repetitions and rounds."""
 
-from __future__ import annotations
-
 from botorch_risk_bench.campaigns import Campaign, Series
 
 ALL = ("RAHBO", "RAHBO-US", "GP-UCB", "RAHBO-paper", "RAHBO-US-paper", "GP-UCB-paper")

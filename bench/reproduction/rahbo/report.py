@@ -3,8 +3,6 @@ r"""Writes the tables and pictures behind this folder's README from what its cam
 python -m bench.reproduction.rahbo.report [--results results/rahbo] [--to FOLDER]
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ The paper has 100 starting points, and 200 functions. With three noise levels, r
 what a cost of 800 buys; those of TRUVAR come to some 550.
 """
 
-from __future__ import annotations
-
 from botorch_risk_bench.campaigns import Campaign, Series
 
 CAMPAIGN = Campaign(

@@ -3,8 +3,6 @@ r"""Writes the tables and pictures behind this folder's README from what its cam
 python -m bench.reproduction.truvar.report [--results results/truvar] [--to FOLDER]
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
 from itertools import islice

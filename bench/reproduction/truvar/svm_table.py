@@ -6,8 +6,6 @@ Writes `svm_digits.csv` of `botorch_risk_bench.problems`. The grid of the paper'
 data has the same shape; those data are not public.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import joblib

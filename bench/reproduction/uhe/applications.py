@@ -3,8 +3,6 @@ r"""The campaign of the two problems that need an extra: boosted trees and the l
 A flight takes tenths of a second, and an evaluation fifty flights.
 """
 
-from __future__ import annotations
-
 from botorch_risk_bench.campaigns import Campaign, Series
 
 from bench.reproduction.uhe.campaign import METHODS

@@ -7,8 +7,6 @@ first row the function is a draw of the process that is fitted; in the second it
 smooth and its right end rough.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from pathlib import Path

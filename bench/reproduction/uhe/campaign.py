@@ -2,8 +2,6 @@ r"""The campaign behind this folder's tables: what needs no extra. The paper has
 are the first.
 """
 
-from __future__ import annotations
-
 from botorch_risk_bench.campaigns import Campaign, Series
 
 METHODS = (

@@ -3,8 +3,6 @@ r"""Writes the tables and pictures behind this folder's README from what its cam
 python -m bench.reproduction.uhe.report [--results results/uhe] [--to bench/reproduction/uhe]
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@ r"""The campaign of the baseline that samples its hyperparameters.
 About 10 s of compilation for every size of the data, and 3 s to 5 s a seed and fit.
 """
 
-from __future__ import annotations
-
 from botorch_risk_bench.campaigns import Campaign, Series
 
 NAMES = ("uhe-hartmann3", "uhe-deceptive", "uhe-h1", "uhe-branin", "uhe-logistic", "uhe-hartmann6")

@@ -6,8 +6,6 @@ From the runs of campaign.py: both methods' data, each fitted by either loss, so
 what the data contribute is separated from what the loss does.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

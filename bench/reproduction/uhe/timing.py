@@ -3,8 +3,6 @@ r"""Fig. 4, right: the time of a fit at |D| = 100 by MAP, by pseudo-data and by 
 python -m bench.reproduction.uhe.timing [--runs 9] [--mcmc-runs 1]
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 from pathlib import Path

@@ -5,8 +5,6 @@ core our methods take ten minutes a problem, the outside baselines, which come l
 1 to 3 s a query and seed.
 """
 
-from __future__ import annotations
-
 from botorch_risk_bench.campaigns import Campaign, Series
 
 OURS = ("V-UCB-Prob", "V-UCB-Unif", "V-UCB-observed", "StableOpt", "contextual-GP-UCB", "random")

@@ -3,8 +3,6 @@ r"""Writes continuous.md: the paper's neural surrogate against points of W's dis
 python -m bench.reproduction.vucb.continuous
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable

@@ -3,8 +3,6 @@ r"""Writes the tables and pictures behind this folder's README from what its cam
 python -m bench.reproduction.vucb.report [--results results/vucb] [--to FOLDER]
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

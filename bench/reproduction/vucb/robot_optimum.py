@@ -3,8 +3,6 @@ r"""Searches for the largest value-at-risk of the robot's push, which nothing gi
 python -m bench.reproduction.vucb.robot_optimum    # seven minutes of one core
 """
 
-from __future__ import annotations
-
 import torch
 from botorch_risk_bench.problems import ValueAtRiskRobotPushing
 from numpy import ndarray

@@ -1,7 +1,5 @@
 r"""Three noisy problems for Ax's benchmark runner, whose ground truth is the risk of an arm."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@ r"""Writes the tables of this folder's README from what run.py has stored.
 python -m bench.studies.ax_benchmark.report [--results results/ax_benchmark] [--to FOLDER]
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

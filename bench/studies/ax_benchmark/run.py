@@ -4,8 +4,6 @@ OMP_NUM_THREADS=1 python -m bench.studies.ax_benchmark.run [PROBLEM ...]
     [--out results/ax_benchmark] [--seeds 20] [--first 0] [--methods NAME ...]
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import time

@@ -3,8 +3,6 @@ r"""The campaign of the study of chance constraints.
 The defaults of `risk_search` were chosen on seeds 0 to 89, which are not among these.
 """
 
-from __future__ import annotations
-
 from botorch_risk_bench.campaigns import Campaign, Series
 
 NAMES = ("chance-gramacy", "chance-branin")

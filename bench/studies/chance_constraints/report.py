@@ -4,8 +4,6 @@ python -m bench.studies.chance_constraints.report
     [--results results/chance_constraints] [--to FOLDER]
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from botorch_risk_bench.campaigns import ExperimentRecords

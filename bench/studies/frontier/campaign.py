@@ -3,8 +3,6 @@ r"""The campaign of this folder's README.
 The demo has seeds 0 to 7, and the problem was built on 1000 to 1007.
 """
 
-from __future__ import annotations
-
 from botorch_risk_bench.campaigns import Campaign, Series
 from botorch_risk_bench.experiments.portfolio import EXPERIMENTS
 

@@ -1,7 +1,5 @@
 r"""A random forest that has to find 6 % positives: the breast-cancer data without most tumours."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -3,8 +3,6 @@ r"""Writes the tables and pictures of this folder's README from what its campaig
 python -m bench.studies.frontier.report [--results results/frontier] [--to FOLDER]
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -8,8 +8,6 @@ last close of each calendar week, as skfolio has it. `weekly_closes.md` beside t
 source and its terms.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import importlib.util

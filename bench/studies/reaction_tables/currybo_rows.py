@@ -12,8 +12,6 @@ that is stopped goes on where it ended, one row a seed. With `--rows`, which `ru
 what `--to` names.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import random

@@ -8,8 +8,6 @@ ligands with the most substrates of a yield of at least .5, by its public code. 
 stopped goes on where it ended.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import time

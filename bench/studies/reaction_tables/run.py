@@ -5,8 +5,6 @@ r"""Ten random pairs, then forty experiments, by each rule on each table under e
 All seeds of a cell run as one batch. A run that is stopped goes on where it ended.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 r"""The campaign of the study of repeats; its design was chosen on seeds from 1000."""
 
-from __future__ import annotations
-
 from botorch_risk_bench.campaigns import Campaign, Series
 
 from bench.studies.repeats.experiments import EXPERIMENTS, STRATEGIES

@@ -1,7 +1,5 @@
 r"""Five problems with certified optima of mean minus variance, and ways to spend 200 readings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

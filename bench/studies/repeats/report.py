@@ -3,8 +3,6 @@ r"""Writes the tables and the picture of this folder's README from what its camp
 python -m bench.studies.repeats.report [--results results/repeats] [--to FOLDER]
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -1,7 +1,5 @@
 r"""The campaign of the study of risk measures."""
 
-from __future__ import annotations
-
 from botorch_risk_bench.campaigns import Campaign, Series
 
 from bench.studies.risk_measures.experiments import EXPERIMENTS

@@ -1,7 +1,5 @@
 r"""Four problems with certified optima of a risk, and the methods that are compared on them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter

@@ -3,8 +3,6 @@ r"""Writes the tables of this folder's README from what its campaign has stored.
 python -m bench.studies.risk_measures.report [--results results/risk_measures] [--to FOLDER]
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from botorch_risk_bench.reports.summary import regret_curves

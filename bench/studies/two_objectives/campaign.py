@@ -1,7 +1,5 @@
 r"""The campaign of the study of two objectives."""
 
-from __future__ import annotations
-
 from botorch_risk_bench.campaigns import Campaign, Series
 
 NAME = "two-risks"

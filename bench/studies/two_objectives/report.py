@@ -3,8 +3,6 @@ r"""Writes the tables and the picture of this folder's README from what its camp
 python -m bench.studies.two_objectives.report [--results results/two_objectives] [--to FOLDER]
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from botorch_risk_bench.campaigns.records import ExperimentRecords

@@ -3,8 +3,6 @@ r"""Writes timing.md: what a decision costs each strategy, from the outcomes tha
 OMP_NUM_THREADS=1 python -m bench.studies.two_objectives.timing [--results results/two_objectives]
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bench.studies.decision_seconds import write_timing

@@ -1,7 +1,5 @@
 r"""What the tests of truncated variance reduction build, and the printed gain."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""Truncated variance reduction as an acquisition function, in loops and in optimisers."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 r"""Greedy batches, and the best points of a domain by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 r"""Confidence widths of epochs against their formulas."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""The gain of a sample against the printed equations, by refitting at every point."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

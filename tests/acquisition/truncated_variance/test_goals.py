@@ -1,7 +1,5 @@
 r"""Sets of Algorithm 2 by hand, where a bound is the level itself."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -1,7 +1,5 @@
 r"""Batches of replicates in the greedy covering of a finite domain."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""Noise levels and costs of samples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 r"""Sets and epochs against Algorithms 1 and 2 in plain Python."""
 
-from __future__ import annotations
-
 import io
 import math
 import warnings

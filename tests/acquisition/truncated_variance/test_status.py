@@ -1,7 +1,5 @@
 r"""The report of where a run stands."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

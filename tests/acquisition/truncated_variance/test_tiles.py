@@ -1,7 +1,5 @@
 r"""The gain on the domain, tile by tile."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""What all cards have in common."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from botorch_risk.ax.analyses.fitted_analysis import band
 
 

@@ -1,7 +1,5 @@
 r"""What all strategies share is in `strategies/test_contract.py`."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

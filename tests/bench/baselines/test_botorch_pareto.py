@@ -1,7 +1,5 @@
 r"""Risks of several objectives by BoTorch's own measures."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

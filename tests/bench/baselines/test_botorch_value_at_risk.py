@@ -1,7 +1,5 @@
 r"""Baselines of BoTorch's parts where the distribution of W is known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

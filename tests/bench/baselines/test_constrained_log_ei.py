@@ -1,7 +1,5 @@
 r"""BoTorch's expected improvement of a risk with constraints."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

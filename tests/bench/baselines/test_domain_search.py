@@ -1,7 +1,5 @@
 r"""Scores of a finite domain are what their formulas say, and find the maximum."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

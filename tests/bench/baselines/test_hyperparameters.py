@@ -1,7 +1,5 @@
 r"""UHE-BO and the methods of its comparison are the parts they are said to be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

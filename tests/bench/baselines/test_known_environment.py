@@ -1,7 +1,5 @@
 r"""Baselines that know the distribution of W: which w they query beside a decision."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 r"""Baselines on the mean-variance model: what of the risk aversion they use, and where."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 r"""Random decisions, recommended by a risk."""
 
-from __future__ import annotations
-
 import torch
 from botorch_risk_bench.baselines import random_decisions, random_pareto_search
 from scipy.stats import kstest

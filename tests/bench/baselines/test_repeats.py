@@ -1,7 +1,5 @@
 r"""Replicable experimental design by Thompson sampling."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch_risk_bench.baselines import bts_red, hetgp_horizon

@@ -1,7 +1,5 @@
 r"""Real processes that run test experiments, and what can be seen of them from outside."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

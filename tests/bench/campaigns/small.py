@@ -1,7 +1,5 @@
 r"""Campaigns that take no time, and what can be seen of their results without the package."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 r"""Files that are no store, or another experiment's, are refused and left alone."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 r"""Each engine gives the same table, to the last bit; real processes, jobs and clusters."""
 
-from __future__ import annotations
-
 import os
 import time
 from concurrent.futures import Executor, Future

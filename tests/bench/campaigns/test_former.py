@@ -1,7 +1,5 @@
 r"""Stores of one experiment, which version 0.1 wrote, are read and become stores of campaigns."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

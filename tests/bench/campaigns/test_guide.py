@@ -1,7 +1,5 @@
 r"""docs/campaigns.md runs as it stands, and leaves nothing out."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import runpy

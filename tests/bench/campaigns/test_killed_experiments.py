@@ -1,7 +1,5 @@
 r"""Real processes that are killed at random moments, or run into each other."""
 
-from __future__ import annotations
-
 import random
 import signal
 import time

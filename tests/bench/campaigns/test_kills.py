@@ -1,7 +1,5 @@
 r"""Campaigns of real processes that are killed at random moments give the serial table."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

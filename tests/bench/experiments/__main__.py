@@ -1,7 +1,5 @@
 r"""The command line with the test experiments in it."""
 
-from __future__ import annotations
-
 from botorch_risk_bench.cli import main
 
 from tests.bench.experiments.noisy_quadratic import EXPERIMENTS

@@ -1,7 +1,5 @@
 r"""A problem that costs nothing: -|x|^2 with a noise that grows with the first input."""
 
-from __future__ import annotations
-
 import dataclasses
 import operator
 import time

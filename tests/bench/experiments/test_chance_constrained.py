@@ -1,7 +1,5 @@
 r"""Experiments with constraints run by name, from the command line too."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

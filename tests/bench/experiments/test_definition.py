@@ -1,7 +1,5 @@
 r"""What a problem can do is seen from its methods; our problems have a contract of their own."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

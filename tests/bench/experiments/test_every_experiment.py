@@ -1,7 +1,5 @@
 r"""What holds for every experiment: its strategies start alike, and its optimum is one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

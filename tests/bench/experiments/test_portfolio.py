@@ -1,7 +1,5 @@
 r"""The experiment on portfolios runs by name, on whole numbers, one strategy a risk aversion."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

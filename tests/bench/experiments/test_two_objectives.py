@@ -1,7 +1,5 @@
 r"""Two risks at once: sets of decisions are recommended, and scored by their hypervolume."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 r"""Statistics over replicates against scipy."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

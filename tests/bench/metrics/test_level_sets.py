@@ -1,7 +1,5 @@
 r"""Reporting of level sets."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""Regret against plain loops."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

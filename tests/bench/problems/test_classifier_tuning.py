@@ -1,7 +1,5 @@
 r"""The table of the support vector machine, the bundled one and any other."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 

@@ -1,7 +1,5 @@
 r"""The map is that of Matplotlib, in km, and its two halves have no point in common."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

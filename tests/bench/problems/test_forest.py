@@ -1,7 +1,5 @@
 r"""Forest tuning: its search space, its splits and the independence of its repeats."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""The surrogate of back-tests: the bundled table and the papers'."""
 
-from __future__ import annotations
-
 import zipfile
 from importlib import resources
 from pathlib import Path

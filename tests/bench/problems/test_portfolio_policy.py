@@ -1,7 +1,5 @@
 r"""The policy of a portfolio against a loop over years, trades and stocks, without look-ahead."""
 
-from __future__ import annotations
-
 import csv
 import math
 from datetime import date, timedelta

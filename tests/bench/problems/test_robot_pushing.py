@@ -1,7 +1,5 @@
 r"""The push obeys the symmetries and the limits of the plane that it happens in."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""An expensive function is simulated once at each point."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import sys

@@ -1,7 +1,5 @@
 r"""Boards that are made by hand."""
 
-from __future__ import annotations
-
 import torch
 from botorch_risk_bench.reports import Board, BoardEntry
 from torch import Tensor

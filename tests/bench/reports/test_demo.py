@@ -1,7 +1,5 @@
 r"""What the demonstration says of measured policies; that it runs is tested with the slow tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

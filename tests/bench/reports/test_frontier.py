@@ -1,7 +1,5 @@
 r"""The efficient edge against a loop, the sentence against its numbers, and the picture."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

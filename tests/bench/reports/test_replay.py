@@ -1,7 +1,5 @@
 r"""What is replayed; and strategies that finish: rows of NaN through loop, store and summary."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path

@@ -1,7 +1,5 @@
 r"""The experiments of SBO-KDE know the bounds of their contexts, and run without anybody's data."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 r"""The processes have the kernels, hyperparameters and priors that they claim."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

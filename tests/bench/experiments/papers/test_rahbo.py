@@ -1,7 +1,5 @@
 r"""The experiments of RAHBO start alike and know their optimum."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from botorch_risk_bench.experiments import get_experiment

@@ -1,7 +1,5 @@
 r"""The experiments of TRUVAR start, and use the hyperparameters that they claim."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 r"""The experiments of UHE-BO start alike, and use the kernel and the priors that they claim."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 r"""The experiments of V-UCB start, and their outside baselines keep to the budget."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any
