@@ -56,8 +56,8 @@ def place_of(name: str) -> str:
 class Imports(ast.NodeVisitor):
     r"""What a module imports of the package when it runs, at the top or in a function."""
 
-    def __init__(self, known: set[str]) -> None:
-        self.known, self.found = known, set[str]()
+    def __init__(self, known: set[str], package: str) -> None:
+        self.known, self.package, self.found = known, package, set[str]()
 
     def visit_If(self, node: ast.If) -> None:
         if not (isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
@@ -67,10 +67,11 @@ class Imports(ast.NodeVisitor):
         self.found |= self.known & {alias.name for alias in node.names}
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        modules = self.known & {f"{node.module}.{alias.name}" for alias in node.names}
+        module = f"{self.package}.{node.module}" if node.level else node.module
+        modules = self.known & {f"{module}.{alias.name}" for alias in node.names}
         self.found |= modules
         if len(modules) < len(node.names):  # names of the module or package itself
-            self.found |= self.known & {node.module or ""}
+            self.found |= self.known & {module or ""}
 
 
 @cache
@@ -79,7 +80,7 @@ def imports() -> dict[str, set[str]]:
     known = {name_of(path) for path in MODULES}
     found = {}
     for path in MODULES:
-        visitor = Imports(known)
+        visitor = Imports(known, package=name_of(path.parent / "__init__.py"))
         visitor.visit(ast.parse(path.read_text(encoding="utf-8")))
         found[name_of(path)] = visitor.found - {name_of(path)}
     return found

@@ -140,7 +140,9 @@ def _foreign_names() -> Iterator[tuple[str, str]]:
 def _read(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Attribute):
         return [node.attr]
-    if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("botorch_risk"):
+    if isinstance(node, ast.ImportFrom) and not (
+        node.level or (node.module or "").startswith("botorch_risk")
+    ):
         return [each.name for each in node.names]
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr"):
         return [each.value for each in node.args[1:2] if isinstance(each, ast.Constant)]

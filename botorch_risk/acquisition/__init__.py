@@ -4,21 +4,18 @@ Importing this package registers an input constructor for each, for BoTorch's
 `get_acqf_input_constructor` and for Ax.
 """
 
-from botorch_risk.acquisition.joint_risk_ucb import JointRiskUpperConfidenceBound
-from botorch_risk.acquisition.knowledge_gradient import (
-    LogRiskKnowledgeGradient,
-    decisions_to_compare,
-)
-from botorch_risk.acquisition.lacing import covering_mask, lacing_mask, select_lacing_value
-from botorch_risk.acquisition.level_set import Straddle
-from botorch_risk.acquisition.mean_variance import (
+from .joint_risk_ucb import JointRiskUpperConfidenceBound
+from .knowledge_gradient import LogRiskKnowledgeGradient, decisions_to_compare
+from .lacing import covering_mask, lacing_mask, select_lacing_value
+from .level_set import Straddle
+from .mean_variance import (
     MeanVarianceObjective,
     NoisePosteriorStandardDeviation,
     RiskAverseLowerConfidenceBound,
     RiskAverseUpperConfidenceBound,
     qRiskAverseUpperConfidenceBound,
 )
-from botorch_risk.acquisition.named import (
+from .named import (
     adversarial_stable_opt,
     contextual_gp_ucb,
     drbo_kde,
@@ -30,10 +27,10 @@ from botorch_risk.acquisition.named import (
     stable_opt,
     v_ucb,
 )
-from botorch_risk.acquisition.pointwise import PointwiseAcquisition, PointwiseAcquisitionFunction
-from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
-from botorch_risk.acquisition.select_value import select_value
-from botorch_risk.acquisition.truncated_variance import (
+from .pointwise import PointwiseAcquisition, PointwiseAcquisitionFunction
+from .risk_ucb import RiskUpperConfidenceBound
+from .select_value import select_value
+from .truncated_variance import (
     Cost,
     GuaranteedWidth,
     LevelSet,
@@ -48,11 +45,7 @@ from botorch_risk.acquisition.truncated_variance import (
     status,
     top_candidates,
 )
-from botorch_risk.acquisition.widths import (
-    bayesian_beta,
-    maximum_mean_discrepancy_radius,
-    total_variation_radius,
-)
+from .widths import bayesian_beta, maximum_mean_discrepancy_radius, total_variation_radius
 
 __all__ = [
     "Cost",

@@ -8,31 +8,22 @@ from botorch_risk.extras import require_extra
 
 require_extra("ax", "botorch_risk[ax]")
 
-from botorch_risk.ax.acquisition import (
-    ChosenContextAcquisition,
-    PerturbedInputsAcquisition,
-    RiskAcquisition,
-)
-from botorch_risk.ax.analyses import (
-    CalibrationPlot,
-    ContextDistributionPlot,
-    NoiseSlicePlot,
-    RiskFrontierPlot,
-)
-from botorch_risk.ax.best_arm import BestArm, best_arm
-from botorch_risk.ax.contextual import ContextualRiskModel, ObservedDataset
-from botorch_risk.ax.finite_table import FiniteTableNode, filled_table, finite_table
-from botorch_risk.ax.generation_strategies import (
+from .acquisition import ChosenContextAcquisition, PerturbedInputsAcquisition, RiskAcquisition
+from .analyses import CalibrationPlot, ContextDistributionPlot, NoiseSlicePlot, RiskFrontierPlot
+from .best_arm import BestArm, best_arm
+from .contextual import ContextualRiskModel, ObservedDataset
+from .finite_table import FiniteTableNode, filled_table, finite_table
+from .generation_strategies import (
     level_set,
     risk_averse,
     under_perturbed_inputs,
     under_uncertain_context,
     value_at_risk,
 )
-from botorch_risk.ax.generator import RiskGenerator, RiskGenerators
-from botorch_risk.ax.observed import ObservedAdapter, readings
-from botorch_risk.ax.random_exploration import Exp3Criterion, with_random_exploration
-from botorch_risk.ax.storage import register
+from .generator import RiskGenerator, RiskGenerators
+from .observed import ObservedAdapter, readings
+from .random_exploration import Exp3Criterion, with_random_exploration
+from .storage import register
 
 __all__ = [
     "BestArm",

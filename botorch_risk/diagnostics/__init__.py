@@ -3,16 +3,9 @@ r"""Whether a model can be trusted: predictions of left-out rows, coverage, a pi
 `leave_one_out` needs the model alone; `calibration` needs the function, as in a simulation.
 """
 
-from botorch_risk.diagnostics.calibration import Calibration, calibration
-from botorch_risk.diagnostics.leave_one_out import (
-    Coverage,
-    LeaveOneOut,
-    Verdict,
-    coverage,
-    leave_one_out,
-    verdict,
-)
-from botorch_risk.diagnostics.picture import plot_leave_one_out
+from .calibration import Calibration, calibration
+from .leave_one_out import Coverage, LeaveOneOut, Verdict, coverage, leave_one_out, verdict
+from .picture import plot_leave_one_out
 
 __all__ = [
     "Calibration",

@@ -5,22 +5,13 @@ that a strategy chose; `log_marginal_likelihood` is the algebra of both. The win
 same fit from within BoTorch's `fit_gpytorch_mll`.
 """
 
-from botorch_risk.fit.estimators import Estimator, FullyBayesian, MaximumAPosteriori, PseudoData
-from botorch_risk.fit.exact_gp import fit_exact_gp
-from botorch_risk.fit.objective import (
-    Hyperparameters,
-    LogMarginalLikelihood,
-    log_marginal_likelihood,
-)
-from botorch_risk.fit.priors import set_gamma_priors
-from botorch_risk.fit.pseudo_data import (
-    Estimates,
-    PseudoDataMarginalLogLikelihood,
-    compare_losses,
-    fit_pseudo_data,
-)
-from botorch_risk.fit.pseudo_points import PseudoPoints, pseudo_points
-from botorch_risk.fit.results import FitResult, FitStatus, Optimum, warn_of_failed_fits
+from .estimators import Estimator, FullyBayesian, MaximumAPosteriori, PseudoData
+from .exact_gp import fit_exact_gp
+from .objective import Hyperparameters, LogMarginalLikelihood, log_marginal_likelihood
+from .priors import set_gamma_priors
+from .pseudo_data import Estimates, PseudoDataMarginalLogLikelihood, compare_losses, fit_pseudo_data
+from .pseudo_points import PseudoPoints, pseudo_points
+from .results import FitResult, FitStatus, Optimum, warn_of_failed_fits
 
 __all__ = [
     "Estimates",

@@ -13,6 +13,6 @@ Both take the same time up to 32 replicates; at 128 a batched fit takes 0.75 s h
 (1.7 times) on one thread.
 """
 
-from botorch_risk.projected_bfgs.descent import minimize_rows
+from .descent import minimize_rows
 
 __all__ = ["minimize_rows"]

@@ -1,11 +1,7 @@
 r"""How often to repeat an experiment, and where to go next."""
 
-from botorch_risk.repeats.knowledge_gradient import (
-    LogRiskAverseKnowledgeGradient,
-    Readings,
-    next_readings,
-)
-from botorch_risk.repeats.repeat_advice import RepeatAdvice, repeat_advice
+from .knowledge_gradient import LogRiskAverseKnowledgeGradient, Readings, next_readings
+from .repeat_advice import RepeatAdvice, repeat_advice
 
 __all__ = [
     "LogRiskAverseKnowledgeGradient",

@@ -1,6 +1,6 @@
 r"""Measures of risk over a distribution of the environment: pure tensor functionals."""
 
-from botorch_risk.risk.measures import (
+from .measures import (
     ConditionalValueAtRisk,
     Expectation,
     MeanVariance,
@@ -9,14 +9,14 @@ from botorch_risk.risk.measures import (
     ValueAtRisk,
     WorstCase,
 )
-from botorch_risk.risk.minimax_approximation import MinimaxApproximation
-from botorch_risk.risk.mmd import (
+from .minimax_approximation import MinimaxApproximation
+from .mmd import (
     MaximumMeanDiscrepancyBall,
     UncertifiedWorstCaseError,
     maximum_mean_discrepancy_worst_distribution,
 )
-from botorch_risk.risk.share_above import ShareAbove
-from botorch_risk.risk.total_variation import (
+from .share_above import ShareAbove
+from .total_variation import (
     TotalVariationBall,
     total_variation_worst_case,
     total_variation_worst_distribution,

@@ -4,8 +4,8 @@ A `Strategy` is a space (what a point is), a method (how points are chosen) and 
 papers' methods are functions in lower case that put the parts together.
 """
 
-from botorch_risk.strategies.acquire import Acquire
-from botorch_risk.strategies.adaptive_repeats import (
+from .acquire import Acquire
+from .adaptive_repeats import (
     AdaptiveRepeats,
     FixedRepeats,
     MeasuredBox,
@@ -13,7 +13,7 @@ from botorch_risk.strategies.adaptive_repeats import (
     WorthOfReadings,
     adaptive_repeats,
 )
-from botorch_risk.strategies.decision_then_value import (
+from .decision_then_value import (
     VALUE_RULES,
     DecisionThenValue,
     LacingValue,
@@ -22,41 +22,23 @@ from botorch_risk.strategies.decision_then_value import (
     least_certain,
     random_decision,
 )
-from botorch_risk.strategies.environment_risk import EnvironmentRisk
-from botorch_risk.strategies.environment_space import EnvironmentSpace
-from botorch_risk.strategies.history import History
-from botorch_risk.strategies.kde import drbo_kde, drbo_mmd, risk_kde, sbo_kde
-from botorch_risk.strategies.knowledge_gradient import LargestKnowledgeGradient
-from botorch_risk.strategies.method import Classification, Method, State, View
-from botorch_risk.strategies.pareto_search import (
-    HypervolumeImprovement,
-    ObjectiveRisksRecipe,
-    ParetoSearch,
-    pareto_search,
-)
-from botorch_risk.strategies.rahbo import (
-    MeanVarianceSearch,
-    Weights,
-    rahbo,
-    rahbo_us,
-    risk_averse_kg,
-)
-from botorch_risk.strategies.random_search import RandomPoints, random_search
-from botorch_risk.strategies.risk_search import MonteCarloDecision, RiskRecipe, risk_search
-from botorch_risk.strategies.single_experiment import SingleExperiment
-from botorch_risk.strategies.space import Box, Space, initial_design
-from botorch_risk.strategies.strategy import Strategy
-from botorch_risk.strategies.table_search import Pair, RankedCondition, TableSearch, table_search
-from botorch_risk.strategies.truvar import (
-    FiniteDomain,
-    SampleDomain,
-    Sampler,
-    TruncateVariance,
-    truvar,
-    truvar_state,
-)
-from botorch_risk.strategies.uhe_bo import RandomOrAcquire, uhe_bo
-from botorch_risk.strategies.v_ucb import v_ucb
+from .environment_risk import EnvironmentRisk
+from .environment_space import EnvironmentSpace
+from .history import History
+from .kde import drbo_kde, drbo_mmd, risk_kde, sbo_kde
+from .knowledge_gradient import LargestKnowledgeGradient
+from .method import Classification, Method, State, View
+from .pareto_search import HypervolumeImprovement, ObjectiveRisksRecipe, ParetoSearch, pareto_search
+from .rahbo import MeanVarianceSearch, Weights, rahbo, rahbo_us, risk_averse_kg
+from .random_search import RandomPoints, random_search
+from .risk_search import MonteCarloDecision, RiskRecipe, risk_search
+from .single_experiment import SingleExperiment
+from .space import Box, Space, initial_design
+from .strategy import Strategy
+from .table_search import Pair, RankedCondition, TableSearch, table_search
+from .truvar import FiniteDomain, SampleDomain, Sampler, TruncateVariance, truvar, truvar_state
+from .uhe_bo import RandomOrAcquire, uhe_bo
+from .v_ucb import v_ucb
 
 __all__ = [
     "VALUE_RULES",

@@ -5,10 +5,10 @@ exact where an acquisition function has to search. Tables are in float64, on the
 outcomes; `table_search` keeps them on the CPU.
 """
 
-from botorch_risk.tables.factors import Factors
-from botorch_risk.tables.kernel import TableReadings, fit_table
-from botorch_risk.tables.posterior import TablePosterior
-from botorch_risk.tables.rules import TABLE_RULES, TableBelief, TableRule, choose_plate, rule_for
+from .factors import Factors
+from .kernel import TableReadings, fit_table
+from .posterior import TablePosterior
+from .rules import TABLE_RULES, TableBelief, TableRule, choose_plate, rule_for
 
 __all__ = [
     "TABLE_RULES",

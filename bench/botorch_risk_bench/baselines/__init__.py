@@ -1,18 +1,12 @@
 r"""Methods that the papers compare theirs with, and ablations."""
 
-from botorch_risk_bench.baselines.ask_tell import AskTell, AskTellOptimizer, ask_tell
-from botorch_risk_bench.baselines.botorch_pareto import (
-    conditional_value_at_risk_log_nehvi,
-    mars_log_nei,
-)
-from botorch_risk_bench.baselines.botorch_risk_measure import botorch_risk_measure
-from botorch_risk_bench.baselines.botorch_value_at_risk import (
-    rho_knowledge_gradient,
-    value_at_risk_log_nei,
-)
-from botorch_risk_bench.baselines.constrained_log_ei import constrained_log_ei
-from botorch_risk_bench.baselines.contexts import context_free_gp_ucb, stable_opt
-from botorch_risk_bench.baselines.domain_search import (
+from .ask_tell import AskTell, AskTellOptimizer, ask_tell
+from .botorch_pareto import conditional_value_at_risk_log_nehvi, mars_log_nei
+from .botorch_risk_measure import botorch_risk_measure
+from .botorch_value_at_risk import rho_knowledge_gradient, value_at_risk_log_nei
+from .constrained_log_ei import constrained_log_ei
+from .contexts import context_free_gp_ucb, stable_opt
+from .domain_search import (
     expected_improvement_search,
     gchk,
     max_value_entropy_search,
@@ -21,7 +15,7 @@ from botorch_risk_bench.baselines.domain_search import (
     straddle_search,
     upper_confidence_bound_search,
 )
-from botorch_risk_bench.baselines.hyperparameters import (
+from .hyperparameters import (
     a_gp_ucb,
     fully_bayesian_gp_ucb,
     gp_ucb,
@@ -31,14 +25,10 @@ from botorch_risk_bench.baselines.hyperparameters import (
     random_exp3,
     wang_de_freitas_gp_ucb,
 )
-from botorch_risk_bench.baselines.known_environment import (
-    adversarial_stable_opt,
-    contextual_gp_ucb,
-    random_pairs,
-)
-from botorch_risk_bench.baselines.mean_variance import heteroscedastic_gp_ucb, mean_variance_log_nei
-from botorch_risk_bench.baselines.random_decisions import random_decisions, random_pareto_search
-from botorch_risk_bench.baselines.repeats import bts_red, hetgp_horizon
+from .known_environment import adversarial_stable_opt, contextual_gp_ucb, random_pairs
+from .mean_variance import heteroscedastic_gp_ucb, mean_variance_log_nei
+from .random_decisions import random_decisions, random_pareto_search
+from .repeats import bts_red, hetgp_horizon
 
 __all__ = [
     "AskTell",

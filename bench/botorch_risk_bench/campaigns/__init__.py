@@ -3,14 +3,14 @@ r"""Campaigns: experiments x settings x strategies x seeds, on one machine or on
 An experiment on its own is a campaign with one block for each strategy: `run_experiment`.
 """
 
-from botorch_risk_bench.campaigns.database import StoreError
-from botorch_risk_bench.campaigns.description import Block, Campaign, Series, best_block_size
-from botorch_risk_bench.campaigns.engines import Dask, Processes, Serial, Submitit
-from botorch_risk_bench.campaigns.journal import Journal
-from botorch_risk_bench.campaigns.loop import play_rounds
-from botorch_risk_bench.campaigns.records import ExperimentRecords, records_by_series
-from botorch_risk_bench.campaigns.runner import Options, run_campaign, run_experiment
-from botorch_risk_bench.campaigns.store import CampaignStore
+from .database import StoreError
+from .description import Block, Campaign, Series, best_block_size
+from .engines import Dask, Processes, Serial, Submitit
+from .journal import Journal
+from .loop import play_rounds
+from .records import ExperimentRecords, records_by_series
+from .runner import Options, run_campaign, run_experiment
+from .store import CampaignStore
 
 __all__ = [
     "Block",

@@ -1,6 +1,6 @@
 r"""Regret and run lengths, confidence intervals over replicates, level sets and their scores."""
 
-from botorch_risk_bench.metrics.intervals import (
+from .intervals import (
     INTERVAL,
     MeanAndStandardError,
     RatioOfMeans,
@@ -11,7 +11,7 @@ from botorch_risk_bench.metrics.intervals import (
     paired_difference,
     ratio_of_means,
 )
-from botorch_risk_bench.metrics.level_sets import (
+from .level_sets import (
     LevelSets,
     LevelSetScores,
     accuracy,
@@ -19,7 +19,7 @@ from botorch_risk_bench.metrics.level_sets import (
     classify_by_mean,
     level_set_scores,
 )
-from botorch_risk_bench.metrics.regret import (
+from .regret import (
     cumulative_regret,
     instantaneous_regret,
     log_regret,

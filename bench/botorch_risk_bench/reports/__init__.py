@@ -1,14 +1,8 @@
 r"""What stores say: tables, pictures and boards."""
 
-from botorch_risk_bench.reports.board import (
-    Board,
-    BoardEntry,
-    ExperimentRegrets,
-    Regrets,
-    read_board,
-)
-from botorch_risk_bench.reports.board_page import board_markdown, plot_board
-from botorch_risk_bench.reports.summary import campaign_markdown, write_table
+from .board import Board, BoardEntry, ExperimentRegrets, Regrets, read_board
+from .board_page import board_markdown, plot_board
+from .summary import campaign_markdown, write_table
 
 __all__ = [
     "Board",

@@ -5,17 +5,11 @@ its widths and a report of it), `gain` (Eq. 3, at points and on a whole domain),
 and cost), `covering` (how a batch is chosen), `acquisition` (the whole).
 """
 
-from botorch_risk.acquisition.truncated_variance.acquisition import TruncatedVarianceReduction
-from botorch_risk.acquisition.truncated_variance.covering import Selection, top_candidates
-from botorch_risk.acquisition.truncated_variance.goals import LevelSet, Maximize, RelativeLevelSet
-from botorch_risk.acquisition.truncated_variance.sampling import Cost, NoiseLevels
-from botorch_risk.acquisition.truncated_variance.state import (
-    GuaranteedWidth,
-    PracticalWidth,
-    Status,
-    TruncatedVarianceState,
-    status,
-)
+from .acquisition import TruncatedVarianceReduction
+from .covering import Selection, top_candidates
+from .goals import LevelSet, Maximize, RelativeLevelSet
+from .sampling import Cost, NoiseLevels
+from .state import GuaranteedWidth, PracticalWidth, Status, TruncatedVarianceState, status
 
 __all__ = [
     "Cost",
