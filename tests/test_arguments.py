@@ -26,8 +26,7 @@ from botorch_risk.ax import readings
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.faster import gen_candidates_quasi_newton
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.recommend import recommend
-from botorch_risk.recommend_everywhere import recommend_everywhere
+from botorch_risk.recommend import recommend, recommend_everywhere
 from botorch_risk.risk import Expectation, WorstCase
 from botorch_risk.robust import robust
 from botorch_risk.strategies import Box, SingleExperiment, rahbo

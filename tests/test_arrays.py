@@ -15,8 +15,7 @@ from botorch.exceptions.errors import BotorchError
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, as_tensor, check_finite, check_positive
-from botorch_risk.recommend import recommend
-from botorch_risk.recommend_everywhere import recommend_everywhere
+from botorch_risk.recommend import recommend, recommend_everywhere
 from botorch_risk.repeats import next_readings, repeat_advice
 from botorch_risk.risk.mmd import UncertifiedWorstCaseError
 from botorch_risk.strategies import Strategy

@@ -26,7 +26,7 @@ FLOORS = (
     "bandits",
     "acquisition",
     "optim",
-    "recommend recommend_everywhere",
+    "recommend",
     WINGS,
     "strategies",
     "ax",

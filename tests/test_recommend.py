@@ -17,8 +17,7 @@ from botorch_risk.acquisition import RiskAverseUpperConfidenceBound, RiskUpperCo
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.recommend import recommend
-from botorch_risk.recommend_everywhere import recommend_everywhere
+from botorch_risk.recommend import recommend, recommend_everywhere
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, ValueAtRisk
 from botorch_risk.robust import robust

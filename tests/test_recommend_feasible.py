@@ -14,8 +14,7 @@ from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.standardized_gp import standardized_gp
-from botorch_risk.recommend import InfeasibleRecommendationWarning, recommend
-from botorch_risk.recommend_everywhere import recommend_everywhere
+from botorch_risk.recommend import InfeasibleRecommendationWarning, recommend, recommend_everywhere
 from botorch_risk.risk import Expectation, RiskMeasure, ValueAtRisk, WorstCase
 from botorch_risk.seeding import generators
 from botorch_risk.strategies import initial_design

@@ -32,8 +32,7 @@ from botorch_risk.constraints import (
 )
 from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.recommend import recommend
-from botorch_risk.recommend_everywhere import recommend_everywhere
+from botorch_risk.recommend import recommend, recommend_everywhere
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation
 from botorch_risk.robust import robust
 from botorch_risk.strategies import Strategy, pareto_search, risk_search

@@ -6,6 +6,7 @@ from .measures import (
     MeanVariance,
     PickingRiskMeasure,
     RiskMeasure,
+    ShareAbove,
     ValueAtRisk,
     WorstCase,
 )
@@ -15,7 +16,6 @@ from .mmd import (
     UncertifiedWorstCaseError,
     maximum_mean_discrepancy_worst_distribution,
 )
-from .share_above import ShareAbove
 from .total_variation import (
     TotalVariationBall,
     total_variation_worst_case,

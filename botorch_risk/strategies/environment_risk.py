@@ -21,8 +21,7 @@ from botorch_risk.environments import DiscreteEnvironment
 from botorch_risk.models.hallucination import condition_on_mean
 from botorch_risk.models.standardized_gp import one_hot_inputs, standardized_gp
 from botorch_risk.optim.multistart import optimize_acqf_replicates
-from botorch_risk.recommend import Recommendation, Rule, recommend
-from botorch_risk.recommend_everywhere import recommend_everywhere
+from botorch_risk.recommend import Recommendation, Rule, recommend, recommend_everywhere
 from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies.environment_space import EnvironmentSpace
 from botorch_risk.strategies.method import Method, State, View

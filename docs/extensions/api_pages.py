@@ -38,8 +38,13 @@ MEMBERS, BASES = "   :members:\n", "   :show-inheritance:\n"
 
 # Modules of one function each, which have no list of their names.
 MODULES = {
-    "recommend": ["ConfidenceBound", "ConstraintBounds", "Recommendation", "recommend"],
-    "recommend_everywhere": ["recommend_everywhere"],
+    "recommend": [
+        "ConfidenceBound",
+        "ConstraintBounds",
+        "Recommendation",
+        "recommend",
+        "recommend_everywhere",
+    ],
     "seeding": ["derive_seed", "generators"],
 }
 
