@@ -260,17 +260,6 @@ def sbo_kde(
 
     For arguments and errors see `risk_kde`.
 
-    Args:
-        model: A fitted model of (x, w) with one output.
-        observed: Contexts so far, `batch_shape x t x d_w`.
-        bounds: The bounds of the contexts, `2 x d_w`.
-        t: The round, >= 1.
-        seeds: One for each replicate.
-        n_w: How many points stand for the density.
-        density_options: Further arguments of `KernelDensityEnvironment`.
-        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
-        options: Further arguments of `RiskUpperConfidenceBound`.
-
     Example:
         >>> import torch
         >>> from botorch.models import SingleTaskGP
@@ -301,19 +290,11 @@ def drbo_kde(
 
     Algorithm 2 of [Huang2024kde]_; the radius is `radius_scale * total_variation_radius(t, d_w)`,
     at most 2, and the infimum is over the points of the density and as many Sobol points of the
-    box. For further arguments and errors see `risk_kde`.
+    box. For the other arguments and errors see `risk_kde`.
 
     Args:
-        model: A fitted model of (x, w) with one output.
-        observed: Contexts so far, `batch_shape x t x d_w`.
-        bounds: The bounds of the contexts, `2 x d_w`.
-        t: The round, >= 1.
-        seeds: One for each replicate, for the points of the density and of the box.
         n_w: Points of the density, and of the box.
         radius_scale: Factor of the radius, >= 0; 1 in the paper.
-        density_options: Further arguments of `KernelDensityEnvironment`.
-        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
-        options: Further arguments of `RiskUpperConfidenceBound`.
 
     Raises:
         ValueError: If `radius_scale` is negative or not finite.
@@ -349,13 +330,10 @@ def drbo_mmd(
     r"""DRBO-MMD: the worst distribution in a discrepancy ball round the empirical one, on a grid.
 
     [Kirschner2020drbo]_ as used by [Huang2024kde]_, Sec. B.1. The radius is
-    `radius_scale * maximum_mean_discrepancy_radius(t)`.
+    `radius_scale * maximum_mean_discrepancy_radius(t)`. For the other arguments and errors see
+    `risk_kde`; nothing is drawn.
 
     Args:
-        model: A fitted model of (x, w) with one output.
-        observed: Contexts so far, `batch_shape x t x d_w`.
-        bounds: The bounds of the contexts, `2 x d_w`.
-        t: The round, >= 1.
         num_points: Points of the grid, rounded up to a power of `d_w`; the paper has 1,024 with
             the minimax approximation.
         kernel: Of the discrepancy. Default: the kernel of `previous`, or
@@ -366,15 +344,10 @@ def drbo_mmd(
             the exact ball is evaluated there; `upper` bounds the approximation at f.
         previous: The bound of an earlier round. With `minimax` and the same kernel and grid, its
             factors of the kernel matrix are used again.
-        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
-        options: Further arguments of `RiskUpperConfidenceBound`.
 
     Raises:
-        BotorchTensorDimensionError: If a shape does not fit the model or the bounds.
         InputDataError: If a context is not finite, or the kernel's matrix is not symmetric and
             positive semi-definite.
-        UnsupportedError: If the model is one of risks already.
-        ValueError: If a number is out of its range, or `bounds` no box.
 
     Example:
         >>> import torch
@@ -406,23 +379,12 @@ def stable_opt(
     r"""StableOpt: the worst context within a standard deviation of the mean of those so far.
 
     [Bogunovic2018stableopt]_ as used by [Huang2024kde]_, Sec. B.1. If the set of contexts is known,
-    use `adversarial_stable_opt`.
+    use `adversarial_stable_opt`. For the other arguments and errors see `risk_kde`.
 
     Args:
-        model: A fitted model of (x, w) with one output.
-        observed: Contexts so far, `batch_shape x t x d_w`.
         bounds: The bounds of the contexts, `2 x d_w`, at which the box is cut; None for no cut.
-        t: The round, >= 1.
         seeds: One for each replicate, for the points of the box.
         n_w: Points of the box.
-        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
-        options: Further arguments of `RiskUpperConfidenceBound`.
-
-    Raises:
-        BotorchTensorDimensionError: If a shape does not fit the model or the bounds.
-        InputDataError: If a context is not finite.
-        UnsupportedError: If the model is one of risks already.
-        ValueError: If a number is out of its range, or `bounds` no box.
 
     Example:
         >>> import torch
@@ -451,16 +413,11 @@ def v_ucb(
 ) -> RiskUpperConfidenceBound:
     r"""V-UCB's choice of x: value-at-risk of the upper bound, [Nguyen2021vucb]_, Algorithm 1.
 
-    `select_lacing_value` then finds the w to query. For further arguments and errors see
+    `select_lacing_value` then finds the w to query. For the other arguments and errors see
     `risk_bound`.
 
     Args:
-        model: A fitted model of (x, w) with one output; of x if the environment perturbs it.
-        environment: The known distribution of W, or of the perturbation of x.
-        t: The round, >= 1.
         risk_level: Lower-tail probability in (0, 1), the paper's alpha.
-        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
-        options: Further arguments of `RiskUpperConfidenceBound`.
 
     Raises:
         ValueError: If the level is outside (0, 1).
@@ -504,19 +461,15 @@ def contextual_gp_ucb(
 ) -> RiskUpperConfidenceBound:
     r"""Contextual GP-UCB: the upper bound at the present context [Krause2011contextual]_.
 
+    For the other arguments and errors see `risk_bound`.
+
     Args:
-        model: A fitted model of (x, w) with one output.
         W: The context of each replicate, `batch_shape x 1 x d_w`.
-        t: The round, >= 1.
-        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
-        options: Further arguments of `RiskUpperConfidenceBound`.
 
     Raises:
         BotorchTensorDimensionError: If the shape of the context, or of pending decisions, does not
             fit.
         InputDataError: If a context is not finite.
-        UnsupportedError: If the model is one of risks already.
-        ValueError: If `beta` is negative or not finite.
 
     Example:
         >>> import torch
@@ -533,18 +486,13 @@ def contextual_gp_ucb(
 def gp_ucb(model: Any, t: int, *, beta: Beta, **options: Any) -> RiskUpperConfidenceBound:
     r"""GP-UCB, `mean + sqrt(beta) sigma`: the bound of the risk if nothing is at risk.
 
-    Algorithm 1 of [Srinivas2010gpucb]_.
+    Algorithm 1 of [Srinivas2010gpucb]_. For the other arguments and errors see `risk_bound`.
 
     Args:
         model: A fitted exact GP of x with one output, for one experiment or for replicates.
-        t: The round, >= 1.
-        beta: Squared width of the bound, a number or `batch_shape`, or its schedule.
-        options: Further arguments of `RiskUpperConfidenceBound`.
 
     Raises:
         BotorchTensorDimensionError: If pending points do not have the columns of the model.
-        UnsupportedError: If the model is one of risks already.
-        ValueError: If `beta` is negative or not finite.
 
     Example:
         >>> import torch

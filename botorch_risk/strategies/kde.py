@@ -82,15 +82,6 @@ def sbo_kde(
 
     For arguments and errors see `risk_kde`.
 
-    Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
-        context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
-        n_w: Points that stand for the density.
-        density_options: Further arguments of `KernelDensityEnvironment`.
-        beta: Squared width of the bound: a number, or a function of the round from 1.
-        options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
-
     Example:
         >>> import torch
         >>> unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
@@ -123,17 +114,11 @@ def drbo_kde(
 
     A ball in total variation. Its radius in round t is `radius_scale * t^(-2 / (4 + d_w))`, in the
     paper's l1 units; the infimum is over the points of the density and as many Sobol points of the
-    whole box. For further arguments and errors see `risk_kde`.
+    whole box. For the other arguments and errors see `risk_kde`.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
-        context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         n_w: Points of the density, and of the box.
         radius_scale: Factor of the radius, >= 0; 1 in the paper.
-        density_options: Further arguments of `KernelDensityEnvironment`.
-        beta: Squared width of the bound: a number, or a function of the round from 1.
-        options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
 
     Raises:
         ValueError: If `radius_scale` is negative or not finite.
@@ -170,20 +155,16 @@ def drbo_mmd(
         radius_scale * (2 + sqrt(2 log(1 / gamma))) / sqrt(t),  gamma = 0.1
 
     With the default kernel of unit amplitude that is close to the pure worst case for many rounds,
-    so the kernel and the scale are arguments (the paper states neither).
+    so the kernel and the scale are arguments (the paper states neither). For the other arguments
+    see `risk_kde`.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
-        context_bounds: The lower and the upper bounds of the contexts, `2 x d_w`.
         num_points: Points of the grid, rounded up to a power of `d_w`; the paper has 1,024 with
             the minimax approximation.
         radius_scale: Factor of the radius, >= 0.
         kernel: The kernel of the discrepancy. Default: a squared exponential of lengthscale 0.2 of
             the range of each context.
         minimax: Whether to maximise the minimax approximation of the worst case.
-        beta: Squared width of the bound: a number, or a function of the round from 1.
-        options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
 
     Raises:
         BotorchTensorDimensionError: If `context_bounds` is not `2 x d_w`.

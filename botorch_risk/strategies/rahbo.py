@@ -269,10 +269,8 @@ def rahbo_us(
     or show both.
 
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
-        seeds: One seed per replicate.
         num_uncertainty: Rounds of the first stage (10 in the paper's Branin).
-        options: Further arguments of `rahbo` but `known_noise`.
+        options: The arguments of `rahbo` but `known_noise`.
 
     Raises:
         ValueError: If `num_uncertainty` is negative or the noise is known.
@@ -324,13 +322,9 @@ def risk_averse_kg(
     other. `adaptive_repeats` chooses the number of repeats, too.
 
     Args:
-        bounds: The lower and the upper bounds of the box, `2 x d`, or a `Box`.
-        seeds: One seed per replicate.
         num_repeats: The number k of repeats at each point, at least 2.
-        risk_aversion: Weight of the variance, >= 0; it is also the weight by which points are
-            reported.
         num_compared: How many of the measured points may become the best one.
-        options: Further arguments of `rahbo` but `known_noise` and `variance_link`.
+        options: The arguments of `rahbo` but `known_noise` and `variance_link`.
 
     Raises:
         UnsupportedError: If the noise is known, or learnt on another scale than its logarithm.

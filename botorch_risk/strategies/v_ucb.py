@@ -38,20 +38,17 @@ def v_ucb(
         x_t = argmax_x VaR(u_{t-1}(x, W)),  w_t a lacing value with respect to x_t
 
     Where w cannot be chosen (Remark 1), only the decision is, and w is told with the outcome. The
-    environment may be an `InputPerturbation` of the decision, `VaR(f(x + W))` (Sec. 3.4).
+    environment may be an `InputPerturbation` of the decision, `VaR(f(x + W))` (Sec. 3.4). For the
+    other arguments see `risk_kde`.
 
     Args:
-        bounds: The lower and the upper bounds of the decisions, `2 x d_x`, or a `Box`.
-        seeds: One seed per replicate.
         environment: The distribution of W, or of the perturbation of the decision;
             `ObservedContexts` if it is learnt.
         risk_level: Lower-tail probability in (0, 1), the paper's alpha.
-        beta: Squared width of the bound: a number, or a function of the round from 1.
         rule: Which lacing value is chosen; see `LacingValue`.
         w_is_chosen: Whether w can be chosen; otherwise the environment draws it, as it does all
             contexts whose distribution is learnt.
         reporting: The rule of the recommendation, as in `EnvironmentRisk`.
-        options: Further arguments of `risk_search`, such as `constraints` and `num_initial`.
 
     Raises:
         UnsupportedError: If the distribution is continuous without a density and w is to be chosen
