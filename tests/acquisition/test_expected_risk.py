@@ -1,5 +1,6 @@
 r"""Expected risks and Stein's identity, against a million samples."""
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -40,6 +41,21 @@ def normal() -> tuple[Any, Any, Any]:
     return mean, covariance, weights
 
 
+@cache
+def million_samples() -> Tensor:
+    mean, covariance, _ = normal()
+    generator = torch.Generator().manual_seed(6)
+    draws = torch.randn(10**6, N_W, generator=generator, dtype=torch.double)
+    samples: Tensor = mean + draws @ safe_root(covariance, covariance.trace()).T
+    return samples
+
+
+@cache
+def risks_of_samples(measure: RiskMeasure) -> Tensor:
+    return measure(million_samples(), normal()[2])
+
+
+@cache
 def of_normal(measure: RiskMeasure, num_samples: int) -> ExpectedRisk:
     mean, covariance, weights = normal()
     variance = covariance.diagonal()
@@ -49,11 +65,9 @@ def of_normal(measure: RiskMeasure, num_samples: int) -> ExpectedRisk:
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda each: type(each).__name__)
 def test_a_slope_is_what_a_reading_moves_the_risk_by(measure: RiskMeasure) -> None:
     r"""`q' C e_w / sd(y_w)` against differences of the risk of a million samples that y_w moves."""
-    mean, covariance, weights = normal()
+    _, covariance, weights = normal()
     found = of_normal(measure, num_samples=200_000)
-    generator = torch.Generator().manual_seed(6)
-    draws = torch.randn(10**6, N_W, generator=generator, dtype=torch.double)
-    samples = mean + draws @ safe_root(covariance, covariance.trace()).T
+    samples = million_samples()
     for w in (0, 3):
         direction = covariance[w] / (covariance[w, w] + 0.1).sqrt()
         slope = found.gradient @ direction
@@ -62,19 +76,17 @@ def test_a_slope_is_what_a_reading_moves_the_risk_by(measure: RiskMeasure) -> No
         moved = moved / 2e-3
         error = float(moved.std()) * (1e-3 + 200_000**-0.5)  # of both means
         assert abs(float(moved.mean() - slope)) <= 5 * error + 1e-9
-    risks = measure(samples, weights)
+    risks = risks_of_samples(measure)
     error = float(risks.std()) * (1e-3 + 200_000**-0.5)
     assert abs(float(risks.mean() - found.value)) <= 5 * error
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda each: type(each).__name__)
 def test_it_covaries_with_readings_as_stein_says(measure: RiskMeasure) -> None:
-    mean, covariance, weights = normal()
+    mean, covariance, _ = normal()
     found = of_normal(measure, num_samples=200_000)
-    generator = torch.Generator().manual_seed(7)
-    draws = torch.randn(10**6, N_W, generator=generator, dtype=torch.double)
-    samples = mean + draws @ safe_root(covariance, covariance.trace()).T
-    risks = measure(samples, weights)
+    samples = million_samples()
+    risks = risks_of_samples(measure)
     products = (risks - risks.mean()).unsqueeze(-1) * (samples - mean)
     error = products.std(dim=0) * 3e-3
     assert ((products.mean(dim=0) - covariance @ found.gradient).abs() <= 5 * error).all()
@@ -103,9 +115,7 @@ def test_a_quadratic_measure_is_exact_with_two_samples() -> None:
 def test_the_moments_of_a_risk_are_those_of_a_million_samples(measure: RiskMeasure) -> None:
     mean, covariance, weights = normal()
     value, variance = moments_of_risk(measure, mean, covariance, weights)
-    generator = torch.Generator().manual_seed(8)
-    draws = torch.randn(10**6, N_W, generator=generator, dtype=torch.double)
-    risks = measure(mean + draws @ safe_root(covariance, covariance.trace()).T, weights)
+    risks = risks_of_samples(measure)
     spread = float(risks.std())
     assert abs(float(value - risks.mean())) < 0.05 * spread
     # A share is no linear measure: its variance is what is linear in the outcomes.

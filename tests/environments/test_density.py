@@ -1,6 +1,7 @@
 r"""Kernel densities and their bandwidths."""
 
 from collections.abc import Callable
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -216,16 +217,16 @@ def likelihood(
     r"""Mean log density of each value under the others."""
 
     def kernel(value: float, centre: float, width: float) -> float:
+        normal = NormalDist(centre, width)
         if box is None:
-            return norm.pdf(value, centre, width)
+            return normal.pdf(value)
         lower, upper = box
         if at_bounds == "truncate":
-            inside = norm.cdf(upper, centre, width) - norm.cdf(lower, centre, width)
-            return norm.pdf(value, centre, width) / inside
+            return normal.pdf(value) / (normal.cdf(upper) - normal.cdf(lower))
         period, total = 2 * (upper - lower), 0.0
         for k in range(-4, 5):
-            total += norm.pdf(value + k * period, centre, width)
-            total += norm.pdf(2 * lower - value + k * period, centre, width)
+            total += normal.pdf(value + k * period)
+            total += normal.pdf(2 * lower - value + k * period)
         return total
 
     def score(widths: np.ndarray) -> float:

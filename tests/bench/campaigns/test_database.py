@@ -2,8 +2,6 @@ r"""Files that are no store, or another experiment's, are refused and left alone
 
 import os
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -264,12 +262,15 @@ def test_a_new_file_has_the_permissions_of_any_other(tmp_path: Path) -> None:
     assert (tmp_path / "a.csv").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
-@pytest.mark.skipif(os.name != "posix", reason="/dev/stdout")
-def test_what_is_no_file_is_written_directly() -> None:
-    script = """
-from botorch_risk_bench.campaigns.whole_files import replacing
-with replacing("/dev/stdout") as written:
-    written.write_text("shown")
-"""
-    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
-    assert shown.stdout == b"shown"
+@pytest.mark.skipif(os.name != "posix", reason="pipes with a name")
+def test_what_is_no_file_is_written_directly(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with replacing(pipe) as written:
+            written.write_text("shown")
+        assert os.read(reader, 10) == b"shown"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
