@@ -27,11 +27,14 @@ KNOWN = (
 )
 
 
-def run_session(folder: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
-    (folder / "test_here.py").write_text(source, encoding="utf-8")
+def run_session(
+    folder: Path, sources: dict[str, str], *options: str
+) -> subprocess.CompletedProcess[str]:
+    for name, source in sources.items():
+        (folder / f"test_{name}.py").write_text(source, encoding="utf-8")
     plugin = ["-p", "xdist", "-p", "tests.only_known_skips", "-p", "no:cacheprovider", *options]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *plugin, "test_here.py"],
+        [sys.executable, "-m", "pytest", "-q", *plugin],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
@@ -40,19 +43,25 @@ def run_session(folder: Path, source: str, *options: str) -> subprocess.Complete
     )
 
 
-@pytest.mark.parametrize("source", [KNOWN + UNKNOWN, WHOLE], ids=["test", "module"])
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "workers"])
-def test_a_skip_for_an_unknown_reason_fails_the_session(
-    tmp_path: Path, source: str, options: tuple[str, ...]
+def test_skips_for_unknown_reasons_fail_the_session(
+    tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    done = run_session(tmp_path, source, *options)
+    r"""Of a test, and of a whole module."""
+    done = run_session(tmp_path, {"part": KNOWN + UNKNOWN, "whole": WHOLE}, *options)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "= 2 skips for other reasons" in done.stdout
+    assert "no NumPyro" in done.stdout and "no_such_package" in done.stdout
+
+
+def test_a_skip_of_all_that_there_is_fails_the_session(tmp_path: Path) -> None:
+    done = run_session(tmp_path, {"whole": WHOLE})
     assert done.returncode == 1, done.stdout + done.stderr
     assert "= 1 skips for other reasons" in done.stdout
-    assert "no NumPyro" in done.stdout or "no_such_package" in done.stdout
 
 
 def test_known_reasons_and_expected_failures_pass(tmp_path: Path) -> None:
-    done = run_session(tmp_path, KNOWN)
+    done = run_session(tmp_path, {"known": KNOWN})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed, 2 skipped, 1 xfailed" in done.stdout
 
