@@ -442,10 +442,15 @@ SLOW = (
     baselines.mars_log_nei,
 )
 
+# With another environment, the code of `pareto_search`.
+SLOW_NAMES = {case.name for case in STRATEGIES if case.make in SLOW} | {"pareto_search-learnt"}
+
 every = pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.make in SLOW else [])
+        pytest.param(
+            case, id=case.name, marks=[pytest.mark.slow] if case.name in SLOW_NAMES else []
+        )
         for case in STRATEGIES
     ],
 )

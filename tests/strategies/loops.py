@@ -46,7 +46,7 @@ class Loop(NamedTuple):
     r"""What was asked for in each round and told of it, and what followed from that.
 
     Args:
-        asked: The points, `R x q x d`.
+        asked: The points, `R x q x d`; the last ones after the last round.
         told: The rows and their outcomes.
         states: The state after each round.
         reported: The recommendation after each round.
@@ -62,7 +62,7 @@ _PLAYED: dict[tuple[int, torch.device], tuple[StrategyCase, Loop]] = {}
 
 
 def undisturbed(case: StrategyCase) -> Loop:
-    r"""Four rounds of a case with the replicates `SEEDS`, played once for all tests."""
+    r"""Three rounds of a case with the replicates `SEEDS`, played once for all tests."""
     key = (id(case), home())
     if key not in _PLAYED:
         _PLAYED[key] = case, _played(case)  # which keeps the case, and with it its id
@@ -70,17 +70,16 @@ def undisturbed(case: StrategyCase) -> Loop:
 
 
 def _played(case: StrategyCase) -> Loop:
-    loop, strategy = Loop([], [], [], []), case.build(SEEDS)
-    for index in range(4):
-        X = strategy.ask()
-        rows = meet(strategy, X, index, case.problem)
+    strategy = case.build(SEEDS)
+    loop = Loop([strategy.ask()], [], [], [])
+    for index in range(3):
+        rows = meet(strategy, loop.asked[-1], index, case.problem)
         Y = evaluate(strategy, rows, index, case.problem)
         strategy.tell(rows, Y)
-        loop.asked.append(X)
         loop.told.append((rows, Y))
         loop.states.append(strategy.state_dict())
-        if index < 3:
-            strategy.ask()  # a loop recommends after it has asked, which the last bits may show
+        # A loop recommends after it has asked, which the last bits may show.
+        loop.asked.append(strategy.ask())
         loop.reported.append(strategy.recommend())
     return loop
 
