@@ -65,6 +65,10 @@ CASES = {
     "maximum_variance": heuristic(maximum_variance_search),
 }
 every = pytest.mark.parametrize("build", CASES.values(), ids=CASES.keys())
+# What `test_contract.py` asks of the others, which are cases there.
+of_levels_and_costs = pytest.mark.parametrize(
+    "build", [leveled, CASES["travel"]], ids=["levels", "travel"]
+)
 
 
 def of_posterior(strategy: Strategy, name: str) -> Tensor:
@@ -91,7 +95,7 @@ def play(strategy: Any, rounds: int, first: int = 0) -> list[Tensor]:
     return asked
 
 
-@every
+@of_levels_and_costs
 def test_protocol_and_shapes(build: Any) -> None:
     strategy = build(SEEDS, batch_size=2)
     columns = strategy.ask().shape[-1]
@@ -104,7 +108,7 @@ def test_protocol_and_shapes(build: Any) -> None:
     assert not torch.equal(second[:, 0], second[:, 1])
 
 
-@every
+@of_levels_and_costs
 def test_state_continues_bit_for_bit(build: Any) -> None:
     strategy, resumed = build(SEEDS), build(SEEDS)
     play(strategy, 4)
@@ -115,14 +119,14 @@ def test_state_continues_bit_for_bit(build: Any) -> None:
     assert torch.equal(strategy.state["cost"], resumed.state["cost"])
 
 
-@every
+@of_levels_and_costs
 def test_a_replicate_does_not_depend_on_its_company(build: Any) -> None:
     together, alone = play(build([4, 0, 7]), 5), play(build(0), 5)
     for many, one in zip(together, alone, strict=True):
         assert torch.equal(many[1:2].nan_to_num(), one.nan_to_num())
 
 
-@every
+@of_levels_and_costs
 def test_missing_outcomes_leave_the_others_untouched(build: Any) -> None:
     whole, holed = build(SEEDS), build(SEEDS)
     for index in range(4):
@@ -162,7 +166,7 @@ def test_a_row_without_an_outcome_is_no_sample(build: Any, rows: list[int]) -> N
     assert (low[0], high[0]) == (known.min(), known.max())
 
 
-@every
+@of_levels_and_costs
 def test_bad_input_changes_nothing(build: Any) -> None:
     strategy = build(SEEDS)
     X = strategy.ask()
