@@ -86,14 +86,7 @@ class JointRiskUpperConfidenceBound(RiskUpperConfidenceBound):
     value_and_gradient = PointwiseAcquisitionFunction.value_and_gradient
 
     def mean(self, X: Tensor) -> Tensor:
-        r"""The expected risk.
-
-        Args:
-            X: `batch_shape x m x d_x` decisions that do not interact.
-
-        Returns:
-            `batch_shape x m` values.
-        """
+        r"""The expected risk, `batch_shape x m`."""
         return self.expected_risk(X)
 
     def _bound(self, X: Tensor, side: int) -> Tensor:

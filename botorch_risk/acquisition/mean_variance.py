@@ -86,36 +86,15 @@ class _MeanVarianceBound(PointwiseAcquisitionFunction, ABC):
         return model, JointBounds([marginals, model.noise.marginals])
 
     def upper(self, X: Tensor) -> Tensor:
-        r"""Optimistic value `ucb_f(x) - risk_aversion * lcb_var(x)` (Sec. 3.3).
-
-        Args:
-            X: `batch_shape x m x d` points that do not interact.
-
-        Returns:
-            `batch_shape x m` values.
-        """
+        r"""Optimistic value `ucb_f(x) - risk_aversion * lcb_var(x)` (Sec. 3.3)."""
         return self._bound(X, optimistic=True)
 
     def lower(self, X: Tensor) -> Tensor:
-        r"""Pessimistic value `lcb_f(x) - risk_aversion * ucb_var(x)` (Corollary 1.1).
-
-        Args:
-            X: `batch_shape x m x d` points that do not interact.
-
-        Returns:
-            `batch_shape x m` values.
-        """
+        r"""Pessimistic value `lcb_f(x) - risk_aversion * ucb_var(x)` (Corollary 1.1)."""
         return self._bound(X, optimistic=False)
 
     def mean(self, X: Tensor) -> Tensor:
-        r"""Posterior mean of f minus `risk_aversion` times the predicted noise variance.
-
-        Args:
-            X: `batch_shape x m x d` points that do not interact.
-
-        Returns:
-            `batch_shape x m` values.
-        """
+        r"""Posterior mean of f minus `risk_aversion` times the predicted noise variance."""
         X = as_points(X, self.model)
         model, bounds = self._conditioned
         noise = model.predicted_noise(X).squeeze(-1)

@@ -179,49 +179,22 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         return self._picked_gradient(X) or super().value_and_gradient(X)
 
     def upper(self, X: Tensor) -> Tensor:
-        r"""Upper confidence bound of the risk.
-
-        Args:
-            X: `batch_shape x m x d_x` decisions that do not interact.
-
-        Returns:
-            `batch_shape x m` values.
-        """
+        r"""Upper bound of the risk at `batch_shape x m x d_x` decisions, `batch_shape x m`."""
         return self._bound(X, side=1)
 
     def lower(self, X: Tensor) -> Tensor:
-        r"""Lower confidence bound of the risk, for reporting with confidence.
-
-        Args:
-            X: `batch_shape x m x d_x` decisions that do not interact.
-
-        Returns:
-            `batch_shape x m` values.
-        """
+        r"""Lower bound of the risk, `batch_shape x m`, for reporting with confidence."""
         return self._bound(X, side=0)
 
     def mean(self, X: Tensor) -> Tensor:
-        r"""Risk of the posterior mean.
-
-        Args:
-            X: `batch_shape x m x d_x` decisions that do not interact.
-
-        Returns:
-            `batch_shape x m` values.
-        """
+        r"""Risk of the posterior mean, `batch_shape x m`."""
         return self._reduce(X, lambda low, high, w: self.risk_measure((low + high) / 2, w))
 
     def expected_risk(self, X: Tensor) -> Tensor:
         r"""The expectation of the risk, rather than the risk of the expected outcomes, `mean`.
 
         A tail that nobody has observed may be worse than its mean. By `risk_measure.expected`, or
-        by `num_samples` joint samples over W.
-
-        Args:
-            X: `batch_shape x m x d_x` decisions that do not interact.
-
-        Returns:
-            `batch_shape x m` values.
+        by `num_samples` joint samples over W; `batch_shape x m`.
 
         Raises:
             UnsupportedError: If the posterior is not Gaussian and the measure needs samples.
