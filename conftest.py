@@ -1,7 +1,5 @@
 r"""One thread a worker; every test and every example starts from the same global random state."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from botorch.acquisition.multi_objective import logei

@@ -1,7 +1,5 @@
 r"""After `pytest --nbmake --overwrite`, notebooks are small and do not say where they were run."""
 
-from __future__ import annotations
-
 import base64
 import io
 from pathlib import Path
