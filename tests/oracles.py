@@ -29,20 +29,17 @@ def gp_posterior(
     Its kernel is the squared exponential of variance 1, or Matern 5/2 of a given variance.
     """
 
-    def kernel(a: np.ndarray, b: np.ndarray) -> float:
-        squares = np.sum(((a - b) / lengthscale) ** 2)
+    def kernel(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        squares = np.sum(((A[:, None] - B) / lengthscale) ** 2, axis=-1)
         if matern_scale is None:
-            return float(np.exp(-0.5 * squares))
+            return np.exp(-0.5 * squares)
         r = np.sqrt(5 * squares)
-        return float(matern_scale * (1 + r + r**2 / 3) * np.exp(-r))
+        return matern_scale * (1 + r + r**2 / 3) * np.exp(-r)
 
-    gram = np.array([[kernel(a, b) for b in train_X] for a in train_X]) + np.diag(noise)
-    mean, variance = np.empty(len(X)), np.empty(len(X))
-    for i, x in enumerate(X):
-        cross = np.array([kernel(x, a) for a in train_X])
-        weights = np.linalg.solve(gram, cross)
-        mean[i] = constant + weights @ (targets - constant)
-        variance[i] = kernel(x, x) - weights @ cross
+    gram, cross = kernel(train_X, train_X) + np.diag(noise), kernel(X, train_X)
+    weights = np.linalg.solve(gram, cross.T).T
+    mean = constant + weights @ (targets - constant)
+    variance = (matern_scale or 1.0) - np.sum(weights * cross, axis=-1)
     return mean, variance
 
 
