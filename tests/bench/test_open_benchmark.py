@@ -18,6 +18,7 @@ from bench.studies.open_benchmark import (
     default_pairs,
     make_tables,
     noise_pairs,
+    outside_pairs,
     twelve_pairs,
 )
 from bench.studies.open_benchmark.experiments import EXPERIMENTS, NOISE, OF_BOTORCH
@@ -56,7 +57,8 @@ def test_every_certified_pair_is_an_experiment() -> None:
             expected |= {"knowledge-gradient"}
         else:
             expected |= {"confidence-bound-KDE", "chosen-former", "chosen-joint"}
-            expected |= {"expected-risk", "chosen"}
+            expected |= {"expected-risk", "chosen", "expected-random"}
+            expected |= {f"{how}-{label}" for how in ("expected", "chosen") for label in OTHERS}
             expected |= {f"chosen-{rule}" for rule in VALUE_RULES}
             expected |= {"knowledge-gradient", "chosen-knowledge-gradient"}
         if each.settings["risk"] in OF_BOTORCH:
@@ -95,6 +97,15 @@ def test_development_pairs_and_judging_pairs_are_never_mixed() -> None:
     later = default_pairs.CAMPAIGN.blocks()
     assert {block.seeds for block in later} == {tuple(range(120, 140))}
     assert len(later) == 5 * 85 and {block.experiment for block in later} < {*JUDGING}
+    outside = outside_pairs.CAMPAIGN.blocks()
+    assert {block.seeds for block in outside} == {tuple(range(120, 140))}
+    assert {block.experiment for block in outside} < {block.experiment for block in later}
+
+
+def test_other_packages_are_run_on_two_pairs_of_each_risk() -> None:
+    risks = [outside_pairs.RISK_OF[name] for name in outside_pairs.PAIRS]
+    assert sorted(risks) == sorted(2 * [risk for risk in RISKS if risk != chosen_pairs.MMD])
+    assert len({*outside_pairs.PAIRS}) == 12 and len(outside_pairs.CAMPAIGN.blocks()) == 12 * 9
 
 
 def test_lacing_is_run_where_it_is_there() -> None:

@@ -369,6 +369,7 @@ STRATEGIES = [
     of_risks(baselines.random_decisions, constraints=_USED),
     of_risks(baselines.botorch_risk_measure, objective=partial(CVaR, alpha=0.7), n_w=4),
     of_risks(baselines.ask_tell, optimizer=NearTheBest),
+    of_risks(baselines.ask_tell, label="-chosen", optimizer=NearTheBest, w_is_chosen=True),
     StrategyCase(
         baselines.ask_tell,
         OVEN.bounds,

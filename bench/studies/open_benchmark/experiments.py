@@ -100,6 +100,11 @@ def strategies_of(
         )
     for label, optimizer in OTHERS.items():
         found[label] = partial(ask_tell, optimizer=optimizer, **evaluated)
+        # By today's recommendation; w is drawn, or the optimiser chooses it with the decision.
+        by_risk = partial(ask_tell, optimizer=optimizer, **known, **SEARCH)
+        found[f"expected-{label}"] = by_risk
+        found[f"chosen-{label}"] = partial(by_risk, w_is_chosen=True)
+    found["expected-random"] = partial(ask_tell, optimizer=Uniform, **known, **SEARCH)
     return found
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from botorch_risk_bench.baselines import ask_tell, random_decisions
 from torch import Tensor
 
-from botorch_risk.environments import DiscreteEnvironment
+from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
 from botorch_risk.risk import Expectation
 from botorch_risk.seeding import derive_seed
 from botorch_risk.strategies import Box
@@ -92,6 +92,34 @@ def test_bad_answers_are_refused(answer: Any, error: type[Exception], message: s
     with pytest.raises(error, match=message):
         strategy.ask()
     assert strategy.recommend().shape == (1, 2)
+
+
+def test_a_chosen_w_is_the_nearest_value() -> None:
+    points = torch.tensor([[[0.0, 10.0], [1.0, 50.0]], [[0.0, 10.0], [0.5, 20.0]]])
+    environment = DiscreteEnvironment(points.double())
+    log: list[Any] = []
+    strategy = ask_tell(
+        UNIT,
+        [3, 5],
+        optimizer=partial(Recorder, log, [[0.25, 0.6, 20.0]]),
+        num_initial=2,
+        w_is_chosen=True,
+        environment=environment,
+        risk_measure=Expectation(),
+    )
+    pairs = strategy.ask()
+    strategy.tell(pairs, pairs.sum(dim=-1, keepdim=True))
+    # By shares of the ranges: of 1 and 40, then of 0.5 and 10.
+    assert strategy.ask().tolist() == [[[0.25, 0.0, 10.0]], [[0.25, 0.5, 20.0]]]
+    assert log[0][1].bounds.tolist() == [[0.0, 0.0, 10.0], [1.0, 1.0, 50.0]]
+    assert torch.equal(log[1][1], pairs[0])
+
+
+def test_a_perturbation_cannot_be_chosen() -> None:
+    perturbed = InputPerturbation(torch.tensor([[-0.1], [0.1]], dtype=torch.double))
+    known = {"environment": perturbed, "risk_measure": Expectation(), "w_is_chosen": True}
+    with pytest.raises(UnsupportedError, match=r"IndependentEnvironment.*Got InputPerturbation"):
+        ask_tell(UNIT, 0, optimizer=partial(Recorder, [], []), **known)
 
 
 def test_an_environment_needs_a_risk() -> None:
