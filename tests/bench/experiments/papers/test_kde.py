@@ -42,3 +42,30 @@ def test_a_portfolio_runs_on_the_bundled_table(tmp_path: Path) -> None:
         curve = regret_curves(store)["GP-UCB"].simple
     assert curve.shape[-1] == 2
     assert (curve > 0).all()
+
+
+def test_the_box_of_the_released_program_is_below_the_mean() -> None:
+    observed = torch.tensor([[[0.2], [0.4], [0.6]], [[0.5], [0.5], [0.8]]], dtype=torch.double)
+    unit = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+    box = kde.below_the_mean(observed, bounds=unit, seeds=[0, 1])
+    mean, deviation = observed.mean(dim=-2), observed.std(dim=-2, correction=0)
+    expected = torch.stack([mean - 3 * deviation, mean - deviation], dim=-2)
+    torch.testing.assert_close(box.box, expected)
+
+
+def test_the_ball_of_the_released_program_is_below_the_bounds() -> None:
+    bounds = torch.tensor([[1.0], [3.0]], dtype=torch.double)
+    observed = torch.tensor([[1.5], [2.0], [2.5]], dtype=torch.double)
+    learnt = kde.ball_below_the_bounds(observed, bounds=bounds, seeds=0)
+    inside, ball = learnt.points.split(kde.N_W)
+    assert inside.min() >= 1 and inside.max() <= 3
+    assert ball.min() >= -1 and ball.max() <= 1
+    assert learnt.weights[kde.N_W :].sum() == 0
+    own = kde.KernelDensityEnvironment(observed, bounds, n_w=kde.N_W, seeds=0, n_ball=kde.N_W)
+    torch.testing.assert_close(ball + 2, own.points[kde.N_W :])
+
+
+def test_gp_ucb_of_the_released_program_is_narrower() -> None:
+    definition = get_experiment("ackley")
+    widths = [definition.strategies[name].keywords for name in ("GP-UCB", "GP-UCB-released")]
+    assert "beta" not in widths[0] and widths[1]["beta"] == kde.PAPER_BETA**0.5 == 1.5
