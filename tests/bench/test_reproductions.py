@@ -19,8 +19,8 @@ RUNS = {  # problems, rounds
     "vucb": (["var-branin-discrete", "var-branin-continuous"], 3),
 }
 RUNS_IN_ALL = {  # strategies x seeds of each campaign
-    "kde/campaign": 5 * 3 * 20 + 3 * 5 + 6 * 2 * 5 + 6 * 5,
-    "rahbo/campaign": 2 * 6 * 30 + 2 * 6 * 25 + 3 * 15,
+    "kde/campaign": 5 * 3 * 20 + 3 * 10 + 5 * 3 * 10 + 6 * 10 + 6 * 2 * 5,
+    "rahbo/campaign": 2 * 6 * 30 + 2 * 6 * 25 + 3 * 3 * 30 + 3 * 3 * 25 + 3 * 15,
     "truvar/campaign": 4 * 100 + 2 * 100 + 4 * 50 + 3 * 100 + 4 * 200 + 50,
     "uhe/campaign": 5 * 9 * 20 + 9 * 10,
     "uhe/sampled": 6 * 10,

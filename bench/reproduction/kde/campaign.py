@@ -8,13 +8,16 @@ CHEAP = ("ackley", "branin-context", "hartmann", "hartmann-complicated", "newsve
 ALL = (*CHEAP, "ackley-4")
 NUM_ROUNDS = 100
 LEARNT = ("SBO-KDE", "DRBO-KDE", "GP-UCB")
+RELEASED = ("StableOpt-released", "DRBO-KDE-released", "GP-UCB-released")
 
 CAMPAIGN = Campaign(
     "SBO-KDE and DRBO-KDE",
     [  # the slowest last
         Series(CHEAP, LEARNT, num_seeds=20, num_rounds=NUM_ROUNDS),
-        Series("ackley-4", LEARNT, num_seeds=5, num_rounds=NUM_ROUNDS),
-        Series(ALL, ("StableOpt", "DRBO-MMD-minimax"), num_seeds=5, num_rounds=NUM_ROUNDS),
+        Series("ackley-4", LEARNT, num_seeds=10, num_rounds=NUM_ROUNDS),
+        Series(CHEAP, RELEASED, num_seeds=10, num_rounds=NUM_ROUNDS),
+        Series(ALL, "StableOpt", num_seeds=10, num_rounds=NUM_ROUNDS),
+        Series(ALL, "DRBO-MMD-minimax", num_seeds=5, num_rounds=NUM_ROUNDS),
         Series(ALL, "DRBO-MMD", num_seeds=5, num_rounds=NUM_ROUNDS),
     ],
     block_size=20,

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.distributions import Cauchy, Normal
 
-from bench.reproduction.kde.campaign import ALL, NUM_ROUNDS
+from bench.reproduction.kde.campaign import ALL, NUM_ROUNDS, RELEASED
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
 from bench.reproduction.tables import cell, paired, table
@@ -32,6 +32,7 @@ STYLES = {
     "DRBO-MMD": (COLORS[2], LINE_STYLES[0]),
     "DRBO-MMD-minimax": (COLORS[4], LINE_STYLES[1]),
 }
+IN_THE_TABLES = (*STYLES, *RELEASED)
 # Table 2: mean total variation and its standard error, 20 runs.
 PAPER_TABLE_2 = {
     "normal": {
@@ -83,7 +84,7 @@ def collected(
                 known.setdefault(label, played)
     if whole:
         write_curves(path, whole)
-    shown = {label: (known | whole)[label] for label in STYLES if label in known}
+    shown = {label: (known | whole)[label] for label in IN_THE_TABLES if label in known}
     curves = {
         label: RegretCurves(each["cumulative"], each["simple"]) for label, each in shown.items()
     }
@@ -128,8 +129,10 @@ def by_round(curves: dict[str, RegretCurves]) -> list[list[str]]:
 def picture(name: str, curves: dict[str, RegretCurves]) -> Figure:
     figure = Figure(figsize=(9.6, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for label, curve in curves.items():
-        color, style = STYLES[label]
+    for label, (color, style) in STYLES.items():
+        if label not in curves:
+            continue
+        curve = curves[label]
         shown = f"{label} ({len(curve.simple)} seeds)"
         for axes, values, first in ((left, curve.cumulative, 1), (right, curve.simple, 0)):
             value = mean_and_standard_error(values)

@@ -37,19 +37,27 @@ def strategies(num_repeats: int, risk_aversion: float) -> dict[str, StrategyFact
     }
 
 
-def _synthetic(name: str, problem: Any, sigmoid_is: str, num_rounds: int) -> ExperimentDefinition:
+def _synthetic(
+    name: str,
+    problem: Any,
+    sigmoid_is: str,
+    num_rounds: int,
+    noise_scale: float = 1.0,
+    risk_aversion: float = 1.0,
+) -> ExperimentDefinition:
     title = name.split("-")[0].capitalize()
+    weights = {"noise_scale": noise_scale, "risk_aversion": risk_aversion}
     return ExperimentDefinition(
         name=name,
         description=f"{title} with input-dependent noise, sigmoid as {sigmoid_is} (RAHBO, Sec. 4)",
-        problem=partial(problem, sigmoid_is=sigmoid_is, risk_aversion=1.0),
-        strategies=strategies(num_repeats=10, risk_aversion=1.0),
+        problem=partial(problem, sigmoid_is=sigmoid_is, **weights),
+        strategies=strategies(num_repeats=10, risk_aversion=risk_aversion),
         num_initial=10,
         num_rounds=num_rounds,
         num_repeats=10,
-        objective="mean - 1.0 x noise variance",
-        optimal_value=lambda problem: problem.optimal_mean_variance(1.0)[1],
-        settings={"risk_aversion": 1.0, "noise_scale": 1.0, "sigmoid_is": sigmoid_is},
+        objective=f"mean - {risk_aversion} x noise variance",
+        optimal_value=lambda problem: problem.optimal_mean_variance(risk_aversion)[1],
+        settings={**weights, "sigmoid_is": sigmoid_is},
     )
 
 
@@ -67,11 +75,28 @@ def _forest(name: str, risk_aversion: float) -> ExperimentDefinition:
     )
 
 
+# The noise scales and risk aversions of the authors' configurations; (1, 1) goes by the bare name.
+CONFIGURATIONS = ((2.0, 1.0), (1.0, 0.5), (2.0, 0.5))
+
+
+def configuration(name: str, noise_scale: float, risk_aversion: float) -> str:
+    r"""The name of a problem's experiment under one of the configurations."""
+    return f"{name}-scale-{noise_scale:g}-aversion-{risk_aversion:g}"
+
+
 EXPERIMENTS = (
     _synthetic("sine", HeteroscedasticSine, "standard_deviation", 60),
     _synthetic("sine-variance", HeteroscedasticSine, "variance", 60),
     _synthetic("branin", HeteroscedasticBranin, "standard_deviation", 150),
     _synthetic("branin-variance", HeteroscedasticBranin, "variance", 150),
+    *(
+        _synthetic(configuration(name, *each), problem, "standard_deviation", num_rounds, *each)
+        for name, problem, num_rounds in (
+            ("sine", HeteroscedasticSine, 60),
+            ("branin", HeteroscedasticBranin, 150),
+        )
+        for each in CONFIGURATIONS
+    ),
     _forest("forest", FOREST_RISK_AVERSION),
     _forest("forest-100", 100.0),
 )
