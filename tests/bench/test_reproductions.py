@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from botorch_risk_bench.campaigns import Campaign
 
+from bench.reproduction.pictures import LOOKS
 from tests.bench.campaign_files import ROOT, run_trial
 
 FOLDER = ROOT / "bench" / "reproduction"
@@ -35,6 +36,17 @@ def test_campaigns_are_what_their_readme_says(name: str) -> None:
     assert sum(len(block.seeds) for block in campaign.blocks()) == RUNS_IN_ALL[name]
     readme = (FOLDER / name).parent / "README.md"
     assert f"campaign run bench/reproduction/{name}.py --out results/" in readme.read_text("utf-8")
+
+
+def test_every_method_looks_alike_in_all_pictures() -> None:
+    blocks = [
+        each for name in RUNS_IN_ALL for each in Campaign.read(FOLDER / f"{name}.py").blocks()
+    ]
+    labels = {block.strategy.removesuffix("-paper") for block in blocks}
+    in_tables = {label for label in labels if label.endswith("-released")}
+    assert labels - in_tables <= {*LOOKS}
+    ours = ("RAHBO", "SBO-KDE", "V-UCB-Prob", "TRUVAR", "UHE-BO")
+    assert {LOOKS[label] for label in ours} == {LOOKS["RAHBO"]}
 
 
 @pytest.mark.parametrize("name", ON_A_TABLE)

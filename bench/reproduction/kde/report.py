@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from botorch_risk_bench.metrics import MeanAndStandardError, mean_and_standard_error
-from botorch_risk_bench.reports.plots import COLORS, LINE_STYLES
+from botorch_risk_bench.experiments.registry import get_experiment
+from botorch_risk_bench.metrics import INTERVAL, MeanAndStandardError
 from botorch_risk_bench.reports.summary import RegretCurves, regret_curves
-from matplotlib.figure import Figure
 from torch import Tensor
 from torch.distributions import Cauchy, Normal
 
 from bench.reproduction.kde.campaign import ALL, NUM_ROUNDS, RELEASED
+from bench.reproduction.pictures import draw_mean, finish, panels
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
 from bench.reproduction.tables import cell, paired, table
@@ -24,15 +24,8 @@ from botorch_risk.environments import KernelDensity, leave_one_out_bandwidth, si
 
 REFERENCE = "SBO-KDE"
 PORTFOLIO = ("portfolio-normal", "portfolio-uniform")  # by portfolio.py
-STYLES = {
-    "SBO-KDE": (COLORS[0], LINE_STYLES[0]),
-    "DRBO-KDE": (COLORS[1], LINE_STYLES[1]),
-    "StableOpt": (COLORS[3], LINE_STYLES[2]),
-    "GP-UCB": (COLORS[6], LINE_STYLES[3]),
-    "DRBO-MMD": (COLORS[2], LINE_STYLES[0]),
-    "DRBO-MMD-minimax": (COLORS[4], LINE_STYLES[1]),
-}
-IN_THE_TABLES = (*STYLES, *RELEASED)
+DRAWN = ("SBO-KDE", "DRBO-KDE", "StableOpt", "GP-UCB", "DRBO-MMD", "DRBO-MMD-minimax")
+IN_THE_TABLES = (*DRAWN, *RELEASED)
 # Table 2: mean total variation and its standard error, 20 runs.
 PAPER_TABLE_2 = {
     "normal": {
@@ -126,26 +119,17 @@ def by_round(curves: dict[str, RegretCurves]) -> list[list[str]]:
     ]
 
 
-def picture(name: str, curves: dict[str, RegretCurves]) -> Figure:
-    figure = Figure(figsize=(9.6, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for label, (color, style) in STYLES.items():
-        if label not in curves:
-            continue
-        curve = curves[label]
-        shown = f"{label} ({len(curve.simple)} seeds)"
-        for axes, values, first in ((left, curve.cumulative, 1), (right, curve.simple, 0)):
-            value = mean_and_standard_error(values)
-            x = torch.arange(first, first + values.shape[1])
-            band = value.half_width
-            lower = (value.mean - band).maximum(value.mean / 10)
-            axes.plot(x, value.mean, color=color, linestyle=style, label=shown)
-            axes.fill_between(x, lower, value.mean + band, color=color, alpha=0.15, lw=0)
+def draw(name: str, curves: dict[str, RegretCurves], path: Path) -> None:
+    figure, (left, right) = panels(2, columns=2)
+    right.set_yscale("log")
+    for label in (each for each in DRAWN if each in curves):
+        shown = f"{label} ({len(curves[label].simple)} seeds)"
+        draw_mean(left, curves[label].cumulative, label, first=1, shown=shown)
+        draw_mean(right, curves[label].simple, label, shown=shown)
     left.set(xlabel="round", ylabel="cumulative regret of the expectation")
-    right.set(xlabel="round", ylabel="simple regret of the expectation", yscale="log")
-    left.legend(frameon=False, fontsize=7.5)
-    figure.suptitle(f"{name}: mean and Student-t interval, 95 %", fontsize=10)
-    return figure
+    right.set(xlabel="round", ylabel="simple regret of the expectation")
+    title = get_experiment(name).description.partition(",")[0] if name not in PORTFOLIO else name
+    finish(figure, path, f"{title}: mean and {INTERVAL}")
 
 
 def total_variation(name: str, num_values: int, seed: int) -> dict[str, float]:
@@ -207,7 +191,7 @@ def main() -> None:
         ]
         page += [f"### {name}: {NUM_ROUNDS} rounds\n", table(header, final_rows(curves, rewards))]
         page += ["Cumulative regret by round:\n", table(["round", *curves], by_round(curves))]
-        picture(name, curves).savefig(to / f"{name}.png", dpi=110)
+        draw(name, curves, to / name)
     page += ["### Total variation between the learnt and the true density (Table 2)\n"]
     header = ["distribution", "contexts", "paper", "Silverman's rule", "leave-one-out likelihood"]
     page += [table(header, table_2())]

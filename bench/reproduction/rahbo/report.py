@@ -12,17 +12,16 @@ import joblib
 import torch
 from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.metrics import mean_and_standard_error
 from botorch_risk_bench.problems import ForestTuning
-from botorch_risk_bench.reports.plots import COLORS, LINE_STYLES
 from botorch_risk_bench.reports.replay import final_strategy
 from botorch_risk_bench.reports.summary import regret_curves
-from matplotlib.figure import Figure
 from torch import Tensor
 
+from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
 from bench.reproduction.rahbo.campaign import BRANINS, SINES
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.tables import cell, paired, table
+from botorch_risk.plot_style import COLORS
 
 PICTURES = {
     "sine": ("", "-paper"),
@@ -99,43 +98,22 @@ def rule_rows(store: ExperimentRecords, name: str) -> list[list[str]]:
     return rows
 
 
-def regret_picture(store: ExperimentRecords, name: str, suffix: str) -> Figure:
-    labels = [label for label in store.labels() if label.endswith("-paper") == (suffix == "-paper")]
-    curves = regret_curves(store)
-    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for label, color, style in zip(labels, COLORS, LINE_STYLES, strict=False):
-        curve = curves[label]
-        shown = label.removesuffix("-paper")
-        draw(left, curve.cumulative, 1, shown, color, style)
-        draw(right, curve.simple, 0, shown, color, style)
-        if "US" in label:
-            later = curve.cumulative[:, FIRST_STAGE:] - curve.cumulative[:, FIRST_STAGE - 1, None]
-            draw(left, later, 1, f"{shown}, first stage not charged", COLORS[3], ":")
+def draw_regret(store: ExperimentRecords, name: str, suffix: str, path: Path) -> None:
+    curves = {
+        label: each
+        for label, each in regret_curves(store).items()
+        if label.endswith("-paper") == (suffix == "-paper")
+    }
+    figure, (left, right) = panels(2, columns=2)
+    right.set_yscale("log")
+    for label, each in curves.items():
+        draw_mean(left, each.cumulative, label, first=1)
+        draw_mean(right, each.simple, label)
     left.set(xlabel="round", ylabel="cumulative mean-variance regret")
-    right.set(xlabel="round", ylabel="simple mean-variance regret", yscale="log")
-    left.legend(frameon=False, fontsize=8)
-    choice = "as in the paper" if suffix else "this package's defaults"
-    seeds = len(store.identity["seeds"])
-    figure.suptitle(
-        f"{name}: {seeds} seeds, mean and Student-t interval, 95 %, {choice}", fontsize=10
-    )
-    return figure
-
-
-def draw(axes: Any, values: Tensor, first: int, label: str, color: str, style: str) -> None:
-    value = mean_and_standard_error(values)
-    x = torch.arange(first, first + values.shape[1])
-    band = value.half_width
-    axes.plot(x, value.mean, color=color, linestyle=style, label=label)
-    axes.fill_between(
-        x,
-        (value.mean - band).maximum(value.mean / 10),
-        value.mean + band,
-        color=color,
-        alpha=0.2,
-        lw=0,
-    )
+    right.set(xlabel="round", ylabel="simple mean-variance regret")
+    choice = "as in the paper" if suffix else "defaults of the package"
+    seeds = seeds_of(each.simple for each in curves.values())
+    finish(figure, path, f"{name.partition('-')[0].capitalize()}, {choice}: {seeds}")
 
 
 def histogram_rows(store: ExperimentRecords) -> list[list[str]]:
@@ -151,31 +129,26 @@ def histogram_rows(store: ExperimentRecords) -> list[list[str]]:
     return rows
 
 
-def histogram_picture(store: ExperimentRecords) -> Figure:
+def draw_queries(store: ExperimentRecords, path: Path) -> None:
+    r"""Fig. 1(c), in the run as in the paper."""
     problem: Any = get_experiment("branin").problem()
     axis = [torch.linspace(*bound, 120, dtype=torch.float64) for bound in ((-5, 10), (0, 15))]
     grid = torch.stack(torch.meshgrid(*axis, indexing="xy"), dim=-1)
     noise = problem.noise_variance(grid).sqrt()
-    figure = Figure(figsize=(10.0, 3.4), layout="constrained")
-    every = figure.subplots(1, 3, sharey=True)
+    figure, every = panels(3)
     for axes, label in zip(every, ("GP-UCB", "RAHBO", "RAHBO-US"), strict=True):
-        mesh = axes.pcolormesh(*axis, noise, cmap="Greys", shading="auto")
-        X = torch.cat([record.X for record in store.rounds(label)[1:]], dim=-2).reshape(-1, 2)
-        axes.plot(*X.T, ".", color=COLORS[0], ms=2, alpha=0.25)
+        mesh = axes.pcolormesh(*axis, noise, cmap="Greys", shading="auto", rasterized=True)
+        rounds = store.rounds(f"{label}-paper")[1:]
+        X = torch.cat([record.X for record in rounds], dim=-2).reshape(-1, 2)
+        axes.plot(*X.T, ".", color=COLORS[0], ms=2, alpha=0.25, rasterized=True)
         for name, optimum in OPTIMA.items():
-            axes.annotate(
-                name,
-                optimum,
-                color=COLORS[1],
-                fontsize=12,
-                weight="bold",
-                xytext=(4, 4),
-                textcoords="offset points",
-            )
-        axes.set(title=f"{label}: queries of all seeds", xlabel="x1")
+            look: dict[str, Any] = {"color": COLORS[1], "fontsize": 12, "weight": "bold"}
+            axes.annotate(name, optimum, xytext=(4, 4), textcoords="offset points", **look)
+        axes.set(title=label, xlabel="x1")
+        axes.grid(visible=False)
     every[0].set_ylabel("x2")
     figure.colorbar(mesh, ax=every, label="standard deviation of the noise")
-    return figure
+    finish(figure, path, f"Queries of all {len(store.identity['seeds'])} seeds, as in the paper")
 
 
 def forest_rows(results: Path) -> list[list[str]]:
@@ -258,14 +231,14 @@ def main() -> None:
                 table(header, rule_rows(store, name)),
             ]
             for suffix in PICTURES.get(name, ()):
-                regret_picture(store, name, suffix).savefig(to / f"{name}{suffix}.png", dpi=110)
+                draw_regret(store, name, suffix, to / f"{name}{suffix}")
             if name == "branin":
                 header = ["strategy", "% near A (noisiest)", "% near B", "% near C (quietest)"]
                 page += [
                     "Queries within 1.5 of each optimum, Fig. 1(c):\n",
                     table(header, histogram_rows(store)),
                 ]
-                histogram_picture(store).savefig(to / "branin_queries.png", dpi=110)
+                draw_queries(store, to / "branin_queries")
     with records_of(results, "forest") as forest, records_of(results, "forest-100") as averse:
         num_forests = len(forest[0].identity["seeds"]) if forest and averse else 0
     if num_forests:

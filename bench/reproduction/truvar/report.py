@@ -14,23 +14,28 @@ from botorch.exceptions.warnings import BotorchWarning
 from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.experiments.papers.truvar import LEVELS, svm
 from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.metrics import classify_by_confidence, mean_and_standard_error
+from botorch_risk_bench.metrics import INTERVAL, classify_by_confidence, mean_and_standard_error
 from botorch_risk_bench.reports.level_sets import (
     LevelSetCurves,
     common_costs,
     level_set_curves,
     score_at_cost,
 )
-from botorch_risk_bench.reports.plots import COLORS, LINE_STYLES, plot_classes, save_png
+from botorch_risk_bench.reports.plots import plot_classes, save_png
 from botorch_risk_bench.reports.replay import replay
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from bench.reproduction.pictures import LOOKS, draw_mean, finish, panels
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.tables import cell, paired, table
 from botorch_risk.acquisition import LevelSet
 
-LEVEL_SETS = ("coast", "coast-travel", "noise-levels")
+TITLES = {
+    "coast": "a coast, unit cost",
+    "coast-travel": "a coast, travel to pay",
+    "noise-levels": "three noise levels",
+}
 REFERENCE = "TRUVAR"
 SMALLEST = 1e-4  # regret below it, 0 where the best point of the grid is found, is drawn as it
 TRIMMED = 0.05
@@ -44,23 +49,11 @@ def begun(results: Path, name: str) -> Iterable[tuple[ExperimentRecords, list[st
             yield records, [label for label in records.labels() if len(records.rounds(label)) > 1]
 
 
-def style(label: str, labels: Iterable[str]) -> dict[str, Any]:
-    position = list(labels).index(label)
-    return {"color": COLORS[position], "linestyle": LINE_STYLES[position % len(LINE_STYLES)]}
-
-
 def draw_f1(axes: Any, every: dict[str, LevelSetCurves], xlabel: str) -> None:
     costs = common_costs(every, 200)
     for label, curves in every.items():
-        value = mean_and_standard_error(score_at_cost(curves, costs))
-        band = value.half_width
-        look = style(label, every)
-        axes.plot(costs, value.mean, label=label, **look)
-        axes.fill_between(
-            costs, value.mean - band, value.mean + band, color=look["color"], alpha=0.15, lw=0
-        )
+        draw_mean(axes, score_at_cost(curves, costs), label, x=costs)
     axes.set(xlabel=xlabel, ylabel="F1 score")
-    axes.legend(frameon=False, fontsize=8)
 
 
 def level_set_rows(every: dict[str, LevelSetCurves]) -> list[list[str]]:
@@ -135,12 +128,11 @@ def spent_by_level(results: Path) -> Tensor:
     return counts * torch.tensor(LEVELS.costs or ())
 
 
-def noise_picture(results: Path) -> Figure:
+def draw_noise(results: Path, path: Path) -> None:
     r"""Fig. 4(a), (b)."""
     definition = get_experiment("noise-levels")
     problem: Any = definition.problem()
-    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = panels(2)
     height = problem.values.reshape(50, 50).T
     axis = torch.linspace(0, 1, 50)
     figure.colorbar(left.pcolormesh(axis, axis, height, shading="auto"), ax=left)
@@ -148,9 +140,9 @@ def noise_picture(results: Path) -> Figure:
     left.set(title=f"the function; white: {definition.threshold}", aspect="equal")
     value = mean_and_standard_error(spent_by_level(results).double())
     names = [f"{variance:g}" for variance in LEVELS.variances]
-    right.bar(names, value.mean, yerr=value.half_width, color=COLORS[: len(LEVELS)])
+    right.bar(names, value.mean, yerr=value.half_width, color="0.6")
     right.set(xlabel="noise variance", ylabel="cost spent by TRUVAR")
-    return figure
+    finish(figure, path)
 
 
 def reported_regret(results: Path) -> dict[str, Tensor]:
@@ -182,29 +174,24 @@ def svm_errors(results: Path) -> dict[str, Tensor]:
     return errors
 
 
-def maximum_picture(regret: dict[str, Tensor], errors: dict[str, Tensor]) -> Figure:
-    r"""Fig. 3."""
-    figure = Figure(figsize=(12.0, 3.4), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
+def draw_maxima(regret: dict[str, Tensor], errors: dict[str, Tensor], path: Path) -> None:
+    r"""Fig. 3. Where the best point of the grid is found the regret is 0, drawn as `SMALLEST`."""
+    figure, (left, middle, right) = panels(3)
+    for axes in (left, middle, right):
+        axes.set(xlabel="round", yscale="log")
     for label, values in regret.items():
-        look = style(label, regret)
-        left.plot(values.median(dim=0).values.clamp_min(SMALLEST), label=label, **look)
-        middle.plot(trimmed(values).mean(dim=0).clamp_min(SMALLEST), **look)
-    left.set(xlabel="round", ylabel="median regret", yscale="log")
-    middle.set(xlabel="round", ylabel="mean regret, 5 % trimmed either side", yscale="log")
+        color, line = LOOKS[label]
+        for axes, summary in (
+            (left, values.median(dim=0).values),
+            (middle, trimmed(values).mean(dim=0)),
+        ):
+            axes.plot(summary.clamp_min(SMALLEST), color=color, linestyle=line, label=label)
     for label, values in errors.items():
-        look = style(label, regret or errors)
-        value = mean_and_standard_error(values)
-        band = value.half_width
-        x = torch.arange(values.shape[-1])
-        right.plot(x, value.mean, label=label, **look)
-        right.fill_between(
-            x, value.mean - band, value.mean + band, color=look["color"], alpha=0.15, lw=0
-        )
-    right.set(xlabel="round", ylabel="smallest validation error", yscale="log")
-    for axes in (left, right):
-        axes.legend(frameon=False, fontsize=8)
-    return figure
+        draw_mean(right, values, label)
+    left.set_ylabel(f"median regret; {SMALLEST:g} stands for 0")
+    middle.set_ylabel("mean regret, 5 % trimmed either side")
+    right.set_ylabel("smallest validation error")
+    finish(figure, path, "Synthetic maxima (a, b), support vector machine (c)")
 
 
 def maximum_rows(values: dict[str, Tensor], rounds: list[int]) -> list[list[str]]:
@@ -226,7 +213,7 @@ def maximum_rows(values: dict[str, Tensor], rounds: list[int]) -> list[list[str]
 def level_set_page(results: Path, to: Path) -> list[str]:
     page = []
     found: dict[str, dict[str, LevelSetCurves]] = {}
-    for name in LEVEL_SETS:
+    for name in TITLES:
         definition, every = get_experiment(name), {}
         for store, labels in begun(results, name):
             every |= {label: level_set_curves(store, definition, label) for label in labels}
@@ -239,17 +226,16 @@ def level_set_page(results: Path, to: Path) -> list[str]:
         header.append(f"the last minus {REFERENCE}, paired")
         page += [f"### {name}\n", table(header, level_set_rows(every))]
     if found:
-        figure = Figure(figsize=(12.0, 3.4), layout="constrained")
-        panels = figure.subplots(1, len(LEVEL_SETS))
-        for axes, (name, every) in zip(panels, found.items(), strict=False):
+        figure, every_axes = panels(len(found))
+        for axes, (name, every) in zip(every_axes, found.items(), strict=True):
             draw_f1(axes, every, "samples" if name == "coast" else "cost")
-            axes.set_title(name)
-        figure.savefig(to / "level_sets.png", dpi=110)
+            axes.set_title(TITLES[name])
+        finish(figure, to / "level_sets", f"Mean and {INTERVAL}")
     if "coast-travel" in found:
         save_png(terrain_picture(), to / "terrain.png")
         path_pictures(results, to, found["coast-travel"])
     if "noise-levels" in found:
-        noise_picture(results).savefig(to / "noise_levels.png", dpi=110)
+        draw_noise(results, to / "noise_levels")
         spent = spent_by_level(results).double()
         header = ["noise variance", *(f"{variance:g}" for variance in LEVELS.variances)]
         rows = [["cost", *(cell(level) for level in spent.T)]]
@@ -273,7 +259,7 @@ def main() -> None:
             header.append(f"minus {REFERENCE}, paired")
             page += [f"### {title}\n", table(header, maximum_rows(values, rounds))]
     if regret or errors:
-        maximum_picture(regret, errors).savefig(to / "maxima.png", dpi=110)
+        draw_maxima(regret, errors, to / "maxima")
     (to / "tables.md").write_text("\n".join(page), encoding="utf-8")
 
 

@@ -5,17 +5,14 @@ python -m bench.reproduction.uhe.report [--results results/uhe] [--to bench/repr
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.metrics import mean_and_standard_error
-from botorch_risk_bench.reports.plots import COLORS, LINE_STYLES
 from botorch_risk_bench.reports.replay import replay
 from botorch_risk_bench.reports.summary import regret_curves
-from matplotlib.figure import Figure
 from torch import Tensor
 
+from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.tables import cell, paired, table
 from bench.reproduction.uhe.campaign import METHODS
@@ -36,10 +33,7 @@ GROUPS = {
     "figure_2_real": ("uhe-logistic", "uhe-boosting", "uhe-lunar"),
 }
 ABLATION = ("UHE-BO", "Random+EXP3", "RA-BO", "pseudo-data", "MAP")  # Fig. 4, left and middle
-STYLES = {
-    label: (COLORS[index % len(COLORS)], LINE_STYLES[index // len(COLORS)])
-    for index, label in enumerate((*METHODS, "MCMC"))
-}
+LABELS = (*METHODS, "MCMC")
 
 
 @dataclass(frozen=True)
@@ -62,7 +56,7 @@ def collected(results: Path, name: str) -> dict[str, Tensor]:
         if not records:
             return {}
         found = regret_curves(*records)
-    return {label: found[label].simple for label in STYLES if label in found}
+    return {label: found[label].simple for label in LABELS if label in found}
 
 
 def bandits(results: Path, name: str) -> dict[str, Bandit]:
@@ -115,7 +109,7 @@ def final_rows(name: str, curves: dict[str, Tensor], last: int) -> list[list[str
 def summary(results: dict[str, dict[str, Tensor]]) -> str:
     r"""How much worse each method is than UHE-BO at the end, in every problem."""
     lines = []
-    for label in (each for each in STYLES if each != REFERENCE):
+    for label in (each for each in LABELS if each != REFERENCE):
         line = [label]
         for name, curves in results.items():
             ends = {each: compared(name, curves[each][:, -1]) for each in curves}
@@ -129,34 +123,16 @@ def by_round(curves: dict[str, Tensor], last: int) -> list[list[str]]:
     return [[str(t), *(cell(regret[:, t]) for regret in curves.values())] for t in shown]
 
 
-def draw(axes: Any, name: str, curves: dict[str, Tensor]) -> None:
-    for label, regret in curves.items():
-        color, style = STYLES[label]
-        value = mean_and_standard_error(compared(name, regret))
-        x, band = torch.arange(regret.shape[1]), value.half_width
-        axes.plot(x, value.mean, color=color, linestyle=style, label=label)
-        axes.fill_between(x, value.mean - band, value.mean + band, color=color, alpha=0.1, lw=0)
-    what = "log10 simple regret" if is_known(name) else "simple regret"
-    axes.set(title=name.removeprefix("uhe-"), ylabel=what)
-
-
-def panels(results: dict[str, dict[str, Tensor]], labels: tuple[str, ...]) -> Figure:
-    r"""Means and their Student-t intervals, 95 %, a panel a problem."""
-    lines = -(-len(results) // 3)
-    figure = Figure(figsize=(14.0, 0.5 + 3.6 * lines), layout="constrained")
-    every = figure.subplots(lines, 3, squeeze=False).flatten()
-    for axes, (name, curves) in zip(every, results.items(), strict=False):
-        draw(axes, name, {each: curves[each] for each in labels if each in curves})
-        axes.set_xlabel("evaluations after the initial design")
-    for axes in every[len(results) :]:
-        axes.set_axis_off()
-    drawn = {
-        label: line
-        for axes in every
-        for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=5, frameon=False)
-    return figure
+def draw(results: dict[str, dict[str, Tensor]], labels: tuple[str, ...], path: Path) -> None:
+    r"""A panel a problem."""
+    figure, every = panels(len(results))
+    for axes, (name, curves) in zip(every, results.items(), strict=True):
+        for label in (each for each in labels if each in curves):
+            draw_mean(axes, compared(name, curves[label]), label)
+        what = "log10 simple regret" if is_known(name) else "simple regret"
+        title = name.removeprefix("uhe-").capitalize()
+        axes.set(title=title, ylabel=what, xlabel="evaluations after the initial design")
+    finish(figure, path, seeds_of(each for curves in results.values() for each in curves.values()))
 
 
 def page_of(results: Path, name: str, curves: dict[str, Tensor]) -> list[str]:
@@ -193,9 +169,9 @@ def main() -> None:
         page += [f"## {unit} at the end, paired by seed\n", summary(there)]
         for name, curves in there.items():
             page += page_of(arguments.results, name, curves)
-        panels(there, tuple(STYLES)).savefig(arguments.to / f"{figure}.png", dpi=110)
+        draw(there, LABELS, arguments.to / figure)
         if figure == "figure_2_synthetic":
-            panels(there, ABLATION).savefig(arguments.to / "figure_4.png", dpi=110)
+            draw(there, ABLATION, arguments.to / "figure_4")
     (arguments.to / "tables.md").write_text("\n".join(page), encoding="utf-8")
 
 

@@ -4,15 +4,12 @@ python -m bench.reproduction.vucb.report [--results results/vucb] [--to FOLDER]
 """
 
 from pathlib import Path
-from typing import Any
 
-import torch
-from botorch_risk_bench.metrics import mean_and_standard_error
-from botorch_risk_bench.reports.plots import COLORS, LINE_STYLES
+from botorch_risk_bench.experiments.registry import get_experiment
 from botorch_risk_bench.reports.summary import regret_curves
-from matplotlib.figure import Figure
 from torch import Tensor
 
+from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.tables import cell, paired, table
 from bench.reproduction.vucb.campaign import CONTINUOUS, DISCRETE, PORTFOLIO
@@ -65,20 +62,6 @@ def by_round(curves: dict[str, Tensor]) -> list[list[str]]:
     ]
 
 
-def picture(name: str, curves: dict[str, Tensor], axes: Any) -> None:
-    styles = [(color, style) for style in LINE_STYLES for color in COLORS]
-    for (label, regret), (color, style) in zip(curves.items(), styles, strict=False):
-        value = mean_and_standard_error(logarithm(regret))
-        x = torch.arange(regret.shape[-1])
-        band = value.half_width
-        axes.plot(x, value.mean, color=color, linestyle=style, label=label)
-        axes.fill_between(x, value.mean - band, value.mean + band, color=color, alpha=0.12, lw=0)
-    numbers = sorted({len(regret) for regret in curves.values()}, reverse=True)
-    seeds = " and ".join(str(number) for number in numbers)
-    title = f"{name.removeprefix('var-')}, {seeds} seeds"
-    axes.set(title=title, xlabel="queries after the initial design")
-
-
 def main() -> None:
     arguments = report_parser(__doc__, "results/vucb", Path(__file__).parent).parse_args()
     results, to = arguments.results, arguments.to
@@ -89,11 +72,8 @@ def main() -> None:
         there = {name: curves for name, curves in found.items() if curves}
         if not there:
             continue
-        columns = 2
-        lines = -(-len(there) // columns)
-        figure = Figure(figsize=(10.0, 3.4 * lines + 0.5), layout="constrained")
-        panels = figure.subplots(lines, columns, squeeze=False).flatten()
-        for axes, (name, curves) in zip(panels, there.items(), strict=False):
+        figure, every = panels(len(there), columns=2)
+        for axes, (name, curves) in zip(every, there.items(), strict=True):
             header = [
                 "strategy",
                 "seeds",
@@ -106,15 +86,13 @@ def main() -> None:
             last = curves[REFERENCE].shape[-1] - 1
             page += [f"### {name}: after {last} queries\n", table(header, final_rows(curves))]
             page += ["log10 regret by query:\n", table(["query", *curves], by_round(curves))]
-            picture(name, curves, axes)
-        for axes in panels[::columns]:
+            for label, regret in curves.items():
+                draw_mean(axes, logarithm(regret), label)
+            title = get_experiment(name).description.partition(", value-at-risk")[0]
+            axes.set(title=title, xlabel="queries after the initial design")
+        for axes in every[::2]:
             axes.set_ylabel("log10 regret of the report")
-        for axes in panels[len(there) :]:
-            axes.set_axis_off()
-        legends = [each.get_legend_handles_labels() for each in panels]
-        longest = max(legends, key=lambda legend: len(legend[1]))
-        figure.legend(*longest, loc="outside lower center", ncols=4, frameon=False)
-        figure.savefig(to / f"{group}.png", dpi=110)
+        finish(figure, to / group, seeds_of(each for c in there.values() for each in c.values()))
     (to / "tables.md").write_text("\n".join(page), encoding="utf-8")
 
 

@@ -1,0 +1,140 @@
+r"""How every picture of this folder looks: one colour and one line for each method, everywhere.
+
+The paper's own methods are strong, baselines that several papers share are grey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+import matplotlib
+import torch
+from botorch_risk_bench.metrics import INTERVAL, mean_and_standard_error
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from botorch_risk.plot_style import COLORS, STYLE
+
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK = COLORS
+GREY, LIGHT = "0.45", "0.65"
+
+LOOKS: dict[str, tuple[str, str]] = {  # of a method: its colour and its line
+    "RAHBO": (BLUE, "-"),
+    "RAHBO-US": (ORANGE, "--"),
+    "SBO-KDE": (BLUE, "-"),
+    "DRBO-KDE": (ORANGE, "--"),
+    "DRBO-MMD": (GREEN, "-"),
+    "DRBO-MMD-minimax": (GREEN, ":"),
+    "StableOpt": (VERMILION, "-."),
+    "V-UCB-Prob": (BLUE, "-"),
+    "V-UCB-Unif": (ORANGE, "--"),
+    "V-UCB-observed": (SKY, ":"),
+    "rho-KG-apx": (GREEN, "-"),
+    "qLogNEI-VaR": (PURPLE, "--"),
+    "contextual-GP-UCB": (GREY, "-."),
+    "TRUVAR": (BLUE, "-"),
+    "GCHK": (VERMILION, "-."),
+    "GCHK-1e-06": (PURPLE, "-."),
+    "GCHK-0.001": (ORANGE, "-."),
+    "GCHK-0.05": (VERMILION, "-."),
+    "straddle": (GREEN, "--"),
+    "variance": (LIGHT, ":"),
+    "EI": (GREEN, "--"),
+    "MES": (ORANGE, ":"),
+    "MRS": (PURPLE, "-."),
+    "UHE-BO": (BLUE, "-"),
+    "pseudo-data": (ORANGE, "--"),
+    "Random+EXP3": (SKY, "-"),
+    "RA-BO": (GREEN, "-."),
+    "MAP": (VERMILION, "--"),
+    "MCMC": (PURPLE, "-"),
+    "A-GP-UCB": (GREY, "-"),
+    "Wang-de-Freitas": (GREY, "--"),
+    "Portfolio": (LIGHT, "-"),
+    "GP-UCB": (GREY, "-."),
+    "Random": (LIGHT, ":"),
+    "random": (LIGHT, ":"),
+}
+
+
+def panels(num_panels: int, columns: int = 3, height: float = 3.4) -> tuple[Figure, list[Any]]:
+    r"""A figure of lettered panels, without pyplot."""
+    lines = -(-num_panels // columns)
+    columns = min(columns, num_panels)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(4.7 * columns, height * lines + 0.6), layout="constrained")
+        every = list(figure.subplots(lines, columns, squeeze=False).flatten())
+    for axes, letter in zip(every[:num_panels], ascii_lowercase, strict=False):
+        axes.set_title(f"({letter})", loc="left", fontweight="bold")
+    for axes in every[num_panels:]:
+        axes.set_axis_off()
+    return figure, every[:num_panels]
+
+
+def draw_mean(
+    axes: Any,
+    values: Tensor,
+    label: str,
+    x: Tensor | None = None,
+    first: int = 0,
+    shown: str | None = None,
+) -> None:
+    r"""The mean over seeds of values `R x T`, with its Student-t interval, 95 %.
+
+    On a logarithmic axis, set before, a band ends at a tenth of the mean.
+
+    Args:
+        axes: What is drawn on.
+        values: One row for each seed.
+        label: The method, with or without `-paper`.
+        x: Where the values are, `T`; default: the rounds from `first` on.
+        first: The first round.
+        shown: What the legend says; default: the method.
+    """
+    label = label.removesuffix("-paper")
+    color, line = LOOKS[label]
+    value = mean_and_standard_error(values)
+    x = torch.arange(first, first + values.shape[-1]) if x is None else x
+    low, high = value.mean - value.half_width, value.mean + value.half_width
+    if axes.get_yscale() == "log":
+        low = low.maximum(value.mean / 10)
+    axes.plot(x, value.mean, color=color, linestyle=line, label=shown or label)
+    axes.fill_between(x, low, high, color=color, alpha=0.12, lw=0)
+
+
+def finish(figure: Figure, path: Path, title: str = "") -> None:
+    r"""One legend below all panels, and the picture as PNG and as SVG.
+
+    Args:
+        figure: Of `panels`.
+        path: Without a suffix.
+        title: In words; what is drawn, and of how many seeds.
+    """
+    every = {
+        label: line
+        for axes in figure.axes
+        for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    if every:
+        figure.legend(
+            every.values(),
+            every.keys(),
+            loc="outside lower center",
+            ncols=min(round(figure.get_figwidth() / 3), len(every)),
+            frameon=False,
+        )
+    if title:
+        figure.suptitle(title, fontsize=11)
+    same_bytes = {"svg.hashsalt": path.name, "svg.fonttype": "none"}
+    with matplotlib.rc_context(same_bytes):
+        figure.savefig(path.with_suffix(".png"), dpi=200)
+        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+
+
+def seeds_of(curves: Iterable[Tensor]) -> str:
+    r"""In words, of how many seeds curves are, and what their bands are."""
+    numbers: Sequence[int] = sorted({len(values) for values in curves}, reverse=True)
+    return f"{' and '.join(map(str, numbers))} seeds, mean and {INTERVAL}"
