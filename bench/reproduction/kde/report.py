@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from botorch_risk_bench.experiments.papers.kde import EXPERIMENTS, portfolio
 from botorch_risk_bench.experiments.registry import get_experiment
 from botorch_risk_bench.metrics import INTERVAL, MeanAndStandardError
 from botorch_risk_bench.reports.summary import RegretCurves, regret_curves
@@ -128,7 +129,8 @@ def draw(name: str, curves: dict[str, RegretCurves], path: Path) -> None:
         draw_mean(right, curves[label].simple, label, shown=shown)
     left.set(xlabel="round", ylabel="cumulative regret of the expectation")
     right.set(xlabel="round", ylabel="simple regret of the expectation")
-    title = get_experiment(name).description.partition(",")[0] if name not in PORTFOLIO else name
+    definition = get_experiment(name, (*EXPERIMENTS, *portfolio("none")))  # whose table is not read
+    title = definition.description.partition(", distribution")[0]
     finish(figure, path, f"{title}: mean and {INTERVAL}")
 
 

@@ -113,7 +113,8 @@ def draw_regret(store: ExperimentRecords, name: str, suffix: str, path: Path) ->
     right.set(xlabel="round", ylabel="simple mean-variance regret")
     choice = "as in the paper" if suffix else "defaults of the package"
     seeds = seeds_of(each.simple for each in curves.values())
-    finish(figure, path, f"{name.partition('-')[0].capitalize()}, {choice}: {seeds}")
+    title = name.capitalize().replace("-variance", ", sigmoid as variance")
+    finish(figure, path, f"{title}, {choice}: {seeds}")
 
 
 def histogram_rows(store: ExperimentRecords) -> list[list[str]]:
