@@ -33,7 +33,7 @@ from bench.speed import fit_quality, jax_loop, rahbo_loop, risk_measures
 from bench.speed.batched_botorch import batched_botorch_loop
 from bench.speed.rahbo_loop import NUM_REPEATS, PROBLEM, UNIT
 from bench.speed.timing import environment
-from bench.studies.learnt_noise.methods import METHODS, Prediction
+from bench.studies.learnt_noise.methods import METHODS, Prediction, better_of_hetgpy
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.fixed_noise import mean_kernel
@@ -249,7 +249,7 @@ def compare_noise_models(replicates: int, repeats: int) -> None:
         "ours, one by one": one_by_one(METHODS["ours"]),
         "BoTorch, two processes, one by one": one_by_one(of_two_processes),
         "hetGPy, Gaussian kernel": one_by_one(METHODS["hetGPy"]),
-        "hetGPy, the better of two kernels": one_by_one(METHODS["hetGPy, better kernel"]),
+        "hetGPy, the better of two kernels": one_by_one(better_of_hetgpy),
     }
     task = f"Mean and noise, {replicates} data sets, n = {NUM_ROWS}, d = 2, k = {NUM_REPEATS}"
     compare(task, "log density of a new reading", ways, repeats)

@@ -10,7 +10,14 @@ from numpy import ndarray
 from torch import Tensor
 
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.fit.laplace_evidence import LogLikelihood, Readings, evidence_at, find_mode
+from botorch_risk.fit.laplace_evidence import (
+    LogLikelihood,
+    Readings,
+    evidence_at,
+    find_mode,
+    pull_of_sites,
+    sites_of_spread,
+)
 from botorch_risk.fit.objective import MarginalLikelihoodObjective, lengthscale_gradient
 from botorch_risk.fit.parameters import ExactGPParts, NotInClosedFormError
 from botorch_risk.posterior.kernels import correlation_and_slope
@@ -167,8 +174,8 @@ class ConstantNoiseObjective(_Objective):
 class EvidenceObjective(_Objective):
     r"""`-(evidence + log priors) / n` of all readings, for the hyperparameters of both processes.
 
-    Both constants are integrated out; the level only says where the search for the first mode of a
-    row starts. Later ones start from the mode of the best point so far.
+    Both constants are integrated out; the level and the spread of repeats only say where the search
+    for the first mode of a row starts. Later ones start from the mode of the best point so far.
     """
 
     def __init__(
@@ -176,7 +183,7 @@ class EvidenceObjective(_Objective):
     ) -> None:
         super().__init__(processes, readings, variances)
         self._tied = tied and processes.have_equal_inputs
-        # The pull at the best point of each row and the offset from the level: `rows x 2 x n`.
+        # The sites at the best point of each row, and the pull: `rows x 3 x n`.
         self._mode, self._best = readings.means[:0].unsqueeze(1), np.zeros(0)
 
     def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
@@ -208,48 +215,40 @@ class EvidenceObjective(_Objective):
     def _evidence(self, values: ndarray, levels: ndarray, rows: ndarray) -> tuple[ndarray, Tensor]:
         r"""The evidence and its derivatives in natural units, `rows x p`, and its modes."""
         index, replicates = self._tensor(rows), self._tensor(rows % len(self.num_observed))
-        start = self._starts_of_modes(self._tensor(levels), index, replicates, rows.max())
-        parts = (self._tensor(values), start, replicates)
+        sites = self._known_sites(self._tensor(levels), index, replicates, rows.max())
+        parts = (self._tensor(values), sites, replicates)
         chunks = zip(*(part.split(self._chunk) for part in parts), strict=True)
         results, pulls = zip(*(self._evidence_of(*chunk) for chunk in chunks), strict=True)
         return torch.cat(results).cpu().numpy(), torch.cat(pulls)
 
-    def _starts_of_modes(
-        self, level: Tensor, index: Tensor, replicates: Tensor, last: int
-    ) -> Tensor:
+    def _known_sites(self, level: Tensor, index: Tensor, replicates: Tensor, last: int) -> Tensor:
+        r"""Where the searches for modes begin, `rows x 2 x n`."""
         missing, n = last + 1 - len(self._mode), self._mode.shape[-1]
         if missing > 0:
-            new = self._mode.new_full((missing, 2, n), torch.nan)
-            self._mode = torch.cat([self._mode.expand(-1, 2, -1), new])
+            new = self._mode.new_full((missing, 3, n), torch.nan)
+            self._mode = torch.cat([self._mode.expand(-1, 3, -1), new])
             self._best = np.concatenate([self._best, np.full(missing, -np.inf)])
-        known = self._mode[index]
-        # The same pull at each point moves the level by the sum of all, times its variance.
-        even = level / (self._variances[1][replicates] * n)
-        first = torch.stack([even, level], dim=-1).unsqueeze(-1)
-        return torch.where(known.isnan(), first, known)
+        known, data = self._mode[index, :2], self._readings.rows(replicates)
+        return torch.where(known.isnan(), sites_of_spread(data, data.level + level), known)
 
     def _evidence_of(
-        self, values: Tensor, start: Tensor, replicate: Tensor
+        self, values: Tensor, sites: Tensor, replicate: Tensor
     ) -> tuple[Tensor, Tensor]:
         processes, data = self.processes, self._readings.rows(replicate)
         mean, noise = (
             _Kernel.of(processes, i, replicate, values[:, part], self._variances[i][replicate])
             for i, part in enumerate((processes.of_mean, processes.of_noise))
         )
-        pull, offset = start.unbind(1)
-        found = (noise.covariance @ pull.unsqueeze(-1)).squeeze(-1)
-        # The multiple of the pull that leads back to where the mode was: output scales change.
-        factor = (found * offset).sum(-1) / found.square().sum(-1).clamp_min(1e-12)
-        pull = pull * factor.unsqueeze(-1)
+        pull = pull_of_sites(noise.covariance, data, sites)
         mode = find_mode(data.masked(mean.covariance), noise.covariance, data, pull)
         evidence = evidence_at(mode, noise.covariance, data)
         slopes = [mean.gradient(data.masked(evidence.of_mean)), noise.gradient(evidence.of_noise)]
-        there = torch.stack([mode.pull, mode.h - data.level.unsqueeze(-1)], dim=1)
+        there = torch.cat([mode.sites(data), mode.pull.unsqueeze(1)], dim=1)
         return torch.cat([evidence.value.unsqueeze(-1), *slopes], dim=-1), there
 
     def write(self, theta: ndarray, keep: ndarray, rows: ndarray | None = None) -> ndarray:
         index = self._tensor(np.arange(len(theta)) if rows is None else rows)
-        level = (self._variances[1] * self._mode[index, 0].sum(-1)).cpu().numpy()
+        level = (self._variances[1] * self._mode[index, 2].sum(-1)).cpu().numpy()
         theta = np.concatenate([theta[:, :-1], level[:, None]], axis=1)
         self.processes.write(theta, keep)
         return theta

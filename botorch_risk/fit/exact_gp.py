@@ -103,7 +103,8 @@ def fit_exact_gp(
             It is then the only start, and a fit takes 3 to 6 evaluations, not 25. A
             replicate has its other starts too while it has no more than 16 points, when these have
             grown by a quarter since it last had them, when a hyperparameter has moved by more than
-            a factor of 2, or when it has not converged; the best result counts.
+            a factor of 2, or when it has not converged; the best result counts. With no more than
+            16 points it is content with one start if repeats tell its noise.
         max_iterations: The most steps from a start.
         tolerance: The largest entry of the gradient per observed point at which a start has
             converged. At 1e-7 fits from different starts have the same hyperparameters to about as
@@ -228,10 +229,12 @@ def maximize(
     starts: Callable[[ndarray], Starts],
     previous: Optimum | None,
     options: Mapping[str, Any],
+    compete: bool | ndarray = True,
 ) -> FitResult:
     r"""Maximise an objective from its starts, or from where the previous fit ended.
 
-    `starts` makes the starts of the replicates that a mask chooses.
+    `starts` makes the starts of the replicates that a mask chooses. Replicates whose explanations
+    do not `compete`, a mask `R`, have them more rarely.
     """
     if previous is None:
         begun = starts(np.ones(len(objective.num_observed), dtype=bool))
@@ -239,16 +242,18 @@ def maximize(
             objective, minimize(objective, begun, options), begun.rows, objective.num_observed
         )
     warm_start = warm_starts(objective, previous)
-    due = is_due(objective, previous)
+    due = is_due(objective, previous, compete)
     begun = warm_start.followed_by(starts(due)) if due.any() else warm_start
     minima, rows, count = minimize(objective, begun, options), begun.rows, len(due)
     warm = minima.of(np.arange(count))
     late = has_moved(previous, warm) & ~due
     if late.any():
         again = starts(late)
+        # Rows of their own, in whatever the objective keeps of each.
+        again = again._replace(rows=count + again.rows)
         known = warm.x, np.where(warm.status == RowStatus.CONVERGED, warm.value, np.nan)
         minima = minima.joined(minimize(objective, again, {**options, "known": known}))
-        rows = np.concatenate([rows, count + again.rows])
+        rows = np.concatenate([rows, again.rows])
         order = np.argsort(rows)
         minima, rows = minima.of(order), rows[order]
     fresh_at = np.where(due | late, objective.num_observed, previous.fresh_at.cpu().numpy())

@@ -36,7 +36,7 @@ LOG_LEVELS = (float(np.log(0.5)), float(np.log(0.01)))
 FLOOR = 1e-8
 # A start ends at a smaller gradient per point, from which a step promises less, per point. The
 # evidence is an approximation, and no more than that is worth its price.
-TOLERANCE, PROMISE = 1e-6, 1e-6
+TOLERANCE, PROMISE = 1e-3, 1e-7
 # The share of single readings, among repeats, above which a fit starts from the models' own values
 # as well.
 MANY_SINGLES = 0.1
@@ -142,15 +142,16 @@ def fit_mean_and_noise(
     variances = torch.stack([variance, _variance_of_constant(noise_model)])
     options = {"max_iterations": max_iterations, "gradient_tolerance": max(tolerance, TOLERANCE)}
     options |= {"decrease_tolerance": PROMISE, "max_step": MAX_LOG_STEP}
+    is_known = given.is_known.reshape(-1).cpu().numpy()
 
     def starts(chosen: ndarray) -> Starts:
         objective = ConstantNoiseObjective(processes, readings, variances)
-        is_known, counts = given.is_known.reshape(-1).cpu().numpy(), readings.counts.cpu().numpy()
+        counts = readings.counts.cpu().numpy()
         singles = (counts == 1).sum(axis=1) / np.maximum((counts > 0).sum(axis=1), 1)
         return _starts(objective, is_known, singles, chosen, tied, options)
 
     objective = EvidenceObjective(processes, readings, variances, tied)
-    return maximize(objective, starts, previous, options)
+    return maximize(objective, starts, previous, options, compete=~is_known)
 
 
 def _starts(

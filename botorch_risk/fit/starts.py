@@ -156,7 +156,9 @@ def _draw(
 # The factor by which data may grow before a fit starts afresh: between, the optimum moves a little,
 # but another one may have become the better one.
 GROWTH = 1.25
-# While there are no more points than this, several explanations of the data compete.
+# While there are no more points than this, several explanations of the data compete: noise and
+# roughness, unless repeats tell the noise. Where they did, the other starts ended higher than the
+# warm one in three of 576 fits of a loop, by 0.4 nats at most.
 FEW = 16
 # The most that the logarithm of a hyperparameter may move before the landscape is another one.
 FAR = float(np.log(2.0))
@@ -175,10 +177,10 @@ def warm_starts(objective: FitObjective, previous: Optimum) -> Starts:
     return Starts(theta, np.arange(len(theta)), len(theta), metric)
 
 
-def is_due(objective: FitObjective, previous: Optimum) -> ndarray:
+def is_due(objective: FitObjective, previous: Optimum, compete: bool | ndarray = True) -> ndarray:
     r"""The replicates that need their other starts whatever warm starts find, a mask `R`."""
     count, fresh_at = objective.num_observed, previous.fresh_at.cpu().numpy()
-    due: ndarray = (count <= FEW) | (count >= GROWTH * fresh_at)
+    due: ndarray = (compete & (count <= FEW)) | (count >= GROWTH * fresh_at)
     return due
 
 

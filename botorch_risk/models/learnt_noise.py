@@ -16,7 +16,13 @@ from gpytorch.priors import NormalPrior
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from botorch_risk.fit.laplace_evidence import Mode, Readings, find_mode
+from botorch_risk.fit.laplace_evidence import (
+    Mode,
+    Readings,
+    find_mode,
+    pull_of_sites,
+    sites_of_spread,
+)
 from botorch_risk.fit.mean_and_noise import ReadingStatistics, fit_mean_and_noise
 from botorch_risk.fit.results import FitResult
 from botorch_risk.models import fixed_noise
@@ -228,7 +234,7 @@ class LearntNoise(NoiseProcess):
         readings = readings._replace(level=readings.level + constant)
         covariance = readings.masked(_covariance(mean_model) + variance[:, None, None])
         prior = _covariance(self.model)
-        start = torch.zeros_like(readings.means)
+        start = pull_of_sites(prior, readings, sites_of_spread(readings, readings.level))
         return find_mode(covariance, prior, readings, start, last_step=1e-8), prior, readings
 
     @torch.no_grad()
@@ -242,13 +248,12 @@ class LearntNoise(NoiseProcess):
             return
         mode, _, readings = self.at_mode(mean_model, outcomes)
         constant = self.model.mean_module.constant.detach().double().reshape(-1)
-        found = mode.likelihood.expected_curvature(readings)
+        found, weight = mode.sites(readings).unbind(1)
         shape = self.model.train_targets.shape
-        informs = (outcomes.counts > 0).squeeze(-1) & (found > 0).reshape(shape)
-        weight = found.reshape(shape).where(informs, 1.0)
-        offset = mode.h - readings.level.unsqueeze(-1)
-        targets = constant.unsqueeze(-1) + offset + mode.likelihood.slope / found
-        targets = targets.reshape(shape).where(informs, constant.reshape(*shape[:-1], 1))
+        informs = (outcomes.counts > 0).squeeze(-1) & (weight > 0).reshape(shape)
+        weight = weight.reshape(shape).where(informs, 1.0)
+        targets = (constant.unsqueeze(-1) + found - readings.level.unsqueeze(-1)).reshape(shape)
+        targets = targets.where(informs, constant.reshape(*shape[:-1], 1))
         noise = (1 / weight).where(informs, worthless(targets))
         self.model.set_train_data(targets=targets.to(self.model.train_targets), strict=False)
         fixed_noise.set_fixed_noise(self.model, noise.unsqueeze(-1).to(self.model.train_targets))

@@ -68,7 +68,7 @@ class MeanVarianceSearch(Method):
     r"""A method on a `MeanVarianceGP` of all data so far, Algorithm 1 of [Makarova2021rahbo]_.
 
     Inputs are scaled to the unit cube. The noise is learnt from the spread of the repeats, as in
-    the paper, and without any repeat from all readings. Processes are fitted in closed form, all
+    the paper, or from all readings. Processes are fitted in closed form, all
     replicates at once. It recommends the best evaluated point by a reporting rule, and records the
     lower bound of each point in the model that chose it; the initial design is bounded by the first
     model (Corollary 1.1 needs some bound).
@@ -82,6 +82,8 @@ class MeanVarianceSearch(Method):
         refit_every: After how many rounds the hyperparameters are fitted again; `None` keeps those
             of the initial design, as in the paper's experiments.
         variance_link: The scale of the noise process; see `MeanVarianceGP`.
+        noise_evidence: What the noise is learnt from; see `MeanVarianceGP`. It is all readings as
+            long as no point has repeats.
         known_noise: The noise variance `... x d -> ... x 1` in the units of the bounds, if it is
             known (Eq. 9).
         min_noise_variance: Lower limit of the noise variance.
@@ -109,6 +111,7 @@ class MeanVarianceSearch(Method):
     rule: Rule = "lower_confidence_bound"
     refit_every: int | None = 1
     variance_link: Literal["log", "identity"] = "log"
+    noise_evidence: Literal["readings", "spread"] = "spread"
     known_noise: NoiseFunction | None = None
     min_noise_variance: float | None = None
     max_noise_variance: float | None = None
@@ -195,7 +198,7 @@ class MeanVarianceSearch(Method):
         return MeanVarianceGP(
             view.space.unit(X),
             outcomes,
-            noise_evidence="spread" if repeated else None,
+            noise_evidence=self.noise_evidence if repeated else None,
             known_noise=None if noise is None else lambda X: noise(view.space.from_unit(X)),
             variance_link=self.variance_link,
             noise_beta=self.weights.noise_beta or 0.0,

@@ -2,21 +2,18 @@ r"""The models that are compared, each from a table of repeats to predictions of
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
-from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
-from botorch_risk.models.fixed_noise import mean_kernel
 
 
 class Prediction(NamedTuple):
@@ -26,11 +23,13 @@ class Prediction(NamedTuple):
         mean: Of the function.
         variance: Of the function.
         noise: The variance of the noise of one reading.
+        evidence: By which two kernels of one model are compared; NaN if nothing asks for it.
     """
 
     mean: Tensor
     variance: Tensor
     noise: Tensor
+    evidence: float = math.nan
 
 
 class Timed(NamedTuple):
@@ -50,53 +49,25 @@ def timed(method: Method, X: Tensor, Y: Tensor, test_X: Tensor) -> Timed:
     return Timed(prediction, time.process_time() - start)
 
 
-def mean_variance_gp(in_closed_form: bool = True, **options: Any) -> Method:
-    r"""Our model, fitted in closed form or by BoTorch's line `fit_gpytorch_mll(mll)`."""
+def mean_variance_gp(**options: Any) -> Method:
+    r"""Our model, fitted in closed form, as the line `fit_gpytorch_mll(mll)` does."""
 
     def predict(X: Tensor, Y: Tensor, test_X: Tensor) -> Prediction:
-        return _of_mean_variance_gp(MeanVarianceGP(X, Y, **options), in_closed_form, test_X)
+        model = MeanVarianceGP(X, Y, **options)
+        model.fit_processes()
+        model.eval()
+        with torch.no_grad():
+            mean, variance = model.mean_marginals(test_X)
+            return Prediction(mean, variance, model.predicted_noise(test_X).squeeze(-1))
 
     return predict
-
-
-def with_kernel_of_botorch(X: Tensor, Y: Tensor, test_X: Tensor) -> Prediction:
-    r"""Our model as it was: BoTorch's kernel without an output scale, and `noise_beta` of 4."""
-    kernel = get_covar_module_with_dim_scaled_prior(ard_num_dims=X.shape[-1])
-    return _of_mean_variance_gp(
-        MeanVarianceGP(X, Y, covar_module=kernel, noise_beta=4.0), True, test_X
-    )
-
-
-def better_smoothness(X: Tensor, Y: Tensor, test_X: Tensor) -> Prediction:
-    r"""Our model with the Matern kernel, 5/2 or 3/2, that has more evidence after a fit of each."""
-    fits = []
-    for nu in (2.5, 1.5):
-        kernel = mean_kernel(X)
-        kernel.base_kernel.nu = nu
-        model = MeanVarianceGP(X, Y, covar_module=kernel)
-        fits.append((float(fit_exact_gp(model).objective), model))
-    _, best = max(fits, key=lambda fit: fit[0])
-    return _predict(best, test_X)
-
-
-def without_outliers(X: Tensor, Y: Tensor, test_X: Tensor) -> Prediction:
-    r"""Our model of the readings within five deviations of their row's median.
-
-    The deviation is the median absolute one, made consistent for normal readings.
-    """
-    centre = Y.median(dim=-1, keepdim=True).values
-    distance = (Y - centre).abs()
-    deviation = 1.4826 * distance.median(dim=-1, keepdim=True).values
-    is_wrong = (distance > 5 * deviation) & (Y.shape[-1] >= 5)  # three readings cannot tell
-    kept = Y.masked_fill(is_wrong, torch.nan)
-    return mean_variance_gp()(X, kept, test_X)
 
 
 def hetgpy(kernel: str) -> Method:
     r"""hetGPy with its defaults and a kernel, its readings standardised as its authors advise."""
 
     def predict(X: Tensor, Y: Tensor, test_X: Tensor) -> Prediction:
-        return _fit_hetgpy(kernel, X, Y, test_X)[0]
+        return _fit_hetgpy(kernel, X, Y, test_X)
 
     return predict
 
@@ -104,7 +75,7 @@ def hetgpy(kernel: str) -> Method:
 def better_of_hetgpy(X: Tensor, Y: Tensor, test_X: Tensor) -> Prediction:
     r"""hetGPy with whichever of two kernels has the higher likelihood, after a fit of each."""
     fits = [_fit_hetgpy(kernel, X, Y, test_X) for kernel in ("Gaussian", "Matern5_2")]
-    return max(fits, key=lambda fit: fit[1])[0]
+    return max(fits, key=lambda fit: fit.evidence)
 
 
 def given_variances(X: Tensor, Y: Tensor, test_X: Tensor) -> Prediction:
@@ -123,37 +94,18 @@ def inferred_noise(X: Tensor, Y: Tensor, test_X: Tensor) -> Prediction:
 METHODS: dict[str, Method] = {
     "ours": mean_variance_gp(),
     "ours, spread": mean_variance_gp(noise_evidence="spread"),
-    "ours, BoTorch's fit": mean_variance_gp(in_closed_form=False),
-    "ours, kernel of BoTorch": with_kernel_of_botorch,
-    "ours, better kernel": better_smoothness,
-    "ours, without outliers": without_outliers,
     "hetGPy": hetgpy("Gaussian"),
     "hetGPy, Matern": hetgpy("Matern5_2"),
-    "hetGPy, better kernel": better_of_hetgpy,
     "GP, s^2 / k": given_variances,
     "GP, inferred noise": inferred_noise,
 }
+NEEDS_REPEATS = ("ours, spread", "GP, s^2 / k")
 
 
 @torch.no_grad()
 def _moments(model: Any, test_X: Tensor) -> tuple[Tensor, Tensor]:
     posterior = model.posterior(test_X.unsqueeze(-2))  # points that do not interact
     return posterior.mean.flatten(), posterior.variance.flatten()
-
-
-def _of_mean_variance_gp(model: MeanVarianceGP, in_closed_form: bool, test_X: Tensor) -> Prediction:
-    if in_closed_form:
-        model.fit_processes()
-        model.eval()
-    else:
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-    return _predict(model, test_X)
-
-
-def _predict(model: MeanVarianceGP, test_X: Tensor) -> Prediction:
-    with torch.no_grad():
-        mean, variance = model.mean_marginals(test_X)
-        return Prediction(mean, variance, model.predicted_noise(test_X).squeeze(-1))
 
 
 def _of_plain_gp(model: SingleTaskGP, test_X: Tensor, noise: Tensor | int) -> Prediction:
@@ -166,8 +118,8 @@ def _of_plain_gp(model: SingleTaskGP, test_X: Tensor, noise: Tensor | int) -> Pr
     return Prediction(mean, variance, noise.expand_as(mean))
 
 
-def _fit_hetgpy(kernel: str, X: Tensor, Y: Tensor, test_X: Tensor) -> tuple[Prediction, float]:
-    r"""The prediction and the log likelihood."""
+def _fit_hetgpy(kernel: str, X: Tensor, Y: Tensor, test_X: Tensor) -> Prediction:
+    r"""The prediction; the evidence is the log likelihood."""
     model, readings = _new_hetgpy(), Y.flatten().numpy()
     centre, scale = readings.mean(), readings.std()
     rows = X.repeat_interleave(Y.shape[-1], dim=0).numpy()
@@ -179,8 +131,8 @@ def _fit_hetgpy(kernel: str, X: Tensor, Y: Tensor, test_X: Tensor) -> tuple[Pred
         torch.as_tensor(np.array(found[name], dtype=float)).expand(len(test_X))
         for name in ("mean", "sd2", "nugs")
     )
-    prediction = Prediction(centre + scale * mean, scale**2 * variance, scale**2 * noise)
-    return prediction, float(model["ll"])
+    moments = centre + scale * mean, scale**2 * variance, scale**2 * noise
+    return Prediction(*moments, evidence=float(model["ll"]))
 
 
 def _new_hetgpy() -> Any:
