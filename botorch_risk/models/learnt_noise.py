@@ -204,6 +204,8 @@ class LearntNoise(NoiseProcess):
     def fit_with_mean(
         self, mean_model: Any, outcomes: RepeatedOutcomes, **options: Any
     ) -> FitResult:
+        if not self.fits_with_mean:
+            return super().fit_with_mean(mean_model, outcomes, **options)
         given = self._statistics(mean_model, outcomes)
         return fit_mean_and_noise(mean_model, self.model, given, tied=self.is_tied, **options)
 

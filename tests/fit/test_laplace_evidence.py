@@ -5,6 +5,7 @@ mode by damped Newton steps with automatic derivatives, and traces the Fisher in
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -284,4 +285,27 @@ def test_a_warm_start_takes_fewer_evaluations_to_the_same_optimum(k: int) -> Non
     at = torch.rand(2, 5, 1, dtype=D)
     torch.testing.assert_close(
         warm.predicted_noise(at), model.predicted_noise(at), rtol=1e-2, atol=1e-4
+    )
+
+
+def test_a_warm_start_that_leads_astray_ends_where_a_cold_one_does() -> None:
+    X, Y = heteroscedastic(2, n=30, k=3)
+    cold = fit_exact_gp(MeanVarianceGP(X, Y))
+    optimum = cold.optimum
+    assert optimum is not None
+    # Far below what the points resolve: a flat stretch, where the warm start ends.
+    theta = optimum.theta - torch.tensor([9.0, 0.0, 0.0, 0.0, 0.0], dtype=D)
+    again = fit_exact_gp(MeanVarianceGP(X, Y), previous=replace(optimum, theta=theta))
+    assert (again.num_evaluations > cold.num_evaluations).all()
+    torch.testing.assert_close(again.objective, cold.objective, rtol=0, atol=1e-5)
+
+
+def test_noise_of_the_spread_is_fitted_by_itself() -> None:
+    X, Y = heteroscedastic()
+    model, by_itself = (MeanVarianceGP(X, Y, noise_evidence="spread") for _ in range(2))
+    result = fit_exact_gp(model)
+    assert result.method == "fit_gpytorch_mll"
+    by_itself.fit_processes()
+    torch.testing.assert_close(
+        model.predicted_noise(X), by_itself.predicted_noise(X), rtol=1e-3, atol=0
     )
