@@ -10,7 +10,7 @@ from torch import Tensor
 
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.models.copies import find_copies
-from tests.models.examples import assert_same, fit, points, repeats
+from tests.models.examples import assert_same, everything, fit, points, repeats
 
 D = torch.double
 
@@ -147,3 +147,21 @@ def test_a_smooth_function_without_noise_is_no_copy() -> None:
         warnings.filterwarnings("error", message="Expected repeats that scatter")
         warnings.filterwarnings("ignore", message="The noise of")
         fit(MeanVarianceGP(X, Y))
+
+
+@pytest.mark.filterwarnings("ignore:Readings of row 4 are equal")
+@pytest.mark.parametrize("keep_copies", [False, True])
+def test_devices_count_the_same_copies(device: torch.device, keep_copies: bool) -> None:
+    X, Y = repeats(12, 3)
+    Y[4] = Y[4, :1]
+    here, there = (
+        MeanVarianceGP(X.to(place), Y.to(place), keep_copies=keep_copies)
+        for place in (torch.device("cpu"), device)
+    )
+    assert there.train_counts.device == device
+    assert here.train_counts[4].item() == (3 if keep_copies else 1)
+    for one in (here, there):
+        fit(one)
+    at = points(5)
+    for mine, theirs in zip(everything(here, at), everything(there, at.to(device)), strict=True):
+        torch.testing.assert_close(mine, theirs.cpu(), rtol=1e-6, atol=1e-8)

@@ -80,6 +80,23 @@ def test_a_trimmed_model_is_that_of_the_other_readings(k: int) -> None:
     assert_same(model, expected, points(5), rtol=1e-10, atol=1e-12)
 
 
+def test_devices_drop_the_same_readings(device: torch.device) -> None:
+    X, Y, _ = with_wrong()
+    X, Y = torch.stack([X, X]), torch.stack([Y, Y.flip(-1)])
+    here, there = (
+        MeanVarianceGP(X.to(place), Y.to(place), trim=5.0)
+        for place in (torch.device("cpu"), device)
+    )
+    assert there.dropped_readings.device == device
+    assert there.dropped_readings.tolist() == here.dropped_readings.tolist()
+    assert here.dropped_readings.tolist() == [[0, 5, 0], [0, 17, 2], [1, 5, 2], [1, 17, 0]]
+    for one in (here, there):
+        fit(one)
+    at = points(2, 5)
+    for mine, theirs in zip(everything(here, at), everything(there, at.to(device)), strict=True):
+        torch.testing.assert_close(mine, theirs.cpu(), rtol=1e-6, atol=1e-8)
+
+
 def test_positions_are_those_of_the_table_that_was_given() -> None:
     X, Y, _ = with_wrong()
     long = MeanVarianceGP(X.repeat_interleave(3, 0), Y.reshape(-1, 1), trim=5.0)
