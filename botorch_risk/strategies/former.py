@@ -57,6 +57,10 @@ def _value_at_risk(old: Mapping[str, Any]) -> Any:
     return _recipe(measure, old["beta"])
 
 
+def _mean_variance_search(old: Mapping[str, Any]) -> dict[str, Any]:
+    return {"noise_evidence": "spread", **old, "class": "botorch_risk.MeanVarianceSearch"}
+
+
 _LARGEST_BOUND, _LEAST_CERTAIN = "botorch_risk.largest_bound", "botorch_risk.least_certain"
 _CHOICE = "botorch_risk.DecisionThenValue"
 _WORST = _of_class("WorstCase", over="support")
@@ -68,8 +72,9 @@ _FORMER: dict[str, Callable[[dict[str, Any]], Any]] = {
         _recipe(_WORST, old["beta"]) if "beta" in old else old
     ),
     "botorch_risk.MeanVariance": lambda old: (  # a method, or the measure of risk
-        {**old, "class": "botorch_risk.MeanVarianceSearch"} if "weights" in old else old
+        _mean_variance_search(old) if "weights" in old else old
     ),
+    "botorch_risk.MeanVarianceSearch": _mean_variance_search,
     "botorch_risk.LacedValue": lambda old: _of_class(  # which chose the decision too
         "DecisionThenValue", decide=_LARGEST_BOUND, value=_of_class("LacingValue", rule=old["rule"])
     ),

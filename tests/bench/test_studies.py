@@ -100,7 +100,9 @@ def test_learnt_noise_runs_resumes_and_reports(
     run = importlib.import_module("bench.studies.learnt_noise.run")
     report = importlib.import_module("bench.studies.learnt_noise.report")
     problems, out = ["forrester-constant", "waves-student"], ["--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["run", *problems, "--repeats", "1", "2", "--seeds", "2", *out])
+    monkeypatch.setattr(
+        sys, "argv", ["run", *problems, "--repeats", "1", "2", "--seeds", "2", *out]
+    )
     run.main()
     rows = stored_rows.read(tmp_path / "rows.jsonl")
     assert len(rows) == 2 * 2 * (2 * len(run.METHODS) - len(run.NEEDS_REPEATS))

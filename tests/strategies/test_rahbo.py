@@ -9,6 +9,7 @@ from botorch_risk_bench.baselines import heteroscedastic_gp_ucb
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskAverseLowerConfidenceBound, RiskAverseUpperConfidenceBound
+from botorch_risk.fit import fit_exact_gp
 from botorch_risk.models import MeanVarianceGP
 from botorch_risk.repeats import LogRiskAverseKnowledgeGradient
 from botorch_risk.strategies import rahbo, rahbo_us, risk_averse_kg
@@ -42,6 +43,20 @@ def test_one_round_by_hand() -> None:
     by_hand.refresh_noise()
     single = RiskAverseUpperConfidenceBound(by_hand, 4.0, 4.0, 1.0)
     torch.testing.assert_close(single.evaluate(grid[0]), acqf.evaluate(grid)[0].detach())
+
+
+def test_all_readings_are_evidence_of_the_noise_if_asked_for() -> None:
+    strategy, of_spread = (
+        build(rahbo, seeds=3, **given) for given in ({"noise_evidence": "readings"}, {})
+    )
+    (X,) = play(strategy, 1)
+    play(of_spread, 1)
+    model = MeanVarianceGP(X[0] / 2, evaluate(strategy, X, 0)[0], noise_beta=4.0)
+    fit_exact_gp(model)
+    at = torch.rand(5, 1, dtype=torch.float64)
+    noise = strategy.belief.predicted_noise(at.unsqueeze(0))[0]
+    torch.testing.assert_close(noise, model.predicted_noise(at), rtol=1e-6, atol=0)
+    assert ((noise / of_spread.belief.predicted_noise(at.unsqueeze(0))[0]).log().abs() > 1e-3).all()
 
 
 def test_gp_ucb_explores_as_if_risk_neutral() -> None:
