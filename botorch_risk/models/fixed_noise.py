@@ -191,8 +191,9 @@ def mean_kernel(train_X: Tensor, input_transform: InputTransform | None = None) 
 
     BoTorch's default, a squared-exponential kernel without an output scale, is too confident if a
     function is not smooth, and makes larger errors if the function varies more or less than the
-    means do: `bench/studies/learnt_noise`. The kernel has as many columns as `input_transform`
-    makes of `train_X`.
+    means do: `bench/studies/learnt_noise`. The kernel is radial. A product of kernels of one input
+    each has a density better by 0.02 there with repeats, and no closed form here. The kernel has as
+    many columns as `input_transform` makes of `train_X`.
     """
     batch_shape = train_X.shape[:-2]
     matern = get_covar_module_with_dim_scaled_prior(
