@@ -121,9 +121,9 @@ def fit_mean_and_noise(
     r"""Maximise the evidence of all readings over the hyperparameters of both processes, in place.
 
     It starts from the best fit with constant noise, from a smooth and from a rough function; from
-    both of these if repeats do not tell the level of the noise. If they do, more starts ended at the
-    same optimum in all of 120 tables (bench/studies/learnt_noise). The constant of the mean stays:
-    it is the best one once the noise of the rows is known.
+    both of these if repeats do not tell the level of the noise. If they do, more starts ended at
+    the same optimum in all of 120 tables (bench/studies/learnt_noise). The constant of the mean
+    stays: it is the best one once the noise of the rows is known.
 
     Args:
         mean_model: The process of the mean.
