@@ -36,7 +36,7 @@ LOG_LEVELS = (float(np.log(0.5)), float(np.log(0.01)))
 FLOOR = 1e-8
 # A start ends at a smaller gradient per point, from which a step promises less, per point. The
 # evidence is an approximation, and no more than that is worth its price.
-TOLERANCE, PROMISE = 1e-3, 1e-7
+TOLERANCE, PROMISE = 1e-3, 1e-8
 # The share of single readings, among repeats, above which a fit starts from the models' own values
 # as well.
 MANY_SINGLES = 0.1
