@@ -119,6 +119,24 @@ def test_learnt_noise_runs_resumes_and_reports(
     assert "of hetGPy, better kernel in" in page and "| forrester-constant | 1 |" in page
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of fits on few points
+def test_kinds_of_evidence_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evidence = importlib.import_module("bench.studies.repeats.evidence")
+    monkeypatch.setattr(evidence, "BUDGET", 60)
+    monkeypatch.setattr(evidence, "REPORTED", (50, 60))
+    monkeypatch.setattr(sys, "argv", ["evidence", "sine", "--seeds", "2", "--out", str(tmp_path)])
+    evidence.main()
+    rows = stored_rows.read(tmp_path / "rows.jsonl")
+    assert len(rows) == len(evidence.STRATEGIES) * len(evidence.EVIDENCE)
+    for row in rows:
+        for found in row["regrets"].values():
+            assert len(found) == 2 and all(-1e-9 <= regret < 3 for regret in found)
+    assert "| adaptive | sine |" in capsys.readouterr().out
+
+
 def test_problems_of_learnt_noise_are_scaled_and_paired() -> None:
     problems = importlib.import_module("bench.studies.learnt_noise.problems")
     assert len(problems.PROBLEMS) == 20

@@ -81,7 +81,8 @@ def play(name: str, label: str, evidence: str, seeds: list[int]) -> dict[str, An
 def report(rows: list[dict[str, Any]]) -> None:
     r"""Print one row per problem and strategy, and one over all problems."""
     stored = {tuple(row[name] for name in KEY): row for row in rows}
-    print("| strategy | problem | after 100 | after 200 | CPU time, ratio |\n|---|---|---|---|---|")
+    after = " | ".join(f"after {budget}" for budget in REPORTED)
+    print(f"| strategy | problem | {after} | CPU time, ratio |\n|---|---|---|---|---|")
     for label in STRATEGIES:
         every: dict[int, list[torch.Tensor]] = {budget: [] for budget in REPORTED}
         for name in PROBLEMS:
