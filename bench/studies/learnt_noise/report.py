@@ -149,8 +149,7 @@ def aims(found: Table, keep: Callable[[Cell], bool]) -> list[str]:
         )
         if len(ratio):
             lines.append(f"CPU time {ratio.median().item():.2f} of {reference}'s in the median")
-    if SPREAD in found:
-        each = differences(found, OURS, SPREAD)
+    if each := differences(found, OURS, SPREAD):
         worst = max(each, key=lambda cell_: each[cell_].mean().item())
         by_k = {k: pair for k in sorted({k for _, k in each}) if (pair := _noise(found, k))}
         ratios = ", ".join(f"{ours / other:.2f} at k = {k}" for k, (ours, other) in by_k.items())
@@ -216,7 +215,7 @@ def page(found: Table) -> str:
         ("all problems", lambda cell_: True),
         ("the judging half", lambda cell_: cell_[0] in judges),
     ):
-        lines = aims(found, keep)
+        lines = aims(found, keep) if any(map(keep, found[OURS])) else ["none was run"]
         parts += [f"### Aims: {title}\n", *(f"- {line}" for line in lines), ""]
     parts += [losses(found, BETTER, MARGIN), losses(found, SPREAD, WORSE_THAN_SPREAD)]
     return "\n".join([*parts, "### Cell by cell\n", by_problem(found)])
