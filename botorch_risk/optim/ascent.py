@@ -14,7 +14,7 @@ from botorch_risk.projected_bfgs.minima import Minima, RowStatus
 
 # A start has arrived when this many evaluations have gained less than this, in standard deviations
 # of the acquisition values at raw points.
-WORTHWHILE, PATIENCE = 1e-6, 20
+WORTHWHILE, PATIENCE = 1e-6, 10
 
 # The rows from which their state lives on the device, if there is one. A step launches 220 kernels
 # there, about 1 ms whatever the rows; in NumPy it takes 0.3 ms and 0.3 us per row, and two waits.

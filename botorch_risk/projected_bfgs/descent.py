@@ -163,7 +163,7 @@ def minimize_rows(
             accepted = running & _sufficient(on, rows, value, gradient, slope, precision, noise)
             rejected = running & ~accepted
             if on.any(rejected):
-                _backtrack(on, rows, rejected, value, slope, precision)
+                _backtrack(on, rows, rejected, trial, value, gradient, slope, precision)
             # One small step may be a bad direction; two in a row are the end of the descent.
             small = rows.value - value <= relative_tolerance * rows.unit
             rows.small = on.functions.where(accepted, (rows.small + 1) * small, rows.small)
@@ -329,13 +329,26 @@ def _sufficient(
 
 
 def _backtrack(
-    on: Arrays, rows: _Rows, rejected: Array, value: Array, slope: Array, precision: float
+    on: Arrays,
+    rows: _Rows,
+    rejected: Array,
+    trial: Array,
+    value: Array,
+    gradient: Array,
+    slope: Array,
+    precision: float,
 ) -> None:
-    r"""Shorten the step of rejected rows to the minimum of a parabola."""
+    r"""Shorten the step of rejected rows to the minimum of a parabola, or to a kink."""
     # The minimum of the parabola through value and slope at 0 and the rejected value at 1. A value
     # that is not finite gives none: the shortest step then.
     parabola = -slope / (2.0 * (value - rows.value - slope))
     shrink = on.put_in(parabola, ~(abs(parabola) < np.inf), SHRINK_RANGE[0]).clip(*SHRINK_RANGE)
+    # A kink close by, as of a maximum over outcomes, lies where the tangents of both ends meet; in
+    # parabolas the rows would go there by tenths, again and again from a little nearer.
+    rise = (gradient * (trial - rows.x)).sum(1)
+    corner = (value - rows.value - rise) / (slope - rise)
+    is_kink = (rise > 0) & (corner > 0) & ((corner < SHRINK_RANGE[0]) | ((rows.trials > 0) & (abs(corner - 0.5) > 0.1)))
+    shrink = on.functions.where(is_kink, corner, shrink)
     rows.step = on.functions.where(rejected, rows.step * shrink, rows.step)
     rows.trials = rows.trials + rejected
     exhausted = rejected & ((rows.trials > MAX_TRIALS) | (slope >= 0))
@@ -492,5 +505,5 @@ class Leaders:
         # In the bowl of a minimum at a distance the slope towards it is twice the gap.
         close = self.on.largest(offset) <= NEAR  # False for NaN
         slope = (gradient * offset).sum(1)
-        follows = close & (abs(slope - 2 * gap) <= BOWL * 2 * gap)
+        follows = close & ((abs(slope - 2 * gap) <= BOWL * 2 * gap) | (abs(slope - gap) <= BOWL * gap))
         return (gap > error) & (follows | (gap - error > self.hope * promise))
