@@ -4,12 +4,13 @@ On a CPU a comparison is cheap, but an optimiser calls the same functions hundre
 nobody else runs: in a block of `steady`, what was compared or checked once is so until its end.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 _known: ContextVar[dict[Hashable, Any] | None] = ContextVar("known", default=None)
@@ -44,6 +45,29 @@ def remember(key: Hashable, kept: Any) -> None:
     known = _known.get()
     if known is not None:
         known[key] = kept
+
+
+def once(key: Hashable, kept: Any, look: Callable[[], Any]) -> Any:
+    r"""What a look finds, at most once in the present block; None outside of blocks.
+
+    Args:
+        key: Its name, and `kept` what has to live as long, both as of `remember`.
+        look: Looks at values, which makes the host wait for a device.
+    """
+    known = _known.get()
+    if known is None or torch.compiler.is_compiling():
+        return None
+    if key not in known:
+        known[key] = look(), kept
+    return known[key][0]
+
+
+def sent(array: ndarray | Tensor, to: torch.device) -> Tensor:
+    r"""An array of the host on a device, for which the host does not wait.
+
+    CUDA reads memory that is not pinned before the call returns, so that it may be written to.
+    """
+    return torch.as_tensor(array).to(to, non_blocking=True)
 
 
 def may_look(values: Tensor) -> bool:

@@ -14,6 +14,7 @@ from torch.nn import Module
 
 from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.posterior.t_batch import TBatch, as_points, check_points
+from botorch_risk.steady import sent
 
 
 @runtime_checkable
@@ -191,7 +192,7 @@ def register_weights(module: Module, model: Model, **weights: float | Tensor | N
     r"""Keeps finite weights >= 0, or none, as buffers on the device of a model."""
     device = device_of(model)
     for name, value in weights.items():
-        weight = None if value is None else as_nonnegative(name, value).to(device)
+        weight = None if value is None else sent(as_nonnegative(name, value), device)
         module.register_buffer(name, weight)
 
 

@@ -296,7 +296,7 @@ class _Kernel:
 
     def gradient(self, sensitivity: Tensor) -> Tensor:
         r"""Derivatives in the hyperparameters from that in the covariance, `rows x p`."""
-        weighted = 2 * sensitivity * self.slope
+        weighted = -2 * sensitivity * self.slope
         found = [lengthscale_gradient(self.Z, weighted, self.outputscale, self.lengthscale)]
         if self.has_outputscale:
             found.append((sensitivity * self.correlation).sum((-2, -1)).unsqueeze(-1))

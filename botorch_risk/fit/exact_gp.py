@@ -28,7 +28,7 @@ from botorch_risk.gradients import require_gradients
 from botorch_risk.projected_bfgs import minimize_rows
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
 from botorch_risk.seeding import as_seeds, derive_seed
-from botorch_risk.steady import steady
+from botorch_risk.steady import sent, steady
 
 # No step changes the logarithm of a hyperparameter by more than this: a longer one leaves the
 # basin of the start on the strength of one gradient.
@@ -321,7 +321,7 @@ def _collect(
     like = objective.like
 
     both = np.stack([np.where(lost, np.nan, -minima.value[best]), evaluations])
-    values, counts = torch.as_tensor(both).to(like.device).view(2, *objective.batch_shape)
+    values, counts = sent(both, like.device).view(2, *objective.batch_shape)
     return FitResult(
         objective=values.to(like.dtype),
         status=tuple(status for status, _ in outcomes),

@@ -16,7 +16,7 @@ from botorch_risk.chunks import ChunkSize
 from botorch_risk.fit.parameters import ExactGPParts, Hyperparameter
 from botorch_risk.fit.priors import log_density, normal_precision
 from botorch_risk.posterior.kernels import correlation_and_slope
-from botorch_risk.steady import may_look
+from botorch_risk.steady import may_look, sent
 
 # Entries of the n x n covariance matrices of several rows.
 _COVARIANCES = ChunkSize(cpu=2**16)
@@ -24,16 +24,20 @@ _COVARIANCES = ChunkSize(cpu=2**16)
 
 class _Data(NamedTuple):
     X: Tensor  # R x n x d
-    Y: Tensor  # R x n, about its centre
+    targets: Targets  # about their centre
     fixed_noise: Tensor | None  # R x n
-    observed: Tensor | None  # R x n
-    best_constant: Tensor | None  # R x 4, the columns of `BestConstant` about the centre
+    best_constant: BestConstant | None  # about the centre
+    zero: Tensor  # R, a constant that is not sought
 
     def rows(self, index: Tensor) -> _Data:
-        noise, observed, constant = (
-            None if tensor is None else tensor[index] for tensor in self[2:]
+        noise, constant = self.fixed_noise, self.best_constant
+        return _Data(
+            self.X[index],
+            self.targets.rows(index),
+            None if noise is None else noise[index],
+            None if constant is None else BestConstant(*torch.stack(constant)[:, index]),
+            self.zero[index],
         )
-        return _Data(self.X[index], self.Y[index], noise, observed, constant)
 
 
 class MarginalLikelihoodObjective:
@@ -106,17 +110,18 @@ class MarginalLikelihoodObjective:
     def _read(self, observed: Tensor | None) -> _Data:
         r"""Read the data, with targets about their centre and 0 for values that are not finite."""
         parts, sought = self._parts, None
-        centre = torch.as_tensor(self.units.centre).to(parts.Y).unsqueeze(-1)
+        centre = sent(self.units.centre, parts.Y.device).to(parts.Y).unsqueeze(-1)
         if self._constant is not None:
             ends = self._constant.bounds(self.units.of("constant", 1))
             shape, priors = self._constant.raw.shape, self._constant.priors
             location, precision = normal_precision(priors, shape, parts.batch_shape)
             about = [end - self.units.centre[:, None] for end in (*ends, location)]
-            sought = torch.as_tensor(np.concatenate([*about, precision], axis=1)).to(parts.Y)
+            known = np.concatenate([*about, precision], axis=1)
+            sought = BestConstant(*sent(known.T, parts.Y.device).to(parts.Y))
         X, Y = (torch.nan_to_num(x, 0.0, 0.0, 0.0) for x in (parts.X, parts.Y - centre))
         X = X - X.mean(dim=-2, keepdim=True)
         noise = None if parts.fixed_noise is None else torch.nan_to_num(parts.fixed_noise, 1.0)
-        return _Data(X, Y, noise, observed, sought)
+        return _Data(X, Targets.of(Y, observed), noise, sought, Y.new_zeros(len(Y)))
 
     def __call__(self, theta: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
         r"""The loss and its gradient.
@@ -161,18 +166,16 @@ class MarginalLikelihoodObjective:
             sent, index = sent[:, :-1], sent[:, -1].long()
             self._selected = replicates, [self._data.rows(i) for i in index.split(self._chunk)]
         assert self._selected is not None  # for the type checker
-        chunks = zip(self._selected[1], sent.to(self._data.Y).split(self._chunk), strict=True)
-        return torch.cat([self._likelihood(*chunk) for chunk in chunks]).cpu().double().numpy()
+        chunks = zip(self._selected[1], sent.to(self._data.X).split(self._chunk), strict=True)
+        parts = [self._likelihood(*chunk) for chunk in chunks]
+        joined = parts[0] if len(parts) == 1 else torch.cat(parts)
+        found: ndarray = joined.cpu().double().numpy()
+        return found
 
     def _likelihood(self, data: _Data, values: Tensor) -> Tensor:
-        sought = data.best_constant
-        value, gradient, constant = log_marginal_likelihood(
-            data.X,
-            data.Y,
-            self._named(data, values),
-            self._parts.nu,
-            data.observed,
-            None if sought is None else BestConstant(*sought.unbind(-1)),
+        named = self._named(data, values)
+        value, gradient, constant = likelihood_of(
+            data.X, data.targets, named, self._parts.nu, data.best_constant
         )
         slopes = (getattr(gradient, one.name) for one in self.moved)
         columns = [value, constant, *slopes]
@@ -184,7 +187,7 @@ class MarginalLikelihoodObjective:
         if not any(
             one.name == "constant" for one in self.moved
         ):  # it is 0, or replaced by the best one
-            named["constant"] = values.new_zeros(len(values))
+            named["constant"] = data.zero
         if data.fixed_noise is not None:
             named["noise"] = data.fixed_noise
         for hyperparameter, slice_ in zip(self.moved, self.slices, strict=True):
@@ -241,7 +244,7 @@ class MarginalLikelihoodObjective:
 
     def _sent(self, *columns: ndarray) -> Tensor:
         r"""Columns on the device of the model, in one upload."""
-        return torch.as_tensor(np.column_stack(columns)).to(self.like.device)
+        return sent(np.column_stack(columns), self.like.device)
 
     def broken_data(self) -> dict[int, str]:
         r"""The replicates that cannot be fitted, each with the reason."""
@@ -306,6 +309,34 @@ class BestConstant(NamedTuple):
         return (pull / (own + self.precision)).clamp(self.lower, self.upper)
 
 
+class Targets(NamedTuple):
+    r"""Targets as the likelihood reads them, again and again.
+
+    Args:
+        both: Ones and the targets, `rows x n x 2`; 0 where they are not observed.
+        observed: Which are, `rows x n`; None for all.
+        pairs: Which pairs are, `rows x n x n`; None for all.
+        count: How many are, `rows`, or one number.
+    """
+
+    both: Tensor
+    observed: Tensor | None
+    pairs: Tensor | None
+    count: Tensor | int
+
+    @classmethod
+    def of(cls, Y: Tensor, observed: Tensor | None) -> Targets:
+        if observed is None:
+            return cls(torch.stack([torch.ones_like(Y), Y], dim=-1), None, None, Y.shape[-1])
+        both = torch.stack([observed.to(Y), Y * observed], dim=-1)
+        pairs = observed.unsqueeze(-1) & observed.unsqueeze(-2)
+        return cls(both, observed, pairs, both[..., 0].sum(-1))
+
+    def rows(self, index: Tensor) -> Targets:
+        parts = (part[index] if isinstance(part, Tensor) else part for part in self)
+        return Targets(*parts)  # type: ignore[arg-type]
+
+
 class LogMarginalLikelihood(NamedTuple):
     r"""The log marginal likelihood and its derivatives.
 
@@ -362,30 +393,40 @@ def log_marginal_likelihood(
     """
     if nu not in (0.5, 1.5, 2.5, math.inf):
         raise ValueError(f"Expected `nu` of 0.5, 1.5, 2.5 or infinity. Got {nu}.")
+    like = hyperparameters.lengthscale
+    X, Y = as_floating(X, "X").to(like), as_floating(Y, "Y").to(like)
+    return likelihood_of(X, Targets.of(Y, observed), hyperparameters, nu, best_constant)
+
+
+def likelihood_of(
+    X: Tensor,
+    targets: Targets,
+    hyperparameters: Hyperparameters,
+    nu: float,
+    best_constant: BestConstant | None,
+) -> LogMarginalLikelihood:
+    r"""`log_marginal_likelihood` of targets that are ready to be read."""
     lengthscale, noise, outputscale, constant = hyperparameters
-    X, Y = as_floating(X, "X").to(lengthscale), as_floating(Y, "Y").to(lengthscale)
+    both, observed, pairs, count = targets
+    ones, Y = both.unbind(-1)
     Z = X / lengthscale.unsqueeze(-2)
     # The matrix-product form of distances is off by 1e-8 for close points: too much for Matern.
     distance = torch.cdist(Z, Z, compute_mode="donot_use_mm_for_euclid_dist")
     correlation, slope = correlation_and_slope(distance.square_(), nu)  # rows x n x n
     # A copy in any case: the profile of a squared exponential is its slope, which is used below.
     covariance = correlation * (1.0 if outputscale is None else outputscale[:, None, None])
-    ones = torch.ones_like(Y)
     if observed is not None:
         # Independent standard normals in place of unobserved rows, whose targets are 0.
-        pairs = observed.unsqueeze(-1) & observed.unsqueeze(-2)
         covariance, noise = covariance * pairs, torch.where(observed, noise, 1.0)
-        ones, Y = ones * observed, Y * observed
     covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
     factor, info = torch.linalg.cholesky_ex(covariance)
     failed = info > 0
     may_fail = not may_look(failed) or bool(failed.any())
     if may_fail:
-        # What is left of a matrix without a factor may be singular: no inverse.
-        factor.diagonal(dim1=-2, dim2=-1).masked_fill_(failed.unsqueeze(-1), 1.0)
+        # What is left of a matrix without a factor may be singular: no inverse, and no value.
+        factor.diagonal(dim1=-2, dim2=-1).masked_fill_(failed.unsqueeze(-1), torch.nan)
     # The gradient reads every entry of the inverse: solves would save nothing.
     inverse = torch.cholesky_inverse(factor)
-    both = torch.stack([ones, Y], dim=-1)
     pull, weights = (inverse @ both).unbind(-1)  # A^-1 1, A^-1 Y
     if best_constant is not None:
         constant = best_constant.of((both.mT @ pull.unsqueeze(-1)).squeeze(-1))
@@ -393,19 +434,18 @@ def log_marginal_likelihood(
     residual = torch.addcmul(Y, ones, shift, value=-1)
     weights = torch.addcmul(weights, pull, shift, value=-1).unsqueeze(-1)  # rows x n x 1
     half_log_determinant = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    count = Y.shape[-1] if observed is None else ones.sum(-1)
-    fit = (residual * weights.squeeze(-1)).sum(-1)
-    value = -torch.add(half_log_determinant, fit, alpha=0.5) - count * (0.5 * math.log(2 * math.pi))
-    value = value.masked_fill(failed, torch.nan) if may_fail else value
-    # Eq. (5.9): d value / d theta = tr(S dA / d theta) / 2 with S = w w' - A^-1
-    sensitivity = (weights * weights.mT).sub_(inverse)
+    fit = (residual.unsqueeze(-2) @ weights).flatten()
+    lost = torch.add(half_log_determinant, fit, alpha=0.5)
+    value = torch.rsub(lost, count * (-0.5 * math.log(2 * math.pi)))
+    # Eq. (5.9): d value / d theta = tr(S dA / d theta) / 2 with S = w w' - A^-1; here is -S
+    sensitivity = torch.addcmul(inverse, weights, weights.mT, value=-1)
     if observed is not None:
         sensitivity *= pairs
     diagonal = sensitivity.diagonal(dim1=-2, dim2=-1)
     of_outputscale = None
     if outputscale is not None:
         # tr(S A) = y' A^-1 y - n, and of A all but the noise is proportional to the outputscale.
-        of_outputscale = 0.5 * (fit - count - (diagonal * noise).sum(-1)) / outputscale
+        of_outputscale = 0.5 * (fit - count + (diagonal * noise).sum(-1)) / outputscale
     gradient = Hyperparameters(
         lengthscale=lengthscale_gradient(Z, sensitivity * slope, outputscale, lengthscale),
         noise=_noise_gradient(diagonal, hyperparameters.noise),
@@ -418,10 +458,10 @@ def log_marginal_likelihood(
 def lengthscale_gradient(
     Z: Tensor, weighted: Tensor, outputscale: Tensor | None, lengthscale: Tensor
 ) -> Tensor:
-    r"""`sum_ij W_ij (z_i - z_j)^2 / (2 l)` for each input without an `n x n x d` tensor."""
+    r"""`-sum_ij W_ij (z_i - z_j)^2 / (2 l)` for each input without an `n x n x d` tensor."""
     # W is symmetric: half the sum is `sum_i z_i (z_i sum_j W_ij - (W z)_i)`. The two terms grow
     # with the distance of the inputs from 0 and cancel, for which the caller centres Z.
-    offset = (Z * weighted.sum(-1, keepdim=True)).sub_(weighted @ Z)
+    offset = torch.addcmul(weighted @ Z, Z, weighted.sum(-1, keepdim=True), value=-1)
     gradient = offset.mul_(Z).sum(-2)
     if outputscale is not None:
         gradient *= outputscale.unsqueeze(-1)
@@ -431,7 +471,7 @@ def lengthscale_gradient(
 
 
 def _noise_gradient(diagonal: Tensor, noise: Tensor) -> Tensor:
-    return 0.5 * (diagonal.sum(-1, keepdim=True) if noise.shape[-1] == 1 else diagonal)
+    return -0.5 * (diagonal.sum(-1, keepdim=True) if noise.shape[-1] == 1 else diagonal)
 
 
 # Units in which a fit works, from the data of each replicate.

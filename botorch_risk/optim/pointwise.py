@@ -15,6 +15,7 @@ from botorch_risk.chunks import ChunkSize
 from botorch_risk.models.fast_marginals import with_fast_marginals
 from botorch_risk.optim.discrete_columns import DiscreteColumns
 from botorch_risk.projected_bfgs.arrays import Array, Arrays
+from botorch_risk.steady import sent
 
 # Points of one call, all replicates counted.
 _POINTS = ChunkSize(cpu=2**13, gpu=2**20)
@@ -112,7 +113,7 @@ class PointwiseEvaluator:
             X = torch.minimum(lower + (upper - lower) * points, upper).to(self.box)
         else:
             inside = self._lower + (self._upper - self._lower) * points
-            X = torch.as_tensor(np.minimum(inside, self._upper)).to(self.box)  # rounding
+            X = sent(np.minimum(inside, self._upper), self.box.device).to(self.box)  # rounding
         return X if self.discrete is None else self.discrete.put(X, torch.as_tensor(points).to(X))
 
     def values(self, X: Tensor) -> Tensor:

@@ -41,8 +41,9 @@ def correlation(squared_distance: Tensor, nu: float) -> Tensor:
     if nu == 0.5:
         return decay
     if nu == 1.5:
-        return decay.mul_(s + 1)
-    return decay.mul_((s / 3 + 1).mul_(s).add_(1))
+        return torch.addcmul(decay, s, decay)
+    times = s * decay
+    return decay.add_(times).addcmul_(s, times, value=1 / 3)
 
 
 def correlation_and_slope(squared_distance: Tensor, nu: float) -> tuple[Tensor, Tensor]:
@@ -58,11 +59,12 @@ def correlation_and_slope(squared_distance: Tensor, nu: float) -> tuple[Tensor, 
     decay = s.neg().exp_()
     if nu == 0.5:
         return decay, (decay / s).masked_fill_(s == 0, 0.0)
+    times = s * decay
     if nu == 1.5:
-        return (s + 1).mul_(decay), decay.mul(3)
+        return times.add_(decay), decay.mul_(3)
     # For 2.5 the slope is 5 / 3 (1 + s) exp(-s): no division by r, so no 0 / 0 where points meet.
-    linear = (s + 1).mul_(decay)
-    return s.square_().mul_(decay).div_(3).add_(linear), linear * (5 / 3)
+    linear = decay.add_(times)
+    return torch.addcmul(linear, s, times, value=1 / 3), linear.mul_(5 / 3)
 
 
 @dataclass(frozen=True)

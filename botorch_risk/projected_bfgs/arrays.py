@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from numpy import ndarray
 
+from botorch_risk.steady import sent
+
 Array = Any  # an ndarray or a Tensor
 
 # Steps on a device between looks at which rows have finished, and the share of finished rows from
@@ -52,7 +54,7 @@ class Arrays:
         return array.masked_fill(mask, number)
 
     def put(self, array: ndarray) -> Array:
-        return array if self.device is None else torch.as_tensor(array).to(self.device)
+        return array if self.device is None else sent(array, self.device)
 
     def get(self, *arrays: Array) -> list[ndarray]:
         r"""Arrays with one entry per row on the host, all in one transfer."""
