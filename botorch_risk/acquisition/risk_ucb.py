@@ -268,8 +268,15 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         is_one_chunk = X.shape[:-1].numel() * n_w <= _CHUNK_VALUES.entries(X.device)
         if not is_one_chunk or of_environment not in (torch.Size(), X.shape[:-2]):
             return None
+        width, (marginals, bounds_at) = per_point(self.beta, X).sqrt(), self._conditioned
+        weights: Any = self.environment.weights.to(X).unsqueeze(-2)
+        product: Any = marginals.marginals
+        measure = self.risk_measure
+        known = product.picked_gradient(X, width, lambda values: measure.pick(values, weights))
+        if known is not None:
+            return known
         risk, inputs = self._pick(X, side=1)
-        found = self._conditioned[1].value_and_gradient(inputs, [per_point(self.beta, X).sqrt()])
+        found = bounds_at.value_and_gradient(inputs, [width])
         return None if found is None else (risk, found[1][0][..., : X.shape[-1]])
 
     def _reduce(self, X: Tensor, reduce: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:

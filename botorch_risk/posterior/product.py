@@ -6,10 +6,12 @@ decision costs `n^2 r + n_w r^2` operations instead of `n_w n^2`. Values of w ar
 chunks, so that nothing larger than their coordinates, `n_w x r`, is held or kept for a gradient.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -18,10 +20,10 @@ from gpytorch import settings
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from botorch_risk.posterior.cache import PosteriorCache
+from botorch_risk.posterior.cache import OutcomeUnits, PosteriorCache
 from botorch_risk.posterior.kernels import StationaryKernel, squared_distance, squared_norms
 from botorch_risk.posterior.marginals import MarginalPredictor, Marginals, has_closed_form
-from botorch_risk.posterior.stationary_moments import chunk_size
+from botorch_risk.posterior.stationary_moments import chunk_size, pull_back
 from botorch_risk.posterior.t_batch import (
     TBatch,
     joint_shape,
@@ -38,6 +40,30 @@ _MAX_COORDINATES = 2**26
 _MAX_PRODUCTS = 2**24
 
 
+class _Outcome(NamedTuple):
+    r"""From latent moments to the outcome's, after any posterior transform; `... x 1 x 1` each.
+
+    Attributes:
+        offset: What is added to the mean.
+        scale: What multiplies it; below 0 if the outcome is minimised.
+        square: The square of the scale.
+        prior: The prior variance of the outcome.
+    """
+
+    offset: Tensor
+    scale: Tensor
+    square: Tensor
+    prior: Tensor
+
+    @classmethod
+    def of(cls, units: OutcomeUnits, transform: PosteriorTransform | None) -> _Outcome:
+        scale, offset, prior = (each.unsqueeze(-1) for each in units)
+        if transform is not None:
+            weight: Any = transform.weights
+            scale, offset = weight * scale, transform.offset + weight * offset
+        return cls(offset, scale, scale.square(), prior * scale.square())
+
+
 @dataclass(frozen=True)
 class _Factors:
     r"""The factors that do not depend on the decision; `K_w = coordinates @ basis`.
@@ -46,8 +72,10 @@ class _Factors:
         cache: The factors of the model that these belong to.
         train_X: `batch_shape x n x d_x`, the decisions of the training data, scaled.
         norms: Their squared norms, `batch_shape x 1 x n`.
-        centre: `batch_shape x 1 x d_x`.
-        lengthscale: `batch_shape x 1 x d_x`.
+        centre: `batch_shape x 1 x d_x`, in the units of the decisions if these are only scaled.
+        lengthscale: `batch_shape x 1 x d_x`, likewise.
+        is_scaled: Whether the input transform only shifts and scales the decisions.
+        outcome: The way to the outcome, if it is one affine map for all points.
         basis: `batch_shape x r x n`, orthonormal rows.
         coordinates: `batch_shape x n_w x r`.
         products: `batch_shape x n_w x r (r + 1) / 2`, products of pairs of coordinates, if few.
@@ -60,6 +88,8 @@ class _Factors:
     norms: Tensor
     centre: Tensor
     lengthscale: Tensor
+    is_scaled: bool
+    outcome: _Outcome | None
     basis: Tensor
     coordinates: Tensor
     products: Tensor | None
@@ -72,6 +102,11 @@ class _Factors:
             forms: Tensor = _QuadraticForms.apply(M, self.coordinates)
             return forms
         return M.flatten(-2).index_select(-1, self.pairs) @ self.products.mT
+
+    def least_variance(self, dtype: torch.dtype) -> Tensor:
+        r"""GPyTorch's floor of variances, in the units of the outcome."""
+        assert self.outcome is not None  # for the type checker
+        return self.outcome.square * settings.min_variance.value(dtype)
 
 
 class ProductMarginals:
@@ -114,12 +149,50 @@ class ProductMarginals:
         if factors is None:
             return self._at_every_pair(X)
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
-            k_x = self._correlation(X, factors)
-            latent = (k_x * factors.cache.weights) @ factors.basis.mT @ factors.coordinates.mT
-            # |L^-1 (k_x o k_w)|^2 = u' M u,  M = G' G
-            G = self._whitened(k_x, factors)
-            explained = factors.quadratic_forms(G.mT @ G)  # batch_shape x m x n_w
-            return self._in_units(latent, explained, factors, X)
+            return self._moments(self._correlation(self._scaled(X, factors), factors), factors, X)
+
+    def _moments(self, k_x: Tensor, factors: _Factors, X: Tensor) -> Marginals:
+        latent = (k_x * factors.cache.weights) @ factors.basis.mT @ factors.coordinates.mT
+        # |L^-1 (k_x o k_w)|^2 = u' M u,  M = G' G
+        G = self._whitened(k_x, factors)
+        explained = factors.quadratic_forms(G.mT @ G)  # batch_shape x m x n_w
+        return self._in_units(latent, explained, factors, X)
+
+    @torch.no_grad()
+    def picked_gradient(
+        self, X: Tensor, width: Tensor, pick: Callable[[Tensor], tuple[Tensor, Tensor]]
+    ) -> tuple[Tensor, Tensor] | None:
+        r"""One of the bounds `mean + width * deviation` of each decision, and its gradient.
+
+        Without a graph; the gradient is found from the correlations of the moments.
+
+        Args:
+            X: `batch_shape x m x d_x`.
+            width: Broadcastable to `batch_shape x m`.
+            pick: From bounds `batch_shape x m x n_w` to one of each row and its index,
+                `batch_shape x m` each.
+
+        Returns:
+            `batch_shape x m` and `batch_shape x m x d_x`; None unless the covariance is a product,
+            decisions are only scaled, and one affine map leads to the outcome.
+        """
+        factors = self._current_factors() if self._is_product(X) else None
+        if factors is None or factors.outcome is None or not factors.is_scaled:
+            return None
+        cache, outcome, width = factors.cache, factors.outcome, width.unsqueeze(-1)
+        Z = self._scaled(X, factors)
+        k_x = self._correlation(Z, factors)
+        mean, variance = self._moments(k_x, factors, X)
+        value, index = pick(torch.addcmul(mean, width, variance.sqrt()))
+        index = index.unsqueeze(-1)
+        k_w = _rows(factors.coordinates, index) @ factors.basis  # batch_shape x m x n
+        k, variance = k_x * k_w, variance.gather(-1, index)
+        # As of `bound_and_gradient`: 0 of a variance that was clamped.
+        share = (outcome.prior * width).div(variance.sqrt())
+        share.masked_fill_(variance <= factors.least_variance(X.dtype), 0.0)
+        pull = (k @ cache.factor.mT) @ cache.factor
+        sensitivity = torch.addcmul(cache.weights * outcome.scale, share, pull, value=-1).mul_(k)
+        return value, pull_back(sensitivity, Z, factors.train_X).div_(factors.lengthscale)
 
     def explained_with(self, X: Tensor, columns: Tensor) -> tuple[Tensor, Tensor] | None:
         r"""What the data explain of the pairs' variance, and of their covariance with others.
@@ -138,15 +211,23 @@ class ProductMarginals:
         if factors is None:
             return None
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
-            G = self._whitened(self._correlation(X, factors), factors)
+            k_x = self._correlation(self._scaled(X, factors), factors)
+            G = self._whitened(k_x, factors)
             variance = factors.quadratic_forms(G.mT @ G)
             covariance = factors.coordinates.unsqueeze(-3) @ (G.mT @ columns.unsqueeze(-3))
             return variance, covariance
 
-    def _correlation(self, X: Tensor, factors: _Factors) -> Tensor:
+    def _scaled(self, X: Tensor, factors: _Factors) -> Tensor:
+        r"""Decisions `batch_shape x m x d_x` as those of the training data are."""
+        if not factors.is_scaled:
+            W = self.points[..., :1, :].to(X).expand(*X.shape[:-2], 1, self.points.shape[-1])
+            X = self._transformed(X, W)[..., : -W.shape[-1]]
+        return (X - factors.centre) / factors.lengthscale
+
+    @staticmethod
+    def _correlation(Z: Tensor, factors: _Factors) -> Tensor:
         r"""Of decisions with the training data, `batch_shape x m x n`."""
         kernel: Any = factors.cache.kernel
-        Z = (self._transformed_decisions(X) - factors.centre) / factors.lengthscale
         correlation: Tensor = kernel.correlation(
             squared_distance(Z, factors.train_X, factors.norms)
         )
@@ -165,13 +246,11 @@ class ProductMarginals:
     ) -> Marginals:
         r"""Moments in the units of the outcome, `batch_shape x m x n_w`."""
         kernel: Any = factors.cache.kernel
-        units, floor = factors.cache.units, settings.min_variance.value(X.dtype)
-        if units is not None:  # one affine map for all points
-            scale, offset, prior = (each.unsqueeze(-1) for each in units)
-            mean = torch.addcmul(offset, latent, scale)
-            variance = torch.addcmul(prior, explained, prior, value=-1).clamp_min(floor)
-            moments = self.predictor.through_posterior_transform(mean, variance * scale.square())
-            return Marginals(*moments)
+        if (outcome := factors.outcome) is not None:
+            mean = torch.addcmul(outcome.offset, latent, outcome.scale)
+            variance = torch.addcmul(outcome.prior, explained, outcome.prior, value=-1)
+            return Marginals(mean, variance.clamp_min(factors.least_variance(X.dtype)))
+        floor = settings.min_variance.value(X.dtype)
         variance = (kernel.outputscale * (1 - explained)).clamp_min(floor)
         mean = latent + factors.constant
         moments = self.predictor.to_outcome(mean.flatten(-2), variance.flatten(-2), X)
@@ -194,19 +273,6 @@ class ProductMarginals:
         pairs = _pairs(X, self.points)
         moments = self.predictor(pairs.flatten(-3, -2))
         return Marginals(*(moment.reshape(shape) for moment in moments))
-
-    def _transformed_decisions(self, X: Tensor) -> Tensor:
-        r"""Decisions `batch_shape x m x d_x` after the input transform, which keeps w apart."""
-        transform: Any = self.predictor.model._modules.get("input_transform")
-        if transform is None:
-            return X
-        if scales_columns(transform):
-            # The columns of x alone: pairs with a w, which are cut off again, cost 8 % of a whole
-            # loop of V-UCB.
-            offset, scale = transform.offset.to(X), transform.coefficient.to(X)
-            return (X - offset[..., : X.shape[-1]]) / scale[..., : X.shape[-1]]
-        W = self.points[..., :1, :].to(X).expand(*X.shape[:-2], 1, self.points.shape[-1])
-        return self._transformed(X, W)[..., : -W.shape[-1]]
 
     def _transformed(self, X: Tensor, W: Tensor) -> Tensor:
         r"""Pairs of rows of x and w, one of them a single row, after the input transform."""
@@ -231,7 +297,9 @@ class ProductMarginals:
         X = cache.train_inputs  # centred and scaled
         d_x = X.shape[-1] - d_w
         lengthscale = kernel.lengthscale.expand(*kernel.lengthscale.shape[:-1], X.shape[-1])
-        centre = cache.centre
+        centre, outcome = cache.centre, None
+        if cache.units is not None:
+            outcome = _Outcome.of(cache.units, self.predictor.posterior_transform)
         points = self.points.to(X).expand(*X.shape[:-2], *self.points.shape[-2:])
         decision = original_inputs(self.predictor.model)[..., :1, :-d_w].to(
             X
@@ -247,12 +315,24 @@ class ProductMarginals:
         if Z.shape[:-1].numel() * basis.shape[-2] > _MAX_COORDINATES:
             return None
         coordinates = torch.cat([chunk @ basis.mT for chunk in cross()], dim=-2)
+        centre, lengthscale = centre[..., :d_x], lengthscale[..., :d_x]
+        transform: Any = self.predictor.model._modules.get("input_transform")
+        is_scaled = transform is None or scales_columns(transform)
+        if transform is not None and is_scaled:
+            # The columns of x alone: pairs with a w, which are cut off again, cost 8 % of a whole
+            # loop of V-UCB.
+            offset, scale = (
+                part[..., :d_x].to(X) for part in (transform.offset, transform.coefficient)
+            )
+            centre, lengthscale = offset + scale * centre, scale * lengthscale
         return _Factors(
             cache=cache,
             train_X=X[..., :d_x],
             norms=squared_norms(X[..., :d_x]),
-            centre=centre[..., :d_x],
-            lengthscale=lengthscale[..., :d_x],
+            centre=centre,
+            lengthscale=lengthscale,
+            is_scaled=is_scaled,
+            outcome=outcome,
             basis=basis,
             coordinates=coordinates,
             products=_products(coordinates),
@@ -298,9 +378,15 @@ def _products(coordinates: Tensor) -> Tensor | None:
     if coordinates.shape[:-1].numel() * rank * (rank + 1) // 2 > _MAX_PRODUCTS:
         return None
     rows, columns = torch.triu_indices(rank, rank, device=coordinates.device)
-    products = coordinates[..., rows] * coordinates[..., columns]
-    products[..., rows != columns] *= 2
-    return products
+    doubled = coordinates[..., columns] * torch.where(rows == columns, 1.0, 2.0).to(coordinates)
+    return coordinates[..., rows] * doubled
+
+
+def _rows(matrix: Tensor, index: Tensor) -> Tensor:
+    r"""Rows of `... x n_w x r`, where `...` broadcasts, at indices `batch_shape x m x 1`."""
+    shape = *index.shape[:-1], matrix.shape[-1]
+    matrix = matrix.expand(*index.shape[:-2], *matrix.shape[-2:])
+    return matrix.gather(-2, index.expand(shape))
 
 
 def _places(basis: Tensor) -> Tensor:

@@ -157,7 +157,7 @@ def _bound(
         sensitivity = torch.addcmul(
             sensitivity, share.unsqueeze(-1), whitened @ cache.factor, value=-1
         )
-        gradient = _pull_back(sensitivity.mul_(slope), Z, cache.train_inputs)
+        gradient = pull_back(sensitivity.mul_(slope), Z, cache.train_inputs)
         return bound, gradient.div_(kernel.lengthscale)
 
     bound, *gradients = _in_chunks(Z, cache, of_chunk)
@@ -215,8 +215,8 @@ def _moments(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor, ...]
     return (
         mean,
         explained,
-        _pull_back(cache.weights * slope, Z, cache.train_inputs),
-        _pull_back((whitened @ cache.factor).mul_(slope), Z, cache.train_inputs).mul_(2),
+        pull_back(cache.weights * slope, Z, cache.train_inputs),
+        pull_back((whitened @ cache.factor).mul_(slope), Z, cache.train_inputs).mul_(2),
     )
 
 
@@ -234,7 +234,7 @@ def _latent(Z: Tensor, cache: PosteriorCache, grad: bool) -> tuple[Tensor | None
     return slope, (correlation @ cache.weights.mT).squeeze(-1), correlation @ cache.factor.mT
 
 
-def _pull_back(sensitivity: Tensor, Z: Tensor, train_Z: Tensor) -> Tensor:
+def pull_back(sensitivity: Tensor, Z: Tensor, train_Z: Tensor) -> Tensor:
     r"""`sum_j s_j (z_j - z)`: the gradient of `sum_j w_j k(z, z_j)` with `s = w * slope`."""
     return (sensitivity @ train_Z).addcmul_(sensitivity.sum(dim=-1, keepdim=True), Z, value=-1)
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from botorch_risk.arguments import as_tensor, check_finite, check_nonnegative, check_probability
-from botorch_risk.steady import is_known, may_look, remember
+from botorch_risk.steady import is_known, may_look, once, remember
 
 Optimism = Literal["of_risk", "of_values"]
 Points = Literal["support", "points"]
@@ -136,13 +136,14 @@ class PickingRiskMeasure(RiskMeasure, ABC):
         """
         weights = weights.to(values)
         check_distribution(values, weights)
-        index = self._index(values.nan_to_num(), weights)
-        risk = values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
         if may_look(values):
+            index = self._index(values.nan_to_num(), weights)
+            risk = values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
             (risk,) = _of_finite_rows(lambda values: (risk,), values)
             return risk, index.where(risk.isfinite(), 0)
-        broken = ~_are_finite(values)
-        return risk.masked_fill(broken, torch.nan), index.masked_fill(broken, 0)
+        index = self._index(values, weights)
+        risk = values.gather(-1, index.unsqueeze(-1)).squeeze(-1) + _zero_if_finite(values)
+        return risk, index.masked_fill(risk.isnan(), 0)
 
 
 def _of_finite_rows(
@@ -176,6 +177,12 @@ def _are_finite(first: Tensor, *others: Tensor) -> Tensor:
     return finite
 
 
+def _zero_if_finite(values: Tensor) -> Tensor:
+    r"""0 for a row of finite values, NaN for another."""
+    total = values.sum(dim=-1)
+    return total - total
+
+
 def check_distribution(values: Tensor, weights: Tensor) -> None:
     r"""Raise unless the weights are probabilities that fit the values.
 
@@ -195,7 +202,7 @@ def check_distribution(values: Tensor, weights: Tensor) -> None:
         raise InputDataError(f"Expected floating-point `values`. Got {values.dtype=}.")
     if torch.compiler.is_compiling():
         return
-    key = ("weights", weights.data_ptr(), weights.shape, weights.stride(), weights.dtype)
+    key = _name(weights)
     if is_known(key):
         return
     total, smallest = weights.sum(dim=-1), weights.amin()
@@ -206,6 +213,10 @@ def check_distribution(values: Tensor, weights: Tensor) -> None:
             f"Got the smallest weight {smallest:.6g} and sums {total.min():.9g}..{total.max():.9g}."
         )
     remember(key, weights)
+
+
+def _name(weights: Tensor) -> tuple[object, ...]:
+    return "weights", weights.data_ptr(), weights.shape, weights.stride(), weights.dtype
 
 
 def _ascending(
@@ -220,14 +231,17 @@ def _ascending(
         The values and their indices, `... x k`; their weights and the cumulative weights, in
         float64; and the total of all weights, `... x 1`.
     """
-    weights = weights.double()
+    given, weights = weights, weights.double()
     total = weights.cumsum(dim=-1)[..., -1:]
     enough = n_w = values.shape[-1]
-    if weights.numel() == n_w and may_look(
-        values
-    ):  # at worst the lowest values have the smallest weights
-        sums = weights.flatten().sort().values.cumsum(dim=-1)
-        enough = int((sums <= level * (1 + 1e-4)).sum()) + 1
+    if weights.numel() == n_w:
+
+        def look() -> int:  # at worst the lowest values have the smallest weights
+            sums = weights.flatten().sort().values.cumsum(dim=-1)
+            return int((sums <= level * (1 + 1e-4)).sum()) + 1
+
+        known = once((*_name(given), level), given, look)
+        enough = known or (look() if may_look(values) else n_w)
     few = 2 * enough <= n_w
     lowest, order = values.topk(enough, largest=False) if few else values.sort(dim=-1)
     if weights.numel() == n_w:
@@ -305,13 +319,27 @@ class ValueAtRisk(PickingRiskMeasure):
         check_level(self.risk_level)
 
     def _index(self, values: Tensor, weights: Tensor) -> Tensor:
+        place = once((*_name(weights), self), weights, lambda: self._place(weights))
+        if place is not None and place >= 0:
+            return values.kthvalue(place + 1).indices
         _, order, _, cumulative, total = _ascending(values, weights, self.risk_level)
-        tolerance = max(1e-12, 16 * torch.finfo(weights.dtype).eps)
+        return order.gather(-1, self._below(cumulative, total, weights.dtype)).squeeze(-1)
+
+    def _place(self, weights: Tensor) -> int:
+        r"""The place of the risk among ascending values of one weight; -1 if weights differ."""
+        if (weights != weights[..., :1]).any():
+            return -1
+        cumulative = weights.double().flatten()[: weights.shape[-1]].cumsum(dim=-1)
+        return int(self._below(cumulative, cumulative[-1:], weights.dtype))
+
+    def _below(self, cumulative: Tensor, total: Tensor, dtype: torch.dtype) -> Tensor:
+        r"""How many of ascending values are below the risk, Eq. (1); `... x 1`."""
+        tolerance = max(1e-12, 16 * torch.finfo(dtype).eps)
         level = self.risk_level * (1 + (tolerance if self.strict else -tolerance))
         below = cumulative <= level if self.strict else cumulative < level
         # Points of weight 0 at the upper end have the same cumulative weight as the last atom.
         below &= cumulative < total * (1 - 1e-12)
-        return order.gather(-1, below.sum(dim=-1, keepdim=True)).squeeze(-1)  # Eq. (1)
+        return below.sum(dim=-1, keepdim=True)
 
 
 @dataclass(frozen=True)
