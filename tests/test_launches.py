@@ -91,15 +91,15 @@ def robust_log_nei(q: int) -> Callable[[], Any]:
 
 
 LIMITS = {
-    "multi-start, R = 1": (multi_start, 1, 700, 32),
-    "multi-start, R = 512": (multi_start, 512, 2_200, 75),
-    "fit, R = 1": (fit, 1, 930, 50),
-    "RAHBO, R = 1": (rahbo, 1, 2_950, 180),
-    "RAHBO, R = 32": (rahbo, 32, 4_700, 235),
-    "RAHBO, R = 512": (rahbo, 512, 6_300, 290),
-    "SBO-KDE, R = 32": (sbo_kde, 32, 2_500, 135),
-    "V-UCB, R = 1": (v_ucb, 1, 9_300, 280),
-    "CVaR in qLogNEI, q = 1": (robust_log_nei, 1, 5_900, 360),
+    "multi-start, R = 1": (multi_start, 1, 600, 18),
+    "multi-start, R = 512": (multi_start, 512, 1_800, 40),
+    "fit, R = 1": (fit, 1, 770, 27),
+    "RAHBO, R = 1": (rahbo, 1, 2_500, 120),
+    "RAHBO, R = 32": (rahbo, 32, 4_000, 145),
+    "RAHBO, R = 512": (rahbo, 512, 5_500, 175),
+    "SBO-KDE, R = 32": (sbo_kde, 32, 2_000, 60),
+    "V-UCB, R = 1": (v_ucb, 1, 2_500, 100),
+    "CVaR in qLogNEI, q = 1": (robust_log_nei, 1, 5_400, 310),
 }
 
 

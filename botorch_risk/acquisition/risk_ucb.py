@@ -269,9 +269,10 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         if not is_one_chunk or of_environment not in (torch.Size(), X.shape[:-2]):
             return None
         width, (marginals, bounds_at) = per_point(self.beta, X).sqrt(), self._conditioned
-        weights: Any = self.environment.weights.to(X).unsqueeze(-2)
+        environment: Any = self.environment
+        measure: Any = self.risk_measure
         product: Any = marginals.marginals
-        measure = self.risk_measure
+        weights = environment.weights.to(X).unsqueeze(-2)
         known = product.picked_gradient(X, width, lambda values: measure.pick(values, weights))
         if known is not None:
             return known

@@ -316,13 +316,13 @@ class Targets(NamedTuple):
         both: Ones and the targets, `rows x n x 2`; 0 where they are not observed.
         observed: Which are, `rows x n`; None for all.
         pairs: Which pairs are, `rows x n x n`; None for all.
-        count: How many are, `rows`, or one number.
+        number: How many are, `rows`, or one number.
     """
 
     both: Tensor
     observed: Tensor | None
     pairs: Tensor | None
-    count: Tensor | int
+    number: Tensor | int
 
     @classmethod
     def of(cls, Y: Tensor, observed: Tensor | None) -> Targets:
@@ -415,7 +415,7 @@ def likelihood_of(
     correlation, slope = correlation_and_slope(distance.square_(), nu)  # rows x n x n
     # A copy in any case: the profile of a squared exponential is its slope, which is used below.
     covariance = correlation * (1.0 if outputscale is None else outputscale[:, None, None])
-    if observed is not None:
+    if observed is not None and pairs is not None:
         # Independent standard normals in place of unobserved rows, whose targets are 0.
         covariance, noise = covariance * pairs, torch.where(observed, noise, 1.0)
     covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
@@ -439,7 +439,7 @@ def likelihood_of(
     value = torch.rsub(lost, count * (-0.5 * math.log(2 * math.pi)))
     # Eq. (5.9): d value / d theta = tr(S dA / d theta) / 2 with S = w w' - A^-1; here is -S
     sensitivity = torch.addcmul(inverse, weights, weights.mT, value=-1)
-    if observed is not None:
+    if pairs is not None:
         sensitivity *= pairs
     diagonal = sensitivity.diagonal(dim1=-2, dim2=-1)
     of_outputscale = None

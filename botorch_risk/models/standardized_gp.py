@@ -41,12 +41,33 @@ def standardized_gp(train_X: Tensor, train_Y: Tensor, **options: Any) -> SingleT
         raise InputDataError(
             f"Expected one floating-point dtype. Got {train_X.dtype=}, {train_Y.dtype=}."
         )
+    train_X, train_Y = train_X.detach(), train_Y.detach()
+    if train_X.device.type != "cpu" and options.keys() <= {"input_transform"}:
+        return _built_on_host(train_X, train_Y, **options)
     for name, values in (("train_X", train_X), ("train_Y", train_Y)):
         if not values.isfinite().all():
             raise InputDataError(f"Expected finite `{name}`. Got NaN values or infinity.")
-    train_X, train_Y = train_X.detach(), train_Y.detach()
     scale = StandardDeviationScale(torch.ones_like(train_Y, dtype=torch.bool))
     return SingleTaskGP(train_X, train_Y, outcome_transform=scale, **options)
+
+
+def _built_on_host(
+    X: Tensor, Y: Tensor, input_transform: transforms.InputTransform | None = None
+) -> SingleTaskGP:
+    r"""Build the model where its checks wait for nothing, and move it to the device of the data.
+
+    BoTorch looks at the data and uploads each parameter by itself: 21 waits in place of one.
+    """
+    seen = X
+    if input_transform is not None:
+        with torch.no_grad():
+            seen = input_transform.to(X)(X)
+    inputs, outcomes = torch.cat([seen, Y], dim=-1).cpu().split([seen.shape[-1], 1], dim=-1)
+    model: Any = standardized_gp(inputs, outcomes).to(X.device, non_blocking=True)
+    if input_transform is not None:
+        model.input_transform = input_transform
+    model.set_train_data(X, strict=False)
+    return model
 
 
 def one_hot_inputs(bounds: Tensor, categories: Sequence[int] = ()) -> transforms.InputTransform:

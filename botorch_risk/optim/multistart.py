@@ -117,7 +117,7 @@ def optimize_acqf_replicates(
     discrete = discrete_columns(discrete_dims, cat_dims, box, list(fixed_features or {}))
     evaluator = PointwiseEvaluator(acqf, box, len(listed), batch_limit, discrete)
     pending = _PendingPoints(acqf, len(evaluator.batch_shape)) if q > 1 else None
-    picks, total = [], torch.zeros(len(listed)).to(box)
+    picks, total = [], box.new_zeros(len(listed))
     try:
         for pick in range(q):
             with steady():  # a pending point changes the acquisition function

@@ -26,6 +26,8 @@ from botorch_risk.projected_bfgs.minima import Minima, RowStatus
 SUFFICIENT_DECREASE = 1e-4
 # The range of a backtracking factor: a parabola through two points is not to be trusted further.
 SHRINK_RANGE = (0.1, 0.5)
+# How far from the middle of a step that was rejected twice two tangents meet, if there is a kink.
+OFF_THE_MIDDLE = 0.1
 # Rejected steps before the metric is dropped: 20 halvings are below any useful step.
 MAX_TRIALS = 20
 # A coordinate this close to a bound lies on it: rounding in `clip` leaves no larger gap.
@@ -343,12 +345,13 @@ def _backtrack(
     # that is not finite gives none: the shortest step then.
     parabola = -slope / (2.0 * (value - rows.value - slope))
     shrink = on.put_in(parabola, ~(abs(parabola) < np.inf), SHRINK_RANGE[0]).clip(*SHRINK_RANGE)
-    # A kink close by, as of a maximum over outcomes, lies where the tangents of both ends meet; in
-    # parabolas the rows would go there by tenths, again and again from a little nearer.
+    # A kink close by, as of a maximum over outcomes, lies where the tangents of both ends meet. By
+    # parabolas a row gets there in tenths, again and again from a little nearer. The tangents of a
+    # parabola meet halfway, so that a smooth function is left to its own minimum.
     rise = (gradient * (trial - rows.x)).sum(1)
     corner = (value - rows.value - rise) / (slope - rise)
-    is_kink = (rise > 0) & (corner > 0) & ((corner < SHRINK_RANGE[0]) | ((rows.trials > 0) & (abs(corner - 0.5) > 0.1)))
-    shrink = on.functions.where(is_kink, corner, shrink)
+    is_off = (corner < SHRINK_RANGE[0]) | ((rows.trials > 0) & (abs(corner - 0.5) > OFF_THE_MIDDLE))
+    shrink = on.functions.where((rise > 0) & (corner > 0) & is_off, corner, shrink)
     rows.step = on.functions.where(rejected, rows.step * shrink, rows.step)
     rows.trials = rows.trials + rejected
     exhausted = rejected & ((rows.trials > MAX_TRIALS) | (slope >= 0))
@@ -502,8 +505,10 @@ class Leaders:
         self.x[self.on.put_in(group, ~ahead, len(lowest) - 1)] = x
         self.value = lowest
         gap, offset = value - lowest[group], x - self.x[group]
-        # In the bowl of a minimum at a distance the slope towards it is twice the gap.
+        # In the bowl of a minimum at a distance the slope towards it is twice the gap, and on the
+        # way to a kink the gap itself.
         close = self.on.largest(offset) <= NEAR  # False for NaN
         slope = (gradient * offset).sum(1)
-        follows = close & ((abs(slope - 2 * gap) <= BOWL * 2 * gap) | (abs(slope - gap) <= BOWL * gap))
+        in_bowl, to_kink = (abs(slope - k * gap) <= BOWL * k * gap for k in (2.0, 1.0))
+        follows = close & (in_bowl | to_kink)
         return (gap > error) & (follows | (gap - error > self.hope * promise))

@@ -65,6 +65,8 @@ class RiskMeasure(ABC):
         values, weights = as_tensor("values", values), as_tensor("weights", weights)
         weights = weights.to(values)
         check_distribution(values, weights)
+        if not (self.is_a_program or may_look(values)):  # a program needs numbers in all rows
+            return self._evaluate(values, weights) + _zero_if_finite(values.detach())
         (risk,) = _of_finite_rows(lambda values: (self._evaluate(values, weights),), values)
         return risk
 

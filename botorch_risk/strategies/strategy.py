@@ -11,6 +11,7 @@ from torch import Tensor
 
 from botorch_risk.arguments import check_arguments, check_counts
 from botorch_risk.seeding import as_seeds, derive_seed
+from botorch_risk.steady import sent
 from botorch_risk.strategies.arguments import describe, difference, from_json, to_json
 from botorch_risk.strategies.former import fits_as_today
 from botorch_risk.strategies.history import History
@@ -317,7 +318,7 @@ class Strategy:
         asked = bounds.new_full((len(self.seeds), q, width), torch.nan)
         without = set(range(len(self.seeds)))
         for replicates, view in self.views:
-            asked[replicates] = self.method.propose(view)
+            asked[sent(torch.tensor(replicates), asked.device)] = self.method.propose(view)
             without -= set(replicates)
         for replicate in without:  # there is nothing to choose by
             seed = derive_seed(self.seeds[replicate], "without outcomes", self._history.round)
