@@ -17,7 +17,7 @@ from botorch_risk.arguments import check_counts
 from botorch_risk.fit.exact_gp import fit_exact_gp
 from botorch_risk.fit.pseudo_data import fit_pseudo_data
 from botorch_risk.fit.pseudo_points import Design
-from botorch_risk.fit.results import warn_of_failed_fits
+from botorch_risk.fit.results import FitResult, Optimum, warn_of_failed_fits
 from botorch_risk.seeding import as_seeds, derive_seed
 
 FITS_BETWEEN_CLEARING = 32
@@ -53,6 +53,22 @@ class Estimator(Protocol):
             t: The round.
             observed: An optional boolean mask of the data, `batch_shape x n`.
         """
+        ...
+
+
+@runtime_checkable
+class ContinuedEstimator(Estimator, Protocol):
+    r"""An estimator that can begin where it ended in the last round."""
+
+    def fit(
+        self,
+        model: SingleTaskGP,
+        seeds: Sequence[int],
+        t: int,
+        observed: Tensor | None = None,
+        previous: Optimum | None = None,
+    ) -> FitResult:
+        r"""Fit the given model in place; `previous` is as of `fit_exact_gp`."""
         ...
 
 
@@ -110,9 +126,20 @@ class PseudoData:
     def __call__(
         self, model: SingleTaskGP, seeds: Sequence[int], t: int, observed: Tensor | None = None
     ) -> Model:
+        warn_of_failed_fits(self.fit(model, seeds, t, observed), seeds)
+        return model
+
+    def fit(
+        self,
+        model: SingleTaskGP,
+        seeds: Sequence[int],
+        t: int,
+        observed: Tensor | None = None,
+        previous: Optimum | None = None,
+    ) -> FitResult:
         X = model.train_inputs[0]
         unit_cube = torch.tensor([[0.0], [1.0]]).to(X).expand(2, X.shape[-1])
-        result = fit_pseudo_data(
+        return fit_pseudo_data(
             model,
             unit_cube if self.bounds is None else self.bounds,
             self.num_pseudo,
@@ -120,9 +147,8 @@ class PseudoData:
             points=self.points,
             observed=observed,
             num_restarts=self.num_restarts,
+            previous=previous,
         )
-        warn_of_failed_fits(result, seeds)
-        return model
 
 
 @dataclass(frozen=True)

@@ -169,6 +169,7 @@ def fit_loss(
     max_iterations: int,
     tolerance: float,
     previous: Optimum | None = None,
+    hope: float = np.inf,
 ) -> FitResult:
     r"""Fit a model to a marginal likelihood in closed form, or by BoTorch if that is unknown.
 
@@ -180,6 +181,7 @@ def fit_loss(
         observed: The mask that the user gave, which BoTorch does not accept.
         rougher: The factors from the first start to a second one; None for no second start.
         num_restarts: As of `fit_exact_gp`, like the other arguments.
+        hope: As of `minimize_rows`, for starts beside one that goes on from a previous fit.
     """
     check_counts(0, num_restarts=num_restarts, max_iterations=max_iterations)
     check_nonnegative(tolerance=tolerance)
@@ -201,7 +203,11 @@ def fit_loss(
         num_restarts=num_restarts,
         seeds=seeds,
         previous=previous,
-        options={"max_iterations": max_iterations, "gradient_tolerance": tolerance},
+        options={
+            "max_iterations": max_iterations,
+            "gradient_tolerance": tolerance,
+            "hope": np.inf if previous is None else hope,
+        },
     )
     model.eval()
     return result

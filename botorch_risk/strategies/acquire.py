@@ -2,6 +2,7 @@ r"""Maximises a user-supplied acquisition function in each round."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_risk.arguments import check_counts, check_fields
-from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
+from botorch_risk.fit.estimators import ContinuedEstimator, Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.strategies.method import Method, View, best_observed
 from botorch_risk.strategies.space import (
@@ -75,6 +76,10 @@ class Acquire(Method):
         check_fields(self)
         check_counts(num_restarts=self.num_restarts, raw_samples=self.raw_samples)
 
+    @property
+    def keeps_fits(self) -> bool:
+        return self.batched and isinstance(self.estimator, ContinuedEstimator)
+
     def believe(self, view: View) -> list[Any]:
         r"""Fitted models: one of all replicates if they are batched, or one of each."""
         return [self.fit(part) for part in self.parts(view)]
@@ -97,7 +102,11 @@ class Acquire(Method):
         X, Y = view.space.unit(view.X), view.Y
         if not self.batched:
             X, Y = X.squeeze(0), Y.squeeze(0)
-        return self.estimator(self.model(X, Y), view.seeds, view.round)
+        model = self.model(X, Y)
+        if not (self.batched and isinstance(self.estimator, ContinuedEstimator)):
+            return self.estimator(model, view.seeds, view.round)
+        view.fit("model", model, partial(self.estimator.fit, seeds=view.seeds, t=view.round))
+        return model
 
     def maximize(self, view: View, model: Any) -> Tensor:
         r"""Where the acquisition function of a model is largest, `R x q x d` decisions.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from botorch_risk.acquisition.truncated_variance.goals import LevelSetGoal, Sets
 from botorch_risk.fit.exact_gp import fit_exact_gp
-from botorch_risk.fit.results import Optimum, warn_of_failed_fits
+from botorch_risk.fit.results import FitResult, Optimum, warn_of_failed_fits
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.strategies.history import History, rows_where
 from botorch_risk.strategies.space import Space
@@ -161,19 +161,20 @@ class View:
         r"""The belief if it has been worked out, else the belief before the last rows."""
         return vars(self).get("belief", self.previous)
 
-    def fit(self, name: str, model: Any) -> bool:
+    def fit(self, name: str, model: Any, fit: Callable[..., FitResult] | None = None) -> bool:
         r"""Fits a model to all data so far, from where the fit of the belief before ended.
 
         Where it ended is in the state of a method that `keeps_fits`; other methods fit afresh.
 
         Args:
             name: Names the model among the models of the method.
-            model: The model, which `fit_exact_gp` fits in place.
+            model: The model, which is fitted in place.
+            fit: How, with a `previous` as of `fit_exact_gp`, which it is by default.
 
         Returns:
             Whether no replicate failed.
         """
-        result = fit_exact_gp(model, previous=Optimum.of_state(_FIT + name, self.state))
+        result = (fit or fit_exact_gp)(model, previous=Optimum.of_state(_FIT + name, self.state))
         warn_of_failed_fits(result, self.seeds)
         if result.optimum is not None:
             self.fits[name] = result.optimum
@@ -194,6 +195,22 @@ class View:
         if method is not None:
             state = dict(method.start(self.space, len(index)))
         return View(self.space.of(index), history, state, self.batch_size, method or self.method)
+
+    def continued(self, replicates: Sequence[int], method: Method) -> View:
+        r"""The view of some of these replicates for an inner method, with its belief.
+
+        Its fits begin where those of the state ended, and count as this view's own.
+        """
+        inner = self.of(replicates, method)
+        old = {name: value for name, value in self.state.items() if name.startswith(_FIT)}
+        fits = {name: value[list(replicates)] for name, value in old.items()}
+        inner = replace(inner, state={**inner.state, **fits}, fits={})
+        inner.belief  # noqa: B018
+        for name, optimum in inner.fits.items():
+            part = optimum.state(_FIT + name)
+            whole = with_rows(old, list(replicates), part, len(self.seeds))
+            self.fits[name] = Optimum.of_state(_FIT + name, whole)  # type: ignore[assignment]
+        return inner
 
 
 Views = Sequence[tuple[list[int], View]]

@@ -80,13 +80,17 @@ class RandomOrAcquire(Method):
         weights = Exp3.start(num_replicates, num_arms=2).log_weights
         return {"log_weights": weights, "num_rewards": none, "num_saturated": none.clone()}
 
+    @property
+    def keeps_fits(self) -> bool:
+        return self.inner.keeps_fits
+
     def believe(self, view: View) -> tuple[list[int], View | None]:
         r"""Which replicates do not take a random point now, and the inner method's view of them."""
         chosen = self.chosen(view, view.round) != RANDOM
         if view.round != self._start(view.round):
             chosen = torch.ones_like(chosen)  # Alg. 1, line 11
         replicates = chosen.nonzero().flatten().tolist()
-        return replicates, view.of(replicates, self.inner) if replicates else None
+        return replicates, view.continued(replicates, self.inner) if replicates else None
 
     def propose(self, view: View) -> Tensor:
         r"""Random points, and the inner method's for the replicates that do without."""

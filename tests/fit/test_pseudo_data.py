@@ -256,6 +256,17 @@ def test_more_starts_are_never_worse() -> None:
     assert many >= few - 1e-9
 
 
+@pytest.mark.parametrize("batch_shape", [(), (3,)])
+def test_it_goes_on_where_the_last_fit_ended(batch_shape: tuple[int, ...]) -> None:
+    X, Y = data(*batch_shape, n=12)
+    seeds = list(range(math.prod(batch_shape)))
+    first = fit_pseudo_data(SingleTaskGP(X, Y), BOUNDS, seeds=seeds)
+    again = fit_pseudo_data(SingleTaskGP(X, Y), BOUNDS, seeds=seeds, previous=first.optimum)
+    torch.testing.assert_close(again.objective, first.objective, rtol=0, atol=1e-7)
+    assert first.num_evaluations is not None and again.num_evaluations is not None
+    assert (4 * again.num_evaluations <= first.num_evaluations).all()
+
+
 def test_both_processes_of_a_mean_variance_model() -> None:
     repeated = RepeatedData.make()
     bounds = BOUNDS

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from botorch_risk.fit import fit_exact_gp
 from botorch_risk.seeding import generators
-from botorch_risk.strategies import Strategy, rahbo, sbo_kde
+from botorch_risk.strategies import Strategy, rahbo, sbo_kde, uhe_bo
 
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.double)
 SQUARE = UNIT.expand(2, 2)
@@ -71,12 +71,17 @@ def test_the_same_decisions_in_few_evaluations(make: Callable[[], Strategy]) -> 
         assert median(later.flatten().tolist()) <= 8
 
 
-@strategies
+def uhe() -> Strategy:
+    return uhe_bo(SQUARE, SEEDS, **FAST)
+
+
+@pytest.mark.parametrize("make", [*MAKERS.values(), uhe], ids=[*MAKERS, "uhe_bo"])
 def test_the_state_says_where_the_fits_ended(make: Callable[[], Strategy]) -> None:
     strategy = make()
     tell(strategy, 0)
     assert not any(name.startswith("fit ") for name in strategy.state)
-    tell(strategy, 1)
+    for index in (1, 2):  # one of two rounds of UHE-BO is without a model
+        tell(strategy, index)
     names = {name for name in strategy.state if name.startswith("fit ")}
     assert {name.rpartition(".")[2] for name in names} == {"theta", "metric", "fresh_at"}
     assert all(len(strategy.state[name]) == len(SEEDS) for name in names)
