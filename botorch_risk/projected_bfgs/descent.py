@@ -351,7 +351,8 @@ def _backtrack(
     rise = (gradient * (trial - rows.x)).sum(1)
     corner = (value - rows.value - rise) / (slope - rise)
     is_off = (corner < SHRINK_RANGE[0]) | ((rows.trials > 0) & (abs(corner - 0.5) > OFF_THE_MIDDLE))
-    shrink = on.functions.where((rise > 0) & (corner > 0) & is_off, corner, shrink)
+    beyond = (corner * (1 + 0.1 * (-slope / rise).clip(None, 1.0))).clip(0.03)
+    shrink = on.functions.where((rise > 0) & (corner > 0) & is_off, beyond, shrink)
     rows.step = on.functions.where(rejected, rows.step * shrink, rows.step)
     rows.trials = rows.trials + rejected
     exhausted = rejected & ((rows.trials > MAX_TRIALS) | (slope >= 0))
@@ -388,7 +389,8 @@ def _advance(
     # curvature, longer steps will find it.
     first = convex & rows.fresh
     if on.any(first | ~convex):
-        scale = on.put_in(on.put_in(curvature / long, ~first, 1.0), accepted & ~convex, 4.0)
+        scale = on.put_in(curvature / long, ~first, 1.0)
+        scale = where(accepted & ~convex, 4.0 * rows.step, scale)
         identity = on.identity(trial.shape[1])
         rows.metric = where(first[:, None, None], identity, rows.metric) * scale[:, None, None]
     turned = _times(rows.metric, turn)  # H y
