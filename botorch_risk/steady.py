@@ -54,8 +54,8 @@ def once(key: Hashable, kept: Any, look: Callable[[], Any]) -> Any:
         key: Its name, and `kept` what has to live as long, both as of `remember`.
         look: Looks at values, which makes the host wait for a device.
     """
-    known = _known.get()
-    if known is None or torch.compiler.is_compiling():
+    known = None if torch.compiler.is_compiling() else _known.get()
+    if known is None:
         return None
     if key not in known:
         known[key] = look(), kept

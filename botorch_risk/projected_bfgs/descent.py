@@ -20,6 +20,7 @@ import torch
 from numpy import ndarray
 
 from botorch_risk.projected_bfgs.arrays import Array, Arrays
+from botorch_risk.projected_bfgs.leaders import Leaders
 from botorch_risk.projected_bfgs.minima import Minima, RowStatus
 
 # Armijo's constant: the share of the decrease to first order that a step has to reach.
@@ -386,11 +387,11 @@ def _advance(
     convex = accepted & (curvature > 1e-10 * norms)
     # The first curvature sets the scale, s'y / y'y, the inverse curvature along the step: a metric
     # that starts at the identity would need many updates to forget its units. Where there is no
-    # curvature, longer steps will find it.
+    # curvature longer steps will find it, unless they end at a kink.
     first = convex & rows.fresh
     if on.any(first | ~convex):
-        scale = on.put_in(curvature / long, ~first, 1.0)
-        scale = where(accepted & ~convex, 4.0 * rows.step, scale)
+        longer = accepted & ~convex & (rows.step >= SHRINK_RANGE[0])
+        scale = on.put_in(on.put_in(curvature / long, ~first, 1.0), longer, 4.0)
         identity = on.identity(trial.shape[1])
         rows.metric = where(first[:, None, None], identity, rows.metric) * scale[:, None, None]
     turned = _times(rows.metric, turn)  # H y
@@ -442,75 +443,3 @@ def _retire(on: Arrays, rows: _Rows, result: _Ends, at_least: float) -> _Rows:
     unknown = rows.fresh[ended][:, None, None]
     result.metric[to] = on.put_in(rows.metric[ended], unknown, np.nan)
     return rows.keep(rest, rows.index[order[count:]])
-
-
-# Which rows of a group of minimisations can still end lowest.
-#
-# Of many starts of one function only the lowest end matters. Most of the evaluations of a
-# multi-start are spent on starts that go where another one is already, or that end above it.
-
-
-# How near a minimum a row counts as on its way there, and by how much its slope may then differ
-# from the slope of the bowl.
-NEAR, BOWL = 0.1, 0.1
-
-
-@dataclass
-class Leaders:
-    r"""The lowest value so far of each group of rows, and its point.
-
-    Args:
-        on: Where the rows live.
-        value: `groups`, and one more entry, which is of no group.
-        x: Their points, `(groups + 1) x p`.
-        hope: How many times the decrease that its metric promises a row may still hope for.
-    """
-
-    on: Arrays
-    value: Array
-    x: Array
-    hope: float
-
-    @classmethod
-    def of(
-        cls,
-        on: Arrays,
-        groups: ndarray,
-        p: int,
-        known: tuple[ndarray, ndarray] | None = None,
-        hope: float = 30.0,
-    ) -> Leaders:
-        count = groups.max(initial=-1) + 1 if known is None else len(known[1])
-        lowest = np.full((count + 1, 1 + p), np.nan)
-        if known is not None:
-            lowest[:-1, 1:], lowest[:-1, 0] = known
-        lowest[:, 0] = np.where(np.isnan(lowest[:, 0]), np.inf, lowest[:, 0])
-        both = on.put(lowest)
-        return cls(on, both[:, 0], both[:, 1:], hope)
-
-    def overtake(
-        self, group: Array, x: Array, value: Array, gradient: Array, promise: Array, error: Array
-    ) -> Array:
-        r"""Compare rows with the lowest of their group, and return which can hardly end lower.
-
-        Args:
-            group: The group of each, `rows`, from 0 on.
-            x: Their points, `rows x p`.
-            value: Their values, `rows`.
-            gradient: Their gradients, `rows x p`, 0 where a bound holds a coordinate.
-            promise: The decrease that the metric of each expects, `rows`.
-            error: By how much a value may be wrong, `rows`: a row may fall behind its own past.
-        """
-        lowest = self.on.lower(self.value, group, value)
-        ahead = (value < self.value[group]) & (value == lowest[group])
-        # A fixed number of rows is written: those that are not ahead, to the entry of no group.
-        self.x[self.on.put_in(group, ~ahead, len(lowest) - 1)] = x
-        self.value = lowest
-        gap, offset = value - lowest[group], x - self.x[group]
-        # In the bowl of a minimum at a distance the slope towards it is twice the gap, and on the
-        # way to a kink the gap itself.
-        close = self.on.largest(offset) <= NEAR  # False for NaN
-        slope = (gradient * offset).sum(1)
-        in_bowl, to_kink = (abs(slope - k * gap) <= BOWL * k * gap for k in (2.0, 1.0))
-        follows = close & (in_bowl | to_kink)
-        return (gap > error) & (follows | (gap - error > self.hope * promise))

@@ -11,8 +11,7 @@ from gpytorch.means import ZeroMean
 from gpytorch.priors import GammaPrior
 
 from botorch_risk.fit import FitStatus, fit_exact_gp
-from botorch_risk.fit.objective import Units, units_of
-from botorch_risk.fit.parameters import read_exact_gp
+from botorch_risk.fit.parameters import Units, read_exact_gp, units_of
 from tests.fit.examples import RAW, constant_mean, data, fit_by_botorch, objective, without_priors
 
 # Models here see raw outcomes on purpose.

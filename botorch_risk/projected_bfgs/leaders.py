@@ -1,0 +1,79 @@
+r"""Which rows of a group of minimisations can still end lowest.
+
+Of many starts of one function only the lowest end matters. Most of the evaluations of a
+multi-start are spent on starts that go where another one is already, or that end above it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy import ndarray
+
+from botorch_risk.projected_bfgs.arrays import Array, Arrays
+
+# How near a minimum a row counts as on its way there, and by how much its slope may then differ
+# from the slope of the bowl.
+NEAR, BOWL = 0.1, 0.1
+
+
+@dataclass
+class Leaders:
+    r"""The lowest value so far of each group of rows, and its point.
+
+    Args:
+        on: Where the rows live.
+        value: `groups`, and one more entry, which is of no group.
+        x: Their points, `(groups + 1) x p`.
+        hope: How many times the decrease that its metric promises a row may still hope for.
+    """
+
+    on: Arrays
+    value: Array
+    x: Array
+    hope: float
+
+    @classmethod
+    def of(
+        cls,
+        on: Arrays,
+        groups: ndarray,
+        p: int,
+        known: tuple[ndarray, ndarray] | None = None,
+        hope: float = 30.0,
+    ) -> Leaders:
+        count = groups.max(initial=-1) + 1 if known is None else len(known[1])
+        lowest = np.full((count + 1, 1 + p), np.nan)
+        if known is not None:
+            lowest[:-1, 1:], lowest[:-1, 0] = known
+        lowest[:, 0] = np.where(np.isnan(lowest[:, 0]), np.inf, lowest[:, 0])
+        both = on.put(lowest)
+        return cls(on, both[:, 0], both[:, 1:], hope)
+
+    def overtake(
+        self, group: Array, x: Array, value: Array, gradient: Array, promise: Array, error: Array
+    ) -> Array:
+        r"""Compare rows with the lowest of their group, and return which can hardly end lower.
+
+        Args:
+            group: The group of each, `rows`, from 0 on.
+            x: Their points, `rows x p`.
+            value: Their values, `rows`.
+            gradient: Their gradients, `rows x p`, 0 where a bound holds a coordinate.
+            promise: The decrease that the metric of each expects, `rows`.
+            error: By how much a value may be wrong, `rows`: a row may fall behind its own past.
+        """
+        lowest = self.on.lower(self.value, group, value)
+        ahead = (value < self.value[group]) & (value == lowest[group])
+        # A fixed number of rows is written: those that are not ahead, to the entry of no group.
+        self.x[self.on.put_in(group, ~ahead, len(lowest) - 1)] = x
+        self.value = lowest
+        gap, offset = value - lowest[group], x - self.x[group]
+        # In the bowl of a minimum at a distance the slope towards it is twice the gap, and on the
+        # way to a kink the gap itself.
+        close = self.on.largest(offset) <= NEAR  # False for NaN
+        slope = (gradient * offset).sum(1)
+        in_bowl, to_kink = (abs(slope - k * gap) <= BOWL * k * gap for k in (2.0, 1.0))
+        follows = close & (in_bowl | to_kink)
+        return (gap > error) & (follows | (gap - error > self.hope * promise))
