@@ -116,6 +116,7 @@ def test_modules_move_there_and_are_copied_with_their_parameters(
         (lambda x: (x + x).sum().item(), 2, {"item": 1}),
         (lambda x: x.cpu(), 0, {"download": 1}),
         (lambda x: x.add_(torch.ones(3).to(x)), 1, {"upload": 1}),
+        (lambda x: x.add_(torch.ones(3).double().to(SIM, non_blocking=True)), 2, {}),
         (lambda x: x.tolist(), 0, {"download": 1}),
         (lambda x: bool(x.any()), 1, {"item": 1}),
         (lambda x: x[x > 0], 2, {"mask": 1}),

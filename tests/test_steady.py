@@ -5,8 +5,8 @@ import torch
 from botorch.exceptions.errors import InputDataError
 
 from botorch_risk.posterior import MarginalPredictor
-from botorch_risk.risk import Expectation
-from botorch_risk.steady import is_known, may_look, remember, steady
+from botorch_risk.risk import Expectation, ValueAtRisk
+from botorch_risk.steady import is_known, may_look, once, remember, steady
 from tests.second_device import SIM, counted
 from tests.waves import model_of
 
@@ -54,6 +54,36 @@ def test_rows_that_are_not_finite_are_nan_without_a_look() -> None:
     torch.testing.assert_close(risk.cpu(), torch.tensor([1.5, torch.nan]).double(), equal_nan=True)
     with pytest.raises(InputDataError, match="finite"):
         Expectation()(values[1:], weights)
+
+
+def test_a_look_is_had_once_in_a_block_and_not_outside() -> None:
+    looks: list[int] = []
+
+    def look() -> int:
+        looks.append(1)
+        return len(looks)
+
+    assert once("key", None, look) is None
+    for number in (1, 2):
+        with steady():
+            assert [once("key", None, look) for _ in range(3)] == [number] * 3
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_quantile_is_the_same_in_a_block(device: torch.device, strict: bool) -> None:
+    measure = ValueAtRisk(0.3, strict)
+    values = torch.randn(4, 10, dtype=torch.double)
+    values[1, 3] = torch.nan
+    for weights in (torch.full((10,), 0.1), torch.rand(10).softmax(-1), torch.rand(4, 10)):
+        weights = weights.double() / weights.double().sum(-1, keepdim=True)
+        expected, index = measure.pick(values, weights)
+        with steady():
+            for _ in range(2):
+                risk, found = measure.pick(values.to(device), weights.to(device))
+                assert found.tolist() == index.tolist()
+                torch.testing.assert_close(risk.cpu(), expected, equal_nan=True)
+                again = measure(values.to(device), weights.to(device)).cpu()
+                torch.testing.assert_close(again, expected, equal_nan=True)
 
 
 def test_other_weights_are_looked_at() -> None:

@@ -329,6 +329,34 @@ def test_a_row_in_the_bowl_of_the_lowest_is_overtaken() -> None:
     assert overtaken.tolist() == [False, True, False]
 
 
+def test_a_row_on_its_way_to_the_kink_of_the_lowest_is_overtaken() -> None:
+    x = np.array([[0.5], [0.55], [0.45]])
+    gradient = np.array([[1.0], [1.0], [-0.5]])  # the third as of another kink
+    leaders = Leaders.of(Arrays(), np.zeros(3, dtype=np.int64), 1)
+    overtaken = leaders.overtake(
+        np.zeros(3, dtype=int), x, abs(x - 0.5)[:, 0], gradient, np.full(3, np.inf), np.zeros(3)
+    )
+    assert overtaken.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("steepness", [1.0, 5.0, 50.0])
+def test_kinks_are_reached_in_few_evaluations(steepness: float) -> None:
+    rng = np.random.default_rng(0)
+    kinks = rng.uniform(0.2, 0.8, 20)
+
+    def objective(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+        left, right = kinks[rows] + 0.3, kinks[rows] - 0.5 / steepness  # of their two minima
+        low, high = (x[:, 0] - left) ** 2 / 2, steepness * (x[:, 0] - right) ** 2 / 2
+        high += (0.09 - 0.25 / steepness) / 2  # they meet at the kink
+        slopes = x[:, 0] - left, steepness * (x[:, 0] - right)
+        return np.maximum(low, high), np.where(low > high, *slopes)[:, None]
+
+    start = rng.uniform(size=(20, 1))
+    minima = minimize_rows(objective, start, np.zeros(1), np.ones(1), worthwhile=1e-6, patience=20)
+    np.testing.assert_allclose(minima.value, 0.045, atol=1e-9)
+    assert np.median(minima.num_evaluations) <= 36  # 44 and more by parabolas, which end 1e-8 above
+
+
 def test_the_lowest_row_of_each_group_leads_whatever_the_order() -> None:
     group = np.array([0, 1, 0, 1])
     leaders = Leaders.of(Arrays(), group, 2)
