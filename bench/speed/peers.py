@@ -4,9 +4,9 @@ r"""What the same work costs elsewhere, and beside every time how good the answe
 
 RAHBO's loop on Branin: ours, BoTorch in batches with its parallel L-BFGS-B, `jit(vmap(loop))` in
 JAX, whose compilation is a column of its own, and plain BoTorch, one seed after another. A fit of
-one process; of mean and noise together, with hetGPy; and worst cases over two balls, with cvxpy.
-CPU time; the ways of a task take turns, but for those that take minutes, which have only the first
-one. Needs the extras `peers` and `bayesian`.
+one process, also with botorch-rust; of mean and noise together, with hetGPy; and worst cases over
+two balls, with cvxpy. CPU time; the ways of a task take turns, but for those that take minutes,
+which have only the first one. Needs the extras `peers` and `bayesian`.
 """
 
 import argparse
@@ -15,8 +15,11 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import botorch_rs.fit
+import botorch_rs.mlls
+import botorch_rs.models
 import cvxpy
 import numpy as np
 import torch
@@ -168,9 +171,22 @@ def compare_fits(replicates: int, repeats: int) -> None:
 
         return Way(run)
 
-    def one(index: int) -> float:
-        model = SingleTaskGP(X[index], Y[index], noise[index])
-        fit_quality.fit_botorch(model)
+    def one_by_one(fit: Callable[[SingleTaskGP], object]) -> Way:
+        def one(index: int) -> float:
+            model = SingleTaskGP(X[index], Y[index], noise[index])
+            fit(model)
+            return fit_quality.objective(model).item()
+
+        return in_turn(one, replicates)
+
+    def native(index: int) -> float:
+        r"""The same model in Rust; its end is valued by the formula of the others."""
+        fitted: Any = botorch_rs.models.SingleTaskGP(X[index], Y[index], noise[index])
+        mll = botorch_rs.mlls.ExactMarginalLogLikelihood(fitted.likelihood, fitted)
+        botorch_rs.fit.fit_gpytorch_mll(mll)
+        model: Any = SingleTaskGP(X[index], Y[index], noise[index])
+        model.covar_module.lengthscale = fitted.covar_module.lengthscale.detach()
+        model.mean_module.constant = fitted.mean_module.constant.detach()
         return fit_quality.objective(model).item()
 
     ways = {
@@ -180,7 +196,9 @@ def compare_fits(replicates: int, repeats: int) -> None:
             lambda: torch.from_numpy(np.array(compiled(*arrays))), compilation
         ),
         "BoTorch, one batch": batched(fit_quality.fit_botorch),
-        "BoTorch, one by one": in_turn(one, replicates),
+        "ours, one by one, two starts": one_by_one(fit_exact_gp),
+        "BoTorch, one by one": one_by_one(fit_quality.fit_botorch),
+        "botorch-rust, one by one": in_turn(native, replicates),
     }
     task = f"Fit with given noise, {replicates} data sets, n = {NUM_ROWS}, d = 2"
     compare(task, "log likelihood a datum", ways, repeats)
