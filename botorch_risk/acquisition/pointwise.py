@@ -75,6 +75,7 @@ class PointwiseAcquisitionFunction(AcquisitionFunction, ABC):
         0.3
     """
 
+    has_kinks: bool = False  # whether its gradient jumps, for our optimisers
     _conditioned: Any
     _q_twin: ClassVar[str | None] = None
 

@@ -143,6 +143,7 @@ class RiskUpperConfidenceBound(PointwiseAcquisitionFunction):
         super().__init__(model=model)
         register_weights(self, model, beta=beta)
         self.optimism = optimism
+        self.has_kinks = risk_measure.has_kinks
         self._widths = input_widths(model)
         self.environment = environment
         self.risk_measure = risk_measure.bind(environment)

@@ -83,6 +83,7 @@ class ConstrainedUpperConfidenceBound(PointwiseAcquisitionFunction):
         torch.Size([3])
     """
 
+    has_kinks = True  # at the edge of what is feasible
     prices: Tensor
     spreads: Tensor
     far: Tensor

@@ -93,6 +93,7 @@ class PointwiseEvaluator:
         self._acqf: Any = with_fast_marginals(acqf)
         # Asked once: a protocol that is checked at runtime looks at every member.
         self._is_pointwise = isinstance(self._acqf, PointwiseAcquisition)
+        self.has_kinks = bool(getattr(self._acqf, "has_kinks", False))
         own_gradient = getattr(self._acqf, "value_and_gradient", None)
         self._own_gradient = own_gradient if self._is_pointwise else None
         entries = _POINTS.entries(box.device) if batch_limit is None else batch_limit

@@ -29,6 +29,8 @@ SUFFICIENT_DECREASE = 1e-4
 SHRINK_RANGE = (0.1, 0.5)
 # How far from the middle of a step that was rejected twice two tangents meet, if there is a kink.
 OFF_THE_MIDDLE = 0.1
+# How far beyond a kink a step goes, as a share of the way there, and the shortest step to one.
+BEYOND, NEAREST = 0.1, 0.03
 # Rejected steps before the metric is dropped: 20 halvings are below any useful step.
 MAX_TRIALS = 20
 # A coordinate this close to a bound lies on it: rounding in `clip` leaves no larger gap.
@@ -90,6 +92,7 @@ def minimize_rows(
     groups: ndarray | None = None,
     known: tuple[ndarray, ndarray] | None = None,
     hope: float = 30.0,
+    kinks: bool = False,
     is_out_of_time: Callable[[], bool] = lambda: False,
     device: torch.device | None = None,
 ) -> Minima:
@@ -134,6 +137,8 @@ def minimize_rows(
         known: A minimum that is known to each group, `groups x p`, and its value, `groups`; NaN for
             none. Rows are compared with it as with rows of their group.
         hope: The factor of this guess; infinite for the first one alone.
+        kinks: Whether the objective has kinks, as a maximum over outcomes does: rows then step to
+            where tangents meet, and those of a group end on the way to the kink of a lower one.
         is_out_of_time: Asked before each evaluation; the rows then end as at the iteration limit.
         device: Where to keep the state, and the points, values and gradients of the objective: as
             tensors of float64 on a device. Default: as arrays of NumPy.
@@ -152,7 +157,9 @@ def minimize_rows(
     on = Arrays(device)
     with np.errstate(all="ignore"):
         result, rows = _start(on, objective, start, lower, upper, metric, groups)
-        leaders = None if groups is None else Leaders.of(on, groups, rows.x.shape[1], known, hope)
+        leaders = None
+        if groups is not None:
+            leaders = Leaders.of(on, groups, rows.x.shape[1], known, hope, kinks)
         steps = 0
         while rows.index.size:
             if is_out_of_time():
@@ -166,11 +173,15 @@ def minimize_rows(
             accepted = running & _sufficient(on, rows, value, gradient, slope, precision, noise)
             rejected = running & ~accepted
             if on.any(rejected):
-                _backtrack(on, rows, rejected, trial, value, gradient, slope, precision)
+                shrink = _shrunk(on, rows, value, slope)
+                if kinks:
+                    rise = (gradient * (trial - rows.x)).sum(1)
+                    shrink = _to_kink(on, rows, value, slope, rise, shrink)
+                _backtrack(on, rows, rejected, shrink, slope, precision)
             # One small step may be a bad direction; two in a row are the end of the descent.
             small = rows.value - value <= relative_tolerance * rows.unit
             rows.small = on.functions.where(accepted, (rows.small + 1) * small, rows.small)
-            _advance(on, rows, accepted, trial, value, gradient)
+            _advance(on, rows, accepted, trial, value, gradient, kinks)
             late = accepted & (rows.iterations >= max_iterations)
             _end(on, rows, late, RowStatus.ITERATION_LIMIT)
             done = (rows.small >= 2) | _is_flat(on, rows, gradient_tolerance, decrease_tolerance)
@@ -331,29 +342,34 @@ def _sufficient(
     return decrease & (slope < 0) & _are_finite(on, value, gradient)
 
 
-def _backtrack(
-    on: Arrays,
-    rows: _Rows,
-    rejected: Array,
-    trial: Array,
-    value: Array,
-    gradient: Array,
-    slope: Array,
-    precision: float,
-) -> None:
-    r"""Shorten the step of rejected rows to the minimum of a parabola, or to a kink."""
-    # The minimum of the parabola through value and slope at 0 and the rejected value at 1. A value
-    # that is not finite gives none: the shortest step then.
+def _shrunk(on: Arrays, rows: _Rows, value: Array, slope: Array) -> Array:
+    r"""The part of a step at the minimum of the parabola through both values and the slope."""
+    # A value that is not finite gives none: the shortest step then.
     parabola = -slope / (2.0 * (value - rows.value - slope))
-    shrink = on.put_in(parabola, ~(abs(parabola) < np.inf), SHRINK_RANGE[0]).clip(*SHRINK_RANGE)
-    # A kink close by, as of a maximum over outcomes, lies where the tangents of both ends meet. By
-    # parabolas a row gets there in tenths, again and again from a little nearer. The tangents of a
-    # parabola meet halfway, so that a smooth function is left to its own minimum.
-    rise = (gradient * (trial - rows.x)).sum(1)
+    shrunk = on.put_in(parabola, ~(abs(parabola) < np.inf), SHRINK_RANGE[0])
+    return shrunk.clip(*SHRINK_RANGE)
+
+
+def _to_kink(
+    on: Arrays, rows: _Rows, value: Array, slope: Array, rise: Array, shrink: Array
+) -> Array:
+    r"""The part of a step up to a kink, where the tangents of both ends meet, if there is one.
+
+    By parabolas a row gets there in tenths, again and again from a little nearer. It steps a little
+    beyond, so that the metric sees the turn. The tangents of a parabola meet halfway, so that a
+    smooth function is left to its own minimum.
+    """
     corner = (value - rows.value - rise) / (slope - rise)
     is_off = (corner < SHRINK_RANGE[0]) | ((rows.trials > 0) & (abs(corner - 0.5) > OFF_THE_MIDDLE))
-    beyond = (corner * (1 + 0.1 * (-slope / rise).clip(None, 1.0))).clip(0.03)
-    shrink = on.functions.where((rise > 0) & (corner > 0) & is_off, beyond, shrink)
+    # Where the far branch flattens the tangents meet too soon, as near as the row itself.
+    beyond = (corner * (1 + BEYOND * (-slope / rise).clip(None, 1.0))).clip(NEAREST)
+    return on.functions.where((rise > 0) & (corner > 0) & is_off, beyond, shrink)
+
+
+def _backtrack(
+    on: Arrays, rows: _Rows, rejected: Array, shrink: Array, slope: Array, precision: float
+) -> None:
+    r"""Shorten the step of rejected rows."""
     rows.step = on.functions.where(rejected, rows.step * shrink, rows.step)
     rows.trials = rows.trials + rejected
     exhausted = rejected & ((rows.trials > MAX_TRIALS) | (slope >= 0))
@@ -371,7 +387,13 @@ def _backtrack(
 
 
 def _advance(
-    on: Arrays, rows: _Rows, accepted: Array, trial: Array, value: Array, gradient: Array
+    on: Arrays,
+    rows: _Rows,
+    accepted: Array,
+    trial: Array,
+    value: Array,
+    gradient: Array,
+    kinks: bool,
 ) -> None:
     r"""Move the accepted rows and learn the curvature along their steps."""
     where = on.functions.where
@@ -390,7 +412,7 @@ def _advance(
     # curvature longer steps will find it, unless they end at a kink.
     first = convex & rows.fresh
     if on.any(first | ~convex):
-        longer = accepted & ~convex & (rows.step >= SHRINK_RANGE[0])
+        longer = accepted & ~convex & (rows.step >= (SHRINK_RANGE[0] if kinks else 0.0))
         scale = on.put_in(on.put_in(curvature / long, ~first, 1.0), longer, 4.0)
         identity = on.identity(trial.shape[1])
         rows.metric = where(first[:, None, None], identity, rows.metric) * scale[:, None, None]

@@ -27,12 +27,14 @@ class Leaders:
         value: `groups`, and one more entry, which is of no group.
         x: Their points, `(groups + 1) x p`.
         hope: How many times the decrease that its metric promises a row may still hope for.
+        kinks: Whether there are kinks.
     """
 
     on: Arrays
     value: Array
     x: Array
     hope: float
+    kinks: bool = False
 
     @classmethod
     def of(
@@ -42,6 +44,7 @@ class Leaders:
         p: int,
         known: tuple[ndarray, ndarray] | None = None,
         hope: float = 30.0,
+        kinks: bool = False,
     ) -> Leaders:
         count = groups.max(initial=-1) + 1 if known is None else len(known[1])
         lowest = np.full((count + 1, 1 + p), np.nan)
@@ -49,7 +52,7 @@ class Leaders:
             lowest[:-1, 1:], lowest[:-1, 0] = known
         lowest[:, 0] = np.where(np.isnan(lowest[:, 0]), np.inf, lowest[:, 0])
         both = on.put(lowest)
-        return cls(on, both[:, 0], both[:, 1:], hope)
+        return cls(on, both[:, 0], both[:, 1:], hope, kinks)
 
     def overtake(
         self, group: Array, x: Array, value: Array, gradient: Array, promise: Array, error: Array
@@ -75,5 +78,5 @@ class Leaders:
         close = self.on.largest(offset) <= NEAR  # False for NaN
         slope = (gradient * offset).sum(1)
         in_bowl, to_kink = (abs(slope - k * gap) <= BOWL * k * gap for k in (2.0, 1.0))
-        follows = close & (in_bowl | to_kink)
+        follows = close & (in_bowl | to_kink if self.kinks else in_bowl)
         return (gap > error) & (follows | (gap - error > self.hope * promise))

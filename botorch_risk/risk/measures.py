@@ -44,6 +44,7 @@ class RiskMeasure(ABC):
 
     monotone: ClassVar[bool] = True
     optimism: ClassVar[Optimism] = "of_risk"  # as in `RiskUpperConfidenceBound`, for a search
+    has_kinks: ClassVar[bool] = False  # whether its gradient jumps where values swap their order
     is_a_program: ClassVar[bool] = False  # solved for each value, too slowly for many samples
 
     def __call__(self, values: Tensor, weights: Tensor) -> Tensor:
@@ -124,6 +125,8 @@ class PickingRiskMeasure(RiskMeasure, ABC):
     Its gradient is the gradient of that value alone. A subclass says which value it is; raising one
     must not lower the risk.
     """
+
+    has_kinks: ClassVar[bool] = True
 
     @abstractmethod
     def _index(self, values: Tensor, weights: Tensor) -> Tensor: ...
@@ -365,6 +368,7 @@ class ConditionalValueAtRisk(RiskMeasure):
         tensor(1.5000)
     """
 
+    has_kinks: ClassVar[bool] = True
     risk_level: float
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 r"""The smallest expectation over a total-variation ball of distributions."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -94,6 +95,7 @@ class TotalVariationBall(RiskMeasure):
         tensor(1.2500)
     """
 
+    has_kinks: ClassVar[bool] = True
     radius: float
     half_convention: bool = False
 

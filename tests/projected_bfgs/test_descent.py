@@ -332,7 +332,7 @@ def test_a_row_in_the_bowl_of_the_lowest_is_overtaken() -> None:
 def test_a_row_on_its_way_to_the_kink_of_the_lowest_is_overtaken() -> None:
     x = np.array([[0.5], [0.55], [0.45]])
     gradient = np.array([[1.0], [1.0], [-0.5]])  # the third as of another kink
-    leaders = Leaders.of(Arrays(), np.zeros(3, dtype=np.int64), 1)
+    leaders = Leaders.of(Arrays(), np.zeros(3, dtype=np.int64), 1, kinks=True)
     overtaken = leaders.overtake(
         np.zeros(3, dtype=int), x, abs(x - 0.5)[:, 0], gradient, np.full(3, np.inf), np.zeros(3)
     )
@@ -352,7 +352,9 @@ def test_kinks_are_reached_in_few_evaluations(steepness: float) -> None:
         return np.maximum(low, high), np.where(low > high, *slopes)[:, None]
 
     start = rng.uniform(size=(20, 1))
-    minima = minimize_rows(objective, start, np.zeros(1), np.ones(1), worthwhile=1e-6, patience=20)
+    minima = minimize_rows(
+        objective, start, np.zeros(1), np.ones(1), worthwhile=1e-6, patience=20, kinks=True
+    )
     np.testing.assert_allclose(minima.value, 0.045, atol=1e-9)
     assert np.median(minima.num_evaluations) <= 36  # 44 and more by parabolas, which end 1e-8 above
 
