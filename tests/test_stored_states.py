@@ -38,6 +38,12 @@ STORED = Path(__file__).with_name("stored")
 ASKED: dict[str, list[Any]] = json.loads((STORED / "ax" / "asked.json").read_text())
 TRAJECTORIES = trajectories.stored()
 CASES = {case.name: case for case in STRATEGIES}  # of which a new one has nothing stored
+# Fits to pseudo-data went afresh in each round then, and ascents to kinks took other steps: now and
+# then another local maximum is found, as often a higher as a lower one.
+MOVED = {
+    "drbo_kde", "pseudo_data_gp_ucb", "ra_bo", "risk_search-chosen", "risk_search-mixed",
+    "uhe_bo", "uhe_bo-mixed", "v_ucb",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TRAJECTORIES)
@@ -69,6 +75,8 @@ def test_every_round_asks_for_what_it_asked_for_then(name: str) -> None:
     away = torch.cat([each.nan_to_num().amax(dim=-1) for each in distances], dim=-1)
     if CASES[name].make in SLOW:
         assert (away < 1e-3).double().mean() > 0.95
+    elif name in MOVED:
+        assert (away < 1e-3).double().mean() > 0.9
     else:
         assert away.max() < 1e-6
 
