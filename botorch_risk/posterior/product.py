@@ -59,7 +59,8 @@ class _Outcome(NamedTuple):
     def of(cls, units: OutcomeUnits, transform: PosteriorTransform | None) -> _Outcome:
         scale, offset, prior = (each.unsqueeze(-1) for each in units)
         if transform is not None:
-            weight: Any = transform.weights
+            known: Any = transform.weights  # on the host, if the transform was made there
+            weight = known.to(scale)
             scale, offset = weight * scale, transform.offset + weight * offset
         return cls(offset, scale, scale.square(), prior * scale.square())
 
