@@ -106,7 +106,7 @@ def draw_mean(
 
 
 def finish(figure: Figure, path: Path, title: str = "") -> None:
-    r"""One legend below all panels, and the picture as PNG and as SVG.
+    r"""One legend below all panels, and the picture as PNG and as PDF.
 
     Args:
         figure: Of `panels`.
@@ -128,10 +128,8 @@ def finish(figure: Figure, path: Path, title: str = "") -> None:
         )
     if title:
         figure.suptitle(title, fontsize=11)
-    same_bytes = {"svg.hashsalt": path.name, "svg.fonttype": "none"}
-    with matplotlib.rc_context(same_bytes):
-        figure.savefig(path.with_suffix(".png"), dpi=200)
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+    figure.savefig(path.with_suffix(".png"), dpi=200)
+    figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
 
 
 def seeds_of(curves: Iterable[Tensor]) -> str:
