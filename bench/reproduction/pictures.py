@@ -3,8 +3,6 @@ r"""How every picture of this folder looks: one colour and one line for each met
 The paper's own methods are strong, baselines that several papers share are grey.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from string import ascii_lowercase

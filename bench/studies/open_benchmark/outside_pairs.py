@@ -5,8 +5,6 @@ Each is asked for decisions while w is drawn, and for pairs (x, w), and is recom
 `default_pairs`.
 """
 
-from __future__ import annotations
-
 import random
 
 from botorch_risk_bench.campaigns import Campaign, Series

@@ -8,8 +8,6 @@ each with both kinds of `noise_evidence`, on the same noise. It resumes, and pri
 difference of the decimal logarithm of the regret after 100 and 200 readings.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 import warnings
