@@ -5,7 +5,7 @@ r"""What the same work costs elsewhere, and beside every time how good the answe
 RAHBO's loop on Branin: ours, BoTorch in batches with its parallel L-BFGS-B, `jit(vmap(loop))` in
 JAX, whose compilation is a column of its own, and plain BoTorch, one seed after another. A fit of
 one process, also with botorch-rust; of mean and noise together, with hetGPy; and worst cases over
-two balls, with cvxpy. CPU time; the ways of a task take turns, but for those that take minutes,
+two balls, with cvxpy. CPU time; the ways of a task take turns, except where they take minutes,
 which have only the first one. Needs the extras `peers` and `bayesian`.
 """
 

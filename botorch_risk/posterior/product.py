@@ -219,7 +219,7 @@ class ProductMarginals:
             return variance, covariance
 
     def _scaled(self, X: Tensor, factors: _Factors) -> Tensor:
-        r"""Decisions `batch_shape x m x d_x` as those of the training data are."""
+        r"""Decisions `batch_shape x m x d_x`, scaled like the training data."""
         if not factors.is_scaled:
             W = self.points[..., :1, :].to(X).expand(*X.shape[:-2], 1, self.points.shape[-1])
             X = self._transformed(X, W)[..., : -W.shape[-1]]

@@ -138,7 +138,7 @@ def minimize_rows(
             none. Rows are compared with it as with rows of their group.
         hope: The factor of this guess; infinite for the first one alone.
         kinks: Whether the objective has kinks, as a maximum over outcomes does: rows then step to
-            where tangents meet, and those of a group end on the way to the kink of a lower one.
+            where tangents meet, and a row of a group ends on the way to the kink of a lower one.
         is_out_of_time: Asked before each evaluation; the rows then end as at the iteration limit.
         device: Where to keep the state, and the points, values and gradients of the objective: as
             tensors of float64 on a device. Default: as arrays of NumPy.

@@ -199,7 +199,7 @@ class View:
     def continued(self, replicates: Sequence[int], method: Method) -> View:
         r"""The view of some of these replicates for an inner method, with its belief.
 
-        Its fits begin where those of the state ended, and count as this view's own.
+        Its fits begin where the state says that they ended, and count as this view's own.
         """
         inner = self.of(replicates, method)
         old = {name: value for name, value in self.state.items() if name.startswith(_FIT)}

@@ -80,7 +80,7 @@ def recommended(strategy: Any, rule: str, **weights: float) -> Tensor:
 def rule_rows(store: ExperimentRecords, name: str) -> list[list[str]]:
     r"""Final simple regret of the same data under every reporting rule.
 
-    In the last column that of f alone at the point with the best lower bound, Fig. 2(d).
+    The last column has the regret of f alone, at the point with the best lower bound, Fig. 2(d).
     """
     problem: Any = get_experiment(name).problem()
     optimum = problem.optimal_mean_variance(problem.risk_aversion)[1]

@@ -157,7 +157,7 @@ def aims(found: Table, keep: Callable[[Cell], bool]) -> list[str]:
             f"worse than {SPREAD} by at most {each[worst].mean().item():.3f} in a cell, "
             f"{worst[0]} at k = {worst[1]} (aim: {WORSE_THAN_SPREAD}): "
             f"{_met(each[worst].mean().item() <= WORSE_THAN_SPREAD)}",
-            f"error of the log noise as a share of that of {SPREAD}, Gaussian readings: {ratios}",
+            f"error of the log noise over the error of {SPREAD}, Gaussian readings: {ratios}",
         ]
     for score, what in (("covered_f", "f"), ("covered_reading", "a new reading")):
         light = {c: v[score].mean().item() for c, v in found[OURS].items() if is_light(c)}

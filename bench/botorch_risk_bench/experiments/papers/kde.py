@@ -4,7 +4,7 @@ The authors' program differs from their text in three methods, which run in both
 
 - it draws the contexts of StableOpt as `sobol * (lower - upper) + lower`, hence from
   [mean - 3 sd, mean - sd];
-- in the same way those of the infimum of DRBO-KDE from [-1, 0], where no context lies;
+- it draws the contexts of DRBO-KDE's infimum in the same way, from [-1, 0], where no context lies;
 - its GP-UCB has the width sqrt(b) where all others have b.
 """
 
