@@ -206,12 +206,24 @@ def as_tensors(objective: Objective) -> Objective:
     return on_device
 
 
+def ridges(x: ndarray, rows: ndarray) -> tuple[ndarray, ndarray]:
+    r"""The largest of three bowls, which meet at kinks."""
+    centres, steepness = np.array([[-1.0, 0.2], [0.4, 0.6], [0.1, -1.2]]), np.array([1.0, 2.0, 5.0])
+    offset = x[:, None] - centres
+    bowls = steepness * (offset**2).sum(-1)
+    top = bowls.argmax(axis=1)
+    each = np.arange(len(x))
+    return bowls[each, top], 2 * steepness[top][:, None] * offset[each, top]
+
+
 def test_both_forms_do_the_same_on_a_thousand_problems(device: torch.device) -> None:
     rng = np.random.default_rng(7)
+    in_groups = {"groups": np.arange(400) // 20, "patience": 20, "worthwhile": 1e-6}
     for p, objective, options in (
         (3, quadratics(400, 3), {}),
         (4, rosenbrock, {"max_step": 1.0}),
-        (2, wells, {"groups": np.arange(400) // 20, "patience": 20, "worthwhile": 1e-6}),
+        (2, wells, in_groups),
+        (2, ridges, {**in_groups, "kinks": True}),
     ):
         problem = rng.uniform(-2, 0.8, (400, p)), np.full(p, -2.0), np.full(p, 0.8)
         numpy = minimize_rows(objective, *problem, **options)
