@@ -29,6 +29,8 @@ from botorch_risk.strategies.method import Method, State, View
 Bound = RiskUpperConfidenceBound | ConstrainedUpperConfidenceBound
 Recipe = Callable[..., Any]  # a `Bound`, or several of one model
 Reporting = Literal[Rule, "posterior_mean_everywhere", "expected_risk_everywhere"]
+# From inputs `... x n x d` and outcomes `... x n x 1`, with the keyword `input_transform`.
+ModelFactory = Callable[..., SingleTaskGP]
 _EVERYWHERE = "_everywhere"
 
 
@@ -68,6 +70,10 @@ class EnvironmentRisk(Method):
         num_outcomes: How many outcomes are observed at each point.
         uses_w: Whether the models are of (x, w), or of x alone, to which w is noise.
         uses_previous: Whether the recipe takes the bound of the round before, `previous`.
+        model: The process of one outcome before it is fitted, `model(X, Y, input_transform=)`, of
+            inputs `... x n x d` and outcomes `... x n x 1` in their own units. The transform maps
+            the inputs to the unit cube, categories to one column per value. Default: BoTorch's
+            `SingleTaskGP` with standardised outcomes.
 
     Raises:
         ValueError: If the reporting rule is unknown, or there is no outcome.
@@ -99,6 +105,7 @@ class EnvironmentRisk(Method):
     num_outcomes: int = 1
     uses_w: bool = True
     uses_previous: bool = False
+    model: ModelFactory = standardized_gp
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -150,7 +157,7 @@ class EnvironmentRisk(Method):
         if row is not None:
             X, Y = X[row], Y[row]
         transform = one_hot_inputs(bounds, categories)
-        return standardized_gp(X, Y, input_transform=transform)
+        return self.model(X, Y, input_transform=transform)
 
     def propose(self, view: View) -> Tensor:
         r"""Rows one after the other, each with the ones before it pending."""

@@ -80,7 +80,12 @@ _FORMER: dict[str, Callable[[dict[str, Any]], Any]] = {
     ),
     "botorch_risk.DiscreteEnvironment": lambda old: {"categories": [], **old},
     "botorch_risk.RiskRecipe": lambda old: {"joint": False, **old},
-    "botorch_risk.EnvironmentRisk": lambda old: {"uses_w": True, "uses_previous": False, **old},
+    "botorch_risk.EnvironmentRisk": lambda old: {
+        "uses_w": True,
+        "uses_previous": False,
+        "model": "botorch_risk.standardized_gp",
+        **old,
+    },
 }
 
 

@@ -7,13 +7,15 @@ import pytest
 import torch
 from botorch.acquisition.logei import qLogNoisyExpectedImprovement
 from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
-from botorch.models import ModelListGP
+from botorch.models import ModelListGP, SingleTaskGP
 from botorch_risk_bench.baselines.constrained_log_ei import log_ei
+from gpytorch.kernels import MaternKernel
 from torch import Tensor
 
 from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.constraints import ConstrainedUpperConfidenceBound, RiskConstraint
 from botorch_risk.environments import DiscreteEnvironment, InputPerturbation
+from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.recommend import InfeasibleRecommendationWarning
 from botorch_risk.risk import ConditionalValueAtRisk, Expectation, ValueAtRisk
 from botorch_risk.seeding import generators
@@ -228,3 +230,24 @@ def test_bad_arguments_are_refused() -> None:
     recipe = RiskRecipe(ConditionalValueAtRisk(0.1))
     with pytest.raises(ValueError, match="`num_outcomes` to be at least 1"):
         EnvironmentRisk(recipe, DecisionThenValue(largest_bound, least_certain), num_outcomes=0)
+
+
+def matern(X: Tensor, Y: Tensor, input_transform: Any) -> SingleTaskGP:
+    return standardized_gp(
+        X,
+        Y,
+        input_transform=input_transform,
+        covar_module=MaternKernel(nu=2.5, ard_num_dims=X.shape[-1], batch_shape=X.shape[:-2]),
+    )
+
+
+def test_a_users_own_kernel_is_fitted_in_every_replicate() -> None:
+    strategy, by_default, named = build(model=matern), build(), build(model=standardized_gp)
+    for each in (strategy, by_default, named):
+        play(each, rounds=1)
+    for model in strategy.views[0][1].belief.model.models:
+        lengthscales = model.covar_module.lengthscale
+        assert isinstance(model.covar_module, MaternKernel)
+        assert lengthscales.shape == (2, 1, 3) and not lengthscales[0].equal(lengthscales[1])
+    torch.testing.assert_close(by_default.ask(), named.ask(), rtol=0, atol=0)
+    assert not strategy.ask().allclose(named.ask(), atol=1e-6)

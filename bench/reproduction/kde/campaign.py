@@ -8,6 +8,7 @@ CHEAP = ("ackley", "branin-context", "hartmann", "hartmann-complicated", "newsve
 ALL = (*CHEAP, "ackley-4")
 NUM_ROUNDS = 100
 LEARNT = ("SBO-KDE", "DRBO-KDE", "GP-UCB")
+MATERN = ("SBO-KDE-Matern", "DRBO-KDE-Matern", "GP-UCB-Matern")
 RELEASED = ("StableOpt-released", "DRBO-KDE-released", "GP-UCB-released")
 
 CAMPAIGN = Campaign(
@@ -17,6 +18,8 @@ CAMPAIGN = Campaign(
         Series("ackley-4", LEARNT, num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(CHEAP, RELEASED, num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(ALL, "StableOpt", num_seeds=10, num_rounds=NUM_ROUNDS),
+        Series(CHEAP, MATERN, num_seeds=10, num_rounds=NUM_ROUNDS),
+        Series(CHEAP, "DRBO-MMD-minimax-fitted-kernel", num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(ALL, "DRBO-MMD-minimax", num_seeds=5, num_rounds=NUM_ROUNDS),
         Series(ALL, "DRBO-MMD", num_seeds=5, num_rounds=NUM_ROUNDS),
     ],

@@ -6,12 +6,18 @@ from typing import Literal
 
 import torch
 from botorch.models import SingleTaskGP
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from botorch.models.transforms.input import InputTransform
+from botorch.models.utils.gpytorch_modules import (
+    get_covar_module_with_dim_scaled_prior,
+    get_gaussian_likelihood_with_gamma_prior,
+    get_matern_kernel_with_gamma_prior,
+)
 from botorch.settings import validate_input_scaling
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
 from botorch_risk.fit import fit_exact_gp, set_gamma_priors
+from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.test_functions.gaussian_process_samples import LENGTHSCALE
 
 # From points `R x n x d`, outcomes and variances of the noise `R x n x 1`.
@@ -86,3 +92,26 @@ def matern_process(
     correlation = MaternKernel(nu=2.5, ard_num_dims=X.shape[-1], batch_shape=shape)
     kernel = ScaleKernel(correlation, batch_shape=shape)
     return set_gamma_priors(SingleTaskGP(X, Y, covar_module=kernel).to(X), reading=reading)
+
+
+def default_of_2023(X: Tensor, Y: Tensor, input_transform: InputTransform) -> SingleTaskGP:
+    r"""BoTorch's default model in 2023, on which the programs of that time ran.
+
+    A Matern-5/2 ARD kernel with a variance, Gamma(3, 6) on lengthscales, Gamma(2, 0.15) on the
+    variance and Gamma(1.1, 0.05) on the noise, of standardised outcomes.
+
+    Args:
+        X: Inputs, `... x n x d`.
+        Y: Outcomes, `... x n x 1`.
+        input_transform: Maps the inputs to the unit cube.
+    """
+    shape = X.shape[:-2]
+    return standardized_gp(
+        X,
+        Y,
+        input_transform=input_transform,
+        covar_module=get_matern_kernel_with_gamma_prior(
+            ard_num_dims=input_transform(X).shape[-1], batch_shape=shape
+        ),
+        likelihood=get_gaussian_likelihood_with_gamma_prior(batch_shape=shape),
+    )
