@@ -20,7 +20,7 @@ CAMPAIGN = Campaign(
         Series(ALL, "StableOpt", num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(CHEAP, MATERN, num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(CHEAP, "DRBO-MMD-minimax-fitted-kernel", num_seeds=10, num_rounds=NUM_ROUNDS),
-        Series(ALL, "DRBO-MMD-minimax", num_seeds=5, num_rounds=NUM_ROUNDS),
+        Series(ALL, "DRBO-MMD-minimax", num_seeds=10, num_rounds=NUM_ROUNDS),
         Series(ALL, "DRBO-MMD", num_seeds=5, num_rounds=NUM_ROUNDS),
     ],
     block_size=20,
