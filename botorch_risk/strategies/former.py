@@ -63,6 +63,7 @@ def _mean_variance_search(old: Mapping[str, Any]) -> dict[str, Any]:
 
 _LARGEST_BOUND, _LEAST_CERTAIN = "botorch_risk.largest_bound", "botorch_risk.least_certain"
 _CHOICE = "botorch_risk.DecisionThenValue"
+_MODEL = "botorch_risk.standardized_gp"
 _WORST = _of_class("WorstCase", over="support")
 
 # By the name of a class or of a function.
@@ -83,7 +84,7 @@ _FORMER: dict[str, Callable[[dict[str, Any]], Any]] = {
     "botorch_risk.EnvironmentRisk": lambda old: {
         "uses_w": True,
         "uses_previous": False,
-        "model": "botorch_risk.standardized_gp",
+        "model": _MODEL,
         **old,
     },
 }
@@ -106,6 +107,7 @@ def _with_learnt_contexts(old: dict[str, Any]) -> dict[str, Any]:
         reporting="posterior_mean",
         num_outcomes=1,
         uses_w=method.pop("uses_contexts"),
+        model=_MODEL,
     )
     contexts = _of_class(
         "ObservedContexts",
