@@ -27,6 +27,7 @@ from .hyperparameters import (
 )
 from .known_environment import adversarial_stable_opt, contextual_gp_ucb, random_pairs
 from .mean_variance import heteroscedastic_gp_ucb, mean_variance_log_nei
+from .published_v_ucb import v_ucb_by_likelihood, v_ucb_by_surrogate
 from .random_decisions import random_decisions, random_pareto_search
 from .repeats import bts_red, hetgp_horizon
 
@@ -64,6 +65,8 @@ __all__ = [
     "stable_opt",
     "straddle_search",
     "upper_confidence_bound_search",
+    "v_ucb_by_likelihood",
+    "v_ucb_by_surrogate",
     "value_at_risk_log_nei",
     "wang_de_freitas_gp_ucb",
 ]

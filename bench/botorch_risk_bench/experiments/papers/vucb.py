@@ -4,6 +4,10 @@ In all of them the distribution of W is known and does not depend on the decisio
 baselines, `rho-KG-apx` and `qLogNEI-VaR`, can run on each. They are slow, and run with what
 `OUTSIDE_BUDGET` says, which every experiment states in its settings: 1 to 3 seconds a query on one
 core.
+
+The authors' programs differ from their text in the width, which the arms `-constant-width` and
+`-beta-as-width` have: the one for finitely many w a constant 3 standard deviations, the one for
+continuous W `beta_t` standard deviations, not its square root.
 """
 
 from collections.abc import Callable
@@ -12,6 +16,7 @@ from operator import attrgetter
 from os import PathLike
 from typing import Any
 
+from botorch_risk.acquisition.widths import bayesian_beta
 from botorch_risk.strategies import v_ucb
 from botorch_risk.test_functions import (
     ValueAtRiskBranin,
@@ -23,6 +28,8 @@ from botorch_risk_bench.baselines import (
     contextual_gp_ucb,
     random_pairs,
     rho_knowledge_gradient,
+    v_ucb_by_likelihood,
+    v_ucb_by_surrogate,
     value_at_risk_log_nei,
 )
 from botorch_risk_bench.experiments.definition import ExperimentDefinition, StrategyFactory
@@ -41,11 +48,23 @@ OUTSIDE_BUDGET: dict[str, Any] = {
 NUM_FANTASIES = 8
 
 
+CONSTANT_WIDTH = 9.0  # the square of 3 standard deviations
+SURROGATE_STARTS = 2  # of LNSO, from 64 Sobol points: a run of ten seeds takes minutes, not an hour
+
+
+def beta_as_width(t: int) -> float:
+    r"""The squared width that makes `beta_t`, not its root, the factor of the deviation."""
+    return bayesian_beta(t) ** 2
+
+
 def strategies(problem: Any) -> dict[str, StrategyFactory]:
     r"""Each method, with what it knows of a problem: the distribution of W, the risk level."""
     known = {"environment": problem.environment}
     level = {**known, "risk_level": problem.risk_level}
     outside = {**level, **OUTSIDE_BUDGET}
+    constant = {**level, "beta": CONSTANT_WIDTH}
+    wide = {**level, "beta": beta_as_width}
+    surrogate = {**level, "num_starts": SURROGATE_STARTS, "raw_samples": 64}
     return {
         "V-UCB-Prob": partial(v_ucb, **level, rule="probability"),
         "V-UCB-Unif": partial(v_ucb, **level, rule="uniform"),
@@ -53,6 +72,14 @@ def strategies(problem: Any) -> dict[str, StrategyFactory]:
         "StableOpt": partial(adversarial_stable_opt, **known),
         "contextual-GP-UCB": partial(contextual_gp_ucb, **level),
         "random": partial(random_pairs, **level),
+        "V-UCB-Prob-constant-width": partial(v_ucb, **constant, rule="probability"),
+        "V-UCB-Unif-constant-width": partial(v_ucb, **constant, rule="uniform"),
+        "contextual-GP-UCB-constant-width": partial(contextual_gp_ucb, **constant),
+        "V-UCB-Prob-beta-as-width": partial(v_ucb, **wide, rule="probability"),
+        "V-UCB-Unif-beta-as-width": partial(v_ucb, **wide, rule="uniform"),
+        "V-UCB-Prob-likelihood": partial(v_ucb_by_likelihood, **level, rule="probability"),
+        "V-UCB-Unif-likelihood": partial(v_ucb_by_likelihood, **level, rule="uniform"),
+        "V-UCB-Prob-LNSO": partial(v_ucb_by_surrogate, **surrogate),
         "rho-KG-apx": partial(rho_knowledge_gradient, **outside, num_fantasies=NUM_FANTASIES),
         "qLogNEI-VaR": partial(value_at_risk_log_nei, **outside),
     }
