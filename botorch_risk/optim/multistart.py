@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 from botorch.acquisition import AcquisitionFunction, AnalyticAcquisitionFunction
-from botorch.exceptions.errors import CandidateGenerationError, UnsupportedError
+from botorch.exceptions.errors import (
+    BotorchTensorDimensionError,
+    CandidateGenerationError,
+    UnsupportedError,
+)
 from botorch.exceptions.warnings import OptimizationWarning
 from numpy import ndarray
 from torch import Tensor
@@ -36,6 +40,7 @@ def optimize_acqf_replicates(
     eta: float = 1.0,
     max_iterations: int = 200,
     batch_limit: int | None = None,
+    raw_points: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     r"""Maximise an acquisition function in a box for each of `R` replicates.
 
@@ -70,14 +75,17 @@ def optimize_acqf_replicates(
         max_iterations: The most steps from a start.
         batch_limit: The most points to evaluate in one call, all replicates together. Default:
             8,192 on a CPU, 2^20 on a GPU.
+        raw_points: Points within the bounds to choose the starts from, `R x n x d`, in place of
+            Sobol points; `raw_samples` then has no part.
 
     Returns:
         The points, `R x q x d`, and their values, `R`. For `q > 1` the values of the points, each
         given those before it, are summed.
 
     Raises:
-        BotorchTensorDimensionError: If `bounds` is not `2 x d`, or the model's batch shape does
-            not fit the number of seeds. The acquisition itself refuses a `d` that does not fit.
+        BotorchTensorDimensionError: If `bounds` is not `2 x d`, `raw_points` not `R x n x d`, or
+            the model's batch shape does not fit the number of seeds. The acquisition itself refuses
+            a `d` that does not fit.
         CandidateGenerationError: If no raw point of a replicate has a finite value.
         UnsupportedError: In `torch.inference_mode`, if the acquisition is a one-shot one, or if
             `q > 1` and it does not support pending points.
@@ -109,11 +117,13 @@ def optimize_acqf_replicates(
         check_counts(batch_limit=batch_limit)
     check_counts(0, max_iterations=max_iterations)
     check_nonnegative(eta=eta)
+    box = _box(bounds, fixed_features or {})
+    given = None if raw_points is None else _checked_raw(raw_points, box, len(listed))
+    raw_samples = raw_samples if given is None else given.shape[1]
     if num_restarts > raw_samples:
         raise ValueError(
             f"Expected as many raw points as starts. Got {num_restarts=}, {raw_samples=}."
         )
-    box = _box(bounds, fixed_features or {})
     discrete = discrete_columns(discrete_dims, cat_dims, box, list(fixed_features or {}))
     evaluator = PointwiseEvaluator(acqf, box, len(listed), batch_limit, discrete)
     pending = _PendingPoints(acqf, len(evaluator.batch_shape)) if q > 1 else None
@@ -121,7 +131,7 @@ def optimize_acqf_replicates(
     try:
         for pick in range(q):
             with steady():  # a pending point changes the acquisition function
-                raw = _sobol_points(listed, raw_samples, box, pick)
+                raw = _sobol_points(listed, raw_samples, box, pick) if given is None else given
                 raw = raw if discrete is None else discrete.indexed(raw)
                 starts, scale = _choose_starts(evaluator, raw, listed, num_restarts, eta, pick)
                 picks.append(_ascend(evaluator, starts, scale, max_iterations))
@@ -146,6 +156,22 @@ def _box(bounds: Tensor, fixed_features: Mapping[int, float]) -> Tensor:
             raise ValueError(f"Expected columns in [0, {d}) in `fixed_features`. Got {column}.")
         box[:, column] = value
     return box
+
+
+def _checked_raw(raw_points: Tensor, box: Tensor, num_replicates: int) -> ndarray:
+    r"""Given points as search points, those of the unit cube."""
+    raw = as_floating(raw_points, "raw_points").detach().to(box)
+    if raw.dim() != 3 or len(raw) != num_replicates or raw.shape[-1] != box.shape[-1]:
+        raise BotorchTensorDimensionError(
+            f"Expected `raw_points` to have shape `{num_replicates} x n x {box.shape[-1]}`. "
+            f"Got {tuple(raw_points.shape)}."
+        )
+    lower, upper = box
+    if not ((raw >= lower) & (raw <= upper)).all():
+        raise ValueError("Expected `raw_points` within the bounds. Got one outside.")
+    width = (upper - lower).where(upper > lower, 1.0)  # a column that is held fixed
+    scaled: ndarray = ((raw - lower) / width).cpu().double().numpy()
+    return scaled
 
 
 def _sobol_points(seeds: Sequence[int], count: int, box: Tensor, pick: int) -> ndarray:

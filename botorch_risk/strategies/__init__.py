@@ -24,6 +24,7 @@ from .decision_then_value import (
 )
 from .environment_risk import EnvironmentRisk
 from .environment_space import EnvironmentSpace
+from .finite_domain import FiniteDomain
 from .history import History
 from .kde import drbo_kde, drbo_mmd, risk_kde, sbo_kde
 from .knowledge_gradient import LargestKnowledgeGradient
@@ -36,7 +37,7 @@ from .single_experiment import SingleExperiment
 from .space import Box, Space, initial_design
 from .strategy import Strategy
 from .table_search import Pair, RankedCondition, TableSearch, table_search
-from .truvar import FiniteDomain, SampleDomain, Sampler, TruncateVariance, truvar, truvar_state
+from .truvar import SampleDomain, Sampler, TruncateVariance, truvar, truvar_state
 from .uhe_bo import RandomOrAcquire, uhe_bo
 from .v_ucb import v_ucb
 

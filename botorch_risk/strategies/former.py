@@ -87,6 +87,9 @@ _FORMER: dict[str, Callable[[dict[str, Any]], Any]] = {
         "model": _MODEL,
         **old,
     },
+    "botorch_risk.SampleDomain": lambda old: {"anywhere": False, **old},
+    "botorch_risk.TakeBest": lambda old: {"anywhere": False, **old},
+    "botorch_risk.TruncateVariance": lambda old: {"prefilter": None, "anywhere": False, **old},
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -14,7 +13,7 @@ from botorch.models.model import Model
 from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
-from botorch_risk.acquisition.truncated_variance import TruncatedVarianceReduction
+from botorch_risk.acquisition.truncated_variance import TruncatedVarianceReduction, top_candidates
 from botorch_risk.acquisition.truncated_variance.goals import Goal, LevelSetGoal, Sets
 from botorch_risk.acquisition.truncated_variance.sampling import (
     Cost,
@@ -23,15 +22,15 @@ from botorch_risk.acquisition.truncated_variance.sampling import (
     SamplingTerms,
 )
 from botorch_risk.acquisition.truncated_variance.state import TruncatedVarianceState
-from botorch_risk.arguments import check_arguments, check_counts, check_fields, check_integers
+from botorch_risk.arguments import check_arguments, check_counts, check_fields
 from botorch_risk.fit.estimators import Estimator, MaximumAPosteriori
 from botorch_risk.models.standardized_gp import standardized_gp
 from botorch_risk.posterior.domain import DomainPosterior
-from botorch_risk.posterior.domain_arguments import check_domain
-from botorch_risk.seeding import generators
+from botorch_risk.seeding import derive_seed
+from botorch_risk.strategies.finite_domain import FiniteDomain, PosteriorMean, maximize_between
 from botorch_risk.strategies.history import History
 from botorch_risk.strategies.method import Classification, Method, State, View
-from botorch_risk.strategies.space import Space, as_data, check_columns, check_within
+from botorch_risk.strategies.space import Space
 from botorch_risk.strategies.strategy import Strategy
 
 ModelFactory = Callable[[Tensor, Tensor, Tensor | None], Model]
@@ -89,6 +88,7 @@ class SampleDomain(Method):
         estimator: Fits that model; `None` takes its hyperparameters as known.
         refit_every: After how many rounds the model is built again; `None` for never.
         dense: Whether the posterior holds the covariance of the domain.
+        anywhere: Whether the recommendation may be any point of the box round the domain.
 
     Raises:
         ValueError: If `refit_every` is below 1.
@@ -112,6 +112,7 @@ class SampleDomain(Method):
     estimator: Estimator | None = field(default_factory=MaximumAPosteriori)
     refit_every: int | None = None
     dense: bool = True
+    anywhere: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -173,7 +174,12 @@ class SampleDomain(Method):
 
     def recommend(self, view: View) -> Tensor:
         r"""The point of highest posterior mean of each replicate."""
-        return view.space.domain[view.belief.posterior.mean.argmax(dim=-1)]
+        posterior = view.belief.posterior
+        if not self.anywhere:
+            return view.space.domain[posterior.mean.argmax(dim=-1)]
+        seeds = [derive_seed(seed, "recommendation", view.round) for seed in view.seeds]
+        best, _ = maximize_between(PosteriorMean(posterior), posterior.mean, view.space, seeds)
+        return best.squeeze(-2)
 
     def classify(self, view: View) -> Classification:
         r"""The sets of the sampler, and the posterior probabilities.
@@ -269,6 +275,15 @@ class TruncateVariance(Sampler):
         candidates: Which points may be sampled.
         weights: `|D|` weights of the points in the sum.
         anticipate: Whether to anticipate changes of the set.
+        prefilter: How many points may be sampled at most: those of the largest upper confidence
+            bound among the candidates (Appendix A). Default: all.
+        anywhere: Whether to sample between the points of the domain too, in the box round it,
+            where the acquisition is maximised from its best points. The sum stays over the domain,
+            whose points represent a continuous one (Appendix A, "Continuous domains").
+
+    Raises:
+        UnsupportedError: If there are noise levels and samples are taken anywhere, when asked.
+        ValueError: If `prefilter` is below 1.
     """
 
     goal: Goal
@@ -276,26 +291,63 @@ class TruncateVariance(Sampler):
     candidates: Literal["domain", "unclassified"] = "domain"
     weights: Tensor | None = None
     anticipate: bool = False
+    prefilter: int | None = None
+    anywhere: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.prefilter is not None:
+            check_counts(prefilter=self.prefilter)
 
     def start(self, space: FiniteDomain, num_replicates: int) -> State:
+        if self.anywhere and space.num_levels is not None:
+            raise UnsupportedError(
+                "Expected one noise level for samples between the points of the domain. "
+                f"Got {space.num_levels} levels."
+            )
         return _tensors(self._initial(space.domain, num_replicates))
 
     def choose(self, view: View, terms: SamplingTerms) -> Tensor:
+        posterior = view.belief.posterior
+        state = self.restored(view.space.domain, view.state, view.round)
         acquisition = TruncatedVarianceReduction(
-            view.belief.posterior,
-            self.restored(view.space.domain, view.state, view.round),
+            posterior,
+            state,
             previous=view.state["previous"],
             cost=terms.cost,
             noise=terms.noise,
             levels=terms.levels,
-            candidates=self.candidates,
+            candidates=self._candidates(posterior, state),
             weights=self.weights,
             anticipate=self.anticipate,
         )
-        return acquisition.select(view.batch_size).X
+        if not self.anywhere:
+            return acquisition.select(view.batch_size).X
+        return self._anywhere(view, acquisition)
+
+    def _candidates(self, posterior: DomainPosterior, state: TruncatedVarianceState) -> Any:
+        r"""The points that may be sampled: by a name, or a mask `R x |D|`."""
+        if self.prefilter is None:
+            return self.candidates
+        within = None if self.candidates == "domain" else state.unclassified
+        count = min(self.prefilter, posterior.domain.shape[-2])
+        return top_candidates(posterior, count, beta=state.beta, within=within)
+
+    def _anywhere(self, view: View, acquisition: TruncatedVarianceReduction) -> Tensor:
+        r"""Rows `R x q x d` of the box, each given the ones before it; NaN without a gain."""
+        going = ~acquisition.state.finished
+        picks: list[Tensor] = []
+        for pick, seeds in enumerate(
+            view.history.streams("acquisition", pick) for pick in range(view.batch_size)
+        ):
+            if pick:
+                pending = torch.cat(picks, dim=-2)
+                acquisition.set_X_pending(pending.where(pending.isfinite(), view.space.domain[0]))
+            on_domain = acquisition.evaluate_domain()
+            X, value = maximize_between(acquisition, on_domain, view.space, seeds)
+            going = going & (value > 0)
+            picks.append(X.where(going[:, None, None], torch.nan))
+        return torch.cat(picks, dim=-2)
 
     def learn(self, view: View, paid: Tensor) -> State:
         r"""The sets and the epoch after a round."""
@@ -374,6 +426,7 @@ def truvar(
     dense: bool = True,
     num_initial: int = 1,
     batch_size: int = 1,
+    anywhere: bool = False,
     **options: Any,
 ) -> Strategy:
     r"""TRUVAR, Algorithm 1 of [Bogunovic2016truvar]_, to maximise or for a level set.
@@ -397,11 +450,15 @@ def truvar(
         dense: Whether the posterior holds the covariance of the domain.
         num_initial: The number of random points at the start; a model that is fitted needs several.
         batch_size: The most points of a later round.
+        anywhere: Whether samples and recommendations may lie between the points of the domain, in
+            the box round it. The sets stay on the domain, which should then be a grid, or
+            points as dense as one.
         options: Further arguments of `TruncateVariance`.
 
     Raises:
         BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
         InputDataError: If it is not finite.
+        UnsupportedError: If there are noise levels and samples are taken anywhere.
         ValueError: If both a noise and levels are given, levels have no costs, or a number is out
             of its range.
 
@@ -419,90 +476,6 @@ def truvar(
     check_arguments(truvar, locals())
     terms = SamplingTerms(noise=noise, levels=levels, cost=cost)
     space = FiniteDomain(domain, None if levels is None else len(levels), initial_level)
-    sampler = TruncateVariance(goal, **options)
-    method = SampleDomain(sampler, terms, model, estimator, refit_every, dense)
+    sampler = TruncateVariance(goal, anywhere=anywhere, **options)
+    method = SampleDomain(sampler, terms, model, estimator, refit_every, dense, anywhere)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
-
-
-@dataclass(frozen=True)
-class FiniteDomain:
-    r"""The points of a finite domain, at several noise levels if there are any.
-
-    A row is a point, with the number of its noise level in one more, last column.
-
-    Args:
-        domain: `|D| x d` points.
-        num_levels: The number of noise levels; None if there is no choice.
-        initial_level: The level of the initial points.
-
-    Raises:
-        BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
-        InputDataError: If it is not finite.
-        ValueError: If there is no such level.
-
-    Example:
-        >>> domain = torch.linspace(0, 1, 4, dtype=torch.double).unsqueeze(-1)
-        >>> FiniteDomain(domain).initial([0], 4).sort(dim=-2).values.squeeze()
-        tensor([0.0000, 0.3333, 0.6667, 1.0000], dtype=torch.float64)
-        >>> FiniteDomain(domain, num_levels=3, initial_level=2).initial([0], 2)[..., -1]  # levels
-        tensor([[2., 2.]], dtype=torch.float64)
-    """
-
-    domain: Tensor
-    num_levels: int | None = None
-    initial_level: int = 0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        object.__setattr__(self, "domain", as_data(self.domain, "domain"))
-        check_domain(self.domain, torch.Size())
-        if self.num_levels is not None:
-            check_counts(num_levels=self.num_levels)
-        check_integers(initial_level=self.initial_level)
-        if not 0 <= self.initial_level < (self.num_levels or 1):
-            raise ValueError(
-                f"Expected `initial_level` in 0, .., {(self.num_levels or 1) - 1}. "
-                f"Got {self.initial_level}."
-            )
-
-    @cached_property
-    def bounds(self) -> Tensor:
-        r"""The smallest box round the domain, `2 x d`."""
-        return torch.stack([self.domain.amin(dim=-2), self.domain.amax(dim=-2)])
-
-    @property
-    def num_columns(self) -> int:
-        return self.domain.shape[-1] + (self.num_levels is not None)
-
-    def of(self, replicates: Sequence[int]) -> FiniteDomain:
-        return self
-
-    def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
-        r"""Random points of the domain, each once.
-
-        Raises:
-            ValueError: If there are fewer points.
-        """
-        if num_points > len(self.domain):
-            raise ValueError(
-                f"Expected `num_initial` of at most {len(self.domain)} points. Got {num_points}."
-            )
-        picks = [
-            torch.randperm(len(self.domain), generator=generator)[:num_points]
-            for generator in generators(list(seeds), "initial points")
-        ]
-        X = self.domain[torch.stack(picks).to(self.domain.device)]
-        return self.at_level(X, torch.full_like(X[..., 0], self.initial_level))
-
-    def at_level(self, X: Tensor, level: Tensor) -> Tensor:
-        r"""Points `... x d` with their levels, if there are any."""
-        return X if self.num_levels is None else torch.cat([X, level.unsqueeze(-1)], dim=-1)
-
-    def shown(self, asked: Tensor) -> Tensor:
-        return asked
-
-    def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
-        r"""Points within the smallest box round the domain; they need not be points of it."""
-        check_columns(X, self.num_columns)
-        check_within(X, self.bounds)
-        return X

@@ -425,6 +425,7 @@ STRATEGIES = [
     of_objectives(baselines.mars_log_nei, **_BOTORCH, **_FEW),
     of_a_domain(strategies.truvar, goal=LevelSet(0.3)),
     of_a_domain(strategies.truvar, label="-maximum", goal=Maximize()),
+    of_a_domain(strategies.truvar, label="-anywhere", goal=Maximize(), anywhere=True),
     of_a_domain(baselines.straddle_search, threshold=0.3),
     of_a_domain(baselines.gchk, threshold=0.3),
     of_a_domain(baselines.maximum_variance_search),
@@ -432,6 +433,7 @@ STRATEGIES = [
     of_a_domain(baselines.upper_confidence_bound_search),
     of_a_domain(baselines.minimum_regret_search),
     of_a_domain(baselines.max_value_entropy_search, batch_size=1),
+    of_a_domain(baselines.predictive_entropy_search, batch_size=1, num_optima=2),
 ]
 
 # Acquisition functions of BoTorch, replicate by replicate: seconds a test for the same code.

@@ -9,12 +9,12 @@ from .contexts import context_free_gp_ucb, stable_opt
 from .domain_search import (
     expected_improvement_search,
     gchk,
-    max_value_entropy_search,
     maximum_variance_search,
     minimum_regret_search,
     straddle_search,
     upper_confidence_bound_search,
 )
+from .entropy_search import max_value_entropy_search, predictive_entropy_search
 from .hyperparameters import (
     a_gp_ucb,
     fully_bayesian_gp_ucb,
@@ -55,6 +55,7 @@ __all__ = [
     "mean_variance_log_nei",
     "minimum_regret_search",
     "portfolio_exp3",
+    "predictive_entropy_search",
     "pseudo_data_gp_ucb",
     "ra_bo",
     "random_decisions",

@@ -1,18 +1,19 @@
 r"""Baselines of TRUVAR: searches by a score of the points of a finite domain (its Appendix B)."""
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from botorch.acquisition.max_value_entropy_search import qMaxValueEntropy
 from botorch.exceptions.errors import UnsupportedError
-from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_risk.acquisition.level_set import straddle
+from botorch_risk.acquisition.pointwise import PointwiseAcquisition
 from botorch_risk.acquisition.truncated_variance.covering import top_candidates
 from botorch_risk.acquisition.truncated_variance.gain import inverse_variance
 from botorch_risk.acquisition.truncated_variance.goals import LevelSet, LevelSetGoal, Sets
@@ -24,7 +25,6 @@ from botorch_risk.acquisition.truncated_variance.sampling import (
 )
 from botorch_risk.arguments import (
     check_arguments,
-    check_counts,
     check_finite,
     check_nonnegative,
     check_positive,
@@ -34,9 +34,10 @@ from botorch_risk.chunks import ChunkSize
 from botorch_risk.posterior.domain import DomainPosterior
 from botorch_risk.posterior.marginals import Marginals
 from botorch_risk.repeats.rank_one_gain import log_expected_improvement
+from botorch_risk.strategies.finite_domain import FiniteDomain, maximize_between
 from botorch_risk.strategies.method import State, View
 from botorch_risk.strategies.strategy import Strategy
-from botorch_risk.strategies.truvar import FiniteDomain, SampleDomain, Sampler
+from botorch_risk.strategies.truvar import SampleDomain, Sampler
 from botorch_risk_bench.baselines.documented import documented
 
 
@@ -62,6 +63,41 @@ class Score(ABC):
             noise: Noise variances of a sample, `R x |D|`.
         """
 
+    def anywhere(
+        self, view: View, posterior: DomainPosterior, noise: Tensor
+    ) -> PointwiseAcquisition:
+        r"""The score at any points of the box round the domain.
+
+        Raises:
+            UnsupportedError: If it has no form there.
+        """
+        raise UnsupportedError(
+            f"Expected a score of any points. Got {type(self).__name__}, of the domain only."
+        )
+
+    def best_anywhere(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
+        r"""The best point of the box round the domain, `R x 1 x d`."""
+        seeds, acquisition = view.history.streams("acquisition"), self.anywhere
+        on_domain = self(view, posterior, noise)
+        found, _ = maximize_between(
+            acquisition(view, posterior, noise), on_domain, view.space, seeds
+        )
+        return found
+
+
+@dataclass(frozen=True)
+class ScoreOfMoments:
+    r"""A score of the moments of any points."""
+
+    posterior: DomainPosterior
+    score: Callable[[Marginals], Tensor]
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        at = self.posterior.at(X)
+        # Not 0, where a root has no gradient.
+        resolution = self.posterior.resolution.reshape(-1, 1)
+        return self.score(Marginals(at.mean, at.variance.maximum(resolution)))
+
 
 @dataclass(frozen=True)
 class TakeBest(Sampler):
@@ -69,9 +105,15 @@ class TakeBest(Sampler):
 
     Points of a batch see the ones before them as hallucinated outcomes. Where there are noise
     levels, all samples are taken at the initial one. Costs are paid, and have no part in the score.
+
+    Args:
+        score: Of the points.
+        anywhere: Whether to sample between the points of the domain too, in the box round it,
+            one point a round.
     """
 
     score: Score
+    anywhere: bool = False
 
     def start(self, space: FiniteDomain, num_replicates: int) -> State:
         return self.score.start(space, num_replicates)
@@ -79,6 +121,11 @@ class TakeBest(Sampler):
     def choose(self, view: View, terms: SamplingTerms) -> Tensor:
         r"""The best points, one after the other."""
         posterior, picks, space = view.belief.posterior, [], view.space
+        if self.anywhere:
+            if view.batch_size > 1:
+                raise UnsupportedError(f"Expected one point a round. Got {view.batch_size}.")
+            noise = terms.domain_noise(posterior)[..., 0]
+            return self.score.best_anywhere(view, posterior, noise)
         for pick in range(view.batch_size):
             noise = terms.domain_noise(posterior)[..., space.initial_level]
             value, index = self.score(view, posterior, noise).max(dim=-1)
@@ -110,6 +157,7 @@ def take_best(
     initial_level: int = 0,
     num_initial: int = 1,
     batch_size: int = 1,
+    anywhere: bool = False,
     **options: Any,
 ) -> Strategy:
     r"""A strategy that samples the point of the largest score.
@@ -121,23 +169,25 @@ def take_best(
         cost: What a sample costs.
         initial_level: The noise level of all points.
         batch_size: The most points of a later round.
+        anywhere: Whether samples and recommendations may lie between the points of the domain.
         options: Further arguments of `SampleDomain`: `model`, `estimator`, `refit_every`, `dense`.
     """
     terms = SamplingTerms(noise=noise, levels=levels, cost=cost)
     space = FiniteDomain(domain, None if levels is None else len(levels), initial_level)
-    method = SampleDomain(TakeBest(score), terms, **options)
+    method = SampleDomain(TakeBest(score, anywhere), terms, anywhere=anywhere, **options)
     return Strategy(space, method, seeds, num_initial=num_initial, batch_size=batch_size)
 
 
 # The next outcome, in standard deviations from its mean: an equidistant rule for a normal
 # distribution.
 _REACH, _NUM_OUTCOMES = 6.0, 49
+NUM_RECOMMENDED = 100  # points of the domain, of which one will be
 # Means after an outcome that are held at once.
 _CHUNK_ENTRIES = ChunkSize(cpu=2**16)
 
 
 def expected_regret_reduction(
-    posterior: DomainPosterior, noise: Tensor, num_recommended: int = 100
+    posterior: DomainPosterior, noise: Tensor, num_recommended: int = NUM_RECOMMENDED
 ) -> Tensor:
     r"""By how much a sample at each point reduces the expected regret of the recommended point.
 
@@ -208,6 +258,10 @@ class ExpectedImprovement(Score):
         _, best = posterior.outcome_range
         return log_expected_improvement(moments, best.unsqueeze(-1))
 
+    def anywhere(self, view: View, posterior: DomainPosterior, noise: Tensor) -> ScoreOfMoments:
+        best = posterior.outcome_range[1].unsqueeze(-1)
+        return ScoreOfMoments(posterior, lambda at: log_expected_improvement(at, best))
+
 
 @documented(
     "noise=1e-4, num_initial=4",
@@ -251,11 +305,18 @@ class TheoryBound(Score):
         check_probability(delta=self.delta)
 
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
+        return posterior.mean + self._width(view, posterior) * posterior.variance.sqrt()
+
+    def anywhere(self, view: View, posterior: DomainPosterior, noise: Tensor) -> ScoreOfMoments:
+        width = self._width(view, posterior)
+        return ScoreOfMoments(posterior, lambda at: at.mean + width * at.variance.sqrt())
+
+    def _width(self, view: View, posterior: DomainPosterior) -> Tensor:
+        r"""The factor of the standard deviation, `R x 1`."""
         t = posterior.num_samples.to(posterior.mean) + 1
         size = len(view.space.domain)
         theory = 2 * (t.square() * size * math.pi**2 / (6 * self.delta)).log()
-        width = (self.fraction * theory).sqrt().unsqueeze(-1)
-        return posterior.mean + width * posterior.variance.sqrt()
+        return (self.fraction * theory).sqrt().unsqueeze(-1)
 
 
 @documented("noise=1e-4, num_initial=4", 1, options="Those of `take_best`.")
@@ -280,40 +341,44 @@ class RegretReduction(Score):
         decided = score.amax(dim=-1, keepdim=True) <= 0
         return score.where(~decided, posterior.variance)
 
-
-@documented(
-    "noise=1e-4, num_initial=4",
-    1,
-    batch_size="The number of points of a round, 1.",
-    options="Those of `take_best`.",
-)
-def max_value_entropy_search(
-    domain: Tensor, seeds: int | Sequence[int], *, batch_size: int = 1, **options: Any
-) -> Strategy:
-    r"""BoTorch's max-value entropy search, seed by seed, in the place of entropy search.
-
-    Source: [Wang2017mes]_.
-    """
-    check_arguments(max_value_entropy_search, locals())
-    check_counts(batch_size=batch_size)
-    if batch_size > 1:
-        raise UnsupportedError(f"Expected a `batch_size` of 1. Got {batch_size}.")
-    return take_best(MaxValueEntropy(), domain, seeds, **options)
+    def anywhere(
+        self, view: View, posterior: DomainPosterior, noise: Tensor
+    ) -> RegretReductionAnywhere:
+        decided = expected_regret_reduction(posterior, noise).amax(dim=-1, keepdim=True) <= 0
+        size = posterior.domain.shape[-2]
+        mask = top_candidates(posterior, min(NUM_RECOMMENDED, size)).reshape(-1, size)
+        columns = mask.nonzero()[:, 1].reshape(len(noise), -1)
+        return RegretReductionAnywhere(posterior, noise[..., :1], columns, decided)
 
 
 @dataclass(frozen=True)
-class MaxValueEntropy(Score):
-    r"""`qMaxValueEntropy` over the domain, of a model of each replicate that is not batched."""
+class RegretReductionAnywhere:
+    r"""The same of samples at any points, where the recommended points stay on the domain.
 
-    def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
-        scores, domain = [], view.space.domain
-        for row, stream in enumerate(view.history.streams("acquisition")):
-            model = view.method.model_of(view, row)  # type: ignore[attr-defined]
-            with manual_seed(stream % 2**31), torch.no_grad():
-                acqf = qMaxValueEntropy(model, domain)
-                parts = [acqf(X) for X in domain.unsqueeze(-2).split(2**9)]
-            scores.append(torch.cat(parts))
-        return torch.stack(scores)
+    Attributes:
+        posterior: Of `R` replicates.
+        noise: `R x 1` noise variances of a sample.
+        columns: `R x c` points that may be recommended.
+        decided: `R x 1`, where the variance is the score.
+    """
+
+    posterior: DomainPosterior
+    noise: Tensor
+    columns: Tensor
+    decided: Tensor
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        at, those = self.posterior.at(X), self.posterior.points(self.columns)
+        precision = inverse_variance(at.variance + self.noise, self.posterior)
+        covariance = self.posterior.cross_covariance(at, those)
+        slope = covariance * precision.sqrt().unsqueeze(-1)  # R x m x c
+        outcomes = torch.linspace(-_REACH, _REACH, _NUM_OUTCOMES, dtype=slope.dtype)
+        weights = torch.exp(-0.5 * outcomes.square())
+        means = (those.mean.unsqueeze(-2) + z * slope for z in outcomes)
+        largest = torch.stack([each.amax(dim=-1) for each in means], dim=-1)
+        expected = (largest * weights).sum(dim=-1) / weights.sum()
+        gain = expected - those.mean.amax(dim=-1, keepdim=True)
+        return gain.where(~self.decided, at.variance)
 
 
 _SETS = ("unclassified", "high", "low")

@@ -52,7 +52,7 @@ def level_set_curves(
 
     All methods are scored by the posterior mean ([Bogunovic2016truvar]_, Sec. 4).
     """
-    threshold, problem = definition.threshold, definition.problem()
+    threshold, problem = definition.threshold, definition.problem_of(store.identity["seeds"])
     if threshold is None or not isinstance(problem, FiniteDomainProblem):
         raise ValueError(
             "Expected an experiment with a threshold on a finite domain. Got "
@@ -64,7 +64,8 @@ def level_set_curves(
         score = torch.full((len(strategy.seeds),), torch.nan, dtype=torch.double)
         for replicates, view in strategy.views:
             sets = classify_by_mean(view.belief.posterior, LevelSet(threshold))
-            score[replicates] = level_set_scores(sets.high, truth).f1.double()
+            values = truth if truth.dim() == 1 else truth[replicates]
+            score[replicates] = level_set_scores(sets.high, values).f1.double()
         scores.append(score)
         costs.append(strategy.state["cost"])
     return LevelSetCurves(torch.stack(costs, dim=-1), torch.stack(scores, dim=-1))

@@ -235,6 +235,7 @@ def top_candidates(
     num_candidates: int,
     score: Literal["upper_confidence_bound", "expected_improvement"] = "upper_confidence_bound",
     beta: float | Tensor = 4.0,
+    within: Tensor | None = None,
 ) -> Tensor:
     r"""The points of a domain with the best scores ([Bogunovic2016truvar]_, Appendix A).
 
@@ -248,11 +249,13 @@ def top_candidates(
         num_candidates: How many points.
         score: By which score.
         beta: Squared width of the bound, one for all or `batch_shape`.
+        within: A mask `batch_shape x |D|` of the points to choose from; all by default.
 
     Returns:
-        A mask `batch_shape x |D|`, ties to the lower index.
+        A mask `batch_shape x |D|`, ties to the lower index; fewer points where the mask has fewer.
 
     Raises:
+        BotorchTensorDimensionError: If `within` is no mask of the domain.
         ValueError: If the score is not known, or a number is out of its range.
 
     Example:
@@ -281,5 +284,14 @@ def top_candidates(
         raise ValueError(
             f"Expected `score` 'upper_confidence_bound' or 'expected_improvement'. Got {score!r}."
         )
+    allowed = torch.ones_like(values, dtype=torch.bool)
+    if within is not None:
+        if within.shape != values.shape or within.dtype != torch.bool:
+            raise BotorchTensorDimensionError(
+                f"Expected `within` to be booleans of shape {tuple(values.shape)}. "
+                f"Got {within.dtype} of shape {tuple(within.shape)}."
+            )
+        allowed = within
+    values = values.masked_fill(~allowed, -torch.inf)
     order = values.argsort(dim=-1, descending=True, stable=True)[..., :num_candidates]
-    return torch.zeros_like(values, dtype=torch.bool).scatter(-1, order, True)
+    return torch.zeros_like(allowed).scatter(-1, order, True) & allowed

@@ -6,11 +6,12 @@ the kernels is known to every method alike.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from botorch_risk.acquisition import LevelSet, Maximize, NoiseLevels
 from botorch_risk.strategies import Box, truvar
@@ -28,6 +29,7 @@ from botorch_risk_bench.baselines import (
     max_value_entropy_search,
     maximum_variance_search,
     minimum_regret_search,
+    predictive_entropy_search,
     straddle_search,
     upper_confidence_bound_search,
 )
@@ -46,6 +48,9 @@ NOISE_THRESHOLD = 2.25
 # The first seed whose function is above the threshold on 2.5 % of the grid, twice what is expected
 # of a standard normal. A third of the seeds are hardly above it anywhere.
 NOISE_FUNCTION_SEED = 5
+SHARE_ABOVE = 0.0122
+# The lake's transect in metres, along the surface and in depth.
+LAKE_WIDTH, LAKE_DEPTH = 1400.0, 18.0
 
 # The builders of the models know or fit the hyperparameters.
 KNOWN: dict[str, Any] = {"estimator": None, "dense": False}
@@ -62,6 +67,67 @@ class SyntheticFunctions:
 
     def of_seeds(self, seeds: Sequence[int]) -> FiniteDomainProblem:
         return PosteriorMeanFunctions(seeds).on_grid()
+
+
+class FunctionsOnTheSquare:
+    r"""The same functions anywhere in [0, 1]^2, with the paper's noise."""
+
+    bounds = SyntheticFunctions.bounds
+
+    def of_seeds(self, seeds: Sequence[int]) -> "FunctionsOfSeeds":
+        return FunctionsOfSeeds(PosteriorMeanFunctions(seeds))
+
+
+@dataclass(frozen=True)
+class FunctionsOfSeeds:
+    r"""A function for each of `R` replicates; a row of NaN asks for nothing."""
+
+    functions: PosteriorMeanFunctions
+
+    @property
+    def bounds(self) -> Tensor:
+        return SyntheticFunctions.bounds
+
+    def sample_repeats(self, X: Tensor, num_repeats: int, streams: list[Generator]) -> Tensor:
+        shape = (*X.shape[1:-1], num_repeats)
+        draws = [torch.randn(shape, generator=each, dtype=torch.double) for each in streams]
+        values = self._values(X).unsqueeze(-1)
+        return values + NEXT_TO_NOTHING**0.5 * torch.stack(draws).to(X)
+
+    def objective(self, X: Tensor) -> Tensor:
+        r"""Minus the regret, by the maximum over the square."""
+        return self._values(X) - self.functions.maximum.unsqueeze(-1)
+
+    def _values(self, X: Tensor) -> Tensor:
+        missing = X.isnan().any(dim=-1)
+        return self.functions(X.nan_to_num()).masked_fill(missing, torch.nan)
+
+
+@cache
+def seeds_above(share: float, count: int) -> tuple[int, ...]:
+    r"""The first seeds whose function is above the threshold on at least a share of the grid."""
+    found: list[int] = []
+    seed = 0
+    while len(found) < count:
+        values = GaussianProcessSample(seed).values
+        if (values >= NOISE_THRESHOLD).double().mean() >= share:
+            found.append(seed)
+        seed += 1
+    return tuple(found)
+
+
+class NoisyFunctions:
+    r"""A function for each seed, with three noise levels to choose from.
+
+    Samples of the process that are above the threshold on at least 1.2 % of the grid, what is
+    expected of a standard normal: a third of all are hardly above it anywhere.
+    """
+
+    bounds = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 2.0]], dtype=torch.double)
+
+    def of_seeds(self, seeds: Sequence[int]) -> FiniteDomainProblem:
+        every = seeds_above(SHARE_ABOVE, max(seeds) + 1)
+        return GaussianProcessSample([every[seed] for seed in seeds], LEVELS.variances)
 
 
 @cache
@@ -116,6 +182,17 @@ def _experiment(
     )
 
 
+def lake_cost() -> SurveyCost:
+    r"""The paper's cost on the coast, as if it were the lake's transect.
+
+    The width of the map counts as 1,400 m and its height as 18 m, the ranges of the paper's Fig. 2,
+    so that travel and depth weigh as they do there.
+    """
+    lower, upper = coast().bounds.double()
+    width, height = (upper - lower).tolist()
+    return SurveyCost(travel=0.25 * LAKE_WIDTH / width, unit=height / LAKE_DEPTH)
+
+
 def _classify(threshold: float) -> dict[str, Any]:
     return {
         "num_initial": 1,
@@ -161,22 +238,48 @@ EXPERIMENTS = (
         **_classify(0.0),
     ),
     _experiment(
-        "noise-levels",
-        "Level set with three noise levels to choose from (TRUVAR, Fig. 2)",
-        noise_function,
-        squared_exponential(),
+        "coast-lake-ranges",
+        "Coastline, travel and depth as on the lake (TRUVAR, Fig. 2)",
+        coast,
+        coastal_process(),
         {
-            "TRUVAR": partial(
-                truvar, goal=LevelSet(NOISE_THRESHOLD), levels=LEVELS, initial_level=2
-            ),
-            **{
-                f"GCHK-{variance:g}": partial(
-                    gchk, threshold=NOISE_THRESHOLD, levels=LEVELS, initial_level=level
-                )
-                for level, variance in enumerate(LEVELS.variances)
-            },
+            "TRUVAR": partial(truvar, goal=LevelSet(0.0), cost=lake_cost(), **EXACT),
+            "GCHK": partial(gchk, threshold=0.0, cost=lake_cost(), **EXACT),
         },
-        **_classify(NOISE_THRESHOLD),
+        **_classify(0.0),
+    ),
+    *(
+        _experiment(
+            name,
+            description,
+            problem,
+            squared_exponential(),
+            {
+                "TRUVAR": partial(
+                    truvar, goal=LevelSet(NOISE_THRESHOLD), levels=LEVELS, initial_level=2
+                ),
+                **{
+                    f"GCHK-{variance:g}": partial(
+                        gchk, threshold=NOISE_THRESHOLD, levels=LEVELS, initial_level=level
+                    )
+                    for level, variance in enumerate(LEVELS.variances)
+                },
+            },
+            domain=partial(unit_grid, 50),
+            **_classify(NOISE_THRESHOLD),
+        )
+        for name, description, problem in (
+            (
+                "noise-levels",
+                "Level set with three noise levels to choose from (TRUVAR, Fig. 2)",
+                noise_function,
+            ),
+            (
+                "noise-levels-functions",
+                "Level sets of functions, one for each seed, three noise levels (TRUVAR, Fig. 2)",
+                NoisyFunctions,
+            ),
+        )
     ),
     _experiment(
         "synthetic-maximum",
@@ -189,6 +292,30 @@ EXPERIMENTS = (
             "GP-UCB": partial(upper_confidence_bound_search, noise=JITTER),
             "MRS": partial(minimum_regret_search, noise=JITTER),
             "MES": partial(max_value_entropy_search, noise=JITTER),
+        },
+        domain=partial(unit_grid, 50),
+        **_maximize(num_initial=1),
+    ),
+    _experiment(
+        "synthetic-maximum-anywhere",
+        "Maximum of smooth functions, anywhere in the square (TRUVAR, Fig. 3)",
+        FunctionsOnTheSquare,
+        squared_exponential(),
+        {
+            label: partial(method, noise=JITTER, anywhere=True, **options)
+            for label, method, options in (
+                ("TRUVAR", truvar, {"goal": Maximize()}),
+                ("TRUVAR-a-1", truvar, {"goal": Maximize(), "initial": {"a": 1.0}}),
+                (
+                    "TRUVAR-not-monotone",
+                    truvar,
+                    {"goal": Maximize(), "initial": {"monotone": False}},
+                ),
+                ("EI", expected_improvement_search, {}),
+                ("GP-UCB", upper_confidence_bound_search, {}),
+                ("MRS", minimum_regret_search, {}),
+                ("ES", predictive_entropy_search, {}),
+            )
         },
         domain=partial(unit_grid, 50),
         **_maximize(num_initial=1),

@@ -1,0 +1,140 @@
+r"""The points of a finite domain as a space, and what lies between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from botorch_risk.acquisition.pointwise import PointwiseAcquisition
+from botorch_risk.arguments import check_counts, check_fields, check_integers
+from botorch_risk.optim.multistart import optimize_acqf_replicates
+from botorch_risk.posterior.domain import DomainPosterior
+from botorch_risk.posterior.domain_arguments import check_domain
+from botorch_risk.seeding import generators
+from botorch_risk.strategies.space import as_data, check_columns, check_within
+
+# Of the points of the domain with the largest values, from which a search between them starts.
+NUM_RAW, NUM_STARTS = 64, 4
+
+
+@dataclass(frozen=True)
+class FiniteDomain:
+    r"""The points of a finite domain, at several noise levels if there are any.
+
+    A row is a point, with the number of its noise level in one more, last column.
+
+    Args:
+        domain: `|D| x d` points.
+        num_levels: The number of noise levels; None if there is no choice.
+        initial_level: The level of the initial points.
+
+    Raises:
+        BotorchTensorDimensionError: If the domain is not `|D| x d` with at least one point.
+        InputDataError: If it is not finite.
+        ValueError: If there is no such level.
+
+    Example:
+        >>> domain = torch.linspace(0, 1, 4, dtype=torch.double).unsqueeze(-1)
+        >>> FiniteDomain(domain).initial([0], 4).sort(dim=-2).values.squeeze()
+        tensor([0.0000, 0.3333, 0.6667, 1.0000], dtype=torch.float64)
+        >>> FiniteDomain(domain, num_levels=3, initial_level=2).initial([0], 2)[..., -1]  # levels
+        tensor([[2., 2.]], dtype=torch.float64)
+    """
+
+    domain: Tensor
+    num_levels: int | None = None
+    initial_level: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        object.__setattr__(self, "domain", as_data(self.domain, "domain"))
+        check_domain(self.domain, torch.Size())
+        if self.num_levels is not None:
+            check_counts(num_levels=self.num_levels)
+        check_integers(initial_level=self.initial_level)
+        if not 0 <= self.initial_level < (self.num_levels or 1):
+            raise ValueError(
+                f"Expected `initial_level` in 0, .., {(self.num_levels or 1) - 1}. "
+                f"Got {self.initial_level}."
+            )
+
+    @cached_property
+    def bounds(self) -> Tensor:
+        r"""The smallest box round the domain, `2 x d`."""
+        return torch.stack([self.domain.amin(dim=-2), self.domain.amax(dim=-2)])
+
+    @property
+    def num_columns(self) -> int:
+        return self.domain.shape[-1] + (self.num_levels is not None)
+
+    def of(self, replicates: Sequence[int]) -> FiniteDomain:
+        return self
+
+    def initial(self, seeds: Sequence[int], num_points: int) -> Tensor:
+        r"""Random points of the domain, each once.
+
+        Raises:
+            ValueError: If there are fewer points.
+        """
+        if num_points > len(self.domain):
+            raise ValueError(
+                f"Expected `num_initial` of at most {len(self.domain)} points. Got {num_points}."
+            )
+        picks = [
+            torch.randperm(len(self.domain), generator=generator)[:num_points]
+            for generator in generators(list(seeds), "initial points")
+        ]
+        X = self.domain[torch.stack(picks).to(self.domain.device)]
+        return self.at_level(X, torch.full_like(X[..., 0], self.initial_level))
+
+    def at_level(self, X: Tensor, level: Tensor) -> Tensor:
+        r"""Points `... x d` with their levels, if there are any."""
+        return X if self.num_levels is None else torch.cat([X, level.unsqueeze(-1)], dim=-1)
+
+    def shown(self, asked: Tensor) -> Tensor:
+        return asked
+
+    def rows(self, X: Tensor, asked: Callable[[], Tensor]) -> Tensor:
+        r"""Points within the smallest box round the domain; they need not be points of it."""
+        check_columns(X, self.num_columns)
+        check_within(X, self.bounds)
+        return X
+
+
+def maximize_between(
+    acquisition: PointwiseAcquisition, values: Tensor, space: FiniteDomain, seeds: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    r"""Maximise an acquisition function over the box round a domain.
+
+    Args:
+        acquisition: Values any points.
+        values: The same at the points of the domain, `R x |D|`, which say where to start.
+        space: The domain.
+        seeds: One for each replicate.
+
+    Returns:
+        The points `R x 1 x d`, and their values `R`.
+    """
+    best = values.topk(min(NUM_RAW, values.shape[-1]), dim=-1).indices
+    return optimize_acqf_replicates(
+        acquisition,
+        space.bounds,
+        seeds=seeds,
+        num_restarts=min(NUM_STARTS, best.shape[-1]),
+        raw_points=space.domain[best],
+    )
+
+
+@dataclass(frozen=True)
+class PosteriorMean:
+    r"""The posterior mean at any points of the box round a domain."""
+
+    posterior: DomainPosterior
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""Means `R x m` at `R x m x d` points."""
+        return self.posterior.at(X).mean
