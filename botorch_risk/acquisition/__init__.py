@@ -6,7 +6,7 @@ Importing this package registers an input constructor for each, for BoTorch's
 
 from .joint_risk_ucb import JointRiskUpperConfidenceBound
 from .knowledge_gradient import LogRiskKnowledgeGradient, decisions_to_compare
-from .lacing import covering_mask, lacing_mask, select_lacing_value
+from .lacing import certified_regret, covering_mask, lacing_mask, select_lacing_value
 from .level_set import Straddle
 from .mean_variance import (
     MeanVarianceObjective,
@@ -32,6 +32,7 @@ from .risk_ucb import RiskUpperConfidenceBound
 from .select_value import select_value
 from .truncated_variance import (
     Cost,
+    CostBounds,
     GuaranteedWidth,
     LevelSet,
     Maximize,
@@ -42,6 +43,8 @@ from .truncated_variance import (
     Status,
     TruncatedVarianceReduction,
     TruncatedVarianceState,
+    cost_bounds,
+    covering_cost,
     status,
     top_candidates,
 )
@@ -49,6 +52,7 @@ from .widths import bayesian_beta, maximum_mean_discrepancy_radius, total_variat
 
 __all__ = [
     "Cost",
+    "CostBounds",
     "GuaranteedWidth",
     "JointRiskUpperConfidenceBound",
     "LevelSet",
@@ -71,7 +75,10 @@ __all__ = [
     "TruncatedVarianceState",
     "adversarial_stable_opt",
     "bayesian_beta",
+    "certified_regret",
     "contextual_gp_ucb",
+    "cost_bounds",
+    "covering_cost",
     "covering_mask",
     "decisions_to_compare",
     "drbo_kde",

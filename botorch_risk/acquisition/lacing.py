@@ -7,9 +7,12 @@ import torch
 from botorch.exceptions.errors import InputDataError, UnsupportedError
 from torch import Tensor
 
+from botorch_risk.acquisition.pointwise import per_point
 from botorch_risk.acquisition.risk_ucb import RiskUpperConfidenceBound
 from botorch_risk.arguments import as_tensor
 from botorch_risk.environments.environment import inputs_at
+from botorch_risk.posterior.marginals import MarginalPredictor
+from botorch_risk.posterior.t_batch import as_points
 from botorch_risk.risk import (
     ConditionalValueAtRisk,
     Expectation,
@@ -201,6 +204,52 @@ def select_lacing_value(
             score = torch.zeros_like(lower) if rule == "uniform" else (upper - lower).log()
         best = _best_at_random(score, mask, seeds)
         return inputs_at(acqf.environment.expand(X)[0], best)
+
+
+def certified_regret(acqf: RiskUpperConfidenceBound, queries: Tensor) -> Tensor:
+    r"""Bound the regret of queried decisions by the width of the bounds at the query.
+
+        VaR(f(x*, W)) - VaR(f(x, W)) <= u(x, w) - l(x, w) = 2 sqrt(beta) sigma(x, w)
+
+    Lemma 3 of [Nguyen2021vucb]_. It holds, as far as the bounds do, if x is the maximiser of the
+    acquisition function among all decisions and w a value that `select_lacing_value` has chosen
+    for it, both by this bound: before the outcome of the query is known. Then
+    `VaR(f(x*)) <= VaR(u(x*)) <= VaR(u(x)) <= u(x, w)`, and `VaR(f(x)) >= VaR(l(x)) >= l(x, w)`. For
+    the coherent measures of `covering_mask` the width is as large as that of the risk.
+
+    The smallest one of all rounds bounds the regret of the best decision so far. For any other
+    decision, such as a recommended one, `acqf.upper(best) - acqf.lower(X)` is a bound, with `best`
+    the maximiser of `acqf`. `beta` says with what probability: see `bayesian_beta`. Pending
+    decisions do not count, as nothing is known about them yet.
+
+    Args:
+        acqf: The bound that chose the decisions, and values for them.
+        queries: `batch_shape x m x d`, as from `select_lacing_value`.
+
+    Returns:
+        `batch_shape x m` bounds, in units of the outcome.
+
+    Raises:
+        BotorchTensorDimensionError: If the queries do not have the columns of the model.
+
+    Example:
+        >>> from botorch.models import SingleTaskGP
+        >>> from botorch_risk.environments import DiscreteEnvironment
+        >>> from botorch_risk.optim import optimize_acqf_replicates
+        >>> train_X = torch.rand(12, 2, dtype=torch.double)  # one decision variable, then w
+        >>> model = SingleTaskGP(train_X, (4 * train_X).sin().sum(dim=-1, keepdim=True))
+        >>> environment = DiscreteEnvironment(torch.linspace(0, 1, 5, dtype=torch.double)[:, None])
+        >>> acqf = RiskUpperConfidenceBound(model, environment, ValueAtRisk(0.1), beta=4.0)
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> X, upper = optimize_acqf_replicates(acqf, bounds, seeds=0)
+        >>> queries = select_lacing_value(acqf, X.squeeze(0), seeds=0)
+        >>> bool(certified_regret(acqf, queries) >= upper - acqf.lower(X.squeeze(0)))
+        True
+    """
+    queries = as_points(as_tensor("queries", queries), acqf.model)
+    with torch.no_grad():
+        _, variance = MarginalPredictor(acqf.model, acqf.posterior_transform)(queries)
+        return 2 * per_point(acqf.beta, queries).sqrt() * variance.sqrt()
 
 
 def _checked_risks(
