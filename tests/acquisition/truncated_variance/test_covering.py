@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from scipy.stats import norm
 
 from botorch_risk.acquisition import (
@@ -45,6 +46,15 @@ def test_upper_bounds_by_hand() -> None:
 
 def test_ties_go_to_the_lower_index() -> None:
     assert chosen(moments([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]), 2) == [0, 1]
+
+
+def test_the_best_points_within_a_mask() -> None:
+    given = moments([0.0, 1.0, 2.0, 2.5], [2.0, 1.0, 0.6, 0.1])  # 4, 3, 3.2, 2.7 at beta = 4
+    within = torch.tensor([False, True, False, True])
+    assert chosen(given, 1, within=within) == [1]
+    assert chosen(given, 3, within=within) == [1, 3]  # there are no others
+    with pytest.raises(BotorchTensorDimensionError, match="Expected `within` to be booleans"):
+        top_candidates(given, 1, within=within[:3])
 
 
 def test_each_replicate_has_its_own_width() -> None:

@@ -1,0 +1,204 @@
+r"""TRUVAR between the points of its domain, and with few candidates."""
+
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions.errors import BotorchTensorDimensionError, UnsupportedError
+from botorch_risk_bench.baselines import (
+    expected_improvement_search,
+    minimum_regret_search,
+    predictive_entropy_search,
+    straddle_search,
+    upper_confidence_bound_search,
+)
+from botorch_risk_bench.experiments.papers.models import squared_exponential
+from scipy.optimize import direct
+from torch import Tensor
+
+from botorch_risk import strategies
+from botorch_risk.acquisition import (
+    Maximize,
+    NoiseLevels,
+    TruncatedVarianceReduction,
+    top_candidates,
+)
+from botorch_risk.optim import optimize_acqf_replicates
+from botorch_risk.strategies import Strategy
+from botorch_risk.test_functions import PosteriorMeanFunctions, unit_grid
+
+SEEDS = [0, 1, 2]
+SIDE, LENGTHSCALE = 9, 0.25
+FUNCTIONS = PosteriorMeanFunctions(SEEDS, num_centers=20, lengthscale=LENGTHSCALE)
+KNOWN: dict[str, Any] = {
+    "model": squared_exponential(LENGTHSCALE),
+    "estimator": None,
+    "noise": 1e-6,
+    "num_initial": 3,
+}
+
+
+def truvar(**options: Any) -> Strategy:
+    return strategies.truvar(unit_grid(SIDE), SEEDS, goal=Maximize(), **{**KNOWN, **options})
+
+
+def play(strategy: Strategy, rounds: int) -> Tensor:
+    for _ in range(rounds):
+        X = strategy.ask()
+        Y = FUNCTIONS(X.nan_to_num()).masked_fill(X.isnan().any(dim=-1), torch.nan)
+        strategy.tell(X, Y.unsqueeze(-1))
+    return strategy.ask()
+
+
+def acquisition_of(strategy: Strategy) -> TruncatedVarianceReduction:
+    state = strategies.truvar_state(strategy)
+    return TruncatedVarianceReduction(strategy.belief.posterior, state, noise=1e-6)
+
+
+def on_the_grid(X: Tensor) -> Tensor:
+    return (X.unsqueeze(-2) == unit_grid(SIDE)).all(dim=-1).any(dim=-1)
+
+
+def test_a_sample_between_the_points_is_worth_more_than_one_at_them() -> None:
+    strategy = truvar(anywhere=True)
+    X = play(strategy, 4)
+    acquisition = acquisition_of(strategy)
+    of_points, found = acquisition.evaluate_domain().amax(dim=-1), acquisition.evaluate(X)
+    assert not on_the_grid(X).all() and ((X >= 0) & (X <= 1)).all()
+    assert (found.squeeze(-1) >= of_points * (1 - 1e-9)).all()
+    assert (found.squeeze(-1) > 1.001 * of_points).any()
+
+
+def test_it_comes_as_close_as_direct() -> None:
+    r"""What the paper maximises its acquisition with."""
+    strategy = truvar(anywhere=True)
+    X = play(strategy, 3)
+    acquisition = acquisition_of(strategy)
+    found = acquisition.evaluate(X).squeeze(-1)
+    for replicate in range(len(SEEDS)):
+
+        def loss(x: Any, replicate: int = replicate) -> float:
+            point = torch.as_tensor(x).expand(len(SEEDS), 1, 2)
+            return -float(acquisition.evaluate(point)[replicate])
+
+        best = direct(loss, [(0, 1), (0, 1)], maxfun=400)
+        assert found[replicate] >= -best.fun * 0.99
+
+
+def test_the_report_is_the_maximum_of_the_posterior_mean_in_the_box() -> None:
+    strategy, on_grid = truvar(anywhere=True), truvar()
+    for each in (strategy, on_grid):
+        play(each, 10)
+    posterior, X = strategy.belief.posterior, strategy.recommend()
+    assert not on_the_grid(X).all() and on_the_grid(on_grid.recommend()).all()
+    mean = posterior.at(X.unsqueeze(-2)).mean.squeeze(-1)
+    assert (mean >= posterior.mean.amax(dim=-1) - 1e-12).all()
+    fine = unit_grid(81)
+    for replicate in range(len(SEEDS)):
+        everywhere = posterior.at(fine.expand(len(SEEDS), -1, -1)).mean[replicate]
+        assert mean[replicate] >= everywhere.max() - 1e-9
+
+
+def test_a_batch_sees_its_own_points_and_ends_with_the_search() -> None:
+    strategy = truvar(anywhere=True, batch_size=2)
+    X = play(strategy, 2)
+    assert X.shape == (3, 2, 2) and (X[:, 0] - X[:, 1]).norm(dim=-1).min() > 1e-2
+    X = play(truvar(anywhere=True, initial={"a": 0.01}), 40)  # too narrow: the sets are soon empty
+    assert X.isnan().all(dim=-1).any()
+
+
+def test_few_candidates_are_those_of_the_largest_upper_bound() -> None:
+    few, every = truvar(prefilter=5), truvar()
+    play(few, 3), play(every, 3)
+    posterior, state = few.belief.posterior, strategies.truvar_state(few)
+    mask = top_candidates(posterior, 5, beta=state.beta)
+    X = few.ask()
+    same = (unit_grid(SIDE) == X).all(dim=-1)  # R x |D|
+    assert (mask & same).any(dim=-1).all()
+    acquisition = TruncatedVarianceReduction(posterior, state, noise=1e-6, candidates=mask)
+    assert torch.equal(acquisition.select().X, X)
+    all_of_them = truvar(prefilter=10_000)
+    assert torch.equal(play(all_of_them, 3), every.ask())
+
+
+def test_candidates_of_the_set_are_filtered_too() -> None:
+    strategy = truvar(prefilter=3, candidates="unclassified")
+    X = play(strategy, 6)
+    state = strategies.truvar_state(strategy)
+    same = (unit_grid(SIDE) == X).all(dim=-1)
+    going = ~state.finished
+    assert (state.unclassified & same).any(dim=-1)[going].all()
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        expected_improvement_search,
+        upper_confidence_bound_search,
+        minimum_regret_search,
+        predictive_entropy_search,
+    ],
+)
+def test_a_baseline_samples_anywhere_at_least_as_well_as_on_the_grid(search: Any) -> None:
+    strategy = search(unit_grid(SIDE), SEEDS, anywhere=True, **KNOWN)
+    X = play(strategy, 3)
+    assert X.shape == (3, 1, 2) and ((X >= 0) & (X <= 1)).all() and not on_the_grid(X).all()
+    method: Any = strategy.method
+    ((_, view),) = strategy.views
+    posterior = view.belief.posterior
+    noise = torch.full_like(posterior.mean, 1e-6)
+    score = method.sampler.score
+    if search is predictive_entropy_search:  # of its own draws: asked again, it says the same
+        assert torch.equal(score.best_anywhere(view, posterior, noise), X)
+        return
+    of_points = score(view, posterior, noise).amax(dim=-1)
+    found = score.anywhere(view, posterior, noise).evaluate(X).squeeze(-1)
+    assert (found >= of_points - 1e-9).all() and (found > of_points + 1e-6).any()
+
+
+def test_scores_anywhere_agree_with_those_of_the_domain() -> None:
+    for search in (upper_confidence_bound_search, minimum_regret_search):
+        strategy = search(unit_grid(SIDE), SEEDS, anywhere=True, **KNOWN)
+        play(strategy, 3)
+        ((_, view),) = strategy.views
+        score: Any = strategy.method.sampler.score  # type: ignore[attr-defined]
+        noise = torch.full((3, SIDE**2), 1e-6, dtype=torch.double)
+        args = view, view.belief.posterior, noise
+        points = unit_grid(SIDE).expand(3, -1, -1)
+        torch.testing.assert_close(
+            score.anywhere(*args).evaluate(points), score(*args), atol=1e-6, rtol=1e-5
+        )
+
+
+def test_the_optimiser_starts_from_given_points() -> None:
+    class Peaks:
+        def evaluate(self, X: Tensor) -> Tensor:
+            return (12 * X).sin().sum(dim=-1) + X.sum(dim=-1)
+
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+    raw = torch.tensor([[[0.1]], [[0.6]]], dtype=torch.double)
+    options = {"seeds": [0, 1], "num_restarts": 1}
+    X, _ = optimize_acqf_replicates(Peaks(), bounds, raw_points=raw, **options)
+    torch.testing.assert_close(
+        X.flatten(), torch.tensor([0.1378, 0.6614]).double(), atol=1e-3, rtol=0
+    )
+    with pytest.raises(BotorchTensorDimensionError, match="Expected `raw_points` to have shape"):
+        optimize_acqf_replicates(Peaks(), bounds, raw_points=raw[:1], **options)
+    with pytest.raises(ValueError, match="within the bounds"):
+        optimize_acqf_replicates(Peaks(), bounds, raw_points=raw + 1, **options)
+    with pytest.raises(ValueError, match="as many raw points as starts"):
+        optimize_acqf_replicates(Peaks(), bounds, raw_points=raw, seeds=[0, 1], num_restarts=2)
+
+
+def test_raises() -> None:
+    levels = NoiseLevels((1e-6, 0.1), costs=(2.0, 1.0))
+    with pytest.raises(UnsupportedError, match="one noise level for samples between"):
+        truvar(anywhere=True, levels=levels, noise=None)
+    with pytest.raises(ValueError, match="prefilter"):
+        truvar(prefilter=0)
+    straddle = straddle_search(unit_grid(SIDE), SEEDS, threshold=0.1, anywhere=True, **KNOWN)
+    with pytest.raises(UnsupportedError, match="of the domain only"):
+        play(straddle, 1)
+    two = expected_improvement_search(unit_grid(SIDE), SEEDS, anywhere=True, batch_size=2, **KNOWN)
+    with pytest.raises(UnsupportedError, match="Expected one point a round"):
+        play(two, 1)
