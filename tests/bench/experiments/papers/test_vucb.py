@@ -54,7 +54,7 @@ def test_a_portfolio_runs_on_the_bundled_table(tmp_path: Path) -> None:
 def test_an_outside_baseline_starts_with_the_data_of_the_others(label: str, tmp_path: Path) -> None:
     definition = get_experiment("var-branin-discrete")
     first = {}
-    for seeds, each in ((range(2), "random"), (range(1), label)):
+    for seeds, each in ((2, "random"), (1, label)):
         path = tmp_path / f"{each}.sqlite"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BotorchWarning)
