@@ -1,6 +1,7 @@
 r"""Cells and tables that every report of this folder uses."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from botorch_risk_bench.metrics import (
     MeanAndStandardError,
@@ -36,6 +37,26 @@ def table(header: list[str], rows: Iterable[list[str]]) -> str:
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
     number = sum(isinstance(each, Comparison) for row in rows for each in row)
     return f"{text}\n{note_on_comparisons(number)}\n" if number else text
+
+
+def write_sections(path: Path, page: Iterable[str]) -> None:
+    r"""Writes a page whose sections begin with `### `; a section that is not made again stays.
+
+    So a page can be made from campaigns of which each holds a part, or whose rounds are lost.
+
+    Args:
+        path: Where to.
+        page: Parts of the new sections, in order.
+    """
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    sections = {**_sections(old), **_sections("\n".join(page))}
+    path.write_text("\n".join(sections.values()), encoding="utf-8")
+
+
+def _sections(text: str) -> dict[str, str]:
+    r"""From the headings of a page, in order, to their sections."""
+    parts = [f"### {part.strip()}\n" for part in f"\n{text}".split("\n### ")[1:]]
+    return {part.partition("\n")[0]: part for part in parts}
 
 
 def _with_half_width(value: MeanAndStandardError) -> str:

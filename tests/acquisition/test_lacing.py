@@ -412,7 +412,8 @@ def test_the_certificate_bounds_the_regret_of_every_function_within_the_bounds(r
     best = acqf.upper(decisions).argmax()
     queries = select_lacing_value(acqf, decisions[best : best + 1], rule, seeds=0)
     found = certified_regret(acqf, queries)
-    deviation = acqf.model.posterior(queries.unsqueeze(-2)).variance.sqrt().squeeze()
+    model: Any = acqf.model
+    deviation = model.posterior(queries.unsqueeze(-2)).variance.sqrt().squeeze()
     assert found.shape == (1,)
     torch.testing.assert_close(found, 2 * 4.0**0.5 * deviation.reshape(1))  # Lemma 3
     lower, upper, weights = acqf.pointwise_bounds(decisions)

@@ -109,7 +109,8 @@ def test_a_batch_sees_its_own_points_and_ends_with_the_search() -> None:
 
 def test_few_candidates_are_those_of_the_largest_upper_bound() -> None:
     few, every = truvar(prefilter=5), truvar()
-    play(few, 3), play(every, 3)
+    for each in (few, every):
+        play(each, 3)
     posterior, state = few.belief.posterior, strategies.truvar_state(few)
     mask = top_candidates(posterior, 5, beta=state.beta)
     X = few.ask()
@@ -177,7 +178,7 @@ def test_the_optimiser_starts_from_given_points() -> None:
 
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
     raw = torch.tensor([[[0.1]], [[0.6]]], dtype=torch.double)
-    options = {"seeds": [0, 1], "num_restarts": 1}
+    options: Any = {"seeds": [0, 1], "num_restarts": 1}
     X, _ = optimize_acqf_replicates(Peaks(), bounds, raw_points=raw, **options)
     torch.testing.assert_close(
         X.flatten(), torch.tensor([0.1378, 0.6614]).double(), atol=1e-3, rtol=0

@@ -1,5 +1,8 @@
 r"""Writes the tables and pictures behind this folder's README from what its campaigns have stored.
 
+Sections of tables.md whose rounds are in no store stay as they are. The rounds of `arms.py` are in
+the folder `arms` of the results; their curves are kept in `curves/`.
+
 python -m bench.reproduction.vucb.report [--results results/vucb] [--to FOLDER]
 """
 
@@ -11,12 +14,30 @@ from torch import Tensor
 
 from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
 from bench.reproduction.results import records_of, report_parser
-from bench.reproduction.tables import cell, paired, table
+from bench.reproduction.stored_curves import read_curves, write_curves
+from bench.reproduction.tables import cell, paired, table, write_sections
+from bench.reproduction.vucb.arms import NUM_SEEDS
 from bench.reproduction.vucb.campaign import CONTINUOUS, DISCRETE, PORTFOLIO
 
 REFERENCE = "V-UCB-Prob"
 SMALLEST = 1e-6  # of a regret, for its logarithm: the accuracy of the true optima
 SHOWN = (10, 20, 30, 45, 60)
+NUM_QUERIES = 60
+WIDTHS = (
+    "V-UCB-Prob",
+    "V-UCB-Unif",
+    "V-UCB-Prob-constant-width",
+    "V-UCB-Unif-constant-width",
+    "V-UCB-Prob-beta-as-width",
+)
+OTHERS = (
+    "V-UCB-Prob-likelihood",
+    "V-UCB-Prob-LNSO",
+    "contextual-GP-UCB",
+    "contextual-GP-UCB-constant-width",
+)
+OUTSIDE = ("rho-KG-apx", "qLogNEI-VaR")
+NOT_DRAWN = ("V-UCB-observed", "contextual-GP-UCB-constant-width", "V-UCB-Prob-likelihood")
 SEARCHED = {"var-robot": -0.445996}  # by robot_optimum.py
 
 
@@ -62,6 +83,54 @@ def by_round(curves: dict[str, Tensor]) -> list[list[str]]:
     ]
 
 
+def section(name: str, curves: dict[str, Tensor], heading: str) -> list[str]:
+    header = [
+        "strategy",
+        "seeds",
+        "regret",
+        f"minus {REFERENCE}, paired",
+        "log10 regret",
+        "first ten seeds",
+        f"minus {REFERENCE}, paired",
+    ]
+    return [
+        f"### {name}: {heading}\n",
+        table(header, final_rows(curves)),
+        "log10 regret by query:\n",
+        table(["query", *curves], by_round(curves)),
+    ]
+
+
+def draw(found: dict[str, dict[str, Tensor]], path: Path, title: str = "") -> None:
+    r"""A panel for each problem, at most five strong lines."""
+    figure, every = panels(len(found), columns=2)
+    for axes, (name, curves) in zip(every, found.items(), strict=True):
+        for label, regret in curves.items():
+            if label not in NOT_DRAWN:
+                draw_mean(axes, logarithm(regret), label)
+        title_of_panel = get_experiment(name).description.partition(", value-at-risk")[0]
+        axes.set(title=title_of_panel, xlabel="queries after the initial design")
+    for axes in every[::2]:
+        axes.set_ylabel("log10 regret of the report")
+    seeds = seeds_of(regret for curves in found.values() for regret in curves.values())
+    finish(figure, path, f"{title}{seeds}")
+
+
+def of_the_arms(results: Path, kept: Path, name: str) -> dict[str, Tensor]:
+    r"""The curves of a problem from the store of the arms, or as an earlier report kept them."""
+    path = kept / f"{name}.json.gz"
+    curves = {label: each["simple"] for label, each in read_curves(path).items()}
+    curves |= {
+        label: regret
+        for label, regret in collected(results, name).items()
+        if regret.shape[-1] > NUM_QUERIES
+    }
+    if curves:
+        write_curves(path, {label: {"simple": regret} for label, regret in curves.items()})
+    ordered = {label: curves[label] for label in (*WIDTHS, *OTHERS, *OUTSIDE) if label in curves}
+    return ordered if REFERENCE in ordered else {}
+
+
 def main() -> None:
     arguments = report_parser(__doc__, "results/vucb", Path(__file__).parent).parse_args()
     results, to = arguments.results, arguments.to
@@ -70,30 +139,20 @@ def main() -> None:
     for group, names in groups.items():
         found = {name: collected(results, name) for name in names}
         there = {name: curves for name, curves in found.items() if curves}
-        if not there:
-            continue
-        figure, every = panels(len(there), columns=2)
-        for axes, (name, curves) in zip(every, there.items(), strict=True):
-            header = [
-                "strategy",
-                "seeds",
-                "regret",
-                f"minus {REFERENCE}, paired",
-                "log10 regret",
-                "first ten seeds",
-                f"minus {REFERENCE}, paired",
-            ]
+        for name, curves in there.items():
             last = curves[REFERENCE].shape[-1] - 1
-            page += [f"### {name}: after {last} queries\n", table(header, final_rows(curves))]
-            page += ["log10 regret by query:\n", table(["query", *curves], by_round(curves))]
-            for label, regret in curves.items():
-                draw_mean(axes, logarithm(regret), label)
-            title = get_experiment(name).description.partition(", value-at-risk")[0]
-            axes.set(title=title, xlabel="queries after the initial design")
-        for axes in every[::2]:
-            axes.set_ylabel("log10 regret of the report")
-        finish(figure, to / group, seeds_of(each for c in there.values() for each in c.values()))
-    (to / "tables.md").write_text("\n".join(page), encoding="utf-8")
+            page += section(name, curves, f"after {last} queries")
+        if there:
+            draw(there, to / group)
+    arms = {"arms_finite": DISCRETE, "arms_continuous": CONTINUOUS}
+    for group, names in arms.items():
+        found = {name: of_the_arms(results / "arms", to / "curves", name) for name in names}
+        there = {name: curves for name, curves in found.items() if curves}
+        for name, curves in there.items():
+            page += section(name, curves, f"widths, model and surrogate, {NUM_SEEDS} seeds")
+        if there:
+            draw(there, to / group)
+    write_sections(to / "tables.md", page)
 
 
 if __name__ == "__main__":

@@ -34,12 +34,13 @@ def play(strategy: Strategy, rounds: int) -> None:
 
 
 def test_the_surrogate_finds_nearly_the_decision_of_the_points() -> None:
-    options = {"num_samples": 50, "num_starts": 3}
+    options: Any = {"num_samples": 50, "num_starts": 3}
     surrogate, points = (
         v_ucb_by_surrogate(BOUNDS, SEEDS, **options, **KNOWN),
         v_ucb(BOUNDS, SEEDS, **KNOWN),
     )
-    play(surrogate, 1), play(points, 1)
+    for each in (surrogate, points):
+        play(each, 1)
     bound: Any = surrogate.belief
     X, best = (each.ask()[..., :1] for each in (surrogate, points))
     gap = bound.upper(best) - bound.upper(X)

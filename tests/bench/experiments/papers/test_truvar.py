@@ -92,9 +92,9 @@ def test_curves_of_a_family_have_the_truth_of_each_seed(tmp_path: Path) -> None:
         warnings.simplefilter("ignore", BotorchWarning)
         for seeds, curves in ((2, together), (1, alone)):
             path = tmp_path / f"{seeds}.sqlite"
-            play(definition, path, seeds, ["TRUVAR"], num_rounds=3)
+            play(definition, path, seeds, ["GCHK-0.05"], num_rounds=60)
             with records_in(path) as store:
-                curves["f1"] = level_set_curves(store, definition, "TRUVAR").f1
+                curves["f1"] = level_set_curves(store, definition, "GCHK-0.05").f1
     assert torch.equal(together["f1"][:1], alone["f1"])
     assert not torch.equal(together["f1"][0], together["f1"][1])
 
