@@ -428,10 +428,8 @@ STRATEGIES = [
     of_a_domain(strategies.truvar, label="-anywhere", goal=Maximize(), anywhere=True),
     of_a_domain(baselines.straddle_search, threshold=0.3),
     of_a_domain(baselines.gchk, threshold=0.3),
-    of_a_domain(baselines.maximum_variance_search),
-    of_a_domain(baselines.expected_improvement_search),
-    of_a_domain(baselines.upper_confidence_bound_search),
-    of_a_domain(baselines.minimum_regret_search),
+    *map(of_a_domain, (baselines.maximum_variance_search, baselines.expected_improvement_search)),
+    *map(of_a_domain, (baselines.upper_confidence_bound_search, baselines.minimum_regret_search)),
     of_a_domain(baselines.max_value_entropy_search, batch_size=1),
     of_a_domain(baselines.predictive_entropy_search, batch_size=1, num_optima=2),
 ]
