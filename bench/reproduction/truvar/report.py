@@ -1,5 +1,8 @@
 r"""Writes the tables and pictures behind this folder's README from what its campaigns have stored.
 
+Sections of tables.md whose rounds are in no store stay as they are; the curves of the second
+campaign, `more.py`, are kept in `curves/`.
+
 python -m bench.reproduction.truvar.report [--results results/truvar] [--to FOLDER]
 """
 
@@ -14,7 +17,7 @@ from botorch.exceptions.warnings import BotorchWarning
 from botorch_risk_bench.campaigns.records import ExperimentRecords
 from botorch_risk_bench.experiments.papers.truvar import LEVELS, svm
 from botorch_risk_bench.experiments.registry import get_experiment
-from botorch_risk_bench.metrics import INTERVAL, classify_by_confidence, mean_and_standard_error
+from botorch_risk_bench.metrics import classify_by_confidence, mean_and_standard_error
 from botorch_risk_bench.reports.level_sets import (
     LevelSetCurves,
     common_costs,
@@ -26,16 +29,30 @@ from botorch_risk_bench.reports.replay import replay
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from bench.reproduction.pictures import LOOKS, draw_mean, finish, panels
+from bench.reproduction.pictures import LOOKS, draw_mean, finish, panels, seeds_of
 from bench.reproduction.results import records_of, report_parser
-from bench.reproduction.tables import cell, paired, table
+from bench.reproduction.stored_curves import read_curves, write_curves
+from bench.reproduction.tables import cell, paired, table, write_sections
 from botorch_risk.acquisition import LevelSet
 
 TITLES = {
     "coast": "a coast, unit cost",
     "coast-travel": "a coast, travel to pay",
     "noise-levels": "three noise levels",
+    "coast-lake-ranges": "a coast, travel and depth as on the lake",
+    "noise-levels-functions": "three noise levels, a function for each seed",
 }
+GROUPS = {  # pictures of level sets, and what is in them
+    "level_sets": ("coast", "coast-travel", "noise-levels"),
+    "level_sets_more": ("coast-lake-ranges", "noise-levels-functions"),
+}
+ANYWHERE = "synthetic-maximum-anywhere"
+PLAYED = ("TRUVAR", "TRUVAR-a-1", "TRUVAR-not-monotone", "EI", "GP-UCB", "MRS", "ES")
+SHOWN = (10, 20, 30, 50, 60)
+RESOLVED = 1e-6  # of a regret, for its logarithm: the noise is 1e-3
+GOOD_F1 = 0.95
+LOST = 1e-2
+VARIANTS = ("TRUVAR", "TRUVAR-a-1", "TRUVAR-not-monotone")
 REFERENCE = "TRUVAR"
 SMALLEST = 1e-4  # regret below it, 0 where the best point of the grid is found, is drawn as it
 TRIMMED = 0.05
@@ -66,9 +83,33 @@ def level_set_rows(every: dict[str, LevelSetCurves]) -> list[list[str]]:
             str(len(scores)),
             *(cell(score) for score in scores.T),
             "" if label == REFERENCE else paired(scores[:, -1], final[REFERENCE][:, -1]),
+            cost_of(every[label]),
         ]
         for label, scores in final.items()
     ]
+
+
+def cost_of(curves: LevelSetCurves) -> str:
+    r"""What a run had paid when its F1 was first good: the median run, and how many came so far."""
+    good = curves.f1 >= GOOD_F1
+    reached = good.any(dim=-1)
+    first = good.to(torch.uint8).argmax(dim=-1, keepdim=True)
+    cost = curves.cost.gather(-1, first).squeeze(-1).where(reached, torch.inf).sort().values
+    middle = cost[(len(cost) - 1) // 2].item()
+    median = f"{middle:.0f}" if middle < torch.inf else "not reached"
+    return f"{median} ({int(reached.sum())} of {len(cost)} runs)"
+
+
+def of_level_set(results: Path, kept: Path, name: str) -> dict[str, LevelSetCurves]:
+    r"""Curves from the stores, or as an earlier report kept them."""
+    definition, path = get_experiment(name), kept / f"{name}.json.gz"
+    stored = read_curves(path)
+    every = {label: LevelSetCurves(each["cost"], each["f1"]) for label, each in stored.items()}
+    for store, labels in begun(results, name):
+        every |= {label: level_set_curves(store, definition, label) for label in labels}
+    if every and name in GROUPS["level_sets_more"]:
+        write_curves(path, {label: curves._asdict() for label, curves in every.items()})
+    return every
 
 
 def terrain_picture() -> Figure:
@@ -145,10 +186,10 @@ def draw_noise(results: Path, path: Path) -> None:
     finish(figure, path)
 
 
-def reported_regret(results: Path) -> dict[str, Tensor]:
+def reported_regret(results: Path, name: str = "synthetic-maximum") -> dict[str, Tensor]:
     r"""Regret of the reported point, `R x (T + 1)`, on the synthetic functions."""
     regret = {}
-    for store, labels in begun(results, "synthetic-maximum"):
+    for store, labels in begun(results, name):
         for label in labels:
             known = [record.recommended_objective for record in store.rounds(label)]
             found = torch.stack([value for value in known if value is not None], dim=-1)
@@ -210,13 +251,84 @@ def maximum_rows(values: dict[str, Tensor], rounds: list[int]) -> list[list[str]
     ]
 
 
+def anywhere(results: Path, kept: Path) -> dict[str, Tensor]:
+    r"""The same anywhere in the square; a finished run keeps its report."""
+    path = kept / f"{ANYWHERE}.json.gz"
+    regret = {label: each["regret"] for label, each in read_curves(path).items()}
+    regret |= reported_regret(results, ANYWHERE)
+    if regret:
+        write_curves(path, {label: {"regret": values} for label, values in regret.items()})
+    return {label: regret[label] for label in PLAYED if label in regret}
+
+
+def anywhere_page(regret: dict[str, Tensor]) -> list[str]:
+    r"""Medians, trimmed means, and paired differences of logarithms, by round."""
+
+    def logarithm(values: Tensor, t: int) -> Tensor:
+        return values[:, t].clamp_min(RESOLVED).log10()
+
+    def rows(cell_of: Any) -> list[list[str]]:
+        return [
+            [
+                label,
+                str(len(values)),
+                *(cell_of(label, values, t) if t < values.shape[-1] else "-" for t in SHOWN),
+            ]
+            for label, values in regret.items()
+        ]
+
+    def difference(label: str, values: Tensor, t: int) -> str:
+        reference = regret[REFERENCE]
+        if label == REFERENCE or t >= reference.shape[-1]:
+            return ""
+        return paired(logarithm(values, t), logarithm(reference, t))
+
+    header = ["strategy", "seeds", *(f"round {t}" for t in SHOWN)]
+    parts = {
+        "Median": lambda label, values, t: f"{values[:, t].median():.2g}",
+        "Mean without the best and the worst 5 %": lambda label, values, t: cell(
+            trimmed(values[:, t : t + 1])[:, 0]
+        ),
+        f"log10 of the regret, at least {RESOLVED:g}": lambda label, values, t: cell(
+            logarithm(values, t)
+        ),
+        f"The same minus that of {REFERENCE}, paired": difference,
+    }
+    page = [f"### {ANYWHERE}: regret\n"]
+    for title, cell_of in parts.items():
+        page += [f"{title}:\n", table(header, rows(cell_of))]
+    lost = ", ".join(
+        f"{label} {int((values[:, -1] > LOST).sum())} of {len(values)}"
+        for label, values in regret.items()
+    )
+    return [*page, f"Functions whose maximum is missed by more than {LOST:g} at the end: {lost}.\n"]
+
+
+def draw_anywhere(regret: dict[str, Tensor], path: Path) -> None:
+    r"""Fig. 3(a), (b), and TRUVAR's variants."""
+    figure, (left, middle, right) = panels(3)
+    for axes in (left, middle, right):
+        axes.set(xlabel="round", yscale="log")
+    for label, values in regret.items():
+        color, line = LOOKS[label]
+        look = {"color": color, "linestyle": line, "label": f"{label} ({len(values)} functions)"}
+        median, mean = values.median(dim=0).values, trimmed(values).mean(dim=0)
+        if label in VARIANTS:
+            right.plot(median, **look)
+        if label == REFERENCE or label not in VARIANTS:
+            left.plot(median, **look)
+            middle.plot(mean, **look)
+    left.set_title("median regret of the report")
+    middle.set_title("mean without the best and worst 5 %")
+    right.set_title("median, variants of TRUVAR")
+    finish(figure, path, "Synthetic functions, samples and reports anywhere in the square")
+
+
 def level_set_page(results: Path, to: Path) -> list[str]:
     page = []
     found: dict[str, dict[str, LevelSetCurves]] = {}
     for name in TITLES:
-        definition, every = get_experiment(name), {}
-        for store, labels in begun(results, name):
-            every |= {label: level_set_curves(store, definition, label) for label in labels}
+        every = of_level_set(results, to / "curves", name)
         if REFERENCE not in every:
             continue
         every = {REFERENCE: every.pop(REFERENCE), **every}
@@ -224,13 +336,17 @@ def level_set_page(results: Path, to: Path) -> list[str]:
         costs = [f"{cost:.0f}" for cost in common_costs(every, 5)[[1, 2, 4]].tolist()]
         header = ["strategy", "seeds", *(f"F1 at cost {cost}" for cost in costs)]
         header.append(f"the last minus {REFERENCE}, paired")
+        header.append(f"median cost to F1 {GOOD_F1:g}")
         page += [f"### {name}\n", table(header, level_set_rows(every))]
-    if found:
-        figure, every_axes = panels(len(found))
-        for axes, (name, every) in zip(every_axes, found.items(), strict=True):
-            draw_f1(axes, every, "samples" if name == "coast" else "cost")
-            axes.set_title(TITLES[name])
-        finish(figure, to / "level_sets", f"Mean and {INTERVAL}")
+    for group, names in GROUPS.items():
+        there = {name: found[name] for name in names if name in found}
+        if there:
+            figure, every_axes = panels(len(there))
+            for axes, (name, every) in zip(every_axes, there.items(), strict=True):
+                draw_f1(axes, every, "samples" if name == "coast" else "cost")
+                axes.set_title(TITLES[name])
+            seeds = seeds_of(curves.f1 for every in there.values() for curves in every.values())
+            finish(figure, to / group, seeds)
     if "coast-travel" in found:
         save_png(terrain_picture(), to / "terrain.png")
         path_pictures(results, to, found["coast-travel"])
@@ -260,7 +376,10 @@ def main() -> None:
             page += [f"### {title}\n", table(header, maximum_rows(values, rounds))]
     if regret or errors:
         draw_maxima(regret, errors, to / "maxima")
-    (to / "tables.md").write_text("\n".join(page), encoding="utf-8")
+    if REFERENCE in (off_grid := anywhere(results, to / "curves")):
+        page += anywhere_page(off_grid)
+        draw_anywhere(off_grid, to / "maxima_anywhere")
+    write_sections(to / "tables.md", page)
 
 
 if __name__ == "__main__":
