@@ -38,6 +38,7 @@ LOOKS: dict[str, tuple[str, str]] = {  # of a method: its colour and its line
     "rho-KG-apx": (GREEN, "-"),
     "qLogNEI-VaR": (PURPLE, "--"),
     "contextual-GP-UCB": (GREY, "-."),
+    "contextual-GP-UCB-constant-width": (GREY, ":"),
     "TRUVAR": (BLUE, "-"),
     "TRUVAR-a-1": (SKY, "--"),
     "TRUVAR-not-monotone": (VERMILION, "-."),
@@ -100,14 +101,30 @@ def draw_mean(
         first: The first round.
         shown: What the legend says; default: the method.
     """
-    label = label.removesuffix("-paper")
-    color, line = LOOKS[label]
     value = mean_and_standard_error(values)
     x = torch.arange(first, first + values.shape[-1]) if x is None else x
-    low, high = value.mean - value.half_width, value.mean + value.half_width
+    draw_band(axes, x, value.mean, value.half_width, label, shown)
+
+
+def draw_band(
+    axes: Any, x: Tensor, mean: Tensor, half_width: Tensor, label: str, shown: str | None = None
+) -> None:
+    r"""A line with its band, as `draw_mean` draws them, where they are known.
+
+    Args:
+        axes: What is drawn on.
+        x: Where they are, `T`.
+        mean: `T`.
+        half_width: Of the interval, `T`.
+        label: As of `draw_mean`.
+        shown: As of `draw_mean`.
+    """
+    label = label.removesuffix("-paper")
+    color, line = LOOKS[label]
+    low, high = mean - half_width, mean + half_width
     if axes.get_yscale() == "log":
-        low = low.maximum(value.mean / 10)
-    axes.plot(x, value.mean, color=color, linestyle=line, label=shown or label)
+        low = low.maximum(mean / 10)
+    axes.plot(x, mean, color=color, linestyle=line, label=shown or label)
     axes.fill_between(x, low, high, color=color, alpha=0.12, lw=0)
 
 

@@ -3,6 +3,7 @@ r"""Cells and tables that every report of this folder uses."""
 from collections.abc import Iterable
 from pathlib import Path
 
+import torch
 from botorch_risk_bench.metrics import (
     MeanAndStandardError,
     format_with_error,
@@ -51,6 +52,36 @@ def write_sections(path: Path, page: Iterable[str]) -> None:
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     sections = {**_sections(old), **_sections("\n".join(page))}
     path.write_text("\n".join(sections.values()), encoding="utf-8")
+
+
+def read_curves_by(page: str, heading: str, header: str) -> dict[str, tuple[Tensor, Tensor]]:
+    r"""From a page's tables, a column for each method: mean and half-width of its intervals.
+
+    Args:
+        page: A page of `write_sections`.
+        heading: How the heading of the section begins, without `### `.
+        header: The first cell of the table's header; its column is the key "".
+
+    Returns:
+        Of each method `T` means and half-widths; of the key "" the first column and nothing.
+    """
+    for name, text in _sections(page).items():
+        lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line[:1] == "|"]
+        starts = [i for i, cells in enumerate(lines) if cells[0] == header]
+        if not name.startswith(f"### {heading}") or not starts:
+            continue
+        labels, rows = lines[starts[0]], []
+        for cells in lines[starts[0] + 2 :]:
+            if len(cells) != len(labels):
+                break
+            rows.append(
+                [(float(c[0]), float(c[-1])) for c in (each.split(" ± ") for each in cells)]
+            )
+        values = torch.tensor(rows, dtype=torch.double)  # T x columns x 2
+        return {
+            label if i else "": (values[:, i, 0], values[:, i, 1]) for i, label in enumerate(labels)
+        }
+    return {}
 
 
 def _sections(text: str) -> dict[str, str]:

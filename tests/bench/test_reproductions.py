@@ -19,12 +19,22 @@ RUNS = {  # problems, rounds
     "uhe": (["uhe-branin", "uhe-h1"], 4),
     "vucb": (["var-branin-discrete", "var-branin-continuous"], 3),
 }
+MORE = {  # a second campaign: problems, rounds, and where its results are
+    "truvar/more": (
+        ["synthetic-maximum-anywhere", "coast-lake-ranges", "noise-levels-functions"],
+        4,
+        "more.sqlite",
+    ),
+    "vucb/arms": (["var-branin-discrete", "var-branin-continuous"], 2, "arms/campaign.sqlite"),
+}
 RUNS_IN_ALL = {  # strategies x seeds of each campaign
     "kde/campaign": 5 * 3 * 20 + 3 * 10 + 5 * 3 * 10 + 6 * 10 + 6 * 2 * 5,
     "rahbo/campaign": 2 * 6 * 30 + 2 * 6 * 25 + 3 * 3 * 30 + 3 * 3 * 25 + 3 * 15,
     "truvar/campaign": 4 * 100 + 2 * 100 + 4 * 50 + 3 * 100 + 4 * 200 + 50,
+    "truvar/more": 3 * 20 + 2 * 10 + 10 + 3 * 20 + 4 * 10,
     "uhe/campaign": 5 * 9 * 20 + 9 * 10,
     "uhe/sampled": 6 * 10,
+    "vucb/arms": 4 * 4 * 10 + 2 * 10 + 3 * 4 * 10 + 4 * 3 * 10 + 2 * 10,
     "vucb/campaign": 6 * 7 * 30 + 6 * 2 * 10 + 5 * 2 * 5 + 4 * 5,
 }
 ON_A_TABLE = ("kde/portfolio", "vucb/portfolio")
@@ -69,6 +79,11 @@ def test_the_papers_back_tests_are_asked_for(
 def test_runs_and_reports(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     problems, rounds = RUNS[name]
     run_trial(FOLDER / name / "campaign.py", tmp_path / "campaign.sqlite", problems, rounds)
+    for path, (of_more, few, out) in MORE.items():
+        if path.startswith(name):
+            (tmp_path / out).parent.mkdir(exist_ok=True)
+            run_trial(FOLDER / f"{path}.py", tmp_path / out, of_more, few)
+            problems = problems + of_more
     report = importlib.import_module(f"reproduction.{name}.report")
     folders = ["--results", str(tmp_path), "--to", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["report", *folders])

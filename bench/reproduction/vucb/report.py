@@ -9,13 +9,14 @@ python -m bench.reproduction.vucb.report [--results results/vucb] [--to FOLDER]
 from pathlib import Path
 
 from botorch_risk_bench.experiments.registry import get_experiment
+from botorch_risk_bench.metrics import INTERVAL
 from botorch_risk_bench.reports.summary import regret_curves
 from torch import Tensor
 
-from bench.reproduction.pictures import draw_mean, finish, panels, seeds_of
+from bench.reproduction.pictures import draw_band, draw_mean, finish, panels, seeds_of
 from bench.reproduction.results import records_of, report_parser
 from bench.reproduction.stored_curves import read_curves, write_curves
-from bench.reproduction.tables import cell, paired, table, write_sections
+from bench.reproduction.tables import cell, paired, read_curves_by, table, write_sections
 from bench.reproduction.vucb.arms import NUM_SEEDS
 from bench.reproduction.vucb.campaign import CONTINUOUS, DISCRETE, PORTFOLIO
 
@@ -37,6 +38,9 @@ OTHERS = (
     "contextual-GP-UCB-constant-width",
 )
 OUTSIDE = ("rho-KG-apx", "qLogNEI-VaR")
+FEW_SEEDS = ("var-hartmann12-continuous", "var-portfolio", "var-robot")
+# At most five strong lines a panel, the baselines grey; the others are in the tables.
+DRAWN = ("V-UCB-Prob", "V-UCB-Unif", "rho-KG-apx", "StableOpt", "contextual-GP-UCB", "random")
 NOT_DRAWN = ("V-UCB-observed", "contextual-GP-UCB-constant-width", "V-UCB-Prob-likelihood")
 SEARCHED = {"var-robot": -0.445996}  # by robot_optimum.py
 
@@ -101,6 +105,33 @@ def section(name: str, curves: dict[str, Tensor], heading: str) -> list[str]:
     ]
 
 
+def draw_kept(page: str, names: tuple[str, ...], path: Path) -> None:
+    r"""Problems whose rounds are lost, from the tables: at five numbers of queries."""
+    figure, every = panels(len(names), columns=2)
+    for axes, name in zip(every, names, strict=True):
+        curves = read_curves_by(page, f"{name}: after", "query")
+        queries, _ = curves.pop("")
+        for label, (mean, half_width) in curves.items():
+            if label in DRAWN:
+                shown = f"{label}, 5 seeds" if label in OUTSIDE else label
+                draw_band(axes, queries, mean, half_width, label, shown)
+        axes.set(
+            title=title_of(name) + (", 10 seeds" if name in FEW_SEEDS else ""),
+            xlabel="queries after the initial design",
+            xticks=queries.tolist(),
+        )
+    for axes in every[::2]:
+        axes.set_ylabel("log10 regret of the report")
+    seeds = "10 seeds" if {*names} <= {*FEW_SEEDS} else "30 seeds where nothing else is said"
+    finish(figure, path, f"{seeds}, mean and {INTERVAL}")
+
+
+def title_of(name: str) -> str:
+    if name == PORTFOLIO:  # whose table is not at hand
+        return "Portfolio (3, 2)"
+    return get_experiment(name).description.partition(", value-at-risk")[0]
+
+
 def draw(found: dict[str, dict[str, Tensor]], path: Path, title: str = "") -> None:
     r"""A panel for each problem, at most five strong lines."""
     figure, every = panels(len(found), columns=2)
@@ -108,8 +139,7 @@ def draw(found: dict[str, dict[str, Tensor]], path: Path, title: str = "") -> No
         for label, regret in curves.items():
             if label not in NOT_DRAWN:
                 draw_mean(axes, logarithm(regret), label)
-        title_of_panel = get_experiment(name).description.partition(", value-at-risk")[0]
-        axes.set(title=title_of_panel, xlabel="queries after the initial design")
+        axes.set(title=title_of(name), xlabel="queries after the initial design")
     for axes in every[::2]:
         axes.set_ylabel("log10 regret of the report")
     seeds = seeds_of(regret for curves in found.values() for regret in curves.values())
@@ -119,15 +149,13 @@ def draw(found: dict[str, dict[str, Tensor]], path: Path, title: str = "") -> No
 def of_the_arms(results: Path, kept: Path, name: str) -> dict[str, Tensor]:
     r"""The curves of a problem from the store of the arms, or as an earlier report kept them."""
     path = kept / f"{name}.json.gz"
-    curves = {label: each["simple"] for label, each in read_curves(path).items()}
-    curves |= {
-        label: regret
-        for label, regret in collected(results, name).items()
-        if regret.shape[-1] > NUM_QUERIES
-    }
-    if curves:
-        write_curves(path, {label: {"simple": regret} for label, regret in curves.items()})
-    ordered = {label: curves[label] for label in (*WIDTHS, *OTHERS, *OUTSIDE) if label in curves}
+    whole = {label: each["simple"] for label, each in read_curves(path).items()}
+    found = collected(results, name)
+    whole |= {label: each for label, each in found.items() if each.shape[-1] > NUM_QUERIES}
+    if whole:
+        write_curves(path, {label: {"simple": regret} for label, regret in whole.items()})
+    known = found | whole
+    ordered = {label: known[label] for label in (*WIDTHS, *OTHERS, *OUTSIDE) if label in known}
     return ordered if REFERENCE in ordered else {}
 
 
@@ -142,8 +170,11 @@ def main() -> None:
         for name, curves in there.items():
             last = curves[REFERENCE].shape[-1] - 1
             page += section(name, curves, f"after {last} queries")
+        kept = (to / "tables.md").read_text("utf-8") if (to / "tables.md").exists() else ""
         if there:
             draw(there, to / group)
+        elif all(f"### {name}: after" in kept for name in names):
+            draw_kept(kept, names, to / group)
     arms = {"arms_finite": DISCRETE, "arms_continuous": CONTINUOUS}
     for group, names in arms.items():
         found = {name: of_the_arms(results / "arms", to / "curves", name) for name in names}
