@@ -425,7 +425,6 @@ STRATEGIES = [
     of_objectives(baselines.mars_log_nei, **_BOTORCH, **_FEW),
     of_a_domain(strategies.truvar, goal=LevelSet(0.3)),
     of_a_domain(strategies.truvar, label="-maximum", goal=Maximize()),
-    of_a_domain(strategies.truvar, label="-anywhere", goal=Maximize(), anywhere=True),
     of_a_domain(baselines.straddle_search, threshold=0.3),
     of_a_domain(baselines.gchk, threshold=0.3),
     *map(of_a_domain, (baselines.maximum_variance_search, baselines.expected_improvement_search)),

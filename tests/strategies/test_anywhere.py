@@ -1,5 +1,6 @@
 r"""TRUVAR between the points of its domain, and with few candidates."""
 
+import json
 from typing import Any
 
 import pytest
@@ -105,6 +106,22 @@ def test_a_batch_sees_its_own_points_and_ends_with_the_search() -> None:
     assert X.shape == (3, 2, 2) and (X[:, 0] - X[:, 1]).norm(dim=-1).min() > 1e-2
     X = play(truvar(anywhere=True, initial={"a": 0.01}), 40)  # too narrow: the sets are soon empty
     assert X.isnan().all(dim=-1).any()
+
+
+def test_a_state_continues_and_a_replicate_does_not_depend_on_its_company() -> None:
+    r"""As `test_contract.py` asks on a domain, whose problem knows no other point."""
+    strategy, resumed = truvar(anywhere=True), truvar(anywhere=True)
+    play(strategy, 4)
+    resumed.load_state_dict(json.loads(json.dumps(strategy.state_dict())))
+    assert torch.equal(strategy.ask(), resumed.ask())
+    assert torch.equal(strategy.recommend(), resumed.recommend())
+    options: Any = {"goal": Maximize(), "anywhere": True, **KNOWN}
+    alone = strategies.truvar(unit_grid(SIDE), SEEDS[1], **options)
+    for round in range(4):
+        rows = strategy.history.rounds == round
+        X, Y = (part[1:2, rows] for part in (strategy.history.X, strategy.history.Y))
+        torch.testing.assert_close(alone.ask(), X, atol=1e-6, rtol=0)
+        alone.tell(X, Y)
 
 
 def test_few_candidates_are_those_of_the_largest_upper_bound() -> None:

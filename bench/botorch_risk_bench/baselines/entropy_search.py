@@ -106,14 +106,14 @@ class PredictiveEntropy(Score):
         check_counts(raw_samples=self.raw_samples)
 
     def __call__(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
-        scores, domain = [], view.space.domain
+        scores, domain = [], view.space.domain.cpu()
         for row, stream in enumerate(view.history.streams("acquisition")):
             with manual_seed(stream % 2**31):
                 acqf = self._of(view, row)
                 with torch.no_grad():
                     parts = [acqf(X) for X in domain.unsqueeze(-2).split(_PART)]
             scores.append(torch.cat(parts))
-        return torch.stack(scores)
+        return torch.stack(scores).to(view.space.domain)
 
     def best_anywhere(self, view: View, posterior: DomainPosterior, noise: Tensor) -> Tensor:
         found = []
@@ -121,7 +121,7 @@ class PredictiveEntropy(Score):
             with manual_seed(stream % 2**31):
                 best, _ = optimize_acqf(
                     self._of(view, row),
-                    view.space.bounds,
+                    view.space.bounds.cpu(),
                     q=1,
                     num_restarts=self.num_restarts,
                     raw_samples=self.raw_samples,
@@ -129,13 +129,14 @@ class PredictiveEntropy(Score):
                     retry_on_optimization_warning=False,
                 )
             found.append(best)
-        return torch.stack(found)
+        return torch.stack(found).to(view.space.domain)
 
     def _of(self, view: View, row: int) -> AcquisitionFunction:
-        model = view.method.model_of(view, row)  # type: ignore[attr-defined]
+        # BoTorch draws optima on the CPU alone.
+        model = view.method.model_of(view, row).cpu()  # type: ignore[attr-defined]
         optima, _ = get_optimal_samples(
             model,
-            view.space.bounds,
+            view.space.bounds.cpu(),
             num_optima=self.num_optima,
             raw_samples=self.raw_samples,
             num_restarts=self.num_restarts,
