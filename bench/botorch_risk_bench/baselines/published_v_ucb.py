@@ -1,10 +1,11 @@
 r"""V-UCB with parts of its authors' experiments that differ from ours [Nguyen2021vucb]_."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import InputTransform
 from botorch.settings import validate_input_scaling
 from gpytorch.constraints import GreaterThan, Interval
 from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
@@ -16,7 +17,6 @@ from botorch_risk.acquisition.widths import Beta, bayesian_beta
 from botorch_risk.arguments import check_arguments, check_counts, check_fields
 from botorch_risk.environments import Environment
 from botorch_risk.fit import fit_exact_gp
-from botorch_risk.models.standardized_gp import one_hot_inputs
 from botorch_risk.optim import maximize_value_at_risk
 from botorch_risk.posterior import MarginalPredictor
 from botorch_risk.risk import ValueAtRisk
@@ -26,7 +26,6 @@ from botorch_risk.strategies.environment_risk import (
     EnvironmentRisk,
     Turn,
     environment_of_round,
-    input_range,
 )
 from botorch_risk.strategies.method import Method, State, View
 from botorch_risk.strategies.risk_search import risk_search
@@ -136,9 +135,10 @@ def v_ucb_by_likelihood(
     batch_size: int = 1,
     **options: Any,
 ) -> Strategy:
-    r"""V-UCB with the model of its authors: see `PeriodicLikelihood`."""
+    r"""V-UCB with the model of its authors, `zero_mean_process`, fitted in every third round."""
     check_arguments(v_ucb_by_likelihood, locals())
-    ours = v_ucb(bounds, seeds, environment=environment, risk_level=risk_level, **options)
+    known: Any = {"environment": environment, "risk_level": risk_level}
+    ours = v_ucb(bounds, seeds, model=zero_mean_process, **known, **options)
     method: Any = ours.method
     return Strategy(
         ours.space,
@@ -149,16 +149,41 @@ def v_ucb_by_likelihood(
     )
 
 
-@dataclass(frozen=True)
-class PeriodicLikelihood(Method):
-    r"""A risk search whose hyperparameters are estimated by maximum likelihood every few rounds.
+def zero_mean_process(X: Tensor, Y: Tensor, *, input_transform: InputTransform) -> SingleTaskGP:
+    r"""The model of V-UCB's authors, before it is fitted: Sec. 2 and Appendix I.
 
     A squared exponential kernel with a lengthscale for each input and a variance, a mean of zero,
-    outcomes as they are, noise of at least 1e-4, no priors: Sec. 2 and Appendix I of
-    [Nguyen2021vucb]_.
+    outcomes as they are, noise of at least 1e-4, no priors.
 
     Args:
-        inner: Chooses and recommends, by the bound of this model.
+        X: Inputs, `... x n x d`.
+        Y: Outcomes, `... x n x 1`.
+        input_transform: To the unit cube.
+    """
+    shape = X.shape[:-2]
+    kernel: Kernel = RBFKernel(
+        ard_num_dims=X.shape[-1], batch_shape=shape, lengthscale_constraint=LENGTHSCALES
+    )
+    kernel = ScaleKernel(kernel, batch_shape=shape, outputscale_constraint=VARIANCES)
+    noise = GreaterThan(SMALLEST_NOISE)
+    with validate_input_scaling(False):  # the outcomes stay as they are
+        return SingleTaskGP(
+            X,
+            Y,
+            likelihood=GaussianLikelihood(noise_constraint=noise, batch_shape=shape),
+            covar_module=kernel,
+            mean_module=ZeroMean(batch_shape=shape),
+            outcome_transform=None,
+            input_transform=input_transform,
+        ).to(X)
+
+
+@dataclass(frozen=True)
+class PeriodicLikelihood(Method):
+    r"""A risk search whose hyperparameters are estimated every few rounds, by its own model.
+
+    Args:
+        inner: Chooses and recommends, by the bound of its model.
         refit_every: Rounds from one estimate to the next; in between the model has all data and
             the last estimate.
     """
@@ -179,10 +204,10 @@ class PeriodicLikelihood(Method):
         if before is not None and before.fitted_in == due:
             fitted = before.model
         else:
-            X, Y = view.history.before(due).complete()
-            fitted = self._model(view, X, Y.nanmean(dim=-1, keepdim=True))
+            early = replace(view, history=view.history.before(due), previous=None)
+            fitted = self.inner.unfitted(early, 0)
             fit_exact_gp(fitted)
-        model = self._model(view, view.X, view.Y)
+        model = self.inner.unfitted(view, 0)
         model.load_state_dict(fitted.state_dict())
         bound: Any = self.inner.recipe(model.eval(), environment_of_round(view), view.round)
         bound.fitted_in = due
@@ -196,21 +221,3 @@ class PeriodicLikelihood(Method):
 
     def recommend(self, view: View) -> Tensor:
         return self.inner.recommend(view)
-
-    def _model(self, view: View, X: Tensor, Y: Tensor) -> SingleTaskGP:
-        X, shape = view.space.inputs(X), X.shape[:-2]
-        kernel: Kernel = RBFKernel(
-            ard_num_dims=X.shape[-1], batch_shape=shape, lengthscale_constraint=LENGTHSCALES
-        )
-        kernel = ScaleKernel(kernel, batch_shape=shape, outputscale_constraint=VARIANCES)
-        noise = GreaterThan(SMALLEST_NOISE)
-        with validate_input_scaling(False):  # the outcomes stay as they are
-            return SingleTaskGP(
-                X,
-                Y,
-                likelihood=GaussianLikelihood(noise_constraint=noise, batch_shape=shape),
-                covar_module=kernel,
-                mean_module=ZeroMean(batch_shape=shape),
-                outcome_transform=None,
-                input_transform=one_hot_inputs(input_range(view.space)),
-            ).to(X)
