@@ -284,6 +284,15 @@ def anywhere_page(regret: dict[str, Tensor]) -> list[str]:
         return paired(logarithm(values, t), logarithm(reference, t))
 
     header = ["strategy", "seeds", *(f"round {t}" for t in SHOWN)]
+
+    def ahead(label: str, values: Tensor, t: int) -> str:
+        reference = regret[REFERENCE]
+        if label == REFERENCE or t >= reference.shape[-1]:
+            return ""
+        common = min(len(values), len(reference))
+        smaller = reference[:common, t] < values[:common, t]
+        return f"{int(smaller.sum())} of {common}"
+
     parts = {
         "Median": lambda label, values, t: f"{values[:, t].median():.2g}",
         "Mean without the best and the worst 5 %": lambda label, values, t: cell(
@@ -293,6 +302,7 @@ def anywhere_page(regret: dict[str, Tensor]) -> list[str]:
             logarithm(values, t)
         ),
         f"The same minus that of {REFERENCE}, paired": difference,
+        f"Functions on which {REFERENCE} has the smaller regret": ahead,
     }
     page = [f"### {ANYWHERE}: regret\n"]
     for title, cell_of in parts.items():
