@@ -315,22 +315,23 @@ def anywhere_page(regret: dict[str, Tensor]) -> list[str]:
 
 
 def draw_anywhere(regret: dict[str, Tensor], path: Path) -> None:
-    r"""Fig. 3(a), (b), and TRUVAR's variants."""
-    figure, (left, middle, right) = panels(3)
-    for axes in (left, middle, right):
+    r"""Fig. 3(a), (b), and TRUVAR's variants where they have begun."""
+    variants = [label for label in regret if label in VARIANTS]
+    figure, every = panels(2 + (len(variants) > 1))
+    for axes in every:
         axes.set(xlabel="round", yscale="log")
     for label, values in regret.items():
         color, line = LOOKS[label]
         look = {"color": color, "linestyle": line, "label": f"{label} ({len(values)} functions)"}
         median, mean = values.median(dim=0).values, trimmed(values).mean(dim=0)
-        if label in VARIANTS:
-            right.plot(median, **look)
-        if label == REFERENCE or label not in VARIANTS:
-            left.plot(median, **look)
-            middle.plot(mean, **look)
-    left.set_title("median regret of the report")
-    middle.set_title("mean without the best and worst 5 %")
-    right.set_title("median, variants of TRUVAR")
+        if label not in variants or label == REFERENCE:
+            every[0].plot(median, **look)
+            every[1].plot(mean, **look)
+        if label in variants and len(every) > 2:
+            every[2].plot(median, **look)
+    titles = ("median regret of the report", "mean without the best and worst 5 %")
+    for axes, title in zip(every, (*titles, "median, variants of TRUVAR"), strict=False):
+        axes.set_title(title)
     finish(figure, path, "Synthetic functions, samples and reports anywhere in the square")
 
 
