@@ -1,5 +1,12 @@
 r"""Measures of risk over a distribution of the environment: pure tensor functionals."""
 
+from .ball import Ball
+from .divergences import (
+    ChiSquareBall,
+    KullbackLeiblerBall,
+    chi_square_worst_distribution,
+    kullback_leibler_worst_distribution,
+)
 from .measures import (
     ConditionalValueAtRisk,
     Expectation,
@@ -21,10 +28,14 @@ from .total_variation import (
     total_variation_worst_case,
     total_variation_worst_distribution,
 )
+from .wasserstein import WassersteinBall, wasserstein_worst_distribution
 
 __all__ = [
+    "Ball",
+    "ChiSquareBall",
     "ConditionalValueAtRisk",
     "Expectation",
+    "KullbackLeiblerBall",
     "MaximumMeanDiscrepancyBall",
     "MeanVariance",
     "MinimaxApproximation",
@@ -34,8 +45,12 @@ __all__ = [
     "TotalVariationBall",
     "UncertifiedWorstCaseError",
     "ValueAtRisk",
+    "WassersteinBall",
     "WorstCase",
+    "chi_square_worst_distribution",
+    "kullback_leibler_worst_distribution",
     "maximum_mean_discrepancy_worst_distribution",
     "total_variation_worst_case",
     "total_variation_worst_distribution",
+    "wasserstein_worst_distribution",
 ]

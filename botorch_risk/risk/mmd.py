@@ -12,7 +12,7 @@ from linear_operator import to_dense
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_nonnegative
-from botorch_risk.risk.measures import RiskMeasure
+from botorch_risk.risk.ball import Ball
 from botorch_risk.risk.mmd_interior_point import BallProgram, BallRows, solve_programs
 
 TARGET_GAP = 1e-8  # of the range of the values
@@ -145,7 +145,7 @@ class _Ball:
 
 
 @dataclass(frozen=True)
-class MaximumMeanDiscrepancyBall(RiskMeasure):
+class MaximumMeanDiscrepancyBall(Ball):
     r"""The worst expectation over a maximum-mean-discrepancy ball round the weights (DRBO-MMD).
 
     See `maximum_mean_discrepancy_worst_distribution`, which is the gradient in the values. The
@@ -176,9 +176,6 @@ class MaximumMeanDiscrepancyBall(RiskMeasure):
     kernel: Kernel
     _balls: _KernelBalls | None = field(default=None, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        check_nonnegative(radius=self.radius)
-
     def bind(self, environment: Any) -> MaximumMeanDiscrepancyBall:
         r"""The measure over the points of an environment, whose kernel matrix is factored once.
 
@@ -189,9 +186,17 @@ class MaximumMeanDiscrepancyBall(RiskMeasure):
         balls = _KernelBalls(kernel_matrix_of(self.kernel, environment), self.radius)
         return replace(self, _balls=balls)
 
-    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
-        balls = require_bound(self._balls, self)
-        return (balls.worst_distribution(values, weights) * values).sum(dim=-1)
+    def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
+        return require_bound(self._balls, self).worst_distribution(values, weights)
+
+    def distance(self, weights: Tensor, others: Tensor) -> Tensor:
+        r"""The discrepancy, `sqrt((q - p)' K (q - p))`."""
+        matrix = require_bound(self._balls, self).kernel_matrix
+        apart = (others - weights).double()
+        check_size(matrix, apart)
+        flat = apart.reshape(*matrix.shape[:-2], -1, matrix.shape[-1])
+        square = ((flat @ matrix) * flat).sum(dim=-1).clamp_min(0.0)
+        return square.sqrt().reshape(apart.shape[:-1]).to(others)
 
 
 Kernel = Callable[[Tensor, Tensor], Any]

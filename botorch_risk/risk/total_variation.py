@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_nonnegative
-from botorch_risk.risk.measures import RiskMeasure
+from botorch_risk.risk.ball import Ball
 
 
 def total_variation_worst_case(
@@ -75,7 +75,7 @@ def total_variation_worst_distribution(
 
 
 @dataclass(frozen=True)
-class TotalVariationBall(RiskMeasure):
+class TotalVariationBall(Ball):
     r"""The worst expectation over distributions near the weights in total variation.
 
     What DRBO-KDE maximises, [Huang2024kde]_, Eq. (5): see `total_variation_worst_case`. Radius 0 is
@@ -99,13 +99,20 @@ class TotalVariationBall(RiskMeasure):
     radius: float
     half_convention: bool = False
 
-    def __post_init__(self) -> None:
-        check_nonnegative(radius=self.radius)
-
     def importance(self, weights: Tensor) -> Tensor:
         r"""The part of the probability that may move goes to the worst value, any of them."""
         moved = min(1.0, self.radius if self.half_convention else self.radius / 2)
         return (1 - moved) * weights + moved / weights.shape[-1]
+
+    def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
+        return total_variation_worst_distribution(
+            values, weights, self.radius, self.half_convention
+        )
+
+    def distance(self, weights: Tensor, others: Tensor) -> Tensor:
+        r"""The sum of the absolute differences, or half of it."""
+        distance = (others - weights).abs().sum(dim=-1)
+        return distance / 2 if self.half_convention else distance
 
     def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
         return total_variation_worst_case(values, weights, self.radius, self.half_convention)

@@ -17,14 +17,17 @@ from torch import Tensor
 from botorch_risk.acquisition import RiskUpperConfidenceBound
 from botorch_risk.environments import Environment
 from botorch_risk.risk import (
+    ChiSquareBall,
     ConditionalValueAtRisk,
     Expectation,
+    KullbackLeiblerBall,
     MaximumMeanDiscrepancyBall,
     MeanVariance,
     MinimaxApproximation,
     RiskMeasure,
     TotalVariationBall,
     ValueAtRisk,
+    WassersteinBall,
     WorstCase,
 )
 from tests import oracles
@@ -40,15 +43,11 @@ EVERY = [*ENVIRONMENTS, PERTURBATIONS]
 FAST = {"num_restarts": 2, "raw_samples": 16, "options": {"maxiter": 5}}
 
 
-def needs_points(case: RiskMeasureCase) -> bool:
-    return hasattr(case.measure, "kernel")
-
-
 PAIRS = [
     pytest.param(environment, measure, id=f"{environment.name}-{measure.name}")
     for environment in EVERY
     for measure in RISK_MEASURES
-    if environment is not PERTURBATIONS or not needs_points(measure)
+    if environment is not PERTURBATIONS or not measure.needs_points
 ]
 
 pairs = pytest.mark.parametrize(("environment", "measure"), PAIRS)
@@ -213,7 +212,7 @@ def test_one_point_is_botorchs_ucb(environment: EnvironmentCase) -> None:
     assert weights.unique().tolist() == [1.0]
     expected = UpperConfidenceBound(model, beta=BETA)(inputs)
     for measure in RISK_MEASURES:
-        if environment is PERTURBATIONS and needs_points(measure):
+        if environment is PERTURBATIONS and measure.needs_points:
             continue
         acqf = RiskUpperConfidenceBound(model, space, measure.measure, beta=BETA)
         bound = (expected > measure.measure.threshold).to(X) if measure.is_a_share else expected
@@ -225,6 +224,12 @@ REDUCTIONS: list[tuple[RiskMeasure, RiskMeasure]] = [
     (TotalVariationBall(2.0), WorstCase(over="points")),
     (MaximumMeanDiscrepancyBall(0.0, risk_kernel), Expectation()),
     (MaximumMeanDiscrepancyBall(2.0, risk_kernel), WorstCase(over="points")),
+    (KullbackLeiblerBall(0.0), Expectation()),
+    (KullbackLeiblerBall(50.0), WorstCase()),
+    (ChiSquareBall(0.0), Expectation()),
+    (ChiSquareBall(1e9), WorstCase()),
+    (WassersteinBall(0.0), Expectation()),
+    (WassersteinBall(10.0), WorstCase(over="points")),
     (MinimaxApproximation(0.0, risk_kernel), Expectation()),
     (MinimaxApproximation(2.0, risk_kernel), WorstCase(over="points")),
     (MeanVariance(0.0), Expectation()),
@@ -238,7 +243,9 @@ def test_reductions(environment: EnvironmentCase) -> None:
     model, space = build_model(environment), environment_of(environment)
     X = decisions(environment, 3)
     for measure, limit in (*REDUCTIONS, (ConditionalValueAtRisk(1 - 1e-9), Expectation())):
-        if environment is PERTURBATIONS and hasattr(measure, "kernel"):
+        if environment is PERTURBATIONS and (
+            hasattr(measure, "kernel") or hasattr(measure, "metric")
+        ):
             continue
         ours, theirs = (
             RiskUpperConfidenceBound(model, space, each, beta=BETA) for each in (measure, limit)
@@ -250,7 +257,7 @@ def test_reductions(environment: EnvironmentCase) -> None:
 
 
 @pytest.mark.parametrize(
-    "measure", [case for case in RISK_MEASURES if needs_points(case)], ids=lambda case: case.name
+    "measure", [case for case in RISK_MEASURES if case.needs_points], ids=lambda case: case.name
 )
 def test_a_ball_over_points_cannot_meet_perturbations(measure: RiskMeasureCase) -> None:
     with pytest.raises(UnsupportedError, match=r"have no fixed `points`; use a risk measure that"):

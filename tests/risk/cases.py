@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from botorch_risk.risk import (
+    ChiSquareBall,
     ConditionalValueAtRisk,
     Expectation,
+    KullbackLeiblerBall,
     MaximumMeanDiscrepancyBall,
     MeanVariance,
     MinimaxApproximation,
@@ -19,6 +21,7 @@ from botorch_risk.risk import (
     ShareAbove,
     TotalVariationBall,
     ValueAtRisk,
+    WassersteinBall,
     WorstCase,
 )
 from tests import oracles
@@ -46,6 +49,11 @@ class RiskMeasureCase:
     is_a_share: bool = False
     gradient: tuple[float, float] = (1e-6, 1e-6)
 
+    @property
+    def needs_points(self) -> bool:
+        r"""Whether it has to be bound to points."""
+        return hasattr(self.measure, "kernel") or hasattr(self.measure, "metric")
+
     def bind(self, points: Tensor) -> RiskMeasure:
         return self.measure.bind(SimpleNamespace(points=points))
 
@@ -67,6 +75,14 @@ def with_kernel_matrix(
 ) -> Callable[[np.ndarray, np.ndarray, np.ndarray], float]:
     return lambda values, weights, points: oracle(
         values, weights, oracles.squared_exponential(points, 0.2), **options
+    )
+
+
+def with_distances(
+    oracle: Callable[..., float], **options: Any
+) -> Callable[[np.ndarray, np.ndarray, np.ndarray], float]:
+    return lambda values, weights, points: oracle(
+        values, weights, oracles.distances(points), **options
     )
 
 
@@ -123,6 +139,22 @@ RISK_MEASURES = [
         with_kernel_matrix(oracles.mmd_worst_case, radius=0.2),
         sees_weight_zero=True,
         gradient=(1e-5, 2e-3),
+    ),
+    RiskMeasureCase(
+        "kullback_leibler_ball",
+        KullbackLeiblerBall(radius=0.3),
+        without_points(oracles.kullback_leibler_worst_case, radius=0.3),
+    ),
+    RiskMeasureCase(
+        "chi_square_ball",
+        ChiSquareBall(radius=0.6),
+        without_points(oracles.chi_square_worst_case, radius=0.6),
+    ),
+    RiskMeasureCase(
+        "wasserstein_ball",
+        WassersteinBall(radius=0.1),
+        with_distances(oracles.wasserstein_worst_case, radius=0.1),
+        sees_weight_zero=True,
     ),
     RiskMeasureCase("minimax_approximation", **_minimax("kernel")),
     RiskMeasureCase("minimax_approximation_identity", **_minimax("identity"), sees_copies=True),

@@ -1,0 +1,59 @@
+r"""What balls of distributions share."""
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor
+
+from botorch_risk.arguments import as_floating, check_nonnegative
+from botorch_risk.risk.measures import RiskMeasure
+
+
+class Ball(RiskMeasure, ABC):
+    r"""The worst expectation over the distributions within a distance of the weights.
+
+    It is concave in the values, and its gradient is the worst distribution: where several are
+    worst, at a kink, one of them.
+
+    Attributes:
+        radius: The largest distance. At 0 the measure is the expectation.
+    """
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        check_nonnegative(radius=self.radius)
+
+    @abstractmethod
+    def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
+        r"""The distribution of smallest expectation in the ball, `... x n_w`.
+
+        Args:
+            values: `... x n_w` finite values.
+            weights: The centre, broadcastable to the values.
+        """
+
+    @abstractmethod
+    def distance(self, weights: Tensor, others: Tensor) -> Tensor:
+        r"""How far other distributions are from the centre, in the unit of the radius, `...`.
+
+        Args:
+            weights: Distributions at the centre, `... x n_w`.
+            others: Distributions on the same points, broadcastable to them.
+        """
+
+    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
+        return (self.worst_distribution(values.detach(), weights) * values).sum(dim=-1)
+
+
+def centred(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Values and weights in float64 without a graph and of one shape; the weights sum to 1."""
+    values = as_floating(values).detach().double()
+    weights = as_floating(weights, "weights").detach().to(values)
+    return values, (weights / weights.sum(dim=-1, keepdim=True)).expand_as(values)
+
+
+def from_zero_to_one(values: Tensor) -> Tensor:
+    r"""Values less the smallest in units of their range; 0 where all are equal."""
+    lowest = values.amin(dim=-1, keepdim=True)
+    spread = values.amax(dim=-1, keepdim=True) - lowest
+    return (values - lowest) / spread.where(spread > 0, 1.0)

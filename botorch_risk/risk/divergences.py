@@ -1,0 +1,213 @@
+r"""The smallest expectations over balls of divergences, which never leave the support."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from botorch_risk.arguments import as_floating, check_nonnegative
+from botorch_risk.risk.ball import Ball, centred, from_zero_to_one
+
+_STEPS = 26  # of the search for the tilt; 22 leave a gap of 3e-9 of the range on 28,800 instances
+_TARGET_GAP = 1e-12  # of the range of the values
+
+
+def kullback_leibler_worst_distribution(values: Tensor, weights: Tensor, radius: float) -> Tensor:
+    r"""The distribution of smallest expectation within a relative entropy of the weights.
+
+        argmin_q {sum_j q_j values_j : sum_j q_j log(q_j / weights_j) <= radius}
+        = weights exp(-values / multiplier), normalised
+
+    Source: [Husain2023divergences]_, Theorem 1, whose dual has a closed form but for one
+    multiplier, which a search of a fixed number of steps brackets. The two ends of the bracket
+    are mixed so that the distribution is in the ball; its expectation exceeds the minimum by less
+    than 1e-8 of the range of the values.
+
+    Args:
+        values: `... x n_w` finite values.
+        weights: The distribution at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not
+            checked). Points of weight 0 stay at 0.
+        radius: The largest relative entropy, in nats. From `-log p` on, where p is the probability
+            of the smallest value, all probability is there.
+
+    Returns:
+        Probabilities, `... x n_w`.
+
+    Raises:
+        ValueError: If the radius is negative or not finite.
+
+    Example:
+        >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
+        >>> kullback_leibler_worst_distribution(values, weights, radius=0.1)
+        tensor([0.6877, 0.2210, 0.0913])
+    """
+    check_nonnegative(radius=radius)
+    rows, centre, x, least = _of_the_support(values, weights)
+    if radius == 0:
+        return centre.to(as_floating(values))
+    logs = centre.log()
+
+    def tilted(log_tilt: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        r"""A distribution, its divergence, and the slope of the divergence's logarithm."""
+        tilt = log_tilt.exp()
+        exponents = logs - tilt * x
+        total = exponents.logsumexp(dim=-1, keepdim=True)
+        worst = (exponents - total).exp()
+        mean = (worst * x).sum(dim=-1, keepdim=True)
+        divergence = (-tilt * mean - total).clamp_min(0.0)
+        variance = (worst * (x - mean).square()).sum(dim=-1, keepdim=True)
+        return worst, divergence, tilt.square() * variance / divergence
+
+    # The variance is at most 1 / 4, so that a tilt of sqrt(8 radius) stays inside the ball, while
+    # one of radius / gap, if it does, is as good as the best.
+    low = rows.new_full((), 8 * radius).log().div(2).expand_as(x[..., :1])
+    high = rows.new_full((), radius / _TARGET_GAP).log().clamp_min(low + 1).expand_as(low)
+    now = low
+    for step in range(_STEPS):
+        _, divergence, slope = tilted(now)
+        inside = divergence <= radius
+        low, high = now.where(inside, low), high.where(inside, now)
+        middle = (low + high) / 2
+        # Near tilt 0 the logarithms of tilt and divergence are in proportion: Newton on them.
+        newton = now + (radius / divergence).log() / slope
+        fits = (newton > low) & (newton < high)
+        now = middle if step % 4 == 3 else newton.where(fits, middle)
+    first, inner, _ = tilted(low)
+    second, outer, _ = tilted(high)
+    part = ((radius - inner) / (outer - inner)).where(outer > radius, 1.0)
+    worst = torch.lerp(first, second, part.clamp(0.0, 1.0))
+    certain = centre.where(least, 0.0)
+    mass = certain.sum(dim=-1, keepdim=True)
+    worst = torch.where(-mass.log() <= radius, certain / mass, worst)
+    return worst.to(as_floating(values))
+
+
+def chi_square_worst_distribution(values: Tensor, weights: Tensor, radius: float) -> Tensor:
+    r"""The distribution of smallest expectation within a chi-square divergence of the weights.
+
+        argmin_q {sum_j q_j values_j : sum_j (q_j - weights_j)^2 / weights_j <= radius}
+        = weights max(threshold - values, 0), normalised
+
+    Source: [Husain2023divergences]_, Theorem 1 and its example of chi-square, whose
+    `mean - sqrt(radius variance)` is the answer if no probability is 0. One sort finds which are:
+    with the mass m, the mean and the variance of the others,
+    `risk = mean - sqrt(variance (m (1 + radius) - 1))`. Exact.
+
+    Args:
+        values: `... x n_w` finite values.
+        weights: The distribution at the centre, broadcastable to `... x n_w`, >= 0 with sum 1 (not
+            checked). Points of weight 0 stay at 0.
+        radius: The largest divergence. From `1 / p - 1` on, where p is the probability of the
+            smallest value, all probability is there.
+
+    Returns:
+        Probabilities, `... x n_w`.
+
+    Raises:
+        ValueError: If the radius is negative or not finite.
+
+    Example:
+        >>> values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25])
+        >>> chi_square_worst_distribution(values, weights, radius=0.2)
+        tensor([0.6826, 0.2500, 0.0674])
+    """
+    check_nonnegative(radius=radius)
+    _, centre, x, least = _of_the_support(values, weights)
+    ascending, order = x.sort(dim=-1)
+    mass = centre.gather(-1, order).cumsum(dim=-1)
+    # Moments of `threshold - x` below it at the threshold of each value, added up from the steps
+    # between values: sums of terms >= 0, in which no digits cancel.
+    step, before = ascending.diff(dim=-1), mass[..., :-1]
+    first = _from_zero(before * step)
+    second = _from_zero(step * (2 * first[..., :-1] + before * step))
+    # A value has probability if the threshold that the radius allows lies above it.
+    has = second > (1 + radius) * first.square()
+    has = torch.zeros_like(has).scatter(-1, order, has) | least
+
+    kept = centre.where(has, 0.0)
+    mass = kept.sum(dim=-1, keepdim=True)
+    kept = kept / mass
+    away = x - (kept * x).sum(dim=-1, keepdim=True)
+    deviation = (kept * away.square()).sum(dim=-1, keepdim=True).sqrt()
+    room = (mass * (1 + radius) - 1).clamp_min(0.0).sqrt()
+    tilt = (room / deviation).where(deviation > 0, 0.0)
+    worst = kept * (1 - tilt * away).clamp_min(0.0)
+    return (worst / worst.sum(dim=-1, keepdim=True)).to(as_floating(values))
+
+
+def _from_zero(steps: Tensor) -> Tensor:
+    r"""Sums of the steps so far, which begin with 0."""
+    return torch.nn.functional.pad(steps.cumsum(dim=-1), (1, 0))
+
+
+def _of_the_support(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    r"""Values, centre, values from 0 to 1, and which of them are the smallest; `... x n_w` each.
+
+    Outside the support the values are the smallest one, and not counted.
+    """
+    rows, centre = centred(values, weights)
+    inside = centre > 0
+    lowest = rows.where(inside, torch.inf).amin(dim=-1, keepdim=True)
+    rows = rows.where(inside, lowest)
+    x = from_zero_to_one(rows)
+    return rows, centre, x, inside & (x == 0)
+
+
+@dataclass(frozen=True)
+class KullbackLeiblerBall(Ball):
+    r"""The worst expectation over distributions near the weights in relative entropy.
+
+    See `kullback_leibler_worst_distribution`. Radius 0 is the expectation; from
+    `-log(smallest weight)` on it is the worst case over the support.
+
+    Args:
+        radius: The largest relative entropy of the distribution to the weights, in nats.
+
+    Raises:
+        ValueError: If the radius is negative or not finite.
+
+    Example:
+        >>> measure = KullbackLeiblerBall(radius=0.1)
+        >>> measure(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25]))
+        tensor(1.4949)
+    """
+
+    radius: float
+
+    def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
+        return kullback_leibler_worst_distribution(values, weights, self.radius)
+
+    def distance(self, weights: Tensor, others: Tensor) -> Tensor:
+        r"""The relative entropy of the others to the weights; infinite outside their support."""
+        others, weights = torch.broadcast_tensors(others, weights.to(others))
+        return (torch.special.xlogy(others, others) - torch.special.xlogy(others, weights)).sum(-1)
+
+
+@dataclass(frozen=True)
+class ChiSquareBall(Ball):
+    r"""The worst expectation over distributions near the weights in the chi-square divergence.
+
+    See `chi_square_worst_distribution`. Radius 0 is the expectation; from
+    `1 / (smallest weight) - 1` on it is the worst case over the support.
+
+    Args:
+        radius: The largest divergence of the distribution from the weights.
+
+    Raises:
+        ValueError: If the radius is negative or not finite.
+
+    Example:
+        >>> measure = ChiSquareBall(radius=0.2)
+        >>> measure(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25]))
+        tensor(1.4523)
+    """
+
+    radius: float
+
+    def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
+        return chi_square_worst_distribution(values, weights, self.radius)
+
+    def distance(self, weights: Tensor, others: Tensor) -> Tensor:
+        r"""The chi-square divergence of the others; infinite outside the support of the weights."""
+        square = (others - weights).square()
+        return (square / weights).where(square > 0, 0.0).sum(dim=-1)
