@@ -352,6 +352,15 @@ def wasserstein_worst_case(
     return solution.fun
 
 
+def wasserstein_regularization(
+    values: np.ndarray, weights: np.ndarray, distances: np.ndarray, radius: float
+) -> float:
+    r"""The mean less the radius times the steepest slope between any two points."""
+    pairs = itertools.permutations(range(len(values)), 2)
+    slopes = [(values[i] - values[j]) / distances[i, j] for i, j in pairs if distances[i, j] > 0]
+    return expectation(values, weights) - radius * max([0.0, *slopes])
+
+
 def wasserstein_distance(first: np.ndarray, second: np.ndarray, distances: np.ndarray) -> float:
     r"""The cheapest plan."""
     n = len(first)

@@ -7,6 +7,7 @@ from .environment import Environment, IndependentEnvironment
 from .kernel_density import KernelDensityEnvironment, leave_one_out_bandwidth, silverman_bandwidth
 from .observed_contexts import ObservedContexts
 from .perturbation import InputPerturbation, PerturbedEnvironment
+from .radius import bootstrap_radius, cross_validated_radius
 
 __all__ = [
     "BoundedMarginals",
@@ -22,6 +23,8 @@ __all__ = [
     "ObservedContexts",
     "PerturbedEnvironment",
     "StandardDeviationBox",
+    "bootstrap_radius",
+    "cross_validated_radius",
     "leave_one_out_bandwidth",
     "regular_grid",
     "silverman_bandwidth",

@@ -28,7 +28,7 @@ from .total_variation import (
     total_variation_worst_case,
     total_variation_worst_distribution,
 )
-from .wasserstein import WassersteinBall, wasserstein_worst_distribution
+from .wasserstein import WassersteinBall, WassersteinRegularization, wasserstein_worst_distribution
 
 __all__ = [
     "Ball",
@@ -46,6 +46,7 @@ __all__ = [
     "UncertifiedWorstCaseError",
     "ValueAtRisk",
     "WassersteinBall",
+    "WassersteinRegularization",
     "WorstCase",
     "chi_square_worst_distribution",
     "kullback_leibler_worst_distribution",

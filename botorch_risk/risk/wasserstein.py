@@ -16,6 +16,7 @@ from torch import Tensor
 from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.chunks import ChunkSize
 from botorch_risk.risk.ball import Ball, centred, from_zero_to_one
+from botorch_risk.risk.measures import Optimism, RiskMeasure
 from botorch_risk.risk.mmd import require_bound, without_copies
 
 _STEPS = 32  # of the search for the price of transport
@@ -167,12 +168,7 @@ def _worst_distribution(
     values, centre = centred(values, weights)
     if radius == 0:
         return centre.to(given)
-    *batch_shape, n_w, _ = plans.shape
-    if values.shape[-1] != n_w or list(values.shape[: len(batch_shape)]) != batch_shape:
-        raise BotorchTensorDimensionError(
-            "Expected distances `batch_shape x n_w x n_w` for `values: batch_shape x ... x n_w`. "
-            f"Got {plans.shape=}, {values.shape=}."
-        )
+    check_shape(plans.shape, values)
     k = plans.shape[:-2].numel()
     costs = from_zero_to_one(values).reshape(k, -1, values.shape[-1])
     centre = centre.reshape(costs.shape)
@@ -268,18 +264,104 @@ class WassersteinBall(Ball):
         """
         points = environment.points.detach().double()
         if self.metric is euclidean and points.shape[-1] == 1:
-            line = without_copies(points)
-            return replace(self, _plans=_Line.of(line.squeeze(-1)))
-        distances = torch.as_tensor(self.metric(points, points))
-        return replace(self, _plans=_Pairs(without_copies(_checked(distances))))
+            return replace(self, _plans=_Line.of(without_copies(points).squeeze(-1)))
+        return replace(self, _plans=_Pairs(without_copies(distances_of(self.metric, environment))))
 
     def worst_distribution(self, values: Tensor, weights: Tensor) -> Tensor:
-        return _worst_distribution(require_bound(self._plans, self), values, weights, self.radius)
+        plans: Any = require_bound(self._plans, self)
+        return _worst_distribution(plans, values, weights, self.radius)
 
     def distance(self, weights: Tensor, others: Tensor) -> Tensor:
         r"""The Wasserstein distance of order 1; in several dimensions by a linear program each."""
-        plans = require_bound(self._plans, self)
+        plans: Any = require_bound(self._plans, self)
         return plans.between(*torch.broadcast_tensors(weights.to(others), others))
+
+
+@dataclass(frozen=True)
+class WassersteinRegularization(RiskMeasure):
+    r"""The expectation less the radius times the steepest slope over the points.
+
+        risk = sum_j weights_j values_j - radius max_ij (values_i - values_j) / distances_ij
+
+    What WDRBO of [Micheli2025wasserstein]_ maximises, with the slope between points for the
+    gradient in w. It never exceeds the risk of a `WassersteinBall`, and equals it where
+    the values fall at one slope and the ball does not reach the lowest. One steep pair anywhere
+    counts in full, and the result may be below all values. Not monotone in the values.
+
+    Args:
+        radius: In the unit of the distances.
+        metric: As of `WassersteinBall`.
+
+    Raises:
+        ValueError: If the radius is negative or not finite.
+        RuntimeError: If called before `bind`.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> environment = SimpleNamespace(points=torch.tensor([[0.0], [1.0], [2.0]]))
+        >>> measure = WassersteinRegularization(radius=0.25).bind(environment)
+        >>> measure(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.25]))
+        tensor(1.5000)
+    """
+
+    monotone: ClassVar[bool] = False
+    optimism: ClassVar[Optimism] = "of_values"
+    has_kinks: ClassVar[bool] = True
+    radius: float
+    metric: Metric = euclidean
+    _closeness: Tensor | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_nonnegative(radius=self.radius)
+
+    def bind(self, environment: Any) -> WassersteinRegularization:
+        r"""As `WassersteinBall.bind`."""
+        distances = without_copies(distances_of(self.metric, environment))
+        return replace(self, _closeness=(1 / distances).where(distances > 0, 0.0))
+
+    def _bounds(self, lower: Tensor, upper: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The steepest slope that values between the two can have, and the least steep."""
+        steepest, flattest = self._slope(upper, lower), self._slope(lower, upper)
+        low, high = ((weights * values).sum(dim=-1) for values in (lower, upper))
+        return low - self.radius * steepest, high - self.radius * flattest
+
+    def _evaluate(self, values: Tensor, weights: Tensor) -> Tensor:
+        return (weights * values).sum(dim=-1) - self.radius * self._slope(values, values)
+
+    def _slope(self, starts: Tensor, ends: Tensor) -> Tensor:
+        r"""The largest `(starts_i - ends_j) / distances_ij`, or 0 if all are negative."""
+        closeness = require_bound(self._closeness, self)
+        check_shape(closeness.shape, starts)
+        n_w = starts.shape[-1]
+        closeness = closeness.reshape(-1, 1, n_w, n_w).to(starts)
+        shape, rows = starts.shape[:-1], (len(closeness), -1, n_w)
+        starts, ends = starts.reshape(rows), ends.reshape(rows)
+        size, parts = _CHUNK.rows(starts.device, len(starts) * n_w * n_w), []
+        for high, low in zip(
+            starts.detach().split(size, dim=1), ends.detach().split(size, dim=1), strict=True
+        ):
+            slopes = (high.unsqueeze(-1) - low.unsqueeze(-2)) * closeness
+            parts.append(slopes.flatten(-2).argmax(dim=-1, keepdim=True))
+        pair = torch.cat(parts, dim=1)
+        i, j = pair // n_w, pair % n_w
+        near = closeness.flatten(-2).expand(*pair.shape[:-1], -1).gather(-1, pair)
+        return ((starts.gather(-1, i) - ends.gather(-1, j)) * near).reshape(shape)
+
+
+def distances_of(metric: Metric, environment: Any) -> Tensor:
+    r"""The distances of an environment's points, checked and in float64."""
+    points = environment.points.detach().double()
+    return _checked(torch.as_tensor(metric(points, points)))
+
+
+def check_shape(shape: torch.Size, values: Tensor) -> None:
+    r"""Raise BotorchTensorDimensionError unless there are distances for the values."""
+    *batch_shape, n_w, _ = shape
+    if values.shape[-1] != n_w or list(values.shape[: len(batch_shape)]) != batch_shape:
+        raise BotorchTensorDimensionError(
+            "Expected distances `batch_shape x n_w x n_w` for `values: batch_shape x ... x n_w`. "
+            f"Got distances of {shape}, {values.shape=}."
+        )
 
 
 def _checked(distances: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from botorch_risk.risk import (
     TotalVariationBall,
     ValueAtRisk,
     WassersteinBall,
+    WassersteinRegularization,
     WorstCase,
 )
 from tests import oracles
@@ -154,6 +155,12 @@ RISK_MEASURES = [
         "wasserstein_ball",
         WassersteinBall(radius=0.1),
         with_distances(oracles.wasserstein_worst_case, radius=0.1),
+        sees_weight_zero=True,
+    ),
+    RiskMeasureCase(
+        "wasserstein_regularization",
+        WassersteinRegularization(radius=0.1),
+        with_distances(oracles.wasserstein_regularization, radius=0.1),
         sees_weight_zero=True,
     ),
     RiskMeasureCase("minimax_approximation", **_minimax("kernel")),
