@@ -26,6 +26,7 @@ from botorch_risk.risk import (
     WorstCase,
 )
 from tests import oracles
+from tests.risk import ball_oracles
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def with_distances(
     oracle: Callable[..., float], **options: Any
 ) -> Callable[[np.ndarray, np.ndarray, np.ndarray], float]:
     return lambda values, weights, points: oracle(
-        values, weights, oracles.distances(points), **options
+        values, weights, ball_oracles.distances(points), **options
     )
 
 
@@ -144,23 +145,23 @@ RISK_MEASURES = [
     RiskMeasureCase(
         "kullback_leibler_ball",
         KullbackLeiblerBall(radius=0.3),
-        without_points(oracles.kullback_leibler_worst_case, radius=0.3),
+        without_points(ball_oracles.kullback_leibler_worst_case, radius=0.3),
     ),
     RiskMeasureCase(
         "chi_square_ball",
         ChiSquareBall(radius=0.6),
-        without_points(oracles.chi_square_worst_case, radius=0.6),
+        without_points(ball_oracles.chi_square_worst_case, radius=0.6),
     ),
     RiskMeasureCase(
         "wasserstein_ball",
         WassersteinBall(radius=0.1),
-        with_distances(oracles.wasserstein_worst_case, radius=0.1),
+        with_distances(ball_oracles.wasserstein_worst_case, radius=0.1),
         sees_weight_zero=True,
     ),
     RiskMeasureCase(
         "wasserstein_regularization",
         WassersteinRegularization(radius=0.1),
-        with_distances(oracles.wasserstein_regularization, radius=0.1),
+        with_distances(ball_oracles.wasserstein_regularization, radius=0.1),
         sees_weight_zero=True,
     ),
     RiskMeasureCase("minimax_approximation", **_minimax("kernel")),

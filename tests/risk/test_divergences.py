@@ -11,13 +11,13 @@ from botorch_risk.risk import (
     chi_square_worst_distribution,
     kullback_leibler_worst_distribution,
 )
-from tests import oracles
+from tests.risk import ball_oracles
 from tests.second_device import SIM, counted
 
 FAST, ALL = 100, 1_000
 BALLS = {
-    "kullback_leibler": (KullbackLeiblerBall, oracles.kullback_leibler_worst_case),
-    "chi_square": (ChiSquareBall, oracles.chi_square_worst_case),
+    "kullback_leibler": (KullbackLeiblerBall, ball_oracles.kullback_leibler_worst_case),
+    "chi_square": (ChiSquareBall, ball_oracles.chi_square_worst_case),
 }
 each = pytest.mark.parametrize("name", BALLS)
 

@@ -14,7 +14,7 @@ from botorch_risk.risk import (
     wasserstein_worst_distribution,
 )
 from botorch_risk.risk.wasserstein import euclidean
-from tests import oracles
+from tests.risk import ball_oracles
 from tests.second_device import SIM, counted
 
 FAST, ALL = 100, 1_000
@@ -44,8 +44,8 @@ def bound(points: Tensor, radius: float, **options: object) -> WassersteinBall:
 def gap(seed: int) -> float:
     r"""In units of the range of the values, of pairs and of the line, if the points are on one."""
     points, values, weights, radius = instance(seed)
-    distances = oracles.distances(points)
-    expected = oracles.wasserstein_worst_case(values, weights, distances, radius)
+    distances = ball_oracles.distances(points)
+    expected = ball_oracles.wasserstein_worst_case(values, weights, distances, radius)
     gaps, spread = [], np.ptp(values) or 1.0
     for ball in (bound(torch.tensor(points), radius), _listed(distances, radius)):
         q = ball.worst_distribution(*map(torch.tensor, (values, weights))).numpy()
@@ -53,7 +53,7 @@ def gap(seed: int) -> float:
         assert abs(q.sum() - 1) <= 1e-12
         gaps.append(abs(q @ values - expected) / spread)
     if seed % 10 == 0:
-        assert oracles.wasserstein_distance(weights, q, distances) <= radius + 1e-7
+        assert ball_oracles.wasserstein_distance(weights, q, distances) <= radius + 1e-7
     return max(gaps)
 
 
@@ -159,9 +159,9 @@ def test_distances_equal_the_linear_program() -> None:
     for d_w in (1, 2):
         _, weights, points = tensors(d_w, n_w=8)
         others = torch.rand(3, 8, dtype=torch.float64).softmax(dim=-1)
-        distances = oracles.distances(points.numpy())
+        distances = ball_oracles.distances(points.numpy())
         expected = [
-            oracles.wasserstein_distance(weights.numpy(), other, distances)
+            ball_oracles.wasserstein_distance(weights.numpy(), other, distances)
             for other in others.numpy()
         ]
         found = bound(points, 0.1).distance(weights, others)

@@ -1,0 +1,172 @@
+r"""Runs the study with known outcomes; stop it at any moment, it resumes.
+
+OMP_NUM_THREADS=1 python -m bench.studies.shift.run [PROBLEM ...] [--out results/shift] [--seeds 20]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench.studies.shift.problems import CHOOSERS, JUDGES, Data, Problem, problems
+from bench.studies.stored_rows import append, missing_cases
+from botorch_risk.environments import (
+    KernelDensityEnvironment,
+    ObservedContexts,
+    bootstrap_radius,
+    cross_validated_radius,
+)
+from botorch_risk.risk import (
+    Ball,
+    ChiSquareBall,
+    KullbackLeiblerBall,
+    MaximumMeanDiscrepancyBall,
+    TotalVariationBall,
+    WassersteinBall,
+)
+
+NUM_SEEDS, FIRST_OF_CHOOSERS = 20, 1000
+SIZES = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0)  # of the shift that a ball just holds, in sd of w
+
+
+def kernel(v: Tensor, w: Tensor) -> Tensor:
+    r"""Squared exponential, of a lengthscale of 0.2 of the range of w."""
+    return torch.exp(-0.5 * torch.cdist(v, w).square() / 0.2**2)
+
+
+BALLS: dict[str, Callable[[float], Ball]] = {
+    "total variation": TotalVariationBall,
+    "MMD": partial(MaximumMeanDiscrepancyBall, kernel=kernel),
+    "Wasserstein": WassersteinBall,
+    "KL": KullbackLeiblerBall,
+    "chi-square": ChiSquareBall,
+}
+
+
+def bootstrap(
+    coverage: float, ball: Ball, observed: Tensor, contexts: ObservedContexts, draws: int
+) -> float:
+    return bootstrap_radius(ball, observed, contexts, coverage, draws)
+
+
+def halves(
+    coverage: float, ball: Ball, observed: Tensor, contexts: ObservedContexts, draws: int
+) -> float:
+    return cross_validated_radius(ball, observed, contexts, coverage, num_splits=draws)
+
+
+def quarters(ball: Ball, observed: Tensor, contexts: ObservedContexts, draws: int) -> float:
+    r"""The radius that holds each quarter of the data, one after the other in time."""
+    groups = torch.arange(len(observed)) * 4 // len(observed)
+    return cross_validated_radius(ball, observed, contexts, coverage=0.9, groups=groups)
+
+
+RULES: dict[str, Callable[..., float]] = {
+    "bootstrap 0.5": partial(bootstrap, 0.5),
+    "bootstrap 0.9": partial(bootstrap, 0.9),
+    "halves 0.5": partial(halves, 0.5),
+    "halves 0.9": partial(halves, 0.9),
+    "quarters": quarters,
+}
+
+
+def contexts_of(problem: Problem, d_w: int) -> ObservedContexts:
+    learn = partial(
+        KernelDensityEnvironment,
+        n_w=problem.num_nodes,
+        rule="quadrature",
+        relative_floor=problem.bandwidth_floor,
+    )
+    return ObservedContexts(torch.tensor([[0.0] * d_w, [1.0] * d_w], dtype=torch.double), learn)
+
+
+def radius_of_a_shift(
+    ball: Ball, observed: Tensor, contexts: ObservedContexts, size: float
+) -> float:
+    r"""How far the learnt distribution is from itself when all contexts move by `size` sd.
+
+    The larger of up and down.
+    """
+    step = size * observed.std(dim=0)
+    moved = torch.stack([observed, observed + step, observed - step]).clamp(0, 1)
+    environment: Any = contexts.learnt(moved, range(3))
+    bound: Any = ball.bind(SimpleNamespace(points=environment.points[0]))
+    centre = environment.weights[:1].expand(2, -1)
+    return float(bound.distance(centre, environment.weights[1:]).max())
+
+
+def rows_of(name: str, problem: Problem, seed: int, data: Data) -> Iterator[dict[str, Any]]:
+    r"""The regret of each ball and radius under each shift, of one sample of contexts.
+
+    In units of the regret of a random decision under the same distribution.
+    """
+    observed = data.observed
+    contexts = contexts_of(problem, observed.shape[-1])
+    environment: Any = contexts.learnt(observed, 0)
+    values, weights = problem.outcomes(environment.points), environment.weights
+    chosen = {("none", "0"): (0.0, int((values @ weights).argmax()), 0.0)}
+    for label, make in BALLS.items():
+        ball, start = make(0.0), time.process_time()
+        bound = ball.bind(environment)
+        radii = {f"{s:g}": radius_of_a_shift(ball, observed, contexts, s) for s in SIZES}
+        radii |= {
+            rule: find(ball, observed, contexts, problem.num_draws) for rule, find in RULES.items()
+        }
+        for choice, radius in radii.items():
+            if isinstance(bound, MaximumMeanDiscrepancyBall):  # its factors depend on the radius
+                measure: Any = make(radius).bind(environment)
+            else:
+                measure = replace(bound, radius=radius)
+            best = int(measure(values, weights).argmax())
+            chosen[label, choice] = radius, best, time.process_time() - start
+    for shift, deployed in data.deployed.items():
+        means = problem.outcomes(deployed).mean(dim=-1)
+        scale = means.max() - means.mean()
+        for (label, choice), (radius, best, seconds) in chosen.items():
+            yield {
+                "problem": name,
+                "seed": seed,
+                "shift": shift,
+                "ball": label,
+                "choice": choice,
+                "radius": radius,
+                "regret": float((means.max() - means[best]) / scale),
+                "raw": float(means.max() - means[best]),
+                "seconds": seconds,
+            }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="PROBLEM")
+    parser.add_argument("--out", type=Path, default=Path("results/shift"))
+    parser.add_argument("--seeds", type=int, default=NUM_SEEDS)
+    arguments = parser.parse_args()
+    known = problems()
+    for name in arguments.names or (*CHOOSERS, *JUDGES):
+        first = FIRST_OF_CHOOSERS if name in CHOOSERS else 0
+        seeds = [(seed,) for seed in range(first, first + arguments.seeds)]
+        path = arguments.out / f"{name}.jsonl"
+        for (seed,) in missing_cases(path, ("seed",), seeds):
+            rows = [
+                row
+                for data in known[name].data(seed)
+                for row in rows_of(name, known[name], seed, data)
+            ]
+            for _ in append(path, rows):
+                pass
+            print(name, seed, flush=True)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()
