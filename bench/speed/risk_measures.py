@@ -1,13 +1,14 @@
 r"""Worst cases over balls of distributions, against cvxpy with the problem compiled once.
 
-    python -m bench.speed.risk_measures
+    python -m bench.speed.risk_measures [--which mmd others]
 
 Times are per candidate: ours for a batch of candidates that share points and weights, cvxpy's
 (CLARABEL) for one candidate after another, whose values are a parameter, so that only
 the solution is timed. The MMD ball is given to cvxpy as `norm(R (q - p)) <= radius` in two forms:
 R the whole n_w x n_w root of the kernel matrix, and R without the directions that rounding hides,
-as an expert would. Squared-exponential kernel with lengthscale 0.2 on [0, 1], uniform weights;
-values are smooth draws, of lengthscale 0.15.
+as an expert would. The Wasserstein ball is given as a plan of what each point sends to each, and,
+for points on a line, by the distribution functions, as an expert would. Squared-exponential kernel
+with lengthscale 0.2 on [0, 1], uniform weights; values are smooth draws, of lengthscale 0.15.
 """
 
 import argparse
@@ -22,10 +23,18 @@ from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
 from bench.speed.timing import environment, interleaved
-from botorch_risk.risk import MaximumMeanDiscrepancyBall, RiskMeasure, TotalVariationBall
+from botorch_risk.risk import (
+    ChiSquareBall,
+    KullbackLeiblerBall,
+    MaximumMeanDiscrepancyBall,
+    RiskMeasure,
+    TotalVariationBall,
+    WassersteinBall,
+)
 
 MMD_POINTS, MMD_RADII = 100, (0.02, 0.1, 0.2)
 TV_POINTS, TV_RADII = 1024, (0.1, 0.5)
+DIVERGENCE_RADIUS, WASSERSTEIN_RADIUS = 0.1, 0.05
 BATCHES = (1, 32, 256)
 
 
@@ -39,12 +48,23 @@ def smooth_values(points: Tensor, count: int) -> Tensor:
 class Compiled:
     r"""The smallest expectation in cvxpy, solved for one row of values after another."""
 
-    def __init__(self, values: Tensor, constraint: Callable[[cp.Variable], cp.Constraint]) -> None:
+    def __init__(
+        self,
+        values: Tensor,
+        constraint: Callable[[cp.Variable], cp.Constraint],
+        pairs: bool = False,
+    ) -> None:
         self.rows, self.row = values.numpy(), 0
-        worst = cp.Variable(values.shape[-1], nonneg=True)
-        self.parameter = cp.Parameter(values.shape[-1])
-        objective = cp.Minimize(self.parameter @ worst)
-        self.problem = cp.Problem(objective, [cp.sum(worst) == 1, constraint(worst)])
+        n_w = values.shape[-1]
+        self.parameter = cp.Parameter(n_w)
+        if pairs:  # what each point sends to each
+            plan = cp.Variable((n_w, n_w), nonneg=True)
+            worst, sums = cp.sum(plan, axis=0), cp.sum(plan, axis=1) == 1 / n_w
+            constraints = [sums, constraint(plan)]
+        else:
+            worst = cp.Variable(n_w, nonneg=True)
+            constraints = [cp.sum(worst) == 1, constraint(worst)]
+        self.problem = cp.Problem(cp.Minimize(self.parameter @ worst), constraints)
 
     def __call__(self) -> float:
         self.parameter.value = self.rows[self.row % len(self.rows)]
@@ -106,6 +126,46 @@ def maximum_mean_discrepancy_ball(radius: float) -> Ball:
     return Ball(measure, values, baselines)
 
 
+def divergence_balls() -> dict[str, Ball]:
+    points = torch.linspace(0, 1, TV_POINTS, dtype=torch.float64).unsqueeze(-1)
+    values, even, radius = smooth_values(points, max(BATCHES)), 1 / TV_POINTS, DIVERGENCE_RADIUS
+    entropy = Compiled(values, lambda worst: cp.sum(cp.rel_entr(worst, even)) <= radius)
+    square = Compiled(values, lambda worst: cp.norm(worst - even) <= (radius * even) ** 0.5)
+    return {
+        f"KL ball, radius {radius}": Ball(KullbackLeiblerBall(radius), values, {"": entropy}),
+        f"chi-square ball, radius {radius}": Ball(ChiSquareBall(radius), values, {"": square}),
+    }
+
+
+def wasserstein_balls() -> dict[str, Ball]:
+    points = torch.linspace(0, 1, MMD_POINTS, dtype=torch.float64).unsqueeze(-1)
+    values, radius = smooth_values(points, max(BATCHES)), WASSERSTEIN_RADIUS
+    distances, step, even = (points - points.T).abs().numpy(), 1 / (MMD_POINTS - 1), 1 / MMD_POINTS
+    every = {
+        "plan": Compiled(values, lambda plan: cp.vdot(distances, plan) <= radius, pairs=True),
+        "distribution functions": Compiled(
+            values, lambda worst: step * cp.norm1(cp.cumsum(worst - even)) <= radius
+        ),
+    }
+    environment = SimpleNamespace(points=points)
+    line = WassersteinBall(radius).bind(environment)
+    pairs = WassersteinBall(radius, metric=lambda v, w: (v - w.mT).abs()).bind(environment)
+    return {
+        f"Wasserstein ball, radius {radius}, on a line": Ball(line, values, every),
+        f"Wasserstein ball, radius {radius}, by pairs": Ball(pairs, values, every),
+    }
+
+
+def other_balls() -> None:
+    print("\n| measure | n_w | candidates | ms | cvxpy, ms (ratio) |\n|---|---|---|---|---|")
+    for name, ball in divergence_balls().items():
+        compare(name, *ball)
+    print("\n| measure | n_w | candidates | ms | cvxpy, plan, ms (ratio) |", end="")
+    print(" cvxpy, distribution functions, ms (ratio) |\n|---|---|---|---|---|---|")
+    for name, ball in wasserstein_balls().items():
+        compare(name, *ball)
+
+
 def total_variation() -> None:
     print("| measure | n_w | candidates | ms | cvxpy, ms (ratio) |\n|---|---|---|---|---|")
     for radius in TV_RADII:
@@ -120,16 +180,20 @@ def maximum_mean_discrepancy() -> None:
         compare(f"MMD ball, radius {radius}", *maximum_mean_discrepancy_ball(radius))
 
 
-def main() -> None:
+def main(which: list[str]) -> None:
     print("\n## Worst cases over balls of distributions\n")
     print(f"{environment('cpu')}, cvxpy {cp.__version__}.\n")
-    total_variation()
-    maximum_mean_discrepancy()
+    if "mmd" in which:
+        total_variation()
+        maximum_mean_discrepancy()
+    if "others" in which:
+        other_balls()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.parse_args()
+    parser.add_argument("--which", nargs="*", default=["mmd", "others"])
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    main()
+    main(arguments.which)

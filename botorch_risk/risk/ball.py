@@ -2,6 +2,7 @@ r"""What balls of distributions share."""
 
 from abc import ABC, abstractmethod
 
+import torch
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_nonnegative
@@ -57,3 +58,8 @@ def from_zero_to_one(values: Tensor) -> Tensor:
     lowest = values.amin(dim=-1, keepdim=True)
     spread = values.amax(dim=-1, keepdim=True) - lowest
     return (values - lowest) / spread.where(spread > 0, 1.0)
+
+
+def may_stop(values: Tensor) -> bool:
+    r"""Whether a search may end before its fixed number of steps: a GPU's host would wait."""
+    return values.device.type == "cpu" and not torch.compiler.is_compiling()

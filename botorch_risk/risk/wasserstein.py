@@ -15,11 +15,12 @@ from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_nonnegative
 from botorch_risk.chunks import ChunkSize
-from botorch_risk.risk.ball import Ball, centred, from_zero_to_one
+from botorch_risk.risk.ball import Ball, centred, from_zero_to_one, may_stop
 from botorch_risk.risk.measures import Optimism, RiskMeasure
 from botorch_risk.risk.mmd import require_bound, without_copies
 
 _STEPS = 32  # of the search for the price of transport
+_TARGET_GAP = 1e-12  # of the range of the values
 _CHUNK = ChunkSize(cpu=2**17, gpu=2**26)  # pairs of points, all candidates counted
 
 Metric = Callable[[Tensor, Tensor], Any]
@@ -78,6 +79,11 @@ class _Pairs:
     def shape(self) -> torch.Size:
         return self.distances.shape
 
+    def arranged(self, rows: Tensor) -> Tensor:
+        return rows
+
+    restored = arranged
+
     def cheapest(self, costs: Tensor, price: Tensor) -> tuple[Tensor, Tensor]:
         r"""Where each point sends its probability, and how far; `k x rows x n_w` each.
 
@@ -121,7 +127,7 @@ class _Pairs:
 
 @dataclass(frozen=True)
 class _Line:
-    r"""Cheapest plans on a line: two passes over the points; `batch_shape x n_w`, ascending."""
+    r"""Cheapest plans on a line: two passes over ascending points, `batch_shape x n_w`."""
 
     points: Tensor
     order: Tensor
@@ -136,20 +142,25 @@ class _Line:
     def shape(self) -> torch.Size:
         return self.points.shape + self.points.shape[-1:]
 
+    def arranged(self, rows: Tensor) -> Tensor:
+        r"""`k x rows x n_w` in the order in which plans are made."""
+        return rows.gather(-1, self.order.reshape(-1, 1, rows.shape[-1]).expand(rows.shape))
+
+    def restored(self, rows: Tensor) -> Tensor:
+        r"""Back to the order of the points that were given."""
+        order = self.order.reshape(-1, 1, rows.shape[-1]).expand(rows.shape)
+        return torch.zeros_like(rows).scatter(-1, order, rows)
+
     def cheapest(self, costs: Tensor, price: Tensor) -> tuple[Tensor, Tensor]:
         r"""As of `_Pairs`."""
-        n_w = costs.shape[-1]
-        points, order = (
-            each.reshape(-1, 1, n_w).expand(costs.shape) for each in (self.points, self.order)
-        )
-        costs, along = costs.gather(-1, order), price * points
+        points = self.points.reshape(-1, 1, costs.shape[-1])
+        along = price * points
         below, lower = (costs - along).cummin(dim=-1)
         above, upper = (costs + along).flip(-1).cummin(dim=-1)
         stays_below = below + along <= above.flip(-1) - along
-        place = lower.where(stays_below, n_w - 1 - upper.flip(-1))
-        travelled = (points.gather(-1, place) - points).abs()
-        target = torch.zeros_like(order).scatter(-1, order, order.gather(-1, place))
-        return target, torch.zeros_like(travelled).scatter(-1, order, travelled)
+        target = lower.where(stays_below, costs.shape[-1] - 1 - upper.flip(-1))
+        points = points.expand(costs.shape)
+        return target, (points.gather(-1, target) - points).abs()
 
     def between(self, first: Tensor, second: Tensor) -> Tensor:
         r"""Distances of distributions: the areas between their distribution functions."""
@@ -170,8 +181,9 @@ def _worst_distribution(
         return centre.to(given)
     check_shape(plans.shape, values)
     k = plans.shape[:-2].numel()
-    costs = from_zero_to_one(values).reshape(k, -1, values.shape[-1])
-    centre = centre.reshape(costs.shape)
+    rows = (k, -1, values.shape[-1])
+    costs = plans.arranged(from_zero_to_one(values).reshape(rows))
+    centre = plans.arranged(centre.reshape(rows))
 
     def plan(costs_: Tensor, price: Tensor) -> _Plan:
         target, distance = plans.cheapest(costs_, price)
@@ -192,14 +204,19 @@ def _worst_distribution(
         price = meet if step % 2 == 0 else (low + high) / 2
         price = price.where((price > low) & (price < high), (low + high) / 2)
         found = plan(costs, price)
+        # What the mixed plans cost there, less the dual: how much may be left to gain.
+        gap = far.paid - found.paid + price * (far.distance - found.distance)
+        met = step % 2 == 0 and may_stop(costs)
         outside = found.distance > radius
         low, high = price.where(outside, low), high.where(outside, price)
         far, near = found.where(outside, far), near.where(outside, found)
+        if met and ((gap <= _TARGET_GAP) | (far.distance <= radius)).all():
+            break
     part = (radius - near.distance) / (far.distance - near.distance)
     part = part.where(far.distance > radius, 1.0).clamp(0.0, 1.0)
     worst = torch.zeros_like(costs).scatter_add(-1, far.target, part * centre)
     worst = worst.scatter_add(-1, near.target, (1 - part) * centre)
-    return worst.reshape(values.shape).to(given)
+    return plans.restored(worst).reshape(values.shape).to(given)
 
 
 @dataclass(frozen=True)
