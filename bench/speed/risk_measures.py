@@ -13,7 +13,7 @@ with lengthscale 0.2 on [0, 1], uniform weights; values are smooth draws, of len
 
 import argparse
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -180,7 +180,7 @@ def maximum_mean_discrepancy() -> None:
         compare(f"MMD ball, radius {radius}", *maximum_mean_discrepancy_ball(radius))
 
 
-def main(which: list[str]) -> None:
+def main(which: Sequence[str] = ("mmd", "others")) -> None:
     print("\n## Worst cases over balls of distributions\n")
     print(f"{environment('cpu')}, cvxpy {cp.__version__}.\n")
     if "mmd" in which:
@@ -192,7 +192,7 @@ def main(which: list[str]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--which", nargs="*", default=["mmd", "others"])
+    parser.add_argument("--which", nargs="*", default=("mmd", "others"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")

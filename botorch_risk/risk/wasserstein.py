@@ -110,19 +110,20 @@ class _Pairs:
         rows = [
             each.detach().double().cpu().reshape(k, -1, n_w).numpy() for each in (first, second)
         ]
-        distances = self.distances.cpu().reshape(k, -1).numpy()
-        sums = scipy.sparse.vstack(
-            [
-                scipy.sparse.kron(scipy.sparse.eye(n_w), np.ones((1, n_w))),
-                scipy.sparse.kron(np.ones((1, n_w)), scipy.sparse.eye(n_w)),
-            ]
-        )
+        scale = float(self.distances.amax()) or 1.0  # the program has absolute tolerances
+        distances = (self.distances / scale).cpu().reshape(k, -1).numpy()
+        # The dual, which is feasible however the sums are rounded: a price for leaving each point
+        # and one for reaching it, of which one is free to choose.
+        leaving = scipy.sparse.kron(scipy.sparse.eye(n_w), np.ones((n_w, 1)))
+        reaching = scipy.sparse.kron(np.ones((n_w, 1)), scipy.sparse.eye(n_w))
+        prices = scipy.sparse.hstack([leaving, reaching]).tocsr()
+        free = [(None, None)] * (2 * n_w - 1) + [(0.0, 0.0)]
         found = [
-            linprog(costs, A_eq=sums, b_eq=np.concatenate([p / p.sum(), q / q.sum()])).fun
+            -linprog(-np.concatenate([p, q]), A_ub=prices, b_ub=costs, bounds=free).fun
             for costs, ps, qs in zip(distances, *rows, strict=True)
             for p, q in zip(ps, qs, strict=True)
         ]
-        return first.new_tensor(found).reshape(first.shape[:-1])
+        return scale * first.new_tensor(found).reshape(first.shape[:-1])
 
 
 @dataclass(frozen=True)

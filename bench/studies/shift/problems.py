@@ -14,7 +14,7 @@ from torch import Tensor
 from botorch_risk.seeding import derive_seed
 from botorch_risk.test_functions import EnvironmentalBranin, EnvironmentalHartmann, Newsvendor
 
-OBSERVED, DEPLOYED = 40, 4096  # contexts of the data; of the use, in which decisions are judged
+OBSERVED, DEPLOYED = 40, 1024  # contexts of the data; of the use, in which decisions are judged
 MOVES = {  # of the deployed distribution: standard deviations of the mean, factor of the spread
     "mean -1": (-1.0, 1.0),
     "mean -0.5": (-0.5, 1.0),
@@ -195,19 +195,19 @@ def problems() -> dict[str, Problem]:
     r"""The three that judge, then the three on which the rule for the radius is chosen."""
     vendor, branin, hartmann = Newsvendor(), EnvironmentalBranin(), EnvironmentalHartmann()
     draws = torch.Generator().manual_seed(0)
-    some = torch.rand(500, 5, generator=draws, dtype=torch.double)
-    near = hartmann.optimal_decision + 0.15 * torch.randn(500, 5, generator=draws).double()
+    some = torch.rand(150, 5, generator=draws, dtype=torch.double)
+    near = hartmann.optimal_decision + 0.15 * torch.randn(150, 5, generator=draws).double()
     return {
         "newsvendor": Problem(
             on_grid(401, 1), vendor._evaluate_true, simulated("nv", of_test_function(vendor))
         ),
         "branin": Problem(
-            on_grid(21, 2),
+            on_grid(15, 2),
             branin._evaluate_true,
             simulated("br", of_test_function(branin)),
             144,
-            0.06,
-            20,
+            0.08,
+            10,
         ),
         "heating": Problem(on_grid(401, 1, 0.7), heat, seattle),
         "gamma newsvendor": Problem(
