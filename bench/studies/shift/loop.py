@@ -4,7 +4,7 @@ OMP_NUM_THREADS=1 python -m bench.studies.shift.loop [--out results/shift]
 
 Seeds 0 to 19 as one computation: an initial design of 10 and 30 rounds, each with a context
 drawn from the distribution before it moves. The recommended decision is then judged under each
-shift. One radius per ball, the mean of what the rule found for the same problem with known outcomes.
+shift. One radius per ball: the mean of what the rule found for the problem with known outcomes.
 """
 
 from __future__ import annotations

@@ -25,7 +25,13 @@ MOVES = {  # of the deployed distribution: standard deviations of the mean, fact
     "spread x2": (0.0, 2.0),
 }
 CUTS = ("low third unseen", "high third unseen")
-WEATHER = ("season before warmer", "none", "season before colder", "winter seen", "summer seen")
+WEATHER = (
+    "a colder season follows",
+    "the same season, next year",
+    "a warmer season follows",
+    "only winter seen",
+    "only summer seen",
+)
 
 
 @dataclass(frozen=True)
