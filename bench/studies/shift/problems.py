@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -144,8 +144,9 @@ def heat(X: Tensor) -> Tensor:
     return -(x + 3 * (need - x).clamp_min(0) - 0.2 * (x - need).clamp_min(0))
 
 
-def daily_means(csv: str) -> pd.Series:
+def daily_means(csv: str) -> Any:
     r"""Daily mean temperatures in degrees Celsius of a data set of the package vega_datasets."""
+    import pandas as pd
     import vega_datasets
 
     table = pd.read_csv(Path(vega_datasets.__file__).parent / "_data" / f"{csv}.csv")
@@ -164,14 +165,16 @@ def seattle(seed: int) -> list[Data]:
 
     The seed sets the first day, in one of three years; seeds are 0 to 19.
     """
+    import pandas as pd
+
     degrees = daily_means("seattle-weather")
 
-    def unit(first: pd.Timestamp, days: int) -> Tensor:
+    def unit(first: Any, days: int) -> Tensor:
         found = degrees[first : first + pd.Timedelta(days=days - 1)].to_numpy()
         scaled = (torch.tensor(found).double() - RANGE[0]) / (RANGE[1] - RANGE[0])
         return scaled.clamp(0, 1).unsqueeze(-1)
 
-    def start(month: int) -> pd.Timestamp:
+    def start(month: int) -> Any:
         return pd.Timestamp(2012 + seed % 3, month, 1) + pd.Timedelta(days=9 * (seed // 3))
 
     def ahead(month: int) -> tuple[Tensor, Tensor]:
