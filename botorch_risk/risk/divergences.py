@@ -1,15 +1,20 @@
 r"""The smallest expectations over balls of divergences, which never leave the support."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from botorch_risk.arguments import as_floating, check_nonnegative
+from botorch_risk.chunks import ChunkSize
 from botorch_risk.risk.ball import Ball, centred, from_zero_to_one, may_stop
 
 _STEPS = 26  # of the search for the tilt; 22 leave a gap of 3e-9 of the range on 28,800 instances
 _TARGET_GAP = 1e-12  # of the range of the values
+_CHUNK = ChunkSize(cpu=2**17)  # values
 
 
 def kullback_leibler_worst_distribution(values: Tensor, weights: Tensor, radius: float) -> Tensor:
@@ -42,9 +47,14 @@ def kullback_leibler_worst_distribution(values: Tensor, weights: Tensor, radius:
         tensor([0.6877, 0.2210, 0.0913])
     """
     check_nonnegative(radius=radius)
-    rows, centre, x, least = _of_the_support(values, weights)
+    return _in_chunks(partial(_tilted_to, radius=radius), values, weights)
+
+
+def _tilted_to(rows: Tensor, centre: Tensor, radius: float) -> Tensor:
+    r"""`kullback_leibler_worst_distribution` of rows of values, each with its centre."""
+    x, least = _of_the_support(rows, centre)
     if radius == 0:
-        return centre.to(as_floating(values))
+        return centre
     certain = centre.where(least, 0.0)
     mass = certain.sum(dim=-1, keepdim=True)
     whole = -mass.log() <= radius
@@ -62,9 +72,9 @@ def kullback_leibler_worst_distribution(values: Tensor, weights: Tensor, radius:
 
     # The variance is at most 1 / 4, so that a tilt of sqrt(8 radius) stays inside the ball, while
     # one of radius / gap, if it does, is as good as the best.
-    low = rows.new_full((), 8 * radius).log().div(2).expand_as(x[..., :1])
-    high = rows.new_full((), radius / _TARGET_GAP).log().clamp_min(low + 1).expand_as(low)
-    now = low
+    start = math.log(8 * radius) / 2
+    now = low = torch.full_like(mass, start)
+    high = torch.full_like(mass, max(math.log(radius / _TARGET_GAP), start + 1))
     for step in range(_STEPS):
         _, divergence, slope = tilted(now)
         inside = divergence <= radius
@@ -80,7 +90,7 @@ def kullback_leibler_worst_distribution(values: Tensor, weights: Tensor, radius:
     second, outer, _ = tilted(high)
     part = ((radius - inner) / (outer - inner)).where(outer > radius, 1.0)
     worst = torch.lerp(first, second, part.clamp(0.0, 1.0))
-    return torch.where(whole, certain / mass, worst).to(as_floating(values))
+    return torch.where(whole, certain / mass, worst)
 
 
 def chi_square_worst_distribution(values: Tensor, weights: Tensor, radius: float) -> Tensor:
@@ -113,7 +123,12 @@ def chi_square_worst_distribution(values: Tensor, weights: Tensor, radius: float
         tensor([0.6826, 0.2500, 0.0674])
     """
     check_nonnegative(radius=radius)
-    _, centre, x, _ = _of_the_support(values, weights)
+    return _in_chunks(partial(_cut_to, radius=radius), values, weights)
+
+
+def _cut_to(rows: Tensor, centre: Tensor, radius: float) -> Tensor:
+    r"""`chi_square_worst_distribution` of rows of values, each with its centre."""
+    x, _ = _of_the_support(rows, centre)
     ascending, order = x.sort(dim=-1)
     mass = centre.gather(-1, order).cumsum(dim=-1)
     # Moments of `threshold - x` below it at the threshold of each value, added up from the steps
@@ -133,7 +148,7 @@ def chi_square_worst_distribution(values: Tensor, weights: Tensor, radius: float
     room = (mass * (1 + radius) - 1).clamp_min(0.0).sqrt()
     tilt = (room / deviation).where(deviation > 0, 0.0)
     worst = kept * (1 - tilt * away).clamp_min(0.0)
-    return (worst / worst.sum(dim=-1, keepdim=True)).to(as_floating(values))
+    return worst / worst.sum(dim=-1, keepdim=True)
 
 
 def _from_zero(steps: Tensor) -> Tensor:
@@ -141,17 +156,26 @@ def _from_zero(steps: Tensor) -> Tensor:
     return torch.nn.functional.pad(steps.cumsum(dim=-1), (1, 0))
 
 
-def _of_the_support(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    r"""Values, centre, values from 0 to 1, and which of them are the smallest; `... x n_w` each.
-
-    Outside the support the values are the smallest one, and not counted.
-    """
-    rows, centre = centred(values, weights)
+def _of_the_support(rows: Tensor, centre: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Values from 0 to 1, and which of them are the smallest; 0, and not, outside the support."""
     inside = centre > 0
     lowest = rows.where(inside, torch.inf).amin(dim=-1, keepdim=True)
-    rows = rows.where(inside, lowest)
-    x = from_zero_to_one(rows)
-    return rows, centre, x, inside & (x == 0)
+    x = from_zero_to_one(rows.where(inside, lowest))
+    return x, inside & (x == 0)
+
+
+def _in_chunks(
+    function: Callable[[Tensor, Tensor], Tensor], values: Tensor, weights: Tensor
+) -> Tensor:
+    r"""A function of rows of values and their centres, some rows at a time."""
+    rows, centre = centred(values, weights)
+    n_w = rows.shape[-1]
+    size = _CHUNK.rows(rows.device, n_w)
+    if rows.numel() <= size * n_w:
+        return function(rows, centre).to(as_floating(values))
+    parts = (each.reshape(-1, n_w).split(size) for each in (rows, centre))
+    found = [function(*part) for part in zip(*parts, strict=True)]
+    return torch.cat(found).reshape(rows.shape).to(as_floating(values))
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,14 @@ def test_worst_distribution_is_the_gradient_and_on_the_boundary(name: str) -> No
 
 
 @each
+def test_chunks_of_rows_are_not_seen(name: str) -> None:
+    values, weights = tensors(3, 500, 70)
+    ball = BALLS[name][0](0.2)
+    singly = [ball(row, weights) for row in values.flatten(0, 1)[::100]]
+    torch.testing.assert_close(ball(values, weights).flatten()[::100], torch.stack(singly))
+
+
+@each
 def test_distances(name: str) -> None:
     weights = torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64)
     others = torch.tensor([[0.5, 0.5, 0.0], [0.25, 0.75, 0.0], [0.5, 0.4, 0.1]]).double()

@@ -64,7 +64,7 @@ class Problem:
     outcome: Callable[[Tensor], Tensor]
     data: Callable[[int], list[Data]]
     num_nodes: int = 96
-    bandwidth_floor: float = 1e-3
+    bandwidth_floor: float = 0.012
     num_draws: int = 60
 
     def outcomes(self, contexts: Tensor) -> Tensor:
