@@ -74,7 +74,7 @@ def _tilted_to(rows: Tensor, centre: Tensor, radius: float) -> Tensor:
     # one of radius / gap, if it does, is as good as the best.
     start = math.log(8 * radius) / 2
     now = low = torch.full_like(mass, start)
-    high = torch.full_like(mass, max(math.log(radius / _TARGET_GAP), start + 1))
+    high = torch.full_like(mass, max(math.log(radius) - math.log(_TARGET_GAP), start + 1))
     for step in range(_STEPS):
         _, divergence, slope = tilted(now)
         inside = divergence <= radius

@@ -102,7 +102,7 @@ def test_the_whole_ball_is_the_worst_value_exactly_and_its_ties_keep_their_share
     full = {"kullback_leibler": np.log(1 / 0.4), "chi_square": 1 / 0.4 - 1}[name]
     ball, _ = BALLS[name]
     expected = torch.tensor([0.0, 0.25, 0.0, 0.75, 0.0], dtype=torch.float64)
-    for radius in (full + 1e-9, 100.0):
+    for radius in (full + 1e-9, 100.0, 1e308):
         torch.testing.assert_close(
             ball(radius).worst_distribution(values, weights), expected, rtol=0, atol=1e-15
         )

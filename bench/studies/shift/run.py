@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from botorch.exceptions.errors import InputDataError
 from torch import Tensor
 
 from bench.studies.shift.problems import CHOOSERS, JUDGES, Data, Problem, problems
@@ -35,6 +36,7 @@ from botorch_risk.risk import (
 )
 
 NUM_SEEDS, FIRST_OF_CHOOSERS = 20, 1000
+EVERYTHING = 1e300  # a radius where a divergence is infinite
 SIZES = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0)  # of the shift that a ball just holds, in sd of w
 
 
@@ -101,7 +103,18 @@ def radius_of_a_shift(
     environment: Any = contexts.learnt(moved, range(3))
     bound: Any = ball.bind(SimpleNamespace(points=environment.points[0]))
     centre = environment.weights[:1].expand(2, -1)
-    return float(bound.distance(centre, environment.weights[1:]).max())
+    return min(float(bound.distance(centre, environment.weights[1:]).max()), EVERYTHING)
+
+
+def radius_of_rule(
+    rule: str, ball: Ball, observed: Tensor, contexts: ObservedContexts, draws: int
+) -> float:
+    try:
+        return RULES[rule](ball, observed, contexts, draws)
+    except InputDataError as error:
+        if "infinite distance" not in str(error):
+            raise
+        return EVERYTHING
 
 
 def rows_of(name: str, problem: Problem, seed: int, data: Data) -> Iterator[dict[str, Any]]:
@@ -119,7 +132,8 @@ def rows_of(name: str, problem: Problem, seed: int, data: Data) -> Iterator[dict
         bound = ball.bind(environment)
         radii = {f"{s:g}": radius_of_a_shift(ball, observed, contexts, s) for s in SIZES}
         radii |= {
-            rule: find(ball, observed, contexts, problem.num_draws) for rule, find in RULES.items()
+            rule: radius_of_rule(rule, ball, observed, contexts, problem.num_draws)
+            for rule in RULES
         }
         for choice, radius in radii.items():
             if isinstance(bound, MaximumMeanDiscrepancyBall):  # its factors depend on the radius
