@@ -151,6 +151,14 @@ def test_distances(name: str) -> None:
     torch.testing.assert_close(BALLS[name][0](1.0).distance(weights, others), expected)
 
 
+def test_relative_entropy_is_finite_where_weights_of_a_density_underflow() -> None:
+    weights = torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64)
+    others = torch.tensor([0.5, 0.5, 1e-200], dtype=torch.float64)
+    assert KullbackLeiblerBall(1.0).distance(weights, others) == 0
+    some = torch.tensor([0.5, 0.5, 1e-20], dtype=torch.float64)
+    assert KullbackLeiblerBall(1.0).distance(weights, some) == torch.inf
+
+
 @each
 def test_nothing_waits_for_the_device(name: str) -> None:
     values, weights = (each.to(SIM) for each in tensors(5, 30))
