@@ -84,8 +84,8 @@ def test_runs_resumes_and_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     page = (tmp_path / "tables.md").read_text("utf-8")
     assert "Least: " in page
     assert "With outcomes that are learnt" in page
-    results = {"newsvendor": report.Results(rows)}
-    shown = {"newsvendor": (*MOVED, *[None] * (len(report.SHOWN) - 3))}
+    results = {"heating": report.Results(rows)}
+    shown = {"heating": (*MOVED, *[None] * (len(report.SHOWN) - 3))}
     monkeypatch.setattr(report, "PANELS", shown)
     monkeypatch.setattr(report, "LOOKS", {"KL": report.LOOKS["KL"]})
     report.draw(results, "bootstrap 0.5", tmp_path / "shift")

@@ -1,6 +1,7 @@
 r"""Runs the study with outcomes that have to be learnt; resumes.
 
-OMP_NUM_THREADS=1 python -m bench.studies.shift.loop [--out results/shift]
+OMP_NUM_THREADS=1 python -m bench.studies.shift.loop [PROBLEM ...] [--balls NAME ...]
+    [--out results/shift]
 
 Seeds 0 to 19 as one computation: an initial design of 10 and 30 rounds, each with a context
 drawn from the distribution before it moves. The recommended decision is then judged under each
@@ -83,11 +84,13 @@ def rows_of(name: str, problem: Problem, ball: str, radius: float) -> Iterator[d
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="PROBLEM")
     parser.add_argument("--out", type=Path, default=Path("results/shift"))
+    parser.add_argument("--balls", nargs="*", default=["none", *BALLS])
     parser.add_argument("--rule", default="bootstrap 0.5")
     arguments = parser.parse_args()
     known, path = problems(), arguments.out / "loop.jsonl"
-    wanted = [(name, ball) for name in TESTS for ball in ("none", *BALLS)]
+    wanted = [(name, ball) for name in arguments.names or TESTS for ball in arguments.balls]
     for name, ball in missing_cases(path, ("problem", "ball"), wanted):
         radius = 0.0 if ball == "none" else mean_radius(arguments.out, name, ball, arguments.rule)
         for _ in append(path, list(rows_of(name, known[name], ball, radius))):

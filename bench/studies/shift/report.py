@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import matplotlib
@@ -45,7 +46,8 @@ PANELS = {
     "branin": SHOWN,
     "heating": (WEATHER[0], WEATHER[1], WEATHER[2], None, None, WEATHER[3], WEATHER[4]),
 }
-LIMITS = (-60, 100)  # percent; what is worse than a random decision is far above
+# Percent; what is worse than a random decision may lie above.
+LIMITS = {"newsvendor": (-30, 60), "branin": (-30, 60), "heating": (-125, 100)}
 Regrets = dict[tuple[str, str, str], dict[int, float]]  # of a shift, a ball and a choice, by seed
 
 
@@ -110,21 +112,28 @@ def draw(results: dict[str, Results], rule: str, path: Path) -> None:
     with matplotlib.rc_context({**STYLE, "font.size": 8.0}):
         figure = Figure(figsize=(2.05 * columns, 2.35 * len(PANELS) + 0.9), layout="constrained")
         grid = figure.subplots(len(PANELS), columns, squeeze=False, sharex=True, sharey="row")
+    letters = iter(ascii_lowercase)
     for line, (name, shifts) in zip(grid, PANELS.items(), strict=True):
         for column, (axes, shift) in enumerate(zip(line, shifts, strict=True)):
             if shift is None:
                 axes.set_axis_off()
                 continue
             draw_panel(axes, results[name], shift, rule)
-            axes.set_title(TITLES.get(shift, shift), fontsize=8.5)
+            axes.set_ylim(*LIMITS[name])
+            axes.set_title(f"({next(letters)}) {TITLES.get(shift, shift)}", fontsize=8.5)
             if column == 0:
-                axes.set_ylabel(f"{name}\nregret less that of the mean [%]")
+                axes.set_ylabel(f"{name.upper()}\nregret less that of the mean [%]")
     handles, labels = grid[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False)
-    figure.supxlabel("radius: the shift of all contexts that the ball just holds [sd of w]")
+    grid[-1][PANELS["heating"].index(None)].legend(
+        handles, labels, loc="center left", fontsize=11, handlelength=3.5
+    )
+    figure.supxlabel(
+        "radius: the shift of all contexts, in standard deviations, that the ball just holds",
+        fontsize=10,
+    )
     figure.suptitle(
-        "Does a ball pay? Below 0 it is better than the expectation, above 0 worse "
-        "(100 %: a random decision; 20 paired seeds, mean and 95 % interval)",
+        "Does a ball pay? In the green it is better than the expectation, above 0 it is worse "
+        "(100 %: as a random decision; 20 paired seeds, mean and 95 % interval)",
         fontsize=11,
     )
     figure.savefig(path.with_suffix(".png"), dpi=200)
@@ -150,7 +159,8 @@ def draw_panel(axes: Any, results: Results, shift: str, rule: str) -> None:
         )
     axes.plot([], [], "o", color="white", markeredgecolor="black", label="radius from the data")
     axes.axhline(0, color="black", lw=0.8)
-    axes.set(xlim=(0, SIZES[-1]), ylim=LIMITS)
+    axes.axhspan(-200, 0, color="#e6f4ea", zorder=0)
+    axes.set_xlim(0, SIZES[-1])
 
 
 def of_rules(results: dict[str, Results]) -> str:
