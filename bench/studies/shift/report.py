@@ -239,7 +239,11 @@ def of_loop(rows: list[dict[str, Any]]) -> str:
         values = torch.tensor([regret for _, regret in sorted(found)], dtype=torch.double)
         regrets[problem, shift][ball] = 100 * values
     lines = [
-        [*key, f"{found['none'].mean():.1f}", *(paired(found[b], found["none"]) for b in BALLS)]
+        [
+            *key,
+            f"{found['none'].mean():.1f}",
+            *(paired(found[b], found["none"]) if b in found else "not run" for b in BALLS),
+        ]
         for key, found in regrets.items()
     ]
     return table(["problem", "shift", "expectation", *BALLS], lines)
