@@ -216,7 +216,7 @@ def problems() -> dict[str, Problem]:
             simulated("br", of_test_function(branin)),
             144,
             0.08,
-            10,
+            8,
         ),
         "heating": Problem(on_grid(401, 1, 0.7), heat, seattle),
         "gamma newsvendor": Problem(

@@ -1,13 +1,14 @@
 r"""Runs the study with known outcomes; stop it at any moment, it resumes.
 
 OMP_NUM_THREADS=1 python -m bench.studies.shift.run [PROBLEM ...] [--out results/shift] [--seeds 20]
+    [--rules RULE ...]
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -96,8 +97,10 @@ def radius_of_a_shift(
 ) -> float:
     r"""How far the learnt distribution is from itself when all contexts move by `size` sd.
 
-    The larger of up and down.
+    The larger of up and down. A translation is as far by transport as it is long.
     """
+    if isinstance(ball, WassersteinBall):
+        return size * float(observed.std(dim=0).norm())
     step = size * observed.std(dim=0)
     moved = torch.stack([observed, observed + step, observed - step]).clamp(0, 1)
     environment: Any = contexts.learnt(moved, range(3))
@@ -117,7 +120,9 @@ def radius_of_rule(
         return EVERYTHING
 
 
-def rows_of(name: str, problem: Problem, seed: int, data: Data) -> Iterator[dict[str, Any]]:
+def rows_of(
+    name: str, problem: Problem, seed: int, data: Data, rules: Sequence[str] = tuple(RULES)
+) -> Iterator[dict[str, Any]]:
     r"""The regret of each ball and radius under each shift, of one sample of contexts.
 
     In units of the regret of a random decision under the same distribution.
@@ -133,7 +138,7 @@ def rows_of(name: str, problem: Problem, seed: int, data: Data) -> Iterator[dict
         radii = {f"{s:g}": radius_of_a_shift(ball, observed, contexts, s) for s in SIZES}
         radii |= {
             rule: radius_of_rule(rule, ball, observed, contexts, problem.num_draws)
-            for rule in RULES
+            for rule in rules
         }
         for choice, radius in radii.items():
             if isinstance(bound, MaximumMeanDiscrepancyBall):  # its factors depend on the radius
@@ -164,6 +169,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="PROBLEM")
     parser.add_argument("--out", type=Path, default=Path("results/shift"))
     parser.add_argument("--seeds", type=int, default=NUM_SEEDS)
+    parser.add_argument("--rules", nargs="*", default=tuple(RULES), metavar="RULE")
     arguments = parser.parse_args()
     known = problems()
     for name in arguments.names or (*CHOOSERS, *JUDGES):
@@ -174,7 +180,7 @@ def main() -> None:
             rows = [
                 row
                 for data in known[name].data(seed)
-                for row in rows_of(name, known[name], seed, data)
+                for row in rows_of(name, known[name], seed, data, arguments.rules)
             ]
             for _ in append(path, rows):
                 pass
