@@ -47,9 +47,10 @@ def test_regret_is_in_units_of_a_random_decision() -> None:
     r"""What is deployed is what was seen: the expectation has no regret, and random decisions 1."""
     demand = 0.5 + 0.1 * torch.linspace(-1, 1, 40, dtype=torch.double)[:, None]
     problem = Problem(on_grid(21, 1), newsvendor(), lambda seed: [], num_draws=4)
-    rows = list(run.rows_of("one", problem, 0, Data(demand, {"none": demand})))
+    data = Data(demand, {"none": demand})
+    rows = [row for b in run.BALLS for row in run.rows_of("one", problem, 0, b, data, ["quarters"])]
     of_mean = [row["regret"] for row in rows if row["ball"] == "none"]
-    assert of_mean == [0.0]
+    assert of_mean == [0.0] * len(run.BALLS)
     means = problem.outcomes(demand).mean(dim=-1)
     regrets = (means.max() - means) / (means.max() - means.mean())
     assert regrets.mean().item() == pytest.approx(1)
@@ -67,7 +68,7 @@ def test_runs_resumes_and_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(sys, "argv", ["run", *names, "--out", str(tmp_path), "--seeds", seeds])
         run.main()
     rows = read(tmp_path / "newsvendor.jsonl")
-    each = 1 + len(run.BALLS) * (3 + len(run.RULES))
+    each = len(run.BALLS) * (1 + 3 + len(run.RULES))
     assert len(rows) == 2 * each * (len(MOVES) + len(CUTS))
     assert {row["seed"] for row in read(tmp_path / "gamma newsvendor.jsonl")} == {1000, 1001}
 

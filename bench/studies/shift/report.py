@@ -70,7 +70,11 @@ class Results:
 
     def difference(self, shift: str, ball: str, choice: str) -> Any:
         r"""Less the regret of the expectation: below 0 where the ball helps."""
-        return paired_difference(self.regret(shift, ball, choice), self.regret(shift))
+        regret = self.regret(shift, ball, choice)
+        return paired_difference(regret, self.regret(shift)[: len(regret)])
+
+    def has(self, ball: str) -> bool:
+        return any(key[1] == ball for key in self._regrets)
 
     def radius(self, shift: str, ball: str, choice: str) -> float:
         r"""The median over seeds."""
@@ -143,6 +147,8 @@ def draw(results: dict[str, Results], rule: str, path: Path) -> None:
 def draw_panel(axes: Any, results: Results, shift: str, rule: str) -> None:
     sizes = [0.0, *SIZES]
     for ball, (color, line) in LOOKS.items():
+        if not results.has(ball):
+            continue
         found = [results.difference(shift, ball, f"{size:g}") for size in SIZES]
         mean = np.array([0.0, *(each.mean.item() for each in found)])
         half = np.array([0.0, *(each.half_width.item() for each in found)])
@@ -183,7 +189,15 @@ def of_shifts(results: dict[str, Results], rule: str) -> str:
         for shift in one.shifts:
             base = one.regret(shift)
             cells = [name, shift, f"{base.mean():.1f}"]
-            rows.append([*cells, *(paired(one.regret(shift, ball, rule), base) for ball in BALLS)])
+            rows.append(
+                [
+                    *cells,
+                    *(
+                        paired(one.regret(shift, ball, rule), base) if one.has(ball) else "not run"
+                        for ball in BALLS
+                    ),
+                ]
+            )
     return table(["problem", "shift", "expectation", *BALLS], rows)
 
 
@@ -192,17 +206,14 @@ def of_counts(results: dict[str, Results], rule: str) -> str:
     rows = []
     for ball in BALLS:
         for choice in (rule, "0.2", "0.4", "1"):
-            signs = []
-            for one in results.values():
-                for shift in one.shifts:
-                    found = one.difference(shift, ball, choice)
-                    told = abs(found.mean) > found.half_width
-                    signs.append(int(found.mean.sign()) if told else 0)
-            every = [
-                one.difference(shift, ball, choice).mean.item()
+            found = [
+                one.difference(shift, ball, choice)
                 for one in results.values()
+                if one.has(ball)
                 for shift in one.shifts
             ]
+            told = [each.mean.sign() * (each.mean.abs() > each.half_width) for each in found]
+            signs, every = [int(each) for each in told], [each.mean.item() for each in found]
             label = "from the data" if choice == rule else f"{choice} sd"
             counts = [str(signs.count(sign)) for sign in (-1, 0, 1)]
             rows.append([ball, label, *counts, f"{min(every):+.1f}", f"{max(every):+.1f}"])
@@ -220,6 +231,8 @@ def of_radii(results: dict[str, Results], rule: str) -> str:
                 name,
                 *(
                     f"{one.radius(shift, ball, rule):.2g} ({one.size_of(shift, ball, rule):.2f} sd)"
+                    if one.has(ball)
+                    else "not run"
                     for ball in BALLS
                 ),
             ]

@@ -1,7 +1,7 @@
 r"""Runs the study with known outcomes; stop it at any moment, it resumes.
 
 OMP_NUM_THREADS=1 python -m bench.studies.shift.run [PROBLEM ...] [--out results/shift] [--seeds 20]
-    [--rules RULE ...]
+    [--balls BALL ...] [--rules RULE ...]
 """
 
 from __future__ import annotations
@@ -121,32 +121,32 @@ def radius_of_rule(
 
 
 def rows_of(
-    name: str, problem: Problem, seed: int, data: Data, rules: Sequence[str] = tuple(RULES)
+    name: str, problem: Problem, seed: int, label: str, data: Data, rules: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    r"""The regret of each ball and radius under each shift, of one sample of contexts.
+    r"""The regret of a ball of each radius under each shift, of one sample of contexts.
 
-    In units of the regret of a random decision under the same distribution.
+    And of the expectation, the ball "none". In units of the regret of a random decision under the
+    same distribution.
     """
     observed = data.observed
     contexts = contexts_of(problem, observed.shape[-1])
     environment: Any = contexts.learnt(observed, 0)
     values, weights = problem.outcomes(environment.points), environment.weights
     chosen = {("none", "0"): (0.0, int((values @ weights).argmax()), 0.0)}
-    for label, make in BALLS.items():
-        ball, start = make(0.0), time.process_time()
-        bound = ball.bind(environment)
-        radii = {f"{s:g}": radius_of_a_shift(ball, observed, contexts, s) for s in SIZES}
-        radii |= {
-            rule: radius_of_rule(rule, ball, observed, contexts, problem.num_draws)
-            for rule in rules
-        }
-        for choice, radius in radii.items():
-            if isinstance(bound, MaximumMeanDiscrepancyBall):  # its factors depend on the radius
-                measure: Any = make(radius).bind(environment)
-            else:
-                measure = replace(bound, radius=radius)
-            best = int(measure(values, weights).argmax())
-            chosen[label, choice] = radius, best, time.process_time() - start
+    make, start = BALLS[label], time.process_time()
+    ball = make(0.0)
+    bound = ball.bind(environment)
+    radii = {f"{s:g}": radius_of_a_shift(ball, observed, contexts, s) for s in SIZES}
+    radii |= {
+        rule: radius_of_rule(rule, ball, observed, contexts, problem.num_draws) for rule in rules
+    }
+    for choice, radius in radii.items():
+        if isinstance(bound, MaximumMeanDiscrepancyBall):  # its factors depend on the radius
+            measure: Any = make(radius).bind(environment)
+        else:
+            measure = replace(bound, radius=radius)
+        best = int(measure(values, weights).argmax())
+        chosen[label, choice] = radius, best, time.process_time() - start
     for shift, deployed in data.deployed.items():
         means = problem.outcomes(deployed).mean(dim=-1)
         scale = means.max() - means.mean()
@@ -169,22 +169,23 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="PROBLEM")
     parser.add_argument("--out", type=Path, default=Path("results/shift"))
     parser.add_argument("--seeds", type=int, default=NUM_SEEDS)
+    parser.add_argument("--balls", nargs="*", default=tuple(BALLS), metavar="BALL")
     parser.add_argument("--rules", nargs="*", default=tuple(RULES), metavar="RULE")
     arguments = parser.parse_args()
     known = problems()
     for name in arguments.names or (*CHOOSERS, *JUDGES):
         first = FIRST_OF_CHOOSERS if name in CHOOSERS else 0
-        seeds = [(seed,) for seed in range(first, first + arguments.seeds)]
-        path = arguments.out / f"{name}.jsonl"
-        for (seed,) in missing_cases(path, ("seed",), seeds):
+        seeds, path = range(first, first + arguments.seeds), arguments.out / f"{name}.jsonl"
+        cases = [(seed, ball) for ball in arguments.balls for seed in seeds]
+        for seed, ball in missing_cases(path, ("seed", "ball"), cases):
             rows = [
                 row
                 for data in known[name].data(seed)
-                for row in rows_of(name, known[name], seed, data, arguments.rules)
+                for row in rows_of(name, known[name], seed, ball, data, arguments.rules)
             ]
             for _ in append(path, rows):
                 pass
-            print(name, seed, flush=True)
+            print(name, seed, ball, flush=True)
 
 
 if __name__ == "__main__":
