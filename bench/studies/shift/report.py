@@ -40,6 +40,9 @@ TITLES = {
     "mean +1": "mean 1 sd higher",
     "spread x0.5": "half the spread",
     "spread x2": "twice the spread",
+    WEATHER[0]: "colder days follow",
+    WEATHER[1]: "the same days, next year",
+    WEATHER[2]: "warmer days follow",
 }
 PANELS = {
     "newsvendor": SHOWN,
@@ -128,9 +131,10 @@ def draw(results: dict[str, Results], rule: str, path: Path) -> None:
             if column == 0:
                 axes.set_ylabel(f"{name.upper()}\nregret less that of the mean [%]")
     handles, labels = grid[0][0].get_legend_handles_labels()
-    grid[-1][PANELS["heating"].index(None)].legend(
+    legend = grid[-1][PANELS["heating"].index(None)].legend(
         handles, labels, loc="center left", fontsize=11, handlelength=3.5
     )
+    legend.set_in_layout(False)  # it is wider than its panel, next to another empty one
     figure.supxlabel(
         "radius: the shift of all contexts, in standard deviations, that the ball just holds",
         fontsize=10,
@@ -166,7 +170,7 @@ def draw_panel(axes: Any, results: Results, shift: str, rule: str) -> None:
     axes.plot([], [], "o", color="white", markeredgecolor="black", label="radius from the data")
     axes.axhline(0, color="black", lw=0.8)
     axes.axhspan(-200, 0, color="#e6f4ea", zorder=0)
-    axes.set_xlim(0, SIZES[-1])
+    axes.set(xlim=(0, SIZES[-1]), xticks=(0, 0.5, 1, 1.5), xticklabels=("0", "0.5", "1", "1.5"))
 
 
 def of_rules(results: dict[str, Results]) -> str:
