@@ -111,11 +111,11 @@ def cross_validated_radius(
     """
     observed = _checked(observed, coverage)
     check_counts(num_splits=num_splits)
+    (generator,) = generators(seed, "cross-validated radius")
     t = len(observed)
     if groups is None:
         if t < 2:
             raise InputDataError(f"Expected at least two values to split. Got {observed.shape=}.")
-        (generator,) = generators(seed, "cross-validated radius")
         order = torch.rand(num_splits, t, generator=generator).argsort(dim=-1)
         order = order.to(observed.device)
         kept, bound = _learnt(ball, contexts, observed[order[:, : t // 2]])
