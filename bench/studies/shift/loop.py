@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ def mean_radius(out: Path, name: str, ball: str, rule: str) -> float:
 def recommended(name: str, problem: Problem, measure: Any) -> Tensor:
     r"""The decision after all rounds, `R x d_x`."""
     test = TESTS[name]()
+    if name == "branin":  # ten contexts may lie between the nodes that resolve forty
+        problem = replace(problem, num_nodes=225)
     seeds = list(range(NUM_SEEDS))
     strategy = risk_search(
         test.decision_bounds,

@@ -141,7 +141,7 @@ def draw(results: dict[str, Results], rule: str, path: Path) -> None:
     )
     figure.suptitle(
         "Does a ball pay? In the green it is better than the expectation, above 0 it is worse "
-        "(100 %: as a random decision; 20 paired seeds, mean and 95 % interval)",
+        "(100 %: as a random decision; 20 paired seeds, mean and Student-t interval, 95 %)",
         fontsize=11,
     )
     figure.savefig(path.with_suffix(".png"), dpi=200)
